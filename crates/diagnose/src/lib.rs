@@ -1,1 +1,30 @@
-//! Being written.
+//! Joins what was seen and says why each slow request was slow: pure functions over [`model`].
+//!
+//! It reads no clock and does no I/O: live and replay feed the same [`Engine`] the same events and get the
+//! same verdicts, however the events are batched. It names a cause only where evidence joins; what it
+//! cannot prove is `unobserved`.
+//!
+//! - [`Engine`] takes events roughly in order of time and decides each request once everything that could
+//!   explain it has had time to arrive.
+//! - `window` keeps the recent past, bounded in time and number.
+//! - `join` finds the append of a produce request's partition by an exact key.
+//! - `lock` infers who held a partition's log while an append waited.
+//! - `cause` holds one file a cause: the evidence it needs and its advice.
+//! - `judge` puts a request's stages and causes together.
+
+mod cause;
+mod config;
+mod engine;
+mod join;
+mod judge;
+mod lock;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub use cause::advice;
+pub use config::Config;
+pub use engine::Engine;
+pub use join::{AppendJoin, JoinKey};
+pub use summary::{CauseTotal, Joins, RootTotal, Summary};

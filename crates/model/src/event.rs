@@ -25,7 +25,7 @@ impl Event {
     /// The moment at which the event was complete and could be delivered.
     pub fn time(&self) -> Nanos {
         match self {
-            Self::Request(request) => request.end.unwrap_or(request.arrival_end),
+            Self::Request(request) => request.last_seen(),
             Self::FileOp(op) => op.end,
             Self::OffCpu(interval) => interval.end,
             Self::JournalCommit(commit) => commit.end,

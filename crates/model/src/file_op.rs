@@ -155,7 +155,11 @@ impl Device {
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.name.is_empty() { write!(f, "{}:{}", self.major, self.minor) } else { f.write_str(&self.name) }
+        if self.name.is_empty() {
+            write!(f, "{}:{}", self.major, self.minor)
+        } else {
+            f.write_str(&self.name)
+        }
     }
 }
 

@@ -54,6 +54,11 @@ impl Request {
     pub fn latency(&self) -> Option<Nanos> {
         self.end.map(|end| end - self.arrival)
     }
+
+    /// When the last byte of it, or of its response, was seen.
+    pub fn last_seen(&self) -> Nanos {
+        self.end.unwrap_or(self.arrival_end)
+    }
 }
 
 /// One partition's share of a request.

@@ -85,7 +85,9 @@ mod tests {
         for text in ["AAAAAAAAAAAAAAAAAAAAAQ", "7XWCdjQqTIyy9OgycPxg2A", "flE-6I70RCyT2gK2Qc3YBw"] {
             assert_eq!(TopicId::parse(text).unwrap().to_string(), text);
         }
-        for bad in ["", "short", "AAAAAAAAAAAAAAAAAAAAA!", "AAAAAAAAAAAAAAAAAAAAAB", "AAAAAAAAAAAAAAAAAAAAAAA"] {
+        for bad in
+            ["", "short", "AAAAAAAAAAAAAAAAAAAAA!", "AAAAAAAAAAAAAAAAAAAAAB", "AAAAAAAAAAAAAAAAAAAAAAA"]
+        {
             assert_eq!(TopicId::parse(bad), None, "{bad}");
         }
     }

@@ -1,0 +1,70 @@
+//! `dirty-throttling`: the kernel paused a writer because too many pages were dirty.
+//!
+//! Needs: the `writeback:balance_dirty_pages` tracepoint of the same thread inside the operation, or an
+//! off-CPU stack in `balance_dirty_pages`; both together are exact.
+
+use std::sync::Arc;
+
+use model::{Cause, Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, Nanos};
+
+use super::{Finding, Waits, evidence_of_file_op};
+use crate::window::{Span, Window};
+
+pub(crate) const ADVICE: &[&str] = &[
+    "writers are paused when dirty pages pass vm.dirty_ratio (vm.dirty_bytes): start write-back earlier with a lower vm.dirty_background_ratio, and raise vm.dirty_ratio if the device keeps up on average",
+];
+
+pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
+    let pause = longest_pause(window, waits.op);
+    let confidence = if pause.is_some() { Confidence::Exact } else { Confidence::Strong };
+    Some(finding(window, waits.op, pause, waits.time, confidence))
+}
+
+/// The tracepoint alone, where no stacks are to be had.
+pub(super) fn without_stack(window: &Window, op: &FileOp) -> Option<Finding> {
+    let pause = longest_pause(window, op)?;
+    let time = window
+        .thread(op.tid)?
+        .throttles
+        .overlapping(op.start, op.end)
+        .map(|pause| pause.overlap(op.start, op.end))
+        .sum();
+    Some(finding(window, op, Some(pause), time, Confidence::Strong))
+}
+
+fn longest_pause<'w>(window: &'w Window, op: &FileOp) -> Option<&'w DirtyThrottle> {
+    window.thread(op.tid)?.throttles.overlapping(op.start, op.end).max_by_key(|pause| pause.end - pause.start)
+}
+
+fn finding(
+    window: &Window,
+    op: &FileOp,
+    pause: Option<&DirtyThrottle>,
+    time: Nanos,
+    confidence: Confidence,
+) -> Finding {
+    let mut evidence = evidence_of_file_op(window, op);
+    evidence.extend(pause.map(|pause| Evidence {
+        kind: EvidenceKind::Kernel,
+        start: pause.start,
+        end: pause.end,
+        tid: Some(pause.tid),
+        thread: Some(Arc::clone(&op.thread)),
+        text: format!(
+            "balance_dirty_pages paused the thread for {}: {} pages dirty, set point {}",
+            pause.end - pause.start,
+            pause.dirty_pages,
+            pause.limit_pages
+        ),
+    }));
+    // One throttled stretch of a device is one root, however many threads are paused in it: a second.
+    let second = op.start.0.div_euclid(1_000_000_000);
+    Finding {
+        cause: Cause::DirtyThrottling,
+        chain: vec![Cause::DirtyThrottling],
+        root: Arc::from(format!("dirty-throttling:{}:{second}", op.device)),
+        confidence,
+        evidence,
+        time,
+    }
+}

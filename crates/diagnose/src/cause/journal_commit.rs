@@ -1,0 +1,104 @@
+//! `journal-commit`: an append waited for a commit of the file system's journal (jbd2).
+//!
+//! Needs: an off-CPU stack inside the journal, and a commit of the same device that overlaps the wait. The
+//! exact key is the transaction: a handle that had to wait, for the whole journal or for one buffer, waited
+//! for the transaction before the one it then joined (`start_this_handle`, `do_get_write_access` in
+//! fs/jbd2/transaction.c: only the running and the committing transaction exist, and their numbers are
+//! consecutive).
+
+use std::sync::Arc;
+
+use model::journal::CommitPhases;
+use model::{BlockIo, Cause, Confidence, Evidence, EvidenceKind, JournalCommit, Nanos};
+
+use super::{Finding, Waits, evidence_of_file_op};
+use crate::window::{DevicePast, Span, Window};
+
+pub(crate) const ADVICE: &[&str] = &[
+    "put the log dirs on XFS: its log does not stop every writer at a commit",
+    "on ext4, turn on fast commits (tune2fs -O fast_commit, file system unmounted): smaller commits, shorter stalls",
+    "on ext4, mount with data=writeback: a commit no longer waits for file data (after a crash, a file's newest blocks may hold old data; Kafka checks batch CRCs on recovery)",
+];
+
+pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
+    let op = waits.op;
+    let past = window.device(&op.device);
+    let (start, end) = (waits.longest.start.max(op.start), waits.longest.end.min(op.end));
+    let commit = past.and_then(|past| commit_waited_for(past, op.journal_transaction, start, end));
+    let mut evidence = evidence_of_file_op(window, op);
+    let (root, confidence) = match commit {
+        Some((commit, confidence)) => {
+            evidence.push(commit_evidence(commit));
+            evidence.extend(past.and_then(|past| slowest_io(past, commit)).map(io_evidence));
+            (format!("journal-commit:{}:{}", commit.device, commit.transaction), confidence)
+        }
+        // The stack alone proves a journal wait, but not which commit: the event was lost or is not hooked.
+        None => (format!("journal-commit:{}:unseen:{}", op.device, op.start.0), Confidence::Weak),
+    };
+    Some(Finding {
+        cause: Cause::JournalCommit,
+        chain: vec![Cause::JournalCommit],
+        root: Arc::from(root),
+        confidence,
+        evidence,
+        time: waits.time,
+    })
+}
+
+/// The commit that a wait was for: by transaction where the handle's is known, else the one that overlaps
+/// the wait longest.
+fn commit_waited_for(
+    past: &DevicePast,
+    joined: Option<u32>,
+    start: Nanos,
+    end: Nanos,
+) -> Option<(&JournalCommit, Confidence)> {
+    let overlapping = || past.commits.overlapping(start, end);
+    let by_transaction =
+        joined.and_then(|joined| overlapping().find(|commit| commit.transaction == joined.wrapping_sub(1)));
+    by_transaction.map(|commit| (commit, Confidence::Exact)).or_else(|| {
+        let longest = overlapping().max_by_key(|commit| commit.overlap(start, end))?;
+        Some((longest, Confidence::Strong))
+    })
+}
+
+fn commit_evidence(commit: &JournalCommit) -> Evidence {
+    let phases = commit.phases.and_then(longest_phase).unwrap_or_default();
+    Evidence {
+        kind: EvidenceKind::Kernel,
+        start: commit.start,
+        end: commit.end,
+        tid: None,
+        thread: None,
+        text: format!(
+            "jbd2 commit {} on {} took {}{phases}",
+            commit.transaction,
+            commit.device,
+            commit.latency()
+        ),
+    }
+}
+
+fn longest_phase(phases: CommitPhases) -> Option<String> {
+    let (length, name) =
+        [(phases.locked, "locked"), (phases.flushing, "flushing"), (phases.logging, "logging")]
+            .into_iter()
+            .max_by_key(|&(length, _)| length)?;
+    (length > Nanos::ZERO).then(|| format!(", {length} of it {name}"))
+}
+
+/// The block request that took the largest part of a commit.
+fn slowest_io<'p>(past: &'p DevicePast, commit: &JournalCommit) -> Option<&'p BlockIo> {
+    past.ios.overlapping(commit.start, commit.end).max_by_key(|io| io.overlap(commit.start, commit.end))
+}
+
+fn io_evidence(io: &BlockIo) -> Evidence {
+    Evidence {
+        kind: EvidenceKind::BlockIo,
+        start: io.start,
+        end: io.end,
+        tid: Some(io.tid),
+        thread: Some(Arc::clone(&io.thread)),
+        text: super::slow_device::io_text(io),
+    }
+}

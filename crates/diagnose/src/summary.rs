@@ -1,0 +1,160 @@
+//! Totals over all requests that were judged. Does not judge.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{Cause, Loss, LossKind, Nanos, Verdict};
+
+/// At most this many roots are told apart; the rest are counted together.
+const MOST_ROOTS: usize = 10_000;
+
+/// What came of everything that was fed.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Requests seen, of every API.
+    pub requests: u64,
+    /// Requests that got a verdict.
+    pub slow: u64,
+    /// Slow requests of APIs that get no verdicts, by Kafka's name.
+    pub not_judged: Vec<(&'static str, u64)>,
+    /// Requests by cause, most time first.
+    pub by_cause: Vec<CauseTotal>,
+    /// Requests by root event, most time first.
+    pub by_root: Vec<RootTotal>,
+    /// How produce partitions were joined with their appends.
+    pub joins: Joins,
+    /// What was lost, by kind.
+    pub losses: Vec<(LossKind, u64)>,
+}
+
+/// The requests of one cause.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CauseTotal {
+    /// The cause.
+    pub cause: Cause,
+    /// How many requests.
+    pub requests: u64,
+    /// Their latencies added up.
+    pub time: Nanos,
+}
+
+/// The requests of one root event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RootTotal {
+    /// The root's id.
+    pub root: Arc<str>,
+    /// Its cause.
+    pub cause: Cause,
+    /// What it was, in words: the deepest evidence of its slowest request.
+    pub text: String,
+    /// How many requests.
+    pub requests: u64,
+    /// Their latencies added up.
+    pub time: Nanos,
+    /// The slowest of them.
+    pub slowest: Nanos,
+}
+
+/// How produce partitions were joined with the appends that wrote them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Joins {
+    /// By topic, partition and batch CRC.
+    pub by_crc: u64,
+    /// By topic, partition and base offset.
+    pub by_base_offset: u64,
+    /// No append was found.
+    pub unjoined: u64,
+    /// The broker refused the partition, or it was empty: nothing to join.
+    pub not_written: u64,
+}
+
+/// Collects a [`Summary`].
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) requests: u64,
+    pub(crate) joins: Joins,
+    slow: u64,
+    not_judged: HashMap<&'static str, u64>,
+    by_cause: HashMap<Cause, (u64, Nanos)>,
+    by_root: HashMap<Arc<str>, RootTotal>,
+    losses: HashMap<LossKind, u64>,
+}
+
+impl Totals {
+    pub(crate) fn verdict(&mut self, verdict: &Verdict) {
+        let latency = verdict.request.latency().unwrap_or_default();
+        self.slow += 1;
+        let (requests, time) = self.by_cause.entry(verdict.cause).or_default();
+        *requests += 1;
+        *time += latency;
+        self.root(verdict, latency);
+    }
+
+    fn root(&mut self, verdict: &Verdict, latency: Nanos) {
+        let full = self.by_root.len() >= MOST_ROOTS && !self.by_root.contains_key(&verdict.root);
+        let root = if full { Arc::from("more") } else { Arc::clone(&verdict.root) };
+        let total = self.by_root.entry(Arc::clone(&root)).or_insert_with(|| RootTotal {
+            root,
+            cause: verdict.cause,
+            text: String::new(),
+            requests: 0,
+            time: Nanos::ZERO,
+            slowest: Nanos::MIN,
+        });
+        total.requests += 1;
+        total.time += latency;
+        if latency > total.slowest {
+            total.slowest = latency;
+            total.text = root_text(verdict);
+        }
+    }
+
+    pub(crate) fn not_judged(&mut self, api: &'static str) {
+        *self.not_judged.entry(api).or_default() += 1;
+    }
+
+    pub(crate) fn loss(&mut self, loss: &Loss) {
+        *self.losses.entry(loss.kind).or_default() += loss.count;
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let mut by_cause: Vec<CauseTotal> = self
+            .by_cause
+            .iter()
+            .map(|(&cause, &(requests, time))| CauseTotal { cause, requests, time })
+            .collect();
+        by_cause.sort_by_key(|total| (std::cmp::Reverse(total.time), total.cause));
+        let mut by_root: Vec<RootTotal> = self.by_root.values().cloned().collect();
+        by_root.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.root.cmp(&b.root)));
+        let mut losses: Vec<_> = self.losses.iter().map(|(&kind, &count)| (kind, count)).collect();
+        losses.sort_unstable();
+        let mut not_judged: Vec<_> = self.not_judged.iter().map(|(&api, &count)| (api, count)).collect();
+        not_judged.sort_unstable();
+        Summary {
+            requests: self.requests,
+            slow: self.slow,
+            not_judged,
+            by_cause,
+            by_root,
+            joins: self.joins,
+            losses,
+        }
+    }
+}
+
+/// The event at the root: what the chain of evidence names for the cause.
+fn root_text(verdict: &Verdict) -> String {
+    use model::EvidenceKind::{BlockIo, FileOp, Kernel, Request};
+    let kinds: &[model::EvidenceKind] = match verdict.cause {
+        Cause::JournalCommit | Cause::DirtyThrottling => &[Kernel, FileOp],
+        Cause::SlowDevice => &[BlockIo],
+        Cause::LogLock => &[FileOp],
+        Cause::HeadOfLine | Cause::SlowClient => &[Request],
+        Cause::Unobserved => &[],
+    };
+    kinds
+        .iter()
+        .find_map(|kind| verdict.evidence.iter().rev().find(|evidence| evidence.kind == *kind))
+        .map(|evidence| evidence.text.clone())
+        .unwrap_or_default()
+}

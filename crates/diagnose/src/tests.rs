@@ -1,0 +1,460 @@
+//! Planted causes: the planted one must be named, and nothing must be named where nothing was planted.
+
+use std::sync::Arc;
+
+use model::journal::CommitPhases;
+use model::{
+    Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, EvidenceKind,
+    FileKind, FileOp, FileOpKind, JournalCommit, Loss, LossKind, Nanos, OffCpu, Partition, Request, Stage,
+    TopicPartition, Verdict,
+};
+
+use crate::{Config, Engine, Summary};
+
+const JOURNAL_STACK: &str =
+    "ext4_file_write_iter;ext4_dirty_inode;jbd2__journal_start;wait_transaction_locked;schedule";
+
+fn ms(n: i64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+fn device() -> Device {
+    Device { major: 7, minor: 0, name: "loop0".into() }
+}
+
+/// A produce request with one partition; times in milliseconds.
+fn request(correlation_id: i32, partition: i32, arrival: i64, end: i64, crc: u32) -> Request {
+    Request {
+        arrival: ms(arrival),
+        arrival_end: ms(arrival),
+        response: Some(ms(end)),
+        end: Some(ms(end)),
+        head_of_line: Some(Nanos::ZERO),
+        api_key: 0,
+        api: "PRODUCE",
+        api_version: 13,
+        correlation_id,
+        client_id: None,
+        client: format!("10.0.0.7:{}", 40_000 + correlation_id).parse().unwrap(),
+        broker: "10.0.0.1:9092".parse().unwrap(),
+        request_bytes: 600,
+        response_bytes: Some(60),
+        acks: Some(1),
+        transactional_id: None,
+        throttle_ms: Some(0),
+        error: None,
+        partitions: vec![Partition {
+            topic: Some("topicF".into()),
+            partition,
+            bytes: 498,
+            batches: vec![Batch {
+                magic: 2,
+                crc,
+                bytes: 498,
+                records: 1,
+                producer_id: -1,
+                base_sequence: -1,
+            }],
+            base_offset: Some(i64::from(crc)),
+            error_code: Some(0),
+            ..Partition::default()
+        }],
+    }
+}
+
+fn append(tid: u32, partition: i32, start: Nanos, end: Nanos, crc: u32) -> FileOp {
+    FileOp {
+        start,
+        end,
+        op: FileOpKind::Write,
+        pid: 1,
+        tid,
+        thread: "data-plane-kafk".into(),
+        bytes: Some(498),
+        offset: 1_000,
+        file: format!("topicF-{partition}/00000000000000000000.log").into(),
+        topic_partition: Some(TopicPartition { topic: "topicF".into(), partition }),
+        kind: FileKind::Log,
+        device: device(),
+        inode: 12,
+        fs: "ext4".into(),
+        batch: Some(BatchHead {
+            base_offset: i64::from(crc),
+            bytes: 498,
+            magic: 2,
+            crc,
+            producer_id: -1,
+            base_sequence: -1,
+            records: 1,
+        }),
+        journal_transaction: Some(2286),
+    }
+}
+
+fn off_cpu(tid: u32, start: Nanos, end: Nanos, stack: &str) -> Event {
+    Event::OffCpu(Box::new(OffCpu {
+        start,
+        end,
+        woken: None,
+        pid: 1,
+        tid,
+        thread: "data-plane-kafk".into(),
+        preempted: false,
+        stack: stack.into(),
+    }))
+}
+
+fn commit(transaction: u32, start: i64, end: i64) -> Event {
+    Event::JournalCommit(Box::new(JournalCommit {
+        start: ms(start),
+        end: ms(end),
+        device: device(),
+        transaction,
+        phases: Some(CommitPhases { flushing: ms(120), ..CommitPhases::default() }),
+    }))
+}
+
+fn op(op: FileOp) -> Event {
+    Event::FileOp(Box::new(op))
+}
+
+fn asked(request: Request) -> Event {
+    Event::Request(Box::new(request))
+}
+
+fn run(events: impl IntoIterator<Item = Event>) -> (Vec<Verdict>, Summary) {
+    let mut engine = Engine::new(Config::replay(ms(100)));
+    let mut verdicts = Vec::new();
+    for event in events {
+        engine.push(event);
+        verdicts.extend(engine.take_verdicts());
+    }
+    let summary = engine.finish();
+    verdicts.extend(engine.take_verdicts());
+    (verdicts, summary)
+}
+
+/// The four requests of the tail-latency case: one append of 126 ms stalled by a commit, three behind it.
+fn four_requests() -> Vec<Event> {
+    let mut events = vec![
+        off_cpu(4462, Nanos(ms(1_001).0 - 900_000), ms(1_126), JOURNAL_STACK),
+        op(append(4462, 6, Nanos(ms(1_000).0 + 50_000), ms(1_126), 1)),
+        asked(request(1, 6, 1_000, 1_127, 1)),
+    ];
+    for (i, tid) in [4484, 4499, 4467].into_iter().enumerate() {
+        let i = i as i64;
+        let start = Nanos(ms(1_126).0 + 200_000 * (i + 1));
+        events.push(op(append(tid, 6, start, start + Nanos(90_000), 10 + i as u32)));
+        events.push(asked(request(10 + i as i32, 6, 1_007 + i, 1_127, 10 + i as u32)));
+    }
+    events.push(commit(2285, 1_000, 1_140));
+    events
+}
+
+#[test]
+fn one_slow_append_and_the_three_behind_its_lock_have_one_root() {
+    let (verdicts, summary) = run(four_requests());
+    assert_eq!(verdicts.len(), 4);
+    for verdict in &verdicts {
+        assert_eq!(verdict.cause, Cause::JournalCommit);
+        assert_eq!(&*verdict.root, "journal-commit:loop0:2285");
+        assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
+        let commit = verdict.evidence.iter().find(|evidence| evidence.kind == EvidenceKind::Kernel);
+        assert_eq!(commit.unwrap().text, "jbd2 commit 2285 on loop0 took 140 ms, 120 ms of it flushing");
+    }
+    assert_eq!(verdicts[0].chain, [Cause::JournalCommit]);
+    assert_eq!(verdicts[0].confidence, Confidence::Exact);
+    assert_eq!(verdicts[0].stages.longest(), Stage::Append);
+    for waiting in &verdicts[1..] {
+        assert_eq!(waiting.chain, [Cause::LogLock, Cause::JournalCommit]);
+        assert_eq!(waiting.confidence, Confidence::Strong);
+        assert_eq!(waiting.stages.longest(), Stage::Lock);
+        assert_eq!(waiting.evidence[0].kind, EvidenceKind::LockWait);
+        assert_eq!(waiting.evidence[0].tid, Some(4462));
+    }
+    assert_eq!(summary.by_root.len(), 1);
+    assert_eq!(summary.by_root[0].requests, 4);
+    assert_eq!((summary.joins.by_crc, summary.joins.unjoined), (4, 0));
+}
+
+#[test]
+fn the_order_of_arrival_within_the_lateness_changes_nothing() {
+    let (expected, expected_summary) = run(four_requests());
+    let mut reversed = four_requests();
+    reversed.reverse();
+    let (verdicts, summary) = run(reversed);
+    let key = |verdict: &Verdict| verdict.request.correlation_id;
+    let sorted = |mut verdicts: Vec<Verdict>| {
+        verdicts.sort_by_key(key);
+        verdicts
+    };
+    assert_eq!(sorted(verdicts), sorted(expected));
+    assert_eq!(summary.by_root, expected_summary.by_root);
+}
+
+#[test]
+fn a_quiet_broker_gets_no_verdict() {
+    let events = (0..500).flat_map(|i| {
+        let at = i * 10;
+        let append = append(7, 0, ms(at + 1), ms(at + 2), i as u32);
+        [op(append), asked(request(i as i32, 0, at, at + 4, i as u32))]
+    });
+    let (verdicts, summary) = run(events);
+    assert_eq!(verdicts, []);
+    assert_eq!((summary.requests, summary.slow, summary.joins.by_crc), (500, 0, 500));
+}
+
+#[test]
+fn a_slow_request_with_a_fast_append_and_nobody_ahead_is_unobserved() {
+    let (verdicts, _) = run([op(append(7, 0, ms(150), ms(151), 1)), asked(request(1, 0, 0, 160, 1))]);
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+    assert_eq!(verdicts[0].stages.of(Stage::Unobserved), ms(159));
+}
+
+#[test]
+fn a_commit_at_the_same_time_is_no_cause_without_the_wait() {
+    // The append was slow on the CPU, or in something unknown: the commit is a coincidence.
+    let events = [commit(2285, 0, 300), op(append(7, 0, ms(1), ms(150), 1)), asked(request(1, 0, 0, 151, 1))];
+    let (verdicts, _) = run(events);
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+}
+
+#[test]
+fn a_journal_wait_whose_commit_was_not_seen_is_weak() {
+    let events = [
+        off_cpu(7, ms(2), ms(150), JOURNAL_STACK),
+        op(append(7, 0, ms(1), ms(150), 1)),
+        asked(request(1, 0, 0, 151, 1)),
+    ];
+    let (verdicts, _) = run(events);
+    assert_eq!((verdicts[0].cause, verdicts[0].confidence), (Cause::JournalCommit, Confidence::Weak));
+}
+
+#[test]
+fn the_commit_is_chosen_by_transaction_not_by_the_longest_overlap() {
+    let events = [
+        off_cpu(7, ms(2), ms(150), JOURNAL_STACK),
+        op(append(7, 0, ms(1), ms(150), 1)),
+        asked(request(1, 0, 0, 151, 1)),
+        commit(2285, 100, 149),
+        commit(2284, 0, 300),
+    ];
+    let (verdicts, _) = run(events);
+    assert_eq!(&*verdicts[0].root, "journal-commit:loop0:2285");
+    assert_eq!(verdicts[0].confidence, Confidence::Exact);
+}
+
+#[test]
+fn a_commit_of_another_device_is_never_blamed() {
+    let Event::JournalCommit(mut elsewhere) = commit(2285, 0, 300) else { unreachable!() };
+    elsewhere.device.minor = 1;
+    let events = [
+        off_cpu(7, ms(2), ms(150), JOURNAL_STACK),
+        op(append(7, 0, ms(1), ms(150), 1)),
+        asked(request(1, 0, 0, 151, 1)),
+        Event::JournalCommit(elsewhere),
+    ];
+    let (verdicts, _) = run(events);
+    assert_eq!(verdicts[0].confidence, Confidence::Weak);
+}
+
+#[test]
+fn a_thread_busy_elsewhere_was_not_waiting_for_the_lock() {
+    // Thread 8 wrote to another partition until 1,125 ms: the request was queued, not locked out, until then.
+    let mut events = four_requests();
+    events.truncate(3);
+    events.push(op(append(8, 1, ms(1_000), ms(1_125), 50)));
+    let start = Nanos(ms(1_126).0 + 200_000);
+    events.push(op(append(8, 6, start, start + Nanos(90_000), 10)));
+    events.push(asked(request(10, 6, 1_001, 1_128, 10)));
+    events.push(commit(2285, 1_000, 1_140));
+    let (verdicts, _) = run(events);
+    let waiting = verdicts.iter().find(|verdict| verdict.request.correlation_id == 10).unwrap();
+    assert!(waiting.stages.of(Stage::Lock) < ms(2));
+    assert_eq!(waiting.cause, Cause::Unobserved);
+}
+
+#[test]
+fn an_append_that_ended_long_before_is_no_holder() {
+    let events = [
+        op(append(4462, 6, ms(1_000), ms(1_050), 1)),
+        op(append(7, 6, ms(1_120), ms(1_121), 2)),
+        asked(request(2, 6, 1_001, 1_122, 2)),
+    ];
+    let (verdicts, _) = run(events);
+    assert_eq!(verdicts[0].stages.of(Stage::Lock), Nanos::ZERO);
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+}
+
+#[test]
+fn a_holder_slow_for_no_known_reason_is_the_cause_itself() {
+    let events = [
+        op(append(4462, 6, ms(1_000), ms(1_126), 1)),
+        op(append(7, 6, ms(1_126), ms(1_127), 2)),
+        asked(request(2, 6, 1_001, 1_128, 2)),
+    ];
+    let (verdicts, _) = run(events);
+    assert_eq!((verdicts[0].cause, verdicts[0].confidence), (Cause::LogLock, Confidence::Strong));
+}
+
+#[test]
+fn the_same_bytes_twice_are_told_apart_by_the_base_offset() {
+    let mut second = append(8, 0, ms(10), ms(130), 7);
+    second.batch = second.batch.map(|head| BatchHead { base_offset: 99, ..head });
+    let mut retried = request(2, 0, 0, 131, 7);
+    retried.partitions[0].base_offset = Some(99);
+    let events = [
+        off_cpu(8, ms(10), ms(130), JOURNAL_STACK),
+        op(append(7, 0, ms(5), ms(6), 7)),
+        op(second),
+        asked(retried.clone()),
+        commit(2285, 0, 140),
+    ];
+    let (verdicts, summary) = run(events.clone());
+    assert_eq!(verdicts[0].stages.of(Stage::Append), ms(120));
+    assert_eq!(summary.joins.by_crc, 1);
+    // Without a base offset to tell them apart, neither is claimed.
+    retried.partitions[0].base_offset = None;
+    let mut events = events;
+    events[3] = asked(retried);
+    assert_eq!(run(events).1.joins.unjoined, 1);
+}
+
+#[test]
+fn a_batch_the_broker_rewrote_is_found_by_its_base_offset() {
+    let mut rewritten = append(8, 0, ms(1), ms(2), 1_000);
+    rewritten.batch = rewritten.batch.map(|head| BatchHead { crc: 5, ..head });
+    let (_, summary) = run([op(rewritten), asked(request(1, 0, 0, 3, 1_000))]);
+    assert_eq!((summary.joins.by_crc, summary.joins.by_base_offset), (0, 1));
+}
+
+#[test]
+fn the_same_batch_on_another_partition_is_not_ours() {
+    let (_, summary) = run([op(append(8, 1, ms(1), ms(2), 7)), asked(request(1, 0, 0, 3, 7))]);
+    assert_eq!(summary.joins.unjoined, 1);
+}
+
+#[test]
+fn a_request_behind_another_of_its_connection_has_its_cause() {
+    let mut events = four_requests();
+    let mut behind = request(2, 3, 1_010, 1_130, 77);
+    behind.client = request(1, 6, 0, 0, 0).client;
+    behind.head_of_line = Some(ms(117));
+    events.push(op(append(9, 3, ms(1_128), ms(1_129), 77)));
+    events.push(asked(behind));
+    let (verdicts, _) = run(events);
+    let behind = verdicts.iter().find(|verdict| verdict.request.correlation_id == 2).unwrap();
+    assert_eq!(behind.chain, [Cause::HeadOfLine, Cause::JournalCommit]);
+    assert_eq!(&*behind.root, "journal-commit:loop0:2285");
+    assert_eq!(behind.stages.longest(), Stage::HeadOfLine);
+}
+
+#[test]
+fn dirty_throttling_needs_the_pause_of_the_same_thread() {
+    let pause = |tid| {
+        Event::DirtyThrottle(DirtyThrottle {
+            start: ms(5),
+            end: ms(145),
+            tid,
+            dirty_pages: 9_000,
+            limit_pages: 8_000,
+        })
+    };
+    let stack = "generic_perform_write;balance_dirty_pages;io_schedule_timeout;schedule";
+    let base = [
+        off_cpu(7, ms(5), ms(145), stack),
+        op(append(7, 0, ms(1), ms(150), 1)),
+        asked(request(1, 0, 0, 151, 1)),
+    ];
+    let with = |extra: Event| run(base.iter().cloned().chain([extra])).0.remove(0);
+    let mine = with(pause(7));
+    assert_eq!((mine.cause, mine.confidence), (Cause::DirtyThrottling, Confidence::Exact));
+    assert_eq!(with(pause(8)).confidence, Confidence::Strong);
+}
+
+#[test]
+fn a_slow_device_needs_a_block_request_that_covers_the_wait() {
+    let io = |start, end| {
+        Event::BlockIo(Box::new(BlockIo {
+            start: ms(start),
+            end: ms(end),
+            device: device(),
+            direction: Direction::Read,
+            sector: 8,
+            bytes: 4_096,
+            tid: 7,
+            thread: "data-plane-kafk".into(),
+            flags: "R".into(),
+        }))
+    };
+    let stack = "ext4_map_blocks;ext4_wait_block_bitmap;__wait_on_buffer;bit_wait_io;io_schedule";
+    let base = [
+        off_cpu(7, ms(2), ms(150), stack),
+        op(append(7, 0, ms(1), ms(150), 1)),
+        asked(request(1, 0, 0, 151, 1)),
+    ];
+    let with = |extra: Event| run(base.iter().cloned().chain([extra])).0.remove(0);
+    assert_eq!(with(io(2, 149)).cause, Cause::SlowDevice);
+    assert_eq!(with(io(2, 20)).cause, Cause::Unobserved);
+}
+
+#[test]
+fn only_the_slow_partition_of_a_request_is_blamed() {
+    let mut both = request(1, 0, 0, 140, 1);
+    both.partitions.extend(request(1, 1, 0, 0, 2).partitions);
+    let events = [
+        op(append(7, 0, ms(1), ms(2), 1)),
+        off_cpu(7, ms(3), ms(139), JOURNAL_STACK),
+        op(append(7, 1, ms(2), ms(139), 2)),
+        asked(both),
+        commit(2285, 0, 150),
+    ];
+    let (verdicts, _) = run(events);
+    assert_eq!(verdicts[0].stages.of(Stage::Append), ms(138));
+    assert!(verdicts[0].evidence[0].text.contains("topicF-1/"), "{:?}", verdicts[0].evidence[0]);
+}
+
+#[test]
+fn a_loss_near_a_request_is_said_and_lowers_the_confidence() {
+    let mut events = four_requests();
+    events.insert(
+        0,
+        Event::Loss(Loss {
+            start: ms(900),
+            end: ms(1_100),
+            kind: LossKind::ProbeEventsDropped,
+            count: 3,
+            detail: Arc::from("ring buffer full"),
+        }),
+    );
+    let (verdicts, summary) = run(events);
+    assert_eq!(verdicts[0].confidence, Confidence::Strong);
+    assert_eq!(&*verdicts[0].losses[0], "3 probe-events-dropped (ring buffer full)");
+    assert_eq!(summary.losses, [(LossKind::ProbeEventsDropped, 3)]);
+}
+
+#[test]
+fn a_long_poll_gets_no_verdict_but_is_counted() {
+    let mut fetch = request(1, 0, 0, 500, 1);
+    fetch.api = "FETCH";
+    let (verdicts, summary) = run([asked(fetch)]);
+    assert_eq!(verdicts, []);
+    assert_eq!(summary.not_judged, [("FETCH", 1)]);
+}
+
+#[test]
+fn a_request_that_trickled_in_is_the_clients() {
+    let mut slow = request(1, 0, 0, 140, 1);
+    slow.arrival_end = ms(130);
+    let (verdicts, _) = run([op(append(7, 0, ms(131), ms(132), 1)), asked(slow)]);
+    assert_eq!(verdicts[0].cause, Cause::SlowClient);
+}
+
+#[test]
+fn old_events_are_forgotten_and_memory_stays_bounded() {
+    let mut engine = Engine::new(Config { most_file_ops: 1_000, ..Config::live(ms(100)) });
+    for i in 0..100_000_i64 {
+        engine.push(op(append(7, 0, Nanos(i * 1_000_000), Nanos(i * 1_000_000 + 1_000), i as u32)));
+    }
+    assert!(engine.kept_file_ops() <= 2_000, "{}", engine.kept_file_ops());
+}

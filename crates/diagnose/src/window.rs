@@ -1,0 +1,289 @@
+//! The recent past: events kept by the keys under which verdicts look for them, bounded in time and number.
+//! Does not interpret events.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use model::{
+    BlockIo, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, JournalCommit, Loss, Nanos, OffCpu,
+    Request, Tid, TopicPartition,
+};
+
+use crate::Config;
+
+/// Block requests faster than this never explain a slow request and are not kept.
+const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
+
+/// Both ends of a connection: client, broker.
+type Connection = (SocketAddr, SocketAddr);
+
+/// Something with a start and an end.
+pub(crate) trait Span {
+    fn start(&self) -> Nanos;
+    fn end(&self) -> Nanos;
+
+    /// The time that this and the given stretch share.
+    fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
+        (self.end().min(end) - self.start().max(start)).at_least_zero()
+    }
+}
+
+macro_rules! span {
+    ($($event:ty),*) => {$(
+        impl Span for $event {
+            fn start(&self) -> Nanos {
+                self.start
+            }
+            fn end(&self) -> Nanos {
+                self.end
+            }
+        }
+    )*};
+}
+span!(Arc<FileOp>, OffCpu, JournalCommit, BlockIo, DirtyThrottle, Loss);
+
+impl Span for Arc<Request> {
+    fn start(&self) -> Nanos {
+        self.arrival
+    }
+    fn end(&self) -> Nanos {
+        self.last_seen()
+    }
+}
+
+/// Events in the order of their ends, fed nearly in that order.
+#[derive(Debug)]
+pub(crate) struct Timeline<T>(VecDeque<T>);
+
+impl<T> Default for Timeline<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T: Span> Timeline<T> {
+    fn insert(&mut self, item: T) {
+        let later = self.0.iter().rev().take_while(|kept| kept.end() > item.end()).count();
+        self.0.insert(self.0.len() - later, item);
+    }
+
+    fn forget(&mut self, horizon: Nanos) {
+        while self.0.front().is_some_and(|item| item.end() < horizon) {
+            self.0.pop_front();
+        }
+    }
+
+    /// What ended at or before `time`, latest first.
+    pub(crate) fn ended_by(&self, time: Nanos) -> impl Iterator<Item = &T> {
+        let count = self.0.partition_point(|item| item.end() <= time);
+        self.0.range(..count).rev()
+    }
+
+    /// What shares more than a point with the stretch, in the order of its ends.
+    pub(crate) fn overlapping(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &T> {
+        let first = self.0.partition_point(|item| item.end() <= start);
+        self.0.range(first..).filter(move |item| item.start() < end)
+    }
+}
+
+/// What one thread did and what happened to it.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadPast {
+    pub(crate) file_ops: Timeline<Arc<FileOp>>,
+    pub(crate) off_cpu: Timeline<OffCpu>,
+    pub(crate) throttles: Timeline<DirtyThrottle>,
+}
+
+/// What happened on one block device.
+#[derive(Debug, Default)]
+pub(crate) struct DevicePast {
+    pub(crate) commits: Timeline<JournalCommit>,
+    pub(crate) ios: Timeline<BlockIo>,
+}
+
+/// Everything that may still explain a request.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    threads: HashMap<Tid, ThreadPast>,
+    partitions: HashMap<TopicPartition, Timeline<Arc<FileOp>>>,
+    devices: HashMap<(u32, u32), DevicePast>,
+    connections: HashMap<Connection, Timeline<Arc<Request>>>,
+    losses: Timeline<Loss>,
+    /// Appends with a batch head, oldest first; the indexes below count from `forgotten`.
+    appends: VecDeque<Arc<FileOp>>,
+    forgotten: u64,
+    by_crc: HashMap<u32, Vec<u64>>,
+    by_base_offset: HashMap<i64, Vec<u64>>,
+    file_ops: usize,
+    /// Nothing that ended before this is kept.
+    horizon: Nanos,
+}
+
+impl Window {
+    pub(crate) fn file_op(&mut self, op: FileOp) {
+        let op = Arc::new(op);
+        self.file_ops += 1;
+        self.threads.entry(op.tid).or_default().file_ops.insert(Arc::clone(&op));
+        let (FileKind::Log, FileOpKind::Write, Some(partition)) = (op.kind, op.op, &op.topic_partition)
+        else {
+            return;
+        };
+        match self.partitions.get_mut(partition) {
+            Some(appends) => appends.insert(Arc::clone(&op)),
+            None => self.partitions.entry(partition.clone()).or_default().insert(Arc::clone(&op)),
+        }
+        if let Some(batch) = op.batch {
+            let number = self.forgotten + self.appends.len() as u64;
+            self.by_crc.entry(batch.crc).or_default().push(number);
+            self.by_base_offset.entry(batch.base_offset).or_default().push(number);
+            self.appends.push_back(op);
+        }
+    }
+
+    pub(crate) fn off_cpu(&mut self, interval: OffCpu) {
+        self.threads.entry(interval.tid).or_default().off_cpu.insert(interval);
+    }
+
+    pub(crate) fn throttle(&mut self, pause: DirtyThrottle) {
+        self.threads.entry(pause.tid).or_default().throttles.insert(pause);
+    }
+
+    pub(crate) fn commit(&mut self, commit: JournalCommit) {
+        self.devices.entry(commit.device.number()).or_default().commits.insert(commit);
+    }
+
+    pub(crate) fn block_io(&mut self, io: BlockIo) {
+        if io.latency() >= UNREMARKABLE_BLOCK_IO {
+            self.devices.entry(io.device.number()).or_default().ios.insert(io);
+        }
+    }
+
+    pub(crate) fn loss(&mut self, loss: Loss) {
+        self.losses.insert(loss);
+    }
+
+    pub(crate) fn request(&mut self, request: &Arc<Request>) {
+        let connection = (request.client, request.broker);
+        self.connections.entry(connection).or_default().insert(Arc::clone(request));
+    }
+
+    pub(crate) fn thread(&self, tid: Tid) -> Option<&ThreadPast> {
+        self.threads.get(&tid)
+    }
+
+    pub(crate) fn device(&self, device: &Device) -> Option<&DevicePast> {
+        self.devices.get(&device.number())
+    }
+
+    pub(crate) fn partition(&self, partition: &TopicPartition) -> Option<&Timeline<Arc<FileOp>>> {
+        self.partitions.get(partition)
+    }
+
+    pub(crate) fn appends_by_crc(&self, crc: u32) -> impl Iterator<Item = &Arc<FileOp>> {
+        self.numbered(self.by_crc.get(&crc))
+    }
+
+    pub(crate) fn appends_by_base_offset(&self, offset: i64) -> impl Iterator<Item = &Arc<FileOp>> {
+        self.numbered(self.by_base_offset.get(&offset))
+    }
+
+    fn numbered<'a>(&'a self, numbers: Option<&'a Vec<u64>>) -> impl Iterator<Item = &'a Arc<FileOp>> {
+        numbers.into_iter().flatten().filter_map(|number| {
+            let index = number.checked_sub(self.forgotten)?;
+            self.appends.get(usize::try_from(index).ok()?)
+        })
+    }
+
+    /// Requests of the same connection that arrived before this one and were still unanswered when it was
+    /// complete, the one answered last first.
+    pub(crate) fn ahead_of(&self, request: &Request) -> impl Iterator<Item = &Arc<Request>> {
+        let (arrival, complete) = (request.arrival, request.arrival_end);
+        let number = request.correlation_id;
+        self.connections
+            .get(&(request.client, request.broker))
+            .into_iter()
+            .flat_map(move |past| past.ended_by(request.last_seen()))
+            .take_while(move |earlier| earlier.last_seen() > complete)
+            .filter(move |earlier| earlier.arrival <= arrival && earlier.correlation_id != number)
+    }
+
+    /// Whether the connection was serving an earlier request for most of the stretch.
+    pub(crate) fn connection_busy(&self, request: &Request, start: Nanos, end: Nanos) -> Nanos {
+        let past = self.connections.get(&(request.client, request.broker));
+        past.into_iter()
+            .flat_map(|past| past.overlapping(start, end))
+            .filter(|earlier| earlier.arrival < request.arrival && earlier.end.is_some())
+            .map(|earlier| earlier.overlap(start, end))
+            .max()
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn losses(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &Loss> {
+        self.losses.overlapping(start, end)
+    }
+
+    /// Whether everything since `time` is still here.
+    pub(crate) fn reaches_back_to(&self, time: Nanos) -> bool {
+        self.horizon <= time
+    }
+
+    /// Forgets what ended before the configured retention, and more where there is too much of it.
+    pub(crate) fn forget(&mut self, now: Nanos, config: &Config) {
+        let mut horizon = self.horizon.max(now - config.retention);
+        if self.file_ops > config.most_file_ops {
+            // Half the kept time goes at once, so that this is rare however fast events come.
+            let half = Nanos((now - horizon).0 / 2);
+            horizon = horizon.max(now - half);
+        }
+        self.horizon = horizon;
+        self.forget_appends(horizon);
+        for past in self.threads.values_mut() {
+            past.file_ops.forget(horizon);
+            past.off_cpu.forget(horizon);
+            past.throttles.forget(horizon);
+        }
+        for past in self.devices.values_mut() {
+            past.commits.forget(horizon);
+            past.ios.forget(horizon);
+        }
+        self.partitions.values_mut().for_each(|appends| appends.forget(horizon));
+        self.connections.values_mut().for_each(|requests| requests.forget(horizon));
+        self.losses.forget(horizon);
+        self.threads.retain(|_, past| !past.is_empty());
+        self.partitions.retain(|_, appends| !appends.0.is_empty());
+        self.connections.retain(|_, requests| !requests.0.is_empty());
+        self.file_ops = self.threads.values().map(|past| past.file_ops.0.len()).sum();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn file_ops(&self) -> usize {
+        self.file_ops
+    }
+
+    fn forget_appends(&mut self, horizon: Nanos) {
+        while self.appends.front().is_some_and(|op| op.end < horizon) {
+            let Some(op) = self.appends.pop_front() else { return };
+            self.forgotten += 1;
+            if let Some(batch) = op.batch {
+                drop_before(&mut self.by_crc, batch.crc, self.forgotten);
+                drop_before(&mut self.by_base_offset, batch.base_offset, self.forgotten);
+            }
+        }
+    }
+}
+
+impl ThreadPast {
+    fn is_empty(&self) -> bool {
+        self.file_ops.0.is_empty() && self.off_cpu.0.is_empty() && self.throttles.0.is_empty()
+    }
+}
+
+fn drop_before<K: std::hash::Hash + Eq>(index: &mut HashMap<K, Vec<u64>>, key: K, number: u64) {
+    if let std::collections::hash_map::Entry::Occupied(mut entry) = index.entry(key) {
+        entry.get_mut().retain(|&kept| kept >= number);
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+    }
+}
