@@ -47,8 +47,8 @@ pub(crate) fn of_file_op(window: &Window, op: &FileOp) -> Option<Finding> {
     let waits = dominant_waits(window, op);
     let finding = match &waits {
         Some(waits) => match waits.kind {
-            Wait::Journal => journal_commit::find(window, waits),
-            Wait::DirtyPages => dirty_throttling::find(window, waits),
+            Wait::Journal => Some(journal_commit::find(window, waits)),
+            Wait::DirtyPages => Some(dirty_throttling::find(window, waits)),
             Wait::Device => slow_device::find(window, waits),
             Wait::Other => None,
         },

@@ -98,28 +98,24 @@ fn locked(window: &Window, wait: &LockWait) -> Finding {
     let mut evidence = vec![wait_evidence(wait)];
     let deeper =
         cause::of_file_op(window, holder).filter(|_| wait.held.0.saturating_mul(2) > wait.length().0);
-    match deeper {
-        Some(finding) => {
-            evidence.extend(finding.evidence);
-            Finding {
-                chain: [vec![Cause::LogLock], finding.chain].concat(),
-                confidence: finding.confidence.min(Confidence::Strong),
-                evidence,
-                time: wait.length(),
-                ..finding
-            }
-        }
-        None => {
-            evidence.extend(cause::evidence_of_file_op(window, holder));
-            Finding {
-                cause: Cause::LogLock,
-                chain: vec![Cause::LogLock],
-                root: Arc::from(format!("log-lock:{}:{}", partition_name(wait), holder.start.0)),
-                confidence: Confidence::Strong,
-                evidence,
-                time: wait.length(),
-            }
-        }
+    if let Some(finding) = deeper {
+        evidence.extend(finding.evidence);
+        return Finding {
+            chain: [vec![Cause::LogLock], finding.chain].concat(),
+            confidence: finding.confidence.min(Confidence::Strong),
+            evidence,
+            time: wait.length(),
+            ..finding
+        };
+    }
+    evidence.extend(cause::evidence_of_file_op(window, holder));
+    Finding {
+        cause: Cause::LogLock,
+        chain: vec![Cause::LogLock],
+        root: Arc::from(format!("log-lock:{}:{}", partition_name(wait), holder.start.0)),
+        confidence: Confidence::Strong,
+        evidence,
+        time: wait.length(),
     }
 }
 

@@ -14,10 +14,10 @@ pub(crate) const ADVICE: &[&str] = &[
     "writers are paused when dirty pages pass vm.dirty_ratio (vm.dirty_bytes): start write-back earlier with a lower vm.dirty_background_ratio, and raise vm.dirty_ratio if the device keeps up on average",
 ];
 
-pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
+pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let pause = longest_pause(window, waits.op);
     let confidence = if pause.is_some() { Confidence::Exact } else { Confidence::Strong };
-    Some(finding(window, waits.op, pause, waits.time, confidence))
+    finding(window, waits.op, pause, waits.time, confidence)
 }
 
 /// The tracepoint alone, where no stacks are to be had.

@@ -20,7 +20,7 @@ pub(crate) const ADVICE: &[&str] = &[
     "on ext4, mount with data=writeback: a commit no longer waits for file data (after a crash, a file's newest blocks may hold old data; Kafka checks batch CRCs on recovery)",
 ];
 
-pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
+pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let op = waits.op;
     let past = window.device(&op.device);
     let (start, end) = (waits.longest.start.max(op.start), waits.longest.end.min(op.end));
@@ -35,14 +35,14 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
         // The stack alone proves a journal wait, but not which commit: the event was lost or is not hooked.
         None => (format!("journal-commit:{}:unseen:{}", op.device, op.start.0), Confidence::Weak),
     };
-    Some(Finding {
+    Finding {
         cause: Cause::JournalCommit,
         chain: vec![Cause::JournalCommit],
         root: Arc::from(root),
         confidence,
         evidence,
         time: waits.time,
-    })
+    }
 }
 
 /// The commit that a wait was for: by transaction where the handle's is known, else the one that overlaps
