@@ -1,0 +1,306 @@
+//! A borrowing reader of Kafka's primitive types that cannot run past its end. Does not know any message.
+//!
+//! The types are those of Kafka's protocol guide: big-endian integers; strings and bytes with a two- or
+//! four-byte length of which -1 is null; their compact forms (KIP-482), whose length is an unsigned varint
+//! of the length plus one, 0 being null; tagged fields (KIP-482); zig-zag varints of record batches.
+
+use crate::{Error, ErrorKind};
+
+/// Kafka's generated code refuses strings longer than this in either form.
+pub const MAX_STRING_BYTES: usize = i16::MAX as usize;
+
+/// Reads primitive values from the front of a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader at the start of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// The offset of the next byte.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What has not been read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// Whether everything has been read.
+    pub fn is_empty(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    /// An error at the next byte.
+    pub fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(kind, self.at)
+    }
+
+    /// An error unless everything has been read.
+    pub fn finish(&self) -> Result<(), Error> {
+        if self.is_empty() { Ok(()) } else { Err(self.error(ErrorKind::TrailingBytes)) }
+    }
+
+    /// The next `n` bytes.
+    #[inline]
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], Error> {
+        let rest = self.rest();
+        let Some(taken) = rest.get(..n) else {
+            return Err(self.error(ErrorKind::UnexpectedEnd { missing: n - rest.len() }));
+        };
+        self.at += n;
+        Ok(taken)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let Some((taken, _)) = self.rest().split_first_chunk::<N>() else {
+            return Err(self.error(ErrorKind::UnexpectedEnd { missing: N - self.rest().len() }));
+        };
+        self.at += N;
+        Ok(*taken)
+    }
+
+    /// INT8.
+    #[inline]
+    pub fn i8(&mut self) -> Result<i8, Error> {
+        self.array().map(i8::from_be_bytes)
+    }
+
+    /// One byte.
+    #[inline]
+    pub fn u8(&mut self) -> Result<u8, Error> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    /// INT16.
+    #[inline]
+    pub fn i16(&mut self) -> Result<i16, Error> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    /// INT32.
+    #[inline]
+    pub fn i32(&mut self) -> Result<i32, Error> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    /// INT64.
+    #[inline]
+    pub fn i64(&mut self) -> Result<i64, Error> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// UINT32.
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, Error> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// UUID: 16 bytes.
+    #[inline]
+    pub fn uuid(&mut self) -> Result<[u8; 16], Error> {
+        self.array()
+    }
+
+    /// `UNSIGNED_VARINT`: at most five bytes, 32 bits.
+    #[inline]
+    pub fn uvarint(&mut self) -> Result<u32, Error> {
+        let start = self.at;
+        let value = self.base128(5)?;
+        u32::try_from(value).map_err(|_| Error::new(ErrorKind::BadVarint, start))
+    }
+
+    /// VARINT: zig-zag, at most five bytes, 32 bits.
+    #[inline]
+    pub fn varint(&mut self) -> Result<i32, Error> {
+        let raw = self.uvarint()?;
+        Ok(((raw >> 1) as i32) ^ -((raw & 1) as i32))
+    }
+
+    /// VARLONG: zig-zag, at most ten bytes, 64 bits.
+    #[inline]
+    pub fn varlong(&mut self) -> Result<i64, Error> {
+        let raw = self.base128(10)?;
+        Ok(((raw >> 1) as i64) ^ -((raw & 1) as i64))
+    }
+
+    /// Seven bits a byte, the low ones first, the top bit set in every byte but the last.
+    fn base128(&mut self, max_bytes: u32) -> Result<u64, Error> {
+        let start = self.at;
+        let mut value: u64 = 0;
+        for i in 0..max_bytes {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            // The tenth byte has room for one bit only.
+            if i == 9 && bits > 1 {
+                break;
+            }
+            value |= bits << (7 * i);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Error::new(ErrorKind::BadVarint, start))
+    }
+
+    /// The length of a nullable field: i16 or the compact form; none is null.
+    fn string_length(&mut self, flexible: bool) -> Result<Option<usize>, Error> {
+        let at = self.at;
+        let length = if flexible { i64::from(self.uvarint()?) - 1 } else { i64::from(self.i16()?) };
+        match length {
+            -1 => Ok(None),
+            0..=0x7fff => Ok(Some(length as usize)),
+            _ => Err(Error::new(ErrorKind::BadLength { length }, at)),
+        }
+    }
+
+    /// A `NULLABLE_STRING`, or its compact form in flexible versions.
+    pub fn nullable_string(&mut self, flexible: bool) -> Result<Option<&'a str>, Error> {
+        let Some(length) = self.string_length(flexible)? else { return Ok(None) };
+        let at = self.at;
+        let bytes = self.take(length)?;
+        std::str::from_utf8(bytes).map(Some).map_err(|_| Error::new(ErrorKind::NotUtf8, at))
+    }
+
+    /// A STRING, or its compact form in flexible versions. Null is an error.
+    pub fn string(&mut self, flexible: bool) -> Result<&'a str, Error> {
+        let at = self.at;
+        self.nullable_string(flexible)?.ok_or(Error::new(ErrorKind::BadLength { length: -1 }, at))
+    }
+
+    /// The length of `NULLABLE_BYTES` or RECORDS, or of their compact forms; none is null. The bytes
+    /// themselves are left to the caller.
+    pub fn bytes_length(&mut self, flexible: bool) -> Result<Option<u32>, Error> {
+        let at = self.at;
+        let length = if flexible { i64::from(self.uvarint()?) - 1 } else { i64::from(self.i32()?) };
+        match length {
+            -1 => Ok(None),
+            0..=0x7fff_ffff => Ok(Some(length as u32)),
+            _ => Err(Error::new(ErrorKind::BadLength { length }, at)),
+        }
+    }
+
+    /// `NULLABLE_BYTES` or RECORDS, or their compact forms in flexible versions.
+    pub fn nullable_bytes(&mut self, flexible: bool) -> Result<Option<&'a [u8]>, Error> {
+        match self.bytes_length(flexible)? {
+            None => Ok(None),
+            Some(length) => self.take(length as usize).map(Some),
+        }
+    }
+
+    /// The number of elements of an array, or of its compact form; none is null. Says nothing about how
+    /// many there really are: never allocate on its word.
+    pub fn nullable_array(&mut self, flexible: bool) -> Result<Option<u32>, Error> {
+        self.bytes_length(flexible)
+    }
+
+    /// The number of elements of an array that may not be null.
+    pub fn array_length(&mut self, flexible: bool) -> Result<u32, Error> {
+        let at = self.at;
+        self.nullable_array(flexible)?.ok_or(Error::new(ErrorKind::BadLength { length: -1 }, at))
+    }
+
+    /// Passes over an array of fixed-size elements.
+    pub fn skip_array(&mut self, element_bytes: usize, flexible: bool) -> Result<(), Error> {
+        let count = self.nullable_array(flexible)?.unwrap_or(0) as usize;
+        self.take(count.saturating_mul(element_bytes)).map(|_| ())
+    }
+
+    /// Passes over tagged fields (KIP-482) where the version is flexible; does nothing where it is not.
+    pub fn tagged_fields(&mut self, flexible: bool) -> Result<(), Error> {
+        if !flexible {
+            return Ok(());
+        }
+        for _ in 0..self.uvarint()? {
+            self.uvarint()?;
+            let size = self.uvarint()? as usize;
+            self.take(size)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reader;
+    use crate::ErrorKind;
+
+    #[test]
+    fn integers_are_big_endian() {
+        let bytes = [0xff, 0x01, 0x02, 0x00, 0x00, 0x01, 0x00, 0x80, 0, 0, 0, 0, 0, 0, 1];
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(reader.i8(), Ok(-1));
+        assert_eq!(reader.i16(), Ok(0x0102));
+        assert_eq!(reader.i32(), Ok(256));
+        assert_eq!(reader.i64(), Ok(i64::MIN + 1));
+        assert!(reader.is_empty());
+        assert_eq!(reader.u8().unwrap_err().kind, ErrorKind::UnexpectedEnd { missing: 1 });
+    }
+
+    #[test]
+    fn varints_follow_the_protocol_guide() {
+        for (bytes, value) in [
+            (&[0x00][..], 0),
+            (&[0x01], -1),
+            (&[0x02], 1),
+            (&[0x7f], -64),
+            (&[0x80, 0x01], 64),
+            (&[0xfe, 0xff, 0xff, 0xff, 0x0f], i32::MAX),
+            (&[0xff, 0xff, 0xff, 0xff, 0x0f], i32::MIN),
+        ] {
+            assert_eq!(Reader::new(bytes).varint(), Ok(value), "{bytes:x?}");
+            assert_eq!(Reader::new(bytes).varlong(), Ok(i64::from(value)), "{bytes:x?}");
+        }
+        let longest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        assert_eq!(Reader::new(&longest).varlong(), Ok(i64::MIN));
+        for bad in [&[0xff, 0xff, 0xff, 0xff, 0x1f][..], &[0x80, 0x80, 0x80, 0x80, 0x80, 0x01]] {
+            assert_eq!(Reader::new(bad).uvarint().unwrap_err().kind, ErrorKind::BadVarint, "{bad:x?}");
+        }
+        let bad = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
+        assert_eq!(Reader::new(&bad).varlong().unwrap_err().kind, ErrorKind::BadVarint);
+    }
+
+    #[test]
+    fn strings_know_null_and_their_limits() {
+        assert_eq!(Reader::new(&[0xff, 0xff]).nullable_string(false), Ok(None));
+        assert_eq!(Reader::new(&[0x00]).nullable_string(true), Ok(None));
+        assert_eq!(Reader::new(&[0, 2, b'h', b'i']).string(false), Ok("hi"));
+        assert_eq!(Reader::new(&[3, b'h', b'i']).string(true), Ok("hi"));
+        for (bytes, flexible, kind, at) in [
+            (&[0xff, 0xff][..], false, ErrorKind::BadLength { length: -1 }, 0),
+            (&[0xff, 0xfe], false, ErrorKind::BadLength { length: -2 }, 0),
+            (&[0x00], true, ErrorKind::BadLength { length: -1 }, 0),
+            (&[0x81, 0x80, 0x02], true, ErrorKind::BadLength { length: 0x8000 }, 0),
+            (&[0, 1, 0xff], false, ErrorKind::NotUtf8, 2),
+            (&[0, 5, b'a'], false, ErrorKind::UnexpectedEnd { missing: 4 }, 2),
+        ] {
+            let error = Reader::new(bytes).string(flexible).unwrap_err();
+            assert_eq!((error.kind, error.at), (kind, at), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn huge_counts_cost_nothing() {
+        let mut reader = Reader::new(&[0x7f, 0xff, 0xff, 0xff, 1, 2, 3]);
+        assert!(reader.skip_array(4, false).is_err());
+        let mut reader = Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0]);
+        assert!(reader.tagged_fields(true).is_err());
+    }
+
+    #[test]
+    fn tagged_fields_are_passed_over() {
+        let mut reader = Reader::new(&[2, 0, 1, 0xaa, 1, 0, 9]);
+        reader.tagged_fields(true).unwrap();
+        assert_eq!(reader.u8(), Ok(9));
+        let mut reader = Reader::new(&[2, 0, 1]);
+        reader.tagged_fields(false).unwrap();
+        assert_eq!(reader.at(), 0);
+    }
+}
