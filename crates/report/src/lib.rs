@@ -1,1 +1,34 @@
-//! Being written.
+//! How what was seen and concluded is printed: tables for people, JSON lines and CSV for programs.
+//!
+//! One trait a subject ([`requests`], [`file_ops`], [`segments`], [`explanation`], [`doctor`]), one small
+//! file an output. Everything goes to an `io::Write` that the caller chooses. It does not know how a
+//! request was captured or how a verdict was reached, and it does not look at the terminal: [`Look`]
+//! says what the caller found out about it.
+
+pub mod csv;
+pub mod doctor;
+pub mod escape;
+pub mod explanation;
+pub mod file_ops;
+pub mod json;
+pub mod numbers;
+pub mod paint;
+pub mod requests;
+pub mod segments;
+pub mod table;
+pub mod time_of_day;
+
+pub use time_of_day::Zone;
+
+/// How the outputs for people look.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// The zone in which times are shown.
+    pub zone: Zone,
+    /// More columns on the right; nothing left out of an explanation.
+    pub wide: bool,
+    /// Whether colours may be used.
+    pub colour: bool,
+    /// Rows held back to find the widths of columns; 0 shows every row as it comes.
+    pub lookahead: usize,
+}

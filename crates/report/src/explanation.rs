@@ -1,0 +1,48 @@
+//! Why requests were slow: verdicts, then what they add up to. Does not reach verdicts.
+
+pub mod csv;
+pub mod json;
+pub mod text;
+
+mod group;
+
+use std::io;
+
+use diagnose::Summary;
+use model::{Nanos, Verdict};
+use serde::Serialize;
+
+pub use csv::ExplanationCsv;
+pub use json::ExplanationJson;
+pub use text::ExplanationText;
+
+/// What all verdicts add up to, and what they were reached from.
+#[derive(Clone, Debug, Default)]
+pub struct Conclusion {
+    /// The engine's totals.
+    pub summary: Summary,
+    /// From which latency on a request counted as slow.
+    pub slower_than: Nanos,
+    /// What could not be observed, and why.
+    pub unobservable: Vec<Unobservable>,
+    /// What else is to be known about the input: that it is unfinished, that it holds packets only.
+    pub notes: Vec<String>,
+}
+
+/// Something that no source watched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unobservable {
+    /// What could not be observed.
+    pub what: String,
+    /// Why, and what would change that.
+    pub why: String,
+}
+
+/// An output of verdicts, one after the other, and of their conclusion.
+pub trait ExplanationReport {
+    /// Takes one verdict; an output that groups them writes nothing yet.
+    fn verdict(&mut self, verdict: Verdict) -> io::Result<()>;
+
+    /// Ends the output.
+    fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()>;
+}

@@ -1,0 +1,161 @@
+//! Verdicts as JSON lines, the last one a summary, with the field names of the command line's contract.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use model::{Evidence, Stages, Verdict};
+use serde::{Serialize, Serializer};
+
+use super::{Conclusion, ExplanationReport, Unobservable};
+use crate::json;
+use crate::requests::RequestView;
+
+/// Verdicts as JSON lines.
+pub struct ExplanationJson<W>(pub W);
+
+impl<W: Write> ExplanationReport for ExplanationJson<W> {
+    fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
+        json::write_line(&mut self.0, &VerdictView::from(&verdict))
+    }
+
+    fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
+        json::write_line(&mut self.0, &SummaryView::from(conclusion))?;
+        self.0.flush()
+    }
+}
+
+/// One verdict; times are UTC nanoseconds, stages nanoseconds.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "verdict")]
+struct VerdictView<'a> {
+    request: RequestView<'a>,
+    stages: StagesView<'a>,
+    cause: &'a str,
+    chain: Vec<&'a str>,
+    root: &'a str,
+    confidence: &'a str,
+    evidence: Vec<EvidenceView<'a>>,
+    advice: &'a [&'static str],
+    losses: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct EvidenceView<'a> {
+    kind: &'a str,
+    start_ns: i64,
+    end_ns: i64,
+    tid: Option<u32>,
+    thread: Option<&'a str>,
+    text: &'a str,
+}
+
+/// An object with one field a stage, in their order.
+struct StagesView<'a>(&'a Stages);
+
+impl Serialize for StagesView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(stage, length)| (stage.as_str(), length.0)))
+    }
+}
+
+impl<'a> From<&'a Verdict> for VerdictView<'a> {
+    fn from(verdict: &'a Verdict) -> Self {
+        Self {
+            request: RequestView::from(&verdict.request),
+            stages: StagesView(&verdict.stages),
+            cause: verdict.cause.as_str(),
+            chain: verdict.chain.iter().map(|cause| cause.as_str()).collect(),
+            root: &verdict.root,
+            confidence: verdict.confidence.as_str(),
+            evidence: verdict.evidence.iter().map(EvidenceView::from).collect(),
+            advice: &verdict.advice,
+            losses: verdict.losses.iter().map(AsRef::as_ref).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a Evidence> for EvidenceView<'a> {
+    fn from(evidence: &'a Evidence) -> Self {
+        Self {
+            kind: evidence.kind.as_str(),
+            start_ns: evidence.start.0,
+            end_ns: evidence.end.0,
+            tid: evidence.tid,
+            thread: evidence.thread.as_deref(),
+            text: &evidence.text,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "summary")]
+struct SummaryView<'a> {
+    requests: u64,
+    slow: u64,
+    slower_than_ns: i64,
+    by_cause: BTreeMap<&'a str, TotalView>,
+    by_root: Vec<RootView<'a>>,
+    joins: JoinsView,
+    losses: BTreeMap<&'a str, u64>,
+    not_judged: BTreeMap<&'a str, u64>,
+    unobservable: &'a [Unobservable],
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct TotalView {
+    requests: u64,
+    time_ns: i64,
+}
+
+#[derive(Serialize)]
+struct RootView<'a> {
+    root: &'a str,
+    cause: &'a str,
+    text: &'a str,
+    requests: u64,
+    time_ns: i64,
+    slowest_ns: i64,
+}
+
+#[derive(Serialize)]
+struct JoinsView {
+    by_crc: u64,
+    by_base_offset: u64,
+    unjoined: u64,
+    not_written: u64,
+}
+
+impl<'a> From<&'a Conclusion> for SummaryView<'a> {
+    fn from(conclusion: &'a Conclusion) -> Self {
+        let summary = &conclusion.summary;
+        let by_cause = summary.by_cause.iter().map(|total| {
+            (total.cause.as_str(), TotalView { requests: total.requests, time_ns: total.time.0 })
+        });
+        let by_root = summary.by_root.iter().map(|total| RootView {
+            root: &total.root,
+            cause: total.cause.as_str(),
+            text: &total.text,
+            requests: total.requests,
+            time_ns: total.time.0,
+            slowest_ns: total.slowest.0,
+        });
+        Self {
+            requests: summary.requests,
+            slow: summary.slow,
+            slower_than_ns: conclusion.slower_than.0,
+            by_cause: by_cause.collect(),
+            by_root: by_root.collect(),
+            joins: JoinsView {
+                by_crc: summary.joins.by_crc,
+                by_base_offset: summary.joins.by_base_offset,
+                unjoined: summary.joins.unjoined,
+                not_written: summary.joins.not_written,
+            },
+            losses: summary.losses.iter().map(|&(kind, count)| (kind.as_str(), count)).collect(),
+            not_judged: summary.not_judged.iter().copied().collect(),
+            unobservable: &conclusion.unobservable,
+            notes: &conclusion.notes,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! File operations of the broker. Does not find out why one was slow.
+
+pub mod csv;
+pub mod json;
+pub mod table;
+
+use std::io;
+use std::sync::Arc;
+
+use model::{Cause, FileOp, Nanos};
+
+pub use csv::FileOpCsv;
+pub use json::FileOpJson;
+pub use table::FileOpTable;
+
+/// One operation and what is known about it from elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct FileOpRow<'a> {
+    /// The operation.
+    pub op: &'a FileOp,
+    /// What it waited for, and how long.
+    pub reasons: &'a [(Cause, Nanos)],
+    /// Message ids of the records it wrote, where they were looked for.
+    pub message_ids: &'a [Arc<str>],
+}
+
+/// An output of file operations, one after the other.
+pub trait FileOpReport {
+    /// Writes one operation.
+    fn file_op(&mut self, row: &FileOpRow<'_>) -> io::Result<()>;
+
+    /// Ends the output.
+    fn finish(&mut self) -> io::Result<()>;
+}

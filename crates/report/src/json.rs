@@ -1,0 +1,57 @@
+//! JSON, one object a line, that is safe to look at on a terminal. Does not know the objects.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::{CharEscape, Formatter};
+
+use crate::escape::is_unsafe;
+
+/// Writes one object and the end of its line.
+pub fn write_line<W: Write, T: Serialize>(out: &mut W, object: &T) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, TerminalSafe);
+    object.serialize(&mut serializer).map_err(|error| match error.io_error_kind() {
+        Some(kind) => io::Error::from(kind),
+        None => io::Error::other(error),
+    })?;
+    out.write_all(b"\n")
+}
+
+/// `serde_json` escapes what JSON demands (below U+0020); this also escapes DEL, the C1 controls (U+009B is
+/// a one-character CSI) and bidirectional controls. What a JSON reader gets is the same.
+struct TerminalSafe;
+
+impl Formatter for TerminalSafe {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, c)) = rest.char_indices().find(|&(_, c)| is_unsafe(c)) {
+            let (before, from) = rest.split_at(at);
+            out.write_all(before.as_bytes())?;
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                write!(out, "\\u{unit:04x}")?;
+            }
+            rest = from.get(c.len_utf8()..).unwrap_or_default();
+        }
+        out.write_all(rest.as_bytes())
+    }
+
+    fn write_char_escape<W: ?Sized + Write>(&mut self, out: &mut W, escape: CharEscape) -> io::Result<()> {
+        serde_json::ser::CompactFormatter.write_char_escape(out, escape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_line;
+
+    #[test]
+    fn controls_are_escaped_and_read_back_as_they_were() {
+        let text = "a\u{9b}31m\x1b[0m\u{202e}\"\\ž\u{7f}";
+        let mut out = Vec::new();
+        write_line(&mut out, &text).unwrap();
+        let line = String::from_utf8(out).unwrap();
+        assert!(!line.trim_end().contains(crate::escape::is_unsafe), "{line}");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+    }
+}

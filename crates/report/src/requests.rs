@@ -1,0 +1,27 @@
+//! Requests: what was seen of each, and a summary of what was looked at.
+
+pub mod csv;
+pub mod json;
+pub mod summary;
+pub mod table;
+pub mod view;
+
+use std::io;
+
+use model::Request;
+
+pub use csv::RequestCsv;
+pub use json::RequestJson;
+pub use summary::RequestSummary;
+pub use table::RequestTable;
+pub use view::RequestView;
+
+/// An output of requests, one after the other.
+pub trait RequestReport {
+    /// Writes one request.
+    fn request(&mut self, request: &Request) -> io::Result<()>;
+
+    /// Ends the output. Only JSON has a place for the summary; for the others the caller shows
+    /// [`RequestSummary`]'s sentences elsewhere.
+    fn finish(&mut self, summary: &RequestSummary) -> io::Result<()>;
+}

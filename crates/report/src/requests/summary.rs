@@ -1,0 +1,88 @@
+//! What was looked at to find the requests, and what of it could not be read. Does not count: the capture
+//! does.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::numbers::{counted, grouped, size};
+
+/// Counts over a whole capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "summary")]
+pub struct RequestSummary {
+    /// Requests read.
+    pub requests: u64,
+    /// Requests shown: those that passed the filters.
+    pub shown: u64,
+    /// Requests by Kafka's name of their API.
+    pub requests_by_api: BTreeMap<String, u64>,
+    /// Requests for which no response was seen.
+    pub unanswered: u64,
+    /// Packets read.
+    pub packets: u64,
+    /// Bytes of them on the wire.
+    pub bytes: u64,
+    /// TCP connections.
+    pub connections: u64,
+    /// Times that bytes of a stream were in no packet.
+    pub gaps: u64,
+    /// Bytes that were in no packet.
+    pub gap_bytes: u64,
+    /// Bytes that came again.
+    pub retransmitted_bytes: u64,
+    /// Frames that could not be decoded.
+    pub undecodable_frames: u64,
+    /// Times that the start of a frame had to be searched for.
+    pub resyncs: u64,
+    /// Connections that are encrypted.
+    pub tls_connections: u64,
+    /// Connections that speak something else.
+    pub other_connections: u64,
+    /// Packets the kernel dropped before they could be read.
+    pub kernel_drops: u64,
+    /// Packets that carry no TCP.
+    pub not_tcp: u64,
+    /// Packets cut by the capture's snap length.
+    pub truncated_packets: u64,
+    /// What else the reader of the input has to say.
+    pub notes: Vec<String>,
+}
+
+impl RequestSummary {
+    /// The summary for people: what was read, then one sentence for everything that is missing.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = vec![format!(
+            "{} shown of {}; {} ({}) of {}",
+            grouped(self.shown),
+            counted(self.requests, "request"),
+            counted(self.packets, "packet"),
+            size(self.bytes),
+            counted(self.connections, "connection"),
+        )];
+        sentences.extend(self.missing());
+        sentences.extend(self.notes.iter().cloned());
+        sentences
+    }
+
+    fn missing(&self) -> impl Iterator<Item = String> {
+        let gaps = format!("in {} the capture lacks {}", counted(self.gaps, "place"), size(self.gap_bytes));
+        [
+            (self.kernel_drops, format!("the kernel dropped {}", counted(self.kernel_drops, "packet"))),
+            (self.gaps, gaps),
+            (
+                self.truncated_packets,
+                format!("{} cut short by the capture", counted(self.truncated_packets, "packet")),
+            ),
+            (self.undecodable_frames, format!("{} unreadable", counted(self.undecodable_frames, "frame"))),
+            (self.unanswered, format!("{} without a response", counted(self.unanswered, "request"))),
+            (
+                self.tls_connections,
+                format!("{} encrypted (TLS)", counted(self.tls_connections, "connection")),
+            ),
+            (self.other_connections, format!("{} not Kafka", counted(self.other_connections, "connection"))),
+        ]
+        .into_iter()
+        .filter_map(|(count, sentence)| (count > 0).then_some(sentence))
+    }
+}

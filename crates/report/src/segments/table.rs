@@ -1,0 +1,120 @@
+//! A segment as a table: its batches (one row a message id where those were asked for), or its records.
+
+use std::io::{self, Write};
+
+use model::Nanos;
+
+use super::{BatchRow, RecordRow, SegmentFile, SegmentReport};
+use crate::escape::escape;
+use crate::numbers::{NONE, or_none};
+use crate::table::{Column, Table};
+use crate::{Look, Zone};
+
+const BATCHES: [Column; 14] = [
+    Column::text("MESSAGE_ID", 0),
+    Column::text("FILE", 24),
+    Column::text("TOPIC", 8),
+    Column::text("PARTITION", 0),
+    Column::text("BYTES", 7),
+    Column::text("OFF_KB", 7),
+    Column::number("POSITION", 10),
+    Column::number("BASE_OFFSET", 0),
+    Column::number("LAST_OFFSET", 0),
+    Column::number("RECORDS", 0),
+    Column::text("TIMESTAMP", 12),
+    Column::text("CODEC", 6),
+    Column::text("CRC", 10),
+    Column::text("CRC_OK", 0),
+];
+
+const WIDE: [Column; 3] =
+    [Column::number("MAGIC", 0), Column::number("PRODUCER_ID", 0), Column::text("CONTROL", 0)];
+
+const RECORDS: [Column; 5] = [
+    Column::number("OFFSET", 10),
+    Column::text("TIMESTAMP", 12),
+    Column::number("KEY_BYTES", 0),
+    Column::number("VALUE_BYTES", 0),
+    Column::text("MESSAGE_ID", 0),
+];
+
+/// A segment as a table.
+pub struct SegmentTable<W> {
+    table: Table<W>,
+    segment: SegmentFile,
+    zone: Zone,
+    wide: bool,
+    records: bool,
+}
+
+impl<W: Write> SegmentTable<W> {
+    /// A table that looks like this; `records` for one row a record instead of one a batch.
+    pub fn new(out: W, look: &Look, segment: SegmentFile, records: bool) -> Self {
+        let mut columns = if records { RECORDS.to_vec() } else { BATCHES.to_vec() };
+        if look.wide && !records {
+            columns.extend(WIDE);
+        }
+        let table = Table::new(out, columns, look.lookahead).coloured(look.colour);
+        Self { table, segment, zone: look.zone.clone(), wide: look.wide, records }
+    }
+
+    fn batch_row(&mut self, batch: &BatchRow, id: Option<&str>) -> io::Result<()> {
+        let partition = self.segment.topic_partition.as_ref();
+        let mut cells = vec![
+            or_none(id.map(escape)),
+            escape(&self.segment.file).into_owned(),
+            or_none(partition.map(|of| escape(&of.topic))),
+            or_none(partition.map(|of| of.partition)),
+            batch.bytes.to_string(),
+            (batch.position / 1024).to_string(),
+            batch.position.to_string(),
+            batch.base_offset.to_string(),
+            batch.last_offset.to_string(),
+            or_none(batch.records),
+            self.timestamp(batch.timestamp_ms),
+            batch.codec.to_owned(),
+            format!("{:#010x}", batch.crc),
+            yes_no(batch.crc_ok),
+        ];
+        if self.wide {
+            cells.extend([batch.magic.to_string(), batch.producer_id.to_string(), yes_no(batch.control)]);
+        }
+        self.table.row(cells)
+    }
+
+    /// Kafka writes -1 for "no timestamp".
+    fn timestamp(&self, ms: i64) -> String {
+        if ms < 0 { NONE.to_owned() } else { self.zone.time_of_day(Nanos::from_millis(ms)) }
+    }
+}
+
+fn yes_no(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
+}
+
+impl<W: Write> SegmentReport for SegmentTable<W> {
+    fn batch(&mut self, batch: &BatchRow) -> io::Result<()> {
+        if self.records {
+            return Ok(());
+        }
+        if batch.message_ids.is_empty() {
+            return self.batch_row(batch, None);
+        }
+        batch.message_ids.iter().try_for_each(|id| self.batch_row(batch, Some(id)))
+    }
+
+    fn record(&mut self, record: &RecordRow) -> io::Result<()> {
+        let cells = vec![
+            record.offset.to_string(),
+            self.timestamp(record.timestamp_ms),
+            or_none(record.key_bytes),
+            or_none(record.value_bytes),
+            or_none(record.message_id.as_deref().map(escape)),
+        ];
+        self.table.row(cells)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.table.finish()
+    }
+}

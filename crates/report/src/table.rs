@@ -1,0 +1,176 @@
+//! Columns of text for people. Rows stream: a column is as wide as its heading, the first rows held back
+//! and the widest cell so far; it never shrinks. Does not escape: cells are escaped where they are made.
+
+use std::io::{self, Write};
+
+use crate::paint::{Role, paint};
+
+/// A cell wider than this does not widen its column: one odd name must not push every row off the screen.
+const WIDEST: usize = 64;
+
+/// Where the text of a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// One column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    heading: &'static str,
+    align: Align,
+    width: usize,
+}
+
+impl Column {
+    /// A column of text, at least `width` wide.
+    pub const fn text(heading: &'static str, width: usize) -> Self {
+        Self { heading, align: Align::Left, width }
+    }
+
+    /// A column of numbers, at least `width` wide.
+    pub const fn number(heading: &'static str, width: usize) -> Self {
+        Self { heading, align: Align::Right, width }
+    }
+}
+
+/// A table that writes its rows as they come.
+pub struct Table<W> {
+    out: W,
+    columns: Vec<Column>,
+    held: Vec<Vec<String>>,
+    lookahead: usize,
+    indent: usize,
+    colour: bool,
+    headed: bool,
+}
+
+impl<W: Write> Table<W> {
+    /// A table of these columns that holds back `lookahead` rows to learn their widths.
+    pub fn new(out: W, columns: Vec<Column>, lookahead: usize) -> Self {
+        let columns = columns
+            .into_iter()
+            .map(|column| Column { width: column.width.max(column.heading.chars().count()), ..column })
+            .collect();
+        Self { out, columns, held: Vec::new(), lookahead, indent: 0, colour: false, headed: false }
+    }
+
+    /// The same table, with its headings in colour.
+    #[must_use]
+    pub fn coloured(mut self, colour: bool) -> Self {
+        self.colour = colour;
+        self
+    }
+
+    /// The same table, so many blanks from the left.
+    #[must_use]
+    pub fn indented(mut self, blanks: usize) -> Self {
+        self.indent = blanks;
+        self
+    }
+
+    /// Makes the columns wide enough for a row that comes later.
+    pub fn measure(&mut self, cells: &[String]) {
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            column.width = column.width.max(cell.chars().count().min(WIDEST));
+        }
+    }
+
+    /// Adds a row: one cell a column, in order.
+    pub fn row(&mut self, cells: Vec<String>) -> io::Result<()> {
+        self.measure(&cells);
+        if !self.headed && self.held.len() < self.lookahead {
+            self.held.push(cells);
+            return Ok(());
+        }
+        self.release()?;
+        self.print(&cells)
+    }
+
+    /// Writes the headings and the rows held back. A table without rows still has its headings.
+    pub fn release(&mut self) -> io::Result<()> {
+        if !self.headed {
+            self.headed = true;
+            let headings = self.columns.iter().map(|column| column.heading.to_owned()).collect::<Vec<_>>();
+            let line = self.line(&headings);
+            writeln!(self.out, "{}", paint(self.colour, Role::Heading, &line))?;
+        }
+        for cells in std::mem::take(&mut self.held) {
+            self.print(&cells)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line of text below the row before, so many blanks further right.
+    pub fn note(&mut self, blanks: usize, text: &str) -> io::Result<()> {
+        self.release()?;
+        writeln!(self.out, "{:indent$}{text}", "", indent = self.indent + blanks)
+    }
+
+    /// Writes what was held back and flushes the output.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.release()?;
+        self.out.flush()
+    }
+
+    fn print(&mut self, cells: &[String]) -> io::Result<()> {
+        let line = self.line(cells);
+        writeln!(self.out, "{line}")
+    }
+
+    fn line(&self, cells: &[String]) -> String {
+        let mut line = " ".repeat(self.indent);
+        for (i, (column, cell)) in self.columns.iter().zip(cells).enumerate() {
+            if i > 0 {
+                line.push_str("  ");
+            }
+            let padding = " ".repeat(column.width.saturating_sub(cell.chars().count()));
+            match column.align {
+                Align::Left => line.extend([cell.as_str(), &padding]),
+                Align::Right => line.extend([&padding, cell.as_str()]),
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Column, Table};
+
+    fn shown(lookahead: usize) -> String {
+        let mut out = Vec::new();
+        let mut table =
+            Table::new(&mut out, vec![Column::text("NAME", 0), Column::number("N", 2)], lookahead);
+        for (name, n) in [("a", "1"), ("longer", "100"), ("b", "2")] {
+            table.row(vec![name.to_owned(), n.to_owned()]).unwrap();
+        }
+        table.finish().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn rows_held_back_align_with_those_that_follow() {
+        assert_eq!(shown(9), "NAME      N\na         1\nlonger  100\nb         2\n");
+    }
+
+    #[test]
+    fn without_lookahead_a_column_widens_when_it_must() {
+        assert_eq!(shown(0), "NAME   N\na      1\nlonger  100\nb         2\n");
+    }
+
+    #[test]
+    fn an_odd_cell_stays_in_its_row() {
+        let mut out = Vec::new();
+        let mut table = Table::new(&mut out, vec![Column::text("A", 1), Column::text("B", 1)], 9);
+        table.row(vec!["x".repeat(5_000), "y".to_owned()]).unwrap();
+        table.row(vec!["x".to_owned(), "y".to_owned()]).unwrap();
+        table.finish().unwrap();
+        let last = String::from_utf8(out).unwrap().lines().last().unwrap().len();
+        assert_eq!(last, super::WIDEST + 3);
+    }
+}

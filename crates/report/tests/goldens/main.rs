@@ -1,0 +1,234 @@
+//! Every output against its golden file. `BLESS=1 cargo test -p report` writes the files anew; a missing
+//! one fails. The events are built in `sample`; nobody types expected output.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod sample;
+
+use std::path::Path;
+
+use model::{Cause, Nanos};
+use report::doctor::{DoctorJson, DoctorReport, DoctorText};
+use report::explanation::{Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText};
+use report::file_ops::{FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpTable};
+use report::requests::{RequestCsv, RequestJson, RequestReport, RequestTable};
+use report::segments::{SegmentCsv, SegmentJson, SegmentReport, SegmentTable};
+use report::{Look, Zone, escape};
+
+fn look(wide: bool) -> Look {
+    Look { zone: Zone::utc(), wide, colour: false, lookahead: 100 }
+}
+
+fn golden(name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut out = Vec::new();
+    write(&mut out);
+    let shown = String::from_utf8(out).unwrap();
+    for line in shown.lines() {
+        assert!(!line.contains(escape::is_unsafe), "{name}: would steer a terminal: {line:?}");
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/expected").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, &shown).unwrap();
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| {
+        panic!("{}: {error}; BLESS=1 cargo test -p report writes it", file.display())
+    });
+    assert!(shown == expected, "{name} differs; BLESS=1 cargo test -p report accepts:\n{shown}");
+}
+
+fn json_lines(out: &[u8]) -> Vec<serde_json::Value> {
+    out.split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
+}
+
+fn requests(mut to: impl RequestReport) {
+    for request in sample::requests() {
+        to.request(&request).unwrap();
+    }
+    to.finish(&sample::request_summary()).unwrap();
+}
+
+#[test]
+fn requests_in_every_form() {
+    golden("requests.txt", |out| requests(RequestTable::new(out, &look(false))));
+    golden("requests-wide.txt", |out| requests(RequestTable::new(out, &look(true))));
+    golden("requests.jsonl", |out| requests(RequestJson(out)));
+    golden("requests.csv", |out| requests(RequestCsv::new(out)));
+    golden("requests-summary.txt", |out| {
+        let sentences = sample::request_summary().sentences();
+        out.extend(sentences.iter().flat_map(|sentence| format!("{sentence}\n").into_bytes()));
+    });
+}
+
+#[test]
+fn a_request_object_has_every_field_of_the_contract() {
+    let mut out = Vec::new();
+    requests(RequestJson(&mut out));
+    let lines = json_lines(&out);
+    for line in &lines[..lines.len() - 1] {
+        for field in [
+            "arrival_ns",
+            "arrival_end_ns",
+            "response_ns",
+            "end_ns",
+            "latency_ns",
+            "head_of_line_ns",
+            "api",
+            "api_key",
+            "api_version",
+            "correlation_id",
+            "client_id",
+            "client",
+            "broker",
+            "request_bytes",
+            "response_bytes",
+            "acks",
+            "throttle_ms",
+            "error",
+            "partitions",
+        ] {
+            assert!(line.get(field).is_some(), "{field} is missing in {line}");
+        }
+        for partition in line["partitions"].as_array().unwrap() {
+            for field in [
+                "topic",
+                "topic_id",
+                "partition",
+                "bytes",
+                "records",
+                "batch_crc",
+                "base_offset",
+                "error_code",
+                "message_ids",
+            ] {
+                assert!(partition.get(field).is_some(), "{field} is missing in {partition}");
+            }
+        }
+    }
+    assert_eq!(lines.last().unwrap()["type"], "summary");
+}
+
+fn file_ops(mut to: impl FileOpReport) {
+    let ids = ["839584818".into(), "839584819".into()];
+    for (i, op) in sample::file_ops().iter().enumerate() {
+        let reasons = [(Cause::JournalCommit, Nanos::from_millis(151))];
+        let slow = i == 0;
+        let row = FileOpRow {
+            op,
+            reasons: if slow { &reasons } else { &[] },
+            message_ids: if slow { &ids } else { &[] },
+        };
+        to.file_op(&row).unwrap();
+    }
+    to.finish().unwrap();
+}
+
+#[test]
+fn file_operations_in_every_form() {
+    golden("io.txt", |out| file_ops(FileOpTable::new(out, &look(false), false)));
+    golden("io-wide.txt", |out| file_ops(FileOpTable::new(out, &look(true), false)));
+    golden("io-message-ids.txt", |out| file_ops(FileOpTable::new(out, &look(false), true)));
+    golden("io.jsonl", |out| file_ops(FileOpJson(out)));
+    golden("io.csv", |out| file_ops(FileOpCsv::new(out)));
+}
+
+fn segment(mut to: impl SegmentReport, records: bool) {
+    for (batch, inside) in sample::segment() {
+        to.batch(&batch).unwrap();
+        for record in inside.iter().filter(|_| records) {
+            to.record(record).unwrap();
+        }
+    }
+    to.finish().unwrap();
+}
+
+fn segment_table(out: &mut Vec<u8>, wide: bool, records: bool) -> SegmentTable<&mut Vec<u8>> {
+    SegmentTable::new(out, &look(wide), sample::segment_file(), records)
+}
+
+#[test]
+fn a_segment_in_every_form() {
+    golden("segment.txt", |out| segment(segment_table(out, false, false), false));
+    golden("segment-wide.txt", |out| segment(segment_table(out, true, false), false));
+    golden("segment-records.txt", |out| segment(segment_table(out, false, true), true));
+    golden("segment.jsonl", |out| segment(SegmentJson(out), true));
+    golden("segment.csv", |out| segment(SegmentCsv::new(out, false), false));
+    golden("segment-records.csv", |out| segment(SegmentCsv::new(out, true), true));
+}
+
+fn explanation(mut to: impl ExplanationReport) {
+    for verdict in sample::verdicts() {
+        to.verdict(verdict).unwrap();
+    }
+    to.finish(&sample::conclusion()).unwrap();
+}
+
+#[test]
+fn an_explanation_in_every_form() {
+    golden("explain.txt", |out| explanation(ExplanationText::new(out, &look(false))));
+    golden("explain-wide.txt", |out| explanation(ExplanationText::new(out, &look(true))));
+    golden("explain.jsonl", |out| explanation(ExplanationJson(out)));
+    golden("explain.csv", |out| explanation(ExplanationCsv::new(out)));
+    golden("explain-quiet.txt", |out| {
+        let mut quiet = ExplanationText::new(out, &look(false));
+        quiet.finish(&Conclusion { slower_than: Nanos::from_millis(100), ..Conclusion::default() }).unwrap();
+    });
+}
+
+#[test]
+fn a_verdict_object_has_every_field_of_the_contract() {
+    let mut out = Vec::new();
+    explanation(ExplanationJson(&mut out));
+    let lines = json_lines(&out);
+    let verdict = &lines[0];
+    for field in ["request", "stages", "cause", "root", "confidence", "evidence", "advice"] {
+        assert!(verdict.get(field).is_some(), "{field} is missing in {verdict}");
+    }
+    let stages = verdict["stages"].as_object().unwrap();
+    let total: i64 = stages.values().map(|length| length.as_i64().unwrap()).sum();
+    assert_eq!(total, verdict["request"]["latency_ns"].as_i64().unwrap());
+    assert_eq!(stages.len(), 11);
+    assert_eq!(lines.last().unwrap()["type"], "summary");
+}
+
+#[test]
+fn a_short_explanation_keeps_an_example_of_every_way_to_the_root() {
+    let mut out = Vec::new();
+    let mut text = ExplanationText::new(&mut out, &look(false));
+    // Many requests that waited for the lock, all slower than the one whose write it was.
+    let (own_write, waiting) = (sample::own_write(), sample::waiting());
+    text.verdict(own_write).unwrap();
+    for i in 0..500 {
+        let mut verdict = waiting.clone();
+        verdict.request.end = verdict.request.end.map(|end| end + Nanos::from_millis(1_000 + i));
+        text.verdict(verdict).unwrap();
+    }
+    text.finish(&sample::conclusion()).unwrap();
+    let shown = String::from_utf8(out).unwrap();
+    let rows = shown
+        .lines()
+        .filter(|line| line.trim_end().ends_with("exact") || line.trim_end().ends_with("strong"));
+    assert_eq!(rows.clone().count(), 10, "{shown}");
+    assert_eq!(rows.filter(|row| !row.contains("log-lock")).count(), 1, "{shown}");
+}
+
+#[test]
+fn an_examination_in_every_form() {
+    let found = sample::examination();
+    golden("doctor.txt", |out| DoctorText::new(out, false).examination(&found).unwrap());
+    golden("doctor.json", |out| DoctorJson(out).examination(&found).unwrap());
+    golden("doctor-nothing-missing.txt", |out| {
+        let well = report::doctor::Examination { hooks: Vec::new(), remedies: Vec::new(), ..found.clone() };
+        DoctorText::new(out, false).examination(&well).unwrap();
+    });
+}
+
+#[test]
+fn colour_is_used_only_where_it_is_allowed() {
+    let mut out = Vec::new();
+    requests(RequestTable::new(&mut out, &Look { colour: true, ..look(false) }));
+    assert!(out.starts_with(b"\x1b[1m"));
+}

@@ -1,0 +1,413 @@
+//! Events, verdicts and examinations as the outputs get them: the case's own figures, and hostile names.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use diagnose::{CauseTotal, Joins, RootTotal, Summary};
+use model::{
+    Batch, BatchHead, Cause, Confidence, Device, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind,
+    LossKind, Nanos, Partition, Request, Stage, Stages, TopicId, TopicPartition, Verdict,
+};
+use report::doctor::{BrokerFound, Examination, Fact, Hook, Remedy};
+use report::explanation::{Conclusion, Unobservable};
+use report::requests::RequestSummary;
+use report::segments::{BatchRow, RecordRow, SegmentFile};
+
+/// 2024-06-21 12:11:36.521 UTC.
+const ARRIVAL: Nanos = Nanos(1_718_971_896_521_480_000);
+/// What somebody might call a client, a topic or a thread.
+const HOSTILE: &str = "\x1b]0;gone\x07\r\n\u{9b}2J\u{202e},\"evil\"";
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn produce(latency: Nanos) -> Request {
+    Request {
+        arrival: ARRIVAL,
+        arrival_end: ARRIVAL + Nanos(120_000),
+        response: Some(ARRIVAL + latency - Nanos(50_000)),
+        end: Some(ARRIVAL + latency),
+        head_of_line: Some(Nanos::ZERO),
+        api_key: 0,
+        api: "PRODUCE",
+        api_version: 13,
+        correlation_id: 7,
+        client_id: Some("producer-1".into()),
+        client: address("10.0.0.7:41234"),
+        broker: address("10.0.0.1:9092"),
+        request_bytes: 2_115,
+        response_bytes: Some(58),
+        acks: Some(-1),
+        transactional_id: None,
+        throttle_ms: Some(0),
+        error: None,
+        partitions: vec![partition("topicA", 2, &["371409548"])],
+    }
+}
+
+fn partition(topic: &str, number: i32, ids: &[&str]) -> Partition {
+    Partition {
+        topic: Some(topic.into()),
+        topic_id: None,
+        partition: number,
+        bytes: 2_009,
+        records: Some(5),
+        batches: vec![Batch {
+            magic: 2,
+            crc: 0x00c0_ffee,
+            bytes: 2_009,
+            records: 5,
+            producer_id: -1,
+            base_sequence: -1,
+        }],
+        base_offset: Some(2_938_697_123),
+        error_code: Some(0),
+        message_ids: ids.iter().map(|&id| id.into()).collect(),
+    }
+}
+
+pub(crate) fn requests() -> Vec<Request> {
+    let mut topic_id = [7; 16];
+    topic_id[15] = 1;
+    let unresolved = Partition {
+        topic: None,
+        topic_id: Some(TopicId(topic_id)),
+        batches: Vec::new(),
+        records: None,
+        base_offset: None,
+        error_code: Some(100),
+        ..partition("", 11, &[])
+    };
+    vec![
+        produce(Nanos(538_400_000)),
+        Request {
+            partitions: vec![partition("topicB", 0, &["1", "2"]), unresolved],
+            ..produce(Nanos(4_200_000))
+        },
+        Request {
+            acks: Some(0),
+            response: None,
+            end: None,
+            head_of_line: None,
+            response_bytes: None,
+            throttle_ms: None,
+            correlation_id: 8,
+            ..produce(Nanos::ZERO)
+        },
+        Request {
+            client_id: Some(HOSTILE.into()),
+            transactional_id: Some(HOSTILE.into()),
+            error: Some(format!("topic {HOSTILE} cut at byte 99").into()),
+            partitions: vec![partition(HOSTILE, 1, &[HOSTILE])],
+            ..produce(Nanos(12_000_000))
+        },
+        Request {
+            api_key: 3,
+            api: "METADATA",
+            acks: None,
+            throttle_ms: None,
+            client_id: None,
+            partitions: Vec::new(),
+            ..produce(Nanos(900_000))
+        },
+    ]
+}
+
+pub(crate) fn request_summary() -> RequestSummary {
+    RequestSummary {
+        requests: 12_345,
+        shown: 5,
+        requests_by_api: BTreeMap::from([("PRODUCE".to_owned(), 12_340), ("METADATA".to_owned(), 5)]),
+        packets: 264_681,
+        bytes: 354_000_000,
+        connections: 12,
+        gaps: 1,
+        gap_bytes: 1_448,
+        retransmitted_bytes: 2_896,
+        undecodable_frames: 2,
+        kernel_drops: 3,
+        tls_connections: 1,
+        ..RequestSummary::default()
+    }
+}
+
+fn device() -> Device {
+    Device { major: 7, minor: 0, name: "loop0".into() }
+}
+
+pub(crate) fn file_ops() -> Vec<FileOp> {
+    let slow = FileOp {
+        start: ARRIVAL,
+        end: ARRIVAL + Nanos(158_400_000),
+        op: FileOpKind::Write,
+        pid: 4_400,
+        tid: 4_478,
+        thread: "data-plane-kafk".into(),
+        bytes: Some(2_009),
+        offset: 90_979_668_000,
+        file: "topicA-0/00000000002938697123.log".into(),
+        topic_partition: Some(TopicPartition { topic: "topicA".into(), partition: 0 }),
+        kind: FileKind::Log,
+        device: device(),
+        inode: 1_234,
+        fs: "ext4".into(),
+        batch: Some(BatchHead {
+            base_offset: 2_938_697_123,
+            bytes: 2_009,
+            magic: 2,
+            crc: 0x00c0_ffee,
+            producer_id: -1,
+            base_sequence: -1,
+            records: 5,
+        }),
+        journal_transaction: Some(2_286),
+    };
+    let failed = FileOp {
+        end: ARRIVAL + Nanos(300_000),
+        thread: HOSTILE.into(),
+        file: HOSTILE.into(),
+        bytes: None,
+        offset: 0,
+        topic_partition: None,
+        kind: FileKind::Other,
+        device: Device { major: 254, minor: 17, name: "".into() },
+        batch: None,
+        journal_transaction: None,
+        ..slow.clone()
+    };
+    vec![slow, failed]
+}
+
+pub(crate) fn segment_file() -> SegmentFile {
+    SegmentFile {
+        file: "topicA-0/00000000002938697123.log".into(),
+        topic_partition: Some(TopicPartition { topic: "topicA".into(), partition: 0 }),
+    }
+}
+
+pub(crate) fn segment() -> Vec<(BatchRow, Vec<RecordRow>)> {
+    let batch = BatchRow {
+        base_offset: 10,
+        last_offset: 11,
+        bytes: 2_009,
+        position: 4_096,
+        magic: 2,
+        crc: 0xc0_ffee,
+        crc_ok: true,
+        codec: "zstd",
+        producer_id: 4_000,
+        records: Some(2),
+        timestamp_ms: 1_718_971_896_521,
+        control: false,
+        message_ids: vec!["839584818".to_owned(), HOSTILE.to_owned()],
+    };
+    let record = RecordRow {
+        offset: 10,
+        timestamp_ms: 1_718_971_896_520,
+        key_bytes: Some(8),
+        value_bytes: Some(1_000),
+        message_id: Some("839584818".to_owned()),
+    };
+    let tombstone = RecordRow {
+        offset: 11,
+        timestamp_ms: -1,
+        key_bytes: None,
+        value_bytes: None,
+        message_id: Some(HOSTILE.to_owned()),
+    };
+    let marker = BatchRow {
+        base_offset: 12,
+        last_offset: 12,
+        position: 6_105,
+        bytes: 78,
+        crc_ok: false,
+        codec: "none",
+        control: true,
+        records: None,
+        timestamp_ms: -1,
+        message_ids: Vec::new(),
+        ..batch.clone()
+    };
+    vec![(batch, vec![record, tombstone]), (marker, Vec::new())]
+}
+
+fn evidence(
+    kind: EvidenceKind,
+    from_ms: i64,
+    to_ms: i64,
+    thread: Option<(&str, u32)>,
+    text: &str,
+) -> Evidence {
+    Evidence {
+        kind,
+        start: ARRIVAL + Nanos::from_millis(from_ms),
+        end: ARRIVAL + Nanos::from_millis(to_ms),
+        tid: thread.map(|(_, tid)| tid),
+        thread: thread.map(|(name, _)| name.into()),
+        text: text.to_owned(),
+    }
+}
+
+fn stages(request: &Request, spent: &[(Stage, Nanos)]) -> Stages {
+    let mut stages = Stages::default();
+    for &(stage, length) in spent {
+        stages.add(stage, length);
+    }
+    stages.add(Stage::Unobserved, request.latency().unwrap() - stages.total());
+    stages
+}
+
+const JOURNAL_ADVICE: &str = "put the log dirs on XFS: its log does not stop every writer at a commit";
+
+pub(crate) fn own_write() -> Verdict {
+    let handler = Some(("data-plane-kafka-request-handler-24", 4_478));
+    let request = produce(Nanos(538_400_000));
+    Verdict {
+        stages: stages(&request, &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))]),
+        request,
+        cause: Cause::JournalCommit,
+        chain: vec![Cause::JournalCommit],
+        root: "journal-commit:loop0:2285".into(),
+        confidence: Confidence::Exact,
+        evidence: vec![
+            evidence(EvidenceKind::FileOp, 2, 532, handler, "write of 2009 bytes to topicA-2 took 530 ms"),
+            evidence(
+                EvidenceKind::OffCpu,
+                2,
+                531,
+                handler,
+                "of which 529 ms off the CPU in wait_transaction_locked",
+            ),
+            evidence(
+                EvidenceKind::Kernel,
+                0,
+                531,
+                None,
+                "jbd2 commit 2285 on loop0 took 531 ms, 520 ms of it flushing",
+            ),
+        ],
+        advice: vec![JOURNAL_ADVICE],
+        losses: vec!["3 probe events at 12:11:36".into()],
+    }
+}
+
+pub(crate) fn waiting() -> Verdict {
+    let request = Request { correlation_id: 9, ..produce(Nanos(119_000_000)) };
+    let lock = "waited 110 ms for topicA-2's log, held by data-plane-kafka-request-handler-24";
+    let mut evidence_found = own_write().evidence;
+    evidence_found
+        .insert(0, evidence(EvidenceKind::LockWait, 3, 113, Some(("data-plane-kafk", 4_484)), lock));
+    Verdict {
+        stages: stages(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
+        request,
+        chain: vec![Cause::LogLock, Cause::JournalCommit],
+        confidence: Confidence::Strong,
+        evidence: evidence_found,
+        losses: Vec::new(),
+        ..own_write()
+    }
+}
+
+fn unexplained() -> Verdict {
+    let request = Request {
+        client_id: Some(HOSTILE.into()),
+        error: Some(HOSTILE.into()),
+        partitions: vec![partition(HOSTILE, 0, &[HOSTILE, "2"]), partition("topicB", 1, &[])],
+        ..produce(Nanos(2_100_000_000))
+    };
+    Verdict {
+        stages: stages(&request, &[]),
+        request,
+        cause: Cause::Unobserved,
+        chain: Vec::new(),
+        root: "unobserved".into(),
+        confidence: Confidence::Weak,
+        evidence: vec![evidence(EvidenceKind::Request, 0, 1, Some((HOSTILE, 1)), HOSTILE)],
+        advice: Vec::new(),
+        losses: vec![HOSTILE.into()],
+    }
+}
+
+/// A request with a slow write of its own, one that waited behind it, and one that nothing explains.
+pub(crate) fn verdicts() -> Vec<Verdict> {
+    vec![own_write(), waiting(), unexplained()]
+}
+
+pub(crate) fn conclusion() -> Conclusion {
+    let time = |verdicts: &[Verdict]| verdicts.iter().filter_map(|verdict| verdict.request.latency()).sum();
+    let (journal, other) = (time(&[own_write(), waiting()]), time(&[unexplained()]));
+    let root = |root: &str, cause, text: &str, requests, time, slowest: Verdict| RootTotal {
+        root: root.into(),
+        cause,
+        text: text.to_owned(),
+        requests,
+        time,
+        slowest: slowest.request.latency().unwrap(),
+    };
+    Conclusion {
+        summary: Summary {
+            requests: 12_345,
+            slow: 40,
+            not_judged: vec![("FETCH", 12)],
+            by_cause: vec![
+                CauseTotal { cause: Cause::Unobserved, requests: 1, time: other },
+                CauseTotal { cause: Cause::JournalCommit, requests: 39, time: journal },
+            ],
+            by_root: vec![
+                root("unobserved", Cause::Unobserved, "", 1, other, unexplained()),
+                root(
+                    "journal-commit:loop0:2285",
+                    Cause::JournalCommit,
+                    "jbd2 commit 2285 on loop0",
+                    37,
+                    journal,
+                    own_write(),
+                ),
+                root(
+                    "journal-commit:loop0:2290",
+                    Cause::JournalCommit,
+                    "jbd2 commit 2290 on loop0",
+                    2,
+                    journal,
+                    waiting(),
+                ),
+            ],
+            joins: Joins { by_crc: 12_000, by_base_offset: 3, unjoined: 1, not_written: 2 },
+            losses: vec![(LossKind::PacketsDropped, 0), (LossKind::ProbeEventsDropped, 3)],
+        },
+        slower_than: Nanos::from_millis(100),
+        unobservable: vec![Unobservable {
+            what: "waits for Java locks".to_owned(),
+            why: "no JVM source in this version; they are inferred from the order of appends".to_owned(),
+        }],
+        notes: vec![format!("the recorder was killed while {HOSTILE}")],
+    }
+}
+
+pub(crate) fn examination() -> Examination {
+    let hook = |purpose: &str, mechanism: &str, missing: Option<&str>| Hook {
+        purpose: purpose.to_owned(),
+        mechanism: mechanism.to_owned(),
+        missing: missing.map(str::to_owned),
+    };
+    let fact = |name: &str, value: &str| Fact { name: name.to_owned(), value: value.to_owned() };
+    Examination {
+        live: true,
+        facts: vec![fact("kernel", "6.12.0"), fact("BTF", "/sys/kernel/btf/vmlinux"), fact("odd", HOSTILE)],
+        hooks: vec![
+            hook("file writes", "tp_btf/sys_enter", None),
+            hook("journal commits", "tp_btf/jbd2_run_stats", Some("this kernel has no jbd2")),
+        ],
+        brokers: vec![BrokerFound {
+            pid: 4_400,
+            node_id: Some("1".to_owned()),
+            listeners: vec!["PLAINTEXT://0.0.0.0:9092".to_owned()],
+            log_dirs: vec![format!("/data/{HOSTILE}")],
+        }],
+        remedies: vec![Remedy {
+            problem: "journal commits cannot be seen: this kernel has no jbd2".to_owned(),
+            action: "modprobe ext4".to_owned(),
+        }],
+    }
+}
