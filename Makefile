@@ -1,0 +1,65 @@
+# Everything that is run on this project, by name. CI runs `make test` and nothing else.
+#
+#   make demo    a real broker, a real stall, a verdict (root; installs what it needs)
+#   make test    format, lints, docs, every test; as root the live tests too (BPF, real broker, real clients)
+
+CARGO ?= cargo
+export CARGO_TERM_COLOR ?= auto
+
+# As root the live tests must run, and fail where they cannot; BROKERSCOPE_LIVE_TESTS=0 leaves them out.
+ifeq ($(shell id -u),0)
+BROKERSCOPE_LIVE_TESTS ?= 1
+else
+BROKERSCOPE_LIVE_TESTS ?= 0
+endif
+
+.PHONY: demo test build setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample clean
+
+build: setup-build
+	$(CARGO) build --release -p brokerscope
+
+demo: setup-demo
+	$(CARGO) build --release -p brokerscope
+	target/release/brokerscope lab demo
+
+test: setup-test fmt-check lint doc offline unit live
+
+setup-build setup-demo setup-test: setup-%:
+	@setup/debian $*
+
+fmt:
+	$(CARGO) fmt --all
+	clang-format -i crates/probes/src/bpf/*.[ch]
+
+fmt-check:
+	$(CARGO) fmt --all --check
+	clang-format --dry-run -Werror crates/probes/src/bpf/*.[ch]
+
+lint:
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+# The part that reads files and recordings builds without Linux, BPF or clang.
+offline:
+	$(CARGO) check -p brokerscope --no-default-features
+
+# What needs no privilege. Live tests say there that they did not run.
+unit:
+	BROKERSCOPE_LIVE_TESTS=0 $(CARGO) test --workspace --exclude e2e
+
+golden:
+	BLESS=1 $(CARGO) test -p report
+
+live:
+ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
+	$(CARGO) build -p brokerscope
+	BROKERSCOPE_LIVE_TESTS=1 $(CARGO) test -p capture -p probes -p lab -p e2e --no-fail-fast -- --test-threads=1
+else
+	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"
+	@echo "LEFT OUT: run 'make test' as root, or 'make live BROKERSCOPE_LIVE_TESTS=1'"
+endif
+
+clean:
+	$(CARGO) clean
