@@ -1,0 +1,66 @@
+//! Holds ARCHITECTURE.md's rule that dependencies between the rooms point one way. Looks at the manifests
+//! only: what a crate may name, not what it does with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// What each room may know. A new crate, or a new arrow, is a decision: it is made here and in
+/// ARCHITECTURE.md, in one commit.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("model", &[]),
+    ("capture", &["model", "wire"]),
+    ("broker", &["model", "wire"]),
+    ("probes", &["model"]),
+    ("recording", &["model"]),
+    ("diagnose", &["model"]),
+    ("report", &["diagnose", "model"]),
+    ("watch", &["broker", "capture", "model", "probes", "wire"]),
+    ("lab", &[]),
+    (
+        "brokerscope",
+        &["broker", "capture", "diagnose", "lab", "model", "probes", "recording", "report", "watch", "wire"],
+    ),
+    ("e2e", &["lab"]),
+];
+
+fn workspace() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .output()
+        .expect("cargo metadata runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("metadata is JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let ours: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let dependencies = |package: &serde_json::Value| -> BTreeSet<String> {
+        package["dependencies"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            // Tests may look across rooms; the product may not.
+            .filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string())
+            .filter_map(|dependency| dependency["name"].as_str())
+            .filter(|name| ours.contains(name))
+            .map(str::to_owned)
+            .collect()
+    };
+    packages
+        .iter()
+        .filter_map(|package| Some((package["name"].as_str()?.to_owned(), dependencies(package))))
+        .collect()
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let allowed: BTreeMap<&str, BTreeSet<&str>> =
+        ALLOWED.iter().map(|(room, knows)| (*room, knows.iter().copied().collect())).collect();
+    let rooms = workspace();
+    assert!(rooms.len() >= 10, "the workspace was not read: {rooms:?}");
+    for (room, knows) in rooms {
+        let may = allowed.get(room.as_str()).unwrap_or_else(|| panic!("{room} is not in ARCHITECTURE.md's table"));
+        for name in &knows {
+            assert!(may.contains(name.as_str()), "{room} must not know {name}");
+        }
+    }
+}
