@@ -1,1 +1,22 @@
-//! Being written.
+//! From packets to requests: capture files and live interfaces, TCP put back in order, every request
+//! paired with its response.
+//!
+//! ```text
+//! file | live → Packet → link::segment → reassembly (per direction) → wire::stream → pairing → model::Request
+//! ```
+//! It does not know what made a request slow, and what Kafka's bytes mean only through `wire`.
+//! Everything lost on the way is a number in [`Counters`].
+#![deny(unsafe_code)]
+
+pub mod error;
+pub mod file;
+pub mod link;
+pub mod packet;
+pub mod reassembly;
+
+#[cfg(test)]
+mod specimen;
+
+pub use error::Error;
+pub use file::PacketFile;
+pub use packet::{LinkType, Packet};

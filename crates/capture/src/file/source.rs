@@ -1,0 +1,145 @@
+//! The bytes of a capture, from a mapped file or a stream, handed over in order without copying what
+//! is already in memory. Does not know capture formats.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use memmap2::Mmap;
+
+use super::map;
+
+/// Bytes mapped at once: bounds the resident memory of a reader, whatever the file's size.
+const WINDOW_BYTES: usize = 32 << 20;
+/// Bytes asked of a stream at once.
+const CHUNK_BYTES: usize = 256 << 10;
+
+pub(super) enum Source {
+    Mapped(Mapped),
+    Streamed(Streamed),
+}
+
+pub(super) struct Mapped {
+    file: File,
+    file_len: u64,
+    window: Option<Mmap>,
+    window_start: u64,
+    at: u64,
+}
+
+pub(super) struct Streamed {
+    reader: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    ended: bool,
+}
+
+impl Source {
+    pub(super) fn mapped(file: File, file_len: u64) -> Self {
+        Self::Mapped(Mapped { file, file_len, window: None, window_start: 0, at: 0 })
+    }
+
+    pub(super) fn streamed(reader: Box<dyn Read + Send>) -> Self {
+        Self::Streamed(Streamed { reader, buffer: Vec::new(), start: 0, end: 0, ended: false })
+    }
+
+    /// The next `n` bytes without passing over them; fewer only where the source ends. The caller
+    /// bounds `n`.
+    pub(super) fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
+        match self {
+            Self::Mapped(mapped) => mapped.peek(n),
+            Self::Streamed(streamed) => streamed.peek(n),
+        }
+    }
+
+    /// The next `n` bytes, passed over; fewer only where the source ends.
+    pub(super) fn take(&mut self, n: usize) -> io::Result<&[u8]> {
+        match self {
+            Self::Mapped(mapped) => mapped.take(n),
+            Self::Streamed(streamed) => streamed.take(n),
+        }
+    }
+
+    /// Hands over nothing any more.
+    pub(super) fn end(&mut self) {
+        match self {
+            Self::Mapped(mapped) => mapped.at = mapped.file_len,
+            Self::Streamed(streamed) => {
+                streamed.start = streamed.end;
+                streamed.ended = true;
+            }
+        }
+    }
+}
+
+impl Mapped {
+    fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
+        let left = self.file_len - self.at;
+        let n = usize::try_from(left).unwrap_or(usize::MAX).min(n);
+        if n == 0 {
+            return Ok(&[]);
+        }
+        let mapped_len = self.window.as_ref().map_or(0, |window| window.len());
+        let from = (self.at - self.window_start) as usize;
+        if from.saturating_add(n) > mapped_len {
+            return self.remap(n, left);
+        }
+        Ok(self.window.as_deref().and_then(|window| window.get(from..from + n)).unwrap_or_default())
+    }
+
+    /// Moves the window so that it begins at the reader's place. Every reader but the first asks for
+    /// far less than a window, so this happens once a window.
+    #[cold]
+    fn remap(&mut self, n: usize, left: u64) -> io::Result<&[u8]> {
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(WINDOW_BYTES.max(n));
+        self.window = None;
+        self.window_start = self.at;
+        let window = self.window.insert(map::window(&self.file, self.at, len)?);
+        Ok(window.get(..n).unwrap_or_default())
+    }
+
+    fn take(&mut self, n: usize) -> io::Result<&[u8]> {
+        let before = self.at;
+        let len = self.peek(n)?.len();
+        self.at += len as u64;
+        let from = (before - self.window_start) as usize;
+        Ok(self.window.as_deref().and_then(|window| window.get(from..from + len)).unwrap_or_default())
+    }
+}
+
+impl Streamed {
+    fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
+        while self.end - self.start < n && !self.ended {
+            self.fill(n)?;
+        }
+        let end = self.end.min(self.start.saturating_add(n));
+        Ok(self.buffer.get(self.start..end).unwrap_or_default())
+    }
+
+    fn fill(&mut self, n: usize) -> io::Result<()> {
+        let wanted = n.max(CHUNK_BYTES);
+        if self.start + wanted > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            if self.buffer.len() < wanted {
+                self.buffer.resize(wanted, 0);
+            }
+        }
+        let free = self.buffer.get_mut(self.end..).unwrap_or_default();
+        match self.reader.read(free) {
+            Ok(0) => self.ended = true,
+            Ok(read) => self.end += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, n: usize) -> io::Result<&[u8]> {
+        let len = self.peek(n)?.len();
+        let from = self.start;
+        self.start += len;
+        Ok(self.buffer.get(from..from + len).unwrap_or_default())
+    }
+}

@@ -1,0 +1,148 @@
+//! Segments out of packets written byte by byte.
+
+use super::{Flags, NoSegment, Segment, segment};
+use crate::packet::{LinkType, Packet};
+use crate::specimen::Specimen;
+
+fn packet(link: LinkType, bytes: &[u8]) -> Packet<'_> {
+    Packet { time_ns: 0, link, original_len: bytes.len() as u32, bytes }
+}
+
+fn sample() -> Specimen {
+    Specimen { seq: 7, ack: 9, payload: b"abc".to_vec(), ..Specimen::new("10.0.0.7:41234", "10.0.0.1:9092") }
+}
+
+fn expected(specimen: &Specimen) -> Segment<'_> {
+    Segment {
+        src: specimen.src,
+        dst: specimen.dst,
+        seq: specimen.seq,
+        ack: specimen.ack,
+        flags: specimen.flags,
+        payload: &specimen.payload,
+        missing: 0,
+    }
+}
+
+#[test]
+fn a_segment_read_byte_by_byte() {
+    let bytes = [
+        0x45, 0, 0, 46, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 7, 10, 0, 0, 1, // IPv4, 46 bytes in all
+        0xa1, 0x12, 0x23, 0x84, 0, 0, 0, 1, 0, 0, 0, 2, 0x60, 0x18, 1, 0, 0, 0, 0, 0, // TCP, 24 bytes
+        1, 1, 1, 1, // options
+        0xca, 0xfe, // payload
+        0, 0, 0, 0, // link padding
+    ];
+    let segment = segment(&packet(LinkType::RawIp, &bytes)).unwrap();
+    assert_eq!(segment.src, "10.0.0.7:41234".parse().unwrap());
+    assert_eq!(segment.dst, "10.0.0.1:9092".parse().unwrap());
+    assert_eq!((segment.seq, segment.ack), (1, 2));
+    assert_eq!(segment.flags, Flags(0x18));
+    assert_eq!((segment.payload, segment.missing), (&[0xca, 0xfe][..], 0));
+}
+
+#[test]
+fn every_link_type_leads_to_the_same_segment() {
+    let v4 = sample();
+    let v6 = Specimen {
+        src: "[fd00::7]:41234".parse().unwrap(),
+        dst: "[fd00::1]:9092".parse().unwrap(),
+        ..sample()
+    };
+    for specimen in [v4, v6] {
+        let is_v4 = specimen.src.is_ipv4();
+        let ethertype: [u8; 2] = if is_v4 { [8, 0] } else { [0x86, 0xdd] };
+        let ip = specimen.ip();
+        let with = |header: &[u8]| [header, &ethertype, &ip].concat();
+        let family = |bytes: [u8; 4]| [&bytes[..], &ip].concat();
+        let macs = [0; 12];
+        let cases = [
+            (LinkType::Ethernet, with(&macs)),
+            (LinkType::Ethernet, with(&[&macs[..], &[0x81, 0, 0, 5]].concat())),
+            (LinkType::Ethernet, with(&[&macs[..], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]].concat())),
+            (LinkType::LinuxSll, with(&[0, 0, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0])),
+            (LinkType::LinuxSll2, [&ethertype[..], &[0; 18], &ip].concat()),
+            (LinkType::RawIp, ip.clone()),
+            (LinkType::Null, family([if is_v4 { 2 } else { 30 }, 0, 0, 0])),
+            (LinkType::Null, family([0, 0, 0, if is_v4 { 2 } else { 10 }])),
+            (LinkType::Loop, family([0, 0, 0, if is_v4 { 2 } else { 24 }])),
+        ];
+        for (link, bytes) in cases {
+            assert_eq!(segment(&packet(link, &bytes)), Ok(expected(&specimen)), "{link:?} {bytes:02x?}");
+        }
+    }
+}
+
+#[test]
+fn ipv6_extension_headers_are_passed_over() {
+    let specimen = Specimen {
+        src: "[fd00::7]:41234".parse().unwrap(),
+        dst: "[fd00::1]:9092".parse().unwrap(),
+        ..sample()
+    };
+    let tcp = specimen.tcp();
+    // Hop-by-hop (8 bytes), destination options (16), an authentication header (12), an atomic fragment.
+    let extensions = [
+        &[60, 0, 1, 4, 0, 0, 0, 0][..],
+        &[51, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[44, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[6, 0, 0, 0, 0, 0, 0, 9],
+    ]
+    .concat();
+    let mut bytes = specimen.ip()[..40].to_vec();
+    bytes[6] = 0;
+    bytes[4..6].copy_from_slice(&((extensions.len() + tcp.len()) as u16).to_be_bytes());
+    bytes.extend(&extensions);
+    bytes.extend(&tcp);
+    assert_eq!(segment(&packet(LinkType::RawIp, &bytes)), Ok(expected(&specimen)));
+    let fragment_offset = 40 + 8 + 16 + 12 + 3;
+    bytes[fragment_offset] = 1;
+    assert_eq!(segment(&packet(LinkType::RawIp, &bytes)), Err(NoSegment::Fragment));
+}
+
+#[test]
+fn ipv4_fragments_are_told_from_whole_packets() {
+    let whole = sample().ip();
+    for (flags, expected) in [([0x20, 0], true), ([0, 1], true), ([0x40, 0], false), ([0, 0], false)] {
+        let mut bytes = whole.clone();
+        bytes[6..8].copy_from_slice(&flags);
+        let is_fragment = segment(&packet(LinkType::RawIp, &bytes)) == Err(NoSegment::Fragment);
+        assert_eq!(is_fragment, expected, "{flags:?}");
+    }
+}
+
+#[test]
+fn what_a_snap_length_cut_is_missing_and_nothing_panics() {
+    let specimen = sample();
+    let whole = specimen.ethernet();
+    for len in 0..whole.len() {
+        let cut = Packet { original_len: whole.len() as u32, ..packet(LinkType::Ethernet, &whole[..len]) };
+        match segment(&cut) {
+            Err(why) => assert!(len < 14 + 20 + 14, "{len}: {why:?}"),
+            Ok(segment) => {
+                assert_eq!((segment.seq, segment.src), (specimen.seq, specimen.src), "{len}");
+                assert_eq!(segment.payload.len() + segment.missing as usize, 3, "{len}");
+                assert_eq!(segment.payload, &b"abc"[..len.saturating_sub(54)], "{len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_length_of_zero_means_offload_and_the_link_knows_better() {
+    let mut v4 = sample().ip();
+    v4[2..4].fill(0);
+    assert_eq!(segment(&packet(LinkType::RawIp, &v4)).unwrap().payload, b"abc");
+    let absurd = Packet { original_len: u32::MAX, ..packet(LinkType::RawIp, &v4) };
+    assert_eq!(segment(&absurd), Err(NoSegment::Malformed));
+}
+
+#[test]
+fn other_protocols_are_not_tcp() {
+    let mut udp = sample().ip();
+    udp[9] = 17;
+    assert_eq!(segment(&packet(LinkType::RawIp, &udp)), Err(NoSegment::NotTcp));
+    let arp = [&[0; 12][..], &[8, 6], &[0; 28]].concat();
+    assert_eq!(segment(&packet(LinkType::Ethernet, &arp)), Err(NoSegment::NotTcp));
+    assert_eq!(segment(&packet(LinkType::Other(105), &arp)), Err(NoSegment::NotTcp));
+}

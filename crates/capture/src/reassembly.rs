@@ -1,0 +1,312 @@
+//! One direction of a TCP connection put back in order: what was sent, once, and what was never seen.
+//!
+//! In-order payload is handed on as the slice it came in; only what arrives early is copied, within a
+//! bound per direction and one over all ([`Pool`]). Where two segments claim the same bytes the first
+//! copy counts. It does not know connections, the other direction's payload, or Kafka.
+//!
+//! A hole is given up, and becomes a [`Chunk::Gap`], when the receiver acknowledged it while later
+//! bytes are held (so the capture missed what the receiver got), when the bounds are reached, or at
+//! the end. Positions are 64-bit offsets from where the stream was first seen; a sequence number means
+//! the offset nearest to the next one expected, so wrapping needs no special case.
+
+mod held;
+mod pool;
+
+use model::Nanos;
+
+use held::{Held, Piece};
+pub use pool::{Pool, Tally};
+
+/// A segment further than this from what is expected belongs to a part of the stream that the capture
+/// lost sight of. No TCP window exceeds 2^30 bytes (RFC 7323, section 2.2); buffers stay far below.
+const PLAUSIBLE_BYTES: i64 = 1 << 28;
+
+/// When a chunk's bytes were seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// The time of the packet that carried them.
+    pub seen: Nanos,
+    /// When all before them in the stream had been seen as well: later than `seen` for bytes that
+    /// overtook others.
+    pub complete: Nanos,
+}
+
+impl Stamp {
+    /// Bytes that arrived in order.
+    pub fn at(time: Nanos) -> Self {
+        Self { seen: time, complete: time }
+    }
+}
+
+/// The next part of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunk<'a> {
+    /// Its bytes.
+    Data(&'a [u8], Stamp),
+    /// So many bytes that were never seen, known to be missing since this packet's time.
+    Gap(u64, Nanos),
+}
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+pub struct Reassembly {
+    synchronized: bool,
+    from_start: bool,
+    next: u64,
+    next_seq: u32,
+    acked: u64,
+    fin: Option<u64>,
+    held: Held,
+}
+
+impl Reassembly {
+    /// A direction of which nothing is known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A direction whose first byte has this sequence number: its SYN was seen, or told of.
+    pub fn starting_at(first_seq: u32) -> Self {
+        Self { synchronized: true, from_start: true, next_seq: first_seq, ..Self::default() }
+    }
+
+    /// Whether a first byte is known.
+    pub fn is_synchronized(&self) -> bool {
+        self.synchronized
+    }
+
+    /// Whether the stream is known from its first byte on.
+    pub fn is_from_start(&self) -> bool {
+        self.from_start
+    }
+
+    /// Whether the first byte has this sequence number, as a repeated SYN would say.
+    pub fn starts_at(&self, first_seq: u32) -> bool {
+        self.from_start && self.next_seq.wrapping_sub(self.next as u32) == first_seq
+    }
+
+    /// Offset of the next byte expected.
+    pub fn next_offset(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether everything up to the FIN was delivered.
+    pub fn is_finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.next >= fin)
+    }
+
+    /// Whether a sequence number could belong to this stream now.
+    pub fn is_plausible(&self, seq: u32) -> bool {
+        !self.synchronized || self.distance(seq).abs() <= PLAUSIBLE_BYTES
+    }
+
+    /// Bytes that the receiver acknowledged and the capture has not seen. A single one is the FIN.
+    pub fn acknowledged_unseen(&self) -> u64 {
+        let end = self.fin.map_or(self.acked, |fin| self.acked.min(fin));
+        let unseen = end.saturating_sub(self.next);
+        if unseen > 1 { unseen } else { 0 }
+    }
+
+    /// The sender's segment: `payload` at `seq`, then `missing` bytes that a snap length cut off.
+    pub fn segment(
+        &mut self,
+        (seq, fin): (u32, bool),
+        (payload, missing): (&[u8], u32),
+        at: Nanos,
+        pool: &mut Pool,
+        out: &mut impl FnMut(Chunk<'_>),
+    ) {
+        if !self.synchronized {
+            self.synchronized = true;
+            self.next_seq = seq;
+        }
+        if self.distance(seq).abs() > PLAUSIBLE_BYTES {
+            if payload.is_empty() {
+                return;
+            }
+            self.jump(seq, at, pool, out);
+        }
+        let start = self.next as i64 + self.distance(seq);
+        let piece = Piece { bytes: payload, missing: u64::from(missing), at };
+        let end = start.saturating_add_unsigned(piece.span());
+        if fin && end >= 0 {
+            self.fin = self.fin.or(Some(end as u64));
+        }
+        if piece.span() > 0 {
+            self.place(start, piece, pool, out);
+            self.give_up_acknowledged(at, pool, out);
+        }
+    }
+
+    /// The receiver expects `ack` next.
+    pub fn acknowledge(&mut self, ack: u32, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+        let ahead = self.distance(ack);
+        if !self.synchronized || ahead <= 0 || ahead > PLAUSIBLE_BYTES {
+            return;
+        }
+        self.acked = self.acked.max(self.next.saturating_add_signed(ahead));
+        self.give_up_acknowledged(at, pool, out);
+    }
+
+    /// Gives up what the receiver acknowledged and nobody saw, although nothing later is held: for a
+    /// caller who knows that the receiver has acted on those bytes.
+    pub fn give_up_unseen(&mut self, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+        let unseen = self.acknowledged_unseen();
+        if unseen > 0 {
+            self.gap_until(self.next + unseen, at, pool, out);
+            self.release(Stamp::at(at), pool, out);
+        }
+    }
+
+    /// The connection is over: delivers what is held, with the gaps in between, and what was
+    /// acknowledged beyond it as a last one.
+    pub fn finish(&mut self, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+        while let Some(start) = self.held.first_start() {
+            self.gap_until(start, at, pool, out);
+            self.release(Stamp::default(), pool, out);
+        }
+        self.give_up_unseen(at, pool, out);
+    }
+
+    /// Forgets what is held, as of a stream nobody wants any more.
+    pub fn discard(&mut self, pool: &mut Pool) {
+        self.held.clear(pool);
+    }
+
+    /// Signed distance of a sequence number from the next one expected.
+    fn distance(&self, seq: u32) -> i64 {
+        i64::from(seq.wrapping_sub(self.next_seq) as i32)
+    }
+
+    /// Takes up the stream at an implausible sequence number: whatever lies between was not captured.
+    fn jump(&mut self, seq: u32, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+        self.finish(at, pool, out);
+        let distance = u64::from(seq.wrapping_sub(self.next_seq));
+        self.gap_until(self.next + distance, at, pool, out);
+        self.fin = None;
+    }
+
+    fn place(
+        &mut self,
+        mut start: i64,
+        mut piece: Piece<&[u8]>,
+        pool: &mut Pool,
+        out: &mut impl FnMut(Chunk<'_>),
+    ) {
+        loop {
+            let old = (self.next as i64).saturating_sub(start).max(0) as u64;
+            if old > 0 {
+                pool.tally.count_repeated(piece.captured_within(old), old >= piece.span());
+                piece = piece.without_first(old);
+                start = self.next as i64;
+            }
+            if piece.span() == 0 {
+                return;
+            }
+            let offset = start as u64;
+            if offset == self.next {
+                self.deliver_around_held(&piece, pool, out);
+                return;
+            }
+            self.give_up_acknowledged_before(offset, piece.at, pool, out);
+            if offset > self.next {
+                if self.held.insert(offset, &piece, pool) {
+                    return;
+                }
+                pool.tally.overflows += 1;
+                let first = self.held.first_start().map_or(offset, |held| held.min(offset));
+                self.gap_until(first, piece.at, pool, out);
+                self.release(Stamp::at(piece.at), pool, out);
+            }
+        }
+    }
+
+    /// Delivers a piece that begins at the next byte. Where bytes of it are held already, those came
+    /// first and count.
+    fn deliver_around_held(
+        &mut self,
+        piece: &Piece<&[u8]>,
+        pool: &mut Pool,
+        out: &mut impl FnMut(Chunk<'_>),
+    ) {
+        let end = self.next + piece.span();
+        let mut rest = *piece;
+        while self.next < end {
+            let until = self.held.first_start().map_or(end, |held| held.min(end));
+            let fresh = rest.first(until - self.next);
+            self.deliver(&fresh, Stamp::at(piece.at), pool, out);
+            self.release(Stamp::at(piece.at), pool, out);
+            let passed = end.saturating_sub(self.next).min(rest.span());
+            let skipped = rest.span() - passed;
+            let repeated = rest.captured_within(skipped).saturating_sub(fresh.bytes.len() as u64);
+            pool.tally.count_repeated(repeated, false);
+            rest = rest.without_first(skipped);
+        }
+        self.release(Stamp::at(piece.at), pool, out);
+    }
+
+    fn deliver(
+        &mut self,
+        piece: &Piece<&[u8]>,
+        stamp: Stamp,
+        pool: &mut Pool,
+        out: &mut impl FnMut(Chunk<'_>),
+    ) {
+        if !piece.bytes.is_empty() {
+            self.advance(piece.bytes.len() as u64);
+            out(Chunk::Data(piece.bytes, stamp));
+        }
+        if piece.missing > 0 {
+            self.gap_until(self.next + piece.missing, stamp.seen, pool, out);
+        }
+    }
+
+    /// Delivers held pieces as long as they follow on; `filled` is when what they waited for came.
+    fn release(&mut self, filled: Stamp, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+        while let Some(piece) = self.held.take_at(self.next, pool) {
+            let stamp = Stamp { seen: piece.at, complete: piece.at.max(filled.complete) };
+            self.deliver(&piece.borrowed(), stamp, pool, out);
+        }
+    }
+
+    fn give_up_acknowledged(&mut self, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+        while let Some(start) = self.held.first_start().filter(|&start| start <= self.acked) {
+            self.gap_until(start, at, pool, out);
+            // When the lost bytes came is not known, so these keep their own time.
+            self.release(Stamp::default(), pool, out);
+        }
+    }
+
+    /// As [`Self::give_up_acknowledged`] where the later bytes, at `offset`, are about to be placed.
+    fn give_up_acknowledged_before(
+        &mut self,
+        offset: u64,
+        at: Nanos,
+        pool: &mut Pool,
+        out: &mut impl FnMut(Chunk<'_>),
+    ) {
+        self.give_up_acknowledged(at, pool, out);
+        let held_earlier = self.held.first_start().is_some_and(|held| held <= offset);
+        if offset <= self.acked && !held_earlier {
+            self.gap_until(offset, at, pool, out);
+        }
+    }
+
+    fn gap_until(&mut self, offset: u64, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+        let bytes = offset.saturating_sub(self.next);
+        if bytes > 0 {
+            pool.tally.gaps += 1;
+            pool.tally.gap_bytes += bytes;
+            self.advance(bytes);
+            out(Chunk::Gap(bytes, at));
+        }
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.next += bytes;
+        self.next_seq = self.next_seq.wrapping_add(bytes as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests;
