@@ -1,1 +1,33 @@
-//! Being written.
+//! Events ↔ a directory of Parquet and Arrow files: writing it without losing more than a second to a
+//! kill, and reading it back, finished or not.
+//!
+//! It knows how events are stored, not what they mean. A recording is a `manifest.json` ([`Manifest`])
+//! and one folder per table ([`Table`]) of parts, `part-00001.parquet` and so on, which `DuckDB`, Polars,
+//! Spark or Trino read as they are. The part that is being written is an Arrow IPC stream,
+//! `part-00002.arrows`; it becomes Parquet when it is full or when the recording is finished.
+//! [`Writer`] writes, [`Recording`] reads.
+
+mod cells;
+mod columns;
+mod convert;
+mod error;
+mod events;
+mod fence;
+mod manifest;
+mod notes;
+mod open_part;
+mod parquet_part;
+mod part;
+mod reader;
+mod stream_part;
+mod table;
+mod tables;
+mod text;
+mod writer;
+
+pub use error::Error;
+pub use events::Events;
+pub use manifest::{Broker, Clock, ClockPair, FORMAT, Host, Jvm, Manifest, VERSION};
+pub use reader::Recording;
+pub use table::Table;
+pub use writer::{Writer, WriterOptions};

@@ -1,0 +1,131 @@
+//! Turning a full Arrow stream into Parquet, on a thread of its own so that rows keep flowing.
+//! Does not decide when a part is full.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+use crate::Error;
+use crate::notes::Notes;
+use crate::part::Part;
+use crate::stream_part::StreamPart;
+use crate::table::Table;
+
+const ROW_GROUP_ROWS: usize = 64 * 1024;
+/// What a row group may hold in memory before it is written, however few its rows.
+const ROW_GROUP_BYTES: usize = 16 << 20;
+
+/// A thread that converts the parts it is given, in order.
+pub(crate) struct Converter {
+    parts: Option<Sender<(Table, Part)>>,
+    thread: Option<JoinHandle<()>>,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl Converter {
+    /// Starts the thread.
+    pub(crate) fn start(dir: &Path) -> Result<Self, Error> {
+        let (parts, queue) = channel();
+        let failure = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&failure);
+        let thread = std::thread::Builder::new()
+            .name("recording-parts".to_owned())
+            .spawn(move || convert_all(&queue, &slot))
+            .map_err(Error::io("start a thread for", dir))?;
+        Ok(Self { parts: Some(parts), thread: Some(thread), failure })
+    }
+
+    /// Hands it a part that nobody appends to any more.
+    pub(crate) fn take(&self, table: Table, part: Part) {
+        if let Some(parts) = &self.parts {
+            // The thread outlives the sender; were it gone, the part would simply stay a stream.
+            let _ = parts.send((table, part));
+        }
+    }
+
+    /// Waits until all parts are converted; the first that could not be is the error.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        drop(self.parts.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic there left its part a stream, which is as good.
+            let _ = thread.join();
+        }
+        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+fn convert_all(queue: &Receiver<(Table, Part)>, failure: &Mutex<Option<Error>>) {
+    for (table, part) in queue {
+        if let Err(error) = convert(table, &part) {
+            failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+}
+
+/// Writes a part's Parquet beside its stream, renames it into place, and only then removes the stream.
+fn convert(table: Table, part: &Part) -> Result<(), Error> {
+    let stream = part.stream();
+    let notes = Arc::new(Notes::on(&stream));
+    let batches = StreamPart::open(&stream, notes).map_err(Error::io("read", &stream))?;
+    write(part, &table.schema(), batches)?;
+    fs::remove_file(&stream).map_err(Error::io("remove", &stream))
+}
+
+/// Writes a part without rows, so that every table can be queried.
+pub(crate) fn write_empty(table: Table, part: &Part) -> Result<(), Error> {
+    write(part, &table.schema(), std::iter::empty())
+}
+
+fn write(
+    part: &Part,
+    schema: &Schema,
+    batches: impl Iterator<Item = Result<RecordBatch, Error>>,
+) -> Result<(), Error> {
+    let temporary = part.temporary();
+    let written = write_to(&temporary, schema, batches);
+    if written.is_err() {
+        // Nothing to add to the error where even that fails: readers pass over temporary files.
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    fs::rename(&temporary, part.parquet()).map_err(Error::io("write", part.parquet()))
+}
+
+fn write_to(
+    path: &Path,
+    schema: &Schema,
+    batches: impl Iterator<Item = Result<RecordBatch, Error>>,
+) -> Result<(), Error> {
+    let failed = |source: ParquetError| Error::Convert { path: path.to_owned(), source };
+    let file = File::create(path).map_err(Error::io("create", path))?;
+    let mut writer =
+        ArrowWriter::try_new(file, Arc::new(schema.clone()), Some(properties())).map_err(failed)?;
+    for batch in batches {
+        writer.write(&batch?).map_err(failed)?;
+        if writer.in_progress_size() > ROW_GROUP_BYTES {
+            writer.flush().map_err(failed)?;
+        }
+    }
+    writer.close().map_err(failed)?;
+    Ok(())
+}
+
+fn properties() -> WriterProperties {
+    WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_size(ROW_GROUP_ROWS)
+        .set_created_by(format!("brokerscope {}", env!("CARGO_PKG_VERSION")))
+        .build()
+}

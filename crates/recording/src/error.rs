@@ -1,0 +1,94 @@
+//! What can go wrong with a recording, each in one line that names the file and says what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use arrow_schema::ArrowError;
+use parquet::errors::ParquetError;
+
+/// Why a recording could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried (`read`, `write`, `create`).
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The directory to write to holds a recording already.
+    #[error("{path} already holds a recording: choose another directory, or remove that one first")]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory to write to holds something else.
+    #[error("{path} is not empty and holds no recording: choose a new or empty directory")]
+    Occupied {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory to read holds no recording.
+    #[error(
+        "{path} is not a recording (it has no manifest.json): name the directory that `brokerscope record -o` wrote"
+    )]
+    NotARecording {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The manifest cannot be understood.
+    #[error("{path} is damaged ({why}): take the file from a copy of the recording")]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A version of the format that this build does not know.
+    #[error("{path} is of recording format {found}, this brokerscope reads {known}: use a newer brokerscope")]
+    Version {
+        /// The manifest.
+        path: PathBuf,
+        /// The version it names.
+        found: u32,
+        /// The version this build reads.
+        known: u32,
+    },
+    /// A part cannot be read, or only up to some row.
+    #[error(
+        "{path} is damaged ({why}): what follows in it is left out; move it away to be rid of this message"
+    )]
+    Part {
+        /// The part.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Rows could not be put into Arrow's form.
+    #[error("cannot encode rows for {path}: {source}")]
+    Encode {
+        /// The part.
+        path: PathBuf,
+        /// What Arrow said.
+        source: ArrowError,
+    },
+    /// A part could not be turned into Parquet. Its rows stay in the `.arrows` file.
+    #[error("cannot turn {path} into Parquet: {source}")]
+    Convert {
+        /// The part.
+        path: PathBuf,
+        /// What Parquet said.
+        source: ParquetError,
+    },
+}
+
+impl Error {
+    /// An I/O error at a path, to use with `map_err`.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+}

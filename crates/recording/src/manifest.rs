@@ -1,0 +1,189 @@
+//! `manifest.json`: what a recording is about, beside its events. Does not collect the facts it holds.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// What the manifest's `format` says.
+pub const FORMAT: &str = "brokerscope-recording";
+/// The version of the format that this build writes and reads.
+pub const VERSION: u32 = 1;
+
+const FILE: &str = "manifest.json";
+/// A manifest holds settings, not data: a larger one is not ours.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// A recording's manifest. Written when the recording starts, and again, complete, when it ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// Always [`VERSION`].
+    pub version: u32,
+    /// The program that wrote it, with its version.
+    #[serde(default)]
+    pub written_by: String,
+    /// When the recording started, UTC nanoseconds.
+    #[serde(default)]
+    pub started_ns: i64,
+    /// When it ended; none while it runs, and after a kill.
+    #[serde(default)]
+    pub ended_ns: Option<i64>,
+    /// The machine.
+    #[serde(default)]
+    pub host: Host,
+    /// The broker that was watched.
+    #[serde(default)]
+    pub broker: Option<Broker>,
+    /// How the clocks related.
+    #[serde(default)]
+    pub clock: Clock,
+    /// What was to be seen and by which means, or why it could not be: (purpose, outcome).
+    #[serde(default)]
+    pub plan: Vec<(String, String)>,
+    /// Totals of what was lost, by kind.
+    #[serde(default)]
+    pub losses: BTreeMap<String, u64>,
+    /// Options the recorder was started with, and whatever else is worth knowing later.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Default for Manifest {
+    fn default() -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            written_by: format!("brokerscope {}", env!("CARGO_PKG_VERSION")),
+            started_ns: 0,
+            ended_ns: None,
+            host: Host::default(),
+            broker: None,
+            clock: Clock::default(),
+            plan: Vec::new(),
+            losses: BTreeMap::new(),
+            settings: BTreeMap::new(),
+        }
+    }
+}
+
+/// The machine a recording was made on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// The kernel's release (`uname -r`).
+    pub kernel: String,
+    /// Its architecture (`uname -m`).
+    pub machine: String,
+    /// CPUs that were online.
+    pub cpus: u32,
+}
+
+/// The broker a recording is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Broker {
+    /// Its process.
+    pub pid: u32,
+    /// `node.id` or `broker.id`.
+    pub node_id: Option<i32>,
+    /// Its log dirs, as the host sees them.
+    pub log_dirs: Vec<PathBuf>,
+    /// Its listeners (`PLAINTEXT://0.0.0.0:9092`).
+    pub listeners: Vec<String>,
+    /// Its configuration, secrets taken out.
+    pub properties: BTreeMap<String, String>,
+    /// Its Java virtual machine.
+    pub jvm: Option<Jvm>,
+}
+
+/// A broker's Java virtual machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Jvm {
+    /// Its version as it prints it.
+    pub version: String,
+    /// Its command line's options.
+    pub options: Vec<String>,
+}
+
+/// How the recording's clock relates to the machine's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clock {
+    /// What was added to `CLOCK_MONOTONIC` to get every time in the recording.
+    pub offset_ns: i64,
+    /// Simultaneous readings of both clocks along the way.
+    pub pairs: Vec<ClockPair>,
+}
+
+/// One simultaneous reading of both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockPair {
+    /// `CLOCK_MONOTONIC`, nanoseconds since boot.
+    pub monotonic_ns: u64,
+    /// `CLOCK_REALTIME`, nanoseconds since 1970-01-01 UTC.
+    pub realtime_ns: i64,
+}
+
+/// Just enough to tell whose it is and which version, whatever else a later version changed.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    version: u32,
+}
+
+impl Manifest {
+    /// Reads a recording directory's manifest.
+    pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(FILE);
+        let text = read_bounded(&path, dir)?;
+        let damaged = |why: String| Error::Manifest { path: path.clone(), why };
+        let head: Head = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+        if head.format != FORMAT {
+            return Err(damaged(format!("its format is {:?}, not {FORMAT:?}", head.format)));
+        }
+        if head.version != VERSION {
+            return Err(Error::Version { path, found: head.version, known: VERSION });
+        }
+        serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))
+    }
+
+    /// Writes it beside the old one and renames, so that a kill leaves one or the other whole.
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), Error> {
+        let (path, temporary) = (dir.join(FILE), dir.join("manifest.json.tmp"));
+        let mut text = serde_json::to_vec_pretty(self)
+            .map_err(|e| Error::Manifest { path: path.clone(), why: e.to_string() })?;
+        text.push(b'\n');
+        fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
+        fs::rename(&temporary, &path).map_err(Error::io("write", &path))
+    }
+
+    /// Whether a directory holds a manifest.
+    pub(crate) fn is_in(dir: &Path) -> bool {
+        dir.join(FILE).exists()
+    }
+}
+
+fn read_bounded(path: &Path, dir: &Path) -> Result<Vec<u8>, Error> {
+    let file = File::open(path).map_err(|source| match source.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory if dir.exists() => {
+            Error::NotARecording { path: dir.to_owned() }
+        }
+        _ => Error::Io { action: "read", path: path.to_owned(), source },
+    })?;
+    let mut text = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(Error::io("read", path))?;
+    if text.len() as u64 > MAX_BYTES {
+        let why = format!("it is larger than {} MiB", MAX_BYTES >> 20);
+        return Err(Error::Manifest { path: path.to_owned(), why });
+    }
+    Ok(text)
+}

@@ -1,0 +1,168 @@
+//! The tables of a recording: their folders, and one place that pairs each with its event.
+
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, Schema};
+use model::Event;
+
+use crate::cells::{BadRow, ColumnError, RowCells};
+use crate::columns::Columns;
+use crate::tables::block_ios::{BlockIoCells, BlockIos};
+use crate::tables::dirty_throttles::{DirtyThrottleCells, DirtyThrottles};
+use crate::tables::file_ops::{FileOpCells, FileOps};
+use crate::tables::journal_commits::{JournalCommitCells, JournalCommits};
+use crate::tables::losses::{LossCells, Losses};
+use crate::tables::off_cpu::{OffCpuCells, OffCpus};
+use crate::tables::requests::{RequestCells, Requests};
+use crate::text::TextPool;
+
+/// A table of a recording, one for each kind of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Requests on the wire.
+    Requests,
+    /// File operations.
+    FileOps,
+    /// Threads off the CPU.
+    OffCpu,
+    /// Commits of journals.
+    JournalCommits,
+    /// Requests to block devices.
+    BlockIos,
+    /// Pauses for dirty pages.
+    DirtyThrottles,
+    /// What was not seen.
+    Losses,
+}
+
+impl Table {
+    /// Every table.
+    pub const ALL: [Self; 7] = [
+        Self::Requests,
+        Self::FileOps,
+        Self::OffCpu,
+        Self::JournalCommits,
+        Self::BlockIos,
+        Self::DirtyThrottles,
+        Self::Losses,
+    ];
+
+    /// Its folder in a recording.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::FileOps => "file_ops",
+            Self::OffCpu => "off_cpu",
+            Self::JournalCommits => "journal_commits",
+            Self::BlockIos => "block_ios",
+            Self::DirtyThrottles => "dirty_throttles",
+            Self::Losses => "losses",
+        }
+    }
+
+    /// Its folder in the recording at `dir`.
+    pub(crate) fn path(self, dir: &Path) -> PathBuf {
+        dir.join(self.folder())
+    }
+
+    /// The table an event goes to.
+    pub fn of(event: &Event) -> Self {
+        match event {
+            Event::Request(_) => Self::Requests,
+            Event::FileOp(_) => Self::FileOps,
+            Event::OffCpu(_) => Self::OffCpu,
+            Event::JournalCommit(_) => Self::JournalCommits,
+            Event::BlockIo(_) => Self::BlockIos,
+            Event::DirtyThrottle(_) => Self::DirtyThrottles,
+            Event::Loss(_) => Self::Losses,
+        }
+    }
+
+    /// Its columns.
+    pub(crate) fn schema(self) -> Schema {
+        Schema::new(match self {
+            Self::Requests => Requests::fields(),
+            Self::FileOps => FileOps::fields(),
+            Self::OffCpu => OffCpus::fields(),
+            Self::JournalCommits => JournalCommits::fields(),
+            Self::BlockIos => BlockIos::fields(),
+            Self::DirtyThrottles => DirtyThrottles::fields(),
+            Self::Losses => Losses::fields(),
+        })
+    }
+
+    /// Its cells in a batch.
+    pub(crate) fn cells(self, batch: &RecordBatch) -> Result<Box<dyn Decode>, ColumnError> {
+        Ok(match self {
+            Self::Requests => Box::new(RequestCells::of(batch)?),
+            Self::FileOps => Box::new(FileOpCells::of(batch)?),
+            Self::OffCpu => Box::new(OffCpuCells::of(batch)?),
+            Self::JournalCommits => Box::new(JournalCommitCells::of(batch)?),
+            Self::BlockIos => Box::new(BlockIoCells::of(batch)?),
+            Self::DirtyThrottles => Box::new(DirtyThrottleCells::of(batch)?),
+            Self::Losses => Box::new(LossCells::of(batch)?),
+        })
+    }
+}
+
+/// A table's columns, to append its rows to.
+pub(crate) trait Encode: Columns {
+    /// What a row holds.
+    type Row;
+    /// Appends a row.
+    fn append(&mut self, row: &Self::Row);
+    /// About how many bytes the row takes in memory.
+    fn weight(row: &Self::Row) -> usize;
+}
+
+/// A table's cells, to read its events from.
+pub(crate) trait Decode {
+    /// The event in row `i`.
+    fn event(&self, i: usize, pool: &mut TextPool) -> Result<Event, BadRow>;
+}
+
+/// Rows of all tables, not yet written.
+#[derive(Default)]
+pub(crate) struct RowBuffers {
+    requests: Requests,
+    file_ops: FileOps,
+    off_cpu: OffCpus,
+    journal_commits: JournalCommits,
+    block_ios: BlockIos,
+    dirty_throttles: DirtyThrottles,
+    losses: Losses,
+}
+
+impl RowBuffers {
+    /// Appends an event to its table; about how many bytes that took.
+    pub(crate) fn append(&mut self, event: &Event) -> usize {
+        match event {
+            Event::Request(row) => put(&mut self.requests, row),
+            Event::FileOp(row) => put(&mut self.file_ops, row),
+            Event::OffCpu(row) => put(&mut self.off_cpu, row),
+            Event::JournalCommit(row) => put(&mut self.journal_commits, row),
+            Event::BlockIo(row) => put(&mut self.block_ios, row),
+            Event::DirtyThrottle(row) => put(&mut self.dirty_throttles, row),
+            Event::Loss(row) => put(&mut self.losses, row),
+        }
+    }
+
+    /// Takes a table's rows out.
+    pub(crate) fn take(&mut self, table: Table) -> Result<RecordBatch, ArrowError> {
+        match table {
+            Table::Requests => self.requests.batch(),
+            Table::FileOps => self.file_ops.batch(),
+            Table::OffCpu => self.off_cpu.batch(),
+            Table::JournalCommits => self.journal_commits.batch(),
+            Table::BlockIos => self.block_ios.batch(),
+            Table::DirtyThrottles => self.dirty_throttles.batch(),
+            Table::Losses => self.losses.batch(),
+        }
+    }
+}
+
+fn put<E: Encode>(columns: &mut E, row: &E::Row) -> usize {
+    columns.append(row);
+    E::weight(row)
+}

@@ -1,0 +1,10 @@
+//! One module per table: its columns, how an event becomes a row and a row an event.
+
+pub(crate) mod block_ios;
+pub(crate) mod device;
+pub(crate) mod dirty_throttles;
+pub(crate) mod file_ops;
+pub(crate) mod journal_commits;
+pub(crate) mod losses;
+pub(crate) mod off_cpu;
+pub(crate) mod requests;

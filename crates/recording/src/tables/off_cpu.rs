@@ -1,0 +1,57 @@
+//! `off_cpu/`: stretches of time in which a thread was not on a CPU.
+
+use model::{Event, Nanos, OffCpu};
+
+use crate::cells::BadRow;
+use crate::columns::{Derived, Flag, I64, Maybe, Text, U32, columns};
+use crate::table::{Decode, Encode};
+use crate::text::TextPool;
+
+columns! {
+    OffCpus, OffCpuCells {
+        start_ns: I64,
+        end_ns: I64,
+        latency_ns: Derived<I64>,
+        woken_ns: Maybe<I64>,
+        pid: U32,
+        tid: U32,
+        thread: Text,
+        preempted: Flag,
+        stack: Text,
+    }
+}
+
+impl Encode for OffCpus {
+    type Row = OffCpu;
+
+    fn append(&mut self, interval: &OffCpu) {
+        self.start_ns.append_value(interval.start.0);
+        self.end_ns.append_value(interval.end.0);
+        self.latency_ns.append_value(interval.length().0);
+        self.woken_ns.append_option(interval.woken.map(|at| at.0));
+        self.pid.append_value(interval.pid);
+        self.tid.append_value(interval.tid);
+        self.thread.append_value(&interval.thread);
+        self.preempted.append_value(interval.preempted);
+        self.stack.append_value(&interval.stack);
+    }
+
+    fn weight(interval: &OffCpu) -> usize {
+        64 + interval.thread.len() + interval.stack.len()
+    }
+}
+
+impl Decode for OffCpuCells {
+    fn event(&self, i: usize, pool: &mut TextPool) -> Result<Event, BadRow> {
+        Ok(Event::OffCpu(Box::new(OffCpu {
+            start: Nanos(self.start_ns.at(i)?),
+            end: Nanos(self.end_ns.at(i)?),
+            woken: self.woken_ns.maybe(i).map(Nanos),
+            pid: self.pid.at(i)?,
+            tid: self.tid.at(i)?,
+            thread: self.thread.at(i, pool)?,
+            preempted: self.preempted.at(i)?,
+            stack: self.stack.at(i, pool)?,
+        })))
+    }
+}

@@ -1,0 +1,205 @@
+//! `requests/`: requests with their responses; partitions and record batches nested inside.
+
+use std::net::SocketAddr;
+
+use model::{Batch, Event, Nanos, Partition, Request, TopicId};
+
+use crate::cells::BadRow;
+use crate::columns::{Derived, I8, I16, I32, I64, Maybe, Rows, Text, U32, Words, columns};
+use crate::table::{Decode, Encode};
+use crate::text::{TextPool, api_name};
+
+columns! {
+    Requests, RequestCells {
+        arrival_ns: I64,
+        arrival_end_ns: I64,
+        response_ns: Maybe<I64>,
+        end_ns: Maybe<I64>,
+        latency_ns: Derived<Maybe<I64>>,
+        head_of_line_ns: Maybe<I64>,
+        api: Text,
+        api_key: I16,
+        api_version: I16,
+        correlation_id: I32,
+        client_id: Maybe<Text>,
+        client: Text,
+        broker: Text,
+        request_bytes: U32,
+        response_bytes: Maybe<U32>,
+        acks: Maybe<I16>,
+        transactional_id: Maybe<Text>,
+        throttle_ms: Maybe<I32>,
+        error: Maybe<Text>,
+        partitions: Rows<Partitions>,
+    }
+}
+
+columns! {
+    Partitions, PartitionCells {
+        topic: Maybe<Text>,
+        topic_id: Maybe<Text>,
+        partition: I32,
+        bytes: U32,
+        records: Maybe<U32>,
+        batch_crc: Derived<Maybe<U32>>,
+        base_offset: Maybe<I64>,
+        error_code: Maybe<I16>,
+        message_ids: Words,
+        batches: Rows<Batches>,
+    }
+}
+
+columns! {
+    Batches, BatchCells {
+        magic: I8,
+        crc: U32,
+        bytes: U32,
+        records: U32,
+        producer_id: I64,
+        base_sequence: I32,
+    }
+}
+
+impl Encode for Requests {
+    type Row = Request;
+
+    fn append(&mut self, request: &Request) {
+        self.append_times(request);
+        self.api.append_value(request.api);
+        self.api_key.append_value(request.api_key);
+        self.api_version.append_value(request.api_version);
+        self.correlation_id.append_value(request.correlation_id);
+        self.client_id.append_option(request.client_id.as_deref());
+        self.client.append_value(request.client.to_string());
+        self.broker.append_value(request.broker.to_string());
+        self.request_bytes.append_value(request.request_bytes);
+        self.response_bytes.append_option(request.response_bytes);
+        self.acks.append_option(request.acks);
+        self.transactional_id.append_option(request.transactional_id.as_deref());
+        self.throttle_ms.append_option(request.throttle_ms);
+        self.error.append_option(request.error.as_deref());
+        for partition in &request.partitions {
+            self.partitions.rows.append(partition);
+        }
+        self.partitions.end_list(request.partitions.len());
+    }
+
+    fn weight(request: &Request) -> usize {
+        let text = |text: &Option<_>| text.as_ref().map_or(0, |text: &std::sync::Arc<str>| text.len());
+        let own = text(&request.client_id) + text(&request.transactional_id) + text(&request.error);
+        224 + own + request.partitions.iter().map(partition_weight).sum::<usize>()
+    }
+}
+
+fn partition_weight(partition: &Partition) -> usize {
+    let ids: usize = partition.message_ids.iter().map(|id| 4 + id.len()).sum();
+    let topic = partition.topic.as_ref().map_or(0, |topic| topic.len());
+    96 + topic + ids + 32 * partition.batches.len()
+}
+
+impl Requests {
+    fn append_times(&mut self, request: &Request) {
+        self.arrival_ns.append_value(request.arrival.0);
+        self.arrival_end_ns.append_value(request.arrival_end.0);
+        self.response_ns.append_option(request.response.map(|at| at.0));
+        self.end_ns.append_option(request.end.map(|at| at.0));
+        self.latency_ns.append_option(request.latency().map(|length| length.0));
+        self.head_of_line_ns.append_option(request.head_of_line.map(|length| length.0));
+    }
+}
+
+impl Partitions {
+    fn append(&mut self, partition: &Partition) {
+        self.topic.append_option(partition.topic.as_deref());
+        self.topic_id.append_option(partition.topic_id.map(|id| id.to_string()));
+        self.partition.append_value(partition.partition);
+        self.bytes.append_value(partition.bytes);
+        self.records.append_option(partition.records);
+        self.batch_crc.append_option(partition.batches.first().map(|batch| batch.crc));
+        self.base_offset.append_option(partition.base_offset);
+        self.error_code.append_option(partition.error_code);
+        for id in &partition.message_ids {
+            self.message_ids.values().append_value(id);
+        }
+        self.message_ids.append(true);
+        for batch in &partition.batches {
+            self.batches.rows.append(batch);
+        }
+        self.batches.end_list(partition.batches.len());
+    }
+}
+
+impl Batches {
+    fn append(&mut self, batch: &Batch) {
+        self.magic.append_value(batch.magic);
+        self.crc.append_value(batch.crc);
+        self.bytes.append_value(batch.bytes);
+        self.records.append_value(batch.records);
+        self.producer_id.append_value(batch.producer_id);
+        self.base_sequence.append_value(batch.base_sequence);
+    }
+}
+
+impl Decode for RequestCells {
+    fn event(&self, i: usize, pool: &mut TextPool) -> Result<Event, BadRow> {
+        let partitions = self.partitions.range(i)?;
+        Ok(Event::Request(Box::new(Request {
+            arrival: Nanos(self.arrival_ns.at(i)?),
+            arrival_end: Nanos(self.arrival_end_ns.at(i)?),
+            response: self.response_ns.maybe(i).map(Nanos),
+            end: self.end_ns.maybe(i).map(Nanos),
+            head_of_line: self.head_of_line_ns.maybe(i).map(Nanos),
+            api_key: self.api_key.at(i)?,
+            api: self.api.named(i, api_name)?,
+            api_version: self.api_version.at(i)?,
+            correlation_id: self.correlation_id.at(i)?,
+            client_id: self.client_id.maybe(i, pool),
+            client: self.client.named(i, address)?,
+            broker: self.broker.named(i, address)?,
+            request_bytes: self.request_bytes.at(i)?,
+            response_bytes: self.response_bytes.maybe(i),
+            acks: self.acks.maybe(i),
+            transactional_id: self.transactional_id.maybe(i, pool),
+            throttle_ms: self.throttle_ms.maybe(i),
+            error: self.error.maybe(i, pool),
+            partitions: partitions.map(|p| self.partitions.rows.read(p, pool)).collect::<Result<_, _>>()?,
+        })))
+    }
+}
+
+fn address(text: &str) -> Option<SocketAddr> {
+    text.parse().ok()
+}
+
+impl PartitionCells {
+    fn read(&self, i: usize, pool: &mut TextPool) -> Result<Partition, BadRow> {
+        let topic_id = match self.topic_id.maybe_str(i) {
+            Some(text) => Some(TopicId::parse(text).ok_or(BadRow::unknown("topic_id"))?),
+            None => None,
+        };
+        Ok(Partition {
+            topic: self.topic.maybe(i, pool),
+            topic_id,
+            partition: self.partition.at(i)?,
+            bytes: self.bytes.at(i)?,
+            records: self.records.maybe(i),
+            batches: self.batches.range(i)?.map(|b| self.batches.rows.read(b)).collect::<Result<_, _>>()?,
+            base_offset: self.base_offset.maybe(i),
+            error_code: self.error_code.maybe(i),
+            message_ids: self.message_ids.words(i)?,
+        })
+    }
+}
+
+impl BatchCells {
+    fn read(&self, i: usize) -> Result<Batch, BadRow> {
+        Ok(Batch {
+            magic: self.magic.at(i)?,
+            crc: self.crc.at(i)?,
+            bytes: self.bytes.at(i)?,
+            records: self.records.at(i)?,
+            producer_id: self.producer_id.at(i)?,
+            base_sequence: self.base_sequence.at(i)?,
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! Writing a recording: buffering rows briefly, flushing them, rotating parts. Does not read clocks:
+//! whoever writes says what time it is ([`Writer::tick`]).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use model::Event;
+
+use crate::convert::{Converter, write_empty};
+use crate::open_part::OpenPart;
+use crate::part::{self, Part};
+use crate::table::{RowBuffers, Table};
+use crate::{Error, Manifest};
+
+/// Rows of one table that wait for a flush at most, and about how many bytes.
+const MAX_BUFFERED_ROWS: usize = 8192;
+const MAX_BUFFERED_BYTES: usize = 1 << 20;
+/// A killed recorder loses at most its last second: half of it here, the rest for the caller's ticks.
+const MAX_FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// How a recording is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// A part is full with this many rows.
+    pub rotate_rows: u64,
+    /// A part is full with this many bytes of Arrow stream; the Parquet made of it is far smaller.
+    pub rotate_bytes: u64,
+    /// Rows are written out this often, given ticks that are more frequent; at most every 0.5 s counts.
+    pub flush_every: Duration,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self { rotate_rows: 1_000_000, rotate_bytes: 64 << 20, flush_every: Duration::from_millis(300) }
+    }
+}
+
+/// Writes a recording. Dropped without [`Writer::finish`], it leaves an unfinished one.
+pub struct Writer {
+    dir: PathBuf,
+    options: WriterOptions,
+    rows: RowBuffers,
+    tables: Vec<TableWriter>,
+    flushed: Option<Instant>,
+    converter: Converter,
+    dropped_rows: u64,
+}
+
+/// One table's open part and what waits to go into it.
+struct TableWriter {
+    table: Table,
+    buffered_rows: usize,
+    buffered_bytes: usize,
+    open: Option<(Part, OpenPart)>,
+    last_number: u32,
+}
+
+impl Writer {
+    /// Starts a recording in a new or empty directory and writes its manifest.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] where there is a recording, [`Error::Occupied`] where there is something else,
+    /// [`Error::Io`] where the directory cannot be written.
+    pub fn create(dir: &Path, manifest: &Manifest, options: WriterOptions) -> Result<Self, Error> {
+        fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        if Manifest::is_in(dir) {
+            return Err(Error::Exists { path: dir.to_owned() });
+        }
+        if fs::read_dir(dir).map_err(Error::io("read", dir))?.next().is_some() {
+            return Err(Error::Occupied { path: dir.to_owned() });
+        }
+        manifest.write(dir)?;
+        for table in Table::ALL {
+            let folder = table.path(dir);
+            fs::create_dir(&folder).map_err(Error::io("create", folder))?;
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+            options,
+            rows: RowBuffers::default(),
+            tables: Table::ALL.into_iter().map(TableWriter::new).collect(),
+            flushed: None,
+            converter: Converter::start(dir)?,
+            dropped_rows: 0,
+        })
+    }
+
+    /// Adds an event. It is buffered; a full buffer is written out at once.
+    ///
+    /// # Errors
+    /// The write failed: the rows that were buffered for that table are lost and counted in
+    /// [`Writer::dropped_rows`]. Later events may well succeed (room on the disk again).
+    pub fn write(&mut self, event: &Event) -> Result<(), Error> {
+        let bytes = self.rows.append(event);
+        let table = Table::of(event);
+        let Some(at) = self.tables.iter().position(|writer| writer.table == table) else { return Ok(()) };
+        let full = self.tables.get_mut(at).is_some_and(|writer| writer.count(bytes));
+        if full { self.flush_table(at) } else { Ok(()) }
+    }
+
+    /// Writes out what is buffered if the last time is [`WriterOptions::flush_every`] ago. Call it several
+    /// times a second.
+    ///
+    /// # Errors
+    /// As [`Writer::write`]; every table was tried.
+    pub fn tick(&mut self, now: Instant) -> Result<(), Error> {
+        let every = self.options.flush_every.min(MAX_FLUSH_EVERY);
+        let due = self.flushed.is_none_or(|then| now.saturating_duration_since(then) >= every);
+        if !due {
+            return Ok(());
+        }
+        self.flushed = Some(now);
+        self.flush()
+    }
+
+    /// Writes out everything that is buffered, now.
+    ///
+    /// # Errors
+    /// As [`Writer::write`]; every table was tried.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for at in 0..self.tables.len() {
+            outcome = outcome.and(self.flush_table(at));
+        }
+        outcome
+    }
+
+    /// Replaces the manifest of the running recording: clock pairs and losses so far.
+    pub fn update(&mut self, manifest: &Manifest) -> Result<(), Error> {
+        manifest.write(&self.dir)
+    }
+
+    /// Rows that could not be written.
+    pub fn dropped_rows(&self) -> u64 {
+        self.dropped_rows
+    }
+
+    /// Ends the recording: every part becomes Parquet, and `manifest` (with its `ended_ns`) the manifest.
+    ///
+    /// # Errors
+    /// The first thing that could not be written. The recording is readable all the same.
+    pub fn finish(mut self, manifest: &Manifest) -> Result<(), Error> {
+        let flushed = self.flush();
+        for writer in &mut self.tables {
+            writer.retire(&self.converter);
+        }
+        let converted = self.converter.finish();
+        let emptied = self.fill_empty_tables();
+        let described = manifest.write(&self.dir);
+        flushed.and(converted).and(emptied).and(described)
+    }
+
+    fn flush_table(&mut self, at: usize) -> Result<(), Error> {
+        let Some(writer) = self.tables.get_mut(at) else { return Ok(()) };
+        let rows = std::mem::take(&mut writer.buffered_rows);
+        writer.buffered_bytes = 0;
+        if rows == 0 {
+            return Ok(());
+        }
+        let batch = self
+            .rows
+            .take(writer.table)
+            .map_err(|source| Error::Encode { path: writer.table.path(&self.dir), source });
+        let written = batch.and_then(|batch| writer.append(&self.dir, &batch));
+        if written.is_err() {
+            self.dropped_rows += rows as u64;
+        }
+        if written.is_err() || writer.is_full(&self.options) {
+            writer.retire(&self.converter);
+        }
+        written
+    }
+
+    /// A table without a part gets one without rows, so that a query over all tables finds them.
+    fn fill_empty_tables(&self) -> Result<(), Error> {
+        for table in Table::ALL {
+            let folder = table.path(&self.dir);
+            if part::list(&folder)?.is_empty() {
+                write_empty(table, &Part::new(folder, 1))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is buffered goes out; there is nobody left to tell if that fails.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
+
+impl TableWriter {
+    fn new(table: Table) -> Self {
+        Self { table, buffered_rows: 0, buffered_bytes: 0, open: None, last_number: 0 }
+    }
+
+    /// Counts a buffered row; whether that is enough of them.
+    fn count(&mut self, bytes: usize) -> bool {
+        self.buffered_rows += 1;
+        self.buffered_bytes += bytes;
+        self.buffered_rows >= MAX_BUFFERED_ROWS || self.buffered_bytes >= MAX_BUFFERED_BYTES
+    }
+
+    fn append(&mut self, dir: &Path, batch: &arrow_array::RecordBatch) -> Result<(), Error> {
+        if self.open.is_none() {
+            let part = Part::new(self.table.path(dir), self.last_number + 1);
+            let open = OpenPart::create(part.stream(), &self.table.schema())?;
+            self.last_number += 1;
+            self.open = Some((part, open));
+        }
+        match &mut self.open {
+            Some((_, open)) => open.append(batch),
+            None => Ok(()),
+        }
+    }
+
+    fn is_full(&self, options: &WriterOptions) -> bool {
+        self.open.as_ref().is_some_and(|(_, open)| {
+            open.rows() >= options.rotate_rows || open.bytes() >= options.rotate_bytes
+        })
+    }
+
+    /// Closes the open part and has it converted.
+    fn retire(&mut self, converter: &Converter) {
+        if let Some((part, open)) = self.open.take() {
+            drop(open);
+            converter.take(self.table, part);
+        }
+    }
+}
