@@ -1,0 +1,390 @@
+//! The whole of brokerscope against a real broker, as a user meets it: the binary on one side, Kafka's own
+//! request log and tcpdump on the other.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use e2e::bench::Bench;
+use e2e::brokerscope::{self, Finished};
+use e2e::capture_file::CaptureFile;
+use e2e::comparison::{latency_excess_ms, quantile, with_log, with_sizes, with_whole};
+use e2e::damage;
+use e2e::frames;
+use e2e::gate;
+use e2e::kafka_log;
+use e2e::random::Random;
+use e2e::recorder::{Recorder, now_ns};
+use e2e::recording::{Recording, appends_of};
+use e2e::row::{self, Output};
+use e2e::tcpdump::Tcpdump;
+use e2e::traffic::{directory, traffic};
+
+/// Seeds of all damage; printed where a test fails, by its message.
+const SEEDS: [u64; 4] = [1, 20, 300, 4711];
+
+fn none() -> Vec<String> {
+    Vec::new()
+}
+
+/// The first few of many differences: enough to see what is wrong.
+fn few(mut differences: Vec<String>) -> Vec<String> {
+    let all = differences.len();
+    differences.truncate(5);
+    if all > 5 {
+        differences.push(format!("and {} more", all - 5));
+    }
+    differences
+}
+
+#[test]
+fn the_sample_agrees_with_kafkas_log() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+    if brokerscope::binary().is_none() {
+        let _live = gate::live("the sample: there is no brokerscope binary").map(|_| brokerscope::command());
+        return;
+    }
+    let output = brokerscope::requests(&data.join("sample.pcap"), 29092);
+    let sizes = frames::sizes(&CaptureFile::read(&data.join("sample.pcap")), "127.0.0.1:29092");
+    let log = kafka_log::read(&data.join("sample-request.log"));
+    assert_eq!(few(with_log(&output, &log, &sizes)), none());
+    assert_eq!(few(with_sizes(&output, &sizes)), none());
+}
+
+#[test]
+fn requests_agree_with_kafkas_own_log() {
+    let Some(_alone) = gate::live("requests against Kafka's own log") else { return };
+    let traffic = traffic();
+    let produce = traffic.log.iter().filter_map(|request| request.produce.as_ref());
+    println!("{} requests in Kafka's log, {} of them produce", traffic.log.len(), produce.count());
+    assert!(traffic.log.len() > 1_500, "too few requests to prove much");
+    assert_eq!(few(with_log(&traffic.output, &traffic.log, &traffic.sizes)), none());
+    assert_eq!(few(with_sizes(&traffic.output, &traffic.sizes)), none());
+    assert_eq!(traffic.output.rows.len(), traffic.log.len());
+    for lost in ["gaps", "undecodable_frames", "resyncs", "truncated_packets", "other_connections"] {
+        assert_eq!(traffic.output.count(lost), 0, "{lost} in {}", traffic.output.summary);
+    }
+}
+
+#[test]
+fn the_run_has_everything_it_is_meant_to_have() {
+    let Some(_alone) = gate::live("the variety of the run") else { return };
+    let produce: Vec<_> = traffic().log.iter().filter(|request| request.produce.is_some()).collect();
+    for client in ["java", "librdkafka", "kafka-python", "aiokafka"] {
+        for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+            for acks in ["0", "1", "all"] {
+                let id = format!("{client}-{codec}-{acks}");
+                let mut of = produce.iter().filter(|request| request.client_id.as_deref() == Some(&id));
+                assert!(of.next().is_some(), "no produce request of {id}");
+            }
+        }
+        let id = format!("{client}-transactional");
+        let mut of = produce.iter().filter(|request| request.client_id.as_deref() == Some(&id));
+        assert!(of.any(|r| r.produce.as_ref().unwrap().transactional_id.is_some()), "no {id}");
+    }
+    let versions: BTreeSet<i64> = produce.iter().map(|request| request.api_version).collect();
+    println!("produce versions: {versions:?}");
+    assert!(versions.contains(&13) && versions.len() >= 3, "{versions:?}");
+    let partitions: Vec<_> = produce.iter().flat_map(|r| &r.produce.as_ref().unwrap().partitions).collect();
+    assert!(partitions.iter().any(|p| p.result.is_some_and(|(_, error)| error != 0)), "nothing was refused");
+    assert!(partitions.iter().any(|p| p.bytes > 800_000), "no big batch");
+    let big = produce.iter().map(|r| r.produce.as_ref().unwrap().partitions.iter().map(|p| p.bytes).sum());
+    let big: i64 = big.max().unwrap();
+    assert!(big > 4_000_000, "the biggest request has {big} bytes");
+}
+
+#[test]
+fn every_message_id_is_found() {
+    let Some(_alone) = gate::live("message ids") else { return };
+    let traffic = traffic();
+    let partitions = traffic.output.rows.iter().flat_map(|row| row["partitions"].as_array().unwrap());
+    let mut seen = HashSet::new();
+    for partition in partitions {
+        let ids = partition["message_ids"].as_array().unwrap();
+        assert_eq!(ids.len() as u64, partition["records"].as_u64().unwrap(), "{partition}");
+        seen.extend(ids.iter().map(|id| id.as_str().unwrap().to_owned()));
+    }
+    let sent = traffic.reports.iter().flat_map(|report| {
+        let client = report.client.clone();
+        (0..report.sent).map(move |number| format!("{client}-{number}"))
+    });
+    let sent: HashSet<String> = sent.collect();
+    assert_eq!(sent.difference(&seen).take(5).collect::<Vec<_>>(), Vec::<&String>::new(), "not found");
+    assert_eq!(seen.difference(&sent).take(5).collect::<Vec<_>>(), Vec::<&String>::new(), "never sent");
+}
+
+/// The exact bounds depend on how busy the machine is and are measured elsewhere; the middle does not.
+#[test]
+fn latency_is_kafkas_total_and_the_way_there() {
+    let Some(_alone) = gate::live("latency against Kafka's total time") else { return };
+    let excess = latency_excess_ms(&traffic().output, &traffic().log);
+    let at = |share| quantile(&excess, share);
+    println!(
+        "latency - head of line - totalTimeMs of {} requests, ms: min {:.3}, 1 % {:.3}, 10 % {:.3}, median {:.3}, 90 % {:.3}, 99 % {:.3}, max {:.3}",
+        excess.len(),
+        at(0.0),
+        at(0.01),
+        at(0.1),
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(1.0)
+    );
+    let within = excess.iter().filter(|ms| (-0.2..=5.0).contains(*ms)).count();
+    println!("{:.2} % within [-0.2, 5] ms", within as f64 * 100.0 / excess.len() as f64);
+    assert!((-0.2..=5.0).contains(&at(0.5)), "median {} ms", at(0.5));
+}
+
+#[test]
+fn produce_partitions_join_their_writes_by_crc() {
+    let Some(_alone) = gate::live("the join by CRC") else { return };
+    let traffic = traffic();
+    let joins = &traffic.recording.summary["joins"];
+    println!("joins: {joins}");
+    let count = |name: &str| joins[name].as_u64().unwrap();
+    let partitions = traffic.log.iter().filter_map(|request| request.produce.as_ref());
+    let partitions: Vec<_> = partitions.flat_map(|produce| &produce.partitions).collect();
+    let refused = partitions.iter().filter(|p| p.result.is_some_and(|(_, error)| error != 0)).count() as u64;
+    let rewritten = partitions.iter().filter(|p| p.topic.as_deref() == Some("stamped")).count() as u64;
+    assert_eq!(count("not_written"), refused);
+    assert_eq!(count("by_base_offset"), rewritten, "only what the broker rewrote has another CRC");
+    assert_eq!(count("unjoined"), 0);
+    assert_eq!(count("by_crc"), partitions.len() as u64 - refused - rewritten);
+    assert!(count("by_crc") * 1000 >= (count("by_crc") + rewritten) * 999, "less than 99.9 % by CRC");
+}
+
+#[test]
+fn the_recorder_saw_what_tcpdump_saw() {
+    let Some(_alone) = gate::live("recording against capture") else { return };
+    let traffic = traffic();
+    let summary = &traffic.recording.summary;
+    assert_eq!(summary["losses"].as_object().unwrap().len(), 0, "{summary}");
+    assert_eq!(summary["requests"].as_u64().unwrap(), traffic.output.rows.len() as u64);
+    let answered =
+        traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE" && !row["end_ns"].is_null());
+    let answered = row::by_key(answered);
+    let recorded = row::by_key(traffic.recording.requests.iter().filter(|row| !row["end_ns"].is_null()));
+    let expected: BTreeSet<_> = answered.keys().collect();
+    let found: BTreeSet<_> = recorded.keys().filter(|key| recorded[*key]["api"] == "PRODUCE").collect();
+    assert_eq!(expected.symmetric_difference(&found).take(5).collect::<Vec<_>>(), Vec::<&&row::Key>::new());
+    for (key, row) in answered {
+        for field in ["api_version", "request_bytes", "response_bytes", "acks", "client_id"] {
+            assert_eq!(recorded[&key][field], row[field], "{field} of {key:?}");
+        }
+    }
+}
+
+/// Runs `requests` on a damaged capture: it must end well and say nothing that the whole one does not.
+fn read_damaged(name: &str, damaged: &CaptureFile) -> Output {
+    let path = directory("damaged").join(format!("{name}.pcap"));
+    fs::write(&path, damaged.bytes()).unwrap();
+    let output = brokerscope::requests(&path, traffic().port);
+    let with_error = output.rows.iter().filter(|row| !row["error"].is_null()).count();
+    println!("{name}: {} rows, {with_error} with an error: {}", output.rows.len(), output.summary);
+    assert_eq!(few(with_whole(&output, &traffic().output)), none(), "{name}");
+    output
+}
+
+fn whole() -> (CaptureFile, usize) {
+    (CaptureFile::read(&traffic().capture), traffic().output.rows.len())
+}
+
+#[test]
+fn a_capture_that_begins_mid_stream_gives_what_follows() {
+    let Some(_alone) = gate::live("captures that begin late") else { return };
+    let (capture, all) = whole();
+    for share in [0.001, 0.1, 0.5, 0.9] {
+        let output = read_damaged(&format!("late-{share}"), &damage::begun_late(&capture, share));
+        let first = capture.packets[(capture.packets.len() as f64 * share) as usize].time;
+        let after =
+            traffic().output.rows.iter().filter(|row| row["arrival_ns"].as_i64() > Some(time_ns(first)));
+        // Those whose connection's first frames were cut may be passed over while looking for a frame.
+        let (rows, after) = (output.rows.len(), after.count());
+        assert!(rows <= all && rows * 100 >= after * 95, "{rows} rows of {after}");
+    }
+}
+
+/// A packet's time in a file with nanoseconds.
+fn time_ns(time: [u8; 8]) -> i64 {
+    let word = |at: usize| i64::from(u32::from_le_bytes(time[at..at + 4].try_into().unwrap()));
+    word(0) * 1_000_000_000 + word(4)
+}
+
+#[test]
+fn missing_packets_cost_their_requests_only() {
+    let Some(_alone) = gate::live("captures with missing packets") else { return };
+    let (capture, all) = whole();
+    for seed in SEEDS {
+        let output =
+            read_damaged(&format!("thinned-{seed}"), &damage::thinned(&capture, 10, &mut Random::new(seed)));
+        assert!(output.count("gaps") > 0 && output.count("gap_bytes") > 0, "{}", output.summary);
+        let sound = output.rows.iter().filter(|row| row["error"].is_null()).count();
+        assert!(sound * 100 >= all * 90, "seed {seed}: {sound} sound rows of {all}");
+    }
+}
+
+#[test]
+fn packets_out_of_order_and_repeated_cost_nothing() {
+    let Some(_alone) = gate::live("captures out of order") else { return };
+    let (capture, all) = whole();
+    for seed in SEEDS {
+        let path = directory("damaged").join("shuffled.pcap");
+        fs::write(&path, damage::shuffled(&capture, &mut Random::new(seed)).bytes()).unwrap();
+        let output = brokerscope::requests(&path, traffic().port);
+        assert_eq!(output.rows.len(), all, "seed {seed}: {}", output.summary);
+        assert_eq!(few(with_sizes(&output, &traffic().sizes)), none(), "seed {seed}");
+        assert!(output.count("retransmitted_bytes") > 0, "{}", output.summary);
+    }
+}
+
+#[test]
+fn truncated_packets_give_rows_that_say_so() {
+    let Some(_alone) = gate::live("truncated packets") else { return };
+    let (capture, all) = whole();
+    for snaplen in [60, 96, 128, 500] {
+        let output = read_damaged(&format!("snaplen-{snaplen}"), &damage::cut(&capture, snaplen));
+        assert!(output.count("truncated_packets") > 0, "{}", output.summary);
+        // 96 bytes hold the lower layers' headers (66) and a request's up to its correlation id.
+        let enough = snaplen >= 96;
+        assert!(!enough || output.rows.len() * 100 >= all * 95, "{} rows of {all}", output.rows.len());
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_gives_the_rows_before() {
+    let Some(_alone) = gate::live("files cut anywhere") else { return };
+    let bytes = fs::read(&traffic().capture).unwrap();
+    let path = directory("damaged").join("cut.pcap");
+    for seed in SEEDS {
+        let mut random = Random::new(seed);
+        for at in [24, 24 + random.below(40), random.below(bytes.len() as u64), bytes.len() as u64 - 1] {
+            fs::write(&path, &bytes[..(at as usize).max(24)]).unwrap();
+            let output = brokerscope::requests(&path, traffic().port);
+            assert_eq!(few(with_whole(&output, &traffic().output)), none(), "seed {seed}, cut at {at}");
+        }
+    }
+}
+
+#[test]
+fn strangers_on_the_port_are_counted_and_cost_nothing() {
+    let Some(_alone) = gate::live("strangers on the port") else { return };
+    let (capture, all) = whole();
+    for seed in SEEDS {
+        let mut random = Random::new(seed);
+        let strangers = [
+            damage::client_hello(&mut random),
+            b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n".repeat(50),
+            random.bytes(70_000),
+            random.bytes(3),
+            vec![0; 5_000],
+            vec![0xff; 5_000],
+            // The frame of the greatest length, of no API.
+            [&[0x06, 0x40, 0, 0][..], &random.bytes(10_000)].concat(),
+        ];
+        let damaged = damage::with_strangers(&capture, traffic().port, &strangers);
+        let output = read_damaged(&format!("strangers-{seed}"), &damaged);
+        assert_eq!(output.rows.len(), all);
+        assert_eq!(output.count("tls_connections"), 1, "{}", output.summary);
+        assert!(output.count("other_connections") >= 2, "{}", output.summary);
+    }
+}
+
+#[test]
+fn bits_flipped_anywhere_end_nothing() {
+    let Some(_alone) = gate::live("flipped bits") else { return };
+    let bytes = fs::read(&traffic().capture).unwrap();
+    let path = directory("damaged").join("flipped.pcap");
+    for seed in SEEDS {
+        let mut random = Random::new(seed);
+        let mut flipped = bytes.clone();
+        for _ in 0..bytes.len() / 20_000 {
+            let at = 24 + random.below(bytes.len() as u64 - 24) as usize;
+            flipped[at] ^= 1 << random.below(8);
+        }
+        fs::write(&path, &flipped).unwrap();
+        let Finished { status, stderr, stdout } =
+            brokerscope::run(["requests", "--format", "json", "--message-id", "mid", path.to_str().unwrap()]);
+        // A flipped length may make the rest of the file unreadable as a capture; never a panic.
+        assert!(matches!(status, Some(0 | 1)) && !stderr.contains("panicked"), "seed {seed}: {stderr}");
+        assert!(status == Some(1) || stdout.contains(r#""type":"summary""#), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_said_in_one_line() {
+    if brokerscope::binary().is_none() {
+        let _live = gate::live("no capture: there is no brokerscope binary").map(|_| brokerscope::command());
+        return;
+    }
+    let directory = directory("no-capture");
+    let text = directory.join("text");
+    fs::write(&text, "what Kafka logged\n".repeat(100)).unwrap();
+    let empty = directory.join("empty");
+    fs::write(&empty, "").unwrap();
+    for path in [text, empty, directory.join("missing"), directory, PathBuf::from("/dev/null")] {
+        let finished = brokerscope::run(["requests".as_ref(), path.as_os_str()]);
+        assert_eq!(finished.status, Some(1), "{}: {}", path.display(), finished.stderr);
+        assert_eq!(finished.stdout, "", "{}", path.display());
+        assert_eq!(finished.stderr.lines().count(), 1, "{}: {}", path.display(), finished.stderr);
+        assert!(finished.stderr.contains(path.to_str().unwrap()), "{}", finished.stderr);
+    }
+}
+
+#[test]
+fn a_killed_recorder_leaves_all_but_its_last_second() {
+    let Some(_alone) = gate::live("killing the recorder") else { return };
+    let directory = directory("killed");
+    let bench = Bench::start();
+    bench.clients().set_up(bench.bootstrap(), &directory);
+    let capture = directory.join("capture.pcap");
+    let tcpdump = Tcpdump::start(&capture, bench.port());
+    let load = bench.clients().trickle(bench.bootstrap(), 60, &directory);
+    sleep(Duration::from_secs(3));
+    let mut killed = Vec::new();
+    for seed in SEEDS {
+        let recording = directory.join(format!("recording-{seed}"));
+        let recorder = Recorder::start(&recording, bench.pid());
+        let begun_ns = now_ns();
+        sleep(Duration::from_millis(1_500 + Random::new(seed).below(4_000)));
+        killed.push((recording, begun_ns, recorder.kill()));
+    }
+    drop(load);
+    tcpdump.stop();
+    let output = brokerscope::requests(&capture, bench.port());
+    bench.stop();
+    for (recording, begun_ns, killed_ns) in killed {
+        lacks_at_most_a_second(&recording, &output, begun_ns, killed_ns);
+    }
+}
+
+fn lacks_at_most_a_second(directory: &Path, output: &Output, begun_ns: i64, killed_ns: i64) {
+    let recording = Recording::read(directory);
+    let due: Vec<_> = output
+        .rows
+        .iter()
+        .filter(|row| row["api"] == "PRODUCE" && row["arrival_ns"].as_i64() > Some(begun_ns))
+        .filter(|row| row["end_ns"].as_i64().is_some_and(|end| end < killed_ns - 1_000_000_000))
+        .collect();
+    let lived_ms = (killed_ns - begun_ns) / 1_000_000;
+    println!("{}: killed after {lived_ms} ms, {} requests due", directory.display(), due.len());
+    assert!(due.len() > 20, "too little load to prove anything: {}", due.len());
+    let found: HashSet<_> =
+        recording.requests.iter().map(|r| (row::client(r), row::correlation_id(r))).collect();
+    let appends = recording.appends();
+    for row in due {
+        assert!(found.contains(&(row::client(row), row::correlation_id(row))), "lost: {row}");
+        for append in appends_of(row) {
+            assert!(appends.contains(&append), "lost the append {append:?} of {row}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Runs the `brokerscope` binary as a user does: arguments in, text and an exit status out.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output as ProcessOutput, Stdio};
+
+use serde_json::Value;
+
+use crate::row::Output;
+
+/// What a finished call left.
+#[derive(Debug)]
+pub struct Finished {
+    /// The exit status; none where a signal ended it.
+    pub status: Option<i32>,
+    /// All of stdout.
+    pub stdout: String,
+    /// All of stderr.
+    pub stderr: String,
+}
+
+/// The binary: `BROKERSCOPE_BIN`, else the one in the target directory this test was built in.
+pub fn binary() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("BROKERSCOPE_BIN") {
+        return Some(PathBuf::from(path));
+    }
+    let test = std::env::current_exe().ok()?;
+    let beside = test.parent()?.parent()?.join("brokerscope");
+    beside.is_file().then_some(beside)
+}
+
+/// A call that can be given arguments and started.
+///
+/// # Panics
+/// Where there is no binary.
+pub fn command() -> Command {
+    let binary =
+        binary().expect("no brokerscope binary: run `cargo build -p brokerscope` or set BROKERSCOPE_BIN");
+    Command::new(binary)
+}
+
+/// Runs it to its end.
+///
+/// # Panics
+/// Where it cannot be started or prints no UTF-8.
+pub fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Finished {
+    let ProcessOutput { status, stdout, stderr } =
+        command().args(arguments).stdin(Stdio::null()).output().expect("brokerscope starts");
+    Finished {
+        status: status.code(),
+        stdout: String::from_utf8(stdout).expect("stdout is UTF-8"),
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+    }
+}
+
+impl Finished {
+    /// This, if it ended with status 0.
+    ///
+    /// # Panics
+    /// Where it did not, with what it said.
+    #[must_use]
+    pub fn done(self) -> Self {
+        assert_eq!(self.status, Some(0), "stderr: {}", self.stderr);
+        self
+    }
+
+    /// Its lines of JSON: all but the last, and the last, which is the summary.
+    ///
+    /// # Panics
+    /// Where a line is no JSON or the last is no summary.
+    pub fn objects(&self) -> (Vec<Value>, Value) {
+        let mut objects: Vec<Value> = self
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}")))
+            .collect();
+        let summary = objects.pop().expect("a summary is printed");
+        assert_eq!(summary["type"], "summary", "{summary}");
+        (objects, summary)
+    }
+}
+
+/// `requests --format json` of a capture of a broker on `port`, with the header `mid` as message id.
+///
+/// # Panics
+/// Where it does not end with status 0.
+pub fn requests(capture: &Path, port: u16) -> Output {
+    let port = port.to_string();
+    let arguments: [&OsStr; 8] = [
+        "requests".as_ref(),
+        "--format".as_ref(),
+        "json".as_ref(),
+        "--port".as_ref(),
+        port.as_ref(),
+        "--message-id".as_ref(),
+        "mid".as_ref(),
+        capture.as_ref(),
+    ];
+    Output::parse(&run(arguments).done().stdout)
+}

@@ -1,0 +1,275 @@
+//! Compares what `brokerscope requests` printed with what Kafka logged and what the bytes say. Reports
+//! every difference with both sides; asserts nothing about time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use crate::frames::Sizes;
+use crate::kafka_log::{Logged, Partition};
+use crate::row::{Key, Numbering, Output};
+
+/// Every difference between the rows and the log; empty where they agree.
+///
+/// Kafka logs a request also where its client was gone before the response could be sent: whether there
+/// was one is taken from `sizes`.
+pub fn with_log(output: &Output, log: &[Logged], sizes: &BTreeMap<Key, Sizes>) -> Vec<String> {
+    let rows = output.by_key();
+    let mut differences = Vec::new();
+    let mut numbers = Numbering::default();
+    let mut matched = HashSet::new();
+    for logged in log {
+        let key = numbers.key(&logged.client, logged.correlation_id);
+        match rows.get(&key) {
+            None => differences.push(format!("no row for {key:?}: {logged:?}")),
+            Some(row) => {
+                let answered = sizes.get(&key).is_some_and(|sizes| sizes.response.is_some());
+                compare(row, logged, answered, &mut differences);
+            }
+        }
+        matched.insert(key);
+    }
+    let invented = rows.iter().filter(|(key, _)| !matched.contains(*key));
+    differences.extend(invented.map(|(key, row)| format!("Kafka logged no {key:?}: {row}")));
+    differences
+}
+
+/// Every row whose frames' sizes are not those of the bytes, and every frame without a row.
+pub fn with_sizes(output: &Output, sizes: &BTreeMap<Key, Sizes>) -> Vec<String> {
+    let rows = output.by_key();
+    let mut differences = Vec::new();
+    for (key, sizes) in sizes {
+        let Some(row) = rows.get(key) else {
+            differences.push(format!("no row for the frame {key:?}"));
+            continue;
+        };
+        differ(row, "request_bytes", &json!(sizes.request), &mut differences);
+        differ(row, "response_bytes", &json!(sizes.response), &mut differences);
+    }
+    differences
+}
+
+fn compare(row: &Value, logged: &Logged, answered: bool, differences: &mut Vec<String>) {
+    for (field, expected) in [
+        ("broker", json!(logged.broker)),
+        ("api_key", json!(logged.api_key)),
+        ("api", json!(logged.api)),
+        ("api_version", json!(logged.api_version)),
+        ("client_id", json!(logged.client_id)),
+        ("error", Value::Null),
+        ("acks", json!(logged.produce.as_ref().map(|produce| produce.acks))),
+        (
+            "transactional_id",
+            json!(logged.produce.as_ref().and_then(|produce| produce.transactional_id.as_ref())),
+        ),
+    ] {
+        differ(row, field, &expected, differences);
+    }
+    let unanswered = ["response_ns", "end_ns", "latency_ns"].map(|field| row[field].is_null());
+    if unanswered != [!answered; 3] {
+        differences.push(format!("a response that is not there, or none where one is: {row}"));
+    }
+    if let Some(produce) = &logged.produce {
+        partitions(row, &produce.partitions, answered, differences);
+    }
+}
+
+fn partitions(row: &Value, expected: &[Partition], answered: bool, differences: &mut Vec<String>) {
+    let actual = row["partitions"].as_array().map_or(&[][..], Vec::as_slice);
+    if actual.len() != expected.len() {
+        differences.push(format!("{} partitions in {row}, Kafka logged {expected:?}", actual.len()));
+        return;
+    }
+    for (actual, expected) in actual.iter().zip(expected) {
+        let result = expected.result.filter(|_| answered);
+        let mut inside = Vec::new();
+        for (field, expected) in [
+            ("topic", json!(expected.topic)),
+            ("topic_id", json!(expected.topic_id)),
+            ("partition", json!(expected.partition)),
+            ("bytes", json!(expected.bytes)),
+            ("base_offset", json!(result.map(|(base_offset, _)| base_offset))),
+            ("error_code", json!(result.map(|(_, error_code)| error_code))),
+        ] {
+            differ(actual, field, &expected, &mut inside);
+        }
+        differences.extend(inside.into_iter().map(|difference| format!("{difference} of {row}")));
+    }
+}
+
+fn differ(row: &Value, field: &str, expected: &Value, differences: &mut Vec<String>) {
+    if &row[field] != expected {
+        differences.push(format!("{field} is {}, expected {expected}: {row}", row[field]));
+    }
+}
+
+/// Rows of a damaged capture against those of the whole one: every row must be one of the whole capture's,
+/// and what it says, where it names no error, must be what the other says; it may know less.
+pub fn with_whole(damaged: &Output, whole: &Output) -> Vec<String> {
+    // Connections may begin late: the how-manieth of a number then differs, so any of them will do.
+    let mut candidates: HashMap<(String, i64), Vec<&Value>> = HashMap::new();
+    for ((client, id, _), row) in whole.by_key() {
+        candidates.entry((client, id)).or_default().push(row);
+    }
+    let mut differences = Vec::new();
+    for ((client, id, _), row) in damaged.by_key() {
+        let Some(candidates) = candidates.get(&(client, id)) else {
+            differences.push(format!("invented: {row}"));
+            continue;
+        };
+        if row["error"].is_null() && !candidates.iter().any(|whole| says_no_other(row, whole)) {
+            differences.push(format!("altered: {row}\n  whole: {candidates:?}"));
+        }
+    }
+    differences
+}
+
+/// Whether everything that `row` knows is what `whole` knows.
+fn says_no_other(row: &Value, whole: &Value) -> bool {
+    match (row, whole) {
+        (Value::Null, _) => true,
+        (Value::Object(row), Value::Object(whole)) => row.iter().all(|(name, value)| {
+            // How long earlier requests held it up is known only as far as they were seen.
+            name == "head_of_line_ns" || whole.get(name).is_some_and(|whole| says_no_other(value, whole))
+        }),
+        (Value::Array(row), Value::Array(whole)) => {
+            row.len() == whole.len() && row.iter().zip(whole).all(|(row, whole)| says_no_other(row, whole))
+        }
+        _ => row == whole,
+    }
+}
+
+/// For every answered request: latency without head-of-line wait, less Kafka's own total, in
+/// milliseconds, ascending. What lies between is the network stack and the time to be read.
+pub fn latency_excess_ms(output: &Output, log: &[Logged]) -> Vec<f64> {
+    let rows = output.by_key();
+    let mut numbers = Numbering::default();
+    let mut excess: Vec<f64> = log
+        .iter()
+        .filter_map(|logged| {
+            let row = rows.get(&numbers.key(&logged.client, logged.correlation_id))?;
+            let latency_ns = row["latency_ns"].as_i64()? - row["head_of_line_ns"].as_i64().unwrap_or(0);
+            Some(latency_ns as f64 / 1e6 - logged.total_ms)
+        })
+        .collect();
+    excess.sort_by(f64::total_cmp);
+    excess
+}
+
+/// The value below which `share` of an ascending list lies.
+pub fn quantile(ascending: &[f64], share: f64) -> f64 {
+    let at = (ascending.len() as f64 * share) as usize;
+    ascending.get(at.min(ascending.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{quantile, with_sizes, with_whole};
+    use crate::capture_file::CaptureFile;
+    use crate::frames;
+    use crate::kafka_log::{self, Logged};
+    use crate::row::Output;
+    use serde_json::{Value, json};
+    use std::path::{Path, PathBuf};
+
+    fn data(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
+    }
+
+    fn log() -> Vec<Logged> {
+        kafka_log::read(&data("sample-request.log"))
+    }
+
+    fn with_log(output: &Output, log: &[Logged]) -> Vec<String> {
+        let sizes = frames::sizes(&CaptureFile::read(&data("sample.pcap")), "127.0.0.1:29092");
+        super::with_log(output, log, &sizes)
+    }
+
+    /// The rows an infallible brokerscope would print.
+    fn rows(log: &[Logged]) -> Output {
+        let rows = log.iter().enumerate().map(|(i, logged)| {
+            let partitions = logged.produce.iter().flat_map(|produce| &produce.partitions);
+            let partitions: Vec<Value> = partitions
+                .map(|p| {
+                    json!({"topic": p.topic, "topic_id": p.topic_id, "partition": p.partition, "bytes": p.bytes,
+                       "base_offset": p.result.map(|r| r.0), "error_code": p.result.map(|r| r.1)})
+                })
+                .collect();
+            let acks = logged.produce.as_ref().map(|produce| produce.acks);
+            let end = if acks == Some(0) { Value::Null } else { json!(i + 5) };
+            json!({"type": "request", "arrival_ns": i, "end_ns": end, "latency_ns": end, "api": logged.api,
+               "api_key": logged.api_key, "api_version": logged.api_version, "acks": acks, "error": null,
+               "transactional_id": null, "response_ns": end, "request_bytes": 0, "response_bytes": null,
+               "correlation_id": logged.correlation_id, "client_id": logged.client_id,
+               "client": logged.client, "broker": logged.broker, "partitions": partitions})
+        });
+        Output { rows: rows.collect(), summary: Value::Null }
+    }
+
+    #[test]
+    fn equal_rows_agree_and_any_change_is_a_difference() {
+        let log = log();
+        let whole = rows(&log);
+        assert_eq!(with_log(&whole, &log), Vec::<String>::new());
+        for (at, row) in whole.rows.iter().enumerate() {
+            for field in ["api_version", "client_id", "end_ns", "acks", "correlation_id", "client", "error"] {
+                let mut changed = whole.clone();
+                changed.rows[at][field] = if row[field].is_string() { json!("other:1") } else { json!(4711) };
+                if field == "end_ns" && !row[field].is_null() {
+                    changed.rows[at][field] = Value::Null;
+                }
+                assert_ne!(with_log(&changed, &log), Vec::<String>::new(), "{field} of {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_partition_is_a_difference() {
+        let log = log();
+        let whole = rows(&log);
+        let at = whole.rows.iter().position(|row| row["partitions"][0].is_object()).unwrap();
+        for field in ["topic", "topic_id", "partition", "bytes", "base_offset", "error_code"] {
+            let mut changed = whole.clone();
+            changed.rows[at]["partitions"][0][field] = json!("other");
+            assert_eq!(with_log(&changed, &log).len(), 1, "{field}");
+        }
+    }
+
+    #[test]
+    fn a_missing_and_an_invented_row_are_differences() {
+        let log = log();
+        let mut changed = rows(&log);
+        changed.rows.remove(3);
+        assert_eq!(with_log(&changed, &log).len(), 1);
+        assert_eq!(with_log(&rows(&log), &log[1..]).len(), 1);
+    }
+
+    #[test]
+    fn a_wrong_size_is_a_difference() {
+        let sizes = frames::sizes(&CaptureFile::read(&data("sample.pcap")), "127.0.0.1:29092");
+        assert!(with_sizes(&rows(&log()), &sizes).len() > sizes.len());
+    }
+
+    #[test]
+    fn a_damaged_capture_may_know_less_and_nothing_else() {
+        let whole = rows(&log());
+        let mut damaged = whole.clone();
+        damaged.rows.remove(0);
+        damaged.rows[1]["end_ns"] = Value::Null;
+        assert_eq!(with_whole(&damaged, &whole), Vec::<String>::new());
+        damaged.rows[2]["api_version"] = json!(99);
+        assert_eq!(with_whole(&damaged, &whole).len(), 1);
+        damaged.rows[2]["error"] = json!("bytes are missing");
+        assert_eq!(with_whole(&damaged, &whole).len(), 0);
+        damaged.rows[3]["correlation_id"] = json!(99_999);
+        assert_eq!(with_whole(&damaged, &whole).len(), 1);
+    }
+
+    #[test]
+    fn quantiles_are_of_the_list() {
+        let list: Vec<f64> = (0..100).map(f64::from).collect();
+        assert_eq!(quantile(&list, 0.5).to_bits(), 50f64.to_bits());
+        assert_eq!(quantile(&list, 1.0).to_bits(), 99f64.to_bits());
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+}

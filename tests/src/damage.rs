@@ -1,0 +1,92 @@
+//! Damage to a capture: packets missing, cut or foreign. Every kind follows from a seed alone.
+
+use crate::capture_file::{CaptureFile, Packet};
+use crate::random::Random;
+
+/// The capture without its first `share` of packets: every connection begins mid-stream.
+pub fn begun_late(capture: &CaptureFile, share: f64) -> CaptureFile {
+    let skipped = (capture.packets.len() as f64 * share) as usize;
+    capture.with(capture.packets[skipped..].to_vec())
+}
+
+/// The capture without `per_mille` of its packets.
+pub fn thinned(capture: &CaptureFile, per_mille: u64, random: &mut Random) -> CaptureFile {
+    let kept = capture.packets.iter().filter(|_| random.below(1000) >= per_mille);
+    capture.with(kept.cloned().collect())
+}
+
+/// Every packet cut after `snaplen` bytes.
+pub fn cut(capture: &CaptureFile, snaplen: usize) -> CaptureFile {
+    let cut = |packet: &Packet| {
+        let mut packet = packet.clone();
+        packet.bytes.truncate(snaplen);
+        packet
+    };
+    capture.with(capture.packets.iter().map(cut).collect())
+}
+
+/// The capture with packets moved by a few places and some repeated, as networks do.
+pub fn shuffled(capture: &CaptureFile, random: &mut Random) -> CaptureFile {
+    let mut packets = capture.packets.clone();
+    for at in 1..packets.len() {
+        if random.below(20) == 0 && packets[at].tcp().is_some_and(|tcp| !tcp.syn) {
+            let earlier = at - 1 - random.below(3).min(at as u64 - 1) as usize;
+            // Only data changes places: the times stay in order.
+            swap_bytes(&mut packets, earlier, at);
+        }
+    }
+    let repeated = packets.iter().flat_map(|packet| {
+        let times = if random.below(50) == 0 { 2 } else { 1 };
+        std::iter::repeat_n(packet.clone(), times)
+    });
+    capture.with(repeated.collect())
+}
+
+fn swap_bytes(packets: &mut [Packet], a: usize, b: usize) {
+    if packets[a].tcp().is_some_and(|tcp| tcp.syn) {
+        return;
+    }
+    packets.swap(a, b);
+    let time = packets[a].time;
+    packets[a].time = packets[b].time;
+    packets[b].time = time;
+}
+
+/// The capture after connections to its broker's port that carry these bytes, one a connection.
+pub fn with_strangers(capture: &CaptureFile, port: u16, strangers: &[Vec<u8>]) -> CaptureFile {
+    let time = capture.packets.first().map_or([0; 8], |packet| packet.time);
+    let mut packets = Vec::new();
+    for (i, bytes) in strangers.iter().enumerate() {
+        // Ports below the range clients are given on Linux: no connection of the capture has them.
+        let ends = [(9, 20_000 + i as u16), (1, port)];
+        packets.push(Packet::on_loopback(time, ends, 1_000, 2, &[]));
+        let mut sequence = 1_001;
+        for piece in bytes.chunks(1_400) {
+            packets.push(Packet::on_loopback(time, ends, sequence, 0x18, piece));
+            sequence += piece.len() as u32;
+        }
+    }
+    packets.extend(capture.packets.iter().cloned());
+    capture.with(packets)
+}
+
+/// A TLS 1.3 client's first record: `ClientHello` (RFC 8446, 4.1.2) with a made-up random.
+pub fn client_hello(random: &mut Random) -> Vec<u8> {
+    let mut hello = vec![3, 3];
+    hello.extend(random.bytes(32));
+    hello.push(32);
+    hello.extend(random.bytes(32));
+    // Cipher suites, null compression, extensions: supported_versions and server_name "kafka".
+    hello.extend([0, 4, 0x13, 0x01, 0x13, 0x02, 1, 0]);
+    let extensions =
+        [&[0, 43, 0, 3, 2, 3, 4][..], &[0, 0, 0, 10, 0, 8, 0, 0, 5, b'k', b'a', b'f', b'k', b'a'][..]]
+            .concat();
+    hello.extend((extensions.len() as u16).to_be_bytes());
+    hello.extend(extensions);
+    let mut record = vec![0x16, 3, 1];
+    record.extend((hello.len() as u16 + 4).to_be_bytes());
+    record.extend([1, 0]);
+    record.extend((hello.len() as u16).to_be_bytes());
+    record.extend(hello);
+    record
+}

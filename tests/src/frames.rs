@@ -1,0 +1,109 @@
+//! The frames of a whole capture, read in the simplest way that can be right: every stream put together
+//! in memory, then cut by its length words. Says of a frame what the request log does not: its size.
+//!
+//! Only for captures that lack nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::capture_file::CaptureFile;
+use crate::row::{Key, Numbering};
+
+/// The sizes of a request's and its response's frame, without the four bytes of their length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The request's.
+    pub request: u64,
+    /// The response's; none where none was sent.
+    pub response: Option<u64>,
+}
+
+/// The sizes of every request that was sent to `broker` (`address:port`).
+///
+/// # Panics
+/// Where the capture lacks bytes.
+pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
+    let mut sizes = BTreeMap::new();
+    let streams = streams(capture);
+    let mut numbers = Numbering::default();
+    for ((source, destination, nth), requests) in &streams {
+        if destination != broker {
+            continue;
+        }
+        let responses = streams.get(&(destination.clone(), source.clone(), *nth));
+        let mut responses: HashMap<i64, u64> = responses
+            .map(|bytes| frames(bytes).map(|frame| (correlation(frame, 0), frame.len() as u64)).collect())
+            .unwrap_or_default();
+        for frame in frames(requests) {
+            // Request headers of every version begin with api key, api version, correlation id.
+            let id = correlation(frame, 4);
+            let response = responses.remove(&id);
+            sizes.insert(numbers.key(source, id), Sizes { request: frame.len() as u64, response });
+        }
+        assert!(responses.is_empty(), "responses to nothing from {source}: {responses:?}");
+    }
+    sizes
+}
+
+/// Sender, receiver, the how-manieth connection of these two.
+type StreamKey = (String, String, usize);
+
+/// Every direction of every connection, put together.
+fn streams(capture: &CaptureFile) -> BTreeMap<StreamKey, Vec<u8>> {
+    let mut opened: HashMap<(String, String), (usize, u32)> = HashMap::new();
+    let mut streams: BTreeMap<StreamKey, Vec<u8>> = BTreeMap::new();
+    for packet in &capture.packets {
+        let Some(tcp) = packet.tcp() else { continue };
+        let ends = (tcp.source, tcp.destination);
+        if tcp.syn {
+            let nth = opened.get(&ends).map_or(0, |(nth, _)| nth + 1);
+            opened.insert(ends, (nth, tcp.sequence.wrapping_add(1)));
+            continue;
+        }
+        let data = &packet.bytes[tcp.data];
+        let Some(&(nth, first)) = opened.get(&ends) else {
+            assert!(data.is_empty(), "data of a connection that was open before: {ends:?}");
+            continue;
+        };
+        let at = tcp.sequence.wrapping_sub(first) as usize;
+        let stream = streams.entry((ends.0, ends.1, nth)).or_default();
+        if !data.is_empty() {
+            assert!(at <= stream.len(), "the capture lacks bytes");
+            let known = stream.len() - at;
+            stream.extend(data.get(known..).unwrap_or_default());
+        }
+    }
+    streams
+}
+
+fn frames(mut stream: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = stream.split_first_chunk()?;
+        let length = u32::from_be_bytes(*length) as usize;
+        let (frame, rest) = rest.split_at_checked(length)?;
+        stream = rest;
+        Some(frame)
+    })
+}
+
+fn correlation(frame: &[u8], at: usize) -> i64 {
+    i64::from(i32::from_be_bytes(frame[at..at + 4].try_into().unwrap()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sizes;
+    use crate::capture_file::CaptureFile;
+    use crate::kafka_log;
+    use std::path::Path;
+
+    #[test]
+    fn the_sample_holds_as_many_frames_as_kafka_logged() {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+        let sizes = sizes(&CaptureFile::read(&data.join("sample.pcap")), "127.0.0.1:29092");
+        let log = kafka_log::read(&data.join("sample-request.log"));
+        assert_eq!(sizes.len(), log.len());
+        let unanswered = sizes.values().filter(|sizes| sizes.response.is_none()).count();
+        let acks_0 = log.iter().filter(|r| r.produce.as_ref().is_some_and(|p| p.acks == 0)).count();
+        assert_eq!(unanswered, acks_0);
+    }
+}

@@ -1,0 +1,205 @@
+//! Kafka's own request log (`kafka.request.logger` at DEBUG, the JSON lines of Kafka 3.x and 4.x) as the
+//! expected answer. Does not judge: see [`crate::comparison`].
+//!
+//! A line is `[date] DEBUG Completed request:{…} (kafka.request.logger)`. Kafka writes it when the last
+//! byte of the response was handed to the socket, or where there is no response (acks=0), when the
+//! request was done (`RequestChannel.scala`, `updateRequestMetrics`).
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// One request as Kafka logged it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logged {
+    /// The listener's end of the connection, `127.0.0.1:9092`.
+    pub broker: String,
+    /// The client's end.
+    pub client: String,
+    /// The API's key.
+    pub api_key: i64,
+    /// Its name, as `PRODUCE`.
+    pub api: String,
+    /// Its version.
+    pub api_version: i64,
+    /// The client's number for the request.
+    pub correlation_id: i64,
+    /// What the client calls itself.
+    pub client_id: Option<String>,
+    /// Produce requests: what they asked and got.
+    pub produce: Option<Produce>,
+    /// From the request having been read to the response having been written.
+    pub total_ms: f64,
+}
+
+/// A produce request's body and response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Produce {
+    /// 0, 1 or -1.
+    pub acks: i64,
+    /// The transaction's id.
+    pub transactional_id: Option<String>,
+    /// The partitions, in the request's order.
+    pub partitions: Vec<Partition>,
+}
+
+/// One partition of a produce request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    /// The topic's name: on the wire before version 13, else as the broker told it in another response.
+    pub topic: Option<String>,
+    /// The topic's id, where the wire carried it.
+    pub topic_id: Option<String>,
+    /// The partition's number.
+    pub partition: i64,
+    /// Bytes of records.
+    pub bytes: i64,
+    /// The offset of the first record and the error code, where there was a response.
+    pub result: Option<(i64, i64)>,
+}
+
+/// Reads the whole log; a last line that is still being written is left out.
+///
+/// # Panics
+/// Where a line is not as Kafka writes it.
+pub fn read(path: &Path) -> Vec<Logged> {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines: Vec<Value> = complete.lines().filter_map(json_of).collect();
+    let names = topic_names(&lines);
+    lines.iter().map(|line| logged(line, &names)).collect()
+}
+
+/// The requests that came in by the listener at `broker` (`address:port`).
+pub fn read_listener(path: &Path, broker: &str) -> Vec<Logged> {
+    read(path).into_iter().filter(|request| request.broker == broker).collect()
+}
+
+fn json_of(line: &str) -> Option<Value> {
+    let (_, rest) = line.split_once("Completed request:")?;
+    let end = rest.rfind('}').unwrap_or_else(|| panic!("a request line without an end: {line}"));
+    Some(serde_json::from_str(&rest[..=end]).unwrap_or_else(|error| panic!("{error} in {line}")))
+}
+
+/// Topic id → name, from every response that carries both (Metadata, `CreateTopics`, …).
+fn topic_names(lines: &[Value]) -> HashMap<String, String> {
+    let mut names = HashMap::new();
+    for topic in lines.iter().filter_map(|line| line["response"]["topics"].as_array()).flatten() {
+        if let (Some(id), Some(name)) = (topic["topicId"].as_str(), topic["name"].as_str()) {
+            names.insert(id.to_owned(), name.to_owned());
+        }
+    }
+    names
+}
+
+fn logged(line: &Value, names: &HashMap<String, String>) -> Logged {
+    let header = &line["requestHeader"];
+    let (broker, client) = ends(text(&line["connection"]));
+    let api_key = number(&header["requestApiKey"]);
+    Logged {
+        broker,
+        client,
+        api_key,
+        api: text(&header["requestApiKeyName"]).to_owned(),
+        api_version: number(&header["requestApiVersion"]),
+        correlation_id: number(&header["correlationId"]),
+        client_id: header["clientId"].as_str().map(str::to_owned),
+        produce: (api_key == 0).then(|| produce(&line["request"], &line["response"], names)),
+        total_ms: line["totalTimeMs"].as_f64().unwrap_or_else(|| panic!("no totalTimeMs in {line}")),
+    }
+}
+
+/// `127.0.0.1:9092-127.0.0.1:60670-0-1`: both ends, the processor, a running number
+/// (`ServerConnectionId.java`).
+fn ends(connection: &str) -> (String, String) {
+    let mut parts = connection.split('-');
+    match (parts.next(), parts.next()) {
+        (Some(broker), Some(client)) => (broker.to_owned(), client.to_owned()),
+        _ => panic!("not a connection: {connection}"),
+    }
+}
+
+fn produce(request: &Value, response: &Value, names: &HashMap<String, String>) -> Produce {
+    let results = results(response);
+    let mut partitions = Vec::new();
+    for topic in array(&request["topicData"]) {
+        let topic_id = topic["topicId"].as_str().map(str::to_owned);
+        let name = topic["name"].as_str().map(str::to_owned);
+        for partition in array(&topic["partitionData"]) {
+            let index = number(&partition["index"]);
+            partitions.push(Partition {
+                topic: name.clone().or_else(|| names.get(topic_id.as_ref()?).cloned()),
+                topic_id: topic_id.clone(),
+                partition: index,
+                bytes: number(&partition["recordsSizeInBytes"]),
+                result: results.get(&(key_of(topic), index)).copied(),
+            });
+        }
+    }
+    Produce {
+        acks: number(&request["acks"]),
+        transactional_id: request["transactionalId"].as_str().map(str::to_owned),
+        partitions,
+    }
+}
+
+/// (topic, partition) → (base offset, error code). Kafka logs `""` where there was no response.
+fn results(response: &Value) -> HashMap<(String, i64), (i64, i64)> {
+    let mut results = HashMap::new();
+    for topic in response["responses"].as_array().into_iter().flatten() {
+        for partition in array(&topic["partitionResponses"]) {
+            let result = (number(&partition["baseOffset"]), number(&partition["errorCode"]));
+            results.insert((key_of(topic), number(&partition["index"])), result);
+        }
+    }
+    results
+}
+
+fn key_of(topic: &Value) -> String {
+    topic["topicId"]
+        .as_str()
+        .or_else(|| topic["name"].as_str())
+        .expect("a topic has a name or an id")
+        .to_owned()
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("not an array: {value}"))
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("not a text: {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Logged, read, read_listener};
+    use std::path::Path;
+
+    fn sample() -> Vec<Logged> {
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log"))
+    }
+
+    #[test]
+    fn a_real_log_reads_whole() {
+        let log = sample();
+        let produce: Vec<_> = log.iter().filter_map(|request| request.produce.as_ref()).collect();
+        assert_eq!(log.len(), 22);
+        assert_eq!(log.iter().filter(|request| request.api == "PRODUCE").count(), produce.len());
+        assert!(produce.iter().any(|p| p.acks == 0 && p.partitions.iter().all(|p| p.result.is_none())));
+        assert!(produce.iter().any(|p| p.partitions.iter().any(|p| p.result == Some((-1, 10)))));
+        assert!(log.iter().any(|request| request.client_id.as_deref() == Some("kafka-python \"q\"")));
+    }
+
+    #[test]
+    fn a_listener_has_its_own_requests_only() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log");
+        assert_eq!(read_listener(&path, "127.0.0.1:29092").len(), 22);
+        assert_eq!(read_listener(&path, "127.0.0.1:29093").len(), 0);
+    }
+}

@@ -1,0 +1,111 @@
+//! `brokerscope record` at work.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::Signal;
+
+use crate::brokerscope;
+use crate::tcpdump::signal;
+
+/// How long it may take to attach, and to finish.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running recorder; killed when dropped.
+#[derive(Debug)]
+pub struct Recorder {
+    child: Child,
+    directory: PathBuf,
+    said: PathBuf,
+}
+
+impl Recorder {
+    /// Starts to record the broker `pid` into `directory`, which is made; what it says goes to
+    /// `directory`.txt. It records when this returns.
+    ///
+    /// # Panics
+    /// Where it does not begin to record.
+    pub fn start(directory: &Path, pid: u32) -> Self {
+        let said = directory.with_extension("txt");
+        let output = File::create(&said).unwrap();
+        let child = brokerscope::command()
+            .arg("record")
+            .arg("-o")
+            .arg(directory)
+            .args(["--pid", &pid.to_string()])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            .spawn()
+            .expect("brokerscope starts");
+        let mut this = Self { child, directory: directory.to_owned(), said };
+        let end = Instant::now() + PATIENCE;
+        while !this.records() {
+            let ended = this.child.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < end, "the recorder: {}", this.said());
+            sleep(Duration::from_millis(20));
+        }
+        this
+    }
+
+    /// The manifest is written when everything is attached.
+    fn records(&self) -> bool {
+        self.directory.join("manifest.json").exists()
+    }
+
+    /// Ends it as Ctrl-C does.
+    ///
+    /// # Panics
+    /// Where it does not end with status 0.
+    pub fn stop(mut self) {
+        signal(&self.child, Signal::INT);
+        let status = self.ended();
+        assert!(status.success(), "the recorder ended with {status}: {}", self.said());
+    }
+
+    /// Kills it where it stands. Returns the time before the kill, UTC nanoseconds.
+    ///
+    /// # Panics
+    /// Where it had ended before.
+    pub fn kill(mut self) -> i64 {
+        assert!(self.child.try_wait().unwrap().is_none(), "the recorder ended by itself: {}", self.said());
+        let before = now_ns();
+        signal(&self.child, Signal::KILL);
+        self.ended();
+        before
+    }
+
+    fn ended(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "the recorder does not end: {}", self.said());
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap_or_default()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The wall clock, UTC nanoseconds.
+///
+/// # Panics
+/// Before 1970.
+pub fn now_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
+}

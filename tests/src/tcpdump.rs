@@ -1,0 +1,78 @@
+//! A capture by tcpdump, which shares nothing with what is judged.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// tcpdump at work on the loopback interface; killed when dropped.
+#[derive(Debug)]
+pub struct Tcpdump {
+    child: Child,
+    said: PathBuf,
+}
+
+impl Tcpdump {
+    /// Starts to write all of a port's packets to `capture`; what it says goes to `capture`.txt. It is
+    /// listening when this returns.
+    ///
+    /// # Panics
+    /// Where tcpdump is not there or may not capture.
+    pub fn start(capture: &Path, port: u16) -> Self {
+        let said = capture.with_extension("txt");
+        let child = Command::new("tcpdump")
+            // 64 MiB of buffer: two processors that also run a broker and five clients.
+            .args(["-i", "lo", "-s", "0", "-B", "65536", "-U", "-Z", "root", "--time-stamp-precision=nano"])
+            .arg("-w")
+            .arg(capture)
+            .arg(format!("tcp port {port}"))
+            .stderr(File::create(&said).unwrap())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("tcpdump starts (Debian: apt-get install tcpdump)");
+        let mut this = Self { child, said };
+        let end = Instant::now() + Duration::from_secs(10);
+        while !this.said().contains("listening on") {
+            let ended = this.child.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < end, "tcpdump: {}", this.said());
+            sleep(Duration::from_millis(20));
+        }
+        this
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Panics
+    /// Where packets were dropped: such a capture proves nothing.
+    pub fn stop(mut self) {
+        // What arrived is in the ring; tcpdump reads it before it looks at signals again.
+        sleep(Duration::from_millis(300));
+        signal(&self.child, Signal::INT);
+        self.child.wait().unwrap();
+        let said = self.said();
+        assert!(said.contains("\n0 packets dropped by kernel"), "a capture that lacks packets: {said}");
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap_or_default()
+    }
+}
+
+impl Drop for Tcpdump {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a child that was not waited for yet.
+///
+/// # Panics
+/// Where the kernel refuses.
+pub fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}

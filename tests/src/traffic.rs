@@ -1,0 +1,104 @@
+//! One run of real clients against a real broker, seen by three at once: Kafka's request log, tcpdump and
+//! `brokerscope record`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::brokerscope;
+use crate::capture_file::CaptureFile;
+use crate::clients::Report;
+use crate::frames::{self, Sizes};
+use crate::kafka_log::{self, Logged};
+use crate::recorder::Recorder;
+use crate::recording::Recording;
+use crate::row::{Key, Output};
+use crate::tcpdump::Tcpdump;
+
+/// What the run left.
+#[derive(Debug)]
+pub struct Traffic {
+    /// The broker's port.
+    pub port: u16,
+    /// tcpdump's file.
+    pub capture: PathBuf,
+    /// The sizes of its frames.
+    pub sizes: BTreeMap<Key, Sizes>,
+    /// The requests that Kafka logged while the capture ran.
+    pub log: Vec<Logged>,
+    /// What `requests` printed for the capture.
+    pub output: Output,
+    /// What the recording says.
+    pub recording: Recording,
+    /// What the clients say they sent.
+    pub reports: Vec<Report>,
+}
+
+/// The run, made when first asked for.
+///
+/// # Panics
+/// Where it failed, and again each time it is asked for.
+pub fn traffic() -> &'static Traffic {
+    static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
+    let run = || catch_unwind(AssertUnwindSafe(Traffic::make)).ok();
+    RUN.get_or_init(run).as_ref().expect("the run of clients failed: see the first test's output")
+}
+
+/// An empty directory in the target directory, kept until the next run for who wants to look.
+///
+/// # Panics
+/// Where it cannot be made.
+pub fn directory(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let target = test.parent().and_then(Path::parent).expect("a test lies in target/debug/deps");
+    let directory = target.join("e2e").join(name);
+    if directory.exists() {
+        fs::remove_dir_all(&directory).unwrap();
+    }
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+impl Traffic {
+    fn make() -> Self {
+        let directory = directory("traffic");
+        let bench = Bench::start();
+        let before = bench.log().len();
+        let capture = directory.join("capture.pcap");
+        let tcpdump = Tcpdump::start(&capture, bench.port());
+        let recorder = Recorder::start(&directory.join("recording"), bench.pid());
+        bench.clients().set_up(bench.bootstrap(), &directory);
+        let reports = bench.clients().mix(bench.bootstrap(), &directory);
+        settle(&bench);
+        recorder.stop();
+        tcpdump.stop();
+        let log = bench.log().split_off(before);
+        fs::copy(bench.request_log(), directory.join("request.log")).unwrap();
+        let (port, broker) = (bench.port(), bench.bootstrap().to_owned());
+        bench.stop();
+        let sizes = frames::sizes(&CaptureFile::read(&capture), &broker);
+        let output = brokerscope::requests(&capture, port);
+        let recording = Recording::read(&directory.join("recording"));
+        Self { port, capture, sizes, log, output, recording, reports }
+    }
+}
+
+/// Waits until the broker has logged nothing new for a second: every request is answered.
+fn settle(bench: &Bench) {
+    let end = Instant::now() + Duration::from_secs(30);
+    let mut logged = 0;
+    loop {
+        sleep(Duration::from_secs(1));
+        let now = kafka_log::read_listener(bench.request_log(), bench.bootstrap()).len();
+        if now == logged {
+            return;
+        }
+        assert!(Instant::now() < end, "the broker does not come to rest");
+        logged = now;
+    }
+}
