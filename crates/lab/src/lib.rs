@@ -1,1 +1,29 @@
-//! Being written.
+//! Experiments on a real Kafka broker: starts one on a prepared file system, drives load, plants faults and
+//! runs `brokerscope` on it as a user would.
+//!
+//! It knows nothing of the product's insides. Everything it sets up hangs on a [`Site`] and is taken down
+//! in reverse order when dropped, after an error, after Ctrl-C, and by `lab clean` after a SIGKILL.
+
+pub mod broker;
+pub mod clean;
+mod command;
+pub mod demo;
+pub mod device;
+mod error;
+mod interrupt;
+pub mod kafka;
+pub mod load;
+mod marked;
+mod process;
+mod site;
+mod steps;
+mod tool;
+pub mod volume;
+
+pub use broker::{Broker, BrokerOptions};
+pub use command::{BrokerArguments, Command, run};
+pub use error::Error;
+pub use interrupt::Interrupt;
+pub use kafka::Kafka;
+pub use site::Site;
+pub use steps::Steps;

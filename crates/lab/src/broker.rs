@@ -1,0 +1,207 @@
+//! A real Kafka broker (KRaft, one node) on 127.0.0.1, from formatting its storage to stopping it.
+
+mod greeting;
+mod logging;
+mod properties;
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::kafka::Kafka;
+use crate::process::Process;
+use crate::tool;
+
+/// Any id serves: 16 bytes in unpadded base64, as Kafka's Uuid prints itself.
+const CLUSTER_ID: &str = "brokerscope-lab-AAAAAA";
+/// Small enough to leave the machine to the experiment, with the collector Kafka's own script chooses.
+const JVM_ARGUMENTS: &[&str] = &["-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-Djava.awt.headless=true"];
+
+/// How a broker is started.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    /// Where its configuration and its logs (as text) go; made if missing.
+    pub directory: PathBuf,
+    /// `log.dirs`, where partitions lie; `data` in `directory` if `None`.
+    pub log_dir: Option<PathBuf>,
+    /// `metadata.log.dir`; the log directory if `None`, as in Kafka. Elsewhere, the metadata log's fsync
+    /// every half second makes no journal commits on the log directory's file system.
+    pub metadata_dir: Option<PathBuf>,
+    /// The listener's port; a free one if `None`.
+    pub port: Option<u16>,
+    /// Whether to write Kafka's request log (a JSON line a request) beside the configuration.
+    pub request_log: bool,
+    /// Further arguments of the JVM.
+    pub jvm_arguments: Vec<String>,
+    /// Further lines of server.properties; they win over the lab's own.
+    pub properties: Vec<(String, String)>,
+    /// The site that the process is marked with, for `lab clean`.
+    pub site: Option<PathBuf>,
+    /// How long it may take to answer.
+    pub patience: Duration,
+    /// Ends the wait for it early.
+    pub interrupt: Interrupt,
+}
+
+impl BrokerOptions {
+    /// A broker with everything in `directory` and nothing special.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            log_dir: None,
+            metadata_dir: None,
+            port: None,
+            request_log: false,
+            jvm_arguments: Vec::new(),
+            properties: Vec::new(),
+            site: None,
+            patience: Duration::from_secs(60),
+            interrupt: Interrupt::never(),
+        }
+    }
+}
+
+/// A running broker; dropping it stops it.
+#[derive(Debug)]
+pub struct Broker {
+    /// Its process id.
+    pub pid: u32,
+    /// Its listener's port on 127.0.0.1.
+    pub port: u16,
+    /// Where its partitions lie.
+    pub log_dir: PathBuf,
+    /// Its server.properties.
+    pub properties: PathBuf,
+    /// What it logs.
+    pub server_log: PathBuf,
+    /// Kafka's request log, if wanted.
+    pub request_log: Option<PathBuf>,
+    process: Process,
+}
+
+impl Broker {
+    /// Formats the storage, starts the broker and waits until it answers.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] or [`Error::TooSlow`] with the end of the broker's log; [`Error::Tool`] with
+    /// `StorageTool`'s words.
+    #[expect(clippy::needless_pass_by_value, reason = "made for this one call")]
+    pub fn start(kafka: &Kafka, options: BrokerOptions) -> Result<Self, Error> {
+        let directory =
+            std::path::absolute(&options.directory).map_err(Error::io("resolve", &options.directory))?;
+        let log_dir = options.log_dir.clone().unwrap_or_else(|| directory.join("data"));
+        for path in [&directory, &log_dir] {
+            fs::create_dir_all(path).map_err(Error::io("make", path))?;
+        }
+        let port = options.port.map_or_else(free_port, Ok)?;
+        let properties = directory.join("server.properties");
+        let text = properties::text(&options, &log_dir, port, free_port()?);
+        fs::write(&properties, text).map_err(Error::io("write", &properties))?;
+        let request_log = options.request_log.then(|| directory.join("request.log"));
+        let logging = directory.join("log4j2.xml");
+        fs::write(&logging, logging::xml(request_log.as_deref())).map_err(Error::io("write", &logging))?;
+        format_storage(kafka, &properties)?;
+        let server_log = directory.join("broker.log");
+        let command = server_command(kafka, &options, &logging, &properties, &server_log)?;
+        let process = Process::spawn(&mut { command }, options.site.as_deref())?;
+        let pid = process.pid();
+        let mut broker = Self { pid, port, log_dir, properties, server_log, request_log, process };
+        broker.wait_until_it_answers(&options)?;
+        Ok(broker)
+    }
+
+    /// The address that clients connect to.
+    #[must_use]
+    pub fn bootstrap(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Creates a topic with Kafka's own `TopicCommand`.
+    pub fn create_topic(&self, kafka: &Kafka, topic: &str, partitions: u32) -> Result<(), Error> {
+        self.create_topics(kafka, &[(topic, partitions)])
+    }
+
+    /// Creates topics side by side: most of the time goes into starting the JVMs.
+    pub fn create_topics(&self, kafka: &Kafka, topics: &[(&str, u32)]) -> Result<(), Error> {
+        std::thread::scope(|scope| {
+            let create = |topic: &str, partitions: u32| {
+                let mut command = kafka.tool("org.apache.kafka.tools.TopicCommand");
+                command.args(["--bootstrap-server", &self.bootstrap(), "--create", "--topic", topic]);
+                command.args(["--partitions", &partitions.to_string(), "--replication-factor", "1"]);
+                tool::output(&mut command).map(drop)
+            };
+            let started: Vec<_> =
+                topics.iter().map(|&(topic, count)| scope.spawn(move || create(topic, count))).collect();
+            started.into_iter().try_for_each(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::Unusable("TopicCommand's thread died".to_owned())))
+            })
+        })
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.process.ended(), Ok(None))
+    }
+
+    /// Stops it: SIGTERM, then SIGKILL if it does not end.
+    pub fn stop(mut self) {
+        self.process.stop();
+    }
+
+    fn wait_until_it_answers(&mut self, options: &BrokerOptions) -> Result<(), Error> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let (process, log) = (&mut self.process, &self.server_log);
+        let ready = || match process.ended()? {
+            Some(_) => Err(Error::Ended {
+                what: "the broker".to_owned(),
+                log: log.display().to_string(),
+                tail: tool::tail(log),
+            }),
+            None => Ok(greeting::answers(address).then_some(())),
+        };
+        let late = || Error::TooSlow {
+            what: format!("the broker's first answer on {address}"),
+            limit: options.patience,
+            hint: format!("; its log says:\n{}", tool::tail(log)),
+        };
+        options.interrupt.wait(options.patience, ready, late)
+    }
+}
+
+fn format_storage(kafka: &Kafka, properties: &Path) -> Result<(), Error> {
+    let mut command = kafka.tool("kafka.tools.StorageTool");
+    command.args(["format", "--ignore-formatted", "--cluster-id", CLUSTER_ID, "--config"]).arg(properties);
+    tool::output(&mut command).map(drop)
+}
+
+fn server_command(
+    kafka: &Kafka,
+    options: &BrokerOptions,
+    logging: &Path,
+    properties: &Path,
+    server_log: &Path,
+) -> Result<Command, Error> {
+    let mut arguments: Vec<String> = JVM_ARGUMENTS.iter().map(|&argument| argument.to_owned()).collect();
+    arguments.push(format!("-Dlog4j2.configurationFile={}", logging.display()));
+    arguments.extend(options.jvm_arguments.iter().cloned());
+    let output = File::create(server_log).map_err(Error::io("write", server_log))?;
+    let errors = output.try_clone().map_err(Error::io("write", server_log))?;
+    let mut command = kafka.command(&arguments, "kafka.Kafka");
+    command.arg(properties).stdin(Stdio::null()).stdout(output).stderr(errors);
+    if let Some(directory) = properties.parent() {
+        command.current_dir(directory);
+    }
+    Ok(command)
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> Result<u16, Error> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    bound.map(|address| address.port()).map_err(Error::system("find a free port on 127.0.0.1"))
+}

@@ -1,0 +1,87 @@
+//! server.properties of a single KRaft node on 127.0.0.1.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::BrokerOptions;
+
+/// The file's text; a caller's own properties come last and win, as in java.util.Properties.
+pub(super) fn text(options: &BrokerOptions, log_dir: &Path, port: u16, controller_port: u16) -> String {
+    let mut lines: Vec<(String, String)> = vec![
+        pair("process.roles", "broker,controller"),
+        pair("node.id", "1"),
+        pair("controller.quorum.voters", &format!("1@127.0.0.1:{controller_port}")),
+        pair("controller.listener.names", "CONTROLLER"),
+        pair("listeners", &format!("PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}")),
+        pair("advertised.listeners", &format!("PLAINTEXT://127.0.0.1:{port}")),
+        pair("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
+        pair("inter.broker.listener.name", "PLAINTEXT"),
+        pair("log.dirs", &log_dir.to_string_lossy()),
+        pair("offsets.topic.replication.factor", "1"),
+        pair("offsets.topic.num.partitions", "4"),
+        pair("transaction.state.log.replication.factor", "1"),
+        pair("transaction.state.log.min.isr", "1"),
+        pair("group.initial.rebalance.delay.ms", "0"),
+    ];
+    if let Some(metadata) = &options.metadata_dir {
+        lines.push(pair("metadata.log.dir", &metadata.to_string_lossy()));
+    }
+    lines.extend(options.properties.iter().cloned());
+    lines.iter().fold(String::new(), |mut text, (key, value)| {
+        let _ = writeln!(text, "{}={}", escape(key, true), escape(value, false));
+        text
+    })
+}
+
+fn pair(key: &str, value: &str) -> (String, String) {
+    (key.to_owned(), value.to_owned())
+}
+
+/// As java.util.Properties.load reads it: backslash, line ends and leading spaces escaped; in keys also
+/// what would end them.
+fn escape(text: &str, key: bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for (at, character) in text.chars().enumerate() {
+        match character {
+            '\\' => escaped.push_str("\\\\"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            ' ' if at == 0 || key => escaped.push_str("\\ "),
+            '=' | ':' | '#' | '!' if key => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_listens_on_loopback_and_own_properties_come_last() {
+        let mut options = BrokerOptions::new("/x");
+        options.properties.push(pair("num.io.threads", "3"));
+        options.metadata_dir = Some("/meta".into());
+        let text = text(&options, Path::new("/data"), 1234, 1235);
+        for line in [
+            "listeners=PLAINTEXT://127.0.0.1:1234,CONTROLLER://127.0.0.1:1235",
+            "controller.quorum.voters=1@127.0.0.1:1235",
+            "log.dirs=/data",
+            "metadata.log.dir=/meta",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+        assert!(text.ends_with("num.io.threads=3\n"));
+    }
+
+    #[test]
+    fn nothing_in_a_value_starts_another_line() {
+        assert_eq!(escape("a\nlog.dirs=/x\\", false), "a\\nlog.dirs=/x\\\\");
+        assert_eq!(escape(" a b", false), "\\ a b");
+        assert_eq!(escape("a=b c", true), "a\\=b\\ c");
+    }
+}

@@ -1,0 +1,144 @@
+//! The `lab` command's arguments and what each subcommand does.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::broker::{Broker, BrokerOptions};
+use crate::demo::DemoArguments;
+use crate::device::ServeArguments;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::kafka::{DEFAULT_VERSION, Kafka};
+use crate::site::Site;
+use crate::steps::Steps;
+use crate::{clean, demo, device};
+
+/// Experiments on a real broker.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Command {
+    /// Watch a real broker stumble over its file system's journal, and have it explained
+    Demo(DemoArguments),
+    /// Start a broker with its request log on, print its port and pid, run until interrupted
+    Broker(BrokerArguments),
+    /// Take down what a killed lab left behind
+    Clean,
+    /// Serve a block device with planted latency
+    #[command(hide = true)]
+    Device(ServeArguments),
+}
+
+/// Arguments of `lab broker`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BrokerArguments {
+    /// Keep everything in DIR instead of a directory that goes away with the broker
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Port to listen on, on 127.0.0.1 (default: a free one)
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Topic to create (repeatable)
+    #[arg(long, value_name = "NAME[:PARTITIONS]", value_parser = parse_topic)]
+    pub topic: Vec<(String, u32)>,
+    /// Line for server.properties (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_property)]
+    pub property: Vec<(String, String)>,
+    /// Further argument of the JVM (repeatable)
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub jvm_arg: Vec<String>,
+    /// Version of Kafka to run
+    #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
+    pub kafka: String,
+}
+
+/// Runs a `lab` subcommand to its end.
+pub fn run(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Broker(arguments) => run_broker(arguments),
+        Command::Clean => run_clean(),
+        Command::Device(arguments) => device::serve(&arguments),
+    }
+}
+
+fn run_clean() -> Result<(), Error> {
+    let steps = Steps::aloud();
+    match clean::sweep(steps)? {
+        0 => steps.say("nothing to clean"),
+        count => steps.say(&format!("cleaned up after {count} killed lab(s)")),
+    }
+    Ok(())
+}
+
+fn run_broker(arguments: BrokerArguments) -> Result<(), Error> {
+    let steps = Steps::aloud();
+    let interrupt = Interrupt::catch()?;
+    clean::sweep(steps)?;
+    let kafka = Kafka::prepare(&arguments.kafka, steps)?;
+    let site = Site::claim()?;
+    let started = Instant::now();
+    let directory = arguments.dir.unwrap_or_else(|| site.path().join("broker"));
+    let mut options = BrokerOptions::new(directory);
+    options.port = arguments.port;
+    options.request_log = true;
+    options.properties = arguments.property;
+    options.jvm_arguments = arguments.jvm_arg;
+    options.site = Some(site.path().to_owned());
+    options.interrupt = interrupt.clone();
+    let mut broker = Broker::start(&kafka, options)?;
+    let topics: Vec<(&str, u32)> =
+        arguments.topic.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    broker.create_topics(&kafka, &topics)?;
+    steps.took(started, &format!("Kafka {} answers; Ctrl-C stops it", kafka.version()));
+    print_broker(&broker).map_err(Error::system("write to stdout"))?;
+    while broker.runs() {
+        if interrupt.sleep(Duration::from_millis(200)).is_err() {
+            return Ok(());
+        }
+    }
+    Err(Error::Ended {
+        what: "the broker".to_owned(),
+        log: broker.server_log.display().to_string(),
+        tail: crate::tool::tail(&broker.server_log),
+    })
+}
+
+/// One `key=value` a line, for people and scripts alike.
+fn print_broker(broker: &Broker) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "pid={}\nport={}", broker.pid, broker.port)?;
+    writeln!(out, "log_dir={}\nserver_log={}", broker.log_dir.display(), broker.server_log.display())?;
+    if let Some(requests) = &broker.request_log {
+        writeln!(out, "request_log={}", requests.display())?;
+    }
+    out.flush()
+}
+
+fn parse_topic(text: &str) -> Result<(String, u32), String> {
+    let (name, partitions) = text.rsplit_once(':').unwrap_or((text, "1"));
+    match partitions.parse() {
+        Ok(count) if count > 0 && !name.is_empty() => Ok((name.to_owned(), count)),
+        _ => Err("expected NAME or NAME:PARTITIONS".to_owned()),
+    }
+}
+
+fn parse_property(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    parts
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| "expected KEY=VALUE".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_and_properties_are_read_as_people_write_them() {
+        assert_eq!(parse_topic("a").unwrap(), ("a".to_owned(), 1));
+        assert_eq!(parse_topic("a:12").unwrap(), ("a".to_owned(), 12));
+        assert!(parse_topic(":3").is_err() && parse_topic("a:0").is_err() && parse_topic("a:b").is_err());
+        assert_eq!(parse_property("k=v=w").unwrap(), ("k".to_owned(), "v=w".to_owned()));
+        assert!(parse_property("=v").is_err() && parse_property("k").is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! `lab demo`: a real broker on a device whose journal is slow, recorded and explained by brokerscope as a
+//! user would do it.
+
+mod observe;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::broker::{Broker, BrokerOptions};
+use crate::clean;
+use crate::device::DeviceOptions;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::kafka::{DEFAULT_VERSION, Kafka};
+use crate::load::{Load, Producer};
+use crate::site::Site;
+use crate::steps::Steps;
+use crate::volume::{Volume, VolumeOptions};
+
+use observe::Observer;
+
+/// The planted delay of every write into the journal.
+const LEAST_MS: u64 = 120;
+const MOST_MS: u64 = 400;
+/// Topics and partitions: few, so that producers meet at a partition's lock.
+const TOPICS: &[(&str, u32)] = &[("topicA", 2), ("topicB", 1)];
+/// Producer processes a topic, and records a second of each.
+const PRODUCERS: usize = 3;
+const RATE: u32 = 150;
+/// How long the JVMs and the compiler get to settle before anything is measured.
+const WARM_UP: Duration = Duration::from_secs(6);
+
+/// Arguments of `lab demo`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DemoArguments {
+    /// Keep the recording in DIR instead of a directory that goes away with the demo
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// How long to record
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// Seed of the planted delays; a new one is drawn and printed if not given
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Version of Kafka to run
+    #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
+    pub kafka: String,
+    /// The brokerscope binary to run (this one by default)
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub exe: Option<PathBuf>,
+}
+
+/// Runs the whole demo; what `explain` prints goes to stdout.
+///
+/// # Errors
+/// When nothing could be shown: no broker, or neither `record` nor `explain` worked.
+pub fn run(arguments: &DemoArguments) -> Result<(), Error> {
+    let steps = Steps::aloud();
+    let interrupt = Interrupt::catch()?;
+    let started = Instant::now();
+    clean::sweep(steps)?;
+    let own = std::env::current_exe().map_err(Error::system("find this program"))?;
+    let observer = Observer {
+        exe: arguments.exe.clone().unwrap_or_else(|| own.clone()),
+        seconds: arguments.seconds,
+        interrupt: interrupt.clone(),
+        steps,
+    };
+    let kafka = Kafka::prepare(&arguments.kafka, steps)?;
+    let seed = arguments.seed.unwrap_or_else(draw_seed);
+    let site = Site::claim()?;
+    // Declared in the order they are set up, so that they are taken down in reverse whatever happens.
+    let mut volume = prepare_volume(&own, &site, seed, steps, &interrupt)?;
+    let broker = start_broker(&kafka, &site, volume.as_ref(), &interrupt, steps)?;
+    let load = start_load(&kafka, &broker, &site, &interrupt, steps)?;
+    plant(volume.as_mut(), seed, steps)?;
+    let recording = arguments.keep.clone().unwrap_or_else(|| site.path().join("recording"));
+    observer.record(&recording, broker.pid, site.path(), load)?;
+    if let Some(volume) = &mut volume {
+        volume.device().clear()?;
+    }
+    let shown = observer.explain(&recording, site.path());
+    take_down(broker, volume, site, steps);
+    shown?;
+    if let Some(kept) = &arguments.keep {
+        steps.say(&format!(
+            "the recording is in {0}; `brokerscope explain {0}` shows it again",
+            kept.display()
+        ));
+    }
+    steps.took(started, "done; nothing is left behind");
+    Ok(())
+}
+
+/// A device where it is permitted, else `None` after saying why.
+fn prepare_volume(
+    exe: &Path,
+    site: &Site,
+    seed: u64,
+    steps: Steps,
+    interrupt: &Interrupt,
+) -> Result<Option<Volume>, Error> {
+    interrupt.check()?;
+    let started = Instant::now();
+    let device = DeviceOptions { size_bytes: 2 << 30, seed };
+    // A commit every 5 s is the kernel's default; written out because the demo's rhythm depends on it.
+    let options = VolumeOptions { device, mount_options: "commit=5".to_owned() };
+    match Volume::prepare(exe, site, &options) {
+        Ok(volume) => {
+            let device = volume.loop_device().display();
+            steps.took(started, &format!("ext4 on {device}, a device that can be made slow"));
+            Ok(Some(volume))
+        }
+        Err(error) => {
+            steps.say(&format!("no device with planted latency here: {error}"));
+            steps.say("going on in a plain directory: requests will only be slow if this machine is");
+            Ok(None)
+        }
+    }
+}
+
+fn start_broker(
+    kafka: &Kafka,
+    site: &Site,
+    volume: Option<&Volume>,
+    interrupt: &Interrupt,
+    steps: Steps,
+) -> Result<Broker, Error> {
+    interrupt.check()?;
+    let started = Instant::now();
+    let directory = site.directory("broker")?;
+    let mut options = BrokerOptions::new(&directory);
+    options.log_dir = volume.map(|volume| volume.directory().to_owned());
+    options.metadata_dir = Some(site.directory("metadata")?);
+    options.site = Some(site.path().to_owned());
+    options.interrupt = interrupt.clone();
+    let broker = Broker::start(kafka, options)?;
+    let (version, java, pid, port) = (kafka.version(), kafka.java_version(), broker.pid, broker.port);
+    steps.took(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}"));
+    let started = Instant::now();
+    broker.create_topics(kafka, TOPICS)?;
+    let names: Vec<String> = TOPICS.iter().map(|(topic, count)| format!("{topic} with {count}")).collect();
+    steps.took(started, &format!("topics: {} partition(s)", names.join(", ")));
+    Ok(broker)
+}
+
+fn start_load(
+    kafka: &Kafka,
+    broker: &Broker,
+    site: &Site,
+    interrupt: &Interrupt,
+    steps: Steps,
+) -> Result<Load, Error> {
+    interrupt.check()?;
+    let started = Instant::now();
+    let mut load = Load::start(kafka, broker, &producers(), &site.directory("load")?, Some(site.path()))?;
+    interrupt.sleep(WARM_UP)?;
+    load.check()?;
+    let count = TOPICS.len() * PRODUCERS;
+    steps.took(started, &format!("{count} producers, {RATE} records/s of 1 KiB each, acks=1, warmed up"));
+    Ok(load)
+}
+
+fn producers() -> Vec<Producer> {
+    let of_topic = |topic: &str| {
+        let topic = topic.to_owned();
+        (1..=PRODUCERS).map(move |number| Producer {
+            client_id: format!("{topic}-producer-{number}"),
+            topic: topic.clone(),
+            rate: RATE,
+            record_bytes: 1024,
+            // Small and frequent requests; up to five of a connection wait at the broker.
+            properties: ["acks=1", "linger.ms=0", "max.in.flight.requests.per.connection=5"]
+                .map(str::to_owned)
+                .to_vec(),
+        })
+    };
+    TOPICS.iter().flat_map(|&(topic, _)| of_topic(topic)).collect()
+}
+
+fn plant(volume: Option<&mut Volume>, seed: u64, steps: Steps) -> Result<(), Error> {
+    let Some(volume) = volume else { return Ok(()) };
+    volume.plant_journal_delay(LEAST_MS, MOST_MS)?;
+    steps.say(&format!(
+        "planted: writes into the journal on {} now take {LEAST_MS}–{MOST_MS} ms longer (--seed {seed})",
+        volume.loop_device().display()
+    ));
+    Ok(())
+}
+
+fn take_down(broker: Broker, volume: Option<Volume>, site: Site, steps: Steps) {
+    let started = Instant::now();
+    broker.stop();
+    drop(volume);
+    drop(site);
+    steps.took(started, "broker stopped, file system unmounted, devices detached");
+}
+
+/// From the kernel's random UUID; the clock where there is none.
+fn draw_seed() -> u64 {
+    let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let drawn = uuid.split('-').next().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    drawn.unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.map_or(1, |time| time.as_secs())
+    })
+}

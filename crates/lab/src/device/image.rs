@@ -1,0 +1,198 @@
+//! The FUSE file system: one directory with one file, `image`, whose bytes are those of a backing file.
+//!
+//! Operations are carried out at once and answered when their delay has passed. It keeps a bounded trace
+//! of what it served. It offers no discard, no growth and no second file.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use fuser::consts::{FOPEN_DIRECT_IO, FUSE_ASYNC_DIO};
+use fuser::{
+    FileAttr, FileType, Filesystem, KernelConfig, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyWrite, Request,
+};
+
+use super::delay::{Delays, Direction};
+use super::delay_line::DelayLine;
+use super::order::Served;
+
+/// The file's name in the mounted directory.
+pub(crate) const NAME: &str = "image";
+const ROOT: u64 = fuser::FUSE_ROOT_ID;
+const IMAGE: u64 = 2;
+/// Attributes never change, so the kernel may keep them.
+const KEEP: Duration = Duration::from_secs(3600);
+/// Enough for a loop device's whole queue: a held-back write must not keep others from being sent.
+const BACKGROUND: u16 = 256;
+/// How many operations the trace remembers.
+const TRACED: usize = 65_536;
+
+/// What the file system and the one who steers it share.
+pub(crate) struct Steering {
+    started: Instant,
+    delays: Mutex<Delays>,
+    trace: Mutex<VecDeque<Served>>,
+}
+
+impl Steering {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
+        let delays = Mutex::new(Delays::new(seed));
+        Arc::new(Self { started: Instant::now(), delays, trace: Mutex::default() })
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn delays(&self) -> MutexGuard<'_, Delays> {
+        self.delays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was served since the last call, oldest first.
+    pub(crate) fn take_trace(&self) -> VecDeque<Served> {
+        std::mem::take(&mut *self.trace.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn hold(&self, direction: Direction, offset: u64, length: u64) -> Duration {
+        let held_ms = self.delays().hold_ms(direction, offset, length, self.now_ms());
+        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        if trace.len() == TRACED {
+            trace.pop_front();
+        }
+        trace.push_back(Served { direction, offset, length, held_ms });
+        Duration::from_millis(held_ms)
+    }
+}
+
+/// The file system over one backing file.
+pub(crate) struct Image {
+    backing: File,
+    size: u64,
+    steering: Arc<Steering>,
+    line: DelayLine,
+}
+
+impl Image {
+    pub(crate) fn new(backing: File, size: u64, steering: Arc<Steering>) -> Self {
+        Self { backing, size, steering, line: DelayLine::start() }
+    }
+
+    fn attributes(&self, inode: u64) -> Option<FileAttr> {
+        let (kind, perm, size) = match inode {
+            ROOT => (FileType::Directory, 0o700, 0),
+            IMAGE => (FileType::RegularFile, 0o600, self.size),
+            _ => return None,
+        };
+        Some(FileAttr {
+            ino: inode,
+            size,
+            blocks: size.div_ceil(512),
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        })
+    }
+
+    /// The bytes from `offset` on that lie within the file.
+    fn content(&self, offset: u64, length: u32) -> std::io::Result<Vec<u8>> {
+        let within = self.size.saturating_sub(offset).min(u64::from(length));
+        let mut bytes = vec![0; within as usize];
+        self.backing.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+}
+
+impl Filesystem for Image {
+    fn init(&mut self, _: &Request<'_>, config: &mut KernelConfig) -> Result<(), libc::c_int> {
+        // A kernel without asynchronous direct I/O still serves, one operation after the other.
+        let _ = config.add_capabilities(FUSE_ASYNC_DIO);
+        let _ = config.set_max_background(BACKGROUND);
+        Ok(())
+    }
+
+    fn lookup(&mut self, _: &Request<'_>, parent: u64, name: &OsStr, reply: ReplyEntry) {
+        match self.attributes(IMAGE).filter(|_| parent == ROOT && name == NAME) {
+            Some(attributes) => reply.entry(&KEEP, &attributes, 0),
+            None => reply.error(libc::ENOENT),
+        }
+    }
+
+    fn getattr(&mut self, _: &Request<'_>, inode: u64, _: Option<u64>, reply: ReplyAttr) {
+        match self.attributes(inode) {
+            Some(attributes) => reply.attr(&KEEP, &attributes),
+            None => reply.error(libc::ENOENT),
+        }
+    }
+
+    fn open(&mut self, _: &Request<'_>, _: u64, _: i32, reply: ReplyOpen) {
+        // Past the page cache: every operation of the loop device must reach this server.
+        reply.opened(0, FOPEN_DIRECT_IO);
+    }
+
+    fn read(
+        &mut self,
+        _: &Request<'_>,
+        _: u64,
+        _: u64,
+        offset: i64,
+        size: u32,
+        _: i32,
+        _: Option<u64>,
+        reply: ReplyData,
+    ) {
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(libc::EINVAL) };
+        let hold = self.steering.hold(Direction::Read, offset, u64::from(size));
+        let answer = self.content(offset, size);
+        self.line.after(hold, move || match answer {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(error.raw_os_error().unwrap_or(libc::EIO)),
+        });
+    }
+
+    fn write(
+        &mut self,
+        _: &Request<'_>,
+        _: u64,
+        _: u64,
+        offset: i64,
+        data: &[u8],
+        _: u32,
+        _: i32,
+        _: Option<u64>,
+        reply: ReplyWrite,
+    ) {
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(libc::EINVAL) };
+        let length = data.len() as u64;
+        if offset.saturating_add(length) > self.size {
+            return reply.error(libc::ENOSPC);
+        }
+        let hold = self.steering.hold(Direction::Write, offset, length);
+        let answer = self.backing.write_all_at(data, offset);
+        self.line.after(hold, move || match answer {
+            Ok(()) => reply.written(length as u32),
+            Err(error) => reply.error(error.raw_os_error().unwrap_or(libc::EIO)),
+        });
+    }
+
+    fn flush(&mut self, _: &Request<'_>, _: u64, _: u64, _: u64, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&mut self, _: &Request<'_>, _: u64, _: u64, _: bool, reply: ReplyEmpty) {
+        // The image outlives no experiment: what counts is when the answer comes, not that it is durable.
+        reply.ok();
+    }
+}

@@ -1,0 +1,147 @@
+//! The lab's end of a device: starts its server as a process and steers it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::delay::Delay;
+use super::image::NAME;
+use super::order::{Order, Served};
+use crate::clean;
+use crate::error::Error;
+use crate::marked::{DEVICE, ROLE};
+use crate::process::Process;
+use crate::site::Site;
+use crate::tool;
+
+/// How long the server may take to mount or to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a device is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceOptions {
+    /// Its size; the image is sparse.
+    pub size_bytes: u64,
+    /// Seed of the delays' chance.
+    pub seed: u64,
+}
+
+/// A running device; dropping it unmounts the FUSE file system, which ends the server.
+#[derive(Debug)]
+pub struct Device {
+    mount: PathBuf,
+    orders: ChildStdin,
+    answers: Receiver<String>,
+    process: Process,
+}
+
+impl Device {
+    /// Makes an image in `site` and serves it by a process of `exe` (a binary with the `lab device` command).
+    ///
+    /// # Errors
+    /// [`Error::Ended`] with the server's own words when FUSE is not permitted.
+    pub fn start(exe: &Path, site: &Site, options: DeviceOptions) -> Result<Self, Error> {
+        let backing = site.path().join("backing.img");
+        let file = File::create(&backing).map_err(Error::io("write", &backing))?;
+        file.set_len(options.size_bytes).map_err(Error::io("size", &backing))?;
+        let mount = site.directory("device")?;
+        let log = site.path().join("device.log");
+        let errors = File::create(&log).map_err(Error::io("write", &log))?;
+        let mut command = Command::new(exe);
+        command.args(["lab", "device", "--image"]).arg(&backing).arg("--mount").arg(&mount);
+        command.arg("--seed").arg(options.seed.to_string()).env(ROLE, DEVICE);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        let mut process = Process::spawn(&mut command, Some(site.path()))?;
+        let (orders, answers) = pipes(&mut process)?;
+        let device = Self { mount, orders, answers, process };
+        match device.next_line() {
+            Ok(line) if line == "ready" => Ok(device),
+            _ => Err(Error::Ended {
+                what: "the device's server".to_owned(),
+                log: log.display().to_string(),
+                tail: tool::tail(&log),
+            }),
+        }
+    }
+
+    /// The file that stands for the device.
+    #[must_use]
+    pub fn image(&self) -> PathBuf {
+        self.mount.join(NAME)
+    }
+
+    /// The server's process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Plants a delay; its window, if any, counts from now.
+    pub fn delay(&mut self, rule: Delay) -> Result<(), Error> {
+        self.order(&Order::Delay(rule)).map(drop)
+    }
+
+    /// Takes all delays back.
+    pub fn clear(&mut self) -> Result<(), Error> {
+        self.order(&Order::Clear).map(drop)
+    }
+
+    /// What was served since the last call (the newest 65,536 operations), oldest first.
+    pub fn trace(&mut self) -> Result<Vec<Served>, Error> {
+        let lines = self.order(&Order::Trace)?;
+        Ok(lines.iter().filter_map(|line| Served::parse(line)).collect())
+    }
+
+    fn order(&mut self, order: &Order) -> Result<Vec<String>, Error> {
+        writeln!(self.orders, "{}", order.line()).map_err(Error::system("steer the device"))?;
+        let mut lines = Vec::new();
+        loop {
+            let line = self.next_line()?;
+            if line == "ok" {
+                return Ok(lines);
+            }
+            if let Some(refusal) = line.strip_prefix("error ") {
+                return Err(Error::Unusable(format!("the device refused: {refusal}")));
+            }
+            lines.push(line);
+        }
+    }
+
+    fn next_line(&self) -> Result<String, Error> {
+        self.answers.recv_timeout(PATIENCE).map_err(|silence| match silence {
+            RecvTimeoutError::Timeout => Error::TooSlow {
+                what: "the device's answer".to_owned(),
+                limit: PATIENCE,
+                hint: String::new(),
+            },
+            RecvTimeoutError::Disconnected => Error::Unusable("the device's server has gone".to_owned()),
+        })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // EINVAL: never mounted, or the mount went with its server.
+        let _ = clean::unmount(&self.mount);
+    }
+}
+
+fn pipes(process: &mut Process) -> Result<(ChildStdin, Receiver<String>), Error> {
+    let child = process.child_mut();
+    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Error::Unusable("the device's server has no pipes".to_owned()));
+    };
+    let (sender, answers) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    Ok((input, answers))
+}

@@ -1,0 +1,191 @@
+//! Drives a broker with Kafka's own producer: several processes of `ProducerPerformance` at a limited rate,
+//! so that several request handlers meet at one partition's lock.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::broker::Broker;
+use crate::error::Error;
+use crate::kafka::Kafka;
+use crate::process::Process;
+use crate::tool;
+
+/// One producer process.
+#[derive(Clone, Debug)]
+pub struct Producer {
+    /// Where it writes to.
+    pub topic: String,
+    /// Its client id.
+    pub client_id: String,
+    /// Records a second.
+    pub rate: u32,
+    /// Size of a record's value.
+    pub record_bytes: u32,
+    /// Further producer properties, such as `acks=1`.
+    pub properties: Vec<String>,
+}
+
+/// Running producers; dropping them ends them.
+#[derive(Debug)]
+pub struct Load {
+    producers: Vec<(Process, PathBuf)>,
+}
+
+impl Load {
+    /// Starts all of them; what they say goes to `directory`, a file each.
+    pub fn start(
+        kafka: &Kafka,
+        broker: &Broker,
+        producers: &[Producer],
+        directory: &Path,
+        site: Option<&Path>,
+    ) -> Result<Self, Error> {
+        fs::create_dir_all(directory).map_err(Error::io("make", directory))?;
+        let start = |producer: &Producer| {
+            let log = directory.join(format!("{}.log", producer.client_id));
+            let output = File::create(&log).map_err(Error::io("write", &log))?;
+            let errors = output.try_clone().map_err(Error::io("write", &log))?;
+            let mut command = kafka.tool("org.apache.kafka.tools.ProducerPerformance");
+            command.args(arguments(producer, &broker.bootstrap()));
+            command.stdin(Stdio::null()).stdout(output).stderr(errors);
+            Ok((Process::spawn(&mut command, site)?, log))
+        };
+        let producers: Result<Vec<_>, Error> = producers.iter().map(start).collect();
+        Ok(Self { producers: producers? })
+    }
+
+    /// Whether all still produce.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] with the words of the first that does not.
+    pub fn check(&mut self) -> Result<(), Error> {
+        for (process, log) in &mut self.producers {
+            if process.ended()?.is_some() {
+                return Err(Error::Ended {
+                    what: "a producer".to_owned(),
+                    log: log.display().to_string(),
+                    tail: tool::tail(log),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends them and returns what they measured: the best median and the worst maximum of their windows.
+    #[must_use]
+    pub fn stop(mut self) -> Measured {
+        for (process, _) in &self.producers {
+            process.signal(rustix::process::Signal::TERM);
+        }
+        let logs = self.producers.iter_mut().filter_map(|(process, log)| {
+            process.stop();
+            fs::read_to_string(log).ok()
+        });
+        let windows: Vec<Window> =
+            logs.collect::<Vec<_>>().iter().flat_map(|log| parse_windows(log)).collect();
+        Measured::of(&windows)
+    }
+}
+
+/// What the producers themselves say about latency, for comparison with what brokerscope says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Records sent.
+    pub records: u64,
+    /// Mean latency over all records, in milliseconds.
+    pub mean_ms: f64,
+    /// The longest latency of any record, in milliseconds.
+    pub max_ms: f64,
+}
+
+impl Measured {
+    fn of(windows: &[Window]) -> Self {
+        let records: u64 = windows.iter().map(|window| window.records).sum();
+        let sum: f64 = windows.iter().map(|window| window.mean_ms * window.records as f64).sum();
+        let max_ms = windows.iter().map(|window| window.max_ms).fold(0.0, f64::max);
+        Self { records, mean_ms: if records == 0 { 0.0 } else { sum / records as f64 }, max_ms }
+    }
+}
+
+/// One line of `ProducerPerformance`: what it sent in about five seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Window {
+    records: u64,
+    mean_ms: f64,
+    max_ms: f64,
+}
+
+fn arguments(producer: &Producer, bootstrap: &str) -> Vec<String> {
+    let mut arguments = vec![
+        "--topic".to_owned(),
+        producer.topic.clone(),
+        "--num-records".to_owned(),
+        // It is ended from outside; this lasts for days.
+        "2000000000".to_owned(),
+        "--record-size".to_owned(),
+        producer.record_bytes.to_string(),
+        "--throughput".to_owned(),
+        producer.rate.to_string(),
+        "--producer-props".to_owned(),
+        format!("bootstrap.servers={bootstrap}"),
+        format!("client.id={}", producer.client_id),
+    ];
+    arguments.extend(producer.properties.iter().cloned());
+    arguments
+}
+
+/// Reads `1001 records sent, 200.2 records/sec (0.19 MB/sec), 2.4 ms avg latency, 301.0 ms max latency.`
+fn parse_windows(log: &str) -> Vec<Window> {
+    let before = |line: &str, unit: &str| {
+        let head = line.split(unit).next()?;
+        head.rsplit([' ', ',']).find(|word| !word.is_empty())?.parse::<f64>().ok()
+    };
+    let parse = |line: &str| {
+        let rest = line.split_once(" records sent, ")?;
+        let records = rest.0.trim().parse().ok()?;
+        let mean_ms = before(rest.1, " ms avg latency")?;
+        // The last line of a run, with percentiles, repeats what the windows said.
+        let max_ms = before(rest.1, " ms max latency").filter(|_| !line.contains("99th"))?;
+        Some(Window { records, mean_ms, max_ms })
+    };
+    log.lines().filter_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_producer_says_is_read() {
+        let log = "[2025] WARN something\n\
+            1001 records sent, 200.2 records/sec (0.19 MB/sec), 2.0 ms avg latency, 301.0 ms max latency.\n\
+            3003 records sent, 200.0 records/sec (0.19 MB/sec), 4.0 ms avg latency, 120.5 ms max latency.\n\
+            4004 records sent, 200.1 records/sec (0.19 MB/sec), 3.5 ms avg latency, 301.0 ms max latency, \
+            2 ms 50th, 3 ms 95th, 30 ms 99th, 301 ms 99.9th.\n";
+        let windows = parse_windows(log);
+        assert_eq!(windows.len(), 2);
+        let measured = Measured::of(&windows);
+        assert_eq!((measured.records, measured.max_ms), (4004, 301.0));
+        assert!((measured.mean_ms - 3.5).abs() < 0.001);
+    }
+
+    #[test]
+    fn a_silent_producer_measured_nothing() {
+        assert_eq!(Measured::of(&parse_windows("")), Measured::default());
+    }
+
+    #[test]
+    fn a_producer_s_own_properties_follow_the_lab_s() {
+        let producer = Producer {
+            topic: "topicA".to_owned(),
+            client_id: "p1".to_owned(),
+            rate: 10,
+            record_bytes: 100,
+            properties: vec!["acks=1".to_owned()],
+        };
+        let arguments = arguments(&producer, "127.0.0.1:9");
+        let start = arguments.iter().position(|word| word == "--producer-props").unwrap();
+        assert_eq!(&arguments[start + 1..], ["bootstrap.servers=127.0.0.1:9", "client.id=p1", "acks=1"]);
+    }
+}

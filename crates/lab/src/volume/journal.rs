@@ -1,0 +1,131 @@
+//! Where an ext4 journal lies on its device, from debugfs's account of inode 8.
+//!
+//! Inode 8 is the journal's (`EXT4_JOURNAL_INO`, fs/ext4/ext4.h). Its blocks stay where mkfs put them.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::error::Error;
+use crate::tool;
+
+/// A range of bytes on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte.
+    pub offset: u64,
+    /// Size in bytes.
+    pub length: u64,
+}
+
+/// The byte ranges of the journal of the ext4 file system on `device`.
+///
+/// # Errors
+/// [`Error::Missing`] without debugfs; [`Error::Unusable`] when it reports no blocks (no journal).
+pub fn journal_extents(device: &Path) -> Result<Vec<Extent>, Error> {
+    let block_bytes = block_size(device)?;
+    let said = tool::output(Command::new("debugfs").args(["-R", "stat <8>"]).arg(device))?;
+    let extents = parse_blocks(&said, block_bytes);
+    if extents.is_empty() {
+        return Err(Error::Unusable(format!("no journal found on {}", device.display())));
+    }
+    Ok(extents)
+}
+
+/// The block size in the superblock: magic 0xEF53 at 0x38, `s_log_block_size` at 0x18, from byte 1024 on
+/// (struct `ext4_super_block`, fs/ext4/ext4.h).
+fn block_size(device: &Path) -> Result<u64, Error> {
+    let mut superblock = [0_u8; 64];
+    let file = File::open(device).map_err(Error::io("open", device))?;
+    file.read_exact_at(&mut superblock, 1024).map_err(Error::io("read the superblock of", device))?;
+    let [.., size0, size1, size2, size3] = superblock.first_chunk::<0x1c>().copied().unwrap_or([0; 0x1c]);
+    let shift = u32::from_le_bytes([size0, size1, size2, size3]);
+    if superblock.get(0x38..0x3a) != Some(&[0x53, 0xef]) || shift > 6 {
+        return Err(Error::Unusable(format!("{} holds no ext4 file system", device.display())));
+    }
+    Ok(1024 << shift)
+}
+
+/// Reads the block lists of `stat`: `(0-16383):32768-49151` and `(5):77`, under EXTENTS: (newer file
+/// systems) or BLOCKS: (block-mapped ones). Blocks of the map itself (`(ETB0):…`, `(IND):…`, `(DIND):…`)
+/// are not the journal's content.
+fn parse_blocks(said: &str, block_bytes: u64) -> Vec<Extent> {
+    let after = |header: &str| said.split_once(header).map(|(_, rest)| rest);
+    let Some(lists) = after("EXTENTS:").or_else(|| after("BLOCKS:\n")) else { return Vec::new() };
+    let lists = lists.split("\nTOTAL:").next().unwrap_or_default();
+    let entries = lists.split([',', '\n', ' ']).filter_map(|entry| parse_entry(entry.trim(), block_bytes));
+    join(entries)
+}
+
+fn parse_entry(entry: &str, block_bytes: u64) -> Option<Extent> {
+    let (logical, physical) = entry.strip_prefix('(')?.split_once("):")?;
+    if !logical.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let (first, last) = physical.split_once('-').unwrap_or((physical, physical));
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    let blocks = last.checked_sub(first)?.checked_add(1)?;
+    let (offset, length) = (first.checked_mul(block_bytes)?, blocks.checked_mul(block_bytes)?);
+    Some(Extent { offset, length })
+}
+
+/// Joins neighbours, so that a contiguous journal is one range.
+fn join(extents: impl Iterator<Item = Extent>) -> Vec<Extent> {
+    let mut joined: Vec<Extent> = Vec::new();
+    for next in extents {
+        match joined.last_mut() {
+            Some(last) if last.offset.checked_add(last.length) == Some(next.offset) => {
+                last.length = last.length.saturating_add(next.length);
+            }
+            _ => joined.push(next),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_are_read_and_neighbours_joined() {
+        let said = "Inode: 8   Type: regular    Mode:  0600   Flags: 0x80000\n\
+                    Generation: 0\nSize of extra inode fields: 32\nEXTENTS:\n\
+                    (ETB0):77, (0-16383):32768-49151, (16384-32766):49152-65534, (32767):9\n";
+        assert_eq!(
+            parse_blocks(said, 4096),
+            [
+                Extent { offset: 32_768 * 4096, length: 32_767 * 4096 },
+                Extent { offset: 9 * 4096, length: 4096 }
+            ]
+        );
+    }
+
+    #[test]
+    fn a_block_mapped_journal_is_read_without_its_map() {
+        let said = "BLOCKS:\n(0-11):66-77, (IND):78, (12-1023):79-1090\nTOTAL: 1025\n";
+        assert_eq!(
+            parse_blocks(said, 1024),
+            [
+                Extent { offset: 66 * 1024, length: 12 * 1024 },
+                Extent { offset: 79 * 1024, length: 1012 * 1024 }
+            ]
+        );
+    }
+
+    #[test]
+    fn nonsense_yields_nothing() {
+        for said in ["", "EXTENTS:\n", "EXTENTS:\n(0-1):9-3, (x):1, (0):", "stat: Inode <8> not found"] {
+            assert!(parse_blocks(said, 4096).is_empty(), "{said:?}");
+        }
+        assert!(parse_blocks("EXTENTS:\n(0-1):0-18446744073709551615\n", 4096).is_empty());
+    }
+
+    #[test]
+    fn what_is_not_ext4_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [0; 4096]).unwrap();
+        assert!(block_size(file.path()).unwrap_err().to_string().contains("no ext4"));
+    }
+}

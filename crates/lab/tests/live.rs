@@ -1,0 +1,298 @@
+//! Experiments for real: FUSE, loop devices, mounts and a broker, and that nothing of them stays.
+//!
+//! Runs only with `BROKERSCOPE_LIVE_TESTS=1`, and then whatever is not permitted is a failure. It has its own
+//! `main`, because it is also the binary that the lab starts (`live lab device …`), because libtest would
+//! swallow the line that says it did not run, and because the cases compare the machine before and after
+//! and so must run one at a time. Arguments that are no flags select cases by name.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test, though clippy takes it for a program"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use lab::device::{DeviceOptions, Direction, Served};
+use lab::volume::{Extent, Volume, VolumeOptions};
+use lab::{Broker, BrokerOptions, Kafka, Site, Steps};
+
+const GATE: &str = "BROKERSCOPE_LIVE_TESTS";
+const CASES: &[(&str, fn())] = &[
+    ("only_writes_into_the_journal_are_held_back", only_writes_into_the_journal_are_held_back),
+    ("a_dropped_site_leaves_nothing", a_dropped_site_leaves_nothing),
+    ("a_device_whose_server_died_is_still_taken_down", a_device_whose_server_died_is_still_taken_down),
+    ("a_broker_answers_and_logs_its_requests", a_broker_answers_and_logs_its_requests),
+    ("a_demo_shows_the_explanation_and_leaves_nothing", a_demo_shows_the_explanation_and_leaves_nothing),
+    ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
+    ("a_killed_demo_is_cleaned_away", a_killed_demo_is_cleaned_away),
+];
+
+/// The command line of `brokerscope`, as far as the lab is concerned.
+#[derive(Parser)]
+enum Brokerscope {
+    #[command(subcommand)]
+    Lab(lab::Command),
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "lab") {
+        let Brokerscope::Lab(command) = Brokerscope::parse();
+        return match lab::run(command) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if std::env::var_os(GATE).is_none_or(|value| value != "1") {
+        eprintln!("NOT RUN: needs root, FUSE, loop devices, a JDK, Maven and {GATE}=1");
+        return ExitCode::SUCCESS;
+    }
+    let wanted: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
+    for (name, case) in CASES {
+        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
+            let started = Instant::now();
+            case();
+            eprintln!("ok: {name} ({:.1} s)", started.elapsed().as_secs_f64());
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn only_writes_into_the_journal_are_held_back() {
+    let root = tempfile::tempdir().unwrap();
+    let before = Machine::now();
+    let site = Site::claim_in(root.path()).unwrap();
+    let mut volume = volume(&site);
+    let journal = volume.journal().to_vec();
+    assert_eq!(
+        first_bytes(volume.loop_device(), journal[0].offset),
+        [0xc0, 0x3b, 0x39, 0x98],
+        "jbd2's magic"
+    );
+
+    volume.plant_journal_delay(150, 300).unwrap();
+    volume.device().trace().unwrap();
+    write_and_sync(volume.directory());
+    let (held, free): (Vec<Served>, Vec<Served>) =
+        volume.device().trace().unwrap().into_iter().partition(|served| served.held_ms > 0);
+    assert!(!held.is_empty(), "a commit writes into the journal");
+    assert!(free.iter().any(|served| served.direction == Direction::Write), "data is written elsewhere");
+    for served in &held {
+        assert!(touches(&journal, served) && served.direction == Direction::Write, "{served:?}");
+        assert!((150..=300).contains(&served.held_ms), "{served:?}");
+    }
+    for served in &free {
+        assert!(!touches(&journal, served) || served.direction == Direction::Read, "{served:?}");
+    }
+
+    volume.device().clear().unwrap();
+    write_and_sync(volume.directory());
+    assert!(volume.device().trace().unwrap().iter().all(|served| served.held_ms == 0));
+    drop(volume);
+    drop(site);
+    before.assert_unchanged();
+}
+
+fn a_dropped_site_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let before = Machine::now();
+    let site = Site::claim_in(root.path()).unwrap();
+    let volume = volume(&site);
+    assert_ne!(before, Machine::now(), "what is compared can see a volume");
+    // The site goes first: it is the net under everything that hangs on it.
+    drop(site);
+    drop(volume);
+    before.assert_unchanged();
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "only the lock stays");
+}
+
+fn a_device_whose_server_died_is_still_taken_down() {
+    let root = tempfile::tempdir().unwrap();
+    let before = Machine::now();
+    let site = Site::claim_in(root.path()).unwrap();
+    let mut volume = volume(&site);
+    let pid = volume.device().pid();
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+    drop(volume);
+    drop(site);
+    before.assert_unchanged();
+}
+
+fn a_broker_answers_and_logs_its_requests() {
+    let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION, Steps::aloud()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = BrokerOptions::new(directory.path());
+    options.request_log = true;
+    let mut broker = Broker::start(&kafka, options).unwrap();
+    broker.create_topics(&kafka, &[("one", 1), ("two", 2)]).unwrap();
+    assert!(broker.runs());
+    assert!(broker.create_topic(&kafka, "one", 1).unwrap_err().to_string().contains("already exists"));
+    assert!(broker.log_dir.join("two-1").is_dir());
+    let requests = fs::read_to_string(broker.request_log.as_ref().unwrap()).unwrap();
+    assert!(requests.contains("\"requestApiKeyName\":\"CREATE_TOPICS\""), "{requests}");
+    let pid = broker.pid;
+    broker.stop();
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+}
+
+fn a_demo_shows_the_explanation_and_leaves_nothing() {
+    let cache = Cache::new();
+    let before = Machine::now();
+    let stand_in =
+        cache.stand_in("case $1 in record) mkdir \"$3\"; sleep 3;; explain) echo \"because of $2\";; esac");
+    let kept = cache.path().join("kept");
+    let answer = cache.lab(&["demo", "--seconds", "3", "--seed", "1"]);
+    let output = { answer }.arg("--keep").arg(&kept).arg("--exe").arg(stand_in).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("because of {}\n", kept.display()));
+    assert!(said.contains("planted") && said.contains("--seed 1"), "{said}");
+    assert!(kept.is_dir());
+    before.assert_unchanged();
+    cache.assert_no_sites();
+}
+
+fn an_interrupted_demo_leaves_nothing() {
+    let cache = Cache::new();
+    let before = Machine::now();
+    let mut demo = cache.recording_demo();
+    assert_ne!(before, Machine::now(), "what is compared can see a demo");
+    assert!(Command::new("kill").args(["-INT", &demo.id().to_string()]).status().unwrap().success());
+    assert!(!demo.wait().unwrap().success());
+    before.assert_unchanged();
+    cache.assert_no_sites();
+}
+
+fn a_killed_demo_is_cleaned_away() {
+    let cache = Cache::new();
+    let before = Machine::now();
+    let mut demo = cache.recording_demo();
+    // A living lab is left alone.
+    assert!(cache.lab(&["clean"]).status().unwrap().success());
+    assert!(demo.try_wait().unwrap().is_none());
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    assert_ne!(before, Machine::now(), "a killed lab leaves its mounts");
+    assert!(cache.lab(&["clean"]).status().unwrap().success());
+    before.assert_unchanged();
+    cache.assert_no_sites();
+}
+
+fn volume(site: &Site) -> Volume {
+    let device = DeviceOptions { size_bytes: 512 << 20, seed: 1 };
+    let options = VolumeOptions { device, mount_options: String::new() };
+    Volume::prepare(&std::env::current_exe().unwrap(), site, &options).unwrap()
+}
+
+fn write_and_sync(directory: &Path) {
+    for number in 0..20 {
+        fs::write(directory.join(format!("file-{number}")), vec![number; 64 << 10]).unwrap();
+    }
+    assert!(Command::new("sync").arg("--file-system").arg(directory).status().unwrap().success());
+}
+
+fn touches(journal: &[Extent], served: &Served) -> bool {
+    journal.iter().any(|extent| {
+        served.offset < extent.offset + extent.length && extent.offset < served.offset + served.length
+    })
+}
+
+fn first_bytes(device: &Path, offset: u64) -> [u8; 4] {
+    use std::os::unix::fs::FileExt;
+    let mut bytes = [0; 4];
+    fs::File::open(device).unwrap().read_exact_at(&mut bytes, offset).unwrap();
+    bytes
+}
+
+/// What an experiment could leave behind on this machine, the site's own files apart.
+#[derive(Debug, PartialEq, Eq)]
+struct Machine {
+    mounts: String,
+    loops: String,
+    /// Processes that carry the lab's mark.
+    marked: BTreeSet<u32>,
+}
+
+impl Machine {
+    fn now() -> Self {
+        let loops = Command::new("losetup").arg("--all").output().unwrap();
+        assert!(loops.status.success());
+        let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let entry = entry.ok()?;
+            let environment = fs::read(entry.path().join("environ")).ok()?;
+            let mark = b"BROKERSCOPE_LAB_SITE=";
+            let marked = environment.split(|byte| *byte == 0).any(|value| value.starts_with(mark));
+            marked.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+        });
+        Self {
+            mounts: fs::read_to_string("/proc/mounts").unwrap(),
+            loops: String::from_utf8_lossy(&loops.stdout).into_owned(),
+            marked: pids.collect(),
+        }
+    }
+
+    fn assert_unchanged(&self) {
+        assert_eq!(*self, Self::now(), "something stayed behind");
+    }
+}
+
+/// A cache directory of its own, with the jars of the real one.
+struct Cache(tempfile::TempDir);
+
+impl Cache {
+    fn new() -> Self {
+        let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION, Steps::aloud()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        symlink(kafka.jars(), directory.path().join(format!("kafka-{}", kafka.version()))).unwrap();
+        Self(directory)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg("lab").args(arguments).env("BROKERSCOPE_LAB_CACHE", self.path());
+        command
+    }
+
+    /// A program that stands in for `brokerscope`.
+    fn stand_in(&self, script: &str) -> PathBuf {
+        let path = self.path().join("stand-in");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    }
+
+    /// A demo that has everything set up and is in the middle of recording.
+    fn recording_demo(&self) -> Child {
+        let recording = self.path().join("recording-now");
+        let stand_in = self.stand_in(&format!("touch {}; exec sleep 600", recording.display()));
+        let mut command = self.lab(&["demo", "--seconds", "600"]);
+        let mut demo = command.arg("--exe").arg(stand_in).stdout(Stdio::null()).spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(120);
+        while !recording.exists() {
+            assert!(demo.try_wait().unwrap().is_none(), "the demo ended before it recorded");
+            assert!(Instant::now() < end, "the demo does not come to record");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        demo
+    }
+
+    fn assert_no_sites(&self) {
+        let sites: Vec<_> = fs::read_dir(self.path().join("sites")).unwrap().map(Result::unwrap).collect();
+        assert!(sites.iter().all(|entry| entry.file_name() == "lock"), "{sites:?}");
+    }
+}
