@@ -17,6 +17,9 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// A reader of nothing.
+    pub(crate) const EMPTY: Self = Self { bytes: &[], at: 0 };
+
     /// A reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }

@@ -1,1 +1,202 @@
-//! Being written.
+//! The records in a batch of any magic and codec. Does not find batches: [`crate::batch`] does.
+//!
+//! A record of magic 2 (`DefaultRecord.java`): length varint, attributes int8, timestamp delta varlong,
+//! offset delta varint, key and value each a varint length (-1 is null) and bytes, then a varint count of
+//! headers, each a key and a value written likewise, the key never null.
+
+mod legacy;
+
+use crate::batch::{BatchHeader, HEAD_BYTES, TimestampType};
+use crate::compression::{Codec, decompress};
+use crate::reader::Reader;
+use crate::{Error, ErrorKind};
+
+/// One record.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// Its offset: absolute in a segment; in a Produce request counted from the batch's base offset.
+    pub offset: i64,
+    /// Milliseconds since 1970, or -1 (magic 0).
+    pub timestamp_ms: i64,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value.
+    pub value: Option<&'a [u8]>,
+    headers: Headers<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// Its headers in order; none before magic 2. The last item is an error if the bytes have one.
+    pub fn headers(&self) -> Headers<'a> {
+        self.headers.clone()
+    }
+
+    /// The value of the last header of that name, as Kafka's `Headers.lastHeader` finds it; a null value
+    /// counts as none.
+    pub fn header(&self, name: &[u8]) -> Result<Option<&'a [u8]>, Error> {
+        let mut found = None;
+        for header in self.headers() {
+            let (key, value) = header?;
+            if key == name {
+                found = value;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Iterates over the headers of a [`Record`]: key and value.
+#[derive(Clone, Debug)]
+pub struct Headers<'a> {
+    reader: Reader<'a>,
+    left: u32,
+}
+
+impl<'a> Headers<'a> {
+    const NONE: Self = Self { reader: Reader::EMPTY, left: 0 };
+
+    fn read_next(&mut self) -> Result<(&'a [u8], Option<&'a [u8]>), Error> {
+        let at = self.reader.at();
+        let key = field(&mut self.reader)?.ok_or(Error::new(ErrorKind::BadLength { length: -1 }, at))?;
+        Ok((key, field(&mut self.reader)?))
+    }
+}
+
+impl<'a> Iterator for Headers<'a> {
+    type Item = Result<(&'a [u8], Option<&'a [u8]>), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let header = self.read_next();
+        if header.is_err() {
+            self.left = 0;
+        }
+        Some(header)
+    }
+}
+
+/// Iterates over the records of one batch. After an error there are no more.
+#[derive(Clone, Debug)]
+pub struct Records<'a>(Format<'a>);
+
+#[derive(Clone, Debug)]
+enum Format<'a> {
+    Legacy(legacy::Messages<'a>),
+    V2 { header: BatchHeader, reader: Reader<'a>, left: u32, done: bool },
+}
+
+impl<'a> Records<'a> {
+    /// The records of the batch, or message of magic 0 or 1, at the start of `batch`; what follows it is not
+    /// looked at. Compressed records are decompressed into `scratch`, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// What is wrong with the head, a batch that is not all there, and what [`decompress`] finds. The CRC is
+    /// not checked: [`BatchHeader::crc_ok`] does that.
+    pub fn open(batch: &'a [u8], limit: usize, scratch: &'a mut Vec<u8>) -> Result<Self, Error> {
+        let header = BatchHeader::parse(batch)?;
+        let batch = Reader::new(batch).take(header.length_bytes as usize)?;
+        if header.magic < 2 {
+            return legacy::Messages::open(&header, batch, limit, scratch).map(|m| Self(Format::Legacy(m)));
+        }
+        let records = batch.get(HEAD_BYTES..).unwrap_or_default();
+        let codec = header.codec()?;
+        let records = if codec == Codec::None {
+            records
+        } else {
+            decompress(codec, header.magic, records, scratch, limit).map_err(|e| e.shifted(HEAD_BYTES))?;
+            scratch.as_slice()
+        };
+        let left = header.records().unwrap_or(0);
+        Ok(Self(Format::V2 { header, reader: Reader::new(records), left, done: false }))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Format::Legacy(messages) => messages.next(),
+            Format::V2 { done: true, .. } => None,
+            Format::V2 { header, reader, left, done } => {
+                let Some(still_left) = left.checked_sub(1) else {
+                    *done = true;
+                    return reader.finish().err().map(Err);
+                };
+                *left = still_left;
+                let record = read_v2(header, reader);
+                *done = record.is_err();
+                Some(record)
+            }
+        }
+    }
+}
+
+fn read_v2<'a>(header: &BatchHeader, reader: &mut Reader<'a>) -> Result<Record<'a>, Error> {
+    let at = reader.at();
+    let length = reader.varint()?;
+    let length =
+        usize::try_from(length).map_err(|_| Error::new(ErrorKind::BadLength { length: length.into() }, at))?;
+    let start = reader.at();
+    let mut body = Reader::new(reader.take(length)?);
+    read_v2_body(header, &mut body).map_err(|error| error.shifted(start))
+}
+
+fn read_v2_body<'a>(header: &BatchHeader, body: &mut Reader<'a>) -> Result<Record<'a>, Error> {
+    body.i8()?; // attributes, all unused
+    let timestamp_delta = body.varlong()?;
+    let offset_delta = body.varint()?;
+    let key = field(body)?;
+    let value = field(body)?;
+    let at = body.at();
+    let count = body.varint()?;
+    let left =
+        u32::try_from(count).map_err(|_| Error::new(ErrorKind::BadLength { length: count.into() }, at))?;
+    let timestamp_ms = match header.timestamp_type() {
+        TimestampType::LogAppend => header.max_timestamp_ms,
+        TimestampType::Create => header.base_timestamp_ms.wrapping_add(timestamp_delta),
+    };
+    Ok(Record {
+        offset: header.base_offset.wrapping_add(i64::from(offset_delta)),
+        timestamp_ms,
+        key,
+        value,
+        headers: Headers { reader: *body, left },
+    })
+}
+
+/// A varint length, -1 being null, and that many bytes.
+fn field<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Error> {
+    let at = reader.at();
+    match reader.varint()? {
+        -1 => Ok(None),
+        length => match usize::try_from(length) {
+            Ok(length) => reader.take(length).map(Some),
+            Err(_) => Err(Error::new(ErrorKind::BadLength { length: length.into() }, at)),
+        },
+    }
+}
+
+/// Calls `f` with the value of the header `header_name` of every record that has it, in record order. Only
+/// magic 2 has headers: batches of other magics are not even decompressed, and control batches hold none.
+///
+/// # Errors
+/// As [`Records::open`] and its iteration; `f` has then seen the values before the error.
+pub fn message_ids(
+    batch: &[u8],
+    header_name: &[u8],
+    limit: usize,
+    scratch: &mut Vec<u8>,
+    mut f: impl FnMut(&[u8]),
+) -> Result<(), Error> {
+    let header = BatchHeader::parse(batch)?;
+    if header.magic < 2 || header.is_control() {
+        return Ok(());
+    }
+    for record in Records::open(batch, limit, scratch)? {
+        if let Some(value) = record?.header(header_name)? {
+            f(value);
+        }
+    }
+    Ok(())
+}
