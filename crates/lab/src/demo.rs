@@ -76,11 +76,11 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Error> {
     let load = start_load(&kafka, &broker, &site, &interrupt, steps)?;
     plant(volume.as_mut(), seed, steps)?;
     let recording = arguments.keep.clone().unwrap_or_else(|| site.path().join("recording"));
-    observer.record(&recording, broker.pid, site.path(), load)?;
+    let recorded = observer.record(&recording, broker.pid, site.path(), load);
     if let Some(volume) = &mut volume {
         volume.device().clear()?;
     }
-    let shown = observer.explain(&recording, site.path());
+    let shown = recorded.and_then(|()| observer.explain(&recording, site.path()));
     take_down(broker, volume, site, steps);
     shown?;
     if let Some(kept) = &arguments.keep {
@@ -89,7 +89,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Error> {
             kept.display()
         ));
     }
-    steps.took(started, "done; nothing is left behind");
+    steps.took(started, "done");
     Ok(())
 }
 
@@ -113,6 +113,7 @@ fn prepare_volume(
             Ok(Some(volume))
         }
         Err(error) => {
+            interrupt.check()?;
             steps.say(&format!("no device with planted latency here: {error}"));
             steps.say("going on in a plain directory: requests will only be slow if this machine is");
             Ok(None)

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::error::Error;
+use crate::site::{MARK, Site};
 use crate::steps::Steps;
 use crate::{site, tool};
 
@@ -77,20 +78,22 @@ impl Kafka {
     }
 }
 
-/// Into a directory beside its place, renamed when complete: a killed download is never taken for jars.
+/// Into a site, from where it is renamed when complete: a killed download is never taken for jars, and is
+/// swept away like any experiment.
 fn fetch(version: &str, jars: &Path, steps: Steps) -> Result<(), Error> {
     let started = Instant::now();
-    let cache = jars.parent().unwrap_or(jars);
-    fs::create_dir_all(cache).map_err(Error::io("make", cache))?;
     steps.say(&format!("fetching Kafka {version} with Maven into {} (about 60 MB, once)", jars.display()));
-    let work = tempfile::tempdir_in(cache).map_err(Error::io("make a directory in", cache))?;
-    let pom = work.path().join("pom.xml");
+    let site = Site::claim()?;
+    let pom = site.path().join("pom.xml");
     fs::write(&pom, POM).map_err(Error::io("write", &pom))?;
-    let fetched = work.path().join("jars");
+    let fetched = site.path().join("jars");
     let mut command = Command::new("mvn");
     command.args(["--quiet", "--batch-mode", "dependency:copy-dependencies", "-DincludeScope=runtime"]);
     command.arg(format!("-Dkafka.version={version}")).arg("--file").arg(&pom);
-    command.arg(format!("-DoutputDirectory={}", fetched.display())).current_dir(work.path());
+    command
+        .arg(format!("-DoutputDirectory={}", fetched.display()))
+        .current_dir(site.path())
+        .env(MARK, site.path());
     tool::output(&mut command)?;
     match fs::rename(&fetched, jars) {
         Err(_) if jars.is_dir() => {} // Another lab was quicker.

@@ -72,7 +72,8 @@ impl Load {
         Ok(())
     }
 
-    /// Ends them and returns what they measured: the best median and the worst maximum of their windows.
+    /// Ends them and returns what they measured, without the first seconds of each, when its JVM had still
+    /// to compile.
     #[must_use]
     pub fn stop(mut self) -> Measured {
         for (process, _) in &self.producers {
@@ -82,8 +83,7 @@ impl Load {
             process.stop();
             fs::read_to_string(log).ok()
         });
-        let windows: Vec<Window> =
-            logs.collect::<Vec<_>>().iter().flat_map(|log| parse_windows(log)).collect();
+        let windows: Vec<Window> = logs.flat_map(|log| parse_windows(&log).into_iter().skip(1)).collect();
         Measured::of(&windows)
     }
 }

@@ -29,6 +29,10 @@ pub(super) struct Observer {
 
 impl Observer {
     /// Records the broker while `load` runs, then ends the load and says what the producers saw.
+    ///
+    /// # Errors
+    /// When there is nothing to explain; a recorder that failed after it had written something is only
+    /// reported.
     pub(super) fn record(
         &self,
         recording: &Path,
@@ -55,7 +59,13 @@ impl Observer {
             "the producers themselves saw {:.1} ms on average and {:.0} ms at worst over {} records",
             measured.mean_ms, measured.max_ms, measured.records
         ));
-        ended
+        match ended {
+            Err(error @ Error::Tool { .. }) if recording.is_dir() => {
+                self.steps.say(&format!("{error}; explaining what there is"));
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Shows the explanation on stdout.
