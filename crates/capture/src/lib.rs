@@ -8,15 +8,28 @@
 //! Everything lost on the way is a number in [`Counters`].
 #![deny(unsafe_code)]
 
+mod analyzer;
+mod books;
+pub mod config;
+mod connection;
+pub mod counters;
+mod dialogue;
 pub mod error;
+mod exchange;
 pub mod file;
 pub mod link;
+mod listening;
 pub mod packet;
 pub mod reassembly;
+mod table;
+mod topics;
 
 #[cfg(test)]
 mod specimen;
 
+pub use analyzer::Analyzer;
+pub use config::{Config, Limits};
+pub use counters::Counters;
 pub use error::Error;
 pub use file::PacketFile;
 pub use packet::{LinkType, Packet};

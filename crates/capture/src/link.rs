@@ -10,7 +10,7 @@ use crate::packet::{LinkType, Packet};
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// 802.1Q, 802.1ad, and the older number that QinQ switches use.
+/// 802.1Q, 802.1ad, and the older number that switches use.
 const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Tags looked behind: two are the standard, more are somebody's provider.
 const VLAN_DEPTH: usize = 4;

@@ -1,1 +1,284 @@
+//! Reassembly against a model that keeps every byte of the stream in an array.
 
+use model::Nanos;
+use proptest::prelude::*;
+
+use super::{Chunk, Pool, Reassembly, Stamp};
+
+/// What came out: data with its stamp, or a number of missing bytes.
+#[derive(Clone, Debug, PartialEq)]
+enum Out {
+    Data(Vec<u8>, Stamp),
+    Gap(u64),
+}
+
+struct Bench {
+    stream: Reassembly,
+    pool: Pool,
+    out: Vec<Out>,
+    clock: i64,
+}
+
+fn collect(out: &mut Vec<Out>) -> impl FnMut(Chunk<'_>) + '_ {
+    |chunk| {
+        out.push(match chunk {
+            Chunk::Data(bytes, stamp) => Out::Data(bytes.to_vec(), stamp),
+            Chunk::Gap(bytes, _) => Out::Gap(bytes),
+        });
+    }
+}
+
+impl Bench {
+    fn new(first_seq: u32, stream_limit: usize) -> Self {
+        let pool = Pool::new(stream_limit, 1 << 20);
+        Self { stream: Reassembly::starting_at(first_seq), pool, out: Vec::new(), clock: 0 }
+    }
+
+    /// Hands in a segment at the next tick of the clock.
+    fn segment(&mut self, seq: u32, bytes: &[u8]) -> &mut Self {
+        self.cut_segment(seq, bytes, 0)
+    }
+
+    fn cut_segment(&mut self, seq: u32, bytes: &[u8], missing: u32) -> &mut Self {
+        self.clock += 1;
+        let at = Nanos(self.clock);
+        self.stream.segment((seq, false), (bytes, missing), at, &mut self.pool, &mut collect(&mut self.out));
+        self
+    }
+
+    fn acknowledge(&mut self, ack: u32) -> &mut Self {
+        self.clock += 1;
+        self.stream.acknowledge(ack, Nanos(self.clock), &mut self.pool, &mut collect(&mut self.out));
+        self
+    }
+
+    fn finish(&mut self) -> &mut Self {
+        self.stream.finish(Nanos(self.clock), &mut self.pool, &mut collect(&mut self.out));
+        self
+    }
+
+    fn taken(&mut self) -> Vec<Out> {
+        std::mem::take(&mut self.out)
+    }
+}
+
+fn data(bytes: &[u8], seen: i64) -> Out {
+    overtaken(bytes, seen, seen)
+}
+
+fn overtaken(bytes: &[u8], seen: i64, complete: i64) -> Out {
+    Out::Data(bytes.to_vec(), Stamp { seen: Nanos(seen), complete: Nanos(complete) })
+}
+
+#[test]
+fn bytes_that_overtook_others_keep_their_time_and_learn_when_they_were_complete() {
+    let mut bench = Bench::new(10, 4096);
+    bench.segment(10, b"ab").segment(14, b"ef").segment(12, b"cd");
+    assert_eq!(bench.taken(), [data(b"ab", 1), data(b"cd", 3), overtaken(b"ef", 2, 3)]);
+    assert_eq!(bench.pool.used, 0);
+}
+
+#[test]
+fn a_hole_is_given_up_once_acknowledged_with_later_bytes_held() {
+    let mut bench = Bench::new(0, 4096);
+    bench.segment(4, b"ef").acknowledge(2);
+    assert_eq!(bench.taken(), [], "acknowledged short of what is held: the rest may still come");
+    bench.acknowledge(4);
+    assert_eq!(bench.taken(), [Out::Gap(4), data(b"ef", 1)]);
+    bench.acknowledge(20);
+    assert_eq!(bench.taken(), [], "nothing later is held");
+    bench.segment(20, b"x");
+    assert_eq!(bench.taken(), [Out::Gap(14), data(b"x", 5)]);
+    assert_eq!((bench.pool.tally.gaps, bench.pool.tally.gap_bytes), (2, 18));
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    let first = u32::MAX - 2;
+    let mut bench = Bench::new(first, 4096);
+    bench.segment(first, b"abcd").segment(first.wrapping_add(6), b"gh").segment(first.wrapping_add(4), b"ef");
+    bench.segment(first, b"abcd").acknowledge(first.wrapping_add(8));
+    assert_eq!(bench.taken(), [data(b"abcd", 1), data(b"ef", 3), overtaken(b"gh", 2, 3)]);
+    assert_eq!(bench.pool.tally.repeated_bytes, 4);
+}
+
+#[test]
+fn the_first_copy_of_a_byte_counts() {
+    let mut bench = Bench::new(0, 4096);
+    bench.segment(2, b"CD").segment(0, b"abcdef").segment(0, b"xxxxxx");
+    assert_eq!(bench.taken(), [data(b"ab", 2), overtaken(b"CD", 1, 2), data(b"ef", 2)]);
+    assert_eq!(bench.pool.tally.repeated_bytes, 2 + 6);
+    bench.segment(8, b"ij").segment(7, b"hIJk").segment(6, b"g");
+    assert_eq!(
+        bench.taken(),
+        [data(b"g", 6), overtaken(b"h", 5, 6), overtaken(b"ij", 4, 6), overtaken(b"k", 5, 6)]
+    );
+}
+
+#[test]
+fn keep_alives_are_no_retransmissions() {
+    let mut bench = Bench::new(0, 4096);
+    bench.segment(0, b"abc").segment(2, b"c").segment(2, b"");
+    assert_eq!(bench.taken(), [data(b"abc", 1)]);
+    assert_eq!((bench.pool.tally.keep_alives, bench.pool.tally.repeated_bytes), (1, 0));
+}
+
+#[test]
+fn what_a_snap_length_cut_off_is_a_gap_in_its_place() {
+    let mut bench = Bench::new(0, 4096);
+    bench.cut_segment(0, b"ab", 3).cut_segment(8, b"ij", 1).cut_segment(5, b"f", 2).segment(11, b"k");
+    assert_eq!(
+        bench.taken(),
+        [
+            data(b"ab", 1),
+            Out::Gap(3),
+            data(b"f", 3),
+            Out::Gap(2),
+            overtaken(b"ij", 2, 3),
+            Out::Gap(1),
+            data(b"k", 4)
+        ]
+    );
+}
+
+#[test]
+fn a_full_buffer_gives_up_the_hole_instead_of_growing() {
+    let mut bench = Bench::new(0, 1_000);
+    for i in 1..100u32 {
+        bench.segment(i * 200, &[i as u8; 100]);
+        assert!(bench.pool.used <= 1_000);
+    }
+    bench.finish();
+    assert!(bench.pool.tally.overflows > 0);
+    assert_eq!(bench.pool.used, 0);
+    let seen: usize =
+        bench.taken().iter().map(|out| if let Out::Data(bytes, _) = out { bytes.len() } else { 0 }).sum();
+    assert_eq!(seen, 99 * 100, "every captured byte is delivered");
+}
+
+#[test]
+fn a_stream_joined_midway_begins_where_it_is_first_seen() {
+    let mut bench = Bench { stream: Reassembly::new(), ..Bench::new(0, 4096) };
+    bench.acknowledge(500).segment(700, b"ab").segment(600, b"old").segment(702, b"cd");
+    assert_eq!(bench.taken(), [data(b"ab", 2), data(b"cd", 4)]);
+}
+
+#[test]
+fn a_jump_too_far_for_any_window_is_taken_up_as_a_gap() {
+    let mut bench = Bench::new(0, 4096);
+    bench.segment(0, b"ab").segment(10, b"k").segment(0x4000_0000, b"far").segment(0x4000_0003, b"on");
+    assert_eq!(
+        bench.taken(),
+        [
+            data(b"ab", 1),
+            Out::Gap(8),
+            data(b"k", 2),
+            Out::Gap(0x4000_0000 - 11),
+            data(b"far", 3),
+            data(b"on", 4)
+        ]
+    );
+}
+
+#[test]
+fn bytes_acknowledged_but_never_seen_are_a_gap_at_the_end_except_a_fin() {
+    let mut bench = Bench::new(0, 4096);
+    bench.segment(0, b"ab").acknowledge(3).finish();
+    assert_eq!(bench.taken(), [data(b"ab", 1)]);
+    bench.acknowledge(9).finish();
+    assert_eq!(bench.taken(), [Out::Gap(7)]);
+}
+
+#[test]
+fn a_stream_is_finished_when_everything_before_its_fin_was_delivered() {
+    let mut bench = Bench::new(0, 4096);
+    bench.stream.segment((2, true), (b"cd", 0), Nanos(1), &mut bench.pool, &mut |_| ());
+    assert!(!bench.stream.is_finished());
+    bench.segment(0, b"ab");
+    assert!(bench.stream.is_finished());
+}
+
+/// A segment of the model's stream: where it begins, how long it is, whether the capture has it, and how
+/// many bytes a snap length left of it.
+#[derive(Clone, Debug)]
+struct Sent {
+    start: usize,
+    len: usize,
+    kept: usize,
+}
+
+fn sent(total: usize) -> impl Strategy<Value = Sent> {
+    (0..total, 1..40usize, prop_oneof![4 => Just(usize::MAX), 1 => 0..40usize])
+        .prop_map(move |(start, len, kept)| Sent { start, len: len.min(total - start), kept })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever is sent in whatever order, what comes out is the model's stream with its unseen bytes
+    /// missing, each captured byte from its first copy. Bytes that came after their place was given up
+    /// cannot occur without acknowledgements and with room enough.
+    #[test]
+    fn any_order_overlap_and_loss(first_seq: u32, segments in prop::collection::vec(sent(300), 1..60)) {
+        let mut bench = Bench::new(first_seq, 1 << 20);
+        // Per byte of the stream: which segment's copy was seen first; a cut-off byte counts as unseen
+        // for good, since its place in the stream was filled by the segment that lost it.
+        let mut seen: Vec<Option<Option<u8>>> = vec![None; 300];
+        for (i, sent) in segments.iter().enumerate() {
+            let fill = i as u8;
+            let kept = sent.kept.min(sent.len);
+            for (n, slot) in seen[sent.start..sent.start + sent.len].iter_mut().enumerate() {
+                slot.get_or_insert((n < kept).then_some(fill));
+            }
+            bench.cut_segment(first_seq.wrapping_add(sent.start as u32), &vec![fill; kept], (sent.len - kept) as u32);
+        }
+        bench.finish();
+        let mut expected = seen;
+        while expected.last().is_some_and(Option::is_none) {
+            expected.pop();
+        }
+        let expected: Vec<Option<u8>> = expected.into_iter().map(Option::flatten).collect();
+        let mut actual = Vec::new();
+        for out in bench.taken() {
+            match out {
+                Out::Data(bytes, _) => actual.extend(bytes.into_iter().map(Some)),
+                Out::Gap(bytes) => actual.extend(std::iter::repeat_n(None, bytes as usize)),
+            }
+        }
+        prop_assert_eq!(actual, expected);
+        prop_assert_eq!(bench.pool.used, 0);
+    }
+
+    /// With acknowledgements and hardly any room, offsets still add up: every byte delivered is one that
+    /// was sent at its place, and nothing is delivered twice.
+    #[test]
+    fn tight_bounds_and_wild_acknowledgements(
+        first_seq: u32,
+        limit in 200..2_000usize,
+        steps in prop::collection::vec((sent(4_000), prop::option::of(0..4_100u32)), 1..80),
+    ) {
+        let mut bench = Bench::new(first_seq, limit);
+        for (sent, ack) in &steps {
+            let bytes: Vec<u8> = (sent.start..sent.start + sent.len).map(|i| (i % 251) as u8).collect();
+            bench.segment(first_seq.wrapping_add(sent.start as u32), &bytes);
+            if let Some(ack) = ack {
+                bench.acknowledge(first_seq.wrapping_add(*ack));
+            }
+        }
+        bench.finish();
+        let mut offset = 0;
+        for out in bench.taken() {
+            match out {
+                Out::Data(bytes, _) => {
+                    for byte in bytes {
+                        prop_assert_eq!(byte, (offset % 251) as u8);
+                        offset += 1;
+                    }
+                }
+                Out::Gap(bytes) => offset += bytes,
+            }
+        }
+        prop_assert_eq!(offset, bench.stream.next_offset());
+        prop_assert_eq!(bench.pool.used, 0);
+    }
+}

@@ -1,0 +1,167 @@
+//! Packets in, requests out: finds each segment's connection and keeps the books. Does not decode.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use model::{Nanos, Request, TopicId};
+
+use crate::books::{Books, Rows};
+use crate::config::Config;
+use crate::connection::{Connection, Side};
+use crate::counters::Counters;
+use crate::exchange::Unanswered;
+use crate::link::{self, Flags, NoSegment, Segment};
+use crate::packet::Packet;
+use crate::reassembly::Pool;
+use crate::table::Table;
+
+/// How often, in the packets' time, silent connections are asked about requests that wait too long.
+const ROUND: Nanos = Nanos::from_millis(60_000);
+
+/// Turns packets into requests.
+///
+/// Hand it every packet in the order captured, then call [`Self::finish`]. Rows come out as soon as
+/// they are complete: with the end of the response, or of an acks=0 request.
+pub struct Analyzer {
+    ports: Vec<u16>,
+    connections: Table<(SocketAddr, SocketAddr), Connection>,
+    pool: Pool,
+    books: Books,
+    next_round: Nanos,
+}
+
+impl Analyzer {
+    /// An analysis before its first packet.
+    pub fn new(config: Config) -> Self {
+        let limits = config.limits;
+        Self {
+            ports: config.ports.clone(),
+            connections: Table::new(limits.connections),
+            pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
+            books: Books::new(config),
+            next_round: Nanos::MIN,
+        }
+    }
+
+    /// Takes in one packet; hands the requests it completes to `out`.
+    pub fn packet(&mut self, packet: &Packet<'_>, out: &mut impl FnMut(Request)) {
+        let counters = &mut self.books.counters;
+        counters.packets += 1;
+        counters.bytes += u64::from(packet.original_len);
+        counters.truncated_packets += u64::from((packet.bytes.len() as u64) < u64::from(packet.original_len));
+        match link::segment(packet) {
+            Ok(segment) => self.segment(&segment, Nanos(packet.time_ns), out),
+            Err(NoSegment::NotTcp) => counters.not_tcp += 1,
+            Err(NoSegment::Fragment) => counters.fragments += 1,
+            Err(NoSegment::Malformed) => counters.malformed_packets += 1,
+        }
+    }
+
+    /// The capture is over: every request still without a response gets its row.
+    pub fn finish(&mut self, out: &mut impl FnMut(Request)) {
+        for connection in self.connections.values_mut() {
+            connection.end(Unanswered::CaptureEnded, &mut self.pool, &mut self.books, out);
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.books.counters.clone();
+        for connection in self.connections.values() {
+            counters.add_stream(connection.counts());
+        }
+        let tally = self.pool.tally;
+        counters.gaps = tally.gaps;
+        counters.gap_bytes = tally.gap_bytes;
+        counters.retransmitted_bytes = tally.repeated_bytes;
+        counters.keep_alives = tally.keep_alives;
+        counters.out_of_order_segments = tally.out_of_order;
+        counters.reassembly_overflows = tally.overflows;
+        counters
+    }
+
+    /// Tells the names of topic ids, as from the broker's own log directories.
+    pub fn learn_topics(&mut self, topics: impl IntoIterator<Item = (TopicId, Arc<str>)>) {
+        for (id, name) in topics {
+            self.books.topics.learn(id, &name);
+        }
+    }
+
+    /// Counts packets that the kernel dropped before they could be read.
+    pub fn count_kernel_drops(&mut self, packets: u64) {
+        self.books.counters.kernel_drops += packets;
+    }
+
+    fn segment(&mut self, segment: &Segment<'_>, at: Nanos, out: &mut Rows<'_>) {
+        if !self.is_wanted(segment) {
+            self.books.counters.other_ports += 1;
+            return;
+        }
+        let side = if segment.src <= segment.dst { Side::First } else { Side::Second };
+        let ends = side.split((segment.src, segment.dst));
+        self.open(ends, side, segment, out);
+        if let Some(connection) = self.connections.touch(&ends) {
+            connection.segment(side, segment, at, &mut self.pool, &mut self.books, out);
+        }
+        if at >= self.next_round {
+            self.next_round = at + ROUND;
+            for connection in self.connections.values_mut() {
+                connection.give_up_late(at, &mut self.books, out);
+            }
+        }
+    }
+
+    fn is_wanted(&self, segment: &Segment<'_>) -> bool {
+        self.ports.is_empty()
+            || self.ports.contains(&segment.dst.port())
+            || self.ports.contains(&segment.src.port())
+    }
+
+    /// Makes sure the segment's connection is in the table, if the segment is worth one: a bare
+    /// acknowledgement tells nothing about a connection of which nothing else was seen.
+    fn open(
+        &mut self,
+        ends: (SocketAddr, SocketAddr),
+        side: Side,
+        segment: &Segment<'_>,
+        out: &mut Rows<'_>,
+    ) {
+        let client = self.client(side, segment);
+        let Self { connections, pool, books, .. } = self;
+        if let Some(connection) = connections.touch(&ends) {
+            if connection.is_reused_by(side, segment) {
+                connection.end(Unanswered::ConnectionEnded, pool, books, out);
+                *connection = Connection::new(ends, client);
+                books.counters.connections += 1;
+            }
+            return;
+        }
+        if segment.flags.has(Flags::RST)
+            || !(segment.flags.has(Flags::SYN) || !segment.payload.is_empty() || segment.missing > 0)
+        {
+            return;
+        }
+        books.counters.connections += 1;
+        if let Some(mut evicted) = connections.insert(ends, Connection::new(ends, client)) {
+            books.counters.evicted_connections += 1;
+            evicted.end(Unanswered::Forgotten, pool, books, out);
+        }
+    }
+
+    /// Which side is the client, where the ports or the SYN's direction tell.
+    fn client(&self, side: Side, segment: &Segment<'_>) -> Option<Side> {
+        let to_broker = self.ports.contains(&segment.dst.port());
+        let from_broker = self.ports.contains(&segment.src.port());
+        let is_syn = segment.flags.has(Flags::SYN);
+        match (to_broker, from_broker) {
+            (true, false) => Some(side),
+            (false, true) => Some(side.other()),
+            _ if is_syn && segment.flags.has(Flags::ACK) => Some(side.other()),
+            _ if is_syn => Some(side),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

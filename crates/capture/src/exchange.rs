@@ -1,0 +1,228 @@
+//! The requests of one connection waiting for their responses. Kafka answers a connection's requests in
+//! order, so a response that is not the first one's tells that the earlier ones' were lost.
+//!
+//! It does not decode bytes, and knows of TCP only that bytes may be missing.
+
+mod row;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use model::{Nanos, Request, TopicId};
+use wire::ApiKey;
+use wire::stream::{RequestFrame, ResponseBody, ResponseFrame};
+
+use crate::books::{Books, Rows, add_error, between};
+use crate::reassembly::Stamp;
+
+pub(crate) struct Exchange {
+    client: SocketAddr,
+    broker: SocketAddr,
+    pending: VecDeque<Asked>,
+    /// Bounds of the correlation ids in `pending`, so that a search through bytes that are no response
+    /// is cheap.
+    correlations: (i32, i32),
+    /// When the last response seen ended.
+    answered: Nanos,
+    /// Bytes of the broker's answers that were not captured since the last response that was.
+    answers_lost: u64,
+    client_id: Option<Arc<str>>,
+}
+
+struct Asked {
+    api_key: ApiKey,
+    row: Request,
+}
+
+/// How much of a frame was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// As far as its end.
+    Whole,
+    /// Its end is among bytes that were not captured.
+    Lost,
+    /// The connection or the capture ended before it did.
+    Cut,
+}
+
+/// Why a request gets its row without a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    CaptureEnded,
+    ConnectionEnded,
+    LaterAnswered,
+    TooLong,
+    TooMany,
+    Forgotten,
+}
+
+impl Unanswered {
+    fn text(self) -> &'static str {
+        match self {
+            Self::CaptureEnded => "no response before the capture ended",
+            Self::ConnectionEnded => "no response before the connection ended",
+            Self::LaterAnswered => "no response was captured, but that of a later request was",
+            Self::TooLong => "no response in the time allowed for one",
+            Self::TooMany => "no response yet, and too many requests are waiting",
+            Self::Forgotten => "no response yet, and too many connections are open",
+        }
+    }
+}
+
+impl Exchange {
+    pub(crate) fn new(client: SocketAddr, broker: SocketAddr) -> Self {
+        Self {
+            client,
+            broker,
+            pending: VecDeque::new(),
+            correlations: (i32::MAX, i32::MIN),
+            answered: Nanos::MIN,
+            answers_lost: 0,
+            client_id: None,
+        }
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// A request was seen.
+    pub(crate) fn request(
+        &mut self,
+        frame: &RequestFrame<Stamp>,
+        extent: Extent,
+        books: &mut Books,
+        out: &mut Rows<'_>,
+    ) {
+        let mut row = row::of_request(frame, (self.client, self.broker), &mut self.client_id, books);
+        match extent {
+            Extent::Whole => {}
+            Extent::Lost if row.error.is_some() => {}
+            Extent::Lost => add_error(&mut row, "the end of the request was not captured"),
+            Extent::Cut => row.error = Some("the capture ends inside the request".into()),
+        }
+        // Nothing is sent back for acks=0 (ProduceRequest, "acks").
+        if row.acks == Some(0) {
+            books.emit(row, out);
+            return;
+        }
+        self.make_room(books, out);
+        let (low, high) = self.correlations;
+        self.correlations = (low.min(frame.correlation_id), high.max(frame.correlation_id));
+        self.pending.push_back(Asked { api_key: frame.api_key, row });
+        books.pending += 1;
+    }
+
+    /// What was asked under a correlation id and is not answered yet.
+    pub(crate) fn asked(&self, correlation_id: i32) -> Option<(ApiKey, i16)> {
+        let (low, high) = self.correlations;
+        if correlation_id < low || correlation_id > high {
+            return None;
+        }
+        let asked = self.pending.iter().find(|asked| asked.row.correlation_id == correlation_id)?;
+        Some((asked.api_key, asked.row.api_version))
+    }
+
+    /// A response was seen.
+    pub(crate) fn response(
+        &mut self,
+        frame: &ResponseFrame<Stamp>,
+        extent: Extent,
+        books: &mut Books,
+        out: &mut Rows<'_>,
+    ) {
+        learn(&frame.body, books);
+        let place = self.pending.iter().position(|asked| asked.row.correlation_id == frame.correlation_id);
+        let Some(place) = place else {
+            books.counters.unmatched_responses += 1;
+            return;
+        };
+        for _ in 0..place {
+            self.give_up_first(Unanswered::LaterAnswered, books, out);
+        }
+        let Some(mut row) = self.take_first(books) else { return };
+        self.stamp(&mut row, frame, extent);
+        row::add_response(&mut row, frame, books);
+        match extent {
+            Extent::Whole => {}
+            Extent::Lost => add_error(&mut row, "the end of the response was not captured"),
+            Extent::Cut => add_error(&mut row, "the capture ends inside the response"),
+        }
+        self.answers_lost = 0;
+        books.emit(row, out);
+    }
+
+    fn stamp(&mut self, row: &mut Request, frame: &ResponseFrame<Stamp>, extent: Extent) {
+        row.response = Some(frame.first.seen);
+        if extent == Extent::Whole {
+            let end = frame.last.complete;
+            row.end = Some(end);
+            row.head_of_line = Some(between(row.arrival_end, self.answered.min(end)));
+            self.answered = end;
+        } else {
+            self.answered = frame.first.seen;
+        }
+    }
+
+    /// So many bytes of the broker's answers were not captured.
+    pub(crate) fn lose_answers(&mut self, bytes: u64) {
+        self.answers_lost = self.answers_lost.saturating_add(bytes);
+    }
+
+    /// Gives their rows to requests that have waited too long.
+    pub(crate) fn give_up_late(&mut self, now: Nanos, books: &mut Books, out: &mut Rows<'_>) {
+        let answer_within = books.limits.answer_within;
+        while self.pending.front().is_some_and(|asked| now - asked.row.arrival_end > answer_within) {
+            self.give_up_first(Unanswered::TooLong, books, out);
+        }
+    }
+
+    /// Gives their rows to all that still wait.
+    pub(crate) fn give_up_all(&mut self, why: Unanswered, books: &mut Books, out: &mut Rows<'_>) {
+        while self.is_waiting() {
+            self.give_up_first(why, books, out);
+        }
+    }
+
+    fn make_room(&mut self, books: &mut Books, out: &mut Rows<'_>) {
+        if books.pending >= books.limits.pending {
+            self.give_up_first(Unanswered::TooMany, books, out);
+        }
+        while self.is_waiting() && self.pending.len() >= books.limits.pending_per_connection {
+            self.give_up_first(Unanswered::TooMany, books, out);
+        }
+    }
+
+    fn give_up_first(&mut self, why: Unanswered, books: &mut Books, out: &mut Rows<'_>) {
+        let Some(mut row) = self.take_first(books) else { return };
+        add_error(&mut row, why.text());
+        if self.answers_lost > 0 {
+            add_error(
+                &mut row,
+                &format!("{} bytes of the broker's answers were not captured", self.answers_lost),
+            );
+        }
+        books.counters.unanswered += 1;
+        books.emit(row, out);
+    }
+
+    fn take_first(&mut self, books: &mut Books) -> Option<Request> {
+        let asked = self.pending.pop_front()?;
+        books.pending = books.pending.saturating_sub(1);
+        if self.pending.is_empty() {
+            self.correlations = (i32::MAX, i32::MIN);
+        }
+        Some(asked.row)
+    }
+}
+
+fn learn(body: &ResponseBody, books: &mut Books) {
+    if let ResponseBody::Metadata { topics } = body {
+        for (id, name) in topics {
+            if let Some(name) = name {
+                books.topics.learn(TopicId(*id), name);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A row from a request's frame, and what its response adds. Does not decide which belongs to which.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use model::{Batch, Partition, Request, TopicId};
+use wire::BatchHeader;
+use wire::stream::{
+    ProduceBody, ProducePartition, ProducedPartition, RequestBody, RequestFrame, ResponseBody, ResponseFrame,
+    TopicRef,
+};
+
+use crate::books::{Books, add_error};
+use crate::reassembly::Stamp;
+
+/// The row of a request without its response. `client_id` is the one last seen on the connection, so
+/// that all its rows share one copy.
+pub(super) fn of_request(
+    frame: &RequestFrame<Stamp>,
+    (client, broker): (SocketAddr, SocketAddr),
+    client_id: &mut Option<Arc<str>>,
+    books: &mut Books,
+) -> Request {
+    if client_id.as_deref() != frame.client_id.as_deref() {
+        *client_id = frame.client_id.as_deref().map(Arc::from);
+    }
+    let mut row = Request {
+        arrival: frame.first.seen,
+        arrival_end: frame.last.complete,
+        response: None,
+        end: None,
+        head_of_line: None,
+        api_key: frame.api_key.0,
+        api: frame.api_key.name(),
+        api_version: frame.api_version,
+        correlation_id: frame.correlation_id,
+        client_id: client_id.clone(),
+        client,
+        broker,
+        request_bytes: frame.size,
+        response_bytes: None,
+        acks: None,
+        transactional_id: None,
+        throttle_ms: None,
+        error: frame.error.map(|error| Arc::from(error.to_string())),
+        partitions: Vec::new(),
+    };
+    if let RequestBody::Produce(body) = &frame.body {
+        add_produce(&mut row, body, books);
+    }
+    row
+}
+
+fn add_produce(row: &mut Request, body: &ProduceBody, books: &mut Books) {
+    // Of a body that broke off before its acks the number 0 means nothing.
+    if row.error.is_none() || body.acks != 0 || !body.partitions.is_empty() {
+        row.acks = Some(body.acks);
+    }
+    row.transactional_id = body.transactional_id.as_deref().map(Arc::from);
+    row.partitions.reserve_exact(body.partitions.len());
+    for produced in &body.partitions {
+        let partition = partition(produced, books);
+        if let Some(error) = produced.error {
+            add_error(row, &format!("partition {}: {error}", produced.partition));
+        }
+        if produced.batches_omitted > 0 {
+            let omitted = produced.batches_omitted;
+            add_error(row, &format!("partition {}: {omitted} more batches not listed", produced.partition));
+        }
+        row.partitions.push(partition);
+    }
+}
+
+fn partition(produced: &ProducePartition, books: &mut Books) -> Partition {
+    let (topic, topic_id) = match &produced.topic {
+        TopicRef::Name(name) => (Some(books.topics.shared(name)), None),
+        TopicRef::Id(id) => (None, Some(TopicId(*id))),
+    };
+    Partition {
+        topic,
+        topic_id,
+        partition: produced.partition,
+        bytes: produced.bytes,
+        records: produced.records.filter(|_| produced.error.is_none()).and_then(|n| u32::try_from(n).ok()),
+        batches: produced.batches.iter().map(batch).collect(),
+        base_offset: None,
+        error_code: None,
+        message_ids: produced.message_ids.iter().map(|id| Arc::from(id.as_str())).collect(),
+    }
+}
+
+fn batch(header: &BatchHeader) -> Batch {
+    Batch {
+        magic: header.magic,
+        crc: header.crc,
+        bytes: header.length_bytes,
+        records: header.records().unwrap_or(0),
+        producer_id: header.producer_id,
+        base_sequence: header.base_sequence,
+    }
+}
+
+/// Adds what the response says, its times apart.
+pub(super) fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, books: &mut Books) {
+    row.response_bytes = Some(frame.size);
+    if let Some(error) = frame.error {
+        add_error(row, &format!("response: {error}"));
+    }
+    if let ResponseBody::Produce { throttle_ms, partitions } = &frame.body {
+        row.throttle_ms = *throttle_ms;
+        add_produced(&mut row.partitions, partitions, books);
+    }
+}
+
+/// Brokers list partitions in the request's order or group them anew; the first is tried first.
+fn add_produced(partitions: &mut [Partition], produced: &[ProducedPartition], books: &mut Books) {
+    let in_order = partitions.len() == produced.len()
+        && partitions.iter().zip(produced).all(|(asked, answered)| is_same(asked, answered));
+    if in_order {
+        for (asked, answered) in partitions.iter_mut().zip(produced) {
+            fill(asked, answered);
+        }
+        return;
+    }
+    let mut by_name = HashMap::new();
+    for answered in produced {
+        let (topic, topic_id) = match &answered.topic {
+            TopicRef::Name(name) => (Some(books.topics.shared(name)), None),
+            TopicRef::Id(id) => (None, Some(TopicId(*id))),
+        };
+        by_name.insert((topic, topic_id, answered.partition), answered);
+    }
+    for asked in partitions {
+        if let Some(answered) = by_name.get(&(asked.topic.clone(), asked.topic_id, asked.partition)) {
+            fill(asked, answered);
+        }
+    }
+}
+
+fn is_same(asked: &Partition, answered: &ProducedPartition) -> bool {
+    asked.partition == answered.partition
+        && match &answered.topic {
+            TopicRef::Name(name) => asked.topic.as_deref() == Some(name),
+            TopicRef::Id(id) => asked.topic_id == Some(TopicId(*id)),
+        }
+}
+
+fn fill(asked: &mut Partition, answered: &ProducedPartition) {
+    asked.error_code = Some(answered.error_code);
+    asked.base_offset = (answered.base_offset >= 0).then_some(answered.base_offset);
+}

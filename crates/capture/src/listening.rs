@@ -1,0 +1,102 @@
+//! A connection joined midway on no known port: both sides are listened to until one of them says what
+//! can only be a request. Does not pair anything.
+
+use wire::stream::{FrameError, Nature, RequestFrame, RequestStream};
+
+use crate::books::Books;
+use crate::connection::Side;
+use crate::dialogue::start;
+use crate::reassembly::{Chunk, Stamp};
+
+/// A stream of each side taken for the client's.
+#[derive(Default)]
+pub(crate) struct Listening {
+    sides: (Candidate, Candidate),
+}
+
+#[derive(Default)]
+enum Candidate {
+    #[default]
+    Silent,
+    Listening(Box<RequestStream<Stamp>>),
+    NotAClient,
+}
+
+/// What the last bytes told.
+pub(crate) enum Heard<'a> {
+    Nothing,
+    /// The connection is none of Kafka's.
+    Other(Nature),
+    /// A request: the side that sent it is the client.
+    Request {
+        stream: Box<RequestStream<Stamp>>,
+        frame: Box<RequestFrame<Stamp>>,
+        rest: Option<Chunk<'a>>,
+    },
+}
+
+impl Listening {
+    pub(crate) fn hear<'a>(
+        &mut self,
+        side: Side,
+        chunk: Chunk<'a>,
+        is_from_start: bool,
+        books: &Books,
+    ) -> Heard<'a> {
+        let (mine, theirs) = side.split((&mut self.sides.0, &mut self.sides.1));
+        if matches!(mine, Candidate::Silent) {
+            let stream = RequestStream::new(books.stream_options.clone(), start(is_from_start));
+            *mine = Candidate::Listening(Box::new(stream));
+        }
+        let Candidate::Listening(stream) = mine else { return Heard::Nothing };
+        if let Some((frame, rest)) = first_request(stream, chunk) {
+            let Candidate::Listening(stream) = std::mem::take(mine) else { return Heard::Nothing };
+            return Heard::Request { stream, frame, rest };
+        }
+        match stream.nature() {
+            Nature::Tls => return Heard::Other(Nature::Tls),
+            Nature::Other => *mine = Candidate::NotAClient,
+            Nature::Unknown | Nature::Kafka => {}
+        }
+        if matches!((mine, theirs), (Candidate::NotAClient, Candidate::NotAClient)) {
+            return Heard::Other(Nature::Other);
+        }
+        Heard::Nothing
+    }
+
+    pub(crate) fn has_data(&self) -> bool {
+        !matches!(self.sides, (Candidate::Silent, Candidate::Silent))
+    }
+}
+
+/// The first request in a chunk that decodes, and the chunk's rest. A response taken for a request may
+/// look plausible at first; that its body decodes as well would be a strange accident.
+fn first_request<'a>(
+    stream: &mut RequestStream<Stamp>,
+    chunk: Chunk<'a>,
+) -> Option<(Box<RequestFrame<Stamp>>, Option<Chunk<'a>>)> {
+    match chunk {
+        Chunk::Gap(bytes, at) => {
+            let frame = stream.lost(bytes, Stamp::at(at)).filter(|frame| is_request(frame))?;
+            Some((Box::new(frame.clone()), None))
+        }
+        Chunk::Data(mut bytes, stamp) => {
+            while !bytes.is_empty() {
+                let (used, frame) = stream.advance(bytes, stamp);
+                let is_stuck = used == 0 && frame.is_none();
+                bytes = bytes.get(used..).unwrap_or_default();
+                if let Some(frame) = frame.filter(|frame| is_request(frame)) {
+                    return Some((Box::new(frame.clone()), Some(Chunk::Data(bytes, stamp))));
+                }
+                if is_stuck {
+                    break;
+                }
+            }
+            None
+        }
+    }
+}
+
+fn is_request(frame: &RequestFrame<Stamp>) -> bool {
+    !matches!(frame.error, Some(FrameError::Malformed(_)))
+}
