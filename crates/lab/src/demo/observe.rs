@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::load::Load;
+use crate::load::{Load, Measured};
 use crate::process::Process;
 use crate::steps::Steps;
 
@@ -53,12 +53,9 @@ impl Observer {
         if ended.is_err() {
             process.signal(Signal::INT);
         }
-        let measured = load.stop();
+        self.tell(load.stop());
+        self.interrupt.check()?;
         self.steps.took(started, &format!("recorded into {}", recording.display()));
-        self.steps.say(&format!(
-            "the producers themselves saw {:.1} ms on average and {:.0} ms at worst over {} records",
-            measured.mean_ms, measured.max_ms, measured.records
-        ));
         match ended {
             Err(error @ Error::Tool { .. }) if recording.is_dir() => {
                 self.steps.say(&format!("{error}; explaining what there is"));
@@ -78,6 +75,16 @@ impl Observer {
         self.wait(&mut process, EXPLAINING, "brokerscope explain", || Ok(()))?;
         self.steps.took(started, "explained");
         Ok(())
+    }
+
+    /// What the producers saw, for comparison; nothing when they ended before their second report.
+    fn tell(&self, measured: Measured) {
+        if measured.records > 0 {
+            self.steps.say(&format!(
+                "the producers themselves saw {:.1} ms on average and {:.0} ms at worst over {} records",
+                measured.mean_ms, measured.max_ms, measured.records
+            ));
+        }
     }
 
     fn wait(
