@@ -147,7 +147,10 @@ mod tests {
             assert_eq!(response.throttle_ms, throttle_ms);
             assert_eq!(response.ranges().collect::<Vec<_>>(), [produce]);
             for end in 0..bytes.len() {
-                assert!(ApiVersionsResponse::parse(&bytes[..end], version).is_err(), "v{version} of {end} bytes");
+                assert!(
+                    ApiVersionsResponse::parse(&bytes[..end], version).is_err(),
+                    "v{version} of {end} bytes"
+                );
             }
         }
     }

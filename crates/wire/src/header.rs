@@ -88,9 +88,12 @@ mod tests {
 
     #[test]
     fn response_headers_of_both_versions() {
-        for (bytes, key, version) in
-            [(&[0, 0, 0, 7][..], 0, 8), (&[0, 0, 0, 7, 0], 0, 9), (&[0, 0, 0, 7], 18, 4), (&[0, 0, 0, 7], 18, 0)]
-        {
+        for (bytes, key, version) in [
+            (&[0, 0, 0, 7][..], 0, 8),
+            (&[0, 0, 0, 7, 0], 0, 9),
+            (&[0, 0, 0, 7], 18, 4),
+            (&[0, 0, 0, 7], 18, 0),
+        ] {
             let mut reader = Reader::new(bytes);
             let header = ResponseHeader::read(&mut reader, ApiKey(key), version).unwrap();
             assert_eq!((header.correlation_id, reader.is_empty()), (7, true));

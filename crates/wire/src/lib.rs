@@ -1,4 +1,4 @@
-//! Kafka's bytes: frames, the headers of every API, Produce, Metadata and ApiVersions bodies of every
+//! Kafka's bytes: frames, the headers of every API, Produce, Metadata and `ApiVersions` bodies of every
 //! version, record batches of every magic and codec.
 //!
 //! It does no I/O, reads no clocks, starts no threads and knows nothing of TCP: callers hand it bytes. All

@@ -100,7 +100,8 @@ impl<'a> Topics<'a> {
         let (version, flexible) = (self.version, ApiKey::METADATA.is_flexible(self.version));
         let reader = &mut self.reader;
         let error_code = reader.i16()?;
-        let name = if version >= 12 { reader.nullable_string(flexible)? } else { Some(reader.string(flexible)?) };
+        let name =
+            if version >= 12 { reader.nullable_string(flexible)? } else { Some(reader.string(flexible)?) };
         let topic_id = if version >= 10 { reader.uuid()? } else { [0; 16] };
         if version >= 1 {
             reader.i8()?; // whether it is internal

@@ -135,8 +135,8 @@ impl<'a> Iterator for Records<'a> {
 fn read_v2<'a>(header: &BatchHeader, reader: &mut Reader<'a>) -> Result<Record<'a>, Error> {
     let at = reader.at();
     let length = reader.varint()?;
-    let length =
-        usize::try_from(length).map_err(|_| Error::new(ErrorKind::BadLength { length: length.into() }, at))?;
+    let length = usize::try_from(length)
+        .map_err(|_| Error::new(ErrorKind::BadLength { length: length.into() }, at))?;
     let start = reader.at();
     let mut body = Reader::new(reader.take(length)?);
     read_v2_body(header, &mut body).map_err(|error| error.shifted(start))

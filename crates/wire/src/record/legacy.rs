@@ -102,8 +102,10 @@ fn last_offset(mut set: Reader<'_>) -> Result<i64, Error> {
     last.ok_or(Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, 0))
 }
 
+type KeyAndValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 /// Key and value, which fill a message from `at` to its end.
-fn key_and_value(message: &[u8], at: usize) -> Result<(Option<&[u8]>, Option<&[u8]>), Error> {
+fn key_and_value(message: &[u8], at: usize) -> Result<KeyAndValue<'_>, Error> {
     let mut reader = Reader::new(message);
     reader.take(at)?;
     let key = reader.nullable_bytes(false)?;

@@ -1,43 +1,243 @@
-//! Requests, one after the other, out of a direction's bytes.
+//! Requests, one after the other, out of a direction's bytes. Decodes headers of all and bodies of Produce.
 
-use super::{Nature, Options, RequestFrame, Start, StreamCounts};
+use super::framing::{Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
+use super::produce::{MAX_ELEMENT_BYTES, ProduceWalk, set_text};
+use super::{FrameError, Nature, Options, ProduceBody, RequestBody, RequestFrame, Start, StreamCounts};
+use crate::header::RequestHeader;
+use crate::produce::check_version;
+use crate::reader::Reader;
+use crate::{ApiKey, Error, ErrorKind};
+
+/// A header of version 0: key, version and correlation id.
+const MIN_SIZE: u32 = 8;
+/// In step, keys and versions newer than the table are believed up to here.
+const MAX_NEW_KEY: i16 = 1023;
+const MAX_NEW_VERSION: i16 = 127;
+/// While searching, what real clients keep to.
+const MAX_SOUGHT_CLIENT_ID_BYTES: usize = 255;
+const MAX_SOUGHT_HEAD_BYTES: usize = 1024;
+const MAX_SOUGHT_BODY_BYTES: u32 = 1 << 20;
 
 /// Decodes the client's side of a connection.
 pub struct RequestStream<T: Copy> {
-    options: Options,
-    start: Start,
-    frame: Option<RequestFrame<T>>,
-    counts: StreamCounts,
+    framing: Framing<T>,
+    decoder: RequestDecoder<T>,
 }
 
 impl<T: Copy> RequestStream<T> {
     /// A decoder before its first byte.
     pub fn new(options: Options, start: Start) -> Self {
-        Self { options, start, frame: None, counts: StreamCounts::default() }
+        let decoder =
+            RequestDecoder { options, frame: None, walk: ProduceWalk::new(), spare: ProduceBody::default() };
+        Self { framing: Framing::new(start), decoder }
     }
 
     /// Takes in the next bytes of the stream, as far as the end of a frame, and returns how many it took and
-    /// the frame if one ended. Call again with the rest. At least one byte is taken unless a frame is returned.
+    /// the frame if one ended. Call again with the rest. At least one byte is taken, or a frame is returned.
     pub fn advance(&mut self, bytes: &[u8], at: T) -> (usize, Option<&RequestFrame<T>>) {
-        let _ = (&self.options, self.start, at);
-        (bytes.len(), self.frame.as_ref())
+        let (used, frame) = self.framing.advance(&mut self.decoder, bytes, at);
+        (used, if frame { self.decoder.frame.as_ref() } else { None })
     }
 
-    /// Says that `n` bytes of the stream are missing here. Returns a frame if one ended among them, or had to
-    /// be given up.
+    /// Says that `n` bytes of the stream are missing here. If they end within the current frame, whose header
+    /// is known, the stream stays in step, and the frame or a partition of it carries an error unless only
+    /// records were lost. Else the current frame is returned as far as it was read, and the next one is
+    /// searched for.
     pub fn lost(&mut self, n: u64, at: T) -> Option<&RequestFrame<T>> {
-        let _ = at;
-        self.counts.lost_bytes += n;
-        None
+        let frame = self.framing.lost(&mut self.decoder, n, at);
+        if frame { self.decoder.frame.as_ref() } else { None }
     }
 
     /// What happened so far.
     pub fn counts(&self) -> StreamCounts {
-        self.counts
+        self.framing.counts()
     }
 
     /// What the bytes turned out to be.
     pub fn nature(&self) -> Nature {
-        Nature::Unknown
+        self.framing.nature()
+    }
+}
+
+struct RequestDecoder<T> {
+    options: Options,
+    /// The frame being read, or returned last; none before the first.
+    frame: Option<RequestFrame<T>>,
+    walk: ProduceWalk,
+    /// The Produce body's buffers while the frame has another body.
+    spare: ProduceBody,
+}
+
+impl<T: Copy> RequestDecoder<T> {
+    /// Whether a header is plausible; `UnexpectedEnd` if it may yet be.
+    fn plausible(bytes: &[u8], size: u32, scrutiny: Scrutiny) -> Result<Option<usize>, Error> {
+        let mut reader = Reader::new(bytes);
+        reader.take(4)?;
+        let api_key = ApiKey(reader.i16()?);
+        let api_version = reader.i16()?;
+        let searching = scrutiny == Scrutiny::Searching;
+        let known = api_key.max_version().is_some_and(|max| (0..=max).contains(&api_version));
+        let may_be_new = scrutiny == Scrutiny::Synced
+            && (0..=MAX_NEW_KEY).contains(&api_key.0)
+            && (0..=MAX_NEW_VERSION).contains(&api_version);
+        let too_large = searching && api_key != ApiKey::PRODUCE && size > MAX_SOUGHT_BODY_BYTES;
+        if !(known || may_be_new) || too_large {
+            return Ok(None);
+        }
+        let correlation_id = reader.i32()?;
+        if searching && correlation_id < 0 {
+            return Ok(None);
+        }
+        let header_version = api_key.request_header_version(api_version);
+        if header_version >= 1 && !plausible_client_id(&mut reader, searching)? {
+            return Ok(None);
+        }
+        reader.tagged_fields(header_version >= 2)?;
+        Ok(Some(reader.at()))
+    }
+}
+
+/// Passes over a client id if it can be one.
+fn plausible_client_id(reader: &mut Reader<'_>, searching: bool) -> Result<bool, Error> {
+    let length = reader.i16()?;
+    let Ok(length) = usize::try_from(length) else { return Ok(length == -1) };
+    if searching && length > MAX_SOUGHT_CLIENT_ID_BYTES {
+        return Ok(false);
+    }
+    let there = reader.rest().get(..length).unwrap_or(reader.rest());
+    if searching && there.iter().any(u8::is_ascii_control) {
+        return Ok(false);
+    }
+    let id = reader.take(length)?;
+    Ok(std::str::from_utf8(id).is_ok())
+}
+
+impl<T: Copy> Direction<T> for RequestDecoder<T> {
+    fn head(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Head {
+        let size = match plausible_size(bytes, MIN_SIZE, &self.options) {
+            Ok(size) => size,
+            Err(head) => return head,
+        };
+        let whole = size as usize + 4;
+        let bytes = bytes.get(..whole).unwrap_or(bytes);
+        let most = if scrutiny == Scrutiny::Synced { MAX_ELEMENT_BYTES } else { MAX_SOUGHT_HEAD_BYTES };
+        match Self::plausible(bytes, size, scrutiny) {
+            Ok(Some(used)) => Head::Complete(Opening { bytes: used, size }),
+            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. })
+                if bytes.len().saturating_add(missing) <= whole.min(most) =>
+            {
+                Head::Incomplete(missing)
+            }
+            _ => Head::Implausible,
+        }
+    }
+
+    fn begin(&mut self, head: &[u8], span: Span<T>) {
+        let mut reader = Reader::new(head.get(4..).unwrap_or_default());
+        // Complete, or `head` would not have said so.
+        let Ok(header) = RequestHeader::read(&mut reader) else { return };
+        let stream_end = span.stream_start + 4 + u64::from(span.size);
+        let frame = self.frame.get_or_insert_with(|| RequestFrame {
+            first: span.first,
+            last: span.first,
+            stream_start: 0,
+            stream_end: 0,
+            size: 0,
+            api_key: header.api_key,
+            api_version: 0,
+            correlation_id: 0,
+            client_id: None,
+            body: RequestBody::Other,
+            error: None,
+        });
+        (frame.first, frame.last) = (span.first, span.first);
+        (frame.stream_start, frame.stream_end, frame.size) = (span.stream_start, stream_end, span.size);
+        (frame.api_key, frame.api_version) = (header.api_key, header.api_version);
+        frame.correlation_id = header.correlation_id;
+        set_text(&mut frame.client_id, header.client_id);
+        frame.error = None;
+        let mut body = match std::mem::replace(&mut frame.body, RequestBody::Other) {
+            RequestBody::Produce(body) => body,
+            RequestBody::Other => std::mem::take(&mut self.spare),
+        };
+        if header.api_key != ApiKey::PRODUCE {
+            self.spare = body;
+        } else if let Err(error) = check_version(header.api_version) {
+            self.spare = body;
+            frame.error = Some(FrameError::Malformed(error.shifted(6)));
+        } else {
+            self.walk.begin(header.api_version, &mut body);
+            frame.body = RequestBody::Produce(body);
+        }
+    }
+
+    fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
+        let Some(frame) = &mut self.frame else { return Step::Rest };
+        let RequestBody::Produce(body) = &mut frame.body else { return Step::Rest };
+        if frame.error.is_some() {
+            return Step::Rest;
+        }
+        match self.walk.step(body, bytes, left, at, &self.options) {
+            Ok(step) => step,
+            Err(error) => {
+                frame.error = Some(FrameError::Malformed(error));
+                Step::Rest
+            }
+        }
+    }
+
+    fn truncated(&mut self, missing: usize, at: usize) {
+        if let Some(frame) = &mut self.frame {
+            let error = Error::new(ErrorKind::UnexpectedEnd { missing }, at);
+            frame.error.get_or_insert(FrameError::Malformed(error));
+        }
+    }
+
+    fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
+        let Some(frame) = &mut self.frame else { return u64::MAX };
+        let RequestBody::Produce(body) = &mut frame.body else { return u64::MAX };
+        if frame.error.is_none() {
+            if let Some(skip) = self.walk.lost(body, n, held, skip) {
+                return skip;
+            }
+            frame.error = Some(FrameError::Lost { bytes: n });
+        }
+        u64::MAX
+    }
+
+    fn abandoned(&mut self, n: u64) {
+        if let Some(frame) = &mut self.frame {
+            frame.error.get_or_insert(FrameError::Lost { bytes: n });
+        }
+    }
+
+    fn end(&mut self, last: T) {
+        let Some(frame) = &mut self.frame else { return };
+        frame.last = last;
+        let unfinished = matches!(frame.body, RequestBody::Produce(_)) && !self.walk.is_done();
+        if unfinished && frame.error.is_none() {
+            let error = Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, frame.size as usize + 4);
+            frame.error = Some(FrameError::Malformed(error));
+        }
+    }
+
+    fn failed(&self) -> bool {
+        self.frame.as_ref().is_some_and(|frame| frame.error.is_some())
+    }
+
+    fn damaged(&self) -> bool {
+        self.frame.as_ref().is_some_and(|frame| match &frame.body {
+            _ if frame.error.is_some() => true,
+            RequestBody::Produce(body) => body.partitions.iter().any(|p| p.error.is_some()),
+            RequestBody::Other => false,
+        })
+    }
+
+    fn proves(&self) -> bool {
+        let Some(RequestFrame { body: RequestBody::Produce(body), .. }) = &self.frame else { return false };
+        (-1..=1).contains(&body.acks)
+            && body.timeout_ms >= 0
+            && body.partitions.iter().any(|p| !p.batches.is_empty())
+            && !self.damaged()
     }
 }

@@ -1,20 +1,33 @@
-//! Responses, one after the other, out of a direction's bytes.
+//! Responses, one after the other, out of a direction's bytes. Decodes those to Produce and Metadata.
 
-use super::{Nature, Options, ResponseFrame, Start, StreamCounts};
-use crate::ApiKey;
+use super::framing::{Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
+use super::produce::set_topic;
+use super::{FrameError, Nature, Options, ProducedPartition, ResponseBody, ResponseFrame};
+use super::{Start, StreamCounts, TopicRef};
+use crate::header::ResponseHeader;
+use crate::metadata::MetadataResponse;
+use crate::produce::{PartitionResponse, ProduceResponse};
+use crate::reader::Reader;
+use crate::{ApiKey, Error, ErrorKind};
+
+/// A correlation id.
+const MIN_SIZE: u32 = 4;
+/// The most that is held of one body.
+const MAX_BODY_BYTES: usize = 8 << 20;
+/// No tagged fields are defined for the header; what may come is taken up to here.
+const MAX_HEAD_BYTES: usize = 1024;
 
 /// Decodes the broker's side of a connection.
 pub struct ResponseStream<T: Copy> {
-    options: Options,
-    start: Start,
-    frame: Option<ResponseFrame<T>>,
-    counts: StreamCounts,
+    framing: Framing<T>,
+    decoder: ResponseDecoder<T>,
 }
 
 impl<T: Copy> ResponseStream<T> {
     /// A decoder before its first byte.
     pub fn new(options: Options, start: Start) -> Self {
-        Self { options, start, frame: None, counts: StreamCounts::default() }
+        let decoder = ResponseDecoder { options, frame: None, asked: None, spare: Vec::new() };
+        Self { framing: Framing::new(start), decoder }
     }
 
     /// As [`super::RequestStream::advance`]. `pending` says what was asked under a correlation id, without
@@ -25,24 +38,214 @@ impl<T: Copy> ResponseStream<T> {
         at: T,
         pending: &mut impl FnMut(i32) -> Option<(ApiKey, i16)>,
     ) -> (usize, Option<&ResponseFrame<T>>) {
-        let _ = (&self.options, self.start, at, pending(0));
-        (bytes.len(), self.frame.as_ref())
+        let mut answers = Answers { decoder: &mut self.decoder, pending };
+        let (used, frame) = self.framing.advance(&mut answers, bytes, at);
+        (used, if frame { self.decoder.frame.as_ref() } else { None })
     }
 
     /// As [`super::RequestStream::lost`].
     pub fn lost(&mut self, n: u64, at: T) -> Option<&ResponseFrame<T>> {
-        let _ = at;
-        self.counts.lost_bytes += n;
-        None
+        let mut answers = Answers { decoder: &mut self.decoder, pending: &mut |_| None };
+        let frame = self.framing.lost(&mut answers, n, at);
+        if frame { self.decoder.frame.as_ref() } else { None }
     }
 
     /// What happened so far.
     pub fn counts(&self) -> StreamCounts {
-        self.counts
+        self.framing.counts()
     }
 
     /// What the bytes turned out to be.
     pub fn nature(&self) -> Nature {
-        Nature::Unknown
+        self.framing.nature()
+    }
+}
+
+struct ResponseDecoder<T> {
+    options: Options,
+    /// The frame being read, or returned last; none before the first.
+    frame: Option<ResponseFrame<T>>,
+    /// What the current frame answers.
+    asked: Option<(ApiKey, i16)>,
+    /// Partitions of earlier frames, for their buffers.
+    spare: Vec<ProducedPartition>,
+}
+
+impl<T> ResponseDecoder<T> {
+    /// Decodes a whole body.
+    fn read_body(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let Some(frame) = &mut self.frame else { return Ok(()) };
+        match self.asked {
+            Some((ApiKey::PRODUCE, version)) => {
+                let response = ProduceResponse::parse(bytes, version)?;
+                let mut partitions = Vec::new();
+                std::mem::swap(&mut partitions, &mut self.spare);
+                fill(&mut partitions, response.partitions());
+                frame.body = ResponseBody::Produce { throttle_ms: response.throttle_ms, partitions };
+            }
+            Some((ApiKey::METADATA, version)) => {
+                let response = MetadataResponse::parse(bytes, version)?;
+                let topics = response
+                    .topics()
+                    .filter(|topic| topic.name.is_some() || topic.topic_id != [0; 16])
+                    .map(|topic| (topic.topic_id, topic.name.map(str::to_owned)))
+                    .collect();
+                frame.body = ResponseBody::Metadata { topics };
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Sets `partitions` to what the response says, reusing their buffers.
+fn fill<'a>(partitions: &mut Vec<ProducedPartition>, response: impl Iterator<Item = PartitionResponse<'a>>) {
+    let mut filled = 0;
+    for from in response {
+        if filled == partitions.len() {
+            partitions.push(ProducedPartition {
+                topic: TopicRef::Id([0; 16]),
+                partition: 0,
+                error_code: 0,
+                base_offset: 0,
+                log_append_time_ms: 0,
+            });
+        }
+        if let Some(to) = partitions.get_mut(filled) {
+            set_topic(&mut to.topic, from.topic);
+            to.partition = from.partition;
+            to.error_code = from.error_code;
+            to.base_offset = from.base_offset;
+            to.log_append_time_ms = from.log_append_time_ms;
+        }
+        filled += 1;
+    }
+    partitions.truncate(filled);
+}
+
+/// A decoder together with the caller's knowledge of what was asked.
+struct Answers<'a, T, P> {
+    decoder: &'a mut ResponseDecoder<T>,
+    pending: &'a mut P,
+}
+
+impl<T, P: FnMut(i32) -> Option<(ApiKey, i16)>> Answers<'_, T, P> {
+    /// The header's end if it is plausible; `UnexpectedEnd` if it may yet be.
+    fn plausible(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Result<Option<usize>, Error> {
+        let mut reader = Reader::new(bytes);
+        reader.take(4)?;
+        let correlation_id = Reader::new(reader.rest()).i32()?;
+        match (self.pending)(correlation_id) {
+            Some((api_key, version)) => {
+                ResponseHeader::read(&mut reader, api_key, version)?;
+            }
+            None if scrutiny == Scrutiny::Searching => return Ok(None),
+            None => {
+                reader.i32()?;
+            }
+        }
+        Ok(Some(reader.at()))
+    }
+}
+
+impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'_, T, P> {
+    fn head(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Head {
+        let size = match plausible_size(bytes, MIN_SIZE, &self.decoder.options) {
+            Ok(size) => size,
+            Err(head) => return head,
+        };
+        let whole = size as usize + 4;
+        let bytes = bytes.get(..whole).unwrap_or(bytes);
+        match self.plausible(bytes, scrutiny) {
+            Ok(Some(used)) => Head::Complete(Opening { bytes: used, size }),
+            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. })
+                if bytes.len().saturating_add(missing) <= whole.min(MAX_HEAD_BYTES) =>
+            {
+                Head::Incomplete(missing)
+            }
+            _ => Head::Implausible,
+        }
+    }
+
+    fn begin(&mut self, head: &[u8], span: Span<T>) {
+        let mut reader = Reader::new(head.get(4..).unwrap_or_default());
+        // Complete, or `head` would not have said so.
+        let Ok(correlation_id) = reader.i32() else { return };
+        let decoder = &mut *self.decoder;
+        decoder.asked = (self.pending)(correlation_id);
+        if let Some(ResponseFrame { body: ResponseBody::Produce { partitions, .. }, .. }) = &mut decoder.frame
+        {
+            std::mem::swap(partitions, &mut decoder.spare);
+        }
+        decoder.frame = Some(ResponseFrame {
+            first: span.first,
+            last: span.first,
+            stream_start: span.stream_start,
+            stream_end: span.stream_start + 4 + u64::from(span.size),
+            size: span.size,
+            correlation_id,
+            body: ResponseBody::Other,
+            error: None,
+        });
+    }
+
+    fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
+        let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
+        let result = match self.decoder.asked {
+            Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) if left > MAX_BODY_BYTES as u64 => {
+                Err(Error::new(ErrorKind::TooLarge { limit: MAX_BODY_BYTES }, 0))
+            }
+            Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) if missing > 0 => return Step::More(missing),
+            Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) => self.decoder.read_body(bytes),
+            _ => Ok(()),
+        };
+        if let (Err(error), Some(frame)) = (result, &mut self.decoder.frame) {
+            frame.error.get_or_insert(FrameError::Malformed(error.shifted(at)));
+        }
+        Step::Rest
+    }
+
+    fn truncated(&mut self, missing: usize, at: usize) {
+        if let Some(frame) = &mut self.decoder.frame {
+            let error = Error::new(ErrorKind::UnexpectedEnd { missing }, at);
+            frame.error.get_or_insert(FrameError::Malformed(error));
+        }
+    }
+
+    fn lost(&mut self, n: u64, _held: &[u8], _skip: u64) -> u64 {
+        let decoded = matches!(self.decoder.asked, Some((ApiKey::PRODUCE | ApiKey::METADATA, _)));
+        if let (true, Some(frame)) = (decoded, &mut self.decoder.frame) {
+            frame.error.get_or_insert(FrameError::Lost { bytes: n });
+        }
+        u64::MAX
+    }
+
+    fn abandoned(&mut self, n: u64) {
+        if let Some(frame) = &mut self.decoder.frame {
+            frame.error.get_or_insert(FrameError::Lost { bytes: n });
+        }
+    }
+
+    fn end(&mut self, last: T) {
+        let Some(frame) = &mut self.decoder.frame else { return };
+        frame.last = last;
+        let decoded = matches!(self.decoder.asked, Some((ApiKey::PRODUCE | ApiKey::METADATA, _)));
+        if decoded && frame.error.is_none() && matches!(frame.body, ResponseBody::Other) {
+            let error = Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, frame.size as usize + 4);
+            frame.error = Some(FrameError::Malformed(error));
+        }
+    }
+
+    fn failed(&self) -> bool {
+        self.decoder.frame.as_ref().is_some_and(|frame| frame.error.is_some())
+    }
+
+    fn damaged(&self) -> bool {
+        self.failed()
+    }
+
+    fn proves(&self) -> bool {
+        let decoded = self.decoder.frame.as_ref().is_some_and(|f| !matches!(f.body, ResponseBody::Other));
+        decoded && !self.failed()
     }
 }

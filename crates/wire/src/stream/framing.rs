@@ -1,0 +1,483 @@
+//! Cuts a direction's bytes into frames, whatever chunks they come in. Knows neither headers nor bodies: a
+//! [`Direction`] reads those. How the next frame is found out of step is in `framing/hunt.rs`, what missing
+//! bytes do in `framing/loss.rs`.
+
+mod hunt;
+mod loss;
+
+use super::{Nature, Options, Start, StreamCounts};
+
+/// After so many bytes without a frame the stream is called something else.
+const GIVE_UP_BYTES: u64 = 1 << 20;
+/// Larger buffers are given back at a frame's end.
+const KEEP_BUFFER_BYTES: usize = 256 << 10;
+
+/// How much a header is trusted beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scrutiny {
+    /// It stands where a frame must start, after others that were fine.
+    Synced,
+    /// It is the first of its connection.
+    First,
+    /// It is a guess.
+    Searching,
+}
+
+/// A size field and a header that were read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening {
+    /// Bytes of both.
+    pub(super) bytes: usize,
+    /// The size field.
+    pub(super) size: u32,
+}
+
+/// What stands where a frame may start.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Head {
+    /// Plausible so far; at least so many bytes more are needed.
+    Incomplete(usize),
+    /// Not a frame.
+    Implausible,
+    /// A frame.
+    Complete(Opening),
+}
+
+/// Where a frame lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span<T> {
+    pub(super) first: T,
+    pub(super) stream_start: u64,
+    pub(super) size: u32,
+}
+
+/// What a body decoder made of the bytes it was shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is done with `bytes` of them and needs none of the `skip` that follow.
+    Used { bytes: usize, skip: u64 },
+    /// It needs at least so many more at once.
+    More(usize),
+    /// It needs nothing of the rest of the frame.
+    Rest,
+}
+
+/// What one direction knows about its frames.
+pub(super) trait Direction<T> {
+    /// Judges the bytes at a possible start of a frame.
+    fn head(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Head;
+    /// A frame begins; `head` holds its size field and header.
+    fn begin(&mut self, head: &[u8], span: Span<T>);
+    /// Reads on in the body. `left` counts the frame's bytes from the first of `bytes` on, `at` those before.
+    fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step;
+    /// What it needs next does not fit into the frame.
+    fn truncated(&mut self, missing: usize, at: usize);
+    /// `n` bytes are missing after `held`, the first bytes of what it needs next, of which `skip` would have
+    /// been skipped. Returns how many bytes after the gap to skip.
+    fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64;
+    /// The frame's last `n` bytes are missing, and more after it.
+    fn abandoned(&mut self, n: u64);
+    /// The frame ended.
+    fn end(&mut self, last: T);
+    /// Whether the frame as a whole could not be decoded.
+    fn failed(&self) -> bool;
+    /// Whether anything in the frame could not be decoded.
+    fn damaged(&self) -> bool;
+    /// Whether the body is such that bytes which are not a frame would not have passed.
+    fn proves(&self) -> bool;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// At the start of a frame.
+    Head,
+    /// Behind a header.
+    Body,
+    /// In a frame whose header means nothing.
+    Pass,
+    /// Looking for a frame.
+    Hunt,
+    /// TLS.
+    Deaf,
+}
+
+/// How a part of [`Framing::advance`] went on.
+enum Flow {
+    Continue,
+    /// All bytes are used.
+    Wait,
+    /// A frame is to be returned.
+    Frame,
+}
+
+/// The bytes of one call, and how many are used.
+struct Chunk<'a, T> {
+    bytes: &'a [u8],
+    used: usize,
+    at: T,
+}
+
+impl<'a, T> Chunk<'a, T> {
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.used..).unwrap_or_default()
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.used >= self.bytes.len()
+    }
+}
+
+/// The state of one direction's frames.
+pub(super) struct Framing<T> {
+    /// Offset in the stream of the current call's first byte.
+    position: u64,
+    state: State,
+    /// Whether the current place follows from frames that were fine.
+    in_step: bool,
+    /// The first bytes of what is read next, and how many are needed to go on.
+    carry: Vec<u8>,
+    want: usize,
+    /// The stamp of each byte in `carry` while at a head.
+    stamps: Vec<T>,
+    /// The current frame: bytes still to come, bytes of them to skip, bytes before.
+    left: u64,
+    skip: u64,
+    at: usize,
+    frame_start: u64,
+    /// A frame on trial: whether it starts a chunk, where it starts in the current call, whether it is held.
+    starts_chunk: bool,
+    origin: Option<usize>,
+    held: bool,
+    /// Whether the next call brings the rest of a chunk.
+    mid_chunk: bool,
+    /// Where the current search started.
+    hunt_from: u64,
+    counts: StreamCounts,
+}
+
+impl<T: Copy> Framing<T> {
+    pub(super) fn new(start: Start) -> Self {
+        let in_step = start == Start::Boundary;
+        Self {
+            position: 0,
+            state: if in_step { State::Head } else { State::Hunt },
+            in_step,
+            carry: Vec::new(),
+            want: 0,
+            stamps: Vec::new(),
+            left: 0,
+            skip: 0,
+            at: 0,
+            frame_start: 0,
+            starts_chunk: false,
+            origin: None,
+            held: false,
+            mid_chunk: false,
+            hunt_from: 0,
+            counts: StreamCounts::default(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> StreamCounts {
+        let mut counts = self.counts;
+        if !self.in_step && self.state != State::Pass {
+            counts.skipped_bytes += self.position.saturating_sub(self.hunt_from);
+        }
+        counts
+    }
+
+    pub(super) fn nature(&self) -> Nature {
+        let known = self.counts.frames > 0 || (self.state == State::Body && self.in_step);
+        match self.state {
+            State::Deaf => Nature::Tls,
+            _ if known => Nature::Kafka,
+            _ if !self.in_step && self.position.saturating_sub(self.hunt_from) > GIVE_UP_BYTES => {
+                Nature::Other
+            }
+            _ => Nature::Unknown,
+        }
+    }
+
+    /// Uses up bytes as far as the end of a frame. Returns how many, and whether a frame is to be returned.
+    pub(super) fn advance(
+        &mut self,
+        direction: &mut impl Direction<T>,
+        bytes: &[u8],
+        at: T,
+    ) -> (usize, bool) {
+        let mut chunk = Chunk { bytes, used: 0, at };
+        self.origin = None;
+        let frame = loop {
+            let flow = match self.state {
+                State::Head => self.head(direction, &mut chunk),
+                State::Body => self.body(direction, &mut chunk),
+                State::Pass => self.pass(&mut chunk),
+                State::Hunt => self.hunt(direction, &mut chunk),
+                State::Deaf => {
+                    chunk.used = bytes.len();
+                    Flow::Wait
+                }
+            };
+            match flow {
+                Flow::Continue => {}
+                Flow::Wait => break false,
+                Flow::Frame => break true,
+            }
+        };
+        self.position += chunk.used as u64;
+        self.mid_chunk = frame && !chunk.is_used_up();
+        if frame {
+            self.count_frame(direction);
+        }
+        (chunk.used, frame)
+    }
+
+    fn count_frame(&mut self, direction: &impl Direction<T>) {
+        self.counts.frames += 1;
+        self.counts.undecodable += u64::from(direction.damaged());
+    }
+
+    fn scrutiny(&self) -> Scrutiny {
+        match self.in_step {
+            true if self.counts.frames == 0 => Scrutiny::First,
+            true => Scrutiny::Synced,
+            false => Scrutiny::Searching,
+        }
+    }
+
+    fn head(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
+        if self.carry.is_empty() {
+            let rest = chunk.rest();
+            if rest.is_empty() {
+                return Flow::Wait;
+            }
+            // Most headers are all in one chunk and need no copy.
+            match direction.head(rest, self.scrutiny()) {
+                Head::Complete(opening) if !self.held => {
+                    self.begin_in_chunk(direction, chunk, opening);
+                    return Flow::Continue;
+                }
+                Head::Complete(opening) => self.want = opening.bytes,
+                Head::Incomplete(missing) => self.want = rest.len() + missing,
+                Head::Implausible => return self.implausible(chunk),
+            }
+        }
+        loop {
+            self.fill_head(chunk);
+            if self.carry.len() < self.want {
+                return Flow::Wait;
+            }
+            match direction.head(&self.carry, self.scrutiny()) {
+                Head::Complete(_) if self.held => {
+                    self.held = false;
+                    self.confirm();
+                    return Flow::Frame;
+                }
+                Head::Complete(opening) => {
+                    self.begin_in_carry(direction, chunk, 0, opening);
+                    return Flow::Continue;
+                }
+                Head::Incomplete(missing) => self.want = self.carry.len() + missing,
+                Head::Implausible => return self.implausible(chunk),
+            }
+        }
+    }
+
+    /// Moves bytes of the chunk to the carried head until there are as many as wanted.
+    fn fill_head(&mut self, chunk: &mut Chunk<'_, T>) {
+        let wanted = self.want.saturating_sub(self.carry.len());
+        let rest = chunk.rest();
+        let taken = rest.get(..wanted).unwrap_or(rest);
+        self.carry.extend_from_slice(taken);
+        self.stamps.resize(self.carry.len(), chunk.at);
+        chunk.used += taken.len();
+    }
+
+    fn drop_carry(&mut self) {
+        self.carry.clear();
+        self.stamps.clear();
+        self.want = 0;
+    }
+
+    fn begin_in_chunk(
+        &mut self,
+        direction: &mut impl Direction<T>,
+        chunk: &mut Chunk<'_, T>,
+        opening: Opening,
+    ) {
+        self.starts_chunk = chunk.used == 0 && !self.mid_chunk;
+        self.origin = Some(chunk.used);
+        let start = self.position + chunk.used as u64;
+        let head = chunk.rest().get(..opening.bytes).unwrap_or_default();
+        direction.begin(head, Span { first: chunk.at, stream_start: start, size: opening.size });
+        chunk.used += opening.bytes;
+        self.enter_body(start, opening);
+    }
+
+    /// Begins the frame that starts `from` bytes into the carried ones.
+    fn begin_in_carry(
+        &mut self,
+        direction: &mut impl Direction<T>,
+        chunk: &Chunk<'_, T>,
+        from: usize,
+        opening: Opening,
+    ) {
+        self.starts_chunk = false;
+        self.origin = None;
+        let head = self.carry.get(from..).unwrap_or_default();
+        let start = self.position + chunk.used as u64 - head.len() as u64;
+        let first = self.stamps.get(from).copied().unwrap_or(chunk.at);
+        direction.begin(head, Span { first, stream_start: start, size: opening.size });
+        self.drop_carry();
+        self.enter_body(start, opening);
+    }
+
+    fn enter_body(&mut self, start: u64, opening: Opening) {
+        self.state = State::Body;
+        self.frame_start = start;
+        self.left = (u64::from(opening.size) + 4).saturating_sub(opening.bytes as u64);
+        self.skip = 0;
+        self.at = opening.bytes;
+    }
+
+    fn body(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
+        loop {
+            if self.skip > 0 {
+                let n = self.skip.min(chunk.rest().len() as u64);
+                self.skip -= n;
+                self.left -= n;
+                self.at += n as usize;
+                chunk.used += n as usize;
+            }
+            if self.left == 0 && self.carry.is_empty() {
+                return self.ended(direction, chunk);
+            }
+            if self.skip > 0 || chunk.is_used_up() {
+                return Flow::Wait;
+            }
+            let going = if self.carry.is_empty() {
+                self.step_in_chunk(direction, chunk)
+            } else {
+                self.step_in_carry(direction, chunk)
+            };
+            if !going {
+                return Flow::Wait;
+            }
+            if !self.in_step && direction.failed() {
+                self.false_start(chunk);
+                return Flow::Continue;
+            }
+        }
+    }
+
+    /// Shows the decoder what the chunk holds of the frame. False if more bytes must come first.
+    fn step_in_chunk(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> bool {
+        let rest = chunk.rest();
+        let window = rest.get(..usize::try_from(self.left).unwrap_or(usize::MAX)).unwrap_or(rest);
+        match direction.step(window, self.left, self.at) {
+            Step::Used { bytes, skip } => {
+                let bytes = bytes.min(window.len());
+                chunk.used += bytes;
+                self.at += bytes;
+                self.left -= bytes as u64;
+                self.skip = skip.min(self.left);
+            }
+            Step::Rest => self.skip = self.left,
+            Step::More(missing) if missing as u64 > self.left - window.len() as u64 => {
+                direction.truncated(missing, self.at + window.len());
+                self.skip = self.left;
+            }
+            Step::More(missing) => {
+                self.carry.extend_from_slice(window);
+                chunk.used += window.len();
+                self.left -= window.len() as u64;
+                self.want = self.carry.len() + missing;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// As [`Self::step_in_chunk`], where earlier chunks hold the beginning.
+    fn step_in_carry(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> bool {
+        let rest = chunk.rest();
+        let taken = rest.get(..self.want.saturating_sub(self.carry.len())).unwrap_or(rest);
+        self.carry.extend_from_slice(taken);
+        chunk.used += taken.len();
+        self.left = self.left.saturating_sub(taken.len() as u64);
+        if self.carry.len() < self.want {
+            return false;
+        }
+        let held = self.carry.len();
+        self.skip = match direction.step(&self.carry, self.left + held as u64, self.at) {
+            // No decoder was asked to look at more than it wanted, so all of `held` is used or skipped.
+            Step::Used { bytes, skip } => (bytes as u64 + skip).saturating_sub(held as u64).min(self.left),
+            Step::Rest => self.left,
+            Step::More(missing) if missing as u64 <= self.left => {
+                self.want = held + missing;
+                return true;
+            }
+            Step::More(missing) => {
+                direction.truncated(missing, self.at + held);
+                self.left
+            }
+        };
+        self.at += held;
+        self.drop_carry();
+        true
+    }
+
+    /// A frame's last byte was passed.
+    fn ended(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
+        self.state = State::Head;
+        if self.carry.capacity() > KEEP_BUFFER_BYTES {
+            self.carry = Vec::new();
+        }
+        direction.end(chunk.at);
+        if self.in_step {
+            return Flow::Frame;
+        }
+        if direction.failed() {
+            self.false_start(chunk);
+            return Flow::Continue;
+        }
+        if direction.proves() || (self.starts_chunk && !chunk.bytes.is_empty() && chunk.is_used_up()) {
+            self.confirm();
+            return Flow::Frame;
+        }
+        self.held = true;
+        Flow::Continue
+    }
+
+    /// The frame on trial is one.
+    fn confirm(&mut self) {
+        self.in_step = true;
+        self.counts.skipped_bytes += self.frame_start.saturating_sub(self.hunt_from);
+    }
+
+    fn pass(&mut self, chunk: &mut Chunk<'_, T>) -> Flow {
+        let n = self.left.min(chunk.rest().len() as u64);
+        chunk.used += n as usize;
+        self.left -= n;
+        if self.left > 0 {
+            return Flow::Wait;
+        }
+        self.state = State::Head;
+        self.hunt_from = self.position + chunk.used as u64;
+        Flow::Continue
+    }
+}
+
+/// A frame's size field, as far as it is there.
+pub(super) fn size_field(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().map(|size| u32::from_be_bytes(*size))
+}
+
+/// The size field if a frame may have that size, `least` being its header's.
+pub(super) fn plausible_size(bytes: &[u8], least: u32, options: &Options) -> Result<u32, Head> {
+    match size_field(bytes) {
+        None => Err(Head::Incomplete(4 - bytes.len().min(3))),
+        Some(size) if (least..=options.max_frame_bytes).contains(&size) => Ok(size),
+        Some(_) => Err(Head::Implausible),
+    }
+}

@@ -1,0 +1,86 @@
+//! What missing bytes do to a direction's frames. Does not know why they are missing.
+
+use super::{Chunk, Direction, Flow, Framing, State, size_field};
+
+impl<T: Copy> Framing<T> {
+    /// `n` bytes are missing. Whether a frame is to be returned.
+    pub(in crate::stream) fn lost(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
+        if n == 0 {
+            return false;
+        }
+        self.counts.lost_bytes += n;
+        self.origin = None;
+        self.mid_chunk = false;
+        let frame = match self.state {
+            State::Deaf => false,
+            State::Body if n <= self.left => self.lost_in_frame(direction, n, at),
+            State::Body => self.lost_beyond_frame(direction, n, at),
+            State::Pass if n <= self.left => {
+                self.left -= n;
+                false
+            }
+            State::Head | State::Pass | State::Hunt => {
+                self.lost_between_frames(n);
+                false
+            }
+        };
+        self.position += n;
+        if frame {
+            self.count_frame(direction);
+        }
+        frame
+    }
+
+    fn lost_between_frames(&mut self, n: u64) {
+        if self.state == State::Head && self.lost_in_head(n) {
+            return;
+        }
+        self.counts.undecodable += u64::from(self.in_step && !self.carry.is_empty());
+        self.start_hunt(self.position + n);
+        self.drop_carry();
+    }
+
+    /// A header is damaged, but the size before it says where the next frame starts.
+    fn lost_in_head(&mut self, n: u64) -> bool {
+        let Some(size) = size_field(&self.carry) else { return false };
+        let left = (u64::from(size) + 4).saturating_sub(self.carry.len() as u64);
+        if !self.in_step || n > left {
+            return false;
+        }
+        self.counts.undecodable += 1;
+        self.drop_carry();
+        self.left = left - n;
+        self.state = State::Pass;
+        true
+    }
+
+    fn lost_in_frame(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
+        self.left -= n;
+        if self.carry.is_empty() && n <= self.skip {
+            self.skip -= n;
+        } else {
+            self.skip = direction.lost(n, &self.carry, self.skip).min(self.left);
+        }
+        self.at = self.at.saturating_add(self.carry.len()).saturating_add(n as usize);
+        self.drop_carry();
+        if !self.in_step && direction.failed() {
+            self.counts.resyncs += 1;
+            self.start_hunt(self.position + n);
+            return false;
+        }
+        if self.left > 0 {
+            return false;
+        }
+        let mut none = Chunk { bytes: &[], used: 0, at };
+        matches!(self.ended(direction, &mut none), Flow::Frame)
+    }
+
+    fn lost_beyond_frame(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
+        direction.abandoned(self.left);
+        direction.end(at);
+        self.drop_carry();
+        let frame = self.in_step;
+        self.start_hunt(self.position + n);
+        frame
+    }
+}
