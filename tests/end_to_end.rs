@@ -344,7 +344,7 @@ fn what_is_no_capture_is_said_in_one_line() {
 fn a_killed_recorder_leaves_all_but_its_last_second() {
     let Some(_alone) = gate::live("killing the recorder") else { return };
     let directory = directory("killed");
-    let bench = Bench::start();
+    let bench = Bench::start(&directory);
     bench.clients().set_up(bench.bootstrap(), &directory);
     let capture = directory.join("capture.pcap");
     let tcpdump = Tcpdump::start(&capture, bench.port());

@@ -1,7 +1,7 @@
 //! One run of real clients against a real broker, seen by three at once: Kafka's request log, tcpdump and
 //! `brokerscope record`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -67,38 +67,44 @@ pub fn directory(name: &str) -> PathBuf {
 impl Traffic {
     fn make() -> Self {
         let directory = directory("traffic");
-        let bench = Bench::start();
-        let before = bench.log().len();
+        let bench = Bench::start(&directory);
         let capture = directory.join("capture.pcap");
         let tcpdump = Tcpdump::start(&capture, bench.port());
         let recorder = Recorder::start(&directory.join("recording"), bench.pid());
         bench.clients().set_up(bench.bootstrap(), &directory);
         let reports = bench.clients().mix(bench.bootstrap(), &directory);
-        settle(&bench);
+        come_to_rest(&capture);
         recorder.stop();
         tcpdump.stop();
-        let log = bench.log().split_off(before);
-        fs::copy(bench.request_log(), directory.join("request.log")).unwrap();
         let (port, broker) = (bench.port(), bench.bootstrap().to_owned());
-        bench.stop();
+        let log = kafka_log::read_listener(&bench.stop(), &broker);
         let sizes = frames::sizes(&CaptureFile::read(&capture), &broker);
+        let log = since_capture(log, &sizes);
         let output = brokerscope::requests(&capture, port);
         let recording = Recording::read(&directory.join("recording"));
         Self { port, capture, sizes, log, output, recording, reports }
     }
 }
 
-/// Waits until the broker has logged nothing new for a second: every request is answered.
-fn settle(bench: &Bench) {
-    let end = Instant::now() + Duration::from_secs(30);
-    let mut logged = 0;
+/// Leaves out the requests before the first that was captured: those by which the broker's start was
+/// noticed. Every later one must be in the capture.
+fn since_capture(log: Vec<Logged>, sizes: &BTreeMap<Key, Sizes>) -> Vec<Logged> {
+    let captured: HashSet<&str> = sizes.keys().map(|(client, ..)| client.as_str()).collect();
+    log.into_iter().skip_while(|request| !captured.contains(request.client.as_str())).collect()
+}
+
+/// Waits until nothing was captured for a second and a half: no fetch of the clients waits longer, so every
+/// request is answered.
+fn come_to_rest(capture: &Path) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut before = 0;
     loop {
-        sleep(Duration::from_secs(1));
-        let now = kafka_log::read_listener(bench.request_log(), bench.bootstrap()).len();
-        if now == logged {
+        sleep(Duration::from_millis(1_500));
+        let now = fs::metadata(capture).unwrap().len();
+        if now == before {
             return;
         }
         assert!(Instant::now() < end, "the broker does not come to rest");
-        logged = now;
+        before = now;
     }
 }

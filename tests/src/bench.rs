@@ -1,0 +1,59 @@
+//! A real broker and real clients, ready to be watched.
+
+use std::path::{Path, PathBuf};
+
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::{Broker, BrokerOptions, Steps};
+
+use crate::clients::Clients;
+
+/// A running broker that writes Kafka's request log; stopped when dropped.
+#[derive(Debug)]
+pub struct Bench {
+    broker: Broker,
+    bootstrap: String,
+    request_log: PathBuf,
+    clients: Clients,
+}
+
+impl Bench {
+    /// Starts a broker with all its files in `directory`, and installs the clients.
+    ///
+    /// # Panics
+    /// Where that fails.
+    pub fn start(directory: &Path) -> Self {
+        let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
+        let clients = Clients::install(&kafka.jars().join("*").to_string_lossy());
+        let mut options = BrokerOptions::new(directory.join("broker"));
+        options.request_log = true;
+        let broker = Broker::start(&kafka, options).unwrap_or_else(|error| panic!("{error}"));
+        let request_log = broker.request_log.clone().expect("a request log was asked for");
+        Self { bootstrap: broker.bootstrap(), broker, request_log, clients }
+    }
+
+    /// The broker's port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.broker.port
+    }
+
+    /// The broker's process.
+    pub fn pid(&self) -> u32 {
+        self.broker.pid
+    }
+
+    /// `127.0.0.1:port`.
+    pub fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    /// The clients.
+    pub fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    /// Stops the broker. Its request log is complete then, and not before: it is written through a buffer.
+    pub fn stop(self) -> PathBuf {
+        self.broker.stop();
+        self.request_log
+    }
+}
