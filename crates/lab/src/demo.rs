@@ -193,9 +193,10 @@ fn plant(volume: Option<&mut Volume>, seed: u64, steps: Steps) -> Result<(), Err
 fn take_down(broker: Broker, volume: Option<Volume>, site: Site, steps: Steps) {
     let started = Instant::now();
     broker.stop();
+    let what = if volume.is_some() { ", file system unmounted, devices detached" } else { "" };
     drop(volume);
     drop(site);
-    steps.took(started, "broker stopped, file system unmounted, devices detached");
+    steps.took(started, &format!("broker stopped{what}"));
 }
 
 /// From the kernel's random UUID; the clock where there is none.

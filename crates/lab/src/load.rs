@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use rustix::process::Signal;
+
 use crate::broker::Broker;
 use crate::error::Error;
 use crate::kafka::Kafka;
@@ -29,7 +31,15 @@ pub struct Producer {
 /// Running producers; dropping them ends them.
 #[derive(Debug)]
 pub struct Load {
-    producers: Vec<(Process, PathBuf)>,
+    producers: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    process: Process,
+    log: PathBuf,
+    /// Size of the log when measuring began, in bytes.
+    before: u64,
 }
 
 impl Load {
@@ -49,7 +59,7 @@ impl Load {
             let mut command = kafka.tool("org.apache.kafka.tools.ProducerPerformance");
             command.args(arguments(producer, &broker.bootstrap()));
             command.stdin(Stdio::null()).stdout(output).stderr(errors);
-            Ok((Process::spawn(&mut command, site)?, log))
+            Ok(Running { process: Process::spawn(&mut command, site)?, log, before: 0 })
         };
         let producers: Result<Vec<_>, Error> = producers.iter().map(start).collect();
         Ok(Self { producers: producers? })
@@ -60,7 +70,7 @@ impl Load {
     /// # Errors
     /// [`Error::Ended`] with the words of the first that does not.
     pub fn check(&mut self) -> Result<(), Error> {
-        for (process, log) in &mut self.producers {
+        for Running { process, log, .. } in &mut self.producers {
             if process.ended()?.is_some() {
                 return Err(Error::Ended {
                     what: "a producer".to_owned(),
@@ -72,16 +82,22 @@ impl Load {
         Ok(())
     }
 
-    /// Ends them and returns what they measured, without the first seconds of each, when its JVM had still
-    /// to compile.
-    #[must_use]
-    pub fn stop(mut self) -> Measured {
-        for (process, _) in &self.producers {
-            process.signal(rustix::process::Signal::TERM);
+    /// Measures from here on: what the producers said before, while their JVMs still compiled, is left out.
+    pub fn measure(&mut self) {
+        for producer in &mut self.producers {
+            producer.before = fs::metadata(&producer.log).map_or(0, |about| about.len());
         }
-        let logs = self.producers.iter_mut().filter_map(|(process, log)| {
-            process.stop();
-            fs::read_to_string(log).ok()
+    }
+
+    /// Ends them and returns what they measured since [`Load::measure`], without the window it fell into.
+    pub fn stop(mut self) -> Measured {
+        for producer in &self.producers {
+            producer.process.signal(Signal::TERM);
+        }
+        let logs = self.producers.iter_mut().filter_map(|producer| {
+            producer.process.stop();
+            let log = fs::read(&producer.log).ok()?;
+            Some(String::from_utf8_lossy(log.get(producer.before as usize..)?).into_owned())
         });
         let windows: Vec<Window> = logs.flat_map(|log| parse_windows(&log).into_iter().skip(1)).collect();
         Measured::of(&windows)

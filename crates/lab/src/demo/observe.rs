@@ -48,6 +48,7 @@ impl Observer {
         // Its data goes to the recording; whatever it prints must not mix with the explanation's.
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut process = Process::spawn(&mut command, Some(site))?;
+        load.measure();
         let limit = Duration::from_secs(self.seconds) + GRACE;
         let ended = self.wait(&mut process, limit, "brokerscope record", || load.check());
         if ended.is_err() {
@@ -55,13 +56,16 @@ impl Observer {
         }
         self.tell(load.stop());
         self.interrupt.check()?;
-        self.steps.took(started, &format!("recorded into {}", recording.display()));
         match ended {
             Err(error @ Error::Tool { .. }) if recording.is_dir() => {
                 self.steps.say(&format!("{error}; explaining what there is"));
                 Ok(())
             }
-            other => other,
+            Err(error) => Err(error),
+            Ok(()) => {
+                self.steps.took(started, &format!("recorded into {}", recording.display()));
+                Ok(())
+            }
         }
     }
 

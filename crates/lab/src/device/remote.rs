@@ -43,7 +43,7 @@ impl Device {
     /// Makes an image in `site` and serves it by a process of `exe` (a binary with the `lab device` command).
     ///
     /// # Errors
-    /// [`Error::Ended`] with the server's own words when FUSE is not permitted.
+    /// [`Error::Tool`] with the server's own words when FUSE is not permitted.
     pub fn start(exe: &Path, site: &Site, options: DeviceOptions) -> Result<Self, Error> {
         let backing = site.path().join("backing.img");
         let file = File::create(&backing).map_err(Error::io("write", &backing))?;
@@ -60,11 +60,7 @@ impl Device {
         let device = Self { mount, orders, answers, process };
         match device.next_line() {
             Ok(line) if line == "ready" => Ok(device),
-            _ => Err(Error::Ended {
-                what: "the device's server".to_owned(),
-                log: log.display().to_string(),
-                tail: tool::tail(&log),
-            }),
+            _ => Err(Error::Tool { tool: "the device's server".to_owned(), said: tool::tail(&log) }),
         }
     }
 
