@@ -101,6 +101,17 @@ enum State {
     Deaf,
 }
 
+/// How sure it is that frames are where they are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// The current place follows from frames that were fine.
+    InStep,
+    /// The current frame, if there is one, is a guess.
+    Trial,
+    /// A guess was read to its end and waits for what comes after it.
+    Held,
+}
+
 /// How a part of [`Framing::advance`] went on.
 enum Flow {
     Continue,
@@ -132,8 +143,7 @@ pub(super) struct Framing<T> {
     /// Offset in the stream of the current call's first byte.
     position: u64,
     state: State,
-    /// Whether the current place follows from frames that were fine.
-    in_step: bool,
+    trust: Trust,
     /// The first bytes of what is read next, and how many are needed to go on.
     carry: Vec<u8>,
     want: usize,
@@ -144,10 +154,9 @@ pub(super) struct Framing<T> {
     skip: u64,
     at: usize,
     frame_start: u64,
-    /// A frame on trial: whether it starts a chunk, where it starts in the current call, whether it is held.
+    /// A frame on trial: whether it starts a chunk, where it starts in the current call.
     starts_chunk: bool,
     origin: Option<usize>,
-    held: bool,
     /// Whether the next call brings the rest of a chunk.
     mid_chunk: bool,
     /// Where the current search started.
@@ -161,7 +170,7 @@ impl<T: Copy> Framing<T> {
         Self {
             position: 0,
             state: if in_step { State::Head } else { State::Hunt },
-            in_step,
+            trust: if in_step { Trust::InStep } else { Trust::Trial },
             carry: Vec::new(),
             want: 0,
             stamps: Vec::new(),
@@ -171,7 +180,6 @@ impl<T: Copy> Framing<T> {
             frame_start: 0,
             starts_chunk: false,
             origin: None,
-            held: false,
             mid_chunk: false,
             hunt_from: 0,
             counts: StreamCounts::default(),
@@ -180,18 +188,18 @@ impl<T: Copy> Framing<T> {
 
     pub(super) fn counts(&self) -> StreamCounts {
         let mut counts = self.counts;
-        if !self.in_step && self.state != State::Pass {
+        if !self.in_step() && self.state != State::Pass {
             counts.skipped_bytes += self.position.saturating_sub(self.hunt_from);
         }
         counts
     }
 
     pub(super) fn nature(&self) -> Nature {
-        let known = self.counts.frames > 0 || (self.state == State::Body && self.in_step);
+        let known = self.counts.frames > 0 || (self.state == State::Body && self.in_step());
         match self.state {
             State::Deaf => Nature::Tls,
             _ if known => Nature::Kafka,
-            _ if !self.in_step && self.position.saturating_sub(self.hunt_from) > GIVE_UP_BYTES => {
+            _ if !self.in_step() && self.position.saturating_sub(self.hunt_from) > GIVE_UP_BYTES => {
                 Nature::Other
             }
             _ => Nature::Unknown,
@@ -237,8 +245,16 @@ impl<T: Copy> Framing<T> {
         self.counts.undecodable += u64::from(direction.damaged());
     }
 
+    fn in_step(&self) -> bool {
+        self.trust == Trust::InStep
+    }
+
+    fn held(&self) -> bool {
+        self.trust == Trust::Held
+    }
+
     fn scrutiny(&self) -> Scrutiny {
-        match self.in_step {
+        match self.in_step() {
             true if self.counts.frames == 0 => Scrutiny::First,
             true => Scrutiny::Synced,
             false => Scrutiny::Searching,
@@ -253,7 +269,7 @@ impl<T: Copy> Framing<T> {
             }
             // Most headers are all in one chunk and need no copy.
             match direction.head(rest, self.scrutiny()) {
-                Head::Complete(opening) if !self.held => {
+                Head::Complete(opening) if !self.held() => {
                     self.begin_in_chunk(direction, chunk, opening);
                     return Flow::Continue;
                 }
@@ -268,8 +284,7 @@ impl<T: Copy> Framing<T> {
                 return Flow::Wait;
             }
             match direction.head(&self.carry, self.scrutiny()) {
-                Head::Complete(_) if self.held => {
-                    self.held = false;
+                Head::Complete(_) if self.held() => {
                     self.confirm();
                     return Flow::Frame;
                 }
@@ -363,7 +378,7 @@ impl<T: Copy> Framing<T> {
             if !going {
                 return Flow::Wait;
             }
-            if !self.in_step && direction.failed() {
+            if !self.in_step() && direction.failed() {
                 self.false_start(chunk);
                 return Flow::Continue;
             }
@@ -434,7 +449,7 @@ impl<T: Copy> Framing<T> {
             self.carry = Vec::new();
         }
         direction.end(chunk.at);
-        if self.in_step {
+        if self.in_step() {
             return Flow::Frame;
         }
         if direction.failed() {
@@ -445,13 +460,13 @@ impl<T: Copy> Framing<T> {
             self.confirm();
             return Flow::Frame;
         }
-        self.held = true;
+        self.trust = Trust::Held;
         Flow::Continue
     }
 
     /// The frame on trial is one.
     fn confirm(&mut self) {
-        self.in_step = true;
+        self.trust = Trust::InStep;
         self.counts.skipped_bytes += self.frame_start.saturating_sub(self.hunt_from);
     }
 

@@ -137,7 +137,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         // Complete, or `head` would not have said so.
         let Ok(header) = RequestHeader::read(&mut reader) else { return };
         let stream_end = span.stream_start + 4 + u64::from(span.size);
-        let frame = self.frame.get_or_insert_with(|| RequestFrame {
+        let frame = self.frame.get_or_insert(RequestFrame {
             first: span.first,
             last: span.first,
             stream_start: 0,

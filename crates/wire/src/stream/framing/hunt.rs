@@ -13,7 +13,7 @@
 //!
 //! A frame that is held when the connection ends is not returned.
 
-use super::{Chunk, Direction, Flow, Framing, Head, Scrutiny, State, size_field};
+use super::{Chunk, Direction, Flow, Framing, Head, Scrutiny, State, Trust, size_field};
 
 /// How far back the search resumes after a false start.
 const REWIND_BYTES: usize = 1024;
@@ -24,7 +24,7 @@ impl<T: Copy> Framing<T> {
     /// The frame on trial is none.
     pub(super) fn false_start(&mut self, chunk: &mut Chunk<'_, T>) {
         self.counts.resyncs += 1;
-        self.held = false;
+        self.trust = Trust::Trial;
         self.state = State::Hunt;
         match self.origin.take() {
             Some(origin) if chunk.used - origin <= REWIND_BYTES => {
@@ -38,7 +38,7 @@ impl<T: Copy> Framing<T> {
 
     /// There is no frame where one should start.
     pub(super) fn implausible(&mut self, chunk: &mut Chunk<'_, T>) -> Flow {
-        if !self.in_step {
+        if !self.in_step() {
             self.false_start(chunk);
             return Flow::Continue;
         }
@@ -55,7 +55,7 @@ impl<T: Copy> Framing<T> {
             self.left = left.saturating_sub(self.carry.len() as u64);
             self.drop_carry();
             self.state = State::Pass;
-            self.in_step = false;
+            self.trust = Trust::Trial;
             return Flow::Continue;
         }
         self.start_hunt(start);
@@ -65,10 +65,9 @@ impl<T: Copy> Framing<T> {
 
     pub(super) fn start_hunt(&mut self, from: u64) {
         self.counts.skipped_bytes = self.counts().skipped_bytes;
-        self.counts.resyncs += u64::from(self.in_step);
+        self.counts.resyncs += u64::from(self.in_step());
         self.state = State::Hunt;
-        self.in_step = false;
-        self.held = false;
+        self.trust = Trust::Trial;
         self.hunt_from = from;
     }
 

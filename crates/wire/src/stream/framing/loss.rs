@@ -35,7 +35,7 @@ impl<T: Copy> Framing<T> {
         if self.state == State::Head && self.lost_in_head(n) {
             return;
         }
-        self.counts.undecodable += u64::from(self.in_step && !self.carry.is_empty());
+        self.counts.undecodable += u64::from(self.in_step() && !self.carry.is_empty());
         self.start_hunt(self.position + n);
         self.drop_carry();
     }
@@ -44,7 +44,7 @@ impl<T: Copy> Framing<T> {
     fn lost_in_head(&mut self, n: u64) -> bool {
         let Some(size) = size_field(&self.carry) else { return false };
         let left = (u64::from(size) + 4).saturating_sub(self.carry.len() as u64);
-        if !self.in_step || n > left {
+        if !self.in_step() || n > left {
             return false;
         }
         self.counts.undecodable += 1;
@@ -63,7 +63,7 @@ impl<T: Copy> Framing<T> {
         }
         self.at = self.at.saturating_add(self.carry.len()).saturating_add(n as usize);
         self.drop_carry();
-        if !self.in_step && direction.failed() {
+        if !self.in_step() && direction.failed() {
             self.counts.resyncs += 1;
             self.start_hunt(self.position + n);
             return false;
@@ -79,7 +79,7 @@ impl<T: Copy> Framing<T> {
         direction.abandoned(self.left);
         direction.end(at);
         self.drop_carry();
-        let frame = self.in_step;
+        let frame = self.in_step();
         self.start_hunt(self.position + n);
         frame
     }
