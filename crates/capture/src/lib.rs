@@ -19,6 +19,8 @@ mod exchange;
 pub mod file;
 pub mod link;
 mod listening;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod packet;
 pub mod reassembly;
 mod table;
@@ -32,4 +34,6 @@ pub use config::{Config, Limits};
 pub use counters::Counters;
 pub use error::Error;
 pub use file::PacketFile;
+#[cfg(feature = "live")]
+pub use live::{Live, LiveConfig};
 pub use packet::{LinkType, Packet};

@@ -1,0 +1,238 @@
+//! The filter the kernel runs on every packet: a classic BPF program that lets TCP of some ports through.
+//! Packets begin at their IP header. Does not attach anything.
+
+/// One instruction: `struct sock_filter` of include/uapi/linux/filter.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    pub(super) code: u16,
+    pub(super) if_true: u8,
+    pub(super) if_false: u8,
+    pub(super) k: u32,
+}
+
+/// Load a word, half word or byte at `k`; a half word at X + `k`.
+const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+const LOAD_HALF_INDEXED: u16 = 0x48;
+/// X = 4 × (the byte at `k` & 15): the length of an IPv4 header.
+const LOAD_X_HEADER_LEN: u16 = 0xb1;
+const JUMP: u16 = 0x05;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_SET: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+/// What the kernel knows about a packet besides its bytes (`SKF_AD_OFF` and on).
+const PACKET_PROTOCOL: u32 = 0xffff_f000;
+const PACKET_TYPE: u32 = 0xffff_f004;
+const DEVICE_TYPE: u32 = 0xffff_f01c;
+const DEVICE_LOOPBACK: u32 = 772;
+const PACKET_OUTGOING: u32 = 4;
+
+const PROTOCOL_IPV4: u32 = 0x0800;
+const PROTOCOL_IPV6: u32 = 0x86dd;
+const TCP: u32 = 6;
+/// Extension headers before which TCP may hide: what follows is looked at outside the kernel.
+const IPV6_EXTENSIONS: [u32; 6] = [0, 43, 44, 51, 60, 135];
+
+/// Lets `snaplen` bytes through of packets with one of `ports` at either end, or of all TCP if there are
+/// none. Not through: a loopback interface's outgoing copies, and later fragments, which have no ports.
+pub(super) fn program(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
+    let v4 = version_4(ports, snaplen);
+    let v6 = version_6(ports, snaplen);
+    let mut program = vec![
+        load(LOAD_WORD, DEVICE_TYPE),
+        branch(JUMP_IF_EQUAL, DEVICE_LOOPBACK, 0, 3),
+        load(LOAD_WORD, PACKET_TYPE),
+        branch(JUMP_IF_EQUAL, PACKET_OUTGOING, 0, 1),
+        give(0),
+        load(LOAD_WORD, PACKET_PROTOCOL),
+        branch(JUMP_IF_EQUAL, PROTOCOL_IPV4, 1, 0),
+        // Only an unconditional jump reaches further than 255 instructions.
+        load(JUMP, v4.len() as u32),
+    ];
+    program.extend(v4);
+    program.extend([branch(JUMP_IF_EQUAL, PROTOCOL_IPV6, 1, 0), give(0)]);
+    program.extend(v6);
+    program
+}
+
+fn version_4(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
+    let mut program = vec![
+        load(LOAD_BYTE, 9),
+        branch(JUMP_IF_EQUAL, TCP, 1, 0),
+        give(0),
+        load(LOAD_HALF, 6),
+        branch(JUMP_IF_SET, 0x1fff, 0, 1),
+        give(0),
+        load(LOAD_X_HEADER_LEN, 0),
+        load(LOAD_HALF_INDEXED, 0),
+    ];
+    program.extend(give_if_any(ports, snaplen));
+    program.push(load(LOAD_HALF_INDEXED, 2));
+    program.extend(give_if_any(ports, snaplen));
+    program.push(give(0));
+    program
+}
+
+fn version_6(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
+    let mut program = vec![load(LOAD_BYTE, 6)];
+    for extension in IPV6_EXTENSIONS {
+        program.extend([branch(JUMP_IF_EQUAL, extension, 0, 1), give(snaplen)]);
+    }
+    program.extend([branch(JUMP_IF_EQUAL, TCP, 1, 0), give(0), load(LOAD_HALF, 40)]);
+    program.extend(give_if_any(ports, snaplen));
+    program.push(load(LOAD_HALF, 42));
+    program.extend(give_if_any(ports, snaplen));
+    program.push(give(0));
+    program
+}
+
+/// Returns `snaplen` if the half word loaded is one of `ports`, or if there are none to ask for.
+fn give_if_any(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
+    if ports.is_empty() {
+        return vec![give(snaplen)];
+    }
+    ports.iter().flat_map(|&port| [branch(JUMP_IF_EQUAL, u32::from(port), 0, 1), give(snaplen)]).collect()
+}
+
+fn load(code: u16, k: u32) -> Instruction {
+    branch(code, k, 0, 0)
+}
+
+fn branch(code: u16, k: u32, if_true: u8, if_false: u8) -> Instruction {
+    Instruction { code, if_true, if_false, k }
+}
+
+fn give(bytes: u32) -> Instruction {
+    load(RETURN, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specimen::Specimen;
+
+    struct Seen<'a> {
+        bytes: &'a [u8],
+        protocol: u32,
+        packet_type: u32,
+        device_type: u32,
+    }
+
+    /// What the kernel's interpreter does with these instructions; a load past the end drops the packet.
+    fn run(program: &[Instruction], seen: &Seen<'_>) -> u32 {
+        let (mut at, mut a, mut x) = (0, 0u32, 0usize);
+        loop {
+            let Instruction { code, if_true, if_false, k } = program[at];
+            at += 1;
+            let number = |from: usize, len: usize| -> Option<u32> {
+                Some(seen.bytes.get(from..from + len)?.iter().fold(0, |n, &b| (n << 8) | u32::from(b)))
+            };
+            let loaded = match code {
+                LOAD_WORD => Some(match k {
+                    PACKET_PROTOCOL => seen.protocol,
+                    PACKET_TYPE => seen.packet_type,
+                    DEVICE_TYPE => seen.device_type,
+                    _ => panic!("no such ancillary word"),
+                }),
+                LOAD_HALF => number(k as usize, 2),
+                LOAD_BYTE => number(k as usize, 1),
+                LOAD_HALF_INDEXED => number(x + k as usize, 2),
+                LOAD_X_HEADER_LEN => {
+                    let Some(byte) = number(k as usize, 1) else { return 0 };
+                    x = 4 * (byte as usize & 15);
+                    continue;
+                }
+                JUMP => {
+                    at += k as usize;
+                    continue;
+                }
+                JUMP_IF_EQUAL => {
+                    at += usize::from(if a == k { if_true } else { if_false });
+                    continue;
+                }
+                JUMP_IF_SET => {
+                    at += usize::from(if a & k != 0 { if_true } else { if_false });
+                    continue;
+                }
+                RETURN => return k,
+                _ => panic!("no such instruction"),
+            };
+            let Some(loaded) = loaded else { return 0 };
+            a = loaded;
+        }
+    }
+
+    fn passes(ports: &[u16], packet: &[u8], is_v4: bool) -> bool {
+        let protocol = if is_v4 { PROTOCOL_IPV4 } else { PROTOCOL_IPV6 };
+        let seen = Seen { bytes: packet, protocol, packet_type: 0, device_type: 1 };
+        let kept = run(&program(ports, 1234), &seen);
+        assert!(kept == 0 || kept == 1234);
+        kept != 0
+    }
+
+    #[test]
+    fn tcp_of_the_ports_passes_at_either_end_and_in_both_families() {
+        let many: Vec<u16> = (9000..9300).collect();
+        for (src, dst) in [("10.0.0.7:41234", "10.0.0.1:9092"), ("[fd00::7]:41234", "[fd00::1]:9092")] {
+            let there = Specimen::new(src, dst);
+            let back = Specimen::new(dst, src);
+            for specimen in [there, back] {
+                let (ip, is_v4) = (specimen.ip(), specimen.src.is_ipv4());
+                for (ports, expected) in
+                    [(&[9092][..], true), (&[1, 9092], true), (&[9093], false), (&[], true), (&many, true)]
+                {
+                    assert_eq!(passes(ports, &ip, is_v4), expected, "{specimen:?} {ports:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_ipv4_header_with_options_moves_the_ports() {
+        let mut ip = Specimen::new("10.0.0.7:41234", "10.0.0.1:9092").ip();
+        ip[0] = 0x46;
+        assert!(!passes(&[9092], &ip, true));
+        ip.splice(20..20, [1, 1, 1, 1]);
+        assert!(passes(&[9092], &ip, true));
+    }
+
+    #[test]
+    fn udp_later_fragments_and_other_protocols_do_not_pass() {
+        let whole = Specimen::new("10.0.0.7:41234", "10.0.0.1:9092").ip();
+        let mut udp = whole.clone();
+        udp[9] = 17;
+        let mut fragment = whole.clone();
+        fragment[7] = 1;
+        assert!(!passes(&[9092], &udp, true));
+        assert!(!passes(&[9092], &fragment, true));
+        assert!(!passes(&[9092], &whole[..10], true));
+        let arp = Seen { bytes: &whole, protocol: 0x0806, packet_type: 0, device_type: 1 };
+        assert_eq!(run(&program(&[9092], 1), &arp), 0);
+    }
+
+    #[test]
+    fn ipv6_extension_headers_are_left_to_be_looked_behind() {
+        let mut ip = Specimen::new("[fd00::7]:1", "[fd00::1]:2").ip();
+        assert!(!passes(&[9092], &ip, false));
+        ip[6] = 60;
+        assert!(passes(&[9092], &ip, false));
+        ip[6] = 17;
+        assert!(!passes(&[9092], &ip, false));
+    }
+
+    #[test]
+    fn only_a_loopback_interface_has_its_outgoing_packets_left_out() {
+        let bytes = Specimen::new("127.0.0.1:41234", "127.0.0.1:9092").ip();
+        for (device_type, packet_type, expected) in [
+            (DEVICE_LOOPBACK, 0, 9),
+            (DEVICE_LOOPBACK, PACKET_OUTGOING, 0),
+            (1, PACKET_OUTGOING, 9),
+            (1, 0, 9),
+        ] {
+            let seen = Seen { bytes: &bytes, protocol: PROTOCOL_IPV4, packet_type, device_type };
+            assert_eq!(run(&program(&[9092], 9), &seen), expected);
+        }
+    }
+}
