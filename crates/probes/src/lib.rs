@@ -1,1 +1,30 @@
-//! Being written.
+//! What the kernel sees of one broker: its file writes and what held them up, journal commits, block
+//! requests, dirty-page throttling. The only crate that knows libbpf.
+//!
+//! [`Facts::survey`] says what this host offers, [`Plan::choose`] decides purely from that which hooks to
+//! use, [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. What is missing
+//! is data ([`State::Missing`]), and so is what was lost ([`Losses`]).
+//!
+//! It does not know Kafka: it reports files and bytes, not topics and batches.
+
+mod bpf;
+mod decode;
+pub mod error;
+pub mod event;
+pub mod facts;
+mod intern;
+mod kallsyms;
+pub mod losses;
+pub mod overhead;
+pub mod plan;
+mod session;
+mod stacks;
+pub mod tracepoints;
+
+pub use error::Error;
+pub use event::{BlockIo, DirtyThrottle, Event, FileWrite, JournalCommit, OffCpu};
+pub use facts::Facts;
+pub use losses::Losses;
+pub use overhead::ProgramCost;
+pub use plan::{Hook, Mechanism, Plan, Purpose, State};
+pub use session::{Options, Probes, Target};

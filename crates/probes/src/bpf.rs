@@ -1,0 +1,31 @@
+//! The compiled BPF object and the C types of `bpf/events.h`, as the generated skeleton gives them.
+//! Nothing is loaded here.
+
+#[allow(clippy::all, clippy::pedantic, clippy::indexing_slicing, clippy::undocumented_unsafe_blocks)]
+#[allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, unsafe_op_in_unsafe_fn, dead_code)]
+#[allow(unused_imports)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/probes.skel.rs"));
+}
+
+pub(crate) use skeleton::types;
+
+/// The object file that the skeleton was generated from.
+pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probes.bpf.o"));
+
+/// `enum event_kind`.
+pub(crate) mod kind {
+    pub(crate) const FILE_WRITE: u32 = 1;
+    pub(crate) const OFF_CPU: u32 = 2;
+    pub(crate) const JOURNAL_COMMIT: u32 = 3;
+    pub(crate) const BLOCK_IO: u32 = 4;
+    pub(crate) const DIRTY_THROTTLE: u32 = 5;
+}
+
+/// `enum lost_slot`.
+pub(crate) mod lost {
+    pub(crate) const RING_FULL: u32 = 0;
+    pub(crate) const MAP_FULL: u32 = 1;
+    pub(crate) const HEAD: u32 = 2;
+    pub(crate) const STACK: u32 = 3;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What these programs use of the kernel: UAPI numbers and the few fields of kernel structures that they
+ * read, relocated to the running kernel by CO-RE. No vmlinux.h, and no kernel headers to install.
+ * Nothing here says what is done with them.
+ */
+#ifndef BROKERSCOPE_KERNEL_H
+#define BROKERSCOPE_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+/* include/uapi/linux/bpf.h */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+enum { BPF_ANY = 0 };
+
+enum {
+	BPF_RB_NO_WAKEUP = 1,
+	BPF_RB_FORCE_WAKEUP = 2,
+	BPF_RB_AVAIL_DATA = 0,
+};
+
+/* include/uapi/linux/stat.h and include/uapi/asm-generic/fcntl.h (x86 and arm64 use the generic ones) */
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+#define O_APPEND 02000
+
+#define TASK_COMM_LEN 16
+
+/* include/linux/kdev_t.h: the kernel's own dev_t, as in super_block.s_dev and in every tracepoint */
+#define MINOR_BITS 20
+#define MAJOR(dev) ((dev) >> MINOR_BITS)
+#define MINOR(dev) ((dev) & ((1u << MINOR_BITS) - 1))
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct file_system_type {
+	const char *name;
+};
+
+struct super_block {
+	__u32 s_dev;
+	struct file_system_type *s_type;
+};
+
+struct inode {
+	__u16 i_mode;
+	unsigned long i_ino;
+	long long i_size;
+	struct super_block *i_sb;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	/* since 6.16 inside an anonymous union; CO-RE looks into those */
+	struct qstr d_name;
+	struct inode *d_inode;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+	unsigned int f_flags;
+	long long f_pos;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	struct files_struct *files;
+	char comm[TASK_COMM_LEN];
+};
+
+#pragma clang attribute pop
+
+/* User space's struct iovec; its layout is ABI. */
+struct iovec {
+	const void *iov_base;
+	unsigned long iov_len;
+};
+
+/* include/trace/syscall.h as BPF programs see it: the first word is the kernel's own. */
+struct syscall_enter {
+	__u64 reserved;
+	__u64 nr;
+	__u64 args[6];
+};
+
+struct syscall_exit {
+	__u64 reserved;
+	__u64 nr;
+	__s64 ret;
+};
+
+#endif

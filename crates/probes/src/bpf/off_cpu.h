@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * When a thread of the target leaves and regains the CPU within a write, and the kernel stack at which it
+ * left. These hooks run for every switch and wake-up of the host: they compare the process id of the tasks
+ * at hand, which are in the cache, and leave before any look-up. Does not follow threads outside a write.
+ */
+
+static __always_inline bool in_target(struct task_struct *task)
+{
+	return (__u32)task->tgid == settings.tgid;
+}
+
+static __always_inline void leave_cpu(void *ctx, struct op *op, bool preempt)
+{
+	long bytes;
+
+	op->preempted = preempt;
+	op->woken_ns = 0;
+	op->frames = 0;
+	op->off_ns = bpf_ktime_get_ns();
+	if (!settings.stacks)
+		return;
+	bytes = bpf_get_stack(ctx, op->stack, sizeof(op->stack), 0);
+	if (bytes > 0)
+		op->frames = bytes / sizeof(op->stack[0]);
+	else
+		count_lost(LOST_STACK);
+}
+
+static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
+{
+	union scratch *room = scratch();
+	struct off_cpu_event *event;
+	__u64 stack_bytes = (__u64)op->frames * sizeof(op->stack[0]);
+
+	if (!op->off_ns || !room || stack_bytes > sizeof(op->stack))
+		return;
+	event = &room->off_cpu;
+	event->kind = EVENT_OFF_CPU;
+	event->tid = task->pid;
+	event->start_ns = op->off_ns;
+	event->end_ns = bpf_ktime_get_ns();
+	event->woken_ns = op->woken_ns;
+	event->preempted = op->preempted;
+	event->frames = op->frames;
+	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
+	bpf_probe_read_kernel(event->stack, stack_bytes, op->stack);
+	op->off_ns = 0;
+	emit(event, __builtin_offsetof(struct off_cpu_event, stack) + stack_bytes);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct op *op;
+
+	if (in_target(prev)) {
+		op = op_of(prev->pid);
+		if (op)
+			leave_cpu(ctx, op, preempt);
+	}
+	if (in_target(next)) {
+		op = op_of(next->pid);
+		if (op)
+			regain_cpu(next, op);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	struct op *op;
+
+	if (!in_target(task))
+		return 0;
+	op = op_of(task->pid);
+	if (op && op->off_ns)
+		op->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The BPF object: one file per thing observed, all sharing the writes under way and one ring buffer.
+ * User space loads only the programs that its plan names.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "events.h"
+#include "state.h"
+
+#include "file_write.h"
+#include "off_cpu.h"
+#include "journal.h"
+#include "block_io.h"
+#include "dirty_throttle.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,193 @@
+//! Records of the ring buffer to [`Event`]s. The layout is `bpf/events.h`; both sides assert it.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+
+use model::Nanos;
+use model::journal::CommitPhases;
+
+use crate::bpf::{kind, types};
+use crate::event::{BlockIo, DirtyThrottle, Event, FileWrite, HEAD_BYTES, JournalCommit, OffCpu};
+use crate::intern::Texts;
+use crate::stacks::Stacks;
+
+const _: () = {
+    assert!(size_of::<types::file_write_event>() == 160 + 768);
+    assert!(offset_of!(types::file_write_event, path) == 160);
+    assert!(size_of::<types::off_cpu_event>() == 56 + 8 * 48);
+    assert!(offset_of!(types::off_cpu_event, stack) == 56);
+    assert!(size_of::<types::journal_commit_event>() == 88);
+    assert!(size_of::<types::block_io_event>() == 72);
+    assert!(size_of::<types::dirty_throttle_event>() == 64);
+};
+
+/// Decodes one target's records.
+pub(crate) struct Decoder {
+    pid: u32,
+    hz: Option<u32>,
+    texts: Texts,
+    stacks: Stacks,
+}
+
+impl Decoder {
+    pub(crate) fn new(pid: u32, hz: Option<u32>, stacks: Stacks) -> Self {
+        Self { pid, hz: hz.filter(|&hz| hz > 0), texts: Texts::default(), stacks }
+    }
+
+    /// One record; none if it is of no known kind or shorter than its kind.
+    pub(crate) fn decode(&mut self, bytes: &[u8]) -> Option<Event> {
+        let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
+        match kind {
+            kind::FILE_WRITE => {
+                let record = record(bytes, offset_of!(types::file_write_event, path))?;
+                Some(Event::FileWrite(self.file_write(&record)))
+            }
+            kind::OFF_CPU => {
+                let record = record(bytes, offset_of!(types::off_cpu_event, stack))?;
+                Some(Event::OffCpu(self.off_cpu(&record)))
+            }
+            kind::JOURNAL_COMMIT => Some(Event::JournalCommit(self.journal_commit(&whole(bytes)?))),
+            kind::BLOCK_IO => Some(Event::BlockIo(self.block_io(&whole(bytes)?))),
+            kind::DIRTY_THROTTLE => Some(Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))),
+            _ => None,
+        }
+    }
+
+    fn file_write(&mut self, record: &types::file_write_event) -> FileWrite {
+        let path = bytes_of(&record.path);
+        let path = path.get(..usize::from(record.path_len)).unwrap_or(path);
+        FileWrite {
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            pid: self.pid,
+            tid: record.tid,
+            comm: self.text(&record.comm),
+            fd: record.fd,
+            result: record.result,
+            offset: record.offset,
+            device: device(record.device),
+            inode: record.inode,
+            fs: self.text(&record.fs),
+            path: self.texts.share_path(path),
+            head: record.head,
+            head_len: record.head_len.min(HEAD_BYTES as u8),
+            journal_transaction: (record.has_handle != 0).then_some(record.transaction),
+        }
+    }
+
+    fn off_cpu(&mut self, record: &types::off_cpu_event) -> OffCpu {
+        let frames = record.stack.get(..record.frames as usize).unwrap_or(&record.stack);
+        OffCpu {
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            woken_ns: (record.woken_ns != 0).then_some(record.woken_ns),
+            pid: self.pid,
+            tid: record.tid,
+            comm: self.text(&record.comm),
+            preempted: record.preempted != 0,
+            stack: self.stacks.text(frames),
+        }
+    }
+
+    fn journal_commit(&self, record: &types::journal_commit_event) -> JournalCommit {
+        JournalCommit {
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            device: device(record.device),
+            transaction: record.transaction,
+            phases: self.hz.filter(|_| record.phases.seen != 0).map(|hz| phases(&record.phases, hz)),
+        }
+    }
+
+    fn block_io(&mut self, record: &types::block_io_event) -> BlockIo {
+        BlockIo {
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            device: device(record.device),
+            sector: record.sector,
+            bytes: record.bytes,
+            rwbs: self.text(&record.rwbs),
+            tid: record.tid,
+            comm: self.text(&record.comm),
+        }
+    }
+
+    fn dirty_throttle(&mut self, record: &types::dirty_throttle_event) -> DirtyThrottle {
+        DirtyThrottle {
+            start_ns: record.start_ns,
+            pause_ns: record.pause_ms.saturating_mul(1_000_000),
+            pid: self.pid,
+            tid: record.tid,
+            comm: self.text(&record.comm),
+            dirty_pages: record.dirty_pages,
+            limit_pages: record.limit_pages,
+            setpoint_pages: record.setpoint_pages,
+        }
+    }
+
+    /// Up to the first NUL.
+    fn text(&mut self, chars: &[i8]) -> Arc<str> {
+        let bytes = bytes_of(chars);
+        self.texts.share(bytes.split(|&byte| byte == 0).next().unwrap_or_default())
+    }
+}
+
+/// `MAJOR` and `MINOR` of `include/linux/kdev_t.h`.
+fn device(number: u32) -> (u32, u32) {
+    (number >> 20, number & 0xf_ffff)
+}
+
+fn phases(record: &types::commit_phases, hz: u32) -> CommitPhases {
+    let length = |jiffies: u64| Nanos((u128::from(jiffies) * 1_000_000_000 / u128::from(hz)) as i64);
+    CommitPhases {
+        wait: length(record.wait),
+        running: length(record.running),
+        locked: length(record.locked),
+        flushing: length(record.flushing),
+        logging: length(record.logging),
+        handles: record.handles,
+        blocks: record.blocks,
+        blocks_logged: record.blocks_logged,
+    }
+}
+
+/// A record type of `events.h`: integers and arrays of them, so that any bytes make a valid value.
+///
+/// # Safety
+/// Only for `repr(C)` types without padding, references, `bool` or enums.
+unsafe trait Record: Default {}
+// SAFETY: generated from the C structures in events.h, which hold integers and arrays only.
+unsafe impl Record for types::file_write_event {}
+// SAFETY: as above.
+unsafe impl Record for types::off_cpu_event {}
+// SAFETY: as above.
+unsafe impl Record for types::journal_commit_event {}
+// SAFETY: as above.
+unsafe impl Record for types::block_io_event {}
+// SAFETY: as above.
+unsafe impl Record for types::dirty_throttle_event {}
+
+fn whole<T: Record>(bytes: &[u8]) -> Option<T> {
+    record(bytes, size_of::<T>())
+}
+
+/// The record that starts with these bytes, if there are at least `least`; what was not sent is zero.
+fn record<T: Record>(bytes: &[u8], least: usize) -> Option<T> {
+    if bytes.len() < least {
+        return None;
+    }
+    let mut value = T::default();
+    let length = bytes.len().min(size_of::<T>());
+    // SAFETY: `length` bytes are readable in `bytes` and writable in `value`, which do not overlap; any bytes
+    // are a valid T (see Record).
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut value).cast::<u8>(), length) };
+    Some(value)
+}
+
+fn bytes_of(chars: &[i8]) -> &[u8] {
+    // SAFETY: i8 and u8 have the same size, alignment and validity.
+    unsafe { std::slice::from_raw_parts(chars.as_ptr().cast::<u8>(), chars.len()) }
+}
+
+#[cfg(test)]
+mod tests;

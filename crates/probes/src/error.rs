@@ -1,0 +1,53 @@
+//! What can go wrong once a plan is carried out. Missing hooks are not errors: see [`crate::State`].
+
+use std::io;
+
+/// Why probes could not be attached or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The plan uses no hook at all; its hooks say why.
+    #[error("none of the kernel hooks can be used on this host: run as root on a kernel with BPF")]
+    NothingToAttach,
+    /// libbpf or the kernel refused the BPF object.
+    #[error("the kernel refused the BPF programs: {source}{}", log_text(.log))]
+    Load {
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+        /// The last lines of its log, among them the verifier's.
+        log: String,
+    },
+    /// The BPF object has no part of that name: the build is broken.
+    #[error("the BPF object has no {what} named {name}")]
+    NoSuchPart {
+        /// Program or map.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// `perf_event_open` of a tracepoint failed.
+    #[error("the tracepoint {tracepoint} could not be opened: {source}")]
+    Tracepoint {
+        /// Its name (`block/block_rq_issue`).
+        tracepoint: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A loaded program could not be attached.
+    #[error("the BPF program {program} could not be attached: {source}")]
+    Attach {
+        /// Its name.
+        program: String,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+    },
+    /// The ring buffer could not be set up.
+    #[error("the ring buffer could not be set up: {0}")]
+    Ring(libbpf_rs::Error),
+    /// Waiting for or reading the ring buffer failed.
+    #[error("reading the ring buffer failed: {0}")]
+    Read(io::Error),
+}
+
+fn log_text(log: &str) -> String {
+    if log.is_empty() { String::new() } else { format!("\n{}", log.trim_end()) }
+}

@@ -1,0 +1,148 @@
+//! What the probes report. Times are `CLOCK_MONOTONIC` nanoseconds, devices (major, minor), ids those of the
+//! root pid namespace. Nothing is interpreted: no topics, no causes.
+
+use std::sync::Arc;
+
+use model::journal::CommitPhases;
+
+/// Bytes of a written buffer that are kept: the fixed head of a magic-2 record batch.
+pub const HEAD_BYTES: usize = 61;
+
+/// One thing seen by a probe.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A write to a regular file returned.
+    FileWrite(FileWrite),
+    /// A thread came back to the CPU within such a write.
+    OffCpu(OffCpu),
+    /// A jbd2 commit ended.
+    JournalCommit(JournalCommit),
+    /// A block request was completed.
+    BlockIo(BlockIo),
+    /// A thread is about to be paused for dirty pages.
+    DirtyThrottle(DirtyThrottle),
+}
+
+/// A `write`, `pwrite64`, `writev`, `pwritev` or `pwritev2` of the target to a regular file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileWrite {
+    /// Entry of the system call.
+    pub start_ns: u64,
+    /// Its return.
+    pub end_ns: u64,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread's name; the kernel keeps 15 bytes.
+    pub comm: Arc<str>,
+    /// The file descriptor.
+    pub fd: i32,
+    /// Bytes written, or a negative errno.
+    pub result: i64,
+    /// Where the write went: the file position at entry, the call's own offset, or the file's size with
+    /// `O_APPEND`.
+    pub offset: u64,
+    /// The file system's device.
+    pub device: (u32, u32),
+    /// The file's inode number.
+    pub inode: u64,
+    /// The file system's type (`ext4`).
+    pub fs: Arc<str>,
+    /// The last three components of the file's path, or fewer below its file system's root
+    /// (`data/topicA-0/00000000000000000000.log`). Mount points are not crossed. As it was when the call
+    /// returned; empty where it could not be read.
+    pub path: Arc<str>,
+    /// The first bytes of the buffer (of the first one, for a vectored write); the first
+    /// [`FileWrite::head_len`] are valid.
+    pub head: [u8; HEAD_BYTES],
+    /// Valid bytes of `head`: 0 after a failed write or where the buffer could not be read.
+    pub head_len: u8,
+    /// The jbd2 transaction of the last handle that the thread started within the call.
+    pub journal_transaction: Option<u32>,
+}
+
+impl FileWrite {
+    /// The valid bytes of the head.
+    pub fn head(&self) -> &[u8] {
+        self.head.get(..usize::from(self.head_len)).unwrap_or_default()
+    }
+}
+
+/// A stretch off the CPU within a [`FileWrite`] of the same thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffCpu {
+    /// When the thread was switched out.
+    pub start_ns: u64,
+    /// When it was switched in again.
+    pub end_ns: u64,
+    /// When it became runnable, where that was seen.
+    pub woken_ns: Option<u64>,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread's name; the kernel keeps 15 bytes.
+    pub comm: Arc<str>,
+    /// It could have gone on: it waited for nothing but the CPU.
+    pub preempted: bool,
+    /// Kernel functions, outermost first, joined by `;`; empty where no stack was taken.
+    pub stack: Arc<str>,
+}
+
+/// A commit of any jbd2 journal on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JournalCommit {
+    /// `jbd2_start_commit`.
+    pub start_ns: u64,
+    /// `jbd2_end_commit`.
+    pub end_ns: u64,
+    /// The file system's device.
+    pub device: (u32, u32),
+    /// The transaction's number.
+    pub transaction: u32,
+    /// Phases, where they were seen and the kernel's HZ is known.
+    pub phases: Option<CommitPhases>,
+}
+
+/// A request to a block device, by whichever process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockIo {
+    /// `block_rq_issue`.
+    pub start_ns: u64,
+    /// `block_rq_complete` of its last part.
+    pub end_ns: u64,
+    /// The whole disk, not the partition.
+    pub device: (u32, u32),
+    /// First sector (512 bytes) on the disk; 0 for a flush without data.
+    pub sector: u64,
+    /// Bytes; 0 for a flush without data.
+    pub bytes: u32,
+    /// The kernel's flags: `W` write, `R` read, `D` discard, `F` flush or FUA, `S` sync, `M` metadata, …
+    pub rwbs: Arc<str>,
+    /// The thread that handed it to the driver.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Arc<str>,
+}
+
+/// A pause in `balance_dirty_pages` of a thread of the target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirtyThrottle {
+    /// When the pause began.
+    pub start_ns: u64,
+    /// How long the kernel meant it to be (a whole number of milliseconds).
+    pub pause_ns: u64,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Arc<str>,
+    /// Dirty pages of the host (or its cgroup) at that time.
+    pub dirty_pages: u64,
+    /// The hard limit, in pages.
+    pub limit_pages: u64,
+    /// The set point around which the kernel holds writers, in pages.
+    pub setpoint_pages: u64,
+}

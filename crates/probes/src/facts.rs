@@ -1,0 +1,103 @@
+//! What this kernel and this user offer for probing, as data. Decides nothing: see [`crate::plan`].
+
+mod format;
+mod privileges;
+mod tick;
+mod tracefs;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use libbpf_rs::MapType;
+
+pub use format::{Field, Format};
+pub use privileges::{Capabilities, Lockdown};
+pub use tracefs::Tracefs;
+
+use crate::tracepoints;
+
+/// The host as the survey found it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states of one thing")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// What the kernel says to `bpf(2)`: none if it permits it, else why not.
+    pub bpf_refused: Option<String>,
+    /// BPF ring buffers (Linux 5.8).
+    pub ring_buffer: bool,
+    /// BTF of the kernel itself (`CONFIG_DEBUG_INFO_BTF`).
+    pub btf: bool,
+    /// This process's effective capabilities.
+    pub capabilities: Capabilities,
+    /// The kernel's lockdown state.
+    pub lockdown: Lockdown,
+    /// Whether this process numbers processes as the kernel's root pid namespace does.
+    pub root_pid_namespace: bool,
+    /// How the tracepoints' formats were read.
+    pub tracefs: Tracefs,
+    /// The tracepoints of [`crate::tracepoints`] that exist, by group and name.
+    pub tracepoints: BTreeMap<String, Format>,
+    /// Whether jbd2 is in the kernel or loaded; its tracepoints exist only then.
+    pub jbd2: bool,
+    /// Whether `/proc/kallsyms` shows addresses, which names in stacks need (`kernel.kptr_restrict`).
+    pub kallsyms: bool,
+    /// `kernel.perf_event_max_stack`: deeper kernel stacks lose their outermost frames.
+    pub max_stack: Option<u32>,
+    /// Timer ticks a second, in which jbd2 counts its phases.
+    pub hz: Option<u32>,
+}
+
+impl Facts {
+    /// Looks at this host. Takes a tenth of a second where the tick rate must be measured; changes nothing.
+    pub fn survey() -> Self {
+        let kernel_release = read_line("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let bpf_refused = privileges::bpf_refused();
+        let (tracefs, tracepoints) = tracefs::survey();
+        Self {
+            ring_buffer: bpf_refused.is_none() && MapType::RingBuf.is_supported().unwrap_or(false),
+            bpf_refused,
+            btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
+            capabilities: Capabilities::of_this_process(),
+            lockdown: Lockdown::current(),
+            root_pid_namespace: privileges::in_root_pid_namespace(),
+            jbd2: Path::new("/sys/module/jbd2").exists()
+                || Path::new("/proc/fs/jbd2").exists()
+                || tracepoints.keys().any(|name| name.starts_with("jbd2/")),
+            tracefs,
+            tracepoints,
+            kallsyms: kallsyms_show_addresses(),
+            max_stack: read_line("/proc/sys/kernel/perf_event_max_stack").and_then(|text| text.parse().ok()),
+            hz: tick::rate(&kernel_release),
+            kernel_release,
+        }
+    }
+}
+
+/// The trimmed content of a one-line file of the kernel.
+fn read_line(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// Unprivileged readers see zeros in place of addresses.
+fn kallsyms_show_addresses() -> bool {
+    crate::kallsyms::first_address().is_some_and(|address| address != 0)
+}
+
+/// The names of all tracepoints that any hook needs.
+fn needed_tracepoints() -> impl Iterator<Item = &'static str> {
+    tracepoints::ALL.iter().copied().flatten().map(|needed| needed.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Facts;
+
+    #[test]
+    fn a_survey_works_without_any_privilege() {
+        let facts = Facts::survey();
+        assert!(facts.kernel_release.starts_with(|c: char| c.is_ascii_digit()), "{facts:?}");
+        assert!(facts.bpf_refused.is_none() || !facts.ring_buffer);
+    }
+}

@@ -1,0 +1,112 @@
+//! What this process may do: `bpf(2)`, capabilities, lockdown, its pid namespace. Asks for nothing more.
+
+use std::fs;
+
+use libbpf_rs::{MapHandle, MapType, ProgramType, libbpf_sys};
+
+/// Effective capabilities as the kernel's bit set (`include/uapi/linux/capability.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities(pub u64);
+
+impl Capabilities {
+    /// `CAP_SYS_ADMIN`.
+    pub const SYS_ADMIN: u32 = 21;
+    /// `CAP_PERFMON` (Linux 5.8).
+    pub const PERFMON: u32 = 38;
+    /// `CAP_BPF` (Linux 5.8).
+    pub const BPF: u32 = 39;
+
+    /// Whether the capability of that number is there.
+    pub fn has(self, number: u32) -> bool {
+        self.0.checked_shr(number).is_some_and(|bits| bits & 1 == 1)
+    }
+
+    pub(super) fn of_this_process() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Self::parse(&status).unwrap_or_default()
+    }
+
+    fn parse(status: &str) -> Option<Self> {
+        let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+        u64::from_str_radix(bits.trim(), 16).ok().map(Self)
+    }
+}
+
+/// The kernel's lockdown state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lockdown {
+    /// securityfs is not mounted or the kernel has no lockdown.
+    Unknown,
+    /// Nothing is locked down.
+    None,
+    /// Nothing may change the kernel; BPF may read it.
+    Integrity,
+    /// Nothing may read the kernel's memory: BPF programs that observe are refused.
+    Confidentiality,
+}
+
+impl Lockdown {
+    /// The name in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::None => "none",
+            Self::Integrity => "integrity",
+            Self::Confidentiality => "confidentiality",
+        }
+    }
+
+    pub(super) fn current() -> Self {
+        fs::read_to_string("/sys/kernel/security/lockdown").map_or(Self::Unknown, |text| Self::parse(&text))
+    }
+
+    /// The file lists all states, the current one in brackets.
+    fn parse(text: &str) -> Self {
+        let known = [Self::None, Self::Integrity, Self::Confidentiality];
+        let current = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        known.into_iter().find(|state| Some(state.as_str()) == current).unwrap_or(Self::Unknown)
+    }
+}
+
+/// Tries to create a map and to load a program; what the kernel says if it refuses.
+pub(super) fn bpf_refused() -> Option<String> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    if let Err(error) = MapHandle::create(MapType::Array, Some("survey"), 4, 8, 1, &options) {
+        return Some(format!("creating a BPF map: {error}"));
+    }
+    match ProgramType::Tracepoint.is_supported() {
+        Ok(true) => None,
+        Ok(false) => Some("loading a BPF tracepoint program: not permitted or not supported".to_owned()),
+        Err(error) => Some(format!("loading a BPF tracepoint program: {error}")),
+    }
+}
+
+/// The root pid namespace's inode number is fixed (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
+pub(super) fn in_root_pid_namespace() -> bool {
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Capabilities, Lockdown};
+
+    #[test]
+    fn capabilities_are_bits() {
+        let caps = Capabilities::parse("Name:\tx\nCapEff:\t000000c000000000\nCapBnd:\t0\n").unwrap();
+        assert!(caps.has(Capabilities::BPF) && caps.has(Capabilities::PERFMON));
+        assert!(!caps.has(Capabilities::SYS_ADMIN));
+        assert!(!caps.has(64));
+        assert_eq!(Capabilities::parse("CapEff:\tnonsense\n"), None);
+    }
+
+    #[test]
+    fn lockdown_is_the_word_in_brackets() {
+        assert_eq!(Lockdown::parse("none [integrity] confidentiality\n"), Lockdown::Integrity);
+        assert_eq!(Lockdown::parse("[none] integrity confidentiality\n"), Lockdown::None);
+        assert_eq!(Lockdown::parse("none integrity\n"), Lockdown::Unknown);
+        assert_eq!(Lockdown::parse("none [new] integrity\n"), Lockdown::Unknown);
+    }
+}

@@ -1,0 +1,110 @@
+//! Kernel addresses to function names, from `/proc/kallsyms`. Knows functions only, no data, no lines.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+const PATH: &str = "/proc/kallsyms";
+
+/// The kernel's functions, by address.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    /// Start address, and where the name lies in `names`; sorted.
+    starts: Vec<(u64, u32, u8)>,
+    names: String,
+}
+
+impl Symbols {
+    /// Reads the running kernel's. Empty where addresses are hidden.
+    pub(crate) fn of_this_kernel() -> io::Result<Self> {
+        Self::read(BufReader::new(File::open(PATH)?))
+    }
+
+    pub(crate) fn read(mut lines: impl BufRead) -> io::Result<Self> {
+        let mut symbols = Self::default();
+        let mut line = String::new();
+        while lines.read_line(&mut line)? > 0 {
+            if let Some((address, name)) = parse_function(&line) {
+                symbols.add(address, name);
+            }
+            line.clear();
+        }
+        symbols.starts.sort_unstable();
+        Ok(symbols)
+    }
+
+    fn add(&mut self, address: u64, name: &str) {
+        let (Ok(at), Ok(length)) = (u32::try_from(self.names.len()), u8::try_from(name.len())) else {
+            return;
+        };
+        self.starts.push((address, at, length));
+        self.names.push_str(name);
+    }
+
+    /// The function that holds an address: the one that starts last at or before it.
+    pub(crate) fn name_of(&self, address: u64) -> Option<&str> {
+        let after = self.starts.partition_point(|&(start, ..)| start <= address);
+        let &(_, at, length) = self.starts.get(after.checked_sub(1)?)?;
+        self.names.get(at as usize..at as usize + usize::from(length))
+    }
+}
+
+/// The first symbol's address: zero for readers that may not see addresses.
+pub(crate) fn first_address() -> Option<u64> {
+    let mut line = String::new();
+    BufReader::new(File::open(PATH).ok()?).read_line(&mut line).ok()?;
+    parse_line(&line).map(|(address, ..)| address)
+}
+
+/// `ffffffff812a3b40 t ext4_file_write_iter [ext4]`
+fn parse_line(line: &str) -> Option<(u64, &str, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    Some((address, words.next()?, words.next()?))
+}
+
+/// Functions at a known address. What the compiler split off a function (`.isra.0`, `.cold`, `.part.3`) goes
+/// by that function's name, which is what people and rules look for.
+fn parse_function(line: &str) -> Option<(u64, &str)> {
+    let (address, kind, name) = parse_line(line)?;
+    let is_function = matches!(kind, "t" | "T" | "w" | "W");
+    let name = name.split('.').next().filter(|name| !name.is_empty())?;
+    (is_function && address != 0).then_some((address, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Symbols;
+
+    const LINES: &str = "0000000000000000 A fixed_percpu_data
+ffffffff81000000 T _text
+ffffffff81000300 t late.isra.0
+ffffffff81000100 T early
+ffffffff81000200 D some_data
+ffffffffc0000010 t ext4_write\t[ext4]
+not a line
+ffffffff81000250
+";
+
+    fn symbols() -> Symbols {
+        Symbols::read(LINES.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn an_address_belongs_to_the_function_that_starts_before_it() {
+        let symbols = symbols();
+        let name = |address| symbols.name_of(address);
+        assert_eq!(name(0xffff_ffff_8100_00ff), Some("_text"));
+        assert_eq!(name(0xffff_ffff_8100_0100), Some("early"));
+        assert_eq!(name(0xffff_ffff_8100_0210), Some("early"), "data is no function");
+        assert_eq!(name(0xffff_ffff_8100_0301), Some("late"));
+        assert_eq!(name(0xffff_ffff_c000_0020), Some("ext4_write"));
+        assert_eq!(name(0xffff_ffff_80ff_ffff), None);
+        assert_eq!(name(0), None);
+    }
+
+    #[test]
+    fn hidden_addresses_name_nothing() {
+        let symbols = Symbols::read("0000000000000000 T a\n0000000000000000 T b\n".as_bytes()).unwrap();
+        assert_eq!(symbols.name_of(u64::MAX), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! What the probes could not report, counted. Does not know when: callers compare two readings.
+
+/// Totals since the probes were attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Events for which the ring buffer had no room.
+    pub ring_full: u64,
+    /// Operations, commits or block requests that could not be followed because a map was full.
+    pub map_full: u64,
+    /// Runs of a BPF program that the kernel skipped because another one was running on that CPU.
+    /// Kernels before 5.12 do not count them.
+    pub skipped: u64,
+    /// Writes reported without their head: the buffer could not be read.
+    pub heads_unread: u64,
+    /// Off-CPU intervals reported without their stack.
+    pub stacks_missing: u64,
+    /// Records that user space could not decode.
+    pub undecodable: u64,
+}
+
+impl Losses {
+    /// Whether any event is missing altogether, not merely incomplete.
+    pub fn any_event(&self) -> bool {
+        self.ring_full + self.map_full + self.skipped + self.undecodable > 0
+    }
+}

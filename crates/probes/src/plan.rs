@@ -1,0 +1,208 @@
+//! Which hooks to use on this host: a pure function of [`Facts`]. Loads nothing.
+
+mod missing;
+
+use crate::facts::{Facts, Field};
+use crate::tracepoints::{self, Needed};
+
+/// What a hook is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Writes of the broker to files.
+    FileWrites,
+    /// Off-CPU intervals within them.
+    OffCpu,
+    /// When a thread off the CPU became runnable.
+    Wakeups,
+    /// Kernel stacks of off-CPU intervals, by name.
+    KernelStacks,
+    /// jbd2 commits.
+    JournalCommits,
+    /// How long each phase of a commit took.
+    CommitPhases,
+    /// Which transaction a write joined.
+    JournalHandles,
+    /// Requests to block devices.
+    BlockIo,
+    /// Pauses for dirty pages.
+    DirtyThrottling,
+}
+
+impl Purpose {
+    /// Every purpose, those that others build upon first.
+    pub const ALL: [Self; 9] = [
+        Self::FileWrites,
+        Self::OffCpu,
+        Self::Wakeups,
+        Self::KernelStacks,
+        Self::JournalCommits,
+        Self::CommitPhases,
+        Self::JournalHandles,
+        Self::BlockIo,
+        Self::DirtyThrottling,
+    ];
+
+    /// The name in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FileWrites => "file-writes",
+            Self::OffCpu => "off-cpu",
+            Self::Wakeups => "wakeups",
+            Self::KernelStacks => "kernel-stacks",
+            Self::JournalCommits => "journal-commits",
+            Self::CommitPhases => "commit-phases",
+            Self::JournalHandles => "journal-handles",
+            Self::BlockIo => "block-io",
+            Self::DirtyThrottling => "dirty-throttling",
+        }
+    }
+
+    /// By what it is done, on every kernel that can do it at all.
+    pub fn mechanism(self) -> Mechanism {
+        match self {
+            Self::OffCpu => Mechanism::BtfTracepoint("sched_switch"),
+            Self::Wakeups => Mechanism::BtfTracepoint("sched_wakeup"),
+            Self::KernelStacks => Mechanism::StackHelper,
+            _ => Mechanism::Tracepoints,
+        }
+    }
+
+    /// The purpose without which this one sees nothing.
+    fn requires(self) -> Option<Self> {
+        match self {
+            Self::OffCpu | Self::JournalHandles => Some(Self::FileWrites),
+            Self::Wakeups | Self::KernelStacks => Some(Self::OffCpu),
+            Self::CommitPhases => Some(Self::JournalCommits),
+            _ => None,
+        }
+    }
+
+    fn tracepoints(self) -> &'static [Needed] {
+        match self {
+            Self::FileWrites => tracepoints::FILE_WRITES,
+            Self::JournalCommits => tracepoints::JOURNAL_COMMITS,
+            Self::CommitPhases => tracepoints::COMMIT_PHASES,
+            Self::JournalHandles => tracepoints::JOURNAL_HANDLES,
+            Self::BlockIo => tracepoints::BLOCK_IO,
+            Self::DirtyThrottling => tracepoints::DIRTY_THROTTLING,
+            Self::OffCpu | Self::Wakeups | Self::KernelStacks => &[],
+        }
+    }
+}
+
+/// How a hook gets at the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// Classic tracepoints, those in [`Hook::points`].
+    Tracepoints,
+    /// The tracepoint of that name with typed arguments: it needs BTF but no tracefs.
+    BtfTracepoint(&'static str),
+    /// `bpf_get_stack` and `/proc/kallsyms`.
+    StackHelper,
+}
+
+/// Whether a hook can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It will be used.
+    Use,
+    /// It cannot be.
+    Missing {
+        /// What this host lacks.
+        why: String,
+        /// What to do about it, where something can be done.
+        remedy: Option<String>,
+    },
+}
+
+/// One thing to observe and whether it can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// How it works.
+    pub mechanism: Mechanism,
+    /// Whether it works here.
+    pub state: State,
+    /// The classic tracepoints to attach to; empty for other mechanisms and for missing hooks.
+    pub points: Vec<Point>,
+}
+
+/// A classic tracepoint of the running kernel with the program for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Group and name (`block/block_rq_issue`).
+    pub name: &'static str,
+    /// Its number on this kernel.
+    pub id: u64,
+    /// The BPF program.
+    pub program: &'static str,
+    /// Where the fields that the program reads lie, in the order of its C structure.
+    pub fields: Vec<Field>,
+}
+
+/// What to attach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// One for each [`Purpose`], in its order.
+    pub hooks: Vec<Hook>,
+    /// The kernel's HZ, if known.
+    pub hz: Option<u32>,
+}
+
+impl Plan {
+    /// Decides by the facts alone.
+    pub fn choose(facts: &Facts) -> Self {
+        let mut hooks: Vec<Hook> = Vec::with_capacity(Purpose::ALL.len());
+        for purpose in Purpose::ALL {
+            let chosen = required(purpose, &hooks).and_then(|()| missing::check(purpose, facts));
+            hooks.push(Hook::new(purpose, chosen));
+        }
+        Self { hooks, hz: facts.hz }
+    }
+
+    /// Whether what serves this purpose will be used.
+    pub fn uses(&self, purpose: Purpose) -> bool {
+        self.hooks.iter().any(|hook| hook.purpose == purpose && hook.is_used())
+    }
+
+    /// The hooks that will be used.
+    pub fn used(&self) -> impl Iterator<Item = &Hook> {
+        self.hooks.iter().filter(|hook| hook.is_used())
+    }
+}
+
+impl Hook {
+    fn new(purpose: Purpose, chosen: Result<Vec<Point>, State>) -> Self {
+        let (state, points) = match chosen {
+            Ok(points) => (State::Use, points),
+            Err(missing) => (missing, Vec::new()),
+        };
+        Self { purpose, mechanism: purpose.mechanism(), state, points }
+    }
+
+    /// Whether it will be used.
+    pub fn is_used(&self) -> bool {
+        self.state == State::Use
+    }
+
+    /// The BPF programs it needs.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let typed = match self.mechanism {
+            Mechanism::BtfTracepoint(name) if self.is_used() => Some(name),
+            _ => None,
+        };
+        self.points.iter().map(|point| point.program).chain(typed)
+    }
+}
+
+fn required(purpose: Purpose, before: &[Hook]) -> Result<(), State> {
+    let Some(basis) = purpose.requires() else { return Ok(()) };
+    if before.iter().any(|hook| hook.purpose == basis && hook.is_used()) {
+        return Ok(());
+    }
+    Err(State::Missing { why: format!("needs {}, which is missing", basis.as_str()), remedy: None })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! What a purpose needs of a host, and what to say where the host lacks it.
+
+use super::{Point, Purpose, State};
+use crate::facts::{Facts, Field, Format, Lockdown, Tracefs};
+use crate::tracepoints::{Needed, NeededField};
+
+/// The tracepoints to use, or the first thing that is missing.
+pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State> {
+    permitted(facts)?;
+    if filters_by_process(purpose) {
+        same_process_ids(facts)?;
+    }
+    if reads_kernel_structures(purpose) {
+        has_btf(facts)?;
+    }
+    match purpose {
+        Purpose::KernelStacks => has_names(facts)?,
+        Purpose::CommitPhases => has_tick_rate(facts)?,
+        _ => {}
+    }
+    purpose.tracepoints().iter().map(|needed| place(needed, facts)).collect()
+}
+
+/// Journal commits and block requests are observed for the whole host.
+fn filters_by_process(purpose: Purpose) -> bool {
+    !matches!(purpose, Purpose::JournalCommits | Purpose::CommitPhases | Purpose::BlockIo)
+}
+
+/// Files and tasks are found by CO-RE; the other programs read tracepoints' records only.
+fn reads_kernel_structures(purpose: Purpose) -> bool {
+    matches!(purpose, Purpose::FileWrites | Purpose::OffCpu | Purpose::Wakeups)
+}
+
+fn missing(why: impl Into<String>, remedy: &str) -> State {
+    State::Missing { why: why.into(), remedy: Some(remedy.to_owned()) }
+}
+
+fn permitted(facts: &Facts) -> Result<(), State> {
+    if let Some(refused) = &facts.bpf_refused {
+        return Err(missing(
+            format!("the kernel does not let this user use BPF ({refused})"),
+            "run as root, or give the binary CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN",
+        ));
+    }
+    if facts.lockdown == Lockdown::Confidentiality {
+        return Err(missing(
+            "kernel lockdown \"confidentiality\" forbids BPF programs to read kernel memory",
+            "boot with lockdown=integrity",
+        ));
+    }
+    if !facts.ring_buffer {
+        return Err(missing("this kernel has no BPF ring buffer", "Linux 5.8 or newer"));
+    }
+    Ok(())
+}
+
+fn same_process_ids(facts: &Facts) -> Result<(), State> {
+    if facts.root_pid_namespace {
+        return Ok(());
+    }
+    Err(missing(
+        "this process is in a pid namespace of its own: the kernel knows the broker by another number",
+        "run it in the host's pid namespace (docker run --pid=host; hostPID: true)",
+    ))
+}
+
+fn has_btf(facts: &Facts) -> Result<(), State> {
+    if facts.btf {
+        return Ok(());
+    }
+    Err(missing("this kernel has no BTF (/sys/kernel/btf/vmlinux)", "a kernel with CONFIG_DEBUG_INFO_BTF=y"))
+}
+
+fn has_names(facts: &Facts) -> Result<(), State> {
+    if facts.kallsyms {
+        return Ok(());
+    }
+    Err(missing("/proc/kallsyms shows no addresses", "sysctl kernel.kptr_restrict=1 and CAP_SYSLOG"))
+}
+
+fn has_tick_rate(facts: &Facts) -> Result<(), State> {
+    if facts.hz.is_some() {
+        return Ok(());
+    }
+    Err(missing(
+        "the kernel's HZ, in which jbd2 counts, is unknown",
+        "make /boot/config-$(uname -r) readable",
+    ))
+}
+
+fn place(needed: &Needed, facts: &Facts) -> Result<Point, State> {
+    let format = facts.tracepoints.get(needed.name).ok_or_else(|| no_such_tracepoint(needed, facts))?;
+    let fields = needed.fields.iter().map(|field| locate(needed, field, format)).collect::<Result<_, _>>()?;
+    Ok(Point { name: needed.name, id: format.id, program: needed.program, fields })
+}
+
+fn no_such_tracepoint(needed: &Needed, facts: &Facts) -> State {
+    if let Tracefs::Missing(why) = &facts.tracefs {
+        return missing(
+            format!("tracefs cannot be read: {why}"),
+            "mount -t tracefs nodev /sys/kernel/tracing",
+        );
+    }
+    if needed.name.starts_with("jbd2/") && !facts.jbd2 {
+        let why = "jbd2 is not loaded: no ext4 file system with a journal is mounted";
+        return State::Missing { why: why.to_owned(), remedy: None };
+    }
+    if needed.name.starts_with("syscalls/") {
+        return missing(
+            format!("this kernel has no tracepoint {}", needed.name),
+            "a kernel with CONFIG_FTRACE_SYSCALLS=y",
+        );
+    }
+    State::Missing { why: format!("this kernel has no tracepoint {}", needed.name), remedy: None }
+}
+
+/// A field that is gone or has another size means something this program does not know.
+fn locate(needed: &Needed, field: &NeededField, format: &Format) -> Result<Field, State> {
+    let unknown = |what: String| State::Missing {
+        why: format!("the tracepoint {} {what}: this kernel is not known", needed.name),
+        remedy: Some("report this kernel's release to brokerscope".to_owned()),
+    };
+    let found =
+        format.fields.get(field.name).ok_or_else(|| unknown(format!("has no field {}", field.name)))?;
+    if (field.min..=field.max).contains(&found.size) {
+        return Ok(*found);
+    }
+    Err(unknown(format!("has a field {} of {} bytes", field.name, found.size)))
+}

@@ -1,0 +1,133 @@
+//! Probes on one process: loaded, attached, read, and gone when dropped. Decides nothing: see
+//! [`crate::plan`].
+
+mod object;
+mod perf_event;
+mod ring;
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
+
+use crate::bpf::lost;
+use crate::decode::Decoder;
+use crate::error::Error;
+use crate::event::Event;
+use crate::kallsyms::Symbols;
+use crate::losses::Losses;
+use crate::overhead::{self, ProgramCost};
+use crate::plan::{Mechanism, Plan, Purpose};
+use crate::stacks::Stacks;
+
+use ring::Ring;
+
+/// What to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The process, as the root pid namespace numbers it.
+    pub pid: u32,
+    /// Take kernel stacks where a thread leaves the CPU within a write.
+    pub stacks: bool,
+}
+
+/// How to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of the ring buffer: a power of two, at least one page. Kernel memory, fixed.
+    pub ring_bytes: u32,
+    /// Report block requests of these devices only (whole disks, major and minor; at most 256); empty: of all.
+    pub devices: Vec<(u32, u32)>,
+    /// Have the kernel measure the BPF programs' run time (see [`Probes::overhead`]).
+    pub measure: bool,
+}
+
+impl Default for Options {
+    /// 4 MiB hold about 15,000 writes; all devices; no measuring.
+    fn default() -> Self {
+        Self { ring_bytes: 4 << 20, devices: Vec::new(), measure: false }
+    }
+}
+
+/// Attached probes.
+pub struct Probes {
+    // Dropped in this order: no more events, then the buffer, then the maps.
+    _links: Vec<Link>,
+    ring: Ring,
+    object: Object,
+    _measuring: Option<OwnedFd>,
+}
+
+impl Probes {
+    /// Loads and attaches what the plan uses, with default [`Options`].
+    pub fn attach(plan: &Plan, target: &Target) -> Result<Self, Error> {
+        Self::attach_with(plan, target, &Options::default())
+    }
+
+    /// Loads and attaches what the plan uses.
+    pub fn attach_with(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
+        if plan.used().next().is_none() {
+            return Err(Error::NothingToAttach);
+        }
+        let stacks = target.stacks && plan.uses(Purpose::KernelStacks);
+        let measuring = if options.measure { overhead::count_run_time() } else { None };
+        let object = object::load(plan, &object::Settings { pid: target.pid, stacks, options })?;
+        let symbols =
+            if stacks { Symbols::of_this_kernel().map_err(Error::Read)? } else { Symbols::default() };
+        let decoder = Decoder::new(target.pid, plan.hz, Stacks::new(symbols));
+        let ring = Ring::new(&object::map(&object, "ring")?, decoder)?;
+        let links = attach_all(plan, &object)?;
+        Ok(Self { _links: links, ring, object, _measuring: measuring })
+    }
+
+    /// Waits until the ring buffer fills up, 50 ms have passed or the timeout has, then delivers what is
+    /// there: in the order in which the kernel finished the events, roughly by their end.
+    pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        self.ring.wait(timeout)?;
+        self.ring.drain(out)
+    }
+
+    /// What was lost since the probes were attached.
+    pub fn losses(&self) -> Losses {
+        Losses {
+            ring_full: self.lost(lost::RING_FULL),
+            map_full: self.lost(lost::MAP_FULL),
+            heads_unread: self.lost(lost::HEAD),
+            stacks_missing: self.lost(lost::STACK),
+            skipped: self.overhead().iter().map(|cost| cost.skipped).sum(),
+            undecodable: self.ring.undecodable(),
+        }
+    }
+
+    /// What each BPF program cost so far; times and counts only with [`Options::measure`].
+    pub fn overhead(&self) -> Vec<ProgramCost> {
+        overhead::costs(&self.object)
+    }
+
+    /// The sum over all CPUs. A slot of a per-CPU array always exists, so a failed look-up has no meaning.
+    fn lost(&self, slot: u32) -> u64 {
+        let counts = object::map(&self.object, "lost").ok();
+        let counts =
+            counts.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        let counts = counts.unwrap_or_default();
+        counts.iter().filter_map(|count| count.as_slice().try_into().ok().map(u64::from_ne_bytes)).sum()
+    }
+}
+
+/// Returns of system calls before their entries, completions before issues: what is seen starting is then
+/// also seen ending. The tables list entries first, so the order is reversed.
+fn attach_all(plan: &Plan, object: &Object) -> Result<Vec<Link>, Error> {
+    let mut links = Vec::new();
+    for hook in plan.used() {
+        for point in hook.points.iter().rev() {
+            let program = object::program(object, point.program)?;
+            links.push(perf_event::attach(&program, point)?);
+        }
+        if let Mechanism::BtfTracepoint(name) = hook.mechanism {
+            let program = object::program(object, name)?;
+            let link = program.attach_trace();
+            links.push(link.map_err(|source| Error::Attach { program: name.to_owned(), source })?);
+        }
+    }
+    Ok(links)
+}

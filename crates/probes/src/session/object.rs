@@ -1,0 +1,161 @@
+//! Opens the BPF object, fills in its settings and loads the programs that the plan uses. Attaches none.
+
+use std::sync::Mutex;
+
+use libbpf_rs::{
+    Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, ProgramMut,
+};
+
+use super::Options;
+use crate::bpf::{OBJECT, types};
+use crate::error::Error;
+use crate::facts::Field;
+use crate::plan::{Hook, Plan, Point};
+
+/// What the programs are told.
+pub(super) struct Settings<'a> {
+    pub(super) pid: u32,
+    pub(super) stacks: bool,
+    pub(super) options: &'a Options,
+}
+
+/// Loads the plan's programs; libbpf's warnings go into the error, not to stderr.
+pub(super) fn load(plan: &Plan, settings: &Settings<'_>) -> Result<Object, Error> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
+    take_log();
+    let refused = |source| Error::Load { source, log: take_log() };
+    let mut builder = ObjectBuilder::default();
+    let mut opened =
+        builder.name("brokerscope").and_then(|builder| builder.open_memory(OBJECT)).map_err(refused)?;
+    choose_programs(&mut opened, plan);
+    prepare_maps(&mut opened, plan, settings)?;
+    let object = opened.load().map_err(refused)?;
+    allow_devices(&object, &settings.options.devices)?;
+    Ok(object)
+}
+
+fn choose_programs(object: &mut OpenObject, plan: &Plan) {
+    for mut program in object.progs_mut() {
+        let used = plan.used().flat_map(Hook::programs).any(|name| program.name() == name);
+        program.set_autoload(used);
+    }
+}
+
+fn prepare_maps(object: &mut OpenObject, plan: &Plan, settings: &Settings<'_>) -> Result<(), Error> {
+    let mut ring = open_map(object, |name| name == "ring")?;
+    ring.set_max_entries(settings.options.ring_bytes).map_err(Error::Ring)?;
+    let mut constants = open_map(object, |name| name.ends_with(".rodata"))?;
+    let bytes = constants.initial_value_mut().unwrap_or_default();
+    let values = constants_of(plan, settings);
+    let room = bytes.get_mut(..size_of::<types::settings>()).ok_or_else(|| no_map("settings"))?;
+    // SAFETY: settings is a C structure of integers without padding (the C side names every byte), readable
+    // for its size; in the object it is the first of the constants (asserted below).
+    room.copy_from_slice(unsafe {
+        std::slice::from_raw_parts((&raw const values).cast::<u8>(), size_of::<types::settings>())
+    });
+    Ok(())
+}
+
+const _: () = assert!(std::mem::offset_of!(types::rodata, settings) == 0);
+
+fn constants_of(plan: &Plan, settings: &Settings<'_>) -> types::settings {
+    let mut constants = types::settings {
+        tgid: settings.pid,
+        stacks: u8::from(settings.stacks),
+        only_devices: u8::from(!settings.options.devices.is_empty()),
+        wake_bytes: u64::from(settings.options.ring_bytes / 4),
+        ..types::settings::default()
+    };
+    for point in plan.used().flat_map(|hook| &hook.points) {
+        tell_fields(&mut constants.at, point);
+    }
+    constants
+}
+
+/// Fields come in the order of the C structures: see [`crate::tracepoints`].
+fn tell_fields(at: &mut types::fields, point: &Point) {
+    let mut fields = point.fields.iter().map(|&Field { offset, size }| types::field { offset, size });
+    let mut next = || fields.next().unwrap_or_default();
+    match point.program {
+        "start_commit" => at.start_commit = types::commit_fields { dev: next(), transaction: next() },
+        "end_commit" => at.end_commit = types::commit_fields { dev: next(), transaction: next() },
+        "run_stats" => {
+            at.run_stats = types::run_stats_fields {
+                dev: next(),
+                tid: next(),
+                wait: next(),
+                running: next(),
+                locked: next(),
+                flushing: next(),
+                logging: next(),
+                handle_count: next(),
+                blocks: next(),
+                blocks_logged: next(),
+            }
+        }
+        "handle_start" => at.handle_start = types::handle_fields { dev: next(), tid: next() },
+        "rq_issue" => {
+            at.rq_issue = types::rq_issue_fields {
+                dev: next(),
+                sector: next(),
+                nr_sector: next(),
+                bytes: next(),
+                rwbs: next(),
+            }
+        }
+        "rq_complete" => {
+            at.rq_complete = types::rq_complete_fields { dev: next(), sector: next(), nr_sector: next() }
+        }
+        "balance_dirty_pages" => {
+            at.dirty = types::dirty_fields { limit: next(), setpoint: next(), dirty: next(), pause: next() }
+        }
+        _ => {}
+    }
+}
+
+fn allow_devices(object: &Object, devices: &[(u32, u32)]) -> Result<(), Error> {
+    let map = map(object, "devices")?;
+    for &(major, minor) in devices {
+        let number = (major << 20) | (minor & 0xf_ffff);
+        map.update(&number.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|source| Error::Load { source, log: format!("device {major}:{minor}") })?;
+    }
+    Ok(())
+}
+
+pub(super) fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, Error> {
+    object.maps().find(|map| map.name() == name).ok_or_else(|| no_map(name))
+}
+
+pub(super) fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>, Error> {
+    let found = object.progs_mut().find(|program| program.name() == name);
+    found.ok_or_else(|| Error::NoSuchPart { what: "program", name: name.to_owned() })
+}
+
+fn open_map(object: &mut OpenObject, is_it: impl Fn(&str) -> bool) -> Result<OpenMapMut<'_>, Error> {
+    let found = object.maps_mut().find(|map| map.name().to_str().is_some_and(&is_it));
+    found.ok_or_else(|| no_map("of settings"))
+}
+
+fn no_map(name: &str) -> Error {
+    Error::NoSuchPart { what: "map", name: name.to_owned() }
+}
+
+/// The verifier's log of one refused program can be megabytes; its end says why.
+const MOST_LOG_BYTES: usize = 8 << 10;
+
+static LOG: Mutex<String> = Mutex::new(String::new());
+
+#[expect(clippy::needless_pass_by_value, reason = "libbpf-rs calls it so")]
+fn keep_log(_: PrintLevel, line: String) {
+    if let Ok(mut log) = LOG.lock() {
+        log.push_str(&line);
+        let excess = log.len().saturating_sub(MOST_LOG_BYTES);
+        let cut = (excess..=log.len()).find(|&at| log.is_char_boundary(at)).unwrap_or(0);
+        log.drain(..cut);
+    }
+}
+
+fn take_log() -> String {
+    LOG.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default()
+}

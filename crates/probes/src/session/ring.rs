@@ -1,0 +1,94 @@
+//! Reads the ring buffer. The programs do not wake the reader until a quarter of it is full, so the reader
+//! comes by itself; the broker's threads then send no interrupts for it.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use libbpf_rs::{Map, RingBuffer, RingBufferBuilder};
+
+use crate::decode::Decoder;
+use crate::error::Error;
+use crate::event::Event;
+
+/// The longest wait, and so the delay with which events arrive.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// Records taken before they are handed on: the most events held here at a time.
+const BATCH: usize = 1024;
+/// Batches in one go, so that a reader slower than its writers still returns to its caller.
+const MOST_BATCHES: usize = 64;
+
+/// The ring buffer's reading end.
+pub(super) struct Ring {
+    buffer: RingBuffer<'static>,
+    received: Arc<Mutex<Received>>,
+}
+
+struct Received {
+    decoder: Decoder,
+    events: Vec<Event>,
+    undecodable: u64,
+}
+
+impl Received {
+    fn take(&mut self, record: &[u8]) {
+        match self.decoder.decode(record) {
+            Some(event) => self.events.push(event),
+            None => self.undecodable += 1,
+        }
+    }
+}
+
+impl Ring {
+    pub(super) fn new(map: &Map<'_>, decoder: Decoder) -> Result<Self, Error> {
+        let received = Arc::new(Mutex::new(Received { decoder, events: Vec::new(), undecodable: 0 }));
+        let sink = Arc::clone(&received);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(map, move |record| {
+                lock(&sink).take(record);
+                0
+            })
+            .map_err(Error::Ring)?;
+        let buffer = builder.build().map_err(Error::Ring)?;
+        Ok(Self { buffer, received })
+    }
+
+    /// Sleeps until a program wakes the reader or the time is up.
+    pub(super) fn wait(&self, timeout: Duration) -> Result<(), Error> {
+        let timeout_ms = timeout.min(LONGEST_WAIT).as_millis() as i32;
+        let mut watched = libc::pollfd { fd: self.buffer.epoll_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd.
+        let result = unsafe { libc::poll(&raw mut watched, 1, timeout_ms) };
+        let error = io::Error::last_os_error();
+        if result < 0 && error.kind() != io::ErrorKind::Interrupted {
+            return Err(Error::Read(error));
+        }
+        Ok(())
+    }
+
+    /// Delivers what is there.
+    pub(super) fn drain(&mut self, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        for _ in 0..MOST_BATCHES {
+            let taken = self.buffer.consume_raw_n(BATCH);
+            let events = std::mem::take(&mut lock(&self.received).events);
+            events.into_iter().for_each(&mut *out);
+            let taken =
+                usize::try_from(taken).map_err(|_| Error::Read(io::Error::from_raw_os_error(-taken)))?;
+            if taken < BATCH {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that made no event.
+    pub(super) fn undecodable(&self) -> u64 {
+        lock(&self.received).undecodable
+    }
+}
+
+/// Nothing panics while it is held, and if it did, what it guards is still whole.
+fn lock(received: &Mutex<Received>) -> MutexGuard<'_, Received> {
+    received.lock().unwrap_or_else(PoisonError::into_inner)
+}

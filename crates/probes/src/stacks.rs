@@ -1,0 +1,86 @@
+//! Kernel stacks as text. Each distinct stack is resolved once. Does not judge what a stack means.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::kallsyms::Symbols;
+
+/// Distinct stacks kept: a handful in practice.
+const MOST_STACKS: usize = 8_192;
+/// The scheduler's own function: what lies further inside is the tracepoint and the BPF program.
+const SCHEDULER: &str = "__schedule";
+
+/// Resolves stacks.
+#[derive(Default)]
+pub(crate) struct Stacks {
+    symbols: Symbols,
+    known: HashMap<Box<[u64]>, Arc<str>>,
+    empty: Arc<str>,
+}
+
+impl Stacks {
+    pub(crate) fn new(symbols: Symbols) -> Self {
+        Self { symbols, ..Self::default() }
+    }
+
+    /// Function names, outermost first, joined by `;`. `frames` are return addresses, innermost first.
+    pub(crate) fn text(&mut self, frames: &[u64]) -> Arc<str> {
+        if frames.is_empty() {
+            return Arc::clone(&self.empty);
+        }
+        if let Some(text) = self.known.get(frames) {
+            return Arc::clone(text);
+        }
+        if self.known.len() >= MOST_STACKS {
+            self.known.clear();
+        }
+        let text: Arc<str> = self.resolve(frames).into();
+        self.known.insert(frames.into(), Arc::clone(&text));
+        text
+    }
+
+    fn resolve(&self, frames: &[u64]) -> String {
+        let mut names: Vec<&str> = frames.iter().rev().map(|&frame| self.function(frame)).collect();
+        if let Some(scheduler) = names.iter().rposition(|&name| name == SCHEDULER) {
+            names.truncate(scheduler + 1);
+        }
+        names.join(";")
+    }
+
+    /// A return address may be the first of the next function, where a call ends its own: one less is in it.
+    fn function(&self, return_address: u64) -> &str {
+        self.symbols.name_of(return_address.saturating_sub(1)).unwrap_or("[unknown]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stacks;
+    use crate::kallsyms::Symbols;
+
+    fn stacks() -> Stacks {
+        let lines =
+            "1000 T ksys_write\n2000 T io_schedule\n3000 t __schedule\n4000 T __traceiter_sched_switch\n";
+        Stacks::new(Symbols::read(lines.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn outermost_first_and_without_the_tracers_own_frames() {
+        let text = stacks().text(&[0x4010, 0x3010, 0x2010, 0x1010]);
+        assert_eq!(&*text, "ksys_write;io_schedule;__schedule");
+        assert_eq!(&*stacks().text(&[0x2010, 0x10]), "[unknown];io_schedule");
+    }
+
+    #[test]
+    fn a_call_at_the_end_of_a_function_belongs_to_it() {
+        assert_eq!(&*stacks().text(&[0x2000]), "ksys_write");
+    }
+
+    #[test]
+    fn the_same_stack_is_the_same_text() {
+        let mut stacks = stacks();
+        let first = stacks.text(&[0x2010, 0x1010]);
+        assert!(std::sync::Arc::ptr_eq(&first, &stacks.text(&[0x2010, 0x1010])));
+        assert_eq!(&*stacks.text(&[]), "");
+    }
+}
