@@ -1,2 +1,40 @@
-//! Being written.
-fn main() {}
+//! The command line: reads what the user typed and hands it to the command. Everything else is done by the
+//! crates it depends on.
+
+mod cli;
+mod commands;
+mod failure;
+mod filter;
+mod input;
+mod options;
+mod output;
+mod packets;
+mod quantity;
+mod segments;
+mod stop;
+mod topics;
+#[cfg(feature = "live")]
+mod watched;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    failure::exit_code(run(cli.command))
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Requests(args) => commands::requests::run(&args),
+        Command::Io(args) => commands::io::run(&args),
+        Command::Segment(args) => commands::segment::run(&args),
+        Command::Record(args) => commands::record::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        #[cfg(feature = "live")]
+        Command::Lab(args) => commands::lab::run(args),
+    }
+}

@@ -25,24 +25,42 @@ pub struct RequestSummary {
     pub bytes: u64,
     /// TCP connections.
     pub connections: u64,
+    /// Responses to which no request was seen.
+    pub unmatched_responses: u64,
     /// Times that bytes of a stream were in no packet.
     pub gaps: u64,
     /// Bytes that were in no packet.
     pub gap_bytes: u64,
     /// Bytes that came again.
     pub retransmitted_bytes: u64,
+    /// Segments that came before others they follow in the stream.
+    pub out_of_order_segments: u64,
+    /// Keep-alive segments.
+    pub keep_alives: u64,
+    /// Gaps given up because no more bytes could be held; among `gaps`.
+    pub reassembly_overflows: u64,
     /// Frames that could not be decoded.
     pub undecodable_frames: u64,
     /// Times that the start of a frame had to be searched for.
     pub resyncs: u64,
+    /// Bytes passed over in that.
+    pub skipped_bytes: u64,
     /// Connections that are encrypted.
     pub tls_connections: u64,
     /// Connections that speak something else.
     pub other_connections: u64,
+    /// Connections forgotten because there were too many.
+    pub evicted_connections: u64,
     /// Packets the kernel dropped before they could be read.
     pub kernel_drops: u64,
     /// Packets that carry no TCP.
     pub not_tcp: u64,
+    /// TCP packets of ports that were not asked for.
+    pub other_ports: u64,
+    /// IP fragments, which are not looked into.
+    pub fragments: u64,
+    /// Packets whose headers are cut off or contradict themselves.
+    pub malformed_packets: u64,
     /// Packets cut by the capture's snap length.
     pub truncated_packets: u64,
     /// What else the reader of the input has to say.
@@ -74,6 +92,8 @@ impl RequestSummary {
                 self.truncated_packets,
                 format!("{} cut short by the capture", counted(self.truncated_packets, "packet")),
             ),
+            (self.malformed_packets, format!("{} malformed", counted(self.malformed_packets, "packet"))),
+            (self.fragments, format!("{} not looked into", counted(self.fragments, "IP fragment"))),
             (self.undecodable_frames, format!("{} unreadable", counted(self.undecodable_frames, "frame"))),
             (self.unanswered, format!("{} without a response", counted(self.unanswered, "request"))),
             (

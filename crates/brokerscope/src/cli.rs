@@ -1,0 +1,167 @@
+//! What can be typed: the commands and what each takes. Flags that several share are in [`crate::options`].
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::options::{Filter, Presentation, Target};
+use crate::quantity;
+
+/// Why was this Kafka request slow? Watches a broker's network, kernel and disk, and says.
+#[derive(Debug, Parser)]
+#[command(name = "brokerscope", version, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// The question to answer.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The questions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Which requests were slow?
+    Requests(Requests),
+    /// Which file operations of the broker were slow?
+    Io(Io),
+    /// What is in this segment?
+    Segment(Segment),
+    /// Collect everything, to explain it later.
+    Record(Record),
+    /// Why was it slow?
+    Explain(Explain),
+    /// What can be seen on this host, and what is missing?
+    Doctor(Doctor),
+    /// Experiments on a real broker.
+    #[cfg(feature = "live")]
+    Lab(Lab),
+}
+
+/// `requests`.
+#[derive(Debug, Args)]
+pub(crate) struct Requests {
+    /// A pcap or pcapng file, `-` for a pipe from tcpdump, or live:IFACE (live:any, live:lo).
+    pub(crate) input: String,
+    /// Show only requests that took at least this long.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    pub(crate) slower_than: model::Nanos,
+    /// Stop after this time (live and `-`).
+    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) duration: Option<model::Nanos>,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `io`.
+#[derive(Debug, Args)]
+pub(crate) struct Io {
+    /// Read a recording instead of watching live.
+    #[arg(long, value_name = "RECORDING")]
+    pub(crate) from: Option<PathBuf>,
+    /// Show only operations that took at least this long.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    pub(crate) slower_than: model::Nanos,
+    /// Stop after this time (live).
+    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) duration: Option<model::Nanos>,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `segment`.
+#[derive(Debug, Args)]
+pub(crate) struct Segment {
+    /// A segment's .log file.
+    pub(crate) file: PathBuf,
+    /// Look only at what was written at this file position.
+    #[arg(long, value_name = "N", requires = "bytes", value_parser = quantity::size)]
+    pub(crate) offset: Option<u64>,
+    /// How many bytes were written there.
+    #[arg(long, value_name = "M", requires = "offset", value_parser = quantity::size)]
+    pub(crate) bytes: Option<u64>,
+    /// Show every record, not only batches.
+    #[arg(long)]
+    pub(crate) records: bool,
+    /// Record header to show as message id.
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) message_id: Option<String>,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `record`.
+#[derive(Debug, Args)]
+pub(crate) struct Record {
+    /// The directory to write; it must not exist or be empty.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// The latency from which on a request counts as slow.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
+    pub(crate) slower_than: model::Nanos,
+    /// Stop after this time; without it, on Ctrl-C.
+    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) duration: Option<model::Nanos>,
+    /// The network interface to capture on.
+    #[arg(long, value_name = "IFACE", default_value = "any")]
+    pub(crate) interface: String,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `explain`.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// A recording's directory, or a pcap or pcapng file (stages on the wire only).
+    pub(crate) input: PathBuf,
+    /// Explain requests that took at least this long.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
+    pub(crate) slower_than: model::Nanos,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Examine this broker only.
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `lab`.
+#[cfg(feature = "live")]
+#[derive(Debug, Args)]
+pub(crate) struct Lab {
+    /// The experiment.
+    #[command(subcommand)]
+    pub(crate) command: lab::Command,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,10 @@
+//! One file a command.
+
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod io;
+#[cfg(feature = "live")]
+pub(crate) mod lab;
+pub(crate) mod record;
+pub(crate) mod requests;
+pub(crate) mod segment;

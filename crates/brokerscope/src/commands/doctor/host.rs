@@ -1,0 +1,92 @@
+//! What this host offers for a live watch, in words. The survey and the decision are `probes`'.
+
+use capture::live::{Live, LiveConfig};
+use probes::facts::Capabilities;
+use probes::{Facts, Hook, Mechanism, Plan, State};
+use report::doctor::{Examination, Fact, Hook as HookShown, Remedy};
+
+/// Surveys the host, and tries to open a capture.
+pub(super) fn examine() -> Examination {
+    let facts = Facts::survey();
+    let plan = Plan::choose(&facts);
+    let capture = Live::open(&LiveConfig { interface: "lo".to_owned(), ..LiveConfig::default() });
+    let mut examination = Examination { live: true, facts: facts_shown(&facts), ..Examination::default() };
+    examination.hooks.push(HookShown {
+        purpose: "requests".to_owned(),
+        mechanism: "packet socket".to_owned(),
+        missing: capture.as_ref().err().map(ToString::to_string),
+    });
+    examination.hooks.extend(plan.hooks.iter().map(hook_shown));
+    examination.remedies.extend(capture.err().map(|error| {
+        Remedy {
+            problem: format!("requests cannot be captured: {error}"),
+            action:
+                "run as root, or `setcap cap_net_raw+ep` on the binary; tcpdump's files can be read without"
+                    .to_owned(),
+        }
+    }));
+    examination.remedies.extend(plan.hooks.iter().filter_map(remedy));
+    examination
+}
+
+fn facts_shown(facts: &Facts) -> Vec<Fact> {
+    let yes_no = |value: bool| if value { "yes" } else { "no" }.to_owned();
+    let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
+    let number = |value: Option<u32>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    vec![
+        fact("kernel", facts.kernel_release.clone()),
+        fact(
+            "bpf(2)",
+            facts.bpf_refused.clone().map_or_else(|| "permitted".to_owned(), |why| format!("refused: {why}")),
+        ),
+        fact("BPF ring buffers", yes_no(facts.ring_buffer)),
+        fact("kernel BTF", yes_no(facts.btf)),
+        fact("capabilities", capabilities(facts.capabilities)),
+        fact("lockdown", facts.lockdown.as_str().to_owned()),
+        fact("root pid namespace", yes_no(facts.root_pid_namespace)),
+        fact("tracepoints", format!("{} of those used exist", facts.tracepoints.len())),
+        fact("jbd2 (ext4 journal)", yes_no(facts.jbd2)),
+        fact("kernel symbols", yes_no(facts.kallsyms)),
+        fact("deepest kernel stack", number(facts.max_stack)),
+        fact("timer ticks a second", number(facts.hz)),
+    ]
+}
+
+fn capabilities(held: Capabilities) -> String {
+    let known = [
+        (Capabilities::SYS_ADMIN, "CAP_SYS_ADMIN"),
+        (Capabilities::PERFMON, "CAP_PERFMON"),
+        (Capabilities::BPF, "CAP_BPF"),
+    ];
+    let held =
+        known.iter().filter(|(number, _)| held.has(*number)).map(|(_, name)| *name).collect::<Vec<_>>();
+    if held.is_empty() { "none of those that probes need".to_owned() } else { held.join(" ") }
+}
+
+fn hook_shown(hook: &Hook) -> HookShown {
+    HookShown {
+        purpose: hook.purpose.as_str().to_owned(),
+        mechanism: mechanism(hook),
+        missing: match &hook.state {
+            State::Use => None,
+            State::Missing { why, .. } => Some(why.clone()),
+        },
+    }
+}
+
+fn mechanism(hook: &Hook) -> String {
+    match hook.mechanism {
+        Mechanism::Tracepoints if hook.points.is_empty() => "tracepoints".to_owned(),
+        Mechanism::Tracepoints => hook.points.iter().map(|point| point.name).collect::<Vec<_>>().join(" "),
+        Mechanism::BtfTracepoint(name) => format!("BTF tracepoint {name}"),
+        Mechanism::StackHelper => "bpf_get_stack".to_owned(),
+    }
+}
+
+fn remedy(hook: &Hook) -> Option<Remedy> {
+    let State::Missing { why, remedy: Some(action) } = &hook.state else { return None };
+    Some(Remedy {
+        problem: format!("{} cannot be seen: {why}", hook.purpose.as_str()),
+        action: action.clone(),
+    })
+}

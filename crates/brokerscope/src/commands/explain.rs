@@ -1,0 +1,121 @@
+//! `explain`: why requests were slow, from a recording or, as far as packets say, from a capture.
+
+use anyhow::Context as _;
+use capture::PacketFile;
+use diagnose::{Config, Engine};
+use model::{Event, LossKind};
+use recording::{Recording, Table};
+use report::explanation::{
+    Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, Unobservable,
+};
+
+use crate::cli::Explain;
+use crate::commands::record;
+use crate::input::Evidence;
+use crate::options::Format;
+use crate::output::{self, Pace};
+use crate::packets;
+use crate::stop::Stop;
+
+/// Explains the slow requests.
+pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
+    packets::check_apis(&args.filter)?;
+    match Evidence::open(&args.input)? {
+        Evidence::Recording(recording) => from_recording(args, &recording),
+        Evidence::Packets(file) => from_packets(args, file),
+    }
+}
+
+fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
+    let files_seen = recording.events_of(&[Table::FileOps]).next().is_some();
+    let mut judged = Judged::new(args, files_seen);
+    for event in recording.events() {
+        match event {
+            Ok(event) => judged.event(event)?,
+            // The part is named again in the notes; the other parts still tell.
+            Err(error) => output::warn(&error.to_string()),
+        }
+    }
+    let unobservable = record::missing(&recording.manifest().plan);
+    judged.finish(unobservable, recording.notes(), &[])
+}
+
+fn from_packets(args: &Explain, mut file: PacketFile) -> anyhow::Result<()> {
+    let stop = Stop::after(None)?;
+    let mut analyzer = packets::analyzer(&args.filter, &args.target)?;
+    let mut judged = Judged::new(args, false);
+    packets::read_file(&mut file, &mut analyzer, &stop, &mut |request| {
+        judged.event(Event::Request(Box::new(request)))
+    })?;
+    let counters = analyzer.counters();
+    let losses = [
+        (LossKind::PacketsDropped, counters.kernel_drops),
+        (LossKind::StreamGapBytes, counters.gap_bytes),
+        (LossKind::FramesUndecodable, counters.undecodable_frames),
+    ];
+    let unobservable = vec![Unobservable {
+        what: "what the broker, its kernel and its disk did".to_owned(),
+        why: "a packet capture holds no kernel events; `brokerscope record -o DIR` on the broker's host, as root, \
+              collects them"
+            .to_owned(),
+    }];
+    judged.finish(unobservable, packets::notes(&file), &losses)
+}
+
+/// The engine and the output of its verdicts.
+struct Judged<'a> {
+    engine: Engine,
+    report: Box<dyn ExplanationReport>,
+    args: &'a Explain,
+    left_out: u64,
+}
+
+impl<'a> Judged<'a> {
+    fn new(args: &'a Explain, file_ops_observed: bool) -> Self {
+        let config = Config { file_ops_observed, ..Config::replay(args.slower_than) };
+        let out = output::stdout(Pace::AllThere);
+        let look = args.presentation.look(Pace::AllThere);
+        let report: Box<dyn ExplanationReport> = match args.presentation.format {
+            Format::Table => Box::new(ExplanationText::new(out, &look)),
+            Format::Json => Box::new(ExplanationJson(out)),
+            Format::Csv => Box::new(ExplanationCsv::new(out)),
+        };
+        Self { engine: Engine::new(config), report, args, left_out: 0 }
+    }
+
+    fn event(&mut self, event: Event) -> anyhow::Result<()> {
+        self.engine.push(event);
+        self.report_decided()
+    }
+
+    fn report_decided(&mut self) -> anyhow::Result<()> {
+        for verdict in self.engine.take_verdicts() {
+            if self.args.filter.wants(&verdict.request) {
+                self.report.verdict(verdict).context("cannot write to standard output")?;
+            } else {
+                self.left_out += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(
+        mut self,
+        unobservable: Vec<Unobservable>,
+        mut notes: Vec<String>,
+        losses: &[(LossKind, u64)],
+    ) -> anyhow::Result<()> {
+        let mut summary = self.engine.finish();
+        self.report_decided()?;
+        summary.losses.extend(losses.iter().filter(|(_, count)| *count > 0));
+        if self.left_out > 0 {
+            notes.push(format!(
+                "{} slow requests of other topics or APIs are counted in the totals but not told",
+                self.left_out
+            ));
+        }
+        let slower_than = self.args.slower_than;
+        let conclusion = Conclusion { summary, slower_than, unobservable, notes };
+        self.report.finish(&conclusion).context("cannot write to standard output")
+    }
+}

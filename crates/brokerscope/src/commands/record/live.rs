@@ -1,0 +1,167 @@
+//! Writes what a watch sees to a recording, several times a second, until it is time to stop.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use model::{Event, Loss, LossKind, Nanos};
+use recording::{Manifest, Writer, WriterOptions};
+use report::numbers::counted;
+use watch::{Ended, Watch};
+
+use super::manifest;
+use crate::cli::Record;
+use crate::output;
+use crate::stop::Stop;
+use crate::watched;
+
+/// The longest that an event waits to be written, beside the writer's own buffer.
+const WAIT: Duration = Duration::from_millis(50);
+/// How often the manifest gets a new pair of clock readings and the losses so far.
+const UPDATE: Duration = Duration::from_secs(10);
+/// Pairs kept: a week's worth at that rate.
+const MOST_PAIRS: usize = 60_480;
+/// Events written between two looks at the clocks and the signals.
+const BURST: usize = 1_000;
+
+/// Records until it is time to stop.
+pub(super) fn run(args: &Record) -> anyhow::Result<()> {
+    let stop = Stop::after(args.duration)?;
+    let broker = watched::broker(&args.target)?;
+    let packets = watched::packets(&args.filter, &broker, &args.interface);
+    let watch = watched::start(&args.target, &broker, Some(packets), true)?;
+    let manifest = manifest::at_start(args, &broker, &watch);
+    let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
+    for what in super::missing(&manifest.plan) {
+        output::warn(&format!("not seen: {}: {}", what.what, what.why));
+    }
+    let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
+    args.presentation.say(&format!("recording broker {} into {}{until}", broker.pid, args.output.display()));
+    let mut recorder =
+        Recorder { writer, manifest, counts: Counts::default(), updated: Instant::now(), failed: false };
+    while !stop.asked() {
+        recorder.burst(&watch, args.slower_than);
+    }
+    recorder.finish(args, watch)
+}
+
+/// What was recorded.
+#[derive(Default)]
+struct Counts {
+    requests: u64,
+    slow: u64,
+    file_ops: u64,
+    journal_commits: u64,
+}
+
+impl Counts {
+    fn count(&mut self, event: &Event, slower_than: Nanos) {
+        match event {
+            Event::Request(request) => {
+                self.requests += 1;
+                self.slow += u64::from(request.latency().is_some_and(|latency| latency >= slower_than));
+            }
+            Event::FileOp(_) => self.file_ops += 1,
+            Event::JournalCommit(_) => self.journal_commits += 1,
+            _ => {}
+        }
+    }
+}
+
+struct Recorder {
+    writer: Writer,
+    manifest: Manifest,
+    counts: Counts,
+    updated: Instant,
+    failed: bool,
+}
+
+impl Recorder {
+    /// Writes what is there, waiting briefly for the first of it.
+    fn burst(&mut self, watch: &Watch, slower_than: Nanos) {
+        let mut wait = WAIT;
+        for _ in 0..BURST {
+            let Some(event) = watch.next(wait) else { break };
+            self.write(&event, slower_than);
+            wait = Duration::ZERO;
+        }
+        let ticked = self.writer.tick(Instant::now());
+        self.check(ticked);
+        if self.updated.elapsed() >= UPDATE {
+            self.updated = Instant::now();
+            self.update();
+        }
+    }
+
+    fn write(&mut self, event: &Event, slower_than: Nanos) {
+        self.counts.count(event, slower_than);
+        if let Event::Loss(loss) = event {
+            *self.manifest.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;
+        }
+        let written = self.writer.write(event);
+        self.check(written);
+    }
+
+    fn update(&mut self) {
+        if self.manifest.clock.pairs.len() < MOST_PAIRS {
+            self.manifest.clock.pairs.push(manifest::pair(watch::now()));
+        }
+        let updated = self.writer.update(&self.manifest);
+        self.check(updated);
+    }
+
+    /// A full disk may have room again: what fails is counted, and said once.
+    fn check(&mut self, done: Result<(), recording::Error>) {
+        if let Err(error) = done {
+            if !self.failed {
+                output::warn(&format!("brokerscope: {error}; recording goes on"));
+            }
+            self.failed = true;
+        }
+    }
+
+    fn finish(mut self, args: &Record, watch: Watch) -> anyhow::Result<()> {
+        let (offset, started) = watch.clock();
+        let ended = watch.stop(&mut |event| self.write(&event, args.slower_than));
+        let now = watch::now();
+        self.manifest.ended_ns = Some(now.realtime_ns);
+        self.manifest.clock.pairs.push(manifest::pair(now));
+        let lost = ended.dropped + self.writer.dropped_rows();
+        if lost > 0 {
+            let (start, end) =
+                (offset.from_monotonic(started.monotonic_ns), offset.from_monotonic(now.monotonic_ns));
+            let detail = "events were dropped before they could be recorded".into();
+            let loss = Loss { start, end, kind: LossKind::EventsDropped, count: lost, detail };
+            self.write(&Event::Loss(loss), args.slower_than);
+        }
+        say_trouble(&ended);
+        self.writer
+            .finish(&self.manifest)
+            .with_context(|| format!("{}: not finished", args.output.display()))?;
+        let counts = self.counts;
+        args.presentation.say(&format!(
+            "recorded {} ({} took {} or longer), {}, {}; `brokerscope explain {}` says why",
+            counted(counts.requests, "request"),
+            counts.slow,
+            args.slower_than,
+            counted(counts.file_ops, "file write"),
+            counted(counts.journal_commits, "journal commit"),
+            args.output.display(),
+        ));
+        Ok(())
+    }
+}
+
+fn say_trouble(ended: &Ended) {
+    if let Some(error) = &ended.kernel {
+        output::warn(&format!("brokerscope: the probes ended early: {error}"));
+    }
+    if let Some(Err(error)) = &ended.packets {
+        output::warn(&format!("brokerscope: the capture ended early: {error}"));
+    }
+    if ended.dropped > 0 {
+        output::warn(&format!(
+            "{} dropped: they came faster than they could be recorded",
+            counted(ended.dropped, "event")
+        ));
+    }
+}

@@ -1,0 +1,87 @@
+//! What a recording's manifest says of the host, the broker and the plan. Does not write it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread::available_parallelism;
+
+use broker::Broker;
+use recording::{Clock, Host, Manifest};
+use watch::{Outcome, Purpose, Watch};
+
+use super::{MISSING, SEEN};
+use crate::cli::Record;
+
+/// Parts of a property's name that mark its value as a secret.
+const SECRETS: [&str; 5] = ["password", "secret", "jaas", "credential", "keystore.key"];
+
+/// The manifest of a recording that starts now.
+pub(super) fn at_start(args: &Record, broker: &Broker, watch: &Watch) -> Manifest {
+    let (offset, started) = watch.clock();
+    Manifest {
+        started_ns: started.realtime_ns,
+        host: host(),
+        broker: Some(watched(broker)),
+        clock: Clock { offset_ns: offset.as_ns(), pairs: vec![pair(started)] },
+        plan: watch.plan().iter().map(plan_line).collect(),
+        settings: settings(args),
+        ..Manifest::default()
+    }
+}
+
+/// One reading of both clocks as the manifest stores it.
+pub(super) fn pair(pair: model::clock::ClockPair) -> recording::ClockPair {
+    recording::ClockPair { monotonic_ns: pair.monotonic_ns, realtime_ns: pair.realtime_ns }
+}
+
+fn plan_line(purpose: &Purpose) -> (String, String) {
+    let outcome = match &purpose.outcome {
+        Outcome::Seen(how) => format!("{SEEN}{how}"),
+        Outcome::Missing(why) => format!("{MISSING}{why}"),
+    };
+    (purpose.purpose.clone(), outcome)
+}
+
+fn host() -> Host {
+    let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    Host {
+        name: line("/proc/sys/kernel/hostname"),
+        kernel: line("/proc/sys/kernel/osrelease"),
+        machine: std::env::consts::ARCH.to_owned(),
+        cpus: available_parallelism().map_or(0, |cpus| cpus.get() as u32),
+    }
+}
+
+fn watched(broker: &Broker) -> recording::Broker {
+    recording::Broker {
+        pid: broker.pid,
+        node_id: broker.node_id,
+        log_dirs: broker.log_dirs.clone(),
+        listeners: broker.listeners.iter().map(ToString::to_string).collect(),
+        properties: public(broker),
+        jvm: None,
+    }
+}
+
+fn public(broker: &Broker) -> BTreeMap<String, String> {
+    let is_public = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        !SECRETS.iter().any(|secret| name.contains(secret))
+    };
+    broker
+        .properties
+        .iter()
+        .filter(|(name, _)| is_public(name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn settings(args: &Record) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::from([
+        ("slower_than_ns".to_owned(), args.slower_than.0.to_string()),
+        ("interface".to_owned(), args.interface.clone()),
+    ]);
+    if let Some(header) = &args.filter.message_id {
+        settings.insert("message_id".to_owned(), header.clone());
+    }
+    settings
+}

@@ -1,0 +1,67 @@
+//! What a command's end means: the exit status, and one line about what went wrong.
+
+use std::io::{self, ErrorKind, Write as _};
+use std::process::ExitCode;
+
+use report::escape::escape;
+
+/// The command could not do what was asked.
+const COULD_NOT: u8 = 1;
+/// The command was asked wrongly.
+const WRONG_USAGE: u8 = 2;
+
+/// A combination of arguments that makes no sense, in words.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Says what went wrong, if anything did, and gives the exit status.
+pub(crate) fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = outcome else { return ExitCode::SUCCESS };
+    if is_closed_pipe(&error) {
+        // Whoever read our output has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    // Nothing is left to do where even standard error is gone.
+    let _ = writeln!(io::stderr(), "brokerscope: {}", one_line(&error));
+    ExitCode::from(if error.is::<Usage>() { WRONG_USAGE } else { COULD_NOT })
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io_errors.into_iter().any(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// The error and its causes, each once: some errors name their cause themselves.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.contains(&cause) {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push_str(": ");
+        }
+        line.push_str(&cause);
+    }
+    escape(&line.replace('\n', " ")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_failure_is_one_line_that_says_everything_once() {
+        let inner = std::io::Error::other("disk\nis \x1b[31mgone");
+        let error = anyhow::Error::new(inner).context("a.pcap: cannot read").context("a.pcap: cannot read");
+        assert_eq!(one_line(&error), "a.pcap: cannot read: disk is \\x1b[31mgone");
+    }
+}

@@ -1,0 +1,65 @@
+//! Which requests and file operations the user wants to see. Does not change what is counted.
+
+use model::{FileOp, Nanos, Request};
+
+use crate::options::Filter;
+
+impl Filter {
+    /// Whether a request is of a wanted API and topic and slow enough, its partitions of other topics left
+    /// out. Without a threshold a request without a latency (acks=0, no response) is wanted too.
+    pub(crate) fn admit(&self, request: &mut Request, slower_than: Nanos) -> bool {
+        if !self.wants(request) || !slow(request, slower_than) {
+            return false;
+        }
+        if !self.topics.is_empty() {
+            request.partitions.retain(|partition| self.names(partition.topic.as_deref()));
+        }
+        true
+    }
+
+    /// Whether a request is of a wanted API, topic and port.
+    pub(crate) fn wants(&self, request: &Request) -> bool {
+        let api = self.apis.is_empty() || self.apis.iter().any(|wanted| same_api(wanted, request.api));
+        let port = self.ports.is_empty() || self.ports.contains(&request.broker.port());
+        let mut partitions = request.partitions.iter();
+        let topic =
+            self.topics.is_empty() || partitions.any(|partition| self.names(partition.topic.as_deref()));
+        api && port && topic
+    }
+
+    /// Whether a file operation is of a wanted topic and slow enough.
+    pub(crate) fn admits(&self, op: &FileOp, slower_than: Nanos) -> bool {
+        let topic = op.topic_partition.as_ref().map(|of| of.topic.as_ref());
+        op.latency() >= slower_than && (self.topics.is_empty() || self.names(topic))
+    }
+
+    fn names(&self, topic: Option<&str>) -> bool {
+        self.topics.iter().any(|wanted| Some(wanted.as_str()) == topic)
+    }
+}
+
+fn slow(request: &Request, slower_than: Nanos) -> bool {
+    slower_than <= Nanos::ZERO || request.latency().is_some_and(|latency| latency >= slower_than)
+}
+
+/// Kafka writes an API as `INIT_PRODUCER_ID` in one place and `InitProducerId` in another; people write
+/// `init-producer-id`.
+pub(crate) fn same_api(wanted: &str, api: &str) -> bool {
+    fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase())
+    }
+    letters(wanted).eq(letters(api))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_api;
+
+    #[test]
+    fn an_api_is_known_by_any_of_its_spellings() {
+        for wanted in ["init-producer-id", "InitProducerId", "INIT_PRODUCER_ID"] {
+            assert!(same_api(wanted, "INIT_PRODUCER_ID"));
+        }
+        assert!(!same_api("produce", "INIT_PRODUCER_ID"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Flags that several commands share. Does not act on them.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// What to look at.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Filter {
+    /// The broker's port (repeatable); without it, whatever speaks Kafka.
+    #[arg(long = "port", value_name = "PORT")]
+    pub(crate) ports: Vec<u16>,
+    /// Show only this topic (repeatable).
+    #[arg(long = "topic", value_name = "TOPIC")]
+    pub(crate) topics: Vec<String>,
+    /// Show only this API, for example produce (repeatable).
+    #[arg(long = "api", value_name = "API")]
+    pub(crate) apis: Vec<String>,
+    /// Record header to show as message id.
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) message_id: Option<String>,
+}
+
+/// Which broker it is about.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Target {
+    /// The broker's process; without it, the broker that runs here.
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// A log dir of the broker (repeatable); without it, the broker's own.
+    #[arg(long = "log-dir", value_name = "DIR")]
+    pub(crate) log_dirs: Vec<PathBuf>,
+}
+
+/// How it is shown.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Presentation {
+    /// How to write it; json is one object a line.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Show times in UTC instead of local time.
+    #[arg(long)]
+    pub(crate) utc: bool,
+    /// Say nothing but the data and errors.
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// More columns on the right; leave nothing out.
+    #[arg(long)]
+    pub(crate) wide: bool,
+}
+
+/// The forms of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// One JSON object a line.
+    Json,
+    /// Comma-separated values.
+    Csv,
+}

@@ -1,0 +1,135 @@
+//! Packets to requests: feeds a capture to the analyzer and hands on what comes out. Does not decode.
+
+use anyhow::Context as _;
+use capture::{Analyzer, Config, Counters, PacketFile};
+use model::Request;
+use report::requests::RequestSummary;
+
+use crate::failure::Usage;
+use crate::filter::same_api;
+use crate::input::StoppableStdin;
+use crate::options::{Filter, Target};
+use crate::stop::Stop;
+use crate::topics;
+
+/// What takes the requests.
+pub(crate) type Sink<'s> = dyn FnMut(Request) -> anyhow::Result<()> + 's;
+
+/// An analyzer for what the user wants to see, with the topic names that this machine knows.
+pub(crate) fn analyzer(filter: &Filter, target: &Target) -> anyhow::Result<Analyzer> {
+    check_apis(filter)?;
+    Ok(Analyzer::new(Config {
+        ports: filter.ports.clone(),
+        message_id_header: filter.message_id.clone().map(String::into_bytes),
+        topics: topics::names(target)?,
+        ..Config::default()
+    }))
+}
+
+/// A misspelt API would silently show nothing.
+pub(crate) fn check_apis(filter: &Filter) -> anyhow::Result<()> {
+    let known = |wanted: &str| wire::ApiKey::known().any(|api| same_api(wanted, api.name()));
+    match filter.apis.iter().find(|wanted| !known(wanted)) {
+        Some(wanted) => {
+            Err(Usage(format!("--api {wanted}: Kafka has no such API; try produce, fetch, metadata")).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Standard input as a capture.
+pub(crate) fn from_stdin(stop: &Stop) -> anyhow::Result<PacketFile> {
+    PacketFile::from_reader(Box::new(StoppableStdin::start(stop.clone())))
+        .context("-: no packets on standard input; pipe `tcpdump -U -w -` into it")
+}
+
+/// Reads a capture to its end, or until it is time to stop.
+pub(crate) fn read_file(
+    file: &mut PacketFile,
+    analyzer: &mut Analyzer,
+    stop: &Stop,
+    sink: &mut Sink<'_>,
+) -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    while !stop.asked() {
+        let Some(packet) = file.next()? else { break };
+        analyzer.packet(&packet, &mut |request| found.push(request));
+        found.drain(..).try_for_each(&mut *sink)?;
+    }
+    finish(analyzer, sink)
+}
+
+/// Reads an interface until it is time to stop. Returns how many packets the kernel dropped.
+#[cfg(feature = "live")]
+pub(crate) fn read_live(
+    interface: &str,
+    ports: Vec<u16>,
+    analyzer: &mut Analyzer,
+    stop: &Stop,
+    sink: &mut Sink<'_>,
+) -> anyhow::Result<u64> {
+    use capture::live::{Live, LiveConfig};
+    const WAIT: std::time::Duration = std::time::Duration::from_millis(100);
+
+    let config = LiveConfig { interface: interface.to_owned(), ports, ..LiveConfig::default() };
+    let mut live = Live::open(&config)?;
+    let mut found = Vec::new();
+    while !stop.asked() {
+        live.next_packets(WAIT, &mut |packet| analyzer.packet(packet, &mut |request| found.push(request)))?;
+        found.drain(..).try_for_each(&mut *sink)?;
+    }
+    finish(analyzer, sink)?;
+    Ok(live.drops())
+}
+
+fn finish(analyzer: &mut Analyzer, sink: &mut Sink<'_>) -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    analyzer.finish(&mut |request| found.push(request));
+    found.into_iter().try_for_each(sink)
+}
+
+/// What the capture counted, as reports show it.
+pub(crate) fn summary(counters: &Counters, shown: u64, notes: Vec<String>) -> RequestSummary {
+    RequestSummary {
+        requests: counters.requests_by_api.values().sum(),
+        shown,
+        requests_by_api: counters.requests_by_api.iter().map(|(&api, &n)| (api.to_owned(), n)).collect(),
+        unanswered: counters.unanswered,
+        unmatched_responses: counters.unmatched_responses,
+        packets: counters.packets,
+        bytes: counters.bytes,
+        connections: counters.connections,
+        gaps: counters.gaps,
+        gap_bytes: counters.gap_bytes,
+        retransmitted_bytes: counters.retransmitted_bytes,
+        out_of_order_segments: counters.out_of_order_segments,
+        keep_alives: counters.keep_alives,
+        reassembly_overflows: counters.reassembly_overflows,
+        undecodable_frames: counters.undecodable_frames,
+        resyncs: counters.resyncs,
+        skipped_bytes: counters.skipped_bytes,
+        tls_connections: counters.tls_connections,
+        other_connections: counters.other_connections,
+        evicted_connections: counters.evicted_connections,
+        kernel_drops: counters.kernel_drops,
+        not_tcp: counters.not_tcp,
+        other_ports: counters.other_ports,
+        fragments: counters.fragments,
+        malformed_packets: counters.malformed_packets,
+        truncated_packets: counters.truncated_packets,
+        notes,
+    }
+}
+
+/// What was wrong with a capture file itself.
+pub(crate) fn notes(file: &PacketFile) -> Vec<String> {
+    let notes = file.notes();
+    let mut sentences = Vec::new();
+    if notes.cut_records > 0 {
+        sentences.push("the capture ends in the middle of a packet".to_owned());
+    }
+    if notes.damaged_records > 0 {
+        sentences.push(format!("{} damaged records in the capture were left out", notes.damaged_records));
+    }
+    sentences
+}

@@ -1,0 +1,104 @@
+//! Times and sizes as people write them: `150ms`, `1.5s`, `1m30s`, `64KiB`. Does not print them.
+
+use model::Nanos;
+
+const TIME_UNITS: [(&str, f64); 10] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("µs", 1e3),
+    ("ms", 1e6),
+    ("sec", 1e9),
+    ("s", 1e9),
+    ("min", 60e9),
+    ("m", 60e9),
+    ("h", 3_600e9),
+    ("d", 86_400e9),
+];
+
+const SIZE_UNITS: [(&str, f64); 10] = [
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("kB", 1e3),
+    ("KB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("K", 1024.0),
+    ("M", 1_048_576.0),
+    ("B", 1.0),
+];
+
+/// A length of time. A number without a unit is refused, except 0: is `100` seconds or milliseconds?
+pub(crate) fn time(text: &str) -> Result<Nanos, String> {
+    let wrong = || format!("{text:?} is not a time; write it as 150ms, 2s or 1m30s");
+    if text.trim() == "0" {
+        return Ok(Nanos::ZERO);
+    }
+    let ns = sum(text, &TIME_UNITS).ok_or_else(wrong)?;
+    // 2^53 ns are 104 days: beyond that a float is not exact, and nobody means it.
+    if ns < 9e15 { Ok(Nanos(ns.round() as i64)) } else { Err(wrong()) }
+}
+
+/// A number of bytes; without a unit, bytes.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    if let Ok(bytes) = text.trim().parse() {
+        return Ok(bytes);
+    }
+    let wrong = || format!("{text:?} is not a size; write it as 4096, 64KiB or 1.5MiB");
+    let bytes = sum(text, &SIZE_UNITS).ok_or_else(wrong)?;
+    if bytes < 9e15 { Ok(bytes.round() as u64) } else { Err(wrong()) }
+}
+
+/// Numbers with units one after the other, added up; none where anything else is in the text.
+fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let mut rest = text.trim();
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let number: f64 = number.parse().ok()?;
+        let after = after.trim_start();
+        let letters = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        total += number * units.iter().find(|(name, _)| *name == unit)?.1;
+        rest = after.trim_start();
+    }
+    (!text.trim().is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{size, time};
+    use model::Nanos;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        for (text, ns) in [
+            ("0", 0),
+            ("150ms", 150_000_000),
+            ("2s", 2_000_000_000),
+            ("1.5 s", 1_500_000_000),
+            ("1m30s", 90_000_000_000),
+            ("250us", 250_000),
+            ("3µs", 3_000),
+            ("2h", 7_200_000_000_000),
+        ] {
+            assert_eq!(time(text), Ok(Nanos(ns)), "{text}");
+        }
+        for text in ["", "100", "-1s", "1x", "s", "1s2", "1..2s", "99999999999d"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, bytes) in
+            [("0", 0), ("4096", 4_096), ("64KiB", 65_536), ("1.5MiB", 1_572_864), ("2 kB", 2_000)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "KiB", "-1", "64 kilo", "1e400"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

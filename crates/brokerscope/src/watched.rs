@@ -1,0 +1,58 @@
+//! Starting a live watch on the broker that is meant. Does not read its events.
+
+use anyhow::bail;
+use broker::Broker;
+use watch::{Options, Outcome, Packets, Watch};
+
+use crate::options::{Filter, Target};
+
+/// The broker the user named, or the only one that runs here.
+pub(crate) fn broker(target: &Target) -> anyhow::Result<Broker> {
+    if let Some(pid) = target.pid {
+        return Ok(Broker::of_pid(pid)?);
+    }
+    let mut found = broker::find();
+    match (found.pop(), found.as_slice()) {
+        (Some(only), []) => Ok(only),
+        (None, _) => bail!("no Kafka broker runs here; start it, or name its process with --pid"),
+        (Some(last), others) => {
+            let pids = others.iter().chain([&last]).map(|broker| broker.pid.to_string()).collect::<Vec<_>>();
+            bail!("{} brokers run here (processes {}); name one with --pid", pids.len(), pids.join(", "))
+        }
+    }
+}
+
+/// What to capture of it: the ports the user named, or its own.
+pub(crate) fn packets(filter: &Filter, broker: &Broker, interface: &str) -> Packets {
+    let ports = if filter.ports.is_empty() { broker.ports() } else { filter.ports.clone() };
+    Packets {
+        interface: interface.to_owned(),
+        ports,
+        message_id_header: filter.message_id.clone().map(String::into_bytes),
+    }
+}
+
+/// Starts to watch it. An error where nothing at all can be seen.
+pub(crate) fn start(
+    target: &Target,
+    broker: &Broker,
+    packets: Option<Packets>,
+    kernel: bool,
+) -> anyhow::Result<Watch> {
+    let log_dirs = if target.log_dirs.is_empty() { &broker.log_dirs } else { &target.log_dirs };
+    let watch = Watch::start(&Options { pid: broker.pid, log_dirs: log_dirs.clone(), packets, kernel });
+    if !watch.sees_anything() {
+        let reasons = watch.plan().iter().filter_map(|purpose| match &purpose.outcome {
+            Outcome::Missing(why) => Some(why.as_str()),
+            Outcome::Seen(_) => None,
+        });
+        let mut reasons = reasons.collect::<Vec<_>>();
+        reasons.dedup();
+        bail!(
+            "nothing can be seen of broker {}: {}; `brokerscope doctor` says more",
+            broker.pid,
+            reasons.join("; ")
+        );
+    }
+    Ok(watch)
+}
