@@ -1,1 +1,22 @@
-//! Being written.
+//! A Kafka broker's own files: which brokers run here and how they are configured, what a file's name
+//! says, the topic ids on disk, and what is in a segment.
+//!
+//! It knows nothing of the kernel's probes or of packets. Everything is read only, and read as hostile:
+//! bounded, and never trusted to be what its name says.
+
+mod command_line;
+mod error;
+mod listener;
+pub mod path;
+mod process;
+pub mod properties;
+mod running;
+pub mod segment;
+pub mod topic_ids;
+mod window;
+
+pub use error::Error;
+pub use listener::Listener;
+pub use process::Processes;
+pub use running::{Broker, find};
+pub use segment::Segment;

@@ -1,0 +1,66 @@
+//! Why a broker or one of its files could not be read, in one line that says what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No broker runs here, or none that this user may see.
+    #[error("no Kafka broker runs here (no Java process whose main class is kafka.Kafka): start it, or name its process with --pid")]
+    NoneRuns,
+    /// More than one broker runs here.
+    #[error("several Kafka brokers run here, processes {}: name one with --pid", listed(pids))]
+    SeveralRun {
+        /// Their processes.
+        pids: Vec<u32>,
+    },
+    /// There is no such process.
+    #[error("there is no process {pid}: name the broker's with --pid")]
+    NoProcess {
+        /// The process that was asked for.
+        pid: u32,
+    },
+    /// A process that is no broker.
+    #[error("process {pid} is no Kafka broker (its main class is not kafka.Kafka): name the broker's with --pid")]
+    NotABroker {
+        /// The process that was asked for.
+        pid: u32,
+    },
+    /// A broker whose command line names no configuration.
+    #[error("the command line of broker process {pid} names no server.properties: name its log dirs with --log-dir")]
+    NoProperties {
+        /// The broker's process.
+        pid: u32,
+    },
+    /// Something of a process could not be read.
+    #[error("cannot read {path} of broker process {pid}: {source}; run as root or as the broker's user")]
+    Process {
+        /// The broker's process.
+        pid: u32,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+fn listed(pids: &[u32]) -> String {
+    pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Error {
+    /// A failure to read a file, to use with `map_err`.
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}

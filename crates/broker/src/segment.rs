@@ -1,0 +1,251 @@
+//! A segment: the record batches in it, or in a range of it, whatever state it is in. Does not read
+//! indexes and never changes anything.
+//!
+//! A segment is nothing but batches one after another. Where the bytes are no batch (damage, a range that
+//! starts within one), reading goes on at the next place that holds a batch whose CRC is right, and
+//! says what it passed over.
+
+mod search;
+
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use wire::{BatchHeader, ErrorKind};
+use wire::batch::{HEAD_BYTES, LEADING_BYTES};
+use wire::record::Records;
+
+use crate::Error;
+use crate::window::Window;
+
+/// The largest batch that is read: Kafka's `message.max.bytes` is 1 MiB unless raised, and a request, of
+/// which a batch is a part, 100 MiB (`socket.request.max.bytes`).
+pub const MAX_BATCH_BYTES: u32 = 128 << 20;
+/// The most that a batch's records may take once decompressed.
+pub const MAX_RECORDS_BYTES: usize = 256 << 20;
+/// A message id is shown, joined and stored: one longer than this is cut.
+const MAX_MESSAGE_ID_BYTES: usize = 256;
+
+/// A segment's file.
+pub struct Segment {
+    path: PathBuf,
+    window: Window,
+}
+
+impl Segment {
+    /// Opens a segment; what is appended to it afterwards is not seen.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let window = File::open(path).and_then(|file| {
+            if file.metadata()?.is_dir() {
+                return Err(std::io::ErrorKind::IsADirectory.into());
+            }
+            Window::on(file)
+        });
+        Ok(Self { path: path.to_owned(), window: window.map_err(Error::file(path))? })
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length in bytes when it was opened.
+    pub fn size_bytes(&self) -> u64 {
+        self.window.end()
+    }
+
+    /// All its batches.
+    pub fn batches(&mut self) -> Batches<'_> {
+        let end = self.window.end();
+        Batches { window: &mut self.window, position: 0, end, aligned: true }
+    }
+
+    /// The batches that start in the `bytes` bytes from `position` on, such as one write put there. The last
+    /// may reach beyond. If no whole batch starts at `position` itself, the first item says so.
+    pub fn batches_in(&mut self, position: u64, bytes: u64) -> Batches<'_> {
+        let end = position.saturating_add(bytes);
+        Batches { window: &mut self.window, position, end, aligned: position == 0 }
+    }
+}
+
+/// A batch of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Where it starts in the file.
+    pub position: u64,
+    /// Its head.
+    pub header: BatchHeader,
+    /// Whether its CRC is right. If not, nothing in it can be relied on.
+    pub crc_ok: bool,
+    /// All of it, its head included.
+    pub bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// The offset of its last record.
+    pub fn last_offset(&self) -> i64 {
+        self.header.base_offset.saturating_add(i64::from(self.header.last_offset_delta))
+    }
+
+    /// Its records; `scratch` takes the decompressed ones.
+    ///
+    /// # Errors
+    /// As [`Records::open`].
+    pub fn records<'b>(&'b self, scratch: &'b mut Vec<u8>) -> Result<Records<'b>, wire::Error> {
+        Records::open(&self.bytes, MAX_RECORDS_BYTES, scratch)
+    }
+
+    /// The values of a record header, one for each record that has it, as text.
+    ///
+    /// # Errors
+    /// As [`wire::record::message_ids`].
+    pub fn message_ids(&self, header_name: &[u8], scratch: &mut Vec<u8>) -> Result<Vec<String>, wire::Error> {
+        let mut ids = Vec::new();
+        wire::record::message_ids(&self.bytes, header_name, MAX_RECORDS_BYTES, scratch, |value| {
+            ids.push(message_id(value));
+        })?;
+        Ok(ids)
+    }
+}
+
+/// A header's value as a message id: text as far as it is text, and not without bound.
+pub fn message_id(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.get(..MAX_MESSAGE_ID_BYTES).unwrap_or(value)).into_owned()
+}
+
+/// Bytes of a segment that are no batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where they start.
+    pub position: u64,
+    /// How many were passed over.
+    pub bytes: u64,
+    /// Why there is no batch.
+    pub reason: Reason,
+}
+
+/// Why there is no batch at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The head cannot be one.
+    Head(wire::Error),
+    /// A range that may start within a batch: what is there looks like one, but has not its CRC.
+    Crc,
+    /// The head names more bytes than the file has.
+    Truncated {
+        /// Bytes that are missing.
+        missing: u64,
+    },
+    /// The head names more bytes than are read at once.
+    TooLarge {
+        /// The length it names.
+        bytes: u32,
+    },
+    /// The file could not be read.
+    Read(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Head(error) => write!(f, "{error}"),
+            Self::Crc => f.write_str("the CRC is wrong"),
+            Self::Truncated { missing } => write!(f, "the batch is cut, {missing} bytes are missing"),
+            Self::TooLarge { bytes } => write!(f, "a batch of {bytes} bytes cannot be right"),
+            Self::Read(error) => write!(f, "cannot read: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { position, bytes, reason } = self;
+        write!(f, "no whole record batch starts at byte {position} ({reason}): {bytes} bytes passed over")
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// Iterates over batches, and over what lies between them if that is damaged.
+pub struct Batches<'s> {
+    window: &'s mut Window,
+    position: u64,
+    /// No batch that starts here or later is wanted.
+    end: u64,
+    /// Whether a batch has to start at `position`: then one with a wrong CRC is a damaged batch, else it
+    /// may be none at all.
+    aligned: bool,
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<Batch, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let position = self.position;
+        let end = self.end.min(self.window.end());
+        if position >= end {
+            return None;
+        }
+        let reason = match self.batch_at(position) {
+            Ok(batch) if batch.crc_ok || self.aligned => {
+                self.position = position.saturating_add(batch.bytes.len() as u64);
+                self.aligned = true;
+                return Some(Ok(batch));
+            }
+            Ok(_) => Reason::Crc,
+            Err(reason) => reason,
+        };
+        if search::is_blank(self.window, position) {
+            // `log.preallocate` makes segments end in zeros.
+            self.position = end;
+            return None;
+        }
+        self.position = search::next_batch(self.window, position, end).unwrap_or(end);
+        self.aligned = true;
+        Some(Err(Damage { position, bytes: self.position - position, reason }))
+    }
+}
+
+impl Batches<'_> {
+    fn batch_at(&mut self, position: u64) -> Result<Batch, Reason> {
+        let header = head_at(self.window, position)?;
+        let bytes = read(self.window, position, header.length_bytes as usize)?;
+        if bytes.len() < header.length_bytes as usize {
+            return Err(Reason::Truncated { missing: u64::from(header.length_bytes) - bytes.len() as u64 });
+        }
+        Ok(Batch { position, header, crc_ok: header.crc_ok(bytes), bytes: bytes.to_vec() })
+    }
+}
+
+/// The head at a position, if the file is long enough for its batch.
+fn head_at(window: &mut Window, position: u64) -> Result<BatchHeader, Reason> {
+    let left = window.end().saturating_sub(position);
+    let head = read(window, position, HEAD_BYTES)?;
+    let header = BatchHeader::parse(head).map_err(|error| match error.kind {
+        ErrorKind::UnexpectedEnd { .. } => truncated(head).unwrap_or(Reason::Head(error)),
+        _ => Reason::Head(error),
+    })?;
+    let bytes = header.length_bytes;
+    if bytes > MAX_BATCH_BYTES {
+        return Err(Reason::TooLarge { bytes });
+    }
+    if u64::from(bytes) > left {
+        return Err(Reason::Truncated { missing: u64::from(bytes) - left });
+    }
+    Ok(header)
+}
+
+/// A file that ends within a head: how much of the batch is missing, if the length is there to tell.
+fn truncated(head: &[u8]) -> Option<Reason> {
+    let length: [u8; 4] = head.get(8..LEADING_BYTES)?.try_into().ok()?;
+    let whole = u64::try_from(i32::from_be_bytes(length)).ok()? + LEADING_BYTES as u64;
+    let missing = whole.checked_sub(head.len() as u64).filter(|missing| *missing > 0)?;
+    Some(Reason::Truncated { missing })
+}
+
+fn read(window: &mut Window, position: u64, count: usize) -> Result<&[u8], Reason> {
+    window.at(position, count).map_err(|error| Reason::Read(error.to_string()))
+}
