@@ -15,9 +15,11 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -55,7 +57,13 @@ public final class Clients {
                     new NewTopic(TIGHT, 1, (short) 1).configs(Map.of("max.message.bytes", "2000"))))
                     .all().get();
             admin.describeCluster().nodes().get();
-            admin.describeTopics(List.of(MIX, WIDE)).allTopicNames().get();
+            // Tried again until every partition has its log: a produce request with acks=0 before that would
+            // only have its connection closed.
+            var topics = admin.describeTopics(List.of(MIX, WIDE, STAMPED, TIGHT)).allTopicNames().get();
+            Map<TopicPartition, OffsetSpec> partitions = new HashMap<>();
+            topics.forEach((topic, description) -> description.partitions().forEach(
+                    partition -> partitions.put(new TopicPartition(topic, partition.partition()), OffsetSpec.latest())));
+            admin.listOffsets(partitions).all().get();
         }
     }
 

@@ -90,3 +90,57 @@ pub fn client_hello(random: &mut Random) -> Vec<u8> {
     record.extend(hello);
     record
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{client_hello, cut, shuffled, thinned, with_strangers};
+    use crate::capture_file::CaptureFile;
+    use crate::random::Random;
+    use std::collections::HashSet;
+    use std::path::Path;
+
+    fn sample() -> CaptureFile {
+        CaptureFile::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample.pcap"))
+    }
+
+    fn contents(capture: &CaptureFile) -> HashSet<&[u8]> {
+        capture.packets.iter().map(|packet| packet.bytes.as_slice()).collect()
+    }
+
+    #[test]
+    fn shuffling_loses_nothing_and_changes_the_order() {
+        let (sample, shuffled) = (sample(), shuffled(&sample(), &mut Random::new(1)));
+        assert_eq!(contents(&sample), contents(&shuffled));
+        assert!(shuffled.packets.len() > sample.packets.len());
+        let firsts = sample.packets.iter().zip(&shuffled.packets);
+        assert!(firsts.take_while(|(a, b)| a.bytes == b.bytes).count() < sample.packets.len());
+        assert!(shuffled.packets.is_sorted_by_key(|packet| {
+            packet
+                .time
+                .first_chunk()
+                .map(|s| u32::from_le_bytes(*s))
+                .zip(packet.time.last_chunk().map(|n| u32::from_le_bytes(*n)))
+        }));
+    }
+
+    #[test]
+    fn thinning_and_cutting_lose_what_they_say() {
+        let thinned = thinned(&sample(), 200, &mut Random::new(1));
+        assert!((60..110).contains(&thinned.packets.len()), "{}", thinned.packets.len());
+        let cut = cut(&sample(), 60);
+        assert!(cut.packets.iter().all(|packet| packet.bytes.len() <= 60));
+        assert!(cut.packets.iter().any(|packet| packet.original_len > 60));
+    }
+
+    #[test]
+    fn strangers_come_before_the_rest() {
+        let hello = client_hello(&mut Random::new(1));
+        let length = u16::from_be_bytes([hello[3], hello[4]]);
+        assert_eq!(usize::from(length), hello.len() - 5, "the record's length");
+        let damaged = with_strangers(&sample(), 29092, &[hello.clone(), vec![7; 3_000]]);
+        let added = damaged.packets.len() - sample().packets.len();
+        assert_eq!(added, 2 + 1 + 3);
+        let tcp = damaged.packets[1].tcp().unwrap();
+        assert_eq!(&damaged.packets[1].bytes[tcp.data], hello);
+    }
+}
