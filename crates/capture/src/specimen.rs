@@ -1,5 +1,8 @@
 //! Packets and capture files made by hand, for tests only.
 
+pub(crate) mod kafka;
+pub(crate) mod talk;
+
 use std::net::SocketAddr;
 
 use crate::link::Flags;

@@ -1,6 +1,7 @@
 //! Live capture on this machine's loopback interface. Needs root (`CAP_NET_RAW`) and says so when it does
 //! not run.
 #![cfg(feature = "live")]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

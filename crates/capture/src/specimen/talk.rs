@@ -1,0 +1,88 @@
+//! A conversation over TCP made by hand, packet by packet, for tests only.
+
+use model::Request;
+
+use super::Specimen;
+use crate::analyzer::Analyzer;
+use crate::link::Flags;
+use crate::packet::{LinkType, Packet};
+
+/// A client and a broker on one connection; sends packets into an analyzer or drops them.
+pub(crate) struct Talk {
+    pub(crate) client: Specimen,
+    pub(crate) broker: Specimen,
+    pub(crate) packets: Vec<(i64, Vec<u8>)>,
+}
+
+impl Talk {
+    pub(crate) fn new(client: &str, broker: &str) -> Self {
+        let first = u32::MAX - 20;
+        let client = Specimen { seq: first, ..Specimen::new(client, broker) };
+        let broker = Specimen { seq: 5_000, src: client.dst, dst: client.src, ..client.clone() };
+        Self { client, broker, packets: Vec::new() }
+    }
+
+    pub(crate) fn standard() -> Self {
+        Self::new("10.0.0.7:41234", "10.0.0.1:9092")
+    }
+
+    /// The three packets that open the connection.
+    pub(crate) fn open(&mut self, time: i64) -> &mut Self {
+        let syn = Specimen { flags: Flags::SYN, ack: 0, ..self.client.clone() };
+        self.client.seq = self.client.seq.wrapping_add(1);
+        let syn_ack =
+            Specimen { flags: Flags::SYN | Flags::ACK, ack: self.client.seq, ..self.broker.clone() };
+        self.broker.seq = self.broker.seq.wrapping_add(1);
+        let ack = Specimen { ack: self.broker.seq, ..self.client.clone() };
+        for packet in [syn, syn_ack, ack] {
+            self.packets.push((time, packet.ethernet()));
+        }
+        self
+    }
+
+    /// The client sends bytes; they are captured.
+    pub(crate) fn ask(&mut self, time: i64, bytes: &[u8]) -> &mut Self {
+        let packet = self.sent(true, bytes);
+        self.packets.push((time, packet));
+        self
+    }
+
+    /// The broker sends bytes; they are captured.
+    pub(crate) fn answer(&mut self, time: i64, bytes: &[u8]) -> &mut Self {
+        let packet = self.sent(false, bytes);
+        self.packets.push((time, packet));
+        self
+    }
+
+    /// A packet that is sent, its sender's numbers moved on; capturing it is up to the caller.
+    pub(crate) fn sent(&mut self, by_client: bool, bytes: &[u8]) -> Vec<u8> {
+        let (from, to) =
+            if by_client { (&mut self.client, &self.broker) } else { (&mut self.broker, &self.client) };
+        let packet = Specimen { ack: to.seq, payload: bytes.to_vec(), ..from.clone() };
+        from.seq = from.seq.wrapping_add(bytes.len() as u32);
+        packet.ethernet()
+    }
+
+    /// Both sides say they are done.
+    pub(crate) fn close(&mut self, time: i64) -> &mut Self {
+        for by_client in [true, false] {
+            let (from, to) =
+                if by_client { (&mut self.client, &self.broker) } else { (&mut self.broker, &self.client) };
+            let fin = Specimen { flags: Flags::FIN | Flags::ACK, ack: to.seq, ..from.clone() };
+            from.seq = from.seq.wrapping_add(1);
+            self.packets.push((time, fin.ethernet()));
+        }
+        self
+    }
+
+    /// Hands the captured packets to an analyzer; returns the rows that came out.
+    pub(crate) fn tell(&mut self, analyzer: &mut Analyzer) -> Vec<Request> {
+        let mut rows = Vec::new();
+        for (time_ns, bytes) in self.packets.drain(..) {
+            let original_len = bytes.len() as u32;
+            let packet = Packet { time_ns, link: LinkType::Ethernet, original_len, bytes: &bytes };
+            analyzer.packet(&packet, &mut |row| rows.push(row));
+        }
+        rows
+    }
+}
