@@ -56,6 +56,7 @@ impl Decoder {
     fn file_write(&mut self, record: &types::file_write_event) -> FileWrite {
         let path = bytes_of(&record.path);
         let path = path.get(..usize::from(record.path_len)).unwrap_or(path);
+        let head_len = record.head_len.min(HEAD_BYTES as u8);
         FileWrite {
             start_ns: record.start_ns,
             end_ns: record.end_ns,
@@ -69,8 +70,8 @@ impl Decoder {
             inode: record.inode,
             fs: self.text(&record.fs),
             path: self.texts.share_path(path),
-            head: record.head,
-            head_len: record.head_len.min(HEAD_BYTES as u8),
+            head: only(record.head, head_len),
+            head_len,
             journal_transaction: (record.has_handle != 0).then_some(record.transaction),
         }
     }
@@ -130,6 +131,12 @@ impl Decoder {
         let bytes = bytes_of(chars);
         self.texts.share(bytes.split(|&byte| byte == 0).next().unwrap_or_default())
     }
+}
+
+/// Beyond the bytes of this write, the record holds those of an earlier one.
+fn only(mut head: [u8; HEAD_BYTES], valid: u8) -> [u8; HEAD_BYTES] {
+    head.iter_mut().skip(usize::from(valid)).for_each(|byte| *byte = 0);
+    head
 }
 
 /// `MAJOR` and `MINOR` of `include/linux/kdev_t.h`.

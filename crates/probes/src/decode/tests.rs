@@ -86,6 +86,7 @@ fn a_file_write_without_path_handle_or_head() {
     let Some(Event::FileWrite(write)) = decoder(None).decode(&bytes) else { panic!() };
     assert_eq!((&*write.path, write.journal_transaction), ("", None));
     assert_eq!(write.head(), b"");
+    assert_eq!(write.head, [0; 61], "an earlier write's bytes");
 }
 
 #[test]

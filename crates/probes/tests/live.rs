@@ -1,0 +1,253 @@
+//! The probes on this kernel: known writes, a planted wait, a journal commit and a pause for dirty pages, on
+//! an ext4 of its own. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it
+//! did not run, and with it whatever is missing is a failure.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "live/scene.rs"]
+mod scene;
+
+use std::fs::{File, OpenOptions, create_dir_all, rename};
+use std::io::{IoSlice, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use probes::{Event, Facts, FileWrite, JournalCommit, OffCpu, Plan, Probes, Purpose, Target};
+use scene::{FileSystem, Frozen};
+
+const HEAD: usize = 61;
+const GIVE_UP: Duration = Duration::from_secs(30);
+const SEGMENT: &str = "data/topicA-0/00000000000000000000.log";
+
+#[test]
+fn known_operations_are_reported_exactly_once() {
+    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
+        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+        return;
+    }
+    let file_system = FileSystem::new();
+    let mut watched = Watched::new();
+    let expected = write_a_segment(&file_system, &mut watched);
+    check_writes(&watched, &expected);
+    check_commit(&watched, &expected);
+    check_block_io(&watched, &file_system);
+    check_planted_wait(&file_system, &mut watched);
+    check_dirty_throttling(&file_system, &mut watched);
+    let losses = watched.probes.losses();
+    assert!(!losses.any_event(), "{losses:?}");
+    assert_eq!((losses.heads_unread, losses.stacks_missing), (0, 0));
+}
+
+/// Probes on this very process and everything they have reported.
+struct Watched {
+    probes: Probes,
+    events: Vec<Event>,
+}
+
+impl Watched {
+    fn new() -> Self {
+        let plan = Plan::choose(&Facts::survey());
+        for purpose in Purpose::ALL {
+            assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
+        }
+        let target = Target { pid: std::process::id(), stacks: true };
+        Self { probes: Probes::attach(&plan, &target).unwrap(), events: Vec::new() }
+    }
+
+    /// Reads until what has been reported satisfies the caller.
+    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + GIVE_UP;
+        while !done(self) {
+            assert!(Instant::now() < end, "no {what}; {:?}", self.probes.losses());
+            let events = &mut self.events;
+            self.probes.poll(Duration::from_millis(100), &mut |event| events.push(event)).unwrap();
+        }
+    }
+
+    /// Writes to one inode of one file system, in order.
+    fn writes(&self, device: (u32, u32), inode: u64) -> Vec<&FileWrite> {
+        let writes = self.events.iter().filter_map(|event| match event {
+            Event::FileWrite(write) => Some(write),
+            _ => None,
+        });
+        writes.filter(|write| write.device == device && write.inode == inode).collect()
+    }
+
+    fn commits(&self, device: (u32, u32)) -> impl Iterator<Item = &JournalCommit> {
+        self.events.iter().filter_map(move |event| match event {
+            Event::JournalCommit(commit) if commit.device == device => Some(commit),
+            _ => None,
+        })
+    }
+
+    fn off_cpu(&self, tid: u32) -> impl Iterator<Item = &OffCpu> {
+        self.events.iter().filter_map(move |event| match event {
+            Event::OffCpu(interval) if interval.tid == tid => Some(interval),
+            _ => None,
+        })
+    }
+}
+
+/// What a write must be reported as.
+struct Expected {
+    result: i64,
+    offset: u64,
+    head: Vec<u8>,
+}
+
+struct Segment {
+    device: (u32, u32),
+    inode: u64,
+    fd: i32,
+    writes: Vec<Expected>,
+}
+
+/// Bytes that tell the writes apart.
+fn pattern(tag: u8, length: usize) -> Vec<u8> {
+    (0..length).map(|i| tag ^ (i as u8)).collect()
+}
+
+/// All kinds of writes, one fsync, then a rename: the paths reported must be those before it.
+fn write_a_segment(file_system: &FileSystem, watched: &mut Watched) -> Segment {
+    let path = file_system.path().join(SEGMENT);
+    create_dir_all(path.parent().unwrap()).unwrap();
+    let mut file = OpenOptions::new().create_new(true).write(true).open(&path).unwrap();
+    let metadata = file.metadata().unwrap();
+    let mut writes = Vec::new();
+    let mut expect = |offset, bytes: &[u8], head: usize| {
+        writes.push(Expected { result: bytes.len() as i64, offset, head: bytes[..head].to_vec() });
+    };
+
+    let long = pattern(0x10, 300);
+    file.write_all(&long).unwrap();
+    expect(0, &long, HEAD);
+    let short = pattern(0x20, 5);
+    file.write_all(&short).unwrap();
+    expect(300, &short, 5);
+    let placed = pattern(0x30, 100);
+    file.write_all_at(&placed, 4096).unwrap();
+    expect(4096, &placed, HEAD);
+    let gathered = pattern(0x40, 100);
+    let parts = [IoSlice::new(&gathered[..40]), IoSlice::new(&gathered[40..])];
+    assert_eq!(file.write_vectored(&parts).unwrap(), 100);
+    expect(305, &gathered, 40);
+
+    let mut appending = OpenOptions::new().append(true).open(&path).unwrap();
+    let appended = pattern(0x50, 70);
+    appending.write_all(&appended).unwrap();
+    expect(4196, &appended, HEAD);
+    let read_only = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC).open(&path).unwrap();
+    (&read_only).write_all(&pattern(0x60, 80)).unwrap_err();
+    writes.push(Expected { result: -i64::from(libc::EBADF), offset: 0, head: Vec::new() });
+    let (mut socket, _peer) = UnixStream::pair().unwrap();
+    socket.write_all(&pattern(0x70, 100)).unwrap();
+
+    file.sync_all().unwrap();
+    rename(&path, path.with_extension("renamed")).unwrap();
+    let segment =
+        Segment { device: file_system.device(), inode: metadata.ino(), fd: file.as_raw_fd(), writes };
+    watched.until("writes and commit", |seen| {
+        seen.writes(segment.device, segment.inode).len() >= segment.writes.len()
+            && seen.commits(segment.device).next().is_some()
+    });
+    segment
+}
+
+fn check_writes(watched: &Watched, segment: &Segment) {
+    let seen = watched.writes(segment.device, segment.inode);
+    assert_eq!(seen.len(), segment.writes.len(), "{seen:#?}");
+    for (write, expected) in seen.iter().zip(&segment.writes) {
+        assert_eq!((write.result, write.offset), (expected.result, expected.offset), "{write:?}");
+        assert_eq!(write.head(), expected.head, "{write:?}");
+        assert_eq!((&*write.path, &*write.fs), (SEGMENT, "ext4"));
+        assert_eq!(write.pid, std::process::id());
+        assert_eq!(write.tid, scene::current_tid());
+        assert!(write.start_ns < write.end_ns, "{write:?}");
+    }
+    assert_eq!(seen[0].fd, segment.fd);
+    assert!(seen.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{seen:#?}");
+    let socket = pattern(0x70, 100);
+    let other = |event: &Event| matches!(event, Event::FileWrite(write) if write.head() == &socket[..HEAD]);
+    assert!(!watched.events.iter().any(other), "a socket was taken for a file");
+}
+
+fn check_commit(watched: &Watched, segment: &Segment) {
+    let joined = watched.writes(segment.device, segment.inode)[0].journal_transaction;
+    let transaction = joined.expect("the first write started no handle");
+    let commits: Vec<_> =
+        watched.commits(segment.device).filter(|commit| commit.transaction == transaction).collect();
+    assert_eq!(commits.len(), 1, "transaction {transaction}: {:#?}", watched.events);
+    assert!(commits[0].start_ns < commits[0].end_ns);
+    let phases = commits[0].phases.expect("no phases");
+    assert!(phases.handles > 0 && phases.blocks_logged > 0, "{phases:?}");
+    // The transaction began after this test did: jiffies taken for something larger would say otherwise.
+    assert!(phases.running.0 < 60_000_000_000, "{phases:?}");
+}
+
+fn check_block_io(watched: &Watched, file_system: &FileSystem) {
+    let mut written = watched.events.iter().filter_map(|event| match event {
+        Event::BlockIo(io) if io.device == file_system.device() => Some(io),
+        _ => None,
+    });
+    let data = written.find(|io| io.rwbs.contains('W') && io.bytes > 0).expect("no write to the device");
+    assert!(data.start_ns < data.end_ns && data.bytes % 512 == 0, "{data:?}");
+    assert!(!data.comm.is_empty());
+}
+
+/// A write to a frozen file system waits until it is thawed, and that happens only once it waits.
+fn check_planted_wait(file_system: &FileSystem, watched: &mut Watched) {
+    let file = File::create(file_system.path().join("frozen")).unwrap();
+    let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
+    let frozen = Frozen::new(file_system);
+    let (tell, told) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        tell.send(scene::current_tid()).unwrap();
+        (&file).write_all(b"waits").unwrap();
+    });
+    let tid = told.recv().unwrap();
+    scene::wait_until_blocked(tid);
+    drop(frozen);
+    writer.join().unwrap();
+    watched.until("write that waited", |seen| !seen.writes(device, inode).is_empty());
+
+    let write = watched.writes(device, inode)[0].clone();
+    assert_eq!((write.tid, &*write.path), (tid, "frozen"));
+    let inside: Vec<_> = watched.off_cpu(tid).filter(|interval| !interval.preempted).collect();
+    assert!(!inside.is_empty(), "no off-CPU interval of thread {tid}");
+    for interval in &inside {
+        assert!(write.start_ns <= interval.start_ns && interval.end_ns <= write.end_ns, "{interval:?}");
+        let woken = interval.woken_ns.expect("not seen waking");
+        assert!(interval.start_ns <= woken && woken <= interval.end_ns, "{interval:?}");
+    }
+    let stack = &inside[0].stack;
+    assert!(stack.contains("vfs_write;") && stack.ends_with(";__schedule"), "{stack}");
+}
+
+/// A device that may have one megabyte of dirty pages pauses whoever writes more.
+fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watched) {
+    if !file_system.limit_dirty_bytes(1 << 20) {
+        eprintln!("NOT CHECKED: dirty throttling needs /sys/class/bdi/*/max_bytes (Linux 6.2)");
+        return;
+    }
+    let mut file = File::create(file_system.path().join("much")).unwrap();
+    let chunk = vec![0x5a; 1 << 20];
+    for _ in 0..24 {
+        file.write_all(&chunk).unwrap();
+    }
+    let tid = scene::current_tid();
+    let of_this_thread = |event: &Event| matches!(event, Event::DirtyThrottle(pause) if pause.tid == tid);
+    watched.until("pause for dirty pages", |seen| seen.events.iter().any(of_this_thread));
+    for event in &watched.events {
+        let Event::DirtyThrottle(pause) = event else { continue };
+        // MAX_PAUSE in mm/page-writeback.c is 200 ms, rounded up to a jiffy.
+        assert!((1_000_000..=210_000_000).contains(&pause.pause_ns), "{pause:?}");
+        assert!(pause.limit_pages >= pause.setpoint_pages && pause.limit_pages > 0, "{pause:?}");
+    }
+}

@@ -1,0 +1,115 @@
+//! The stage for the live test: a journaled ext4 on a loop device in a mount namespace of this thread, so
+//! that even a killed test leaves neither mount nor device behind.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A mounted file system; unmounted when dropped.
+pub(crate) struct FileSystem {
+    mount: PathBuf,
+    _directory: TempDir,
+}
+
+impl FileSystem {
+    pub(crate) fn new() -> Self {
+        // SAFETY: the call takes a number only.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", io::Error::last_os_error());
+        run(Command::new("mount").args(["--make-rprivate", "/"]));
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("image");
+        let mount = directory.path().join("mount");
+        fs::create_dir(&mount).unwrap();
+        File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        run(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "has_journal"]).arg(&image));
+        run(Command::new("mount").args(["-t", "ext4", "-o", "loop"]).arg(&image).arg(&mount));
+        Self { mount, _directory: directory }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.mount
+    }
+
+    pub(crate) fn device(&self) -> (u32, u32) {
+        let device = fs::metadata(&self.mount).unwrap().dev();
+        (libc::major(device), libc::minor(device))
+    }
+
+    /// Whether this kernel can limit the dirty pages of one device.
+    pub(crate) fn limit_dirty_bytes(&self, bytes: u64) -> bool {
+        let (major, minor) = self.device();
+        let bdi = PathBuf::from(format!("/sys/class/bdi/{major}:{minor}"));
+        if !bdi.join("max_bytes").exists() {
+            return false;
+        }
+        fs::write(bdi.join("strict_limit"), "1").unwrap();
+        fs::write(bdi.join("max_bytes"), bytes.to_string()).unwrap();
+        true
+    }
+}
+
+impl Drop for FileSystem {
+    fn drop(&mut self) {
+        let result = Command::new("umount").arg(&self.mount).status();
+        if !result.is_ok_and(|status| status.success()) {
+            eprintln!("could not unmount {}", self.mount.display());
+        }
+    }
+}
+
+fn run(command: &mut Command) {
+    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(status.success(), "{command:?}: {status}");
+}
+
+/// `include/uapi/linux/fs.h`.
+const FIFREEZE: libc::c_ulong = 0xc004_5877;
+const FITHAW: libc::c_ulong = 0xc004_5878;
+
+/// A frozen file system; thawed when dropped.
+pub(crate) struct Frozen(File);
+
+impl Frozen {
+    pub(crate) fn new(file_system: &FileSystem) -> Self {
+        let root = File::open(file_system.path()).unwrap();
+        // SAFETY: the request's argument is ignored.
+        let result = unsafe { libc::ioctl(root.as_raw_fd(), FIFREEZE as _, 0) };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+        Self(root)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // SAFETY: the request's argument is ignored.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), FITHAW as _, 0) };
+        if result != 0 {
+            eprintln!("could not thaw: {}", io::Error::last_os_error());
+        }
+    }
+}
+
+pub(crate) fn current_tid() -> u32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// Returns once the thread sleeps uninterruptibly.
+pub(crate) fn wait_until_blocked(tid: u32) {
+    let path = format!("/proc/self/task/{tid}/stat");
+    let end = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < end {
+        let stat = fs::read_to_string(&path).unwrap();
+        if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('D')) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("thread {tid} does not block");
+}
