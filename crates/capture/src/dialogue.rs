@@ -60,6 +60,12 @@ impl Dialogue {
                     exchange.request(frame, Extent::Lost, books, out);
                 }
             }
+            // The packet was seen, so when a frame ended that ends in it is known.
+            Chunk::Cut(bytes, stamp) => {
+                if let Some(frame) = stream.lost(bytes, stamp) {
+                    exchange.request(frame, Extent::Whole, books, out);
+                }
+            }
             Chunk::Data(mut bytes, stamp) => {
                 *has_data = true;
                 while !bytes.is_empty() {
@@ -85,7 +91,7 @@ impl Dialogue {
         books: &mut Books,
         out: &mut Rows<'_>,
     ) {
-        if let Chunk::Gap(bytes, _) = chunk {
+        if let Chunk::Gap(bytes, _) | Chunk::Cut(bytes, _) = chunk {
             self.exchange.lose_answers(bytes);
         }
         if let Chunk::Data(..) = chunk {
@@ -99,6 +105,11 @@ impl Dialogue {
             Chunk::Gap(bytes, at) => {
                 if let Some(frame) = stream.lost(bytes, Stamp::at(at)) {
                     exchange.response(frame, Extent::Lost, books, out);
+                }
+            }
+            Chunk::Cut(bytes, stamp) => {
+                if let Some(frame) = stream.lost(bytes, stamp) {
+                    exchange.response(frame, Extent::Whole, books, out);
                 }
             }
             Chunk::Data(mut bytes, stamp) => {

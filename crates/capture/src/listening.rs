@@ -76,10 +76,8 @@ fn first_request<'a>(
     chunk: Chunk<'a>,
 ) -> Option<(Box<RequestFrame<Stamp>>, Option<Chunk<'a>>)> {
     match chunk {
-        Chunk::Gap(bytes, at) => {
-            let frame = stream.lost(bytes, Stamp::at(at)).filter(|frame| is_request(frame))?;
-            Some((Box::new(frame.clone()), None))
-        }
+        Chunk::Gap(bytes, at) => found_in_loss(stream, bytes, Stamp::at(at)),
+        Chunk::Cut(bytes, stamp) => found_in_loss(stream, bytes, stamp),
         Chunk::Data(mut bytes, stamp) => {
             while !bytes.is_empty() {
                 let (used, frame) = stream.advance(bytes, stamp);
@@ -95,6 +93,16 @@ fn first_request<'a>(
             None
         }
     }
+}
+
+/// The request that missing bytes ended, and no rest.
+fn found_in_loss<'a>(
+    stream: &mut RequestStream<Stamp>,
+    bytes: u64,
+    stamp: Stamp,
+) -> Option<(Box<RequestFrame<Stamp>>, Option<Chunk<'a>>)> {
+    let frame = stream.lost(bytes, stamp).filter(|frame| is_request(frame))?;
+    Some((Box::new(frame.clone()), None))
 }
 
 fn is_request(frame: &RequestFrame<Stamp>) -> bool {

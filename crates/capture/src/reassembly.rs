@@ -43,6 +43,8 @@ impl Stamp {
 pub enum Chunk<'a> {
     /// Its bytes.
     Data(&'a [u8], Stamp),
+    /// So many bytes whose packet was seen but that a snap length cut off.
+    Cut(u64, Stamp),
     /// So many bytes that were never seen, known to be missing since this packet's time.
     Gap(u64, Nanos),
 }
@@ -257,7 +259,8 @@ impl Reassembly {
             out(Chunk::Data(piece.bytes, stamp));
         }
         if piece.missing > 0 {
-            self.gap_until(self.next + piece.missing, stamp.seen, pool, out);
+            self.miss(piece.missing, pool);
+            out(Chunk::Cut(piece.missing, stamp));
         }
     }
 
@@ -295,11 +298,15 @@ impl Reassembly {
     fn gap_until(&mut self, offset: u64, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
         let bytes = offset.saturating_sub(self.next);
         if bytes > 0 {
-            pool.tally.gaps += 1;
-            pool.tally.gap_bytes += bytes;
-            self.advance(bytes);
+            self.miss(bytes, pool);
             out(Chunk::Gap(bytes, at));
         }
+    }
+
+    fn miss(&mut self, bytes: u64, pool: &mut Pool) {
+        pool.tally.gaps += 1;
+        pool.tally.gap_bytes += bytes;
+        self.advance(bytes);
     }
 
     fn advance(&mut self, bytes: u64) {

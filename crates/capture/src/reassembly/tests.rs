@@ -23,7 +23,7 @@ fn collect(out: &mut Vec<Out>) -> impl FnMut(Chunk<'_>) + '_ {
     |chunk| {
         out.push(match chunk {
             Chunk::Data(bytes, stamp) => Out::Data(bytes.to_vec(), stamp),
-            Chunk::Gap(bytes, _) => Out::Gap(bytes),
+            Chunk::Gap(bytes, _) | Chunk::Cut(bytes, _) => Out::Gap(bytes),
         });
     }
 }
