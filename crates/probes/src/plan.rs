@@ -57,9 +57,11 @@ impl Purpose {
         }
     }
 
-    /// By what it is done, on every kernel that can do it at all.
-    pub fn mechanism(self) -> Mechanism {
+    /// By what it is best done on this host.
+    fn mechanism(self, facts: &Facts) -> Mechanism {
         match self {
+            // Completions come in interrupts, in which programs on classic tracepoints may be skipped.
+            Self::BlockIo if facts.btf => Mechanism::BtfTracepoint("block_rq_complete"),
             Self::OffCpu => Mechanism::BtfTracepoint("sched_switch"),
             Self::Wakeups => Mechanism::BtfTracepoint("sched_wakeup"),
             Self::KernelStacks => Mechanism::StackHelper,
@@ -77,8 +79,10 @@ impl Purpose {
         }
     }
 
-    fn tracepoints(self) -> &'static [Needed] {
+    /// The classic tracepoints it takes beside its mechanism.
+    fn tracepoints(self, facts: &Facts) -> &'static [Needed] {
         match self {
+            Self::BlockIo if facts.btf => tracepoints::BLOCK_IO_ISSUE,
             Self::FileWrites => tracepoints::FILE_WRITES,
             Self::JournalCommits => tracepoints::JOURNAL_COMMITS,
             Self::CommitPhases => tracepoints::COMMIT_PHASES,
@@ -93,9 +97,10 @@ impl Purpose {
 /// How a hook gets at the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Classic tracepoints, those in [`Hook::points`].
+    /// Classic tracepoints alone, those in [`Hook::points`].
     Tracepoints,
-    /// The tracepoint of that name with typed arguments: it needs BTF but no tracefs.
+    /// The tracepoint of that name with typed arguments: it needs BTF but no tracefs. For block requests,
+    /// beside the classic tracepoint of their start.
     BtfTracepoint(&'static str),
     /// `bpf_get_stack` and `/proc/kallsyms`.
     StackHelper,
@@ -124,7 +129,7 @@ pub struct Hook {
     pub mechanism: Mechanism,
     /// Whether it works here.
     pub state: State,
-    /// The classic tracepoints to attach to; empty for other mechanisms and for missing hooks.
+    /// The classic tracepoints to attach to; empty for missing hooks.
     pub points: Vec<Point>,
 }
 
@@ -156,7 +161,7 @@ impl Plan {
         let mut hooks: Vec<Hook> = Vec::with_capacity(Purpose::ALL.len());
         for purpose in Purpose::ALL {
             let chosen = required(purpose, &hooks).and_then(|()| missing::check(purpose, facts));
-            hooks.push(Hook::new(purpose, chosen));
+            hooks.push(Hook::new(purpose, purpose.mechanism(facts), chosen));
         }
         Self { hooks, hz: facts.hz }
     }
@@ -173,12 +178,12 @@ impl Plan {
 }
 
 impl Hook {
-    fn new(purpose: Purpose, chosen: Result<Vec<Point>, State>) -> Self {
+    fn new(purpose: Purpose, mechanism: Mechanism, chosen: Result<Vec<Point>, State>) -> Self {
         let (state, points) = match chosen {
             Ok(points) => (State::Use, points),
             Err(missing) => (missing, Vec::new()),
         };
-        Self { purpose, mechanism: purpose.mechanism(), state, points }
+        Self { purpose, mechanism, state, points }
     }
 
     /// Whether it will be used.

@@ -119,14 +119,14 @@ impl Probes {
 fn attach_all(plan: &Plan, object: &Object) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     for hook in plan.used() {
-        for point in hook.points.iter().rev() {
-            let program = object::program(object, point.program)?;
-            links.push(perf_event::attach(&program, point)?);
-        }
         if let Mechanism::BtfTracepoint(name) = hook.mechanism {
             let program = object::program(object, name)?;
             let link = program.attach_trace();
             links.push(link.map_err(|source| Error::Attach { program: name.to_owned(), source })?);
+        }
+        for point in hook.points.iter().rev() {
+            let program = object::program(object, point.program)?;
+            links.push(perf_event::attach(&program, point)?);
         }
     }
     Ok(links)

@@ -82,18 +82,23 @@ pub(crate) const JOURNAL_HANDLES: &[Needed] = &[Needed {
 }];
 
 /// `rwbs` grew from 8 to 10 bytes; the program keeps up to 15.
+const BLOCK_RQ_ISSUE: Needed = Needed {
+    name: "block/block_rq_issue",
+    program: "rq_issue",
+    fields: &[
+        field("dev", 4),
+        field("sector", 8),
+        field("nr_sector", 4),
+        field("bytes", 4),
+        NeededField { name: "rwbs", min: 1, max: 15 },
+    ],
+};
+
+/// Where completions come from a BTF tracepoint.
+pub(crate) const BLOCK_IO_ISSUE: &[Needed] = &[BLOCK_RQ_ISSUE];
+
 pub(crate) const BLOCK_IO: &[Needed] = &[
-    Needed {
-        name: "block/block_rq_issue",
-        program: "rq_issue",
-        fields: &[
-            field("dev", 4),
-            field("sector", 8),
-            field("nr_sector", 4),
-            field("bytes", 4),
-            NeededField { name: "rwbs", min: 1, max: 15 },
-        ],
-    },
+    BLOCK_RQ_ISSUE,
     Needed {
         name: "block/block_rq_complete",
         program: "rq_complete",

@@ -108,6 +108,26 @@ struct task_struct {
 	char comm[TASK_COMM_LEN];
 };
 
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	/* since 5.15 */
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	__u64 __sector;
+};
+
+/* before 5.17 */
+struct request___with_disk {
+	struct gendisk *rq_disk;
+};
+
 #pragma clang attribute pop
 
 /* User space's struct iovec; its layout is ABI. */

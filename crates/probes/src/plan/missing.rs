@@ -18,7 +18,7 @@ pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State
         Purpose::CommitPhases => has_tick_rate(facts)?,
         _ => {}
     }
-    purpose.tracepoints().iter().map(|needed| place(needed, facts)).collect()
+    purpose.tracepoints(facts).iter().map(|needed| place(needed, facts)).collect()
 }
 
 /// Journal commits and block requests are observed for the whole host.

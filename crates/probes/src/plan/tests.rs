@@ -59,6 +59,8 @@ fn an_able_host_uses_everything() {
     assert_eq!(plan.hooks[1].mechanism, Mechanism::BtfTracepoint("sched_switch"));
     assert_eq!(plan.hooks[1].programs().collect::<Vec<_>>(), ["sched_switch"]);
     let io = plan.hooks.iter().find(|hook| hook.purpose == Purpose::BlockIo).unwrap();
+    assert_eq!(io.mechanism, Mechanism::BtfTracepoint("block_rq_complete"));
+    assert_eq!(io.programs().collect::<Vec<_>>(), ["rq_issue", "block_rq_complete"]);
     assert_eq!(io.points[0].fields.len(), 5);
     assert_eq!(io.points[0].fields[1], Field { offset: 24, size: 8 });
 }
@@ -86,6 +88,16 @@ fn without_btf_the_journal_and_the_disk_remain() {
             Purpose::JournalHandles
         ]
     );
+}
+
+#[test]
+fn without_btf_completions_come_from_their_classic_tracepoint() {
+    let mut facts = able();
+    facts.btf = false;
+    let plan = Plan::choose(&facts);
+    let io = plan.used().find(|hook| hook.purpose == Purpose::BlockIo).unwrap();
+    assert_eq!(io.mechanism, Mechanism::Tracepoints);
+    assert_eq!(io.programs().collect::<Vec<_>>(), ["rq_issue", "rq_complete"]);
 }
 
 #[test]
@@ -126,7 +138,8 @@ fn without_jbd2_only_the_journal_is_missing_and_nothing_is_to_be_done() {
 #[test]
 fn each_missing_tracepoint_takes_its_own_purpose_away() {
     let remove = |name: &'static str| lost_by(move |facts| drop(facts.tracepoints.remove(name)));
-    assert_eq!(remove("block/block_rq_complete"), [Purpose::BlockIo]);
+    assert_eq!(remove("block/block_rq_issue"), [Purpose::BlockIo]);
+    assert_eq!(remove("block/block_rq_complete"), [], "BTF serves");
     assert_eq!(remove("writeback/balance_dirty_pages"), [Purpose::DirtyThrottling]);
     assert_eq!(remove("jbd2/jbd2_run_stats"), [Purpose::CommitPhases]);
     assert_eq!(remove("jbd2/jbd2_handle_start"), [Purpose::JournalHandles]);
