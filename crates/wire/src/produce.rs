@@ -4,7 +4,7 @@ mod request;
 mod response;
 
 pub use request::{PartitionData, ProduceRequest, Requested};
-pub(crate) use request::{RequestTop, partition_top, topic_top};
+pub(crate) use request::{RequestTop, partition_top, starts_soundly, topic_top};
 pub use response::{PartitionResponse, ProduceResponse, Responses};
 
 use crate::reader::Reader;
@@ -25,6 +25,17 @@ pub enum Topic<'a> {
 }
 
 impl<'a> Topic<'a> {
+    /// Whether a broker could have such a topic (`Topic.java`: 1 to 249 of these characters).
+    fn is_legal(&self) -> bool {
+        match self {
+            Self::Id(id) => *id != [0; 16],
+            Self::Name(name) => {
+                let legal = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
+                (1..=249).contains(&name.len()) && name.bytes().all(legal)
+            }
+        }
+    }
+
     #[inline]
     fn read(reader: &mut Reader<'a>, version: i16) -> Result<Self, Error> {
         if version >= FIRST_WITH_TOPIC_ID {

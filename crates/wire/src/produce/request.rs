@@ -42,6 +42,26 @@ pub(crate) fn partition_top(reader: &mut Reader<'_>, version: i16) -> Result<(i3
     Ok((reader.i32()?, reader.bytes_length(is_flexible(version))?))
 }
 
+/// A longer wait for followers is not believed of a body that is only guessed at: a day.
+const MAX_BELIEVED_TIMEOUT_MS: i32 = 86_400_000;
+
+/// Whether a body starts as real ones do, as far as its first partition, in a frame that has `left` bytes
+/// from `reader` on. For telling a frame from bytes that look like its header.
+pub(crate) fn starts_soundly(reader: &mut Reader<'_>, version: i16, left: usize) -> Result<bool, Error> {
+    let start = reader.at();
+    let top = RequestTop::read(reader, version)?;
+    if !(-1..=1).contains(&top.acks) || !(0..=MAX_BELIEVED_TIMEOUT_MS).contains(&top.timeout_ms) {
+        return Ok(false);
+    }
+    let (topic, partitions) = topic_top(reader, version)?;
+    if top.topics == 0 || partitions == 0 || !topic.is_legal() {
+        return Ok(false);
+    }
+    let (partition, bytes) = partition_top(reader, version)?;
+    let left = left.saturating_sub(reader.at() - start);
+    Ok(partition >= 0 && bytes.unwrap_or(0) as usize <= left)
+}
+
 /// A whole Produce request body.
 #[derive(Clone, Debug)]
 pub struct ProduceRequest<'a> {

@@ -159,8 +159,9 @@ pub(super) struct Framing<T> {
     origin: Option<usize>,
     /// Whether the next call brings the rest of a chunk.
     mid_chunk: bool,
-    /// Where the current search started.
+    /// Where the current search started, and how many bytes were lost since.
     hunt_from: u64,
+    hunt_lost: u64,
     counts: StreamCounts,
 }
 
@@ -182,6 +183,7 @@ impl<T: Copy> Framing<T> {
             origin: None,
             mid_chunk: false,
             hunt_from: 0,
+            hunt_lost: 0,
             counts: StreamCounts::default(),
         }
     }
@@ -189,7 +191,7 @@ impl<T: Copy> Framing<T> {
     pub(super) fn counts(&self) -> StreamCounts {
         let mut counts = self.counts;
         if !self.in_step() && self.state != State::Pass {
-            counts.skipped_bytes += self.position.saturating_sub(self.hunt_from);
+            counts.skipped_bytes += self.position.saturating_sub(self.hunt_from + self.hunt_lost);
         }
         counts
     }
@@ -339,12 +341,17 @@ impl<T: Copy> Framing<T> {
     ) {
         self.starts_chunk = false;
         self.origin = None;
-        let head = self.carry.get(from..).unwrap_or_default();
-        let start = self.position + chunk.used as u64 - head.len() as u64;
+        let start = self.position + chunk.used as u64 - (self.carry.len() - from) as u64;
         let first = self.stamps.get(from).copied().unwrap_or(chunk.at);
+        let end = from + opening.bytes;
+        let head = self.carry.get(from..end).unwrap_or_default();
         direction.begin(head, Span { first, stream_start: start, size: opening.size });
-        self.drop_carry();
         self.enter_body(start, opening);
+        // A search may have looked at more than the header.
+        self.carry.drain(..end.min(self.carry.len()));
+        self.stamps.clear();
+        self.left = self.left.saturating_sub(self.carry.len() as u64);
+        self.want = self.carry.len();
     }
 
     fn enter_body(&mut self, start: u64, opening: Opening) {
@@ -367,7 +374,8 @@ impl<T: Copy> Framing<T> {
             if self.left == 0 && self.carry.is_empty() {
                 return self.ended(direction, chunk);
             }
-            if self.skip > 0 || chunk.is_used_up() {
+            let ready = !self.carry.is_empty() && self.carry.len() >= self.want;
+            if self.skip > 0 || (chunk.is_used_up() && !ready) {
                 return Flow::Wait;
             }
             let going = if self.carry.is_empty() {
@@ -425,8 +433,14 @@ impl<T: Copy> Framing<T> {
         }
         let held = self.carry.len();
         self.skip = match direction.step(&self.carry, self.left + held as u64, self.at) {
-            // No decoder was asked to look at more than it wanted, so all of `held` is used or skipped.
-            Step::Used { bytes, skip } => (bytes as u64 + skip).saturating_sub(held as u64).min(self.left),
+            Step::Used { bytes, skip } if bytes as u64 + skip < held as u64 => {
+                let done = bytes + skip as usize;
+                self.carry.drain(..done);
+                self.want = self.carry.len();
+                self.at += done;
+                return true;
+            }
+            Step::Used { bytes, skip } => (bytes as u64 + skip - held as u64).min(self.left),
             Step::Rest => self.left,
             Step::More(missing) if missing as u64 <= self.left => {
                 self.want = held + missing;
@@ -479,6 +493,7 @@ impl<T: Copy> Framing<T> {
         }
         self.state = State::Head;
         self.hunt_from = self.position + chunk.used as u64;
+        self.hunt_lost = 0;
         Flow::Continue
     }
 }

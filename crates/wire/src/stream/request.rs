@@ -4,7 +4,7 @@ use super::framing::{Direction, Framing, Head, Opening, Scrutiny, Span, Step, pl
 use super::produce::{MAX_ELEMENT_BYTES, ProduceWalk, set_text};
 use super::{FrameError, Nature, Options, ProduceBody, RequestBody, RequestFrame, Start, StreamCounts};
 use crate::header::RequestHeader;
-use crate::produce::check_version;
+use crate::produce::{check_version, starts_soundly};
 use crate::reader::Reader;
 use crate::{ApiKey, Error, ErrorKind};
 
@@ -16,7 +16,7 @@ const MAX_NEW_VERSION: i16 = 127;
 /// While searching, what real clients keep to.
 const MAX_SOUGHT_CLIENT_ID_BYTES: usize = 255;
 const MAX_SOUGHT_HEAD_BYTES: usize = 1024;
-const MAX_SOUGHT_BODY_BYTES: u32 = 1 << 20;
+const MAX_SOUGHT_BODY_BYTES: u32 = 64 << 10;
 
 /// Decodes the client's side of a connection.
 pub struct RequestStream<T: Copy> {
@@ -89,19 +89,28 @@ impl<T: Copy> RequestDecoder<T> {
             return Ok(None);
         }
         let header_version = api_key.request_header_version(api_version);
-        if header_version >= 1 && !plausible_client_id(&mut reader, searching)? {
+        let named = header_version < 1 || plausible_client_id(&mut reader, searching, api_key)?;
+        if !named {
             return Ok(None);
         }
         reader.tagged_fields(header_version >= 2)?;
-        Ok(Some(reader.at()))
+        let end = reader.at();
+        let left = (size as usize + 4).saturating_sub(end);
+        let guessed_body = searching && api_key == ApiKey::PRODUCE;
+        if guessed_body && !starts_soundly(&mut reader, api_version, left)? {
+            return Ok(None);
+        }
+        Ok(Some(end))
     }
 }
 
-/// Passes over a client id if it can be one.
-fn plausible_client_id(reader: &mut Reader<'_>, searching: bool) -> Result<bool, Error> {
+/// Passes over a client id if it can be one. A search does not believe that there is none, unless the body
+/// can tell: record batches are full of zeros that look like headers without one.
+fn plausible_client_id(reader: &mut Reader<'_>, searching: bool, api_key: ApiKey) -> Result<bool, Error> {
     let length = reader.i16()?;
-    let Ok(length) = usize::try_from(length) else { return Ok(length == -1) };
-    if searching && length > MAX_SOUGHT_CLIENT_ID_BYTES {
+    let may_be_missing = !searching || api_key == ApiKey::PRODUCE;
+    let Ok(length) = usize::try_from(length) else { return Ok(length == -1 && may_be_missing) };
+    if searching && length > MAX_SOUGHT_CLIENT_ID_BYTES || length == 0 && !may_be_missing {
         return Ok(false);
     }
     let there = reader.rest().get(..length).unwrap_or(reader.rest());

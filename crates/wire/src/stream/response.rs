@@ -123,6 +123,15 @@ fn fill<'a>(partitions: &mut Vec<ProducedPartition>, response: impl Iterator<Ite
     partitions.truncate(filled);
 }
 
+/// The largest response that a search believes in. A wrong guess costs as many bytes.
+fn sought_bytes(api_key: ApiKey) -> u32 {
+    match api_key {
+        ApiKey::FETCH => u32::MAX,
+        ApiKey::PRODUCE => 64 << 10,
+        _ => 1 << 20,
+    }
+}
+
 /// A decoder together with the caller's knowledge of what was asked.
 struct Answers<'a, T, P> {
     decoder: &'a mut ResponseDecoder<T>,
@@ -131,15 +140,18 @@ struct Answers<'a, T, P> {
 
 impl<T, P: FnMut(i32) -> Option<(ApiKey, i16)>> Answers<'_, T, P> {
     /// The header's end if it is plausible; `UnexpectedEnd` if it may yet be.
-    fn plausible(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Result<Option<usize>, Error> {
+    fn plausible(&mut self, bytes: &[u8], size: u32, scrutiny: Scrutiny) -> Result<Option<usize>, Error> {
         let mut reader = Reader::new(bytes);
         reader.take(4)?;
         let correlation_id = Reader::new(reader.rest()).i32()?;
         match (self.pending)(correlation_id) {
+            Some((api_key, _)) if scrutiny == Scrutiny::Searching && size > sought_bytes(api_key) => {
+                return Ok(None);
+            }
             Some((api_key, version)) => {
                 ResponseHeader::read(&mut reader, api_key, version)?;
             }
-            None if scrutiny == Scrutiny::Searching => return Ok(None),
+            None if scrutiny != Scrutiny::Synced => return Ok(None),
             None => {
                 reader.i32()?;
             }
@@ -156,7 +168,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         };
         let whole = size as usize + 4;
         let bytes = bytes.get(..whole).unwrap_or(bytes);
-        match self.plausible(bytes, scrutiny) {
+        match self.plausible(bytes, size, scrutiny) {
             Ok(Some(used)) => Head::Complete(Opening { bytes: used, size }),
             Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. })
                 if bytes.len().saturating_add(missing) <= whole.min(MAX_HEAD_BYTES) =>

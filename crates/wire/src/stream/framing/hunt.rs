@@ -69,6 +69,7 @@ impl<T: Copy> Framing<T> {
         self.state = State::Hunt;
         self.trust = Trust::Trial;
         self.hunt_from = from;
+        self.hunt_lost = 0;
     }
 
     pub(super) fn hunt(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
@@ -109,7 +110,7 @@ impl<T: Copy> Framing<T> {
         while from < old {
             let candidate = self.carry.get(from..).unwrap_or_default();
             match direction.head(candidate, Scrutiny::Searching) {
-                Head::Complete(opening) if opening.bytes >= candidate.len() => {
+                Head::Complete(opening) if opening.size as usize + 4 >= candidate.len() => {
                     self.begin_in_carry(direction, chunk, from, opening);
                     return Some(Flow::Continue);
                 }

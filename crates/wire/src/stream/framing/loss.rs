@@ -56,6 +56,7 @@ impl<T: Copy> Framing<T> {
 
     fn lost_in_frame(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
         self.left -= n;
+        self.hunt_lost += n;
         if self.carry.is_empty() && n <= self.skip {
             self.skip -= n;
         } else {

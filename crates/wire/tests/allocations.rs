@@ -1,0 +1,93 @@
+//! Once warm, decoding Produce frames allocates nothing. Alone in its binary: it counts every allocation.
+
+#[path = "fixtures/kafka.rs"]
+mod kafka;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kafka_protocol::records::Compression;
+use wire::ApiKey;
+use wire::stream::{Options, RequestStream, ResponseStream, Start};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps GlobalAlloc's contract, which is System's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Feeds both streams in chunks of that size and returns the frames seen.
+fn feed(requests: &mut RequestStream<u32>, bytes: &[u8], chunk_bytes: usize) -> usize {
+    let mut frames = 0;
+    for chunk in bytes.chunks(chunk_bytes) {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let (used, frame) = requests.advance(rest, 1);
+            frames += usize::from(frame.is_some());
+            rest = &rest[used..];
+        }
+    }
+    frames
+}
+
+fn feed_responses(responses: &mut ResponseStream<u32>, bytes: &[u8], chunk_bytes: usize) -> usize {
+    let mut frames = 0;
+    for chunk in bytes.chunks(chunk_bytes) {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let (used, frame) = responses.advance(rest, 1, &mut |_| Some((ApiKey::PRODUCE, 9)));
+            frames += usize::from(frame.is_some());
+            rest = &rest[used..];
+        }
+    }
+    frames
+}
+
+#[test]
+fn warm_streams_do_not_allocate() {
+    let records = kafka::batch(Compression::None, &["a", "b"], 3000);
+    let request = |partitions: &[(&str, i32, Vec<u8>)]| kafka::produce_request(9, 1, partitions);
+    let few = request(&[("topicA", 0, records.clone())]);
+    let many = request(&[
+        ("topicA", 0, records.clone()),
+        ("topicB", 1, records.clone()),
+        ("topicC", 2, records.clone()),
+    ]);
+    let heartbeat = kafka::request(12, 4, 7, &[1; 30]);
+    let bytes = [&many[..], &few, &heartbeat, &many, &few].concat();
+    let answer = kafka::response(0, 9, 1, &kafka::produce_response_body(9));
+    for chunk_bytes in [usize::MAX, 1448, 100, 7, 1] {
+        let mut requests = RequestStream::new(Options::default(), Start::Boundary);
+        let mut responses = ResponseStream::new(Options::default(), Start::Boundary);
+        assert_eq!(feed(&mut requests, &bytes, chunk_bytes), 5);
+        assert_eq!(feed_responses(&mut responses, &answer, chunk_bytes), 1);
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..20 {
+            assert_eq!(feed(&mut requests, &bytes, chunk_bytes), 5);
+            assert_eq!(feed_responses(&mut responses, &answer, chunk_bytes), 1);
+        }
+        let after = ALLOCATIONS.load(Ordering::Relaxed);
+        assert_eq!(after - before, 0, "allocations in chunks of {chunk_bytes}");
+    }
+}

@@ -1,0 +1,494 @@
+//! Both directions of a connection, in whatever chunks the bytes come, with losses and with garbage.
+
+#[path = "fixtures/kafka.rs"]
+mod kafka;
+
+use kafka_protocol::records::Compression;
+use proptest::prelude::*;
+use wire::stream::{
+    FrameError, Nature, Options, RequestBody, RequestFrame, RequestStream, ResponseBody, ResponseFrame,
+    ResponseStream, Start, TopicRef,
+};
+use wire::{ApiKey, BatchHeader, ErrorKind};
+
+type Chunks<'a> = Vec<&'a [u8]>;
+
+fn feed(stream: &mut RequestStream<u32>, chunks: &[&[u8]], from: u32) -> Vec<RequestFrame<u32>> {
+    let mut frames = Vec::new();
+    for (stamp, chunk) in chunks.iter().enumerate() {
+        let mut rest = *chunk;
+        while !rest.is_empty() {
+            let (used, frame) = stream.advance(rest, from + stamp as u32);
+            assert!(used > 0 || frame.is_some(), "no progress");
+            frames.extend(frame.cloned());
+            rest = &rest[used..];
+        }
+    }
+    frames
+}
+
+fn feed_responses(stream: &mut ResponseStream<u32>, chunks: &[&[u8]]) -> Vec<ResponseFrame<u32>> {
+    let mut frames = Vec::new();
+    for (stamp, chunk) in chunks.iter().enumerate() {
+        let mut rest = *chunk;
+        while !rest.is_empty() {
+            let (used, frame) = stream.advance(rest, stamp as u32, &mut asked);
+            assert!(used > 0 || frame.is_some(), "no progress");
+            frames.extend(frame.cloned());
+            rest = &rest[used..];
+        }
+    }
+    frames
+}
+
+/// Correlation ids 100-113: Produce of version id - 100; 200-213 Metadata; 300 Fetch 12; 318 ApiVersions 3.
+fn asked(correlation_id: i32) -> Option<(ApiKey, i16)> {
+    match correlation_id {
+        100..=113 => Some((ApiKey::PRODUCE, correlation_id as i16 - 100)),
+        200..=213 => Some((ApiKey::METADATA, correlation_id as i16 - 200)),
+        300 => Some((ApiKey::FETCH, 12)),
+        318 => Some((ApiKey::API_VERSIONS, 3)),
+        _ => None,
+    }
+}
+
+fn requests() -> Vec<Vec<u8>> {
+    let records = kafka::batch(Compression::None, &["a", "b", "c"], 100);
+    let mut frames: Vec<_> = (3..=13)
+        .map(|v| {
+            let parts = [("topicA", 0, records.clone()), ("topicB", 1, records.clone())];
+            kafka::produce_request(v, 100 + i32::from(v), &parts)
+        })
+        .collect();
+    let set = [kafka::message(0, 0, 0, -1, b"one"), kafka::message(1, 1, 0, 5, b"two")].concat();
+    frames.push(kafka::request(0, 3, 1, &kafka::produce_body(3, &[("old", 9, Some(set.clone()))])));
+    frames.push(kafka::sized(
+        &[&[0, 0, 0, 1, 0, 0, 0, 101, 0, 1, b'c'][..], &kafka::old_produce_body("topicA", 2, &set)].concat(),
+    ));
+    frames.push(kafka::request(1, 12, 300, &[7; 50]));
+    frames.push(kafka::request(18, 0, 318, &[]));
+    frames.push(kafka::request(12, 4, 7, &[1; 30]));
+    frames
+}
+
+fn cut<'a>(bytes: &'a [u8], mut at: Vec<usize>) -> Chunks<'a> {
+    at.retain(|&i| i < bytes.len());
+    at.extend([0, bytes.len()]);
+    at.sort_unstable();
+    at.windows(2).map(|w| &bytes[w[0]..w[1]]).collect()
+}
+
+fn without_stamps<T>(frames: Vec<RequestFrame<T>>) -> Vec<RequestFrame<()>> {
+    let bare = |f: RequestFrame<T>| RequestFrame {
+        first: (),
+        last: (),
+        stream_start: f.stream_start,
+        stream_end: f.stream_end,
+        size: f.size,
+        api_key: f.api_key,
+        api_version: f.api_version,
+        correlation_id: f.correlation_id,
+        client_id: f.client_id,
+        body: f.body,
+        error: f.error,
+    };
+    frames.into_iter().map(bare).collect()
+}
+
+fn produce(frame: &RequestFrame<u32>) -> &wire::stream::ProduceBody {
+    match &frame.body {
+        RequestBody::Produce(body) => body,
+        RequestBody::Other => panic!("not a Produce request: {frame:?}"),
+    }
+}
+
+fn ids_wanted() -> Options {
+    Options { message_id_header: Some(b"id".to_vec().into()), ..Options::default() }
+}
+
+#[test]
+fn every_version_of_produce_is_read() {
+    let records = kafka::batch(Compression::Zstd, &["a", "b", "c"], 100);
+    let header = BatchHeader::parse(&records).unwrap();
+    for version in 3..=13 {
+        let bytes =
+            kafka::produce_request(version, 5, &[("topicA", 0, records.clone()), ("topicB", 1, vec![])]);
+        let mut stream = RequestStream::new(ids_wanted(), Start::Boundary);
+        let frames = feed(&mut stream, &[&bytes], 0);
+        assert_eq!(frames.len(), 1, "v{version}");
+        let frame = &frames[0];
+        assert_eq!((frame.error, frame.size as usize), (None, bytes.len() - 4));
+        assert_eq!((frame.stream_start, frame.stream_end), (0, bytes.len() as u64));
+        assert_eq!((frame.api_key, frame.api_version), (ApiKey::PRODUCE, version));
+        assert_eq!((frame.correlation_id, frame.client_id.as_deref()), (5, Some("client-7")));
+        let body = produce(frame);
+        assert_eq!((body.acks, body.timeout_ms), (-1, 1500));
+        assert_eq!(body.transactional_id.as_deref(), Some("tx-1"));
+        let first = &body.partitions[0];
+        let topic =
+            if version < 13 { TopicRef::Name("topicA".into()) } else { TopicRef::Id(kafka::TOPIC_ID) };
+        assert_eq!((&first.topic, first.partition), (&topic, 0));
+        assert_eq!((first.bytes as usize, first.records), (records.len(), Some(3)));
+        assert_eq!(
+            (&first.batches[..], &first.message_ids[..]),
+            (&[header][..], &["a", "b", "c"].map(String::from)[..])
+        );
+        assert_eq!((body.partitions[1].bytes, body.partitions[1].batches.len()), (0, 0));
+        assert_eq!(stream.nature(), Nature::Kafka);
+    }
+}
+
+#[test]
+fn message_sets_are_walked_by_their_lengths() {
+    let set = [
+        kafka::message(0, 0, 0, -1, b"one"),
+        kafka::message(1, 1, 0, 5, b"two"),
+        kafka::message(1, 3, 1, 6, b"pretends to be gzip"),
+    ]
+    .concat();
+    for version in 0..=2u8 {
+        let header = [0, 0, 0, version, 0, 0, 0, 9, 0xff, 0xff];
+        let bytes = kafka::sized(&[&header[..], &kafka::old_produce_body("topicA", 2, &set)].concat());
+        let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&bytes], 0);
+        let partition = &produce(&frames[0]).partitions[0];
+        assert_eq!((frames[0].error, partition.error, &frames[0].client_id), (None, None, &None));
+        let seen: Vec<_> =
+            partition.batches.iter().map(|b| (b.magic, b.base_offset, b.records_count)).collect();
+        assert_eq!(seen, [(0, 0, 1), (1, 1, 1), (1, 3, -1)]);
+        assert_eq!(partition.records, None);
+    }
+}
+
+#[test]
+fn a_wrong_batch_length_hurts_its_partition_only() {
+    let good = kafka::batch(Compression::None, &["a"], 10);
+    for (at, value) in [(11, 0xff), (8, 0x7f), (11, 0), (16, 9)] {
+        let mut bad = good.clone();
+        bad[at] = value;
+        let parts = [("x", 0, bad), ("y", 1, good.clone())];
+        for options in [Options::default(), ids_wanted()] {
+            let bytes = kafka::produce_request(9, 5, &parts);
+            let mut stream = RequestStream::new(options, Start::Boundary);
+            let frames = feed(&mut stream, &[&bytes], 0);
+            let partitions = &produce(&frames[0]).partitions;
+            assert_eq!(frames[0].error, None);
+            assert!(matches!(partitions[0].error, Some(FrameError::Malformed(_))), "byte {at}");
+            assert_eq!((partitions[1].error, partitions[1].batches.len()), (None, 1));
+            assert_eq!(stream.counts().undecodable, 1);
+        }
+    }
+}
+
+#[test]
+fn every_truncated_body_is_an_error() {
+    for frame in requests().into_iter().take(13) {
+        let header_end = 4 + 8 + 2 + if frame[13] == 1 { 1 } else { 8 } + usize::from(frame[7] >= 9);
+        for end in header_end..frame.len() {
+            let bytes = kafka::sized(&frame[4..end]);
+            let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&bytes], 0);
+            assert_eq!(frames.len(), 1, "{end} bytes");
+            let RequestBody::Produce(body) = &frames[0].body else { panic!("a Produce request") };
+            let partition_failed = body.partitions.iter().any(|p| p.error.is_some());
+            assert!(frames[0].error.is_some() || partition_failed, "{end} of {} bytes", frame.len());
+        }
+    }
+}
+
+#[test]
+fn stamps_are_those_of_the_first_and_last_byte() {
+    let one = kafka::produce_request(9, 1, &[("t", 0, kafka::batch(Compression::None, &["a"], 10))]);
+    let bytes = [one.clone(), one.clone()].concat();
+    let chunks = cut(&bytes, vec![2, 10, one.len() + 1, one.len() + 40]);
+    let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &chunks, 0);
+    let stamps: Vec<_> = frames.iter().map(|f| (f.first, f.last)).collect();
+    assert_eq!(stamps, [(0, 2), (2, 4)]);
+}
+
+#[test]
+fn losing_records_costs_nothing() {
+    let records = kafka::batch(Compression::None, &["a"], 5000);
+    let bytes = kafka::produce_request(9, 1, &[("t", 0, records)]);
+    let next = kafka::produce_request(9, 2, &[("t", 0, kafka::batch(Compression::None, &["b"], 10))]);
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    assert_eq!(feed(&mut stream, &[&bytes[..1000]], 0), []);
+    assert_eq!(stream.lost(3000, 1), None);
+    let frames = feed(&mut stream, &[&bytes[4000..], &next], 2);
+    assert_eq!(frames.len(), 2);
+    assert_eq!((frames[0].error, frames[0].stream_end), (None, bytes.len() as u64));
+    assert_eq!((produce(&frames[0]).partitions[0].error, frames[1].correlation_id), (None, 2));
+    assert_eq!((stream.counts().lost_bytes, stream.counts().resyncs), (3000, 0));
+    // With message ids the records matter, but only to this partition, and its head is known.
+    let mut stream = RequestStream::new(ids_wanted(), Start::Boundary);
+    feed(&mut stream, &[&bytes[..1000]], 0);
+    assert_eq!(stream.lost(3000, 1), None);
+    let frames = feed(&mut stream, &[&bytes[4000..], &next], 2);
+    let partition = &produce(&frames[0]).partitions[0];
+    assert_eq!((partition.error, partition.batches.len()), (Some(FrameError::Lost { bytes: 3000 }), 1));
+    assert_eq!((frames.len(), frames[0].error), (2, None));
+}
+
+#[test]
+fn losing_structure_costs_the_frame_and_no_more() {
+    let batch = kafka::batch(Compression::None, &["a"], 50);
+    let one = kafka::produce_request(9, 1, &[("t", 0, batch.clone()), ("u", 0, batch.clone())]);
+    let two = kafka::produce_request(9, 2, &[("t", 0, batch)]);
+    for at in 23..one.len() - 1 {
+        for n in [1, 7, one.len() - at] {
+            let n = n.min(one.len() - at);
+            let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+            let mut frames = feed(&mut stream, &[&one[..at]], 0);
+            frames.extend(stream.lost(n as u64, 1).cloned());
+            frames.extend(feed(&mut stream, &[&one[at + n..], &two], 2));
+            let ids: Vec<_> = frames.iter().map(|f| f.correlation_id).collect();
+            assert_eq!(ids, [1, 2], "{n} bytes lost at {at}");
+            assert_eq!((frames[1].error, stream.counts().resyncs), (None, 0));
+        }
+    }
+}
+
+#[test]
+fn a_loss_beyond_the_frame_gives_it_up_and_finds_the_next() {
+    let batch = kafka::batch(Compression::None, &["a"], 500);
+    let frame = |id| kafka::produce_request(9, id, &[("t", 0, batch.clone())]);
+    let (one, two, three) = (frame(1), frame(2), frame(3));
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    feed(&mut stream, &[&one[..300]], 0);
+    let gone = one.len() - 300 + 40;
+    let given_up = stream.lost(gone as u64, 1).cloned().unwrap();
+    assert_eq!(given_up.error, Some(FrameError::Lost { bytes: (one.len() - 300) as u64 }));
+    assert_eq!((given_up.correlation_id, given_up.stream_end), (1, one.len() as u64));
+    assert_eq!(produce(&given_up).partitions[0].batches.len(), 1);
+    let frames = feed(&mut stream, &[&[&two[40..], &three[..]].concat()], 2);
+    assert_eq!((frames.len(), frames[0].correlation_id), (1, 3));
+    assert_eq!(frames[0].stream_start, (one.len() + two.len()) as u64);
+    let counts = stream.counts();
+    assert_eq!((counts.resyncs, counts.skipped_bytes), (1, two.len() as u64 - 40));
+    assert_eq!((counts.frames, counts.undecodable, counts.lost_bytes), (2, 1, gone as u64));
+}
+
+#[test]
+fn a_midstream_start_finds_the_first_whole_frame() {
+    let frames = requests();
+    let bytes: Vec<u8> = frames.concat();
+    for skipped in [1, 5, 50, 300] {
+        let all =
+            feed(&mut RequestStream::new(Options::default(), Start::Midstream), &[&bytes[skipped..]], 0);
+        let starts: Vec<_> = all.iter().map(|f| f.stream_start as usize + skipped).collect();
+        assert_eq!(starts.len(), frames.len() - 1, "from byte {skipped}");
+        assert_eq!(starts[0], frames[0].len());
+    }
+}
+
+#[test]
+fn a_lone_request_of_another_api_is_believed_if_it_fills_its_chunks() {
+    let heartbeat = kafka::request(12, 4, 7, &[1; 30]);
+    let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+    assert_eq!(feed(&mut stream, &[&heartbeat], 0).len(), 1);
+    // In the middle of a chunk it is held until another one follows.
+    let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+    let tail = [&[0xaa; 20][..], &heartbeat].concat();
+    assert_eq!(feed(&mut stream, &[&tail], 0).len(), 0);
+    assert_eq!(feed(&mut stream, &[&heartbeat], 1).len(), 2);
+    // And never if something else does.
+    let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+    assert_eq!(feed(&mut stream, &[&tail, b"not a frame at all, but text"], 0).len(), 0);
+}
+
+#[test]
+fn an_unreadable_frame_in_between_is_passed_over() {
+    let good = kafka::request(12, 4, 7, &[1; 30]);
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    let token = kafka::sized(b"\0user\0password-of-a-raw-token");
+    let frames = feed(&mut stream, &[&good, &token, &good, &good], 0);
+    assert_eq!(frames.len(), 3);
+    assert_eq!((stream.counts().undecodable, stream.counts().resyncs), (1, 0));
+}
+
+#[test]
+fn newer_versions_and_apis_still_get_their_frame() {
+    let first = kafka::request(18, 0, 1, &[]);
+    let newer = kafka::sized(&[0, 0, 0, 20, 0, 0, 0, 2, 0, 1, b'c', 0, 1, 2, 3]);
+    let unknown = kafka::sized(&[0, 120, 0, 0, 0, 0, 0, 3, 0, 1, b'c', 0]);
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    let frames = feed(&mut stream, &[&first, &newer, &unknown], 0);
+    assert_eq!(frames.len(), 3);
+    let Some(FrameError::Malformed(error)) = frames[1].error else { panic!("{:?}", frames[1].error) };
+    assert_eq!(error.kind, ErrorKind::UnsupportedVersion { version: 20 });
+    assert_eq!((frames[2].api_key.name(), frames[2].error), ("UNKNOWN", None));
+}
+
+#[test]
+fn tls_and_other_protocols_are_told_apart() {
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    assert_eq!(stream.nature(), Nature::Unknown);
+    feed(&mut stream, &[&[0x16, 3, 1, 2, 0, 1], &[0; 5000]], 0);
+    assert_eq!(stream.nature(), Nature::Tls);
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    let page = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".repeat(40_000);
+    let frames = feed(&mut stream, &page.chunks(1448).collect::<Vec<_>>(), 0);
+    assert_eq!((frames.len(), stream.nature()), (0, Nature::Other));
+}
+
+#[test]
+fn message_ids_are_bounded() {
+    let records = kafka::batch(Compression::Gzip, &["a", "b"], 100_000);
+    let bytes = kafka::produce_request(9, 1, &[("t", 0, records.clone()), ("u", 0, records)]);
+    for (options, kind) in [
+        (Options { max_batch_buffer_bytes: 500, ..ids_wanted() }, ErrorKind::TooLarge { limit: 500 }),
+        (
+            Options { max_decompressed_bytes: 150_000, ..ids_wanted() },
+            ErrorKind::DecompressedTooLarge { limit: 150_000 },
+        ),
+    ] {
+        let frames = feed(&mut RequestStream::new(options, Start::Boundary), &[&bytes], 0);
+        for partition in &produce(&frames[0]).partitions {
+            let Some(FrameError::Malformed(error)) = partition.error else { panic!("no error") };
+            assert_eq!((error.kind, partition.batches.len(), partition.message_ids.len()), (kind, 1, 0));
+        }
+    }
+}
+
+#[test]
+fn responses_are_read_and_bad_ones_are_errors() {
+    for version in 3..=13i16 {
+        let bytes =
+            kafka::response(0, version, 100 + i32::from(version), &kafka::produce_response_body(version));
+        let frames = feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &[&bytes]);
+        let ResponseBody::Produce { throttle_ms, partitions } = &frames[0].body else { panic!("Produce") };
+        assert_eq!((frames[0].error, *throttle_ms, partitions.len()), (None, Some(17), 2));
+        assert_eq!((partitions[0].base_offset, partitions[1].error_code), (1234, 87));
+        for end in 9..bytes.len() {
+            let cut = kafka::sized(&bytes[4..end]);
+            let frames =
+                feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &[&cut]);
+            assert!(frames[0].error.is_some(), "v{version}, {end} bytes");
+        }
+    }
+    for version in 0..=13i16 {
+        let body = kafka::metadata_response_body(version);
+        let bytes = kafka::response(3, version, 200 + i32::from(version), &body);
+        let frames = feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &[&bytes]);
+        let ResponseBody::Metadata { topics } = &frames[0].body else { panic!("Metadata") };
+        let id = if version >= 10 { kafka::TOPIC_ID } else { [0; 16] };
+        assert_eq!(topics[0], (id, Some("topicA".to_owned())));
+    }
+}
+
+#[test]
+fn responses_in_the_middle_need_a_question() {
+    let known = kafka::response(1, 12, 300, &[5; 2000]);
+    let unknown = kafka::response(1, 12, 999, &[5; 20]);
+    let mut stream = ResponseStream::new(Options::default(), Start::Midstream);
+    assert_eq!(feed_responses(&mut stream, &[&[9; 100], &unknown]).len(), 0);
+    let frames = feed_responses(&mut stream, &[&known[..1448], &known[1448..], &unknown]);
+    assert_eq!(frames.iter().map(|f| f.correlation_id).collect::<Vec<_>>(), [300, 999]);
+}
+
+#[test]
+fn random_bytes_never_become_frames() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut noise = vec![0u8; 10 << 20];
+    for word in noise.chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+    // A quarter of it looks like the small big-endian integers that binary formats are full of.
+    for word in noise[..2 << 20].chunks_mut(4) {
+        word[..3].fill(0);
+        word[3] &= 0x1f;
+    }
+    for start in [Start::Boundary, Start::Midstream] {
+        let mut stream = RequestStream::new(ids_wanted(), start);
+        assert_eq!(feed(&mut stream, &noise.chunks(1448).collect::<Vec<_>>(), 0), []);
+        let mut stream = ResponseStream::new(Options::default(), start);
+        let frames = feed_responses(&mut stream, &noise.chunks(1448).collect::<Vec<_>>());
+        assert_eq!(frames.len(), 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn chunks_make_no_difference(
+        order in proptest::collection::vec(0..16usize, 1..6),
+        at in proptest::collection::vec(0..4000usize, 0..40),
+        ids in any::<bool>(),
+        midstream in any::<bool>(),
+    ) {
+        let all = requests();
+        let bytes: Vec<u8> = order.iter().flat_map(|&i| all[i].clone()).collect();
+        let options = if ids { ids_wanted() } else { Options::default() };
+        let start = if midstream { Start::Midstream } else { Start::Boundary };
+        // In the middle of a stream only Produce requests prove themselves wherever chunks end.
+        prop_assume!(!midstream || order.iter().all(|&i| i < 13));
+        let whole = feed(&mut RequestStream::new(options.clone(), start), &[&bytes], 0);
+        prop_assert_eq!(whole.len(), order.len());
+        let cut = feed(&mut RequestStream::new(options.clone(), start), &cut(&bytes, at), 0);
+        let single: Vec<_> = bytes.chunks(1).collect();
+        let single = feed(&mut RequestStream::new(options, start), &single, 0);
+        let whole = without_stamps(whole);
+        prop_assert_eq!(&without_stamps(cut), &whole);
+        prop_assert_eq!(&without_stamps(single), &whole);
+    }
+
+    #[test]
+    fn chunks_of_responses_make_no_difference(
+        order in proptest::collection::vec(0..26usize, 1..6),
+        at in proptest::collection::vec(0..2000usize, 0..20),
+    ) {
+        let frame = |i: usize| match i as i16 {
+            version @ 0..=2 => kafka::response(1, 12, 300, &[version as u8; 99]),
+            version @ 3..=11 => kafka::response(0, version, 100 + i32::from(version), &kafka::produce_response_body(version)),
+            version => kafka::response(3, version - 12, 188 + i32::from(version), &kafka::metadata_response_body(version - 12)),
+        };
+        let bytes: Vec<u8> = order.iter().flat_map(|&i| frame(i)).collect();
+        let bare = |frames: Vec<ResponseFrame<u32>>| -> Vec<_> {
+            frames.into_iter().map(|f| (f.stream_start, f.stream_end, f.size, f.correlation_id, f.body, f.error)).collect()
+        };
+        let whole = bare(feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &[&bytes]));
+        prop_assert_eq!(whole.len(), order.len());
+        let cut = feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &cut(&bytes, at));
+        prop_assert_eq!(bare(cut), whole);
+    }
+
+    #[test]
+    fn damage_and_loss_never_panic(
+        order in proptest::collection::vec(0..16usize, 1..8),
+        damage in proptest::collection::vec((0..4000usize, any::<u8>()), 0..6),
+        events in proptest::collection::vec((0..600usize, 0..900u64), 1..20),
+        midstream in any::<bool>(),
+    ) {
+        let all = requests();
+        let mut bytes: Vec<u8> = order.iter().flat_map(|&i| all[i].clone()).collect();
+        for (at, value) in damage {
+            let at = at % bytes.len();
+            bytes[at] = value;
+        }
+        let start = if midstream { Start::Midstream } else { Start::Boundary };
+        let mut stream = RequestStream::new(ids_wanted(), start);
+        let mut responses = ResponseStream::new(Options::default(), start);
+        let mut rest = &bytes[..];
+        let mut end = 0;
+        for (length, lost) in events {
+            let chunk = &rest[..length.min(rest.len())];
+            for frame in feed(&mut stream, &[chunk], 0) {
+                prop_assert!(frame.stream_start >= end && frame.stream_end > frame.stream_start);
+                end = frame.stream_end;
+            }
+            feed_responses(&mut responses, &[chunk]);
+            rest = &rest[chunk.len()..];
+            let lost = lost.min(rest.len() as u64);
+            if let Some(frame) = stream.lost(lost, 1) {
+                prop_assert!(frame.stream_start >= end);
+                end = frame.stream_end;
+            }
+            responses.lost(lost, 1);
+            rest = &rest[lost as usize..];
+        }
+        let seen = (bytes.len() - rest.len()) as u64;
+        prop_assert!(stream.counts().skipped_bytes + stream.counts().lost_bytes <= seen);
+    }
+}
