@@ -84,6 +84,9 @@ static __always_inline int complete(struct block_key *key, __u32 done)
 	struct block_io_event event = { .kind = EVENT_BLOCK_IO };
 	struct block_request *request;
 
+	/* a flush has no sector; the tracepoint shows it as 0 (blk_rq_trace_sector) */
+	if (key->sector == ~0ULL)
+		key->sector = 0;
 	key->has_data = done != 0;
 	request = bpf_map_lookup_elem(&requests, key);
 	if (!request)
