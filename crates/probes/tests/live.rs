@@ -19,7 +19,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use probes::{Event, Facts, FileWrite, JournalCommit, OffCpu, Plan, Probes, Purpose, Target};
+use probes::{Event, Facts, FileWrite, JournalCommit, OffCpu, Options, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Frozen};
 
 const HEAD: usize = 61;
@@ -43,6 +43,8 @@ fn known_operations_are_reported_exactly_once() {
     let losses = watched.probes.losses();
     assert!(!losses.any_event(), "{losses:?}");
     assert_eq!((losses.heads_unread, losses.stacks_missing), (0, 0));
+    drop(watched);
+    check_losses_and_filter(&file_system);
 }
 
 /// Probes on this very process and everything they have reported.
@@ -53,12 +55,16 @@ struct Watched {
 
 impl Watched {
     fn new() -> Self {
+        Self::with(&Options::default())
+    }
+
+    fn with(options: &Options) -> Self {
         let plan = Plan::choose(&Facts::survey());
         for purpose in Purpose::ALL {
             assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
         }
         let target = Target { pid: std::process::id(), stacks: true };
-        Self { probes: Probes::attach(&plan, &target).unwrap(), events: Vec::new() }
+        Self { probes: Probes::attach_with(&plan, &target, options).unwrap(), events: Vec::new() }
     }
 
     /// Reads until what has been reported satisfies the caller.
@@ -250,4 +256,32 @@ fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watched) {
         assert!((1_000_000..=210_000_000).contains(&pause.pause_ns), "{pause:?}");
         assert!(pause.limit_pages >= pause.setpoint_pages && pause.limit_pages > 0, "{pause:?}");
     }
+}
+
+/// A ring buffer of one page holds a score of writes: the others must be counted, none may vanish. And of
+/// all block devices only the one asked for is reported.
+fn check_losses_and_filter(file_system: &FileSystem) {
+    const WRITES: u64 = 100;
+    let options = Options { ring_bytes: 4096, devices: vec![file_system.device()], measure: true };
+    let mut watched = Watched::with(&options);
+    let mut file = File::create(file_system.path().join("crowd")).unwrap();
+    let inode = file.metadata().unwrap().ino();
+    for _ in 0..WRITES {
+        file.write_all(&pattern(0x11, 200)).unwrap();
+    }
+    let lost = watched.probes.losses().ring_full;
+    watched.until("write", |seen| !seen.writes(file_system.device(), inode).is_empty());
+    let reported = watched.writes(file_system.device(), inode).len() as u64;
+    assert!(lost > 0 && reported < WRITES && reported + lost >= WRITES, "{reported} reported, {lost} lost");
+
+    file.sync_all().unwrap();
+    let to_device = |event: &Event| matches!(event, Event::BlockIo(_));
+    watched.until("block request", |seen| seen.events.iter().any(to_device));
+    for event in &watched.events {
+        let Event::BlockIo(io) = event else { continue };
+        assert_eq!(io.device, file_system.device());
+    }
+    let costs = watched.probes.overhead();
+    let returns = costs.iter().find(|cost| cost.program == "write_exit").unwrap();
+    assert!(returns.run_count >= WRITES && returns.run_time_ns > 0, "{returns:?}");
 }
