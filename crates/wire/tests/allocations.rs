@@ -1,5 +1,7 @@
 //! Once warm, decoding Produce frames allocates nothing. Alone in its binary: it counts every allocation.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 #[path = "fixtures/kafka.rs"]
 mod kafka;
 

@@ -1,5 +1,7 @@
 //! Whole bodies against another implementation of the protocol, and by hand where it has none.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 #[path = "fixtures/kafka.rs"]
 mod kafka;
 

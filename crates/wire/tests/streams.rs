@@ -1,5 +1,7 @@
 //! Both directions of a connection, in whatever chunks the bytes come, with losses and with garbage.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 #[path = "fixtures/kafka.rs"]
 mod kafka;
 
@@ -41,7 +43,7 @@ fn feed_responses(stream: &mut ResponseStream<u32>, chunks: &[&[u8]]) -> Vec<Res
     frames
 }
 
-/// Correlation ids 100-113: Produce of version id - 100; 200-213 Metadata; 300 Fetch 12; 318 ApiVersions 3.
+/// Correlation ids 100-113: Produce of version id - 100; 200-213 Metadata; 300 Fetch 12; 318 `ApiVersions` 3.
 fn asked(correlation_id: i32) -> Option<(ApiKey, i16)> {
     match correlation_id {
         100..=113 => Some((ApiKey::PRODUCE, correlation_id as i16 - 100)),
@@ -71,7 +73,7 @@ fn requests() -> Vec<Vec<u8>> {
     frames
 }
 
-fn cut<'a>(bytes: &'a [u8], mut at: Vec<usize>) -> Chunks<'a> {
+fn cut(bytes: &[u8], mut at: Vec<usize>) -> Chunks<'_> {
     at.retain(|&i| i < bytes.len());
     at.extend([0, bytes.len()]);
     at.sort_unstable();
