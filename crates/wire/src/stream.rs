@@ -4,7 +4,7 @@
 //! Record payloads are passed over, not held: a request of 100 MB costs what its partitions and batch heads
 //! do. Only if message ids are wanted is one batch at a time held, within [`Options`]' bounds; answers to
 //! Produce and Metadata are held whole, up to 8 MiB. How chunks are cut does not change what is returned;
-//! how the stream falls into step after a loss is described in `stream/framing.rs`.
+//! how the stream falls into step after a loss is described in `stream/framing/hunt.rs`.
 
 mod frame;
 mod framing;
