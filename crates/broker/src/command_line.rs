@@ -63,14 +63,25 @@ mod tests {
     #[test]
     fn a_broker_names_its_configuration_and_overrides() {
         let parsed = parse(&cmdline(&[
-            "/usr/lib/jvm/java-17/bin/java", "-Xmx1G", "-cp", "/opt/kafka/libs/*", "-Dx=kafka.Kafka", "kafka.Kafka",
-            "config/server.properties", "--override", "broker.id=3", "--override=log.dirs=/a,/b", "--other", "--override",
+            "/usr/lib/jvm/java-17/bin/java",
+            "-Xmx1G",
+            "-cp",
+            "/opt/kafka/libs/*",
+            "-Dx=kafka.Kafka",
+            "kafka.Kafka",
+            "config/server.properties",
+            "--override",
+            "broker.id=3",
+            "--override=log.dirs=/a,/b",
+            "--other",
+            "--override",
         ]))
         .unwrap();
         assert_eq!(parsed.properties.unwrap(), Path::new("config/server.properties"));
         let overrides: Vec<_> = parsed.overrides.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(overrides, [("broker.id", "3"), ("log.dirs", "/a,/b")]);
-        let confluent = cmdline(&["java", "io.confluent.support.metrics.SupportedKafka", "/etc/kafka/server.properties"]);
+        let confluent =
+            cmdline(&["java", "io.confluent.support.metrics.SupportedKafka", "/etc/kafka/server.properties"]);
         assert!(parse(&confluent).is_some());
         assert_eq!(parse(&cmdline(&["java", "kafka.Kafka"])).unwrap().properties, None);
     }

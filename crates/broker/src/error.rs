@@ -7,7 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No broker runs here, or none that this user may see.
-    #[error("no Kafka broker runs here (no Java process whose main class is kafka.Kafka): start it, or name its process with --pid")]
+    #[error(
+        "no Kafka broker runs here (no Java process whose main class is kafka.Kafka): start it, or name its process with --pid"
+    )]
     NoneRuns,
     /// More than one broker runs here.
     #[error("several Kafka brokers run here, processes {}: name one with --pid", listed(pids))]
@@ -22,13 +24,17 @@ pub enum Error {
         pid: u32,
     },
     /// A process that is no broker.
-    #[error("process {pid} is no Kafka broker (its main class is not kafka.Kafka): name the broker's with --pid")]
+    #[error(
+        "process {pid} is no Kafka broker (its main class is not kafka.Kafka): name the broker's with --pid"
+    )]
     NotABroker {
         /// The process that was asked for.
         pid: u32,
     },
     /// A broker whose command line names no configuration.
-    #[error("the command line of broker process {pid} names no server.properties: name its log dirs with --log-dir")]
+    #[error(
+        "the command line of broker process {pid} names no server.properties: name its log dirs with --log-dir"
+    )]
     NoProperties {
         /// The broker's process.
         pid: u32,

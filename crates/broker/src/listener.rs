@@ -31,7 +31,8 @@ impl fmt::Display for Listener {
 pub(crate) fn of(properties: &BTreeMap<String, String>) -> Vec<Listener> {
     let setting = |key: &str| properties.get(key).map_or("", |value| value.trim());
     let controllers: Vec<&str> = setting("controller.listener.names").split(',').map(str::trim).collect();
-    let listed = Some(setting("listeners")).filter(|listed| !listed.is_empty()).unwrap_or("PLAINTEXT://:9092");
+    let listed =
+        Some(setting("listeners")).filter(|listed| !listed.is_empty()).unwrap_or("PLAINTEXT://:9092");
     listed.split(',').filter_map(|text| parse(text.trim(), &controllers)).collect()
 }
 
@@ -64,7 +65,10 @@ mod tests {
         assert_eq!(listeners(&[]), [("PLAINTEXT://:9092".to_owned(), 9092, false)]);
         assert_eq!(
             listeners(&[
-                ("listeners", "PLAINTEXT://127.0.0.1:29092, CONTROLLER://[::1]:29093,SSL://host:9094,broken,X://y:99999"),
+                (
+                    "listeners",
+                    "PLAINTEXT://127.0.0.1:29092, CONTROLLER://[::1]:29093,SSL://host:9094,broken,X://y:99999"
+                ),
                 ("controller.listener.names", "CONTROLLER"),
             ]),
             [

@@ -42,7 +42,10 @@ fn kind(name: &str) -> FileKind {
         name = shorter;
     }
     match name {
-        "partition.metadata" | "meta.properties" | "quorum-state" | "leader-epoch-checkpoint"
+        "partition.metadata"
+        | "meta.properties"
+        | "quorum-state"
+        | "leader-epoch-checkpoint"
         | ".kafka_cleanshutdown" => FileKind::Metadata,
         "bootstrap.checkpoint" => FileKind::Snapshot,
         _ if name.ends_with("-checkpoint") => FileKind::Checkpoint,
@@ -53,7 +56,8 @@ fn kind(name: &str) -> FileKind {
 /// Segments' files are named by offsets; `server.log` is not one of them.
 fn by_extension(stem: &str, extension: &str) -> FileKind {
     let is_offset = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
-    let is_snapshot_id = |text: &str| text.split_once('-').is_some_and(|(end, epoch)| is_offset(end) && is_offset(epoch));
+    let is_snapshot_id =
+        |text: &str| text.split_once('-').is_some_and(|(end, epoch)| is_offset(end) && is_offset(epoch));
     match extension {
         "log" if is_offset(stem) => FileKind::Log,
         "index" if is_offset(stem) => FileKind::Index,
@@ -129,7 +133,16 @@ mod tests {
     #[test]
     fn other_directories_are_no_partitions() {
         for directory in [
-            "", "logs", "topicA-", "-3", "topicA-+3", "topicA-x", "topicA-99999999999", "a b-1", "..-0", "x-delete",
+            "",
+            "logs",
+            "topicA-",
+            "-3",
+            "topicA-+3",
+            "topicA-x",
+            "topicA-99999999999",
+            "a b-1",
+            "..-0",
+            "x-delete",
         ] {
             assert_eq!(partition_of(directory), None, "{directory:?}");
         }

@@ -84,9 +84,7 @@ impl Broker {
     }
 
     fn configured(processes: &Processes, pid: u32, command_line: CommandLine) -> Result<Self, Error> {
-        let resolve = |named: &Path| {
-            processes.resolve(pid, named).map_err(unreadable(processes, pid, "cwd"))
-        };
+        let resolve = |named: &Path| processes.resolve(pid, named).map_err(unreadable(processes, pid, "cwd"));
         let properties_file = resolve(&command_line.properties.ok_or(Error::NoProperties { pid })?)?;
         let mut properties = properties::read(&properties_file)?;
         properties.extend(command_line.overrides);
@@ -103,9 +101,8 @@ impl Broker {
 }
 
 fn pids(processes: &Processes) -> Vec<u32> {
-    let is_broker = |pid: &u32| {
-        processes.cmdline(*pid).ok().and_then(|cmdline| command_line::parse(&cmdline)).is_some()
-    };
+    let is_broker =
+        |pid: &u32| processes.cmdline(*pid).ok().and_then(|cmdline| command_line::parse(&cmdline)).is_some();
     processes.pids().into_iter().filter(is_broker).collect()
 }
 

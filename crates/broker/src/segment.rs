@@ -11,9 +11,9 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use wire::{BatchHeader, ErrorKind};
 use wire::batch::{HEAD_BYTES, LEADING_BYTES};
 use wire::record::Records;
+use wire::{BatchHeader, ErrorKind};
 
 use crate::Error;
 use crate::window::Window;

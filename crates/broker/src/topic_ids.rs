@@ -67,7 +67,10 @@ mod tests {
         };
         plant("d1/topicA-0", "version: 0\ntopic_id: kVlDlUqkQS62BvMvKT5UZA");
         plant("d1/topicA-1", "version: 0\ntopic_id: kVlDlUqkQS62BvMvKT5UZA\n");
-        plant("d1/topicA-0.0123456789abcdef0123456789abcdef-delete", "version: 0\ntopic_id: flE-6I70RCyT2gK2Qc3YBw");
+        plant(
+            "d1/topicA-0.0123456789abcdef0123456789abcdef-delete",
+            "version: 0\ntopic_id: flE-6I70RCyT2gK2Qc3YBw",
+        );
         plant("d2/with-dash-3", "version: 0\r\ntopic_id: doew7UVWQt6_oNQTfnRDeQ\r\n");
         plant("d2/zero-0", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA");
         plant("d2/broken-0", "version: 0\ntopic_id: \u{0}");

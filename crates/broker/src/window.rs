@@ -64,8 +64,15 @@ mod tests {
         let mut window = Window::on(File::open(&path).unwrap()).unwrap();
         let end = content.len();
         for (position, count) in [
-            (0, 10), (5, 0), (STEP_BYTES - 3, 10), (2, 4), (STEP_BYTES, 2 * STEP_BYTES), (end - 3, 100), (end, 1),
-            (end + 9, 5), (0, end + 1),
+            (0, 10),
+            (5, 0),
+            (STEP_BYTES - 3, 10),
+            (2, 4),
+            (STEP_BYTES, 2 * STEP_BYTES),
+            (end - 3, 100),
+            (end, 1),
+            (end + 9, 5),
+            (0, end + 1),
         ] {
             let expected = &content[position.min(end)..(position + count).min(end)];
             assert_eq!(window.at(position as u64, count).unwrap(), expected, "{position} {count}");

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -25,9 +25,10 @@ use crate::text::TextPool;
 /// cannot be events are left out and counted in [`crate::Recording::notes`].
 pub struct Events {
     tables: Vec<TableEvents>,
-    /// The earliest event of each table, by time and table.
+    /// The time of each table's next event, and the table.
     heads: BinaryHeap<Reverse<(Nanos, usize)>>,
-    head_events: Vec<Option<Event>>,
+    /// Those events.
+    waiting: Vec<Option<Event>>,
     /// Tables whose next event is not known yet.
     unread: Vec<usize>,
 }
@@ -38,8 +39,8 @@ impl Events {
         let tables: Vec<_> =
             tables.into_iter().map(|(table, parts)| TableEvents::of(table, parts, notes)).collect();
         let unread = (0..tables.len()).collect();
-        let head_events = tables.iter().map(|_| None).collect();
-        Self { tables, heads: BinaryHeap::new(), head_events, unread }
+        let waiting = tables.iter().map(|_| None).collect();
+        Self { tables, heads: BinaryHeap::new(), waiting, unread }
     }
 
     /// Reads one table's next event into its place.
@@ -48,7 +49,7 @@ impl Events {
             return Ok(());
         };
         self.heads.push(Reverse((event.time(), at)));
-        if let Some(slot) = self.head_events.get_mut(at) {
+        if let Some(slot) = self.waiting.get_mut(at) {
             *slot = Some(event);
         }
         Ok(())
@@ -68,7 +69,7 @@ impl Iterator for Events {
         }
         let Reverse((_, at)) = self.heads.pop()?;
         self.unread.push(at);
-        self.head_events.get_mut(at)?.take().map(Ok)
+        self.waiting.get_mut(at)?.take().map(Ok)
     }
 }
 
@@ -126,8 +127,8 @@ impl TableEvents {
         Ok(true)
     }
 
-    fn decode(&mut self, path: &PathBuf, batch: &RecordBatch) -> Result<(), Error> {
-        let damaged = |why: String| Error::Part { path: path.clone(), why };
+    fn decode(&mut self, path: &Path, batch: &RecordBatch) -> Result<(), Error> {
+        let damaged = |why: String| Error::Part { path: path.to_owned(), why };
         let cells = fenced(|| self.table.cells(batch)).map_err(damaged)?.map_err(|e| damaged(e.0))?;
         for i in 0..batch.num_rows() {
             match fenced(|| cells.event(i, &mut self.pool)).map_err(damaged)? {

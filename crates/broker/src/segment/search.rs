@@ -50,7 +50,8 @@ fn next_candidate(window: &mut Window, from: u64, end: u64) -> Option<u64> {
 }
 
 fn may_begin(prefix: &[u8]) -> bool {
-    let (Some(offset), Some(length), Some(magic)) = (prefix.first(), prefix.get(8..12), prefix.get(16)) else {
+    let (Some(offset), Some(length), Some(magic)) = (prefix.first(), prefix.get(8..12), prefix.get(16))
+    else {
         return false;
     };
     let length = length.iter().fold(0_u32, |length, &byte| length << 8 | u32::from(byte));
@@ -59,7 +60,8 @@ fn may_begin(prefix: &[u8]) -> bool {
 
 /// Whether a head says nothing that no producer and no broker writes.
 fn is_plausible(header: &BatchHeader) -> bool {
-    let counts = header.magic < 2 || header.records_count > 0 && header.last_offset_delta >= 0 || header.is_control();
+    let counts =
+        header.magic < 2 || header.records_count > 0 && header.last_offset_delta >= 0 || header.is_control();
     counts && header.base_offset >= 0 && header.codec().is_ok()
 }
 

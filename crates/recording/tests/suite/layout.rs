@@ -1,0 +1,118 @@
+//! The files as another program sees them: folders, parts, columns.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::Path;
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use recording::{Error, Manifest, Recording, Table, Writer, WriterOptions};
+
+use crate::samples::{numbered, request};
+
+fn columns(dir: &Path, table: &str) -> String {
+    let file = File::open(dir.join(table).join("part-00001.parquet")).unwrap();
+    let schema = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().schema().clone();
+    schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn columns_are_named_as_the_json_fields_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
+    writer.finish(&Manifest::default()).unwrap();
+    for (table, expected) in [
+        (
+            "requests",
+            "arrival_ns arrival_end_ns response_ns end_ns latency_ns head_of_line_ns api api_key api_version \
+             correlation_id client_id client broker request_bytes response_bytes acks transactional_id \
+             throttle_ms error partitions",
+        ),
+        (
+            "file_ops",
+            "start_ns end_ns latency_ns op pid tid thread bytes offset file topic partition kind device \
+             device_major device_minor inode fs base_offset batch_bytes batch_magic batch_crc producer_id \
+             base_sequence records journal_transaction",
+        ),
+        ("off_cpu", "start_ns end_ns latency_ns woken_ns pid tid thread preempted stack"),
+        (
+            "journal_commits",
+            "start_ns end_ns latency_ns device device_major device_minor transaction wait_ns running_ns \
+             locked_ns flushing_ns logging_ns handles blocks blocks_logged",
+        ),
+        (
+            "block_ios",
+            "start_ns end_ns latency_ns device device_major device_minor direction sector bytes tid thread \
+             flags",
+        ),
+        ("dirty_throttles", "start_ns end_ns latency_ns tid dirty_pages limit_pages"),
+        ("losses", "start_ns end_ns kind count detail"),
+    ] {
+        assert_eq!(columns(dir.path(), table), expected, "{table}");
+    }
+}
+
+#[test]
+fn full_parts_are_parquet_and_a_finished_recording_has_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = WriterOptions { rotate_rows: 10, ..WriterOptions::default() };
+    let mut writer = Writer::create(dir.path(), &Manifest::default(), options).unwrap();
+    for n in 0..25 {
+        writer.write(&numbered(n)).unwrap();
+        writer.write(&request(n)).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.finish(&Manifest::default()).unwrap();
+    for table in Table::ALL {
+        let folder = dir.path().join(table.folder());
+        let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        let parts = if matches!(table, Table::Losses | Table::Requests) { 3 } else { 1 };
+        let expected: Vec<_> = (1..=parts).map(|n| OsString::from(format!("part-{n:05}.parquet"))).collect();
+        assert_eq!(names, expected, "{table:?}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_in_use_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let create = |path: &Path| Writer::create(path, &Manifest::default(), WriterOptions::default()).map(drop);
+    let nested = dir.path().join("a/new/one");
+    create(&nested).unwrap();
+    assert!(matches!(create(&nested), Err(Error::Exists { path }) if path == nested));
+    assert!(matches!(create(dir.path()), Err(Error::Occupied { path }) if path == dir.path()));
+    let file = dir.path().join("file");
+    fs::write(&file, "text").unwrap();
+    assert!(matches!(create(&file), Err(Error::Io { path, .. }) if path == file));
+    assert_eq!(fs::read(&file).unwrap(), b"text");
+}
+
+#[test]
+fn what_is_no_recording_is_told_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let message = |path: &Path| Recording::open(path).map(drop).unwrap_err().to_string();
+    assert!(message(dir.path()).contains("is not a recording"), "{}", message(dir.path()));
+    let absent = dir.path().join("absent");
+    assert!(message(&absent).starts_with("cannot read"), "{}", message(&absent));
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(message(&file).contains("is not a recording"), "{}", message(&file));
+    for (manifest, expected) in [
+        ("", "is damaged"),
+        ("{}", "is damaged"),
+        ("[1", "is damaged"),
+        (r#"{"format":"other","version":1}"#, "its format is \"other\""),
+        (r#"{"format":"brokerscope-recording","version":7}"#, "is of recording format 7"),
+        (r#"{"format":"brokerscope-recording","version":7,"host":3}"#, "use a newer brokerscope"),
+        (r#"{"format":"brokerscope-recording","version":1,"host":3}"#, "is damaged"),
+    ] {
+        fs::write(dir.path().join("manifest.json"), manifest).unwrap();
+        let message = message(dir.path());
+        assert!(message.contains(expected) && !message.contains('\n'), "{manifest}: {message}");
+    }
+    fs::write(
+        dir.path().join("manifest.json"),
+        r#"{"format":"brokerscope-recording","version":1,"later":1}"#,
+    )
+    .unwrap();
+    assert!(Recording::open(dir.path()).unwrap().unfinished());
+}

@@ -1,0 +1,9 @@
+//! Writing and reading recordings from outside the crate: round trips, kills, damage.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+mod crash;
+mod damage;
+mod layout;
+mod round_trip;
+mod samples;

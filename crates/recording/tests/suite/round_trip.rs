@@ -1,0 +1,137 @@
+//! What is written is what is read, through Parquet and through streams.
+
+use std::time::{Duration, Instant};
+
+use model::{Event, Nanos};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use recording::{Manifest, Recording, Table, Writer, WriterOptions};
+
+use crate::samples::{self, event, numbered, off_cpu, only, read, request};
+
+fn options(rotate_rows: u64) -> WriterOptions {
+    WriterOptions { rotate_rows, ..WriterOptions::default() }
+}
+
+fn assert_same(written: &[Event], read: &[Event]) {
+    assert_eq!(written.len(), read.len());
+    for table in Table::ALL {
+        assert_eq!(only(table, written), only(table, read), "{table:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_event_survives(events in vec(event(), 0..60), rotate_rows in 1_u64..40, flush_after in 1_usize..30, finish: bool) {
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = Manifest { ended_ns: finish.then_some(1), ..Manifest::default() };
+        let mut writer = Writer::create(dir.path(), &Manifest::default(), options(rotate_rows)).unwrap();
+        for (n, event) in events.iter().enumerate() {
+            writer.write(event).unwrap();
+            if n % flush_after == 0 {
+                writer.flush().unwrap();
+            }
+        }
+        if finish { writer.finish(&manifest).unwrap() } else { drop(writer) }
+        assert_same(&events, &read(dir.path()));
+        let recording = Recording::open(dir.path()).unwrap();
+        prop_assert_eq!(recording.unfinished(), !finish);
+        prop_assert_eq!(recording.manifest(), &manifest);
+    }
+}
+
+#[test]
+fn tables_are_merged_by_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(dir.path(), &Manifest::default(), options(7)).unwrap();
+    for n in 0..100 {
+        writer.write(&request(10 * n)).unwrap();
+        writer.write(&off_cpu(7 * n)).unwrap();
+        writer.write(&numbered(3 * n)).unwrap();
+    }
+    writer.finish(&Manifest::default()).unwrap();
+    let times: Vec<Nanos> = read(dir.path()).iter().map(Event::time).collect();
+    assert_eq!(times.len(), 300);
+    assert!(times.is_sorted());
+}
+
+#[test]
+fn more_distinct_stacks_than_sixteen_bits_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
+    let events: Vec<_> = (0..70_000).map(off_cpu).collect();
+    for event in &events {
+        writer.write(event).unwrap();
+    }
+    writer.finish(&Manifest::default()).unwrap();
+    assert_same(&events, &read(dir.path()));
+}
+
+#[test]
+fn a_tick_writes_out_what_is_due_and_nothing_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = Instant::now();
+    let late = WriterOptions { flush_every: Duration::from_secs(3600), ..WriterOptions::default() };
+    let mut writer = Writer::create(dir.path(), &Manifest::default(), late).unwrap();
+    writer.tick(start).unwrap();
+    writer.write(&numbered(1)).unwrap();
+    writer.tick(start + Duration::from_millis(499)).unwrap();
+    assert_eq!(read(dir.path()), []);
+    writer.tick(start + Duration::from_millis(500)).unwrap();
+    assert_eq!(read(dir.path()), [numbered(1)]);
+}
+
+#[test]
+fn memory_is_bounded_by_rows_and_by_bytes_without_a_tick() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
+    for n in 0..8192 {
+        writer.write(&numbered(n)).unwrap();
+    }
+    assert_eq!(read(dir.path()).len(), 8192);
+    let Event::OffCpu(mut long) = off_cpu(9000) else { unreachable!() };
+    long.stack = "f".repeat(1 << 20).into();
+    writer.write(&Event::OffCpu(long)).unwrap();
+    assert_eq!(read(dir.path()).len(), 8193);
+}
+
+#[test]
+fn a_recording_can_be_read_while_it_is_written_and_one_table_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(dir.path(), &Manifest::default(), options(10)).unwrap();
+    for n in 0..25 {
+        writer.write(&numbered(n)).unwrap();
+        writer.write(&request(n)).unwrap();
+        writer.flush().unwrap();
+        let recording = Recording::open(dir.path()).unwrap();
+        let losses: Vec<_> = recording.events_of(&[Table::Losses]).map(Result::unwrap).collect();
+        assert_eq!(losses, (0..=n).map(numbered).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_manifest_comes_back_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut manifest = Manifest {
+        started_ns: 1,
+        plan: vec![("file writes".to_owned(), "tracepoints".to_owned())],
+        ..Manifest::default()
+    };
+    manifest.host.kernel = "6.18".to_owned();
+    manifest.broker = Some(recording::Broker { pid: 7, node_id: Some(1), ..Default::default() });
+    manifest.clock.pairs.push(recording::ClockPair { monotonic_ns: 5, realtime_ns: 6 });
+    manifest.losses.insert("packets-dropped".to_owned(), 3);
+    let mut writer = Writer::create(dir.path(), &manifest, WriterOptions::default()).unwrap();
+    assert_eq!(Recording::open(dir.path()).unwrap().manifest(), &manifest);
+    manifest.settings.insert("slower_than".to_owned(), "100ms".to_owned());
+    writer.update(&manifest).unwrap();
+    assert_eq!(Recording::open(dir.path()).unwrap().manifest(), &manifest);
+    manifest.ended_ns = Some(9);
+    writer.finish(&manifest).unwrap();
+    let recording = Recording::open(dir.path()).unwrap();
+    assert_eq!(recording.manifest(), &manifest);
+    assert_eq!(recording.notes(), Vec::<String>::new());
+    assert_eq!(samples::read(dir.path()), []);
+}

@@ -1,0 +1,233 @@
+//! Events to store: any at all, and plain ones by number.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use model::journal::CommitPhases;
+use model::*;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use recording::{Recording, Table};
+
+/// The events of a recording; every part must be readable.
+pub(crate) fn read(dir: &Path) -> Vec<Event> {
+    Recording::open(dir).unwrap().events().map(|event| event.unwrap()).collect()
+}
+
+/// The events of one table, in their order.
+pub(crate) fn only(table: Table, events: &[Event]) -> Vec<Event> {
+    events.iter().filter(|event| Table::of(event) == table).cloned().collect()
+}
+
+/// A loss that carries a number as its count and its time.
+pub(crate) fn numbered(n: u64) -> Event {
+    let at = Nanos(n as i64);
+    Event::Loss(Loss { start: at, end: at, kind: LossKind::EventsDropped, count: n, detail: "".into() })
+}
+
+/// An off-CPU interval whose stack is its own.
+pub(crate) fn off_cpu(n: u64) -> Event {
+    Event::OffCpu(Box::new(OffCpu {
+        start: Nanos(n as i64),
+        end: Nanos(n as i64 + 5),
+        woken: None,
+        pid: 1,
+        tid: n as u32,
+        thread: "kafka-network-t".into(),
+        preempted: false,
+        stack: format!("schedule;frame_{n}").into(),
+    }))
+}
+
+/// A produce request with one partition and one batch.
+pub(crate) fn request(n: u64) -> Event {
+    Event::Request(Box::new(Request {
+        arrival: Nanos(n as i64),
+        arrival_end: Nanos(n as i64 + 1),
+        response: Some(Nanos(n as i64 + 2)),
+        end: Some(Nanos(n as i64 + 3)),
+        head_of_line: None,
+        api_key: 0,
+        api: "PRODUCE",
+        api_version: 13,
+        correlation_id: n as i32,
+        client_id: Some("producer-1".into()),
+        client: "[fe80::1%3]:40000".parse().unwrap(),
+        broker: "10.0.0.1:9092".parse().unwrap(),
+        request_bytes: 100,
+        response_bytes: Some(60),
+        acks: Some(-1),
+        transactional_id: None,
+        throttle_ms: Some(0),
+        error: None,
+        partitions: vec![Partition {
+            topic: Some("topicA".into()),
+            topic_id: TopicId::parse("7XWCdjQqTIyy9OgycPxg2A"),
+            partition: 2,
+            bytes: 80,
+            records: Some(1),
+            batches: vec![Batch {
+                magic: 2,
+                crc: 0xdead_beef,
+                bytes: 80,
+                records: 1,
+                producer_id: -1,
+                base_sequence: -1,
+            }],
+            base_offset: Some(n as i64),
+            error_code: Some(0),
+            message_ids: vec!["371409548".into()],
+        }],
+    }))
+}
+
+/// Any event.
+pub(crate) fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        any_request().prop_map(|row| Event::Request(Box::new(row))),
+        any_file_op().prop_map(|row| Event::FileOp(Box::new(row))),
+        any_off_cpu().prop_map(|row| Event::OffCpu(Box::new(row))),
+        any_commit().prop_map(|row| Event::JournalCommit(Box::new(row))),
+        any_block_io().prop_map(|row| Event::BlockIo(Box::new(row))),
+        any_throttle().prop_map(Event::DirtyThrottle),
+        any_loss().prop_map(Event::Loss),
+    ]
+}
+
+fn time() -> impl Strategy<Value = Nanos> {
+    prop_oneof![any::<i64>(), 0..100_000_i64].prop_map(Nanos)
+}
+
+/// Text: repeated, empty, with anything in it.
+fn text() -> impl Strategy<Value = Arc<str>> {
+    prop_oneof![Just(String::new()), Just("topicA".to_owned()), any::<String>()].prop_map(Arc::from)
+}
+
+fn device() -> impl Strategy<Value = Device> {
+    (any::<u32>(), any::<u32>(), text()).prop_map(|(major, minor, name)| Device { major, minor, name })
+}
+
+fn address() -> impl Strategy<Value = SocketAddr> {
+    (any::<IpAddr>(), any::<u16>()).prop_map(SocketAddr::from)
+}
+
+prop_compose! {
+    fn any_batch()(
+        magic in any::<i8>(), crc in any::<u32>(), bytes in any::<u32>(), records in any::<u32>(),
+        producer_id in any::<i64>(), base_sequence in any::<i32>(),
+    ) -> Batch {
+        Batch { magic, crc, bytes, records, producer_id, base_sequence }
+    }
+}
+
+prop_compose! {
+    fn any_partition()(
+        topic in option::of(text()), topic_id in option::of(any::<[u8; 16]>().prop_map(TopicId)),
+        partition in any::<i32>(), bytes in any::<u32>(), records in option::of(any::<u32>()),
+        batches in vec(any_batch(), 0..3), base_offset in option::of(any::<i64>()),
+        error_code in option::of(any::<i16>()), message_ids in vec(text(), 0..3),
+    ) -> Partition {
+        Partition { topic, topic_id, partition, bytes, records, batches, base_offset, error_code, message_ids }
+    }
+}
+
+prop_compose! {
+    fn any_request()(
+        (arrival, arrival_end, response, end, head_of_line) in
+            (time(), time(), option::of(time()), option::of(time()), option::of(time())),
+        (api_key, api, api_version, correlation_id) in
+            (any::<i16>(), prop_oneof![Just("PRODUCE"), Just("FETCH"), Just("UNKNOWN")], any::<i16>(), any::<i32>()),
+        (client_id, transactional_id, error) in (option::of(text()), option::of(text()), option::of(text())),
+        (client, broker) in (address(), address()),
+        (request_bytes, response_bytes) in (any::<u32>(), option::of(any::<u32>())),
+        (acks, throttle_ms) in (option::of(any::<i16>()), option::of(any::<i32>())),
+        partitions in vec(any_partition(), 0..3),
+    ) -> Request {
+        Request {
+            arrival, arrival_end, response, end, head_of_line, api_key, api, api_version, correlation_id, client_id,
+            client, broker, request_bytes, response_bytes, acks, transactional_id, throttle_ms, error, partitions,
+        }
+    }
+}
+
+prop_compose! {
+    fn any_head()(
+        base_offset in any::<i64>(), bytes in any::<u32>(), magic in any::<i8>(), crc in any::<u32>(),
+        producer_id in any::<i64>(), base_sequence in any::<i32>(), records in any::<u32>(),
+    ) -> BatchHead {
+        BatchHead { base_offset, bytes, magic, crc, producer_id, base_sequence, records }
+    }
+}
+
+prop_compose! {
+    fn any_file_op()(
+        (start, end, pid, tid, thread) in (time(), time(), any::<u32>(), any::<u32>(), text()),
+        (bytes, offset, file, inode, fs) in (option::of(any::<u64>()), any::<u64>(), text(), any::<u64>(), text()),
+        topic_partition in option::of((text(), any::<i32>()).prop_map(|(topic, partition)| TopicPartition { topic, partition })),
+        kind in proptest::sample::select(FileKind::ALL.to_vec()),
+        device in device(),
+        batch in option::of(any_head()),
+        journal_transaction in option::of(any::<u32>()),
+    ) -> FileOp {
+        FileOp {
+            start, end, op: FileOpKind::Write, pid, tid, thread, bytes, offset, file, topic_partition, kind, device,
+            inode, fs, batch, journal_transaction,
+        }
+    }
+}
+
+prop_compose! {
+    fn any_off_cpu()(
+        start in time(), end in time(), woken in option::of(time()), pid in any::<u32>(), tid in any::<u32>(),
+        thread in text(), preempted in any::<bool>(), stack in text(),
+    ) -> OffCpu {
+        OffCpu { start, end, woken, pid, tid, thread, preempted, stack }
+    }
+}
+
+prop_compose! {
+    fn any_phases()(
+        (wait, running, locked, flushing, logging) in (time(), time(), time(), time(), time()),
+        (handles, blocks, blocks_logged) in (any::<u32>(), any::<u32>(), any::<u32>()),
+    ) -> CommitPhases {
+        CommitPhases { wait, running, locked, flushing, logging, handles, blocks, blocks_logged }
+    }
+}
+
+prop_compose! {
+    fn any_commit()(
+        start in time(), end in time(), device in device(), transaction in any::<u32>(),
+        phases in option::of(any_phases()),
+    ) -> JournalCommit {
+        JournalCommit { start, end, device, transaction, phases }
+    }
+}
+
+prop_compose! {
+    fn any_block_io()(
+        start in time(), end in time(), device in device(),
+        direction in proptest::sample::select(vec![Direction::Read, Direction::Write, Direction::Other]),
+        sector in any::<u64>(), bytes in any::<u32>(), tid in any::<u32>(), thread in text(), flags in text(),
+    ) -> BlockIo {
+        BlockIo { start, end, device, direction, sector, bytes, tid, thread, flags }
+    }
+}
+
+prop_compose! {
+    fn any_throttle()(
+        start in time(), end in time(), tid in any::<u32>(), dirty_pages in any::<u64>(), limit_pages in any::<u64>(),
+    ) -> DirtyThrottle {
+        DirtyThrottle { start, end, tid, dirty_pages, limit_pages }
+    }
+}
+
+prop_compose! {
+    fn any_loss()(
+        start in time(), end in time(), kind in proptest::sample::select(LossKind::ALL.to_vec()),
+        count in any::<u64>(), detail in text(),
+    ) -> Loss {
+        Loss { start, end, kind, count, detail }
+    }
+}
