@@ -14,6 +14,7 @@ use tempfile::TempDir;
 /// A mounted file system; unmounted when dropped.
 pub(crate) struct FileSystem {
     mount: PathBuf,
+    image: PathBuf,
     _directory: TempDir,
 }
 
@@ -29,7 +30,7 @@ impl FileSystem {
         File::create(&image).unwrap().set_len(64 << 20).unwrap();
         run(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "has_journal"]).arg(&image));
         run(Command::new("mount").args(["-t", "ext4", "-o", "loop"]).arg(&image).arg(&mount));
-        Self { mount, _directory: directory }
+        Self { mount, image, _directory: directory }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -39,6 +40,11 @@ impl FileSystem {
     pub(crate) fn device(&self) -> (u32, u32) {
         let device = fs::metadata(&self.mount).unwrap().dev();
         (libc::major(device), libc::minor(device))
+    }
+
+    /// Has the disk below the loop device write, unless that is no disk at all (tmpfs).
+    pub(crate) fn sync_image(&self) {
+        File::open(&self.image).unwrap().sync_all().unwrap();
     }
 
     /// Whether this kernel can limit the dirty pages of one device.
