@@ -38,7 +38,7 @@ impl Packets {
 /// What `explain` explains.
 pub(crate) enum Evidence {
     /// Everything that was seen.
-    Recording(Recording),
+    Recording(Box<Recording>),
     /// Packets only.
     Packets(PacketFile),
 }
@@ -50,7 +50,7 @@ impl Evidence {
         let found =
             std::fs::metadata(path).with_context(|| format!("{shown}: cannot open; check the path"))?;
         if found.is_dir() {
-            return Ok(Self::Recording(Recording::open(path)?));
+            return Ok(Self::Recording(Box::new(Recording::open(path)?)));
         }
         match PacketFile::open(path) {
             Ok(file) => Ok(Self::Packets(file)),

@@ -1,14 +1,12 @@
-//! Message ids of records that a segment holds. Finding batches is `broker`'s business, decoding `wire`'s.
+//! Message ids of the records that file operations wrote, read back from segments. Reading segments is
+//! `broker`'s business.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use broker::segment::Segment;
+use broker::Segment;
 use model::{FileKind, FileOp};
-use wire::record::message_ids;
 
-/// A batch that unpacks to more than this is left alone.
-pub(crate) const MOST_DECOMPRESSED_BYTES: usize = 64 << 20;
 /// Ids shown of one write at most.
 const MOST_IDS: usize = 10_000;
 
@@ -29,24 +27,14 @@ impl MessageIds {
     /// cannot be read any more.
     pub(crate) fn written_by(&mut self, op: &FileOp) -> Vec<Arc<str>> {
         let (FileKind::Log, Some(bytes)) = (op.kind, op.bytes) else { return Vec::new() };
-        let Some(segment) = self.segment(&op.file) else { return Vec::new() };
+        let Some(mut segment) = self.segment(&op.file) else { return Vec::new() };
         let mut ids = Vec::new();
-        let Ok(batches) = segment.batches_in(op.offset, bytes) else { return Vec::new() };
-        for batch in batches.map_while(Result::ok) {
-            self.of_batch(&batch.bytes, &mut ids);
+        for batch in segment.batches_in(op.offset, bytes).map_while(Result::ok) {
+            // A batch that cannot be read has no ids.
+            let found = batch.message_ids(&self.header, &mut self.scratch).unwrap_or_default();
+            ids.extend(found.into_iter().map(Arc::from).take(MOST_IDS.saturating_sub(ids.len())));
         }
         ids
-    }
-
-    /// Adds the message ids of one batch. A batch that cannot be read has none.
-    pub(crate) fn of_batch(&mut self, batch: &[u8], ids: &mut Vec<Arc<str>>) {
-        let mut add = |id: &[u8]| {
-            if ids.len() < MOST_IDS {
-                ids.push(String::from_utf8_lossy(id).into());
-            }
-        };
-        // Ids found before the damage are still ids.
-        let _ = message_ids(batch, &self.header, MOST_DECOMPRESSED_BYTES, &mut self.scratch, &mut add);
     }
 
     /// A recording may have been made by anyone: only files below a log dir are opened.

@@ -8,23 +8,15 @@ use crate::options::{Filter, Target};
 
 /// The broker the user named, or the only one that runs here.
 pub(crate) fn broker(target: &Target) -> anyhow::Result<Broker> {
-    if let Some(pid) = target.pid {
-        return Ok(Broker::of_pid(pid)?);
-    }
-    let mut found = broker::find();
-    match (found.pop(), found.as_slice()) {
-        (Some(only), []) => Ok(only),
-        (None, _) => bail!("no Kafka broker runs here; start it, or name its process with --pid"),
-        (Some(last), others) => {
-            let pids = others.iter().chain([&last]).map(|broker| broker.pid.to_string()).collect::<Vec<_>>();
-            bail!("{} brokers run here (processes {}); name one with --pid", pids.len(), pids.join(", "))
-        }
+    match target.pid {
+        Some(pid) => Ok(Broker::of_pid(pid)?),
+        None => Ok(Broker::only()?),
     }
 }
 
 /// What to capture of it: the ports the user named, or its own.
 pub(crate) fn packets(filter: &Filter, broker: &Broker, interface: &str) -> Packets {
-    let ports = if filter.ports.is_empty() { broker.ports() } else { filter.ports.clone() };
+    let ports = if filter.ports.is_empty() { broker.client_ports() } else { filter.ports.clone() };
     Packets {
         interface: interface.to_owned(),
         ports,

@@ -58,7 +58,8 @@ fn dependencies_point_one_way() {
     let rooms = workspace();
     assert!(rooms.len() >= 10, "the workspace was not read: {rooms:?}");
     for (room, knows) in rooms {
-        let may = allowed.get(room.as_str()).unwrap_or_else(|| panic!("{room} is not in ARCHITECTURE.md's table"));
+        let may =
+            allowed.get(room.as_str()).unwrap_or_else(|| panic!("{room} is not in ARCHITECTURE.md's table"));
         for name in &knows {
             assert!(may.contains(name.as_str()), "{room} must not know {name}");
         }

@@ -124,7 +124,9 @@ impl<'a> Shown<'a> {
         self.report.finish().context("cannot write to standard output")?;
         let presentation = &self.args.presentation;
         presentation.say(&format!("{} shown of {} file operations", grouped(self.count), grouped(self.seen)));
-        notes.iter().for_each(|note| presentation.say(note));
+        for note in notes {
+            presentation.say(note);
+        }
         Ok(())
     }
 }

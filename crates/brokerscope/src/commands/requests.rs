@@ -106,7 +106,9 @@ impl<'a> Shown<'a> {
         let summary = packets::summary(counters, self.count, notes);
         self.report.finish(&summary).context("cannot write to standard output")?;
         if args.presentation.format != Format::Json {
-            summary.sentences().iter().for_each(|sentence| args.presentation.say(sentence));
+            for sentence in summary.sentences() {
+                args.presentation.say(&sentence);
+            }
         }
         Ok(())
     }

@@ -1,28 +1,32 @@
 //! `segment`: the batches, or the records, of a segment file. Payloads are never shown.
 
 use anyhow::Context as _;
-use broker::segment::{Batch, Segment as SegmentReader};
+use broker::segment::{Batch, message_id};
 use report::numbers::{counted, grouped};
 use report::segments::{
     BatchRow, RecordRow, SegmentCsv, SegmentFile, SegmentJson, SegmentReport, SegmentTable,
 };
-use wire::record::{Record, Records};
+use wire::record::Record;
 
 use crate::cli::Segment;
 use crate::options::Format;
 use crate::output::{self, Pace};
-use crate::segments::{MOST_DECOMPRESSED_BYTES, MessageIds};
+
+/// Damaged places told at most.
+const MOST_NOTES: usize = 20;
 
 /// Shows what is in the segment.
 pub(crate) fn run(args: &Segment) -> anyhow::Result<()> {
-    let segment = SegmentReader::open(&args.file)?;
+    let mut segment = broker::Segment::open(&args.file)?;
     let mut shown = Shown::new(args);
-    let (offset, bytes) = (args.offset.unwrap_or(0), args.bytes.unwrap_or(u64::MAX));
-    for batch in segment.batches_in(offset, bytes)? {
+    let batches = match (args.offset, args.bytes) {
+        (Some(offset), Some(bytes)) => segment.batches_in(offset, bytes),
+        _ => segment.batches(),
+    };
+    for batch in batches {
         match batch {
             Ok(batch) => shown.batch(&batch)?,
-            // What follows damage cannot be found: batches are chained by their lengths.
-            Err(error) => shown.notes.push(error.to_string()),
+            Err(damage) => shown.note(damage.to_string()),
         }
     }
     shown.finish()
@@ -30,13 +34,13 @@ pub(crate) fn run(args: &Segment) -> anyhow::Result<()> {
 
 struct Shown<'a> {
     report: Box<dyn SegmentReport>,
-    message_ids: Option<MessageIds>,
     args: &'a Segment,
     scratch: Vec<u8>,
     batches: u64,
     records: u64,
     damaged: u64,
     notes: Vec<String>,
+    more_notes: u64,
 }
 
 impl<'a> Shown<'a> {
@@ -48,9 +52,8 @@ impl<'a> Shown<'a> {
             Format::Json => Box::new(SegmentJson(out)),
             Format::Csv => Box::new(SegmentCsv::new(out, args.records)),
         };
-        let message_ids = args.message_id.as_deref().map(|header| MessageIds::new(header, Vec::new()));
         let (scratch, notes) = (Vec::new(), Vec::new());
-        Self { report, message_ids, args, scratch, batches: 0, records: 0, damaged: 0, notes }
+        Self { report, args, scratch, batches: 0, records: 0, damaged: 0, notes, more_notes: 0 }
     }
 
     fn batch(&mut self, batch: &Batch) -> anyhow::Result<()> {
@@ -64,46 +67,52 @@ impl<'a> Shown<'a> {
 
     fn row(&mut self, batch: &Batch) -> BatchRow {
         let header = &batch.header;
-        let mut ids = Vec::new();
-        if let Some(message_ids) = &mut self.message_ids {
-            message_ids.of_batch(&batch.bytes, &mut ids);
-        }
+        let message_ids = self.message_ids(batch);
         BatchRow {
             base_offset: header.base_offset,
-            last_offset: header.base_offset.saturating_add(i64::from(header.last_offset_delta)),
+            last_offset: batch.last_offset(),
             bytes: u64::from(header.length_bytes),
             position: batch.position,
             magic: header.magic,
             crc: header.crc,
-            crc_ok: header.crc_ok(&batch.bytes),
+            crc_ok: batch.crc_ok,
             codec: header.codec().map_or("unknown", wire::compression::Codec::name),
             producer_id: header.producer_id,
             records: header.records(),
             timestamp_ms: header.max_timestamp_ms,
             control: header.is_control(),
-            message_ids: ids.iter().map(ToString::to_string).collect(),
+            message_ids,
         }
+    }
+
+    fn message_ids(&mut self, batch: &Batch) -> Vec<String> {
+        let Some(header) = &self.args.message_id else { return Vec::new() };
+        batch.message_ids(header.as_bytes(), &mut self.scratch).unwrap_or_else(|error| {
+            self.note(unreadable(batch, error));
+            Vec::new()
+        })
+    }
+
+    /// Keeps a sentence for the end. A file that is no segment at all must not fill the screen.
+    fn note(&mut self, sentence: String) {
+        if self.notes.len() < MOST_NOTES { self.notes.push(sentence) } else { self.more_notes += 1 }
     }
 
     fn records_of(&mut self, batch: &Batch) -> anyhow::Result<()> {
         let header = self.args.message_id.as_deref().map(str::as_bytes);
-        let records = match Records::open(&batch.bytes, MOST_DECOMPRESSED_BYTES, &mut self.scratch) {
-            Ok(records) => records,
+        let read = batch.records(&mut self.scratch).and_then(|records| {
+            records.map(|record| Ok(record_row(&record?, header))).collect::<Result<Vec<_>, _>>()
+        });
+        match read {
+            Ok(rows) => rows
+                .iter()
+                .try_for_each(|row| self.report.record(row))
+                .context("cannot write to standard output"),
             Err(error) => {
-                self.notes.push(unreadable(batch, error));
-                return Ok(());
-            }
-        };
-        for record in records {
-            match record {
-                Ok(record) => self
-                    .report
-                    .record(&record_row(&record, header))
-                    .context("cannot write to standard output")?,
-                Err(error) => self.notes.push(unreadable(batch, error)),
+                self.note(unreadable(batch, error));
+                Ok(())
             }
         }
-        Ok(())
     }
 
     fn finish(mut self) -> anyhow::Result<()> {
@@ -113,7 +122,12 @@ impl<'a> Shown<'a> {
         if self.damaged > 0 {
             presentation.say(&format!("{} whose CRC is wrong", grouped(self.damaged)));
         }
-        self.notes.iter().for_each(|note| presentation.say(note));
+        for note in &self.notes {
+            presentation.say(note);
+        }
+        if self.more_notes > 0 {
+            presentation.say(&format!("and {} more places like these", grouped(self.more_notes)));
+        }
         Ok(())
     }
 
@@ -133,7 +147,7 @@ fn record_row(record: &Record<'_>, header: Option<&[u8]>) -> RecordRow {
         timestamp_ms: record.timestamp_ms,
         key_bytes: record.key.map(|key| key.len() as u64),
         value_bytes: record.value.map(|value| value.len() as u64),
-        message_id: id.map(|id| String::from_utf8_lossy(id).into_owned()),
+        message_id: id.map(message_id),
     }
 }
 
