@@ -1,1 +1,16 @@
-//! Being written.
+//! A live watch on one broker: runs the sources, brings what they see onto one clock and into one bounded
+//! queue. Does not join, judge or store anything.
+//!
+//! Each source has a thread of its own and delivers in its own order; across sources, events are out of
+//! order by as much as their batching (tens of milliseconds), which `diagnose` allows for. Nothing here
+//! waits for a slow consumer: what the queue has no room for is dropped and counted.
+
+mod clock;
+mod files;
+mod kernel;
+mod packets;
+mod queue;
+mod watch;
+
+pub use clock::now;
+pub use watch::{Ended, Options, Outcome, Packets, Purpose, Watch};

@@ -1,0 +1,208 @@
+//! The kernel's side of a watch: polls the probes in a thread of its own and puts what they saw into the
+//! shared vocabulary. Which hooks run is `probes`' business.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use model::{
+    BatchHead, BlockIo, ClockOffset, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
+    JournalCommit, Loss, LossKind, Nanos, OffCpu,
+};
+use probes::Probes;
+
+use crate::files::{Devices, Files};
+use crate::queue::Sender;
+
+/// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills.
+const POLL: Duration = Duration::from_millis(50);
+/// How often losses are looked at.
+const LOSS_CHECK: Duration = Duration::from_secs(1);
+
+/// What the kernel's thread needs.
+pub(crate) struct KernelSource {
+    pub(crate) probes: Probes,
+    pub(crate) offset: ClockOffset,
+    pub(crate) names: Names,
+    pub(crate) sender: Sender,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// Names and numbers that probes do not know.
+pub(crate) struct Names {
+    pub(crate) files: Files,
+    pub(crate) devices: Devices,
+}
+
+impl KernelSource {
+    /// Polls until told to stop, then once more for what is left. Returns the probes to be asked for totals.
+    pub(crate) fn run(mut self) -> Result<Probes, probes::Error> {
+        let mut losses = Losses::default();
+        let mut checked = Instant::now();
+        loop {
+            let stopping = self.stop.load(Ordering::Relaxed);
+            let (names, offset, sender) = (&mut self.names, self.offset, &self.sender);
+            let timeout = if stopping { Duration::ZERO } else { POLL };
+            self.probes.poll(timeout, &mut |event| sender.send(names.event(event, offset)))?;
+            if stopping || checked.elapsed() >= LOSS_CHECK {
+                losses.check(&self.probes, offset, &self.sender);
+                checked = Instant::now();
+            }
+            if stopping {
+                return Ok(self.probes);
+            }
+        }
+    }
+}
+
+/// What the probes had lost when last asked.
+#[derive(Default)]
+struct Losses {
+    at: Option<Nanos>,
+    seen: probes::Losses,
+}
+
+impl Losses {
+    fn check(&mut self, probes: &Probes, offset: ClockOffset, sender: &Sender) {
+        let now = offset.from_monotonic(crate::now().monotonic_ns);
+        let start = self.at.replace(now).unwrap_or(now - Nanos::from_millis(1_000));
+        let losses = probes.losses();
+        let seen = std::mem::replace(&mut self.seen, losses);
+        for (kind, before, after, detail) in [
+            (
+                LossKind::ProbeEventsDropped,
+                seen.ring_full,
+                losses.ring_full,
+                "the probes' ring buffer was full",
+            ),
+            (LossKind::ProbeEventsDropped, seen.skipped, losses.skipped, "the kernel skipped a probe"),
+            (LossKind::ProbeEventsDropped, seen.undecodable, losses.undecodable, "records could not be read"),
+            (LossKind::ProbeMapFull, seen.map_full, losses.map_full, "a probe's map was full"),
+        ] {
+            let count = after.saturating_sub(before);
+            if count > 0 {
+                sender.send(Event::Loss(Loss { start, end: now, kind, count, detail: detail.into() }));
+            }
+        }
+    }
+}
+
+impl Names {
+    fn event(&mut self, event: probes::Event, offset: ClockOffset) -> Event {
+        match event {
+            probes::Event::FileWrite(write) => Event::FileOp(Box::new(self.file_op(write, offset))),
+            probes::Event::OffCpu(interval) => Event::OffCpu(Box::new(off_cpu(interval, offset))),
+            probes::Event::JournalCommit(commit) => Event::JournalCommit(Box::new(JournalCommit {
+                start: offset.from_monotonic(commit.start_ns),
+                end: offset.from_monotonic(commit.end_ns),
+                device: self.devices.device(commit.device),
+                transaction: commit.transaction,
+                phases: commit.phases,
+            })),
+            probes::Event::BlockIo(io) => Event::BlockIo(Box::new(self.block_io(io, offset))),
+            probes::Event::DirtyThrottle(pause) => Event::DirtyThrottle(DirtyThrottle {
+                start: offset.from_monotonic(pause.start_ns),
+                end: offset.from_monotonic(pause.start_ns.saturating_add(pause.pause_ns)),
+                tid: pause.tid,
+                dirty_pages: pause.dirty_pages,
+                limit_pages: pause.setpoint_pages,
+            }),
+        }
+    }
+
+    fn file_op(&mut self, write: probes::FileWrite, offset: ClockOffset) -> FileOp {
+        let named = self.files.name(&write.path);
+        let batch = if named.kind == FileKind::Log { batch_head(write.head()) } else { None };
+        FileOp {
+            start: offset.from_monotonic(write.start_ns),
+            end: offset.from_monotonic(write.end_ns),
+            op: FileOpKind::Write,
+            pid: write.pid,
+            tid: write.tid,
+            thread: write.comm,
+            bytes: u64::try_from(write.result).ok(),
+            offset: write.offset,
+            file: named.file,
+            topic_partition: named.topic_partition,
+            kind: named.kind,
+            device: self.devices.device(write.device),
+            inode: write.inode,
+            fs: write.fs,
+            batch,
+            journal_transaction: write.journal_transaction,
+        }
+    }
+
+    fn block_io(&mut self, io: probes::BlockIo, offset: ClockOffset) -> BlockIo {
+        BlockIo {
+            start: offset.from_monotonic(io.start_ns),
+            end: offset.from_monotonic(io.end_ns),
+            device: self.devices.holding(io.device, io.sector),
+            direction: direction(&io.rwbs),
+            sector: io.sector,
+            bytes: io.bytes,
+            tid: io.tid,
+            thread: io.comm,
+            flags: io.rwbs,
+        }
+    }
+}
+
+fn off_cpu(interval: probes::OffCpu, offset: ClockOffset) -> OffCpu {
+    OffCpu {
+        start: offset.from_monotonic(interval.start_ns),
+        end: offset.from_monotonic(interval.end_ns),
+        woken: interval.woken_ns.map(|woken| offset.from_monotonic(woken)),
+        pid: interval.pid,
+        tid: interval.tid,
+        thread: interval.comm,
+        preempted: interval.preempted,
+        stack: interval.stack,
+    }
+}
+
+/// `rwbs` as `blk_fill_rwbs` (block/blk-core, kernel/trace/blktrace.c) writes it: a leading `F` is a
+/// preflush, then the operation.
+fn direction(rwbs: &str) -> Direction {
+    match rwbs.trim_start_matches('F').chars().next() {
+        Some('W') => Direction::Write,
+        Some('R') => Direction::Read,
+        _ => Direction::Other,
+    }
+}
+
+/// The batch that a write to a segment began with.
+fn batch_head(head: &[u8]) -> Option<BatchHead> {
+    let batch = wire::batch::BatchHeader::parse(head).ok()?;
+    Some(BatchHead {
+        base_offset: batch.base_offset,
+        bytes: batch.length_bytes,
+        magic: batch.magic,
+        crc: batch.crc,
+        producer_id: batch.producer_id,
+        base_sequence: batch.base_sequence,
+        records: u32::try_from(batch.records_count).unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::direction;
+    use model::Direction;
+
+    #[test]
+    fn the_kernels_flags_say_which_way_the_data_went() {
+        for (rwbs, expected) in [
+            ("W", Direction::Write),
+            ("WS", Direction::Write),
+            ("FWFS", Direction::Write),
+            ("R", Direction::Read),
+            ("RA", Direction::Read),
+            ("FF", Direction::Other),
+            ("D", Direction::Other),
+            ("", Direction::Other),
+        ] {
+            assert_eq!(direction(rwbs), expected, "{rwbs}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Starts the sources of a watch, hands out their events, stops them. Says what could not be started and
+//! why: a watch with one source is still a watch.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use capture::live::{Live, LiveConfig};
+use capture::{Analyzer, Counters};
+use model::clock::ClockPair;
+use model::{ClockOffset, Event, Pid};
+use probes::{Facts, Hook, Mechanism, Plan, Probes, State, Target};
+
+use crate::files::{Devices, Files};
+use crate::kernel::{KernelSource, Names};
+use crate::packets::PacketSource;
+use crate::queue::{self, Queue, Sender};
+
+/// Events kept for a slow reader: at 20,000 events a second, three seconds.
+const QUEUE_EVENTS: usize = 65_536;
+/// What the plan calls the whole of each source.
+const REQUESTS: &str = "requests";
+const KERNEL: &str = "file-writes";
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The broker's process.
+    pub pid: Pid,
+    /// Its log dirs, to name files and topics.
+    pub log_dirs: Vec<PathBuf>,
+    /// What to capture; none leaves the wire out.
+    pub packets: Option<Packets>,
+    /// Whether to run the probes.
+    pub kernel: bool,
+}
+
+/// What to capture.
+#[derive(Clone, Debug)]
+pub struct Packets {
+    /// A network interface, or `any`.
+    pub interface: String,
+    /// The broker's ports.
+    pub ports: Vec<u16>,
+    /// The record header to report as message id.
+    pub message_id_header: Option<Vec<u8>>,
+}
+
+/// Something a watch is for, and whether it works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// What is to be seen.
+    pub purpose: String,
+    /// By which means it is seen, or why it cannot be and what to do.
+    pub outcome: Outcome,
+}
+
+/// How one purpose is met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Seen, by these means.
+    Seen(String),
+    /// Not seen: why, and what to do about it.
+    Missing(String),
+}
+
+/// A running watch.
+pub struct Watch {
+    queue: Queue,
+    sender: Sender,
+    stop: Arc<AtomicBool>,
+    offset: ClockOffset,
+    started: ClockPair,
+    plan: Vec<Purpose>,
+    packets: Option<JoinHandle<Result<Counters, capture::Error>>>,
+    kernel: Option<JoinHandle<Result<Probes, probes::Error>>>,
+}
+
+/// What a watch knew when it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What was counted on the wire.
+    pub packets: Option<Result<Counters, capture::Error>>,
+    /// What kept the probes from running to the end.
+    pub kernel: Option<probes::Error>,
+    /// Events dropped because nobody read them in time.
+    pub dropped: u64,
+}
+
+impl Watch {
+    /// Starts whatever can be started.
+    pub fn start(options: &Options) -> Self {
+        let (sender, queue) = queue::queue(QUEUE_EVENTS);
+        let started = crate::now();
+        let mut watch = Self {
+            queue,
+            sender,
+            stop: Arc::default(),
+            offset: ClockOffset::at(started),
+            started,
+            plan: Vec::new(),
+            packets: None,
+            kernel: None,
+        };
+        watch.start_kernel(options);
+        watch.start_packets(options);
+        watch
+    }
+
+    /// What is seen and what is not.
+    pub fn plan(&self) -> &[Purpose] {
+        &self.plan
+    }
+
+    /// The offset of the recording's clock, and the reading it was fixed at.
+    pub fn clock(&self) -> (ClockOffset, ClockPair) {
+        (self.offset, self.started)
+    }
+
+    /// Whether any source runs.
+    pub fn sees_anything(&self) -> bool {
+        self.packets.is_some() || self.kernel.is_some()
+    }
+
+    /// Whether the broker's file operations are seen.
+    pub fn sees_files(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// The next event, if one comes within the time.
+    pub fn next(&self, timeout: Duration) -> Option<Event> {
+        self.queue.next(timeout).ok().flatten()
+    }
+
+    /// Tells the sources to stop, hands out what they still deliver, and returns what they counted.
+    pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
+        self.stop.store(true, Ordering::Relaxed);
+        let dropped = self.sender.clone();
+        let Self { queue, sender, packets, kernel, .. } = self;
+        drop(sender);
+        while !(finished(packets.as_ref()) && finished(kernel.as_ref())) {
+            if let Ok(Some(event)) = queue.next(Duration::from_millis(20)) {
+                rest(event);
+            }
+        }
+        while let Ok(Some(event)) = queue.next(Duration::ZERO) {
+            rest(event);
+        }
+        Ended {
+            packets: packets.and_then(|thread| thread.join().ok()),
+            kernel: kernel.and_then(|thread| thread.join().ok()).and_then(Result::err),
+            dropped: dropped.dropped(),
+        }
+    }
+
+    fn start_kernel(&mut self, options: &Options) {
+        if !options.kernel {
+            return;
+        }
+        let plan = Plan::choose(&Facts::survey());
+        match Probes::attach(&plan, &Target { pid: options.pid, stacks: true }) {
+            Ok(probes) => {
+                self.plan.extend(plan.hooks.iter().map(purpose));
+                let source = KernelSource {
+                    probes,
+                    offset: self.offset,
+                    names: Names { files: Files::new(options.log_dirs.clone()), devices: Devices::default() },
+                    sender: self.sender.clone(),
+                    stop: Arc::clone(&self.stop),
+                };
+                match spawn("probes", move || source.run()) {
+                    Ok(thread) => self.kernel = Some(thread),
+                    Err(error) => self.missing(KERNEL, &error),
+                }
+            }
+            Err(error) => self.missing(KERNEL, &error),
+        }
+    }
+
+    fn start_packets(&mut self, options: &Options) {
+        let Some(packets) = &options.packets else { return };
+        let config = LiveConfig {
+            interface: packets.interface.clone(),
+            ports: packets.ports.clone(),
+            ..LiveConfig::default()
+        };
+        match Live::open(&config) {
+            Ok(live) => {
+                let source = PacketSource {
+                    live,
+                    analyzer: Analyzer::new(capture::Config {
+                        ports: packets.ports.clone(),
+                        message_id_header: packets.message_id_header.clone(),
+                        topics: broker::topic_ids::scan(&options.log_dirs),
+                        ..capture::Config::default()
+                    }),
+                    offset: self.offset,
+                    log_dirs: options.log_dirs.clone(),
+                    sender: self.sender.clone(),
+                    stop: Arc::clone(&self.stop),
+                };
+                match spawn("packets", move || source.run()) {
+                    Ok(thread) => {
+                        self.packets = Some(thread);
+                        let outcome = Outcome::Seen(format!("packets on {}", packets.interface));
+                        self.plan.push(Purpose { purpose: REQUESTS.to_owned(), outcome });
+                    }
+                    Err(error) => self.missing(REQUESTS, &error),
+                }
+            }
+            Err(error) => self.missing(REQUESTS, &error),
+        }
+    }
+
+    fn missing(&mut self, purpose: &str, error: &dyn std::error::Error) {
+        self.plan.push(Purpose { purpose: purpose.to_owned(), outcome: Outcome::Missing(error.to_string()) });
+    }
+}
+
+fn finished<T>(thread: Option<&JoinHandle<T>>) -> bool {
+    thread.is_none_or(JoinHandle::is_finished)
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect()).spawn(run)
+}
+
+fn purpose(hook: &Hook) -> Purpose {
+    let outcome = match &hook.state {
+        State::Use => Outcome::Seen(means(hook)),
+        State::Missing { why, remedy } => {
+            Outcome::Missing(remedy.as_ref().map_or_else(|| why.clone(), |remedy| format!("{why}; {remedy}")))
+        }
+    };
+    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome }
+}
+
+fn means(hook: &Hook) -> String {
+    let points = hook.points.iter().map(|point| point.name);
+    match hook.mechanism {
+        Mechanism::Tracepoints => points.collect::<Vec<_>>().join(", "),
+        Mechanism::BtfTracepoint(name) => std::iter::once(name).chain(points).collect::<Vec<_>>().join(", "),
+        Mechanism::StackHelper => "bpf_get_stack, /proc/kallsyms".to_owned(),
+    }
+}
