@@ -1,6 +1,8 @@
 //! Packets to requests: feeds a capture to the analyzer and hands on what comes out. Does not decode.
 
-use anyhow::Context as _;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
 use capture::{Analyzer, Config, Counters, PacketFile};
 use model::Request;
 use report::requests::RequestSummary;
@@ -35,6 +37,16 @@ pub(crate) fn check_apis(filter: &Filter) -> anyhow::Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// A file as a capture.
+pub(crate) fn open_file(path: &Path) -> anyhow::Result<PacketFile> {
+    PacketFile::open(path).map_err(|error| match error {
+        capture::Error::Read { name, source } => {
+            anyhow!("{name}: cannot read: {source}; check the path and who may read it")
+        }
+        other => other.into(),
+    })
 }
 
 /// Standard input as a capture.
@@ -79,7 +91,7 @@ pub(crate) fn read_live(
         found.drain(..).try_for_each(&mut *sink)?;
     }
     finish(analyzer, sink)?;
-    Ok(live.drops())
+    Ok(live.drops()?)
 }
 
 fn finish(analyzer: &mut Analyzer, sink: &mut Sink<'_>) -> anyhow::Result<()> {

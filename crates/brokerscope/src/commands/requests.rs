@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Requests) -> anyhow::Result<()> {
     let mut analyzer = packets::analyzer(&args.filter, &args.target)?;
     let (counters, shown, notes) = match input {
         Packets::File(path) => {
-            let mut file = PacketFile::open(&path)?;
+            let mut file = packets::open_file(&path)?;
             read(args, &mut file, &mut analyzer, &stop, Pace::AllThere)?
         }
         Packets::Stdin => {
