@@ -125,12 +125,12 @@ impl Recorder {
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
         self.manifest.clock.pairs.push(manifest::pair(now));
-        let lost = ended.dropped + self.writer.dropped_rows();
-        if lost > 0 {
+        let dropped = ended.dropped + self.writer.dropped_rows();
+        if dropped > 0 {
             let (start, end) =
                 (offset.from_monotonic(started.monotonic_ns), offset.from_monotonic(now.monotonic_ns));
             let detail = "events were dropped before they could be recorded".into();
-            let loss = Loss { start, end, kind: LossKind::EventsDropped, count: lost, detail };
+            let loss = Loss { start, end, kind: LossKind::EventsDropped, count: dropped, detail };
             self.write(&Event::Loss(loss), args.slower_than);
         }
         say_trouble(&ended);
