@@ -41,11 +41,11 @@ pub(crate) fn check_apis(filter: &Filter) -> anyhow::Result<()> {
 
 /// A file as a capture.
 pub(crate) fn open_file(path: &Path) -> anyhow::Result<PacketFile> {
-    PacketFile::open(path).map_err(|error| match error {
-        capture::Error::Read { name, source } => {
-            anyhow!("{name}: cannot read: {source}; check the path and who may read it")
+    PacketFile::open(path).map_err(|error| {
+        if let capture::Error::Read { name, source } = error {
+            return anyhow!("{name}: cannot read: {source}; check the path and who may read it");
         }
-        other => other.into(),
+        error.into()
     })
 }
 
