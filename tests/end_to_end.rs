@@ -96,7 +96,10 @@ fn the_run_has_everything_it_is_meant_to_have() {
     println!("produce versions: {versions:?}");
     assert!(versions.contains(&13) && versions.len() >= 3, "{versions:?}");
     let partitions: Vec<_> = produce.iter().flat_map(|r| &r.produce.as_ref().unwrap().partitions).collect();
-    assert!(partitions.iter().any(|p| p.result.is_some_and(|(_, error)| error != 0)), "nothing was refused");
+    assert!(
+        partitions.iter().any(|p| p.result.is_some_and(|result| result.error_code != 0)),
+        "nothing was refused"
+    );
     assert!(partitions.iter().any(|p| p.bytes > 800_000), "no big batch");
     let big = produce.iter().map(|r| r.produce.as_ref().unwrap().partitions.iter().map(|p| p.bytes).sum());
     let big: i64 = big.max().unwrap();
@@ -154,7 +157,8 @@ fn produce_partitions_join_their_writes_by_crc() {
     let count = |name: &str| joins[name].as_u64().unwrap();
     let partitions = traffic.log.iter().filter_map(|request| request.produce.as_ref());
     let partitions: Vec<_> = partitions.flat_map(|produce| &produce.partitions).collect();
-    let refused = partitions.iter().filter(|p| p.result.is_some_and(|(_, error)| error != 0)).count() as u64;
+    let refused =
+        partitions.iter().filter(|p| p.result.is_some_and(|result| result.error_code != 0)).count() as u64;
     let rewritten = partitions.iter().filter(|p| p.topic.as_deref() == Some("stamped")).count() as u64;
     assert_eq!(count("not_written"), refused);
     assert_eq!(count("by_base_offset"), rewritten, "only what the broker rewrote has another CRC");

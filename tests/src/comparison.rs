@@ -88,8 +88,8 @@ fn partitions(row: &Value, expected: &[Partition], answered: bool, differences: 
             ("topic_id", json!(expected.topic_id)),
             ("partition", json!(expected.partition)),
             ("bytes", json!(expected.bytes)),
-            ("base_offset", json!(result.map(|(base_offset, _)| base_offset))),
-            ("error_code", json!(result.map(|(_, error_code)| error_code))),
+            ("base_offset", json!(result.and_then(|result| result.base_offset))),
+            ("error_code", json!(result.map(|result| result.error_code))),
         ] {
             differ(actual, field, &expected, &mut inside);
         }
@@ -192,7 +192,7 @@ mod tests {
             let partitions: Vec<Value> = partitions
                 .map(|p| {
                     json!({"topic": p.topic, "topic_id": p.topic_id, "partition": p.partition, "bytes": p.bytes,
-                       "base_offset": p.result.map(|r| r.0), "error_code": p.result.map(|r| r.1)})
+                       "base_offset": p.result.and_then(|r| r.base_offset), "error_code": p.result.map(|r| r.error_code)})
                 })
                 .collect();
             let acks = logged.produce.as_ref().map(|produce| produce.acks);

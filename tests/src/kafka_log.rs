@@ -55,8 +55,17 @@ pub struct Partition {
     pub partition: i64,
     /// Bytes of records.
     pub bytes: i64,
-    /// The offset of the first record and the error code, where there was a response.
-    pub result: Option<(i64, i64)>,
+    /// What the broker answered, where there was a response.
+    pub result: Option<Written>,
+}
+
+/// One partition's part of a produce response.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Written {
+    /// The offset of the first record; none where the broker took none, which the wire shows as -1.
+    pub base_offset: Option<i64>,
+    /// Kafka's error code, 0 for none.
+    pub error_code: i64,
 }
 
 /// Reads the whole log; a last line that is still being written is left out.
@@ -144,12 +153,13 @@ fn produce(request: &Value, response: &Value, names: &HashMap<String, String>) -
     }
 }
 
-/// (topic, partition) → (base offset, error code). Kafka logs `""` where there was no response.
-fn results(response: &Value) -> HashMap<(String, i64), (i64, i64)> {
+/// (topic, partition) → what was answered. Kafka logs `""` where there was no response.
+fn results(response: &Value) -> HashMap<(String, i64), Written> {
     let mut results = HashMap::new();
     for topic in response["responses"].as_array().into_iter().flatten() {
         for partition in array(&topic["partitionResponses"]) {
-            let result = (number(&partition["baseOffset"]), number(&partition["errorCode"]));
+            let base_offset = Some(number(&partition["baseOffset"])).filter(|offset| *offset >= 0);
+            let result = Written { base_offset, error_code: number(&partition["errorCode"]) };
             results.insert((key_of(topic), number(&partition["index"])), result);
         }
     }
@@ -178,8 +188,11 @@ fn text(value: &Value) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Logged, read, read_listener};
+    use super::{Logged, Written, read, read_listener};
     use std::path::Path;
+
+    /// `MESSAGE_TOO_LARGE`.
+    const REFUSED: Written = Written { base_offset: None, error_code: 10 };
 
     fn sample() -> Vec<Logged> {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log"))
@@ -192,7 +205,7 @@ mod tests {
         assert_eq!(log.len(), 22);
         assert_eq!(log.iter().filter(|request| request.api == "PRODUCE").count(), produce.len());
         assert!(produce.iter().any(|p| p.acks == 0 && p.partitions.iter().all(|p| p.result.is_none())));
-        assert!(produce.iter().any(|p| p.partitions.iter().any(|p| p.result == Some((-1, 10)))));
+        assert!(produce.iter().any(|p| p.partitions.iter().any(|p| p.result == Some(REFUSED))));
         assert!(log.iter().any(|request| request.client_id.as_deref() == Some("kafka-python \"q\"")));
     }
 
