@@ -23,15 +23,29 @@ pub fn with_log(output: &Output, log: &[Logged], sizes: &BTreeMap<Key, Sizes>) -
         match rows.get(&key) {
             None => differences.push(format!("no row for {key:?}: {logged:?}")),
             Some(row) => {
-                let answered = sizes.get(&key).is_some_and(|sizes| sizes.response.is_some());
-                compare(row, logged, answered, &mut differences);
+                compare(row, logged, sizes.get(&key), &mut differences);
             }
         }
         matched.insert(key);
     }
-    let invented = rows.iter().filter(|(key, _)| !matched.contains(*key));
+    let unlogged = rows.iter().filter(|(key, _)| !matched.contains(*key));
+    let invented = unlogged.filter(|(key, row)| !unserved(row, sizes.get(*key)));
     differences.extend(invented.map(|(key, row)| format!("Kafka logged no {key:?}: {row}")));
     differences
+}
+
+/// A client may send a request and go before Kafka reads it: its bytes are there, nothing answers them, Kafka
+/// logs nothing, and the row must say that there was no response.
+fn unserved(row: &Value, sizes: Option<&Sizes>) -> bool {
+    sizes.is_some_and(|sizes| sizes.response.is_none())
+        && row["response_ns"].is_null()
+        && row["error"].is_string()
+        && row["api"] != "PRODUCE"
+}
+
+/// How many rows are of requests that Kafka never read, and so did not log.
+pub fn unlogged(output: &Output, log: &[Logged]) -> usize {
+    output.rows.len().saturating_sub(log.len())
 }
 
 /// Every row whose frames' sizes are not those of the bytes, and every frame without a row.
@@ -49,14 +63,15 @@ pub fn with_sizes(output: &Output, sizes: &BTreeMap<Key, Sizes>) -> Vec<String> 
     differences
 }
 
-fn compare(row: &Value, logged: &Logged, answered: bool, differences: &mut Vec<String>) {
+fn compare(row: &Value, logged: &Logged, sizes: Option<&Sizes>, differences: &mut Vec<String>) {
+    let begun = sizes.is_some_and(|sizes| sizes.response.is_some());
+    let answered = sizes.is_some_and(|sizes| sizes.whole);
     for (field, expected) in [
         ("broker", json!(logged.broker)),
         ("api_key", json!(logged.api_key)),
         ("api", json!(logged.api)),
         ("api_version", json!(logged.api_version)),
         ("client_id", json!(logged.client_id)),
-        ("error", Value::Null),
         ("acks", json!(logged.produce.as_ref().map(|produce| produce.acks))),
         (
             "transactional_id",
@@ -66,8 +81,8 @@ fn compare(row: &Value, logged: &Logged, answered: bool, differences: &mut Vec<S
         differ(row, field, &expected, differences);
     }
     let unanswered = ["response_ns", "end_ns", "latency_ns"].map(|field| row[field].is_null());
-    if unanswered != [!answered; 3] {
-        differences.push(format!("a response that is not there, or none where one is: {row}"));
+    if unanswered != [!begun, !answered, !answered] || row["error"].is_null() != (begun == answered) {
+        differences.push(format!("bytes are missing that are there, or there that are missing: {row}"));
     }
     if let Some(produce) = &logged.produce {
         partitions(row, &produce.partitions, answered, differences);
@@ -103,37 +118,66 @@ fn differ(row: &Value, field: &str, expected: &Value, differences: &mut Vec<Stri
     }
 }
 
+/// What the rows of a damaged capture say that those of the whole one do not.
+#[derive(Debug, Default)]
+pub struct Deviations {
+    /// Requests that are not there, or other things said of those that are.
+    pub altered: Vec<String>,
+    /// Rows with later times and no other difference: where a packet is missing and its bytes were sent
+    /// again, those are the first that was seen of them.
+    pub later: usize,
+}
+
 /// Rows of a damaged capture against those of the whole one: every row must be one of the whole capture's,
 /// and what it says, where it names no error, must be what the other says; it may know less.
-pub fn with_whole(damaged: &Output, whole: &Output) -> Vec<String> {
+pub fn with_whole(damaged: &Output, whole: &Output) -> Deviations {
     // Connections may begin late: the how-manieth of a number then differs, so any of them will do.
     let mut candidates: HashMap<(String, i64), Vec<&Value>> = HashMap::new();
     for ((client, id, _), row) in whole.by_key() {
         candidates.entry((client, id)).or_default().push(row);
     }
-    let mut differences = Vec::new();
+    let mut deviations = Deviations::default();
     for ((client, id, _), row) in damaged.by_key() {
         let Some(candidates) = candidates.get(&(client, id)) else {
-            differences.push(format!("invented: {row}"));
+            deviations.altered.push(format!("invented: {row}"));
             continue;
         };
-        if row["error"].is_null() && !candidates.iter().any(|whole| says_no_other(row, whole)) {
-            differences.push(format!("altered: {row}\n  whole: {candidates:?}"));
+        let any = |same: Same| candidates.iter().any(|whole| says_no_other(row, whole, same));
+        if row["error"].is_string() || any(Same::Everything) {
+            continue;
+        }
+        if any(Same::ButLater) {
+            deviations.later += 1;
+        } else {
+            deviations.altered.push(format!("altered: {row}\n  whole: {candidates:?}"));
         }
     }
-    differences
+    deviations
+}
+
+/// What must be the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Same {
+    Everything,
+    /// All but times, which may be later.
+    ButLater,
 }
 
 /// Whether everything that `row` knows is what `whole` knows.
-fn says_no_other(row: &Value, whole: &Value) -> bool {
+fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
     match (row, whole) {
         (Value::Null, _) => true,
         (Value::Object(row), Value::Object(whole)) => row.iter().all(|(name, value)| {
+            let Some(whole) = whole.get(name) else { return false };
+            let later = || name.ends_with("_ns") && value.as_i64() > whole.as_i64() && whole.is_i64();
             // How long earlier requests held it up is known only as far as they were seen.
-            name == "head_of_line_ns" || whole.get(name).is_some_and(|whole| says_no_other(value, whole))
+            name == "head_of_line_ns"
+                || says_no_other(value, whole, same)
+                || (same == Same::ButLater && later())
         }),
         (Value::Array(row), Value::Array(whole)) => {
-            row.len() == whole.len() && row.iter().zip(whole).all(|(row, whole)| says_no_other(row, whole))
+            row.len() == whole.len()
+                && row.iter().zip(whole).all(|(row, whole)| says_no_other(row, whole, same))
         }
         _ => row == whole,
     }
@@ -254,15 +298,28 @@ mod tests {
     fn a_damaged_capture_may_know_less_and_nothing_else() {
         let whole = rows(&log());
         let mut damaged = whole.clone();
+        let altered = |damaged: &Output| with_whole(damaged, &whole).altered.len();
         damaged.rows.remove(0);
         damaged.rows[1]["end_ns"] = Value::Null;
-        assert_eq!(with_whole(&damaged, &whole), Vec::<String>::new());
+        assert_eq!(altered(&damaged), 0);
         damaged.rows[2]["api_version"] = json!(99);
-        assert_eq!(with_whole(&damaged, &whole).len(), 1);
+        assert_eq!(altered(&damaged), 1);
         damaged.rows[2]["error"] = json!("bytes are missing");
-        assert_eq!(with_whole(&damaged, &whole).len(), 0);
+        assert_eq!(altered(&damaged), 0);
         damaged.rows[3]["correlation_id"] = json!(99_999);
-        assert_eq!(with_whole(&damaged, &whole).len(), 1);
+        assert_eq!(altered(&damaged), 1);
+    }
+
+    #[test]
+    fn a_damaged_capture_may_see_later_and_never_earlier() {
+        let whole = rows(&log());
+        let mut damaged = whole.clone();
+        let at = damaged.rows.iter().position(|row| row["end_ns"].is_number()).unwrap();
+        damaged.rows[at]["end_ns"] = json!(1_000_000);
+        let deviations = with_whole(&damaged, &whole);
+        assert_eq!((deviations.altered.len(), deviations.later), (0, 1));
+        damaged.rows[at]["end_ns"] = json!(-1);
+        assert_eq!(with_whole(&damaged, &whole).altered.len(), 1);
     }
 
     #[test]

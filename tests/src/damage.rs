@@ -1,5 +1,7 @@
 //! Damage to a capture: packets missing, cut or foreign. Every kind follows from a seed alone.
 
+use std::collections::HashMap;
+
 use crate::capture_file::{CaptureFile, Packet};
 use crate::random::Random;
 
@@ -25,14 +27,22 @@ pub fn cut(capture: &CaptureFile, snaplen: usize) -> CaptureFile {
     capture.with(capture.packets.iter().map(cut).collect())
 }
 
-/// The capture with packets moved by a few places and some repeated, as networks do.
+/// The capture with packets of one direction in another order and some repeated, as networks do. A packet
+/// and the answer to it keep their order: no network changes that.
 pub fn shuffled(capture: &CaptureFile, random: &mut Random) -> CaptureFile {
     let mut packets = capture.packets.clone();
-    for at in 1..packets.len() {
-        if random.below(20) == 0 && packets[at].tcp().is_some_and(|tcp| !tcp.syn) {
-            let earlier = at - 1 - random.below(3).min(at as u64 - 1) as usize;
-            // Only data changes places: the times stay in order.
-            swap_bytes(&mut packets, earlier, at);
+    let mut last: HashMap<[String; 2], (usize, String)> = HashMap::new();
+    for at in 0..packets.len() {
+        let Some(tcp) = packets[at].tcp() else { continue };
+        let mut connection = [tcp.source.clone(), tcp.destination];
+        connection.sort();
+        let before = last.insert(connection, (at, tcp.source.clone()));
+        let Some((before, source)) = before.filter(|_| !tcp.syn && random.below(3) == 0) else { continue };
+        if source == tcp.source && packets[before].tcp().is_some_and(|tcp| !tcp.syn) {
+            packets.swap(before, at);
+            let time = packets[before].time;
+            packets[before].time = packets[at].time;
+            packets[at].time = time;
         }
     }
     let repeated = packets.iter().flat_map(|packet| {
@@ -40,16 +50,6 @@ pub fn shuffled(capture: &CaptureFile, random: &mut Random) -> CaptureFile {
         std::iter::repeat_n(packet.clone(), times)
     });
     capture.with(repeated.collect())
-}
-
-fn swap_bytes(packets: &mut [Packet], a: usize, b: usize) {
-    if packets[a].tcp().is_some_and(|tcp| tcp.syn) {
-        return;
-    }
-    packets.swap(a, b);
-    let time = packets[a].time;
-    packets[a].time = packets[b].time;
-    packets[b].time = time;
 }
 
 /// The capture after connections to its broker's port that carry these bytes, one a connection.

@@ -15,6 +15,8 @@ pub struct Sizes {
     pub request: u64,
     /// The response's; none where none was sent.
     pub response: Option<u64>,
+    /// Whether the response is there to its end: a client may go in the middle of it.
+    pub whole: bool,
 }
 
 /// The sizes of every request that was sent to `broker` (`address:port`).
@@ -30,14 +32,14 @@ pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
             continue;
         }
         let responses = streams.get(&(destination.clone(), source.clone(), *nth));
-        let mut responses: HashMap<i64, u64> = responses
-            .map(|bytes| frames(bytes).map(|frame| (correlation(frame, 0), frame.len() as u64)).collect())
-            .unwrap_or_default();
+        let mut responses: HashMap<i64, (u64, bool)> =
+            responses.map(|bytes| responses_of(bytes)).unwrap_or_default();
         for frame in frames(requests) {
             // Request headers of every version begin with api key, api version, correlation id.
             let id = correlation(frame, 4);
             let response = responses.remove(&id);
-            sizes.insert(numbers.key(source, id), Sizes { request: frame.len() as u64, response });
+            let (response, whole) = response.map_or((None, false), |(size, whole)| (Some(size), whole));
+            sizes.insert(numbers.key(source, id), Sizes { request: frame.len() as u64, response, whole });
         }
         assert!(responses.is_empty(), "responses to nothing from {source}: {responses:?}");
     }
@@ -73,6 +75,18 @@ fn streams(capture: &CaptureFile) -> BTreeMap<StreamKey, Vec<u8>> {
         }
     }
     streams
+}
+
+/// Correlation id → size and whether all of it is there.
+fn responses_of(stream: &[u8]) -> HashMap<i64, (u64, bool)> {
+    let whole = frames(stream).map(|frame| (correlation(frame, 0), (frame.len() as u64, true)));
+    let mut responses: HashMap<i64, (u64, bool)> = whole.collect();
+    let rest = &stream[frames(stream).map(|frame| frame.len() + 4).sum()..];
+    if let (Some(length), Some(id)) = (rest.first_chunk(), rest.get(4..8)) {
+        let length = u64::from(u32::from_be_bytes(*length));
+        responses.insert(i64::from(i32::from_be_bytes(id.try_into().unwrap())), (length, false));
+    }
+    responses
 }
 
 fn frames(mut stream: &[u8]) -> impl Iterator<Item = &[u8]> {
