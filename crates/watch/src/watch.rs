@@ -70,7 +70,8 @@ pub enum Outcome {
 pub struct Watch {
     queue: Queue,
     sender: Sender,
-    stop: Arc<AtomicBool>,
+    stop_packets: Arc<AtomicBool>,
+    stop_kernel: Arc<AtomicBool>,
     offset: ClockOffset,
     started: ClockPair,
     plan: Vec<Purpose>,
@@ -97,7 +98,8 @@ impl Watch {
         let mut watch = Self {
             queue,
             sender,
-            stop: Arc::default(),
+            stop_packets: Arc::default(),
+            stop_kernel: Arc::default(),
             offset: ClockOffset::at(started),
             started,
             plan: Vec::new(),
@@ -134,24 +136,18 @@ impl Watch {
         self.queue.next(timeout).ok().flatten()
     }
 
-    /// Tells the sources to stop, hands out what they still deliver, and returns what they counted.
+    /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
+    /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
-        self.stop.store(true, Ordering::Relaxed);
-        let dropped = self.sender.clone();
-        let Self { queue, sender, packets, kernel, .. } = self;
-        drop(sender);
-        while !(finished(packets.as_ref()) && finished(kernel.as_ref())) {
-            if let Ok(Some(event)) = queue.next(Duration::from_millis(20)) {
-                rest(event);
-            }
-        }
-        while let Ok(Some(event)) = queue.next(Duration::ZERO) {
-            rest(event);
-        }
+        let Self { queue, sender, stop_packets, stop_kernel, packets, kernel, .. } = self;
+        stop_packets.store(true, Ordering::Relaxed);
+        hand_out_until(&queue, rest, || finished(packets.as_ref()));
+        stop_kernel.store(true, Ordering::Relaxed);
+        hand_out_until(&queue, rest, || finished(kernel.as_ref()));
         Ended {
             packets: packets.and_then(|thread| thread.join().ok()),
             kernel: kernel.and_then(|thread| thread.join().ok()).and_then(Result::err),
-            dropped: dropped.dropped(),
+            dropped: sender.dropped(),
         }
     }
 
@@ -168,7 +164,7 @@ impl Watch {
                     offset: self.offset,
                     names: Names { files: Files::new(options.log_dirs.clone()), devices: Devices::default() },
                     sender: self.sender.clone(),
-                    stop: Arc::clone(&self.stop),
+                    stop: Arc::clone(&self.stop_kernel),
                 };
                 match spawn("probes", move || source.run()) {
                     Ok(thread) => self.kernel = Some(thread),
@@ -199,7 +195,7 @@ impl Watch {
                     offset: self.offset,
                     log_dirs: options.log_dirs.clone(),
                     sender: self.sender.clone(),
-                    stop: Arc::clone(&self.stop),
+                    stop: Arc::clone(&self.stop_packets),
                 };
                 match spawn("packets", move || source.run()) {
                     Ok(thread) => {
@@ -216,6 +212,20 @@ impl Watch {
 
     fn missing(&mut self, purpose: &str, error: &dyn std::error::Error) {
         self.plan.push(Purpose { purpose: purpose.to_owned(), outcome: Outcome::Missing(error.to_string()) });
+    }
+}
+
+/// Hands out events until a source has ended and what it delivered is out. Other sources go on delivering
+/// meanwhile, so the queue need not run dry: what is in it when the source ends is at most its capacity.
+fn hand_out_until(queue: &Queue, rest: &mut dyn FnMut(Event), ended: impl Fn() -> bool) {
+    while !ended() {
+        if let Ok(Some(event)) = queue.next(Duration::from_millis(10)) {
+            rest(event);
+        }
+    }
+    for _ in 0..QUEUE_EVENTS {
+        let Ok(Some(event)) = queue.next(Duration::ZERO) else { return };
+        rest(event);
     }
 }
 
