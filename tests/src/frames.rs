@@ -49,10 +49,11 @@ pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
 /// Sender, receiver, the how-manieth connection of these two.
 type StreamKey = (String, String, usize);
 
-/// Every direction of every connection, put together.
+/// Every direction of every connection, put together. tcpdump may write packets of two processors in another
+/// order than they were sent in, so all are collected before any is looked at.
 fn streams(capture: &CaptureFile) -> BTreeMap<StreamKey, Vec<u8>> {
     let mut opened: HashMap<(String, String), (usize, u32)> = HashMap::new();
-    let mut streams: BTreeMap<StreamKey, Vec<u8>> = BTreeMap::new();
+    let mut pieces: BTreeMap<StreamKey, Vec<(usize, &[u8])>> = BTreeMap::new();
     for packet in &capture.packets {
         let Some(tcp) = packet.tcp() else { continue };
         let ends = (tcp.source, tcp.destination);
@@ -66,15 +67,22 @@ fn streams(capture: &CaptureFile) -> BTreeMap<StreamKey, Vec<u8>> {
             assert!(data.is_empty(), "data of a connection that was open before: {ends:?}");
             continue;
         };
-        let at = tcp.sequence.wrapping_sub(first) as usize;
-        let stream = streams.entry((ends.0, ends.1, nth)).or_default();
         if !data.is_empty() {
-            assert!(at <= stream.len(), "the capture lacks bytes");
-            let known = stream.len() - at;
-            stream.extend(data.get(known..).unwrap_or_default());
+            let at = tcp.sequence.wrapping_sub(first) as usize;
+            pieces.entry((ends.0, ends.1, nth)).or_default().push((at, data));
         }
     }
-    streams
+    pieces.into_iter().map(|(key, pieces)| (key.clone(), assembled(&key, pieces))).collect()
+}
+
+fn assembled(key: &StreamKey, mut pieces: Vec<(usize, &[u8])>) -> Vec<u8> {
+    pieces.sort_by_key(|(at, _)| *at);
+    let mut stream = Vec::new();
+    for (at, data) in pieces {
+        assert!(at <= stream.len(), "the capture lacks bytes {}..{at} of {key:?}", stream.len());
+        stream.extend(data.get(stream.len() - at..).unwrap_or_default());
+    }
+    stream
 }
 
 /// Correlation id → size and whether all of it is there.
