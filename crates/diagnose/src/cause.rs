@@ -4,11 +4,11 @@
 mod dirty_throttling;
 mod journal_commit;
 mod slow_device;
-mod stack;
+pub(crate) mod stack;
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, OffCpu};
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, OffCpu, TopicPartition};
 
 use crate::window::{Span, Window};
 use stack::Wait;
@@ -27,6 +27,8 @@ pub(crate) struct Finding {
     pub(crate) evidence: Vec<Evidence>,
     /// How much time it explains.
     pub(crate) time: Nanos,
+    /// The partition of the request that lost it, where it was one.
+    pub(crate) partition: Option<TopicPartition>,
 }
 
 /// The share of an operation that a cause must explain to be named: more than half.

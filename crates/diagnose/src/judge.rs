@@ -105,6 +105,7 @@ fn locked(window: &Window, wait: &LockWait) -> Finding {
             confidence: finding.confidence.min(Confidence::Strong),
             evidence,
             time: wait.length(),
+            // One lock guards one partition: the waiter's is the holder's.
             ..finding
         };
     }
@@ -116,6 +117,7 @@ fn locked(window: &Window, wait: &LockWait) -> Finding {
         confidence: Confidence::Strong,
         evidence,
         time: wait.length(),
+        partition: holder.topic_partition.clone(),
     }
 }
 
@@ -163,6 +165,7 @@ fn slow_arrival(window: &Window, request: &Request, arrived: Nanos) -> Option<Fi
             text: format!("the request's {} bytes took {arrived} to arrive", request.request_bytes),
         }],
         time: slow,
+        partition: None,
     })
 }
 
@@ -196,6 +199,7 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
                 chain: [vec![Cause::HeadOfLine], finding.chain].concat(),
                 evidence,
                 time: waited,
+                partition: None,
                 ..finding
             }
         }
@@ -206,6 +210,7 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
             confidence: Confidence::Exact,
             evidence,
             time: waited,
+            partition: None,
         },
     })
 }
@@ -244,6 +249,7 @@ impl Judgement {
             root: finding.root,
             confidence,
             evidence: finding.evidence,
+            partition: finding.partition,
             advice,
             losses,
         }
@@ -284,5 +290,6 @@ fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Fi
         confidence: Confidence::Weak,
         evidence,
         time: Nanos::ZERO,
+        partition: None,
     }
 }

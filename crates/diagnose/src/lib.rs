@@ -10,6 +10,7 @@
 //! - `join` finds the append of a produce request's partition by an exact key.
 //! - `lock` infers who held a partition's log while an append waited.
 //! - `cause` holds one file a cause: the evidence it needs and its advice.
+//! - [`Reasons`] splits a file operation's time over what its thread waited for.
 //! - `judge` puts a request's stages and causes together.
 
 mod cause;
@@ -18,6 +19,7 @@ mod engine;
 mod join;
 mod judge;
 mod lock;
+mod reasons;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -27,4 +29,5 @@ pub use cause::advice;
 pub use config::Config;
 pub use engine::Engine;
 pub use join::{AppendJoin, JoinKey};
+pub use reasons::Reasons;
 pub use summary::{CauseTotal, Joins, RootTotal, Summary};

@@ -9,7 +9,7 @@ use model::{
     TopicPartition, Verdict,
 };
 
-use crate::{Config, Engine, Summary};
+use crate::{Config, Engine, Reasons, Summary};
 
 const JOURNAL_STACK: &str =
     "ext4_file_write_iter;ext4_dirty_inode;jbd2__journal_start;wait_transaction_locked;schedule";
@@ -411,6 +411,7 @@ fn only_the_slow_partition_of_a_request_is_blamed() {
     ];
     let (verdicts, _) = run(events);
     assert_eq!(verdicts[0].stages.of(Stage::Append), ms(138));
+    assert_eq!(verdicts[0].partition.as_ref().unwrap().to_string(), "topicF-1");
     assert!(verdicts[0].evidence[0].text.contains("topicF-1/"), "{:?}", verdicts[0].evidence[0]);
 }
 
@@ -457,4 +458,17 @@ fn old_events_are_forgotten_and_memory_stays_bounded() {
         engine.push(op(append(7, 0, Nanos(i * 1_000_000), Nanos(i * 1_000_000 + 1_000), i as u32)));
     }
     assert!(engine.kept_file_ops() <= 2_000, "{}", engine.kept_file_ops());
+}
+
+#[test]
+fn an_operations_time_is_split_over_its_waits() {
+    let mut reasons = Reasons::default();
+    let Event::OffCpu(mut wait) = off_cpu(7, ms(2), ms(12), JOURNAL_STACK) else { unreachable!() };
+    wait.woken = Some(ms(9));
+    reasons.off_cpu(*wait);
+    let Event::OffCpu(elsewhere) = off_cpu(8, ms(2), ms(12), JOURNAL_STACK) else { unreachable!() };
+    reasons.off_cpu(*elsewhere);
+    let op = append(7, 0, ms(1), ms(13), 1);
+    assert_eq!(reasons.of(&op), [("journal-commit", ms(7)), ("run-queue", ms(3))]);
+    assert_eq!(reasons.of(&op), [], "an interval belongs to one operation");
 }

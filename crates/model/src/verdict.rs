@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Nanos, Request, Tid};
+use crate::{Nanos, Request, Tid, TopicPartition};
 
 /// Why one request was slow.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Verdict {
     pub confidence: Confidence,
     /// What was seen, in the order in which it is told.
     pub evidence: Vec<Evidence>,
+    /// The partition of the request that the time was lost on, where it was one.
+    pub partition: Option<TopicPartition>,
     /// What to change.
     pub advice: Vec<&'static str>,
     /// What was lost near this request, if anything.

@@ -66,5 +66,6 @@ fn finding(
         confidence,
         evidence,
         time,
+        partition: op.topic_partition.clone(),
     }
 }

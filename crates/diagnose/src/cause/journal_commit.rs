@@ -42,6 +42,7 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
         confidence,
         evidence,
         time: waits.time,
+        partition: op.topic_partition.clone(),
     }
 }
 
@@ -63,7 +64,7 @@ fn commit_waited_for(
 }
 
 fn commit_evidence(commit: &JournalCommit) -> Evidence {
-    let phases = commit.phases.and_then(longest_phase).unwrap_or_default();
+    let phases = commit.phases.and_then(|phases| longest_phase(phases, commit.latency())).unwrap_or_default();
     Evidence {
         kind: EvidenceKind::Kernel,
         start: commit.start,
@@ -79,12 +80,13 @@ fn commit_evidence(commit: &JournalCommit) -> Evidence {
     }
 }
 
-fn longest_phase(phases: CommitPhases) -> Option<String> {
+/// Phases are counted in jiffies, so a phase may come out longer than the whole.
+fn longest_phase(phases: CommitPhases, whole: Nanos) -> Option<String> {
     let (length, name) =
         [(phases.locked, "locked"), (phases.flushing, "flushing"), (phases.logging, "logging")]
             .into_iter()
             .max_by_key(|&(length, _)| length)?;
-    (length > Nanos::ZERO).then(|| format!(", {length} of it {name}"))
+    (length > Nanos::ZERO).then(|| format!(", {} of it {name}", length.min(whole)))
 }
 
 /// The block request that took the largest part of a commit.

@@ -39,6 +39,7 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
         confidence: Confidence::Strong,
         evidence,
         time: waits.time,
+        partition: op.topic_partition.clone(),
     })
 }
 

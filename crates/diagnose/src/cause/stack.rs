@@ -1,6 +1,6 @@
 //! What a kernel stack at a context switch says about the wait. Looks at names only.
 
-use model::OffCpu;
+use model::{Cause, OffCpu};
 
 /// What a thread waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,18 @@ pub(crate) enum Wait {
     Device,
     /// Anything else, a CPU included.
     Other,
+}
+
+impl Wait {
+    /// The cause that such a wait stands for, as `io` names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Journal => Cause::JournalCommit.as_str(),
+            Self::DirtyPages => Cause::DirtyThrottling.as_str(),
+            Self::Device => Cause::SlowDevice.as_str(),
+            Self::Other => "other",
+        }
+    }
 }
 
 /// A rule: the wait it stands for and the functions of which one must be on the stack.

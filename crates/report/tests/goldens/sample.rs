@@ -270,6 +270,7 @@ pub(crate) fn own_write() -> Verdict {
         chain: vec![Cause::JournalCommit],
         root: "journal-commit:loop0:2285".into(),
         confidence: Confidence::Exact,
+        partition: None,
         evidence: vec![
             evidence(EvidenceKind::FileOp, 2, 532, handler, "write of 2009 bytes to topicA-2 took 530 ms"),
             evidence(
@@ -303,6 +304,7 @@ pub(crate) fn waiting() -> Verdict {
         request,
         chain: vec![Cause::LogLock, Cause::JournalCommit],
         confidence: Confidence::Strong,
+        partition: None,
         evidence: evidence_found,
         losses: Vec::new(),
         ..own_write()
@@ -323,6 +325,7 @@ fn unexplained() -> Verdict {
         chain: Vec::new(),
         root: "unobserved".into(),
         confidence: Confidence::Weak,
+        partition: None,
         evidence: vec![evidence(EvidenceKind::Request, 0, 1, Some((HOSTILE, 1)), HOSTILE)],
         advice: Vec::new(),
         losses: vec![HOSTILE.into()],
