@@ -1,0 +1,129 @@
+//! `brokerscope lab demo` as README.md promises it: a real broker, a planted stall, and verdicts that name the
+//! write, the lock, the commit and the device. And the same without permission for BPF.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use e2e::brokerscope::{self, Finished};
+use e2e::gate;
+use e2e::traffic::directory;
+use serde_json::Value;
+
+/// Long enough for two commits: ext4 commits every five seconds.
+const SECONDS: &str = "16";
+
+fn demo(keep: &Path, more: &[&str]) -> Finished {
+    let keep = keep.to_str().unwrap();
+    brokerscope::run([&["lab", "demo", "--seconds", SECONDS, "--seed", "7", "--keep", keep], more].concat()).done()
+}
+
+fn explained(recording: &Path) -> (Vec<Value>, Value) {
+    let output = brokerscope::run(["explain", recording.to_str().unwrap(), "--format", "json"]).done();
+    output.objects()
+}
+
+fn chain(verdict: &Value) -> Vec<&str> {
+    verdict["chain"].as_array().unwrap().iter().map(|cause| cause.as_str().unwrap()).collect()
+}
+
+fn evidence<'v>(verdict: &'v Value, kind: &str) -> Vec<&'v Value> {
+    verdict["evidence"].as_array().unwrap().iter().filter(|evidence| evidence["kind"] == kind).collect()
+}
+
+fn span(object: &Value) -> (i64, i64) {
+    (object["start_ns"].as_i64().unwrap(), object["end_ns"].as_i64().unwrap())
+}
+
+fn overlap(one: &Value, other: &Value) -> bool {
+    let ((start, end), (other_start, other_end)) = (span(one), span(other));
+    start < other_end && other_start < end
+}
+
+/// What every verdict that blames a commit must show.
+fn assert_blames_a_commit(verdict: &Value) {
+    let commits = evidence(verdict, "kernel");
+    let writes = evidence(verdict, "file-op");
+    assert_eq!(commits.len(), 1, "one commit: {verdict}");
+    assert!(!writes.is_empty(), "the write it held: {verdict}");
+    assert!(writes.iter().any(|write| overlap(write, commits[0])), "commit and write overlap: {verdict}");
+    let text = commits[0]["text"].as_str().unwrap();
+    assert!(text.starts_with("jbd2 commit ") && text.contains(" on loop"), "{text}");
+    assert!(verdict["root"].as_str().unwrap().starts_with("journal-commit:loop"), "{verdict}");
+    assert_eq!(evidence(verdict, "off-cpu").len(), 1, "where in the kernel it waited: {verdict}");
+    assert!(!verdict["advice"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
+    let Some(_live) = gate::live("lab demo") else { return };
+    let site = directory("demo");
+    let recording = site.join("recording");
+    let demo = demo(&recording, &[]);
+    assert!(demo.stdout.contains("jbd2 commit "), "the table names the commit:\n{}", demo.stdout);
+    let (verdicts, summary) = explained(&recording);
+    assert!(!verdicts.is_empty());
+    for verdict in &verdicts {
+        let stages = verdict["stages"].as_object().unwrap();
+        let total: i64 = stages.values().map(|stage| stage.as_i64().unwrap()).sum();
+        assert_eq!(Some(total), verdict["request"]["latency_ns"].as_i64(), "stages add up: {verdict}");
+        if verdict["cause"] == "journal-commit" {
+            assert_blames_a_commit(verdict);
+        }
+    }
+    let own = verdicts.iter().filter(|verdict| chain(verdict) == ["journal-commit"]);
+    let own: Vec<_> = own.inspect(|verdict| assert_eq!(verdict["confidence"], "exact", "{verdict}")).collect();
+    assert!(!own.is_empty(), "requests with a slow write of their own: {summary}");
+    assert!(own.iter().any(|verdict| !evidence(verdict, "block-io").is_empty()), "the device: {}", own[0]);
+    let behind: Vec<_> =
+        verdicts.iter().filter(|verdict| chain(verdict) == ["log-lock", "journal-commit"]).collect();
+    assert!(!behind.is_empty(), "requests behind another's write: {summary}");
+    for verdict in behind {
+        let wait = evidence(verdict, "lock-wait")[0];
+        assert!(overlap(wait, evidence(verdict, "file-op")[0]), "the holder's write covers the wait: {verdict}");
+        assert_eq!(verdict["confidence"], "strong", "a lock that was inferred is never exact: {verdict}");
+    }
+    let joins = &summary["joins"];
+    let (by_crc, all) = (
+        joins["by_crc"].as_u64().unwrap(),
+        ["by_crc", "by_base_offset", "unjoined"].iter().map(|key| joins[key].as_u64().unwrap()).sum::<u64>(),
+    );
+    assert!(all > 100 && by_crc * 1000 >= all * 999, "joined by batch CRC: {joins}");
+    fs::remove_dir_all(&site).unwrap();
+}
+
+#[test]
+fn without_permission_for_bpf_the_demo_explains_from_packets_and_says_what_is_missing() {
+    let Some(_live) = gate::live("lab demo without BPF") else { return };
+    let site = directory("demo-without-bpf");
+    // The lab itself needs to mount; only what watches loses its rights.
+    let binary = brokerscope::binary().unwrap();
+    let wrapper = site.join("brokerscope-without-bpf");
+    let script = format!(
+        "#!/bin/sh\nexec setpriv --bounding-set -bpf,-perfmon,-sys_admin --inh-caps -all {} \"$@\"\n",
+        binary.display()
+    );
+    fs::write(&wrapper, script).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let recording = site.join("recording");
+    let demo = demo(&recording, &["--exe", wrapper.to_str().unwrap()]);
+    assert!(demo.stdout.contains("file-writes"), "the table says what is missing:\n{}", demo.stdout);
+    let (verdicts, summary) = explained(&recording);
+    let missing: Vec<_> =
+        summary["unobservable"].as_array().unwrap().iter().map(|one| one["what"].as_str().unwrap()).collect();
+    assert!(missing.contains(&"file-writes"), "{summary}");
+    assert!(!verdicts.is_empty(), "slow requests are still found: {summary}");
+    for verdict in &verdicts {
+        assert!(
+            ["unobserved", "head-of-line", "slow-client"].contains(&verdict["cause"].as_str().unwrap()),
+            "nothing is blamed that was not seen: {verdict}"
+        );
+    }
+    fs::remove_dir_all(&site).unwrap();
+}
