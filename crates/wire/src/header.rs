@@ -33,6 +33,20 @@ impl<'a> RequestHeader<'a> {
     }
 }
 
+impl<'a> RequestHeader<'a> {
+    /// What the first bytes of a header say of which the rest is missing; none if they do not reach as far as
+    /// the correlation id's end. A client id that is not all there is left out.
+    pub fn of_start(bytes: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let api_key = ApiKey(reader.i16().ok()?);
+        let api_version = reader.i16().ok()?;
+        let correlation_id = reader.i32().ok()?;
+        let has_client_id = api_key.request_header_version(api_version) >= 1;
+        let client_id = reader.nullable_string(false).ok().flatten().filter(|_| has_client_id);
+        Some(Self { api_key, api_version, correlation_id, client_id })
+    }
+}
+
 /// The header of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHeader {
@@ -84,6 +98,20 @@ mod tests {
             assert_eq!((header, reader.at()), (expected, body));
             every_prefix_fails(bytes, |reader| RequestHeader::read(reader).is_ok());
         }
+    }
+
+    #[test]
+    fn the_start_of_a_header_says_what_is_there() {
+        let bytes = [0, 0, 0, 9, 0, 0, 0, 1, 0, 2, b'c', b'd', 0];
+        for end in 0..bytes.len() {
+            let client_id = if end >= 12 { Some("cd") } else { None };
+            let expected = RequestHeader { api_key: ApiKey(0), api_version: 9, correlation_id: 1, client_id };
+            let expected = if end >= 8 { Some(expected) } else { None };
+            assert_eq!(RequestHeader::of_start(&bytes[..end]), expected, "{end} bytes");
+        }
+        // Version 0 of ControlledShutdown has no client id: what follows is its body.
+        let header = RequestHeader::of_start(&[0, 7, 0, 0, 0, 0, 0, 9, 0, 1, b'c']).unwrap();
+        assert_eq!(header.client_id, None);
     }
 
     #[test]

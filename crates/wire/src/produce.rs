@@ -4,7 +4,7 @@ mod request;
 mod response;
 
 pub use request::{PartitionData, ProduceRequest, Requested};
-pub(crate) use request::{RequestTop, partition_top, starts_soundly, topic_top};
+pub(crate) use request::{RequestTop, first_fields, partition_top, starts_soundly, topic_top};
 pub use response::{PartitionResponse, ProduceResponse, Responses};
 
 use crate::reader::Reader;

@@ -124,7 +124,7 @@ fn every_version_of_produce_is_read() {
         assert_eq!((frame.api_key, frame.api_version), (ApiKey::PRODUCE, version));
         assert_eq!((frame.correlation_id, frame.client_id.as_deref()), (5, Some("client-7")));
         let body = produce(frame);
-        assert_eq!((body.acks, body.timeout_ms), (-1, 1500));
+        assert_eq!((body.acks, body.timeout_ms), (Some(-1), 1500));
         assert_eq!(body.transactional_id.as_deref(), Some("tx-1"));
         let first = &body.partitions[0];
         let topic =
@@ -246,6 +246,101 @@ fn losing_structure_costs_the_frame_and_no_more() {
             assert_eq!((frames[1].error, stream.counts().resyncs), (None, 0));
         }
     }
+}
+
+#[test]
+fn a_header_cut_off_behind_its_number_still_makes_a_frame() {
+    let batch = kafka::batch(Compression::None, &["a"], 50);
+    let two = kafka::produce_request(9, 2, &[("t", 0, batch.clone())]);
+    for (version, tags) in [(8, 0), (9, 1)] {
+        let one = kafka::produce_request(version, 1, &[("t", 0, batch.clone())]);
+        let body = 22 + tags;
+        for at in 1..body + 12 {
+            // The client id, the header, the transactional id's six or seven bytes, acks.
+            let transactional_id_end = body + 6 - tags;
+            let lost = FrameError::Lost { bytes: (one.len() - at) as u64 };
+            let head_lost = FrameError::HeadLost { bytes: (one.len() - at) as u64 };
+            let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+            assert_eq!(feed(&mut stream, &[&one[..at]], 3), []);
+            let frame = stream.lost((one.len() - at) as u64, 4).cloned();
+            assert_eq!(frame.is_some(), at >= 12, "cut at {at}");
+            if let Some(frame) = frame {
+                assert_eq!((frame.api_key, frame.api_version), (ApiKey::PRODUCE, version));
+                assert_eq!((frame.correlation_id, frame.first, frame.last), (1, 3, 4));
+                assert_eq!((frame.stream_start, frame.stream_end), (0, one.len() as u64));
+                assert_eq!(frame.client_id.is_some(), at >= 22, "cut at {at}");
+                assert_eq!(frame.error, Some(if at < body { head_lost } else { lost }), "cut at {at}");
+                let acks = if at >= transactional_id_end + 2 { Some(-1) } else { None };
+                assert_eq!(
+                    (produce(&frame).acks, produce(&frame).partitions.len()),
+                    (acks, 0),
+                    "cut at {at}"
+                );
+            }
+            let next = feed(&mut stream, &[&two], 5);
+            if at >= 4 {
+                assert_eq!((next.len(), next[0].error, stream.counts().resyncs), (1, None, 0));
+                assert_eq!((stream.counts().undecodable, stream.nature()), (1, Nature::Kafka));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_loss_beyond_a_cut_header_returns_it_and_searches() {
+    let one = kafka::request(3, 12, 1, &[0; 40]);
+    let two = kafka::produce_request(9, 2, &[("t", 0, kafka::batch(Compression::None, &["a"], 50))]);
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    feed(&mut stream, &[&one[..15]], 0);
+    let frame = stream.lost((one.len() - 15 + 10) as u64, 1).cloned().unwrap();
+    assert_eq!((frame.correlation_id, frame.client_id), (1, None));
+    assert_eq!(frame.error, Some(FrameError::HeadLost { bytes: one.len() as u64 - 15 }));
+    let frames = feed(&mut stream, &[&two[10..], &two], 2);
+    assert_eq!(frames.iter().map(|f| f.correlation_id).collect::<Vec<_>>(), [2]);
+    assert_eq!(stream.counts().resyncs, 1);
+}
+
+/// Packets of which a snap length left so many bytes each.
+fn snapped(stream: &mut RequestStream<u32>, packets: &[&[u8]], snaplen: usize) -> Vec<RequestFrame<u32>> {
+    let mut frames = Vec::new();
+    for packet in packets {
+        let kept = &packet[..packet.len().min(snaplen)];
+        frames.extend(feed(stream, &[kept], 0));
+        frames.extend(stream.lost((packet.len() - kept.len()) as u64, 0).cloned());
+    }
+    frames
+}
+
+#[test]
+fn a_snap_length_within_every_header_leaves_every_number() {
+    let produce =
+        |id| kafka::produce_request(9, id, &[("t", 0, kafka::batch(Compression::None, &["a"], 900))]);
+    let other = |id| kafka::request(12, 4, id, &[1; 30]);
+    let pair = [other(4), produce(5)].concat();
+    let (one, two, three, six, seven) = (produce(1), other(2), produce(3), produce(6), other(7));
+    let packets: [&[u8]; 7] = [&one, &two, &three[..700], &three[700..], &pair, &six, &seven];
+    for snaplen in 12..=30 {
+        let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+        let frames = snapped(&mut stream, &packets, snaplen);
+        let ids: Vec<_> = frames.iter().map(|f| f.correlation_id).collect();
+        // Where the second request of a packet starts is cut off; the next packet is found again.
+        assert_eq!(ids, [1, 2, 3, 4, 6, 7], "snap length {snaplen}");
+        assert_eq!(stream.counts().resyncs, 1, "snap length {snaplen}");
+    }
+}
+
+#[test]
+fn a_cut_header_alone_is_not_believed_to_be_produce() {
+    // A Produce response of the correlation id 7, cut in a topic's name, and a request that looks the same.
+    let response = [&[0, 0, 0, 90, 0, 0, 0, 7, 0, 0, 0, 1, 0, 9][..], b"topicA", &[0; 74]].concat();
+    let heartbeat = kafka::request(12, 4, 7, &[1; 30]);
+    let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+    assert_eq!(snapped(&mut stream, &[&response, &response], 18), []);
+    assert_eq!(snapped(&mut stream, &[&heartbeat], 18).len(), 1);
+    // Nor is anything that ends before its packet does.
+    let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+    let longer = [&heartbeat[..], &[0]].concat();
+    assert_eq!(snapped(&mut stream, &[&longer], 18), []);
 }
 
 #[test]

@@ -53,10 +53,7 @@ pub(super) fn of_request(
 }
 
 fn add_produce(row: &mut Request, body: &ProduceBody, books: &mut Books) {
-    // Of a body that broke off before its acks the number 0 means nothing.
-    if row.error.is_none() || body.acks != 0 || !body.partitions.is_empty() {
-        row.acks = Some(body.acks);
-    }
+    row.acks = body.acks;
     row.transactional_id = body.transactional_id.as_deref().map(Arc::from);
     row.partitions.reserve_exact(body.partitions.len());
     for produced in &body.partitions {

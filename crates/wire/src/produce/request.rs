@@ -18,16 +18,20 @@ pub(crate) struct RequestTop<'a> {
 
 impl<'a> RequestTop<'a> {
     pub(crate) fn read(reader: &mut Reader<'a>, version: i16) -> Result<Self, Error> {
-        let flexible = is_flexible(version);
-        let transactional_id =
-            if version >= FIRST_WITH_TRANSACTIONAL_ID { reader.nullable_string(flexible)? } else { None };
-        Ok(Self {
-            transactional_id,
-            acks: reader.i16()?,
-            timeout_ms: reader.i32()?,
-            topics: reader.array_length(flexible)?,
-        })
+        let (transactional_id, acks) = first_fields(reader, version)?;
+        let timeout_ms = reader.i32()?;
+        Ok(Self { transactional_id, acks, timeout_ms, topics: reader.array_length(is_flexible(version))? })
     }
+}
+
+/// The transactional id and acks.
+pub(crate) fn first_fields<'a>(
+    reader: &mut Reader<'a>,
+    version: i16,
+) -> Result<(Option<&'a str>, i16), Error> {
+    let has_id = version >= FIRST_WITH_TRANSACTIONAL_ID;
+    let id = if has_id { reader.nullable_string(is_flexible(version))? } else { None };
+    Ok((id, reader.i16()?))
 }
 
 /// A topic and the number of its partitions.

@@ -12,6 +12,11 @@ pub enum FrameError {
         /// How many.
         bytes: u64,
     },
+    /// Bytes were missing in the header: the client id may not be known, and nothing of the body is.
+    HeadLost {
+        /// How many.
+        bytes: u64,
+    },
     /// The bytes are not what the protocol says. Offsets count from the frame's first byte, its size field.
     Malformed(Error),
 }
@@ -20,6 +25,9 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lost { bytes } => write!(f, "{bytes} bytes were not captured"),
+            Self::HeadLost { bytes } => {
+                write!(f, "{bytes} bytes were not captured, from the request's header on")
+            }
             Self::Malformed(error) => write!(f, "{error}"),
         }
     }
@@ -77,8 +85,8 @@ pub enum RequestBody {
 pub struct ProduceBody {
     /// The transaction's id (version 3 and later).
     pub transactional_id: Option<String>,
-    /// 0, 1 or -1 (all).
-    pub acks: i16,
+    /// 0, 1 or -1 (all); none if the body could not be read so far.
+    pub acks: Option<i16>,
     /// How long the broker may wait for followers, in milliseconds.
     pub timeout_ms: i32,
     /// The partitions, in the request's order; as far as they were read if the frame has an error.

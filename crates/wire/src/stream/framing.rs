@@ -52,6 +52,15 @@ pub(super) struct Span<T> {
     pub(super) size: u32,
 }
 
+/// How a header was cut off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Bytes of the frame that are missing there.
+    pub(super) missing: u64,
+    /// No frame of this direction was ever seen: it may not be a direction of frames at all.
+    pub(super) is_first_guess: bool,
+}
+
 /// What a body decoder made of the bytes it was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -69,6 +78,9 @@ pub(super) trait Direction<T> {
     fn head(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Head;
     /// A frame begins; `head` holds its size field and header.
     fn begin(&mut self, head: &[u8], span: Span<T>);
+    /// As [`Self::begin`], of a frame whose header is cut off after `head`. Returns the bytes of the header
+    /// that are there; none if they are too few to say which frame it is.
+    fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize>;
     /// Reads on in the body. `left` counts the frame's bytes from the first of `bytes` on, `at` those before.
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step;
     /// What it needs next does not fit into the frame.
@@ -80,8 +92,10 @@ pub(super) trait Direction<T> {
     fn abandoned(&mut self, n: u64);
     /// The frame ended.
     fn end(&mut self, last: T);
-    /// Whether the frame as a whole could not be decoded.
+    /// Whether the frame as a whole could not be decoded, be it for missing bytes.
     fn failed(&self) -> bool;
+    /// Whether its bytes are not what the protocol says.
+    fn refuted(&self) -> bool;
     /// Whether anything in the frame could not be decoded.
     fn damaged(&self) -> bool;
     /// Whether the body is such that bytes which are not a frame would not have passed.
@@ -155,7 +169,7 @@ pub(super) struct Framing<T> {
     skip: u64,
     at: usize,
     frame_start: u64,
-    /// A frame on trial: whether it starts a chunk, where it starts in the current call.
+    /// A frame on trial, or the head carried: whether it starts a chunk, where it starts in the current call.
     starts_chunk: bool,
     origin: Option<usize>,
     /// Whether the next call brings the rest of a chunk.
@@ -373,11 +387,11 @@ impl<T: Copy> Framing<T> {
         if self.in_step() {
             return Flow::Frame;
         }
-        if direction.failed() {
+        if direction.refuted() {
             self.false_start(chunk);
             return Flow::Continue;
         }
-        if direction.proves() || (self.starts_chunk && !chunk.bytes.is_empty() && chunk.is_used_up()) {
+        if direction.proves() || (self.starts_chunk && chunk.is_used_up()) {
             self.confirm();
             return Flow::Frame;
         }

@@ -4,7 +4,7 @@
 use super::framing::Step;
 use super::{FrameError, Options, ProduceBody, ProducePartition, TopicRef};
 use crate::batch::BatchHeader;
-use crate::produce::{RequestTop, Topic, is_flexible, partition_top, topic_top};
+use crate::produce::{RequestTop, Topic, first_fields, is_flexible, partition_top, topic_top};
 use crate::reader::Reader;
 use crate::record::message_ids;
 use crate::{Error, ErrorKind};
@@ -71,7 +71,7 @@ impl ProduceWalk {
         if let Some(id) = &mut body.transactional_id {
             id.clear();
         }
-        (body.acks, body.timeout_ms) = (0, 0);
+        (body.acks, body.timeout_ms) = (None, 0);
         if self.scratch.capacity() > KEEP_SCRATCH_BYTES {
             self.scratch = Vec::new();
         }
@@ -123,7 +123,7 @@ impl ProduceWalk {
             Stage::Top => {
                 let top = RequestTop::read(reader, self.version)?;
                 set_text(&mut body.transactional_id, top.transactional_id);
-                (body.acks, body.timeout_ms) = (top.acks, top.timeout_ms);
+                (body.acks, body.timeout_ms) = (Some(top.acks), top.timeout_ms);
                 self.topics_left = top.topics;
                 self.stage = Stage::Topic;
             }
@@ -267,6 +267,13 @@ impl ProduceWalk {
 
     /// Bytes are missing; see [`super::framing::Direction::lost`]. None if they cannot be done without.
     pub(super) fn lost(&mut self, body: &mut ProduceBody, n: u64, held: &[u8], skip: u64) -> Option<u64> {
+        if self.stage == Stage::Top {
+            // Whether there will be an answer depends on acks: worth having alone.
+            if let Ok((transactional_id, acks)) = first_fields(&mut Reader::new(held), self.version) {
+                set_text(&mut body.transactional_id, transactional_id);
+                body.acks = Some(acks);
+            }
+        }
         if self.stage != Stage::Batch {
             return None;
         }

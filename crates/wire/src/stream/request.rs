@@ -1,6 +1,6 @@
 //! Requests, one after the other, out of a direction's bytes. Decodes headers of all and bodies of Produce.
 
-use super::framing::{Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
+use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
 use super::produce::{MAX_ELEMENT_BYTES, ProduceWalk, set_text};
 use super::{FrameError, Nature, Options, ProduceBody, RequestBody, RequestFrame, Start, StreamCounts};
 use crate::header::RequestHeader;
@@ -104,6 +104,45 @@ impl<T: Copy> RequestDecoder<T> {
     }
 }
 
+impl<T: Copy> RequestDecoder<T> {
+    /// A frame begins that has this header.
+    fn open(&mut self, header: RequestHeader<'_>, span: Span<T>) {
+        let stream_end = span.stream_start + 4 + u64::from(span.size);
+        let frame = self.frame.get_or_insert(RequestFrame {
+            first: span.first,
+            last: span.first,
+            stream_start: 0,
+            stream_end: 0,
+            size: 0,
+            api_key: header.api_key,
+            api_version: 0,
+            correlation_id: 0,
+            client_id: None,
+            body: RequestBody::Other,
+            error: None,
+        });
+        (frame.first, frame.last) = (span.first, span.first);
+        (frame.stream_start, frame.stream_end, frame.size) = (span.stream_start, stream_end, span.size);
+        (frame.api_key, frame.api_version) = (header.api_key, header.api_version);
+        frame.correlation_id = header.correlation_id;
+        set_text(&mut frame.client_id, header.client_id);
+        frame.error = None;
+        let mut body = match std::mem::replace(&mut frame.body, RequestBody::Other) {
+            RequestBody::Produce(body) => body,
+            RequestBody::Other => std::mem::take(&mut self.spare),
+        };
+        if header.api_key != ApiKey::PRODUCE {
+            self.spare = body;
+        } else if let Err(error) = check_version(header.api_version) {
+            self.spare = body;
+            frame.error = Some(FrameError::Malformed(error.shifted(6)));
+        } else {
+            self.walk.begin(header.api_version, &mut body);
+            frame.body = RequestBody::Produce(body);
+        }
+    }
+}
+
 /// Passes over a client id if it can be one. A search does not believe that there is none, unless the body
 /// can tell: record batches are full of zeros that look like headers without one.
 fn plausible_client_id(reader: &mut Reader<'_>, searching: bool, api_key: ApiKey) -> Result<bool, Error> {
@@ -145,39 +184,24 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         let mut reader = Reader::new(head.get(4..).unwrap_or_default());
         // Complete, or `head` would not have said so.
         let Ok(header) = RequestHeader::read(&mut reader) else { return };
-        let stream_end = span.stream_start + 4 + u64::from(span.size);
-        let frame = self.frame.get_or_insert(RequestFrame {
-            first: span.first,
-            last: span.first,
-            stream_start: 0,
-            stream_end: 0,
-            size: 0,
-            api_key: header.api_key,
-            api_version: 0,
-            correlation_id: 0,
-            client_id: None,
-            body: RequestBody::Other,
-            error: None,
-        });
-        (frame.first, frame.last) = (span.first, span.first);
-        (frame.stream_start, frame.stream_end, frame.size) = (span.stream_start, stream_end, span.size);
-        (frame.api_key, frame.api_version) = (header.api_key, header.api_version);
-        frame.correlation_id = header.correlation_id;
-        set_text(&mut frame.client_id, header.client_id);
-        frame.error = None;
-        let mut body = match std::mem::replace(&mut frame.body, RequestBody::Other) {
-            RequestBody::Produce(body) => body,
-            RequestBody::Other => std::mem::take(&mut self.spare),
-        };
-        if header.api_key != ApiKey::PRODUCE {
-            self.spare = body;
-        } else if let Err(error) = check_version(header.api_version) {
-            self.spare = body;
-            frame.error = Some(FrameError::Malformed(error.shifted(6)));
-        } else {
-            self.walk.begin(header.api_version, &mut body);
-            frame.body = RequestBody::Produce(body);
+        self.open(header, span);
+    }
+
+    fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize> {
+        let bytes = head.get(4..)?;
+        let header = RequestHeader::of_start(bytes)?;
+        // A Produce response starts like a Produce request: number, topics, name.
+        if cut.is_first_guess && header.api_key == ApiKey::PRODUCE {
+            return None;
         }
+        let mut reader = Reader::new(bytes);
+        let is_whole = RequestHeader::read(&mut reader).is_ok();
+        self.open(header, span);
+        if is_whole {
+            return Some(4 + reader.at());
+        }
+        self.frame.as_mut()?.error = Some(FrameError::HeadLost { bytes: cut.missing });
+        Some(head.len())
     }
 
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
@@ -234,6 +258,10 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         self.frame.as_ref().is_some_and(|frame| frame.error.is_some())
     }
 
+    fn refuted(&self) -> bool {
+        self.frame.as_ref().is_some_and(|frame| matches!(frame.error, Some(FrameError::Malformed(_))))
+    }
+
     fn damaged(&self) -> bool {
         self.frame.as_ref().is_some_and(|frame| match &frame.body {
             _ if frame.error.is_some() => true,
@@ -244,7 +272,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
 
     fn proves(&self) -> bool {
         let Some(RequestFrame { body: RequestBody::Produce(body), .. }) = &self.frame else { return false };
-        (-1..=1).contains(&body.acks)
+        body.acks.is_some_and(|acks| (-1..=1).contains(&acks))
             && body.timeout_ms >= 0
             && body.partitions.iter().any(|p| !p.batches.is_empty())
             && !self.damaged()

@@ -1,6 +1,6 @@
 //! Responses, one after the other, out of a direction's bytes. Decodes those to Produce and Metadata.
 
-use super::framing::{Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
+use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
 use super::produce::set_topic;
 use super::{FrameError, Nature, Options, ProducedPartition, ResponseBody, ResponseFrame};
 use super::{Start, StreamCounts, TopicRef};
@@ -201,6 +201,14 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         });
     }
 
+    /// Whose answer it is cannot be asked while bytes are missing, but its number is there.
+    fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize> {
+        let used = 4 + size_of::<i32>();
+        self.begin(head.get(..used)?, span);
+        self.decoder.frame.as_mut()?.error = Some(FrameError::Lost { bytes: cut.missing });
+        Some(used)
+    }
+
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
         let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
         let result = match self.decoder.asked {
@@ -250,6 +258,10 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
 
     fn failed(&self) -> bool {
         self.decoder.frame.as_ref().is_some_and(|frame| frame.error.is_some())
+    }
+
+    fn refuted(&self) -> bool {
+        self.decoder.frame.as_ref().is_some_and(|f| matches!(f.error, Some(FrameError::Malformed(_))))
     }
 
     fn damaged(&self) -> bool {

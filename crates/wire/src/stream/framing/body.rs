@@ -27,7 +27,7 @@ impl<T: Copy> Framing<T> {
             if !going {
                 return Flow::Wait;
             }
-            if !self.in_step() && direction.failed() {
+            if !self.in_step() && direction.refuted() {
                 self.false_start(chunk);
                 return Flow::Continue;
             }

@@ -5,8 +5,8 @@
 //! each chunk is tried first, then every offset, until a header is plausible. The frame found is on trial:
 //!
 //! - it is returned at its end if its body was decoded whole and checks out to the last byte
-//!   ([`Direction::proves`]), or if it starts where a chunk starts and ends where one ends, as a client that
-//!   waits for its answer sends it;
+//!   ([`Direction::proves`]), or if it starts where a chunk starts and ends where one ends or where missing
+//!   bytes do, as a client that waits for its answer sends it;
 //! - else it is held until the header after it is complete, and returned if that one is plausible too;
 //! - anything else is a false start: nothing is returned, and the search goes on one byte after it as long as
 //!   its bytes are at hand (at most [`REWIND_BYTES`], which bounds the work per byte), else where it failed.
@@ -94,6 +94,7 @@ impl<T: Copy> Framing<T> {
                     return Flow::Continue;
                 }
                 Head::Incomplete(missing) => {
+                    self.starts_chunk = chunk.used == 0 && !self.mid_chunk;
                     self.want = rest.len() + missing;
                     self.fill_head(chunk);
                     return Flow::Wait;
@@ -116,6 +117,7 @@ impl<T: Copy> Framing<T> {
                 }
                 Head::Incomplete(missing) => {
                     if chunk.is_used_up() {
+                        self.starts_chunk &= from == 0;
                         self.carry.drain(..from);
                         self.stamps.drain(..from);
                         return Some(Flow::Wait);

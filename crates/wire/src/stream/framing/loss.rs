@@ -1,6 +1,6 @@
 //! What missing bytes do to a direction's frames. Does not know why they are missing.
 
-use super::{Chunk, Direction, Flow, Framing, State, size_field};
+use super::{Chunk, Cut, Direction, Flow, Framing, Head, Opening, Span, State, size_field};
 
 impl<T: Copy> Framing<T> {
     /// `n` bytes are missing. Whether a frame is to be returned.
@@ -11,6 +11,9 @@ impl<T: Copy> Framing<T> {
         self.counts.lost_bytes += n;
         self.origin = None;
         self.mid_chunk = false;
+        if matches!(self.state, State::Head | State::Hunt) {
+            self.begin_cut(direction, n);
+        }
         let frame = match self.state {
             State::Deaf => false,
             State::Body if n <= self.left => self.lost_in_frame(direction, n, at),
@@ -40,6 +43,30 @@ impl<T: Copy> Framing<T> {
         self.drop_carry();
     }
 
+    /// Begins the frame of whose header the first bytes are carried, if they say which frame it is. In a
+    /// search that is believed of a chunk's start if the missing bytes end where the frame does.
+    fn begin_cut(&mut self, direction: &mut impl Direction<T>, n: u64) {
+        let (Some(size), Some(first)) = (size_field(&self.carry), self.stamps.first().copied()) else {
+            return;
+        };
+        let held = self.carry.len() as u64;
+        let left = (u64::from(size) + 4).saturating_sub(held);
+        let believed = self.in_step() || (!self.held() && self.starts_chunk && n == left);
+        if !believed || matches!(direction.head(&self.carry, self.scrutiny()), Head::Implausible) {
+            return;
+        }
+        let start = self.position - held;
+        let is_first_guess = !self.in_step() && self.counts.frames == 0;
+        let cut = Cut { missing: n.min(left), is_first_guess };
+        let span = Span { first, stream_start: start, size };
+        let Some(used) = direction.begin_cut(&self.carry, span, cut) else { return };
+        self.enter_body(start, Opening { bytes: used, size });
+        self.carry.drain(..used.min(self.carry.len()));
+        self.stamps.clear();
+        self.left = left;
+        self.want = self.carry.len();
+    }
+
     /// A header is damaged, but the size before it says where the next frame starts.
     fn lost_in_head(&mut self, n: u64) -> bool {
         let Some(size) = size_field(&self.carry) else { return false };
@@ -64,7 +91,8 @@ impl<T: Copy> Framing<T> {
         }
         self.at = self.at.saturating_add(self.carry.len()).saturating_add(n as usize);
         self.drop_carry();
-        if !self.in_step() && direction.failed() {
+        // Missing bytes refute nothing, but a frame whose place is a mere guess needs its body as a witness.
+        if !self.in_step() && (direction.refuted() || (direction.failed() && !self.starts_chunk)) {
             self.counts.resyncs += 1;
             self.start_hunt(self.position + n);
             return false;
