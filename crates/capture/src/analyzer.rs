@@ -1,5 +1,6 @@
 //! Packets in, requests out: finds each segment's connection and keeps the books. Does not decode.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use crate::books::{Books, Rows};
 use crate::config::Config;
 use crate::connection::{Connection, Side};
 use crate::counters::Counters;
+use crate::early::PATIENCE;
 use crate::exchange::Unanswered;
 use crate::link::{self, Flags, NoSegment, Segment};
 use crate::packet::Packet;
@@ -24,11 +26,15 @@ const ROUND: Nanos = Nanos::from_millis(60_000);
 /// they are complete: with the end of the response, or of an acks=0 request.
 pub struct Analyzer {
     ports: Vec<u16>,
-    connections: Table<(SocketAddr, SocketAddr), Connection>,
+    connections: Table<Ends, Connection>,
     pool: Pool,
     books: Books,
     next_round: Nanos,
+    /// Connections in which segments wait, and when to ask them, were they silent until then.
+    waiting: VecDeque<(Nanos, Ends)>,
 }
+
+type Ends = (SocketAddr, SocketAddr);
 
 impl Analyzer {
     /// An analysis before its first packet.
@@ -40,6 +46,7 @@ impl Analyzer {
             pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
             books: Books::new(config),
             next_round: Nanos::MIN,
+            waiting: VecDeque::new(),
         }
     }
 
@@ -102,12 +109,31 @@ impl Analyzer {
         self.open(ends, side, segment, out);
         if let Some(connection) = self.connections.touch(&ends) {
             connection.segment(side, segment, at, &mut self.pool, &mut self.books, out);
+            if connection.begins_to_wait() {
+                self.waiting.push_back((at + PATIENCE, ends));
+            }
         }
+        self.ask_waiting(at, out);
         // The second half is for clocks that were ahead once.
         if at >= self.next_round || self.next_round - at > ROUND {
             self.next_round = at + ROUND;
             for connection in self.connections.values_mut() {
                 connection.give_up_late(at, &mut self.books, out);
+            }
+        }
+    }
+
+    /// Asks the connections in which segments have waited long enough.
+    fn ask_waiting(&mut self, now: Nanos, out: &mut Rows<'_>) {
+        let limit = self.books.limits.connections;
+        for _ in 0..self.waiting.len() {
+            let is_due = |&(due, _): &(Nanos, Ends)| due <= now || self.waiting.len() > limit;
+            let Some((_, ends)) = self.waiting.front().copied().filter(is_due) else { return };
+            self.waiting.pop_front();
+            let Some(connection) = self.connections.peek(&ends) else { continue };
+            connection.give_up_waiting(now, &mut self.pool, &mut self.books, out);
+            if connection.begins_to_wait() {
+                self.waiting.push_back((now + PATIENCE, ends));
             }
         }
     }
@@ -120,13 +146,7 @@ impl Analyzer {
 
     /// Makes sure the segment's connection is in the table, if the segment is worth one: a bare
     /// acknowledgement tells nothing about a connection of which nothing else was seen.
-    fn open(
-        &mut self,
-        ends: (SocketAddr, SocketAddr),
-        side: Side,
-        segment: &Segment<'_>,
-        out: &mut Rows<'_>,
-    ) {
+    fn open(&mut self, ends: Ends, side: Side, segment: &Segment<'_>, out: &mut Rows<'_>) {
         let client = self.client(side, segment);
         let Self { connections, pool, books, .. } = self;
         if let Some(connection) = connections.touch(&ends) {
@@ -137,9 +157,7 @@ impl Analyzer {
             }
             return;
         }
-        if segment.flags.has(Flags::RST)
-            || !(segment.flags.has(Flags::SYN) || !segment.payload.is_empty() || segment.missing > 0)
-        {
+        if segment.flags.has(Flags::RST) || !(segment.flags.has(Flags::SYN) || segment.has_payload()) {
             return;
         }
         books.counters.connections += 1;

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 
 use model::Nanos;
-use wire::stream::{Nature, StreamCounts};
+use wire::stream::StreamCounts;
 
 use crate::books::{Books, Rows};
-use crate::dialogue::Dialogue;
-use crate::exchange::{Exchange, Unanswered};
+use crate::early::Early;
+use crate::exchange::Unanswered;
 use crate::link::{Flags, Segment};
-use crate::listening::{Heard, Listening};
 use crate::reassembly::{Chunk, Pool, Reassembly};
+use crate::speech::Speech;
 
 /// Which end of a connection: an index into its pair of ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,27 +34,22 @@ pub(crate) struct Connection {
     ends: (SocketAddr, SocketAddr),
     directions: (Reassembly, Reassembly),
     speech: Speech,
+    early: Early,
+    is_known_to_wait: bool,
     last: Nanos,
-}
-
-/// What a connection's bytes are taken for.
-enum Speech {
-    /// Nothing shows yet who the client is.
-    Undecided(Box<Listening>),
-    /// The client is on this side.
-    Kafka(Side, Box<Dialogue>),
-    /// Not Kafka, or over: its bytes are not looked at any more.
-    Done,
 }
 
 impl Connection {
     /// A connection between two ends, the client's where it is known already.
     pub(crate) fn new(ends: (SocketAddr, SocketAddr), client: Option<Side>) -> Self {
-        let speech = match client {
-            None => Speech::Undecided(Box::default()),
-            Some(side) => Speech::Kafka(side, Box::new(Dialogue::new(exchange(ends, side)))),
-        };
-        Self { ends, directions: Default::default(), speech, last: Nanos::ZERO }
+        Self {
+            ends,
+            directions: Default::default(),
+            speech: Speech::new(ends, client),
+            early: Early::default(),
+            is_known_to_wait: false,
+            last: Nanos::ZERO,
+        }
     }
 
     /// Whether a segment opens another connection between the same ends.
@@ -79,18 +74,116 @@ impl Connection {
         out: &mut Rows<'_>,
     ) {
         self.last = at;
-        self.synchronize(side, segment);
-        if matches!(self.speech, Speech::Done) {
+        self.early.count_packet();
+        if self.speech.is_done() {
+            self.synchronize(side, segment);
             return;
         }
+        if !(self.is_early(side, segment) && self.early.push(side, segment, at, pool)) {
+            self.take_in(side, segment, at, pool, books, out);
+        }
+        self.take_in_early(at, pool, books, out);
+        self.give_up_late(at, books, out);
+    }
+
+    /// Whether a segment tells of bytes that were not seen, so that they may be in the next packets:
+    /// what it acknowledges, or what its sender sent before it.
+    fn is_early(&self, side: Side, segment: &Segment<'_>) -> bool {
+        let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
+        if segment.flags.has(Flags::SYN) {
+            return false;
+        }
+        let speaks = segment.has_payload() || segment.flags.has(Flags::FIN);
+        let is_out_of_nowhere = speaks && !mine.is_synchronized();
+        let resets_too_soon = segment.flags.has(Flags::RST) && mine.is_news(segment.seq);
+        let acknowledges_news = segment.flags.has(Flags::ACK)
+            && (theirs.is_news(segment.ack) || self.acknowledges_waiting(side, segment));
+        is_out_of_nowhere || resets_too_soon || acknowledges_news
+    }
+
+    /// Whether a segment acknowledges what waits because nobody knows where its stream began.
+    fn acknowledges_waiting(&self, side: Side, segment: &Segment<'_>) -> bool {
+        let (_, theirs) = side.split((&self.directions.0, &self.directions.1));
+        let is_after = |first: u32| segment.ack.wrapping_sub(first) as i32 > 0;
+        !theirs.is_synchronized() && self.early.first_seq(side.other()).is_some_and(is_after)
+    }
+
+    /// Takes in those segments that need not wait any longer.
+    fn take_in_early(&mut self, now: Nanos, pool: &mut Pool, books: &mut Books, out: &mut Rows<'_>) {
+        while !self.early.is_empty() {
+            let mut next = self.early.position(|side, segment| !self.is_early(side, segment));
+            if next.is_none() {
+                let Some(first) = self.early.first().filter(|first| self.early.is_over(first, now)) else {
+                    return;
+                };
+                let (side, acknowledges) =
+                    (first.side, self.acknowledges_waiting(first.side, &first.segment()));
+                let has_joined = self.join(side) | (acknowledges && self.join(side.other()));
+                next = (!has_joined).then_some(0);
+            }
+            let Some(next) = next.and_then(|place| self.early.take(place, pool)) else { continue };
+            self.take_in(next.side, &next.segment(), next.at, pool, books, out);
+        }
+    }
+
+    /// Begins a direction in its middle if its beginning has not shown up.
+    fn join(&mut self, side: Side) -> bool {
+        let (mine, _) = side.split((&mut self.directions.0, &mut self.directions.1));
+        let first = self.early.first_seq(side).filter(|_| !mine.is_synchronized());
+        if let Some(seq) = first {
+            mine.join(seq);
+        }
+        first.is_some()
+    }
+
+    /// Whether segments wait, and nobody was told so since the last [`Self::give_up_waiting`].
+    pub(crate) fn begins_to_wait(&mut self) -> bool {
+        let begins = !self.is_known_to_wait && !self.early.is_empty();
+        self.is_known_to_wait |= begins;
+        begins
+    }
+
+    /// Takes in what has waited enough, on a connection that may have fallen silent.
+    pub(crate) fn give_up_waiting(
+        &mut self,
+        now: Nanos,
+        pool: &mut Pool,
+        books: &mut Books,
+        out: &mut Rows<'_>,
+    ) {
+        self.is_known_to_wait = false;
+        self.take_in_early(now, pool, books, out);
+    }
+
+    fn take_in(
+        &mut self,
+        side: Side,
+        segment: &Segment<'_>,
+        at: Nanos,
+        pool: &mut Pool,
+        books: &mut Books,
+        out: &mut Rows<'_>,
+    ) {
+        self.hear(side, segment, at, pool, books, out);
+        if self.is_over(side, segment) || self.speech.is_done() {
+            self.end(Unanswered::ConnectionEnded, pool, books, out);
+        }
+    }
+
+    /// Acknowledgement first: it tells what the other side had received when this was sent.
+    fn hear(
+        &mut self,
+        side: Side,
+        segment: &Segment<'_>,
+        at: Nanos,
+        pool: &mut Pool,
+        books: &mut Books,
+        out: &mut Rows<'_>,
+    ) {
+        self.synchronize(side, segment);
         if !segment.flags.has(Flags::RST) {
             self.acknowledge(side, segment, at, pool, books, out);
             self.deliver(side, segment, at, pool, books, out);
-        }
-        if self.is_over(side, segment) || matches!(self.speech, Speech::Done) {
-            self.end(Unanswered::ConnectionEnded, pool, books, out);
-        } else {
-            self.give_up_late(at, books, out);
         }
     }
 
@@ -130,7 +223,7 @@ impl Connection {
         out: &mut Rows<'_>,
     ) {
         let fin = segment.flags.has(Flags::FIN);
-        if segment.payload.is_empty() && segment.missing == 0 && !fin {
+        if !segment.has_payload() && !fin {
             return;
         }
         let Self { ends, directions, speech, .. } = self;
@@ -164,18 +257,22 @@ impl Connection {
 
     /// Gives their rows to requests that have waited too long on a connection that fell silent.
     pub(crate) fn give_up_late(&mut self, now: Nanos, books: &mut Books, out: &mut Rows<'_>) {
-        if let Speech::Kafka(_, dialogue) = &mut self.speech {
-            dialogue.exchange.give_up_late(now, books, out);
-        }
+        self.speech.give_up_late(now, books, out);
     }
 
     /// The connection is over, or nobody follows it any more: delivers what is held, then every request
     /// without a response gets its row.
     pub(crate) fn end(&mut self, why: Unanswered, pool: &mut Pool, books: &mut Books, out: &mut Rows<'_>) {
+        self.join(Side::First);
+        self.join(Side::Second);
+        while let Some(place) = self.next_at_the_end() {
+            let Some(next) = self.early.take(place, pool) else { break };
+            self.hear(next.side, &next.segment(), next.at, pool, books, out);
+        }
         let (ends, at) = (self.ends, self.last);
         for side in [Side::First, Side::Second] {
             let (direction, _) = side.split((&mut self.directions.0, &mut self.directions.1));
-            if matches!(self.speech, Speech::Done) {
+            if self.speech.is_done() {
                 direction.discard(pool);
                 continue;
             }
@@ -186,90 +283,14 @@ impl Connection {
         self.speech.end(why, books, out);
     }
 
+    /// Which waiting segment comes next when no more packets will.
+    fn next_at_the_end(&self) -> Option<usize> {
+        let place = self.early.position(|side, segment| !self.is_early(side, segment));
+        place.or_else(|| self.early.first().map(|_| 0))
+    }
+
     /// What the streams counted that are still being read.
     pub(crate) fn counts(&self) -> StreamCounts {
         self.speech.counts()
     }
-}
-
-impl Speech {
-    fn hear(
-        &mut self,
-        side: Side,
-        chunk: Chunk<'_>,
-        is_from_start: bool,
-        ends: (SocketAddr, SocketAddr),
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
-        match self {
-            Self::Done => {}
-            Self::Undecided(listening) => match listening.hear(side, chunk, is_from_start, books) {
-                Heard::Nothing => {}
-                Heard::Other(nature) => self.dismiss(nature, books, out),
-                Heard::Request { stream, frame, rest } => {
-                    let dialogue = Dialogue::found(exchange(ends, side), *stream, &frame, books, out);
-                    *self = Self::Kafka(side, Box::new(dialogue));
-                    if let Some(rest) = rest {
-                        self.hear(side, rest, is_from_start, ends, books, out);
-                    }
-                }
-            },
-            Self::Kafka(client, dialogue) => {
-                if *client == side {
-                    dialogue.hear_client(chunk, is_from_start, books, out);
-                } else {
-                    dialogue.hear_broker(chunk, is_from_start, books, out);
-                }
-                let nature = dialogue.nature();
-                if matches!(nature, Nature::Tls | Nature::Other) {
-                    self.dismiss(nature, books, out);
-                }
-            }
-        }
-    }
-
-    /// Whether the broker is on `side` and no request that was wholly seen waits for its answer.
-    fn speaks_unprompted(&self, side: Side) -> bool {
-        matches!(self, Self::Kafka(client, dialogue) if *client != side && !dialogue.exchange.is_waiting())
-    }
-
-    /// From here on the connection costs nothing.
-    fn dismiss(&mut self, nature: Nature, books: &mut Books, out: &mut Rows<'_>) {
-        match nature {
-            Nature::Tls => books.counters.tls_connections += 1,
-            _ => books.counters.other_connections += 1,
-        }
-        books.counters.add_stream(self.counts());
-        if let Self::Kafka(_, dialogue) = self {
-            dialogue.exchange.give_up_all(Unanswered::ConnectionEnded, books, out);
-        }
-        *self = Self::Done;
-    }
-
-    fn end(&mut self, why: Unanswered, books: &mut Books, out: &mut Rows<'_>) {
-        let is_unrecognized = match self {
-            Self::Done => return,
-            Self::Undecided(listening) => listening.has_data(),
-            Self::Kafka(_, dialogue) => dialogue.is_unrecognized(),
-        };
-        books.counters.other_connections += u64::from(is_unrecognized);
-        books.counters.add_stream(self.counts());
-        if let Self::Kafka(_, dialogue) = self {
-            dialogue.end(why, books, out);
-        }
-        *self = Self::Done;
-    }
-
-    fn counts(&self) -> StreamCounts {
-        match self {
-            Self::Done | Self::Undecided(_) => StreamCounts::default(),
-            Self::Kafka(_, dialogue) => dialogue.counts(),
-        }
-    }
-}
-
-fn exchange(ends: (SocketAddr, SocketAddr), client: Side) -> Exchange {
-    let (client, broker) = client.split(ends);
-    Exchange::new(client, broker)
 }

@@ -14,6 +14,7 @@ pub mod config;
 mod connection;
 pub mod counters;
 mod dialogue;
+mod early;
 pub mod error;
 mod exchange;
 pub mod file;
@@ -23,6 +24,7 @@ mod listening;
 pub mod live;
 pub mod packet;
 pub mod reassembly;
+mod speech;
 mod table;
 mod topics;
 

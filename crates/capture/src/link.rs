@@ -34,6 +34,13 @@ pub struct Segment<'a> {
     pub missing: u32,
 }
 
+impl Segment<'_> {
+    /// Whether it carries bytes of the stream, captured or cut off.
+    pub fn has_payload(&self) -> bool {
+        !self.payload.is_empty() || self.missing > 0
+    }
+}
+
 /// The flags of a TCP header (RFC 9293, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);

@@ -102,6 +102,23 @@ impl Reassembly {
         !self.synchronized || self.distance(seq).abs() <= PLAUSIBLE_BYTES
     }
 
+    /// Begins a stream of which nothing is known yet at this sequence number, in its middle.
+    pub fn join(&mut self, seq: u32) {
+        if !self.synchronized {
+            self.synchronized = true;
+            self.next_seq = seq;
+        }
+    }
+
+    /// Whether `ack` acknowledges what was neither delivered nor acknowledged before.
+    pub fn is_news(&self, ack: u32) -> bool {
+        let ahead = self.distance(ack);
+        // A FIN takes up a sequence number and is no byte.
+        let fin = i64::from(self.fin == Some(self.next));
+        let is_plausible = self.synchronized && ahead > fin && ahead <= PLAUSIBLE_BYTES;
+        is_plausible && self.next.saturating_add_signed(ahead) > self.acked
+    }
+
     /// Bytes that the receiver acknowledged and the capture has not seen. A single one is the FIN.
     pub fn acknowledged_unseen(&self) -> u64 {
         let end = self.fin.map_or(self.acked, |fin| self.acked.min(fin));
@@ -118,10 +135,7 @@ impl Reassembly {
         pool: &mut Pool,
         out: &mut impl FnMut(Chunk<'_>),
     ) {
-        if !self.synchronized {
-            self.synchronized = true;
-            self.next_seq = seq;
-        }
+        self.join(seq);
         if self.distance(seq).abs() > PLAUSIBLE_BYTES {
             if payload.is_empty() {
                 return;

@@ -45,6 +45,12 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.slots.get_mut(self.newest).map(|slot| &mut slot.value)
     }
 
+    /// The value of a key, which thereby does not become more recently used.
+    pub(crate) fn peek(&mut self, key: &K) -> Option<&mut V> {
+        let index = *self.by_key.get(key)?;
+        self.slots.get_mut(index).map(|slot| &mut slot.value)
+    }
+
     /// Puts a value under a key that is not in the table; returns the value that gave way.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         if self.slots.len() < self.limit {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, OffCpu, TopicPartition};
 
-use crate::window::{Span, Window};
+use crate::hold::Hold;
+use crate::window::Window;
 use stack::Wait;
 
 /// Why something took long, and what proves it.
@@ -31,12 +32,22 @@ pub(crate) struct Finding {
     pub(crate) partition: Option<TopicPartition>,
 }
 
-/// The share of an operation that a cause must explain to be named: more than half.
+/// The share of an append that a cause must explain to be named: more than half.
 const DOMINANT: i64 = 2;
 
-/// What a thread waited for inside one operation: the waits of one kind together.
+/// Which part of an append a wait was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Inside the write.
+    Write,
+    /// After it, still holding the log: a store into a mapped index, for all that is known.
+    After,
+}
+
+/// What a thread waited for in one part of an append: the waits of one kind together.
 pub(crate) struct Waits<'w> {
     pub(crate) op: &'w FileOp,
+    pub(crate) part: Part,
     pub(crate) kind: Wait,
     /// Time off the CPU in waits of this kind.
     pub(crate) time: Nanos,
@@ -44,9 +55,10 @@ pub(crate) struct Waits<'w> {
     pub(crate) longest: &'w OffCpu,
 }
 
-/// Why a file operation was slow, as far as the evidence says: never a guess.
-pub(crate) fn of_file_op(window: &Window, op: &FileOp) -> Option<Finding> {
-    let waits = dominant_waits(window, op);
+/// Why an append was slow, as far as the evidence says: never a guess.
+pub(crate) fn of_append(window: &Window, hold: &Hold<'_>) -> Option<Finding> {
+    let op = hold.op;
+    let waits = dominant_waits(hold);
     let finding = match &waits {
         Some(waits) => match waits.kind {
             Wait::Journal => Some(journal_commit::find(window, waits)),
@@ -56,64 +68,96 @@ pub(crate) fn of_file_op(window: &Window, op: &FileOp) -> Option<Finding> {
         },
         None => dirty_throttling::without_stack(window, op),
     };
-    finding.filter(|finding| finding.time.0.saturating_mul(DOMINANT) > op.latency().0)
+    finding.filter(|finding| finding.time.0.saturating_mul(DOMINANT) > hold.length().0)
 }
 
-/// The evidence that an operation gives of itself, whether or not its cause is known.
-pub(crate) fn evidence_of_file_op(window: &Window, op: &FileOp) -> Vec<Evidence> {
-    let mut evidence = vec![Evidence {
+/// The evidence that an append gives of itself, whether or not its cause is known.
+pub(crate) fn evidence_of_append(hold: &Hold<'_>) -> Vec<Evidence> {
+    match dominant_waits(hold) {
+        Some(waits) => evidence_of(&waits),
+        None => vec![write_evidence(hold.op)],
+    }
+}
+
+/// The write, and what it or its thread waited for.
+fn evidence_of(waits: &Waits<'_>) -> Vec<Evidence> {
+    vec![write_evidence(waits.op), off_cpu_evidence(waits)]
+}
+
+fn write_evidence(op: &FileOp) -> Evidence {
+    let bytes = op.bytes.map_or_else(|| "failed".to_owned(), |bytes| format!("of {bytes} bytes"));
+    Evidence {
         kind: EvidenceKind::FileOp,
         start: op.start,
         end: op.end,
         tid: Some(op.tid),
         thread: Some(Arc::clone(&op.thread)),
-        text: write_text(op),
-    }];
-    evidence.extend(dominant_waits(window, op).map(|waits| off_cpu_evidence(&waits)));
-    evidence
-}
-
-fn write_text(op: &FileOp) -> String {
-    let bytes = op.bytes.map_or_else(|| "failed".to_owned(), |bytes| format!("of {bytes} bytes"));
-    format!("write {bytes} at offset {} of {} took {}", op.offset, op.file, op.latency())
+        text: format!("write {bytes} at offset {} of {} took {}", op.offset, op.file, op.latency()),
+    }
 }
 
 fn off_cpu_evidence(waits: &Waits<'_>) -> Evidence {
     let function = stack::telling_frame(&waits.longest.stack);
-    let place = if function.is_empty() { "an unknown place".to_owned() } else { function.to_owned() };
+    let place = if function.is_empty() { "an unknown place" } else { function };
+    let time = waits.time;
+    let text = match waits.part {
+        Part::Write => format!("of which {time} off the CPU in {place}"),
+        Part::After => format!("and right after it {time} off the CPU in {place}, still holding the log"),
+    };
+    let (start, end) = waits.span();
     Evidence {
         kind: EvidenceKind::OffCpu,
-        start: waits.longest.start.max(waits.op.start),
-        end: waits.longest.end.min(waits.op.end),
+        start,
+        end,
         tid: Some(waits.longest.tid),
         thread: Some(Arc::clone(&waits.longest.thread)),
-        text: format!("of which {} off the CPU in {place}", waits.time),
+        text,
     }
 }
 
-/// The kind of wait that took the most of an operation.
-fn dominant_waits<'w>(window: &'w Window, op: &'w FileOp) -> Option<Waits<'w>> {
-    let past = window.thread(op.tid)?;
+impl Waits<'_> {
+    /// The longest wait, as far as it belongs to the append.
+    pub(crate) fn span(&self) -> (Nanos, Nanos) {
+        match self.part {
+            Part::Write => (self.longest.start.max(self.op.start), self.longest.end.min(self.op.end)),
+            Part::After => (self.longest.start, self.longest.end),
+        }
+    }
+
+    /// The transaction that the wait's own handle joined: known for handles of the write only.
+    pub(crate) fn journal_transaction(&self) -> Option<u32> {
+        self.op.journal_transaction.filter(|_| self.part == Part::Write)
+    }
+
+    /// What a join by this wait's thread is worth: after the write, that the wait belongs to the append is
+    /// concluded from the order of what the thread did.
+    pub(crate) fn best_confidence(&self) -> Confidence {
+        match self.part {
+            Part::Write => Confidence::Exact,
+            Part::After => Confidence::Strong,
+        }
+    }
+}
+
+/// The kind of wait that took the most of an append.
+fn dominant_waits<'w>(hold: &Hold<'w>) -> Option<Waits<'w>> {
     let mut kinds: Vec<Waits<'w>> = Vec::new();
-    for interval in past.off_cpu.overlapping(op.start, op.end) {
+    let inside = hold.inside.iter().map(|interval| (Part::Write, *interval));
+    let after = hold.after.iter().map(|interval| (Part::After, *interval));
+    for (part, interval) in inside.chain(after) {
         let kind = stack::classify(interval);
-        let time = waited(interval).overlap(op.start, op.end);
-        match kinds.iter_mut().find(|waits| waits.kind == kind) {
+        let time = hold.waited_in(part, interval);
+        match kinds.iter_mut().find(|waits| (waits.part, waits.kind) == (part, kind)) {
             Some(waits) => {
                 waits.time += time;
                 if interval.length() > waits.longest.length() {
                     waits.longest = interval;
                 }
             }
-            None => kinds.push(Waits { op, kind, time, longest: interval }),
+            None => kinds.push(Waits { op: hold.op, part, kind, time, longest: interval }),
         }
     }
     kinds.into_iter().max_by_key(|waits| waits.time).filter(|waits| waits.time > Nanos::ZERO)
-}
-
-/// The part of an interval in which the thread waited for something, not for a CPU.
-fn waited(interval: &OffCpu) -> OffCpu {
-    OffCpu { end: interval.woken.unwrap_or(interval.end), ..interval.clone() }
 }
 
 /// What to change about a cause, and where the advice comes from (`causes.md`).

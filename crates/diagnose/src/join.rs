@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{FileOp, Nanos, Partition, Request};
+use model::{FileOp, Partition, Request};
 
-use crate::window::Window;
+use crate::window::{CLOCK_SLACK, Window};
 
 /// An append found for a partition of a request.
 #[derive(Clone, Debug)]
@@ -77,6 +77,3 @@ fn within(op: &FileOp, request: &Request) -> bool {
     op.start >= request.arrival - CLOCK_SLACK
         && request.response.is_none_or(|response| op.end <= response + CLOCK_SLACK)
 }
-
-/// Packets and probes read two clocks, paired once a second: slewing may part them by this much.
-const CLOCK_SLACK: Nanos = Nanos::from_millis(1);

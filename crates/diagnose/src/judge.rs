@@ -10,6 +10,7 @@ use model::{
 };
 
 use crate::cause::{self, Finding};
+use crate::hold::Hold;
 use crate::join::{self, AppendJoin, JoinKey};
 use crate::lock::{self, LockWait};
 use crate::summary::Joins;
@@ -84,11 +85,16 @@ fn appended(
             stages.add(Stage::Lock, wait.length());
             findings.push(locked(window, &wait));
         }
+        let hold = Hold::of(window, op, response);
         let (start, end) = (op.start.max(from), op.end.min(response));
-        let time = (end - start).at_least_zero();
-        stages.add(Stage::Append, time);
-        findings.extend(cause::of_file_op(window, op).map(|finding| Finding { time, ..finding }));
-        from = from.max(op.end);
+        let wrote = (end - start).at_least_zero();
+        // After the write the handler was still at work on this request: it had not answered yet.
+        let after = hold.after_length().min(response - end).at_least_zero();
+        stages.add(Stage::Append, wrote);
+        stages.add(Stage::Handler, after);
+        let time = wrote + after;
+        findings.extend(cause::of_append(window, &hold).map(|finding| Finding { time, ..finding }));
+        from = from.max(hold.end());
     }
 }
 
@@ -96,8 +102,8 @@ fn appended(
 fn locked(window: &Window, wait: &LockWait) -> Finding {
     let holder = &wait.holder;
     let mut evidence = vec![wait_evidence(wait)];
-    let deeper =
-        cause::of_file_op(window, holder).filter(|_| wait.held.0.saturating_mul(2) > wait.length().0);
+    let hold = Hold::of(window, holder, wait.end);
+    let deeper = cause::of_append(window, &hold).filter(|_| wait.held.0.saturating_mul(2) > wait.length().0);
     if let Some(finding) = deeper {
         evidence.extend(finding.evidence);
         return Finding {
@@ -109,7 +115,7 @@ fn locked(window: &Window, wait: &LockWait) -> Finding {
             ..finding
         };
     }
-    evidence.extend(cause::evidence_of_file_op(window, holder));
+    evidence.extend(cause::evidence_of_append(&hold));
     Finding {
         cause: Cause::LogLock,
         chain: vec![Cause::LogLock],
@@ -271,8 +277,10 @@ impl Finding {
 
 /// What is known of a request that nothing explains: its appends, so that they are ruled out visibly.
 fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Finding {
-    let mut evidence: Vec<Evidence> =
-        appends.iter().flat_map(|append| cause::evidence_of_file_op(window, &append.op)).collect();
+    let mut evidence: Vec<Evidence> = appends
+        .iter()
+        .flat_map(|append| cause::evidence_of_append(&Hold::of(window, &append.op, request.last_seen())))
+        .collect();
     if !window.reaches_back_to(request.arrival) {
         evidence.push(Evidence {
             kind: EvidenceKind::Request,

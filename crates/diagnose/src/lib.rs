@@ -8,6 +8,7 @@
 //!   explain it has had time to arrive.
 //! - `window` keeps the recent past, bounded in time and number.
 //! - `join` finds the append of a produce request's partition by an exact key.
+//! - `hold` says how long an append held its partition's log.
 //! - `lock` infers who held a partition's log while an append waited.
 //! - `cause` holds one file a cause: the evidence it needs and its advice.
 //! - [`Reasons`] splits a file operation's time over what its thread waited for.
@@ -16,6 +17,7 @@
 mod cause;
 mod config;
 mod engine;
+mod hold;
 mod join;
 mod judge;
 mod lock;

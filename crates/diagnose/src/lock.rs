@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use model::{FileOp, Nanos};
 
-use crate::window::{Span, Window};
+use crate::hold::Hold;
+use crate::window::Window;
 
 /// A handler woken from the monitor needs this long at most to start its write; under load a tenth of the
 /// wait is granted on top.
@@ -53,13 +54,14 @@ pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
     let mut ahead = 0;
     let mut holder: Option<(Nanos, &Arc<FileOp>)> = None;
     for earlier in appends.ended_by(append.start).take(LONGEST_QUEUE) {
+        let hold = Hold::of(window, earlier, append.start);
         // The thread's own earlier append bounds `from`; nothing before `from` held this request up.
-        if earlier.end <= from || earlier.tid == append.tid || !follows(next_start, earlier) {
+        if hold.end() <= from || earlier.tid == append.tid || !follows(next_start, &hold) {
             break;
         }
-        let held = earlier.overlap(from, append.start);
-        if holder.is_none_or(|(most, _)| held > most) {
-            holder = Some((held, earlier));
+        let share = hold.overlap(from, append.start);
+        if holder.is_none_or(|(most, _)| share > most) {
+            holder = Some((share, earlier));
         }
         begun = earlier.start.max(from);
         next_start = earlier.start;
@@ -78,8 +80,8 @@ fn thread_free_at(window: &Window, append: &FileOp) -> Nanos {
         .map_or(Nanos::MIN, |earlier| earlier.end)
 }
 
-/// Whether an append that starts at `next_start` follows `earlier` as a waiter follows the holder.
-fn follows(next_start: Nanos, earlier: &FileOp) -> bool {
-    let gap = next_start - earlier.end;
-    gap <= HANDOFF + Nanos(earlier.latency().0 / 10)
+/// Whether an append that starts at `next_start` follows another as a waiter follows the holder.
+fn follows(next_start: Nanos, hold: &Hold<'_>) -> bool {
+    let gap = next_start - hold.end();
+    gap <= HANDOFF + Nanos(hold.length().0 / 10)
 }

@@ -472,3 +472,50 @@ fn an_operations_time_is_split_over_its_waits() {
     assert_eq!(reasons.of(&op), [("journal-commit", ms(7)), ("run-queue", ms(3))]);
     assert_eq!(reasons.of(&op), [], "an interval belongs to one operation");
 }
+
+const FAULT_STACK: &str = "asm_exc_page_fault;do_fault;ext4_page_mkwrite;ext4_dirty_inode;jbd2_journal_get_write_access;do_get_write_access;out_of_line_wait_on_bit;io_schedule;schedule";
+
+/// A fast append whose thread then waited for the journal in a store into the mapped index, and another
+/// request that wanted the same log meanwhile.
+fn stalled_after_the_write(wait_end: Nanos) -> Vec<Event> {
+    vec![
+        op(append(7, 6, ms(1_001), ms(1_002), 1)),
+        off_cpu(7, Nanos(ms(1_002).0 + 50_000), wait_end, FAULT_STACK),
+        asked(request(1, 6, 1_000, 1_151, 1)),
+        op(append(8, 6, Nanos(ms(1_150).0 + 300_000), ms(1_151), 2)),
+        asked(request(2, 6, 1_010, 1_152, 2)),
+        commit(2290, 1_000, 1_155),
+    ]
+}
+
+#[test]
+fn a_wait_right_after_the_write_still_holds_the_log() {
+    let (verdicts, summary) = run(stalled_after_the_write(ms(1_150)));
+    assert_eq!(verdicts[0].chain, [Cause::JournalCommit]);
+    assert_eq!(verdicts[0].confidence, Confidence::Strong, "the order of things is no exact key");
+    assert_eq!(verdicts[0].stages.longest(), Stage::Handler);
+    assert_eq!(verdicts[1].chain, [Cause::LogLock, Cause::JournalCommit]);
+    assert_eq!(&*verdicts[1].root, "journal-commit:loop0:2290");
+    assert_eq!(summary.by_root.len(), 1);
+    for verdict in &verdicts {
+        assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
+    }
+}
+
+#[test]
+fn a_wait_that_outlasts_the_response_was_for_something_else() {
+    let mut events = stalled_after_the_write(ms(1_300));
+    events.truncate(3);
+    let (verdicts, _) = run(events);
+    assert_eq!((verdicts[0].cause, verdicts[0].stages.of(Stage::Handler)), (Cause::Unobserved, Nanos::ZERO));
+}
+
+#[test]
+fn a_wait_long_after_the_write_was_for_something_else() {
+    let (verdicts, _) = run([
+        op(append(7, 6, ms(1_001), ms(1_002), 1)),
+        off_cpu(7, ms(1_020), ms(1_150), FAULT_STACK),
+        asked(request(1, 6, 1_000, 1_151, 1)),
+    ]);
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+}

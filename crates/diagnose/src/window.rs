@@ -15,6 +15,9 @@ use crate::Config;
 /// Block requests faster than this never explain a slow request and are not kept.
 const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
 
+/// Packets and probes read two clocks, paired once a second: slewing may part them by this much.
+pub(crate) const CLOCK_SLACK: Nanos = Nanos::from_millis(1);
+
 /// Both ends of a connection: client, broker.
 type Connection = (SocketAddr, SocketAddr);
 
@@ -80,10 +83,15 @@ impl<T: Span> Timeline<T> {
         self.0.range(..count).rev()
     }
 
+    /// What ended after `time`, earliest first.
+    pub(crate) fn ended_after(&self, time: Nanos) -> impl Iterator<Item = &T> {
+        let first = self.0.partition_point(|item| item.end() <= time);
+        self.0.range(first..)
+    }
+
     /// What shares more than a point with the stretch, in the order of its ends.
     pub(crate) fn overlapping(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &T> {
-        let first = self.0.partition_point(|item| item.end() <= start);
-        self.0.range(first..).filter(move |item| item.start() < end)
+        self.ended_after(start).filter(move |item| item.start() < end)
     }
 }
 

@@ -13,7 +13,7 @@ pub const HEAD_BYTES: usize = 61;
 pub enum Event {
     /// A write to a regular file returned.
     FileWrite(FileWrite),
-    /// A thread came back to the CPU within such a write.
+    /// A thread came back to the CPU within such a write, or after it from a long uninterruptible wait.
     OffCpu(OffCpu),
     /// A jbd2 commit ended.
     JournalCommit(JournalCommit),
@@ -69,7 +69,8 @@ impl FileWrite {
     }
 }
 
-/// A stretch off the CPU within a [`FileWrite`] of the same thread.
+/// A stretch off the CPU within a [`FileWrite`] of the same thread; or an uninterruptible wait of a
+/// millisecond or more after one, before the thread's next write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffCpu {
     /// When the thread was switched out.

@@ -39,6 +39,7 @@ fn known_operations_are_reported_exactly_once() {
     check_commit(&watched, &expected);
     check_block_io(&watched, &file_system);
     check_planted_wait(&file_system, &mut watched);
+    check_wait_after_write(&file_system, &mut watched);
     check_dirty_throttling(&file_system, &mut watched);
     let losses = watched.probes.losses();
     assert!(!losses.any_event(), "{losses:?}");
@@ -237,6 +238,37 @@ fn check_planted_wait(file_system: &FileSystem, watched: &mut Watched) {
     }
     let stack = &inside[0].stack;
     assert!(stack.contains("vfs_write;") && stack.ends_with(";__schedule"), "{stack}");
+}
+
+/// Kafka writes a batch and then stores into the segment's mapped index: a store that waits belongs to the
+/// append, while the thread's waits for other threads do not.
+fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watched) {
+    let mut file = File::create(file_system.path().join("segment")).unwrap();
+    let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
+    let mut index = scene::MappedFile::new(&file_system.path().join("index"));
+    let (tell, told) = std::sync::mpsc::channel();
+    let (let_go, allowed) = std::sync::mpsc::channel::<()>();
+    let writer = std::thread::spawn(move || {
+        file.write_all(b"batch").unwrap();
+        tell.send(scene::current_tid()).unwrap();
+        allowed.recv().unwrap();
+        index.store(7);
+    });
+    let tid = told.recv().unwrap();
+    let frozen = Frozen::new(file_system);
+    let_go.send(()).unwrap();
+    scene::wait_until_blocked(tid);
+    // The probes report such waits from a millisecond on.
+    std::thread::sleep(Duration::from_millis(5));
+    drop(frozen);
+    writer.join().unwrap();
+    watched.until("wait after a write", |seen| seen.off_cpu(tid).next().is_some());
+
+    let write = watched.writes(device, inode)[0].clone();
+    let waits: Vec<_> = watched.off_cpu(tid).collect();
+    assert_eq!(waits.len(), 1, "the wait for the other thread is none of it: {waits:?}");
+    assert!(waits[0].start_ns >= write.end_ns && !waits[0].preempted, "{:?}", waits[0]);
+    assert!(waits[0].stack.contains("ext4_page_mkwrite;"), "{}", waits[0].stack);
 }
 
 /// A device that may have one megabyte of dirty pages pauses whoever writes more.

@@ -5,6 +5,7 @@ pub mod json;
 pub mod text;
 
 mod group;
+mod way;
 
 use std::io;
 

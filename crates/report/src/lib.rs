@@ -17,6 +17,7 @@ pub mod requests;
 pub mod segments;
 pub mod table;
 pub mod time_of_day;
+pub mod wrap;
 
 pub use time_of_day::Zone;
 

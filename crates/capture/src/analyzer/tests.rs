@@ -1,5 +1,7 @@
 //! Whole conversations, packet by packet: what rows and counts come out.
 
+mod order;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -123,7 +125,8 @@ fn a_lost_response_costs_its_own_request_only() {
     talk.ask(130, &kafka::small_request(5));
     talk.answer(140, &kafka::response(4, b"four")).answer(150, &kafka::response(5, b"five"));
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let mut rows = talk.tell(&mut analyzer);
+    rows.extend(finish(&mut analyzer));
     let ids: Vec<_> = rows.iter().map(|row| (row.correlation_id, row.end.is_some())).collect();
     assert_eq!(ids, [(1, true), (2, false), (3, true), (4, true), (5, true)]);
     assert_eq!(
@@ -144,7 +147,9 @@ fn a_request_whose_tail_was_not_captured_is_still_paired() {
     talk.open(0).ask(10, head);
     let _lost = talk.sent(true, tail);
     talk.answer(90, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
-    let rows = talk.tell(&mut on_port());
+    let mut analyzer = on_port();
+    assert_eq!(talk.tell(&mut analyzer), [], "the rest may be in the next packets");
+    let rows = finish(&mut analyzer);
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].arrival, rows[0].end), (Nanos(10), Some(Nanos(90))));
     assert_eq!(rows[0].partitions[0].base_offset, Some(5));
@@ -280,13 +285,13 @@ fn without_ports_the_syn_or_the_content_tells_the_broker() {
         talk.ask(10, &kafka::small_request(17)).answer(20, &kafka::response(17, b"x"));
         talk.ask(30, &kafka::small_request(18)).answer(40, &kafka::response(18, b"x"));
         let mut analyzer = anywhere();
-        let rows = talk.tell(&mut analyzer);
+        let mut rows = talk.tell(&mut analyzer);
+        rows.extend(finish(&mut analyzer));
         assert_eq!(
             rows.iter().map(timing).collect::<Vec<_>>(),
             [(17, Some(10), Some(0)), (18, Some(10), Some(0))]
         );
         assert_eq!((rows[0].client.port(), rows[0].broker.port()), (1024, 50000));
-        finish(&mut analyzer);
         assert_eq!(analyzer.counters().other_connections, 0);
     }
 }

@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 use model::Nanos;
 
 use super::Pool;
-
-/// What keeping a piece costs beside its bytes: the map's entry and the allocation, roughly. Without
-/// it one-byte segments would hold many times their size.
-const PIECE_OVERHEAD_BYTES: usize = 128;
+use super::pool::PIECE_OVERHEAD_BYTES;
 
 /// Bytes of a stream, then `missing` bytes of which only the number is known.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,9 @@
 //! What all streams together may hold, and what they have met. Does not hold anything itself.
 
+/// What keeping a piece costs beside its bytes: the map's entry and the allocation, roughly. Without
+/// it one-byte segments would hold many times their size.
+pub(super) const PIECE_OVERHEAD_BYTES: usize = 128;
+
 /// The bounds on held bytes and the counts, shared by every stream of an analysis.
 #[derive(Debug)]
 pub struct Pool {
@@ -17,6 +21,19 @@ impl Pool {
     /// A pool with these bounds, in bytes; bookkeeping counts towards them.
     pub fn new(stream_limit: usize, total_limit: usize) -> Self {
         Self { stream_limit, total_limit, used: 0, tally: Tally::default() }
+    }
+
+    /// Makes room for so many bytes kept outside the streams, if there is any.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
+        let cost = bytes + PIECE_OVERHEAD_BYTES;
+        let fits = self.used + cost <= self.total_limit;
+        self.used += if fits { cost } else { 0 };
+        fits
+    }
+
+    /// Gives back what [`Self::reserve`] made room for.
+    pub(crate) fn refund(&mut self, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes + PIECE_OVERHEAD_BYTES);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, Nanos};
 
-use super::{Finding, Waits, evidence_of_file_op};
+use super::{Finding, Waits, evidence_of, write_evidence};
 use crate::window::{Span, Window};
 
 pub(crate) const ADVICE: &[&str] = &[
@@ -15,47 +15,42 @@ pub(crate) const ADVICE: &[&str] = &[
 ];
 
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
-    let pause = longest_pause(window, waits.op);
-    let confidence = if pause.is_some() { Confidence::Exact } else { Confidence::Strong };
-    finding(window, waits.op, pause, waits.time, confidence)
+    let (start, end) = waits.span();
+    let pause = longest_pause(window, waits.op, start, end);
+    let confidence = pause.map_or(Confidence::Strong, |_| waits.best_confidence());
+    finding(waits.op, evidence_of(waits), pause, waits.time, confidence)
 }
 
 /// The tracepoint alone, where no stacks are to be had.
 pub(super) fn without_stack(window: &Window, op: &FileOp) -> Option<Finding> {
-    let pause = longest_pause(window, op)?;
+    let pause = longest_pause(window, op, op.start, op.end)?;
     let time = window
         .thread(op.tid)?
         .throttles
         .overlapping(op.start, op.end)
         .map(|pause| pause.overlap(op.start, op.end))
         .sum();
-    Some(finding(window, op, Some(pause), time, Confidence::Strong))
+    Some(finding(op, vec![write_evidence(op)], Some(pause), time, Confidence::Strong))
 }
 
-fn longest_pause<'w>(window: &'w Window, op: &FileOp) -> Option<&'w DirtyThrottle> {
-    window.thread(op.tid)?.throttles.overlapping(op.start, op.end).max_by_key(|pause| pause.end - pause.start)
+fn longest_pause<'w>(window: &'w Window, op: &FileOp, start: Nanos, end: Nanos) -> Option<&'w DirtyThrottle> {
+    window.thread(op.tid)?.throttles.overlapping(start, end).max_by_key(|pause| pause.end - pause.start)
 }
 
 fn finding(
-    window: &Window,
     op: &FileOp,
+    mut evidence: Vec<Evidence>,
     pause: Option<&DirtyThrottle>,
     time: Nanos,
     confidence: Confidence,
 ) -> Finding {
-    let mut evidence = evidence_of_file_op(window, op);
     evidence.extend(pause.map(|pause| Evidence {
         kind: EvidenceKind::Kernel,
         start: pause.start,
         end: pause.end,
         tid: Some(pause.tid),
         thread: Some(Arc::clone(&op.thread)),
-        text: format!(
-            "balance_dirty_pages paused the thread for {}: {} pages dirty, set point {}",
-            pause.end - pause.start,
-            pause.dirty_pages,
-            pause.limit_pages
-        ),
+        text: pause_text(pause),
     }));
     // One throttled stretch of a device is one root, however many threads are paused in it: a second.
     let second = op.start.0.div_euclid(1_000_000_000);
@@ -68,4 +63,16 @@ fn finding(
         time,
         partition: op.topic_partition.clone(),
     }
+}
+
+/// Below the host's set point, the pause is for the device's own share or the cgroup's (mm/page-writeback.c,
+/// `wb_position_ratio`).
+fn pause_text(pause: &DirtyThrottle) -> String {
+    let (length, dirty, limit) = (pause.end - pause.start, pause.dirty_pages, pause.limit_pages);
+    let limit = if dirty < limit {
+        "the device's own share, or the cgroup's, was used up".to_owned()
+    } else {
+        format!("the host's set point is {limit}")
+    };
+    format!("balance_dirty_pages paused the thread for {length}: {dirty} pages dirty, {limit}")
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use model::journal::CommitPhases;
 use model::{BlockIo, Cause, Confidence, Evidence, EvidenceKind, JournalCommit, Nanos};
 
-use super::{Finding, Waits, evidence_of_file_op};
+use super::{Finding, Waits, evidence_of};
 use crate::window::{DevicePast, Span, Window};
 
 pub(crate) const ADVICE: &[&str] = &[
@@ -23,9 +23,9 @@ pub(crate) const ADVICE: &[&str] = &[
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let op = waits.op;
     let past = window.device(&op.device);
-    let (start, end) = (waits.longest.start.max(op.start), waits.longest.end.min(op.end));
-    let commit = past.and_then(|past| commit_waited_for(past, op.journal_transaction, start, end));
-    let mut evidence = evidence_of_file_op(window, op);
+    let (start, end) = waits.span();
+    let commit = past.and_then(|past| commit_waited_for(past, waits.journal_transaction(), start, end));
+    let mut evidence = evidence_of(waits);
     let (root, confidence) = match commit {
         Some((commit, confidence)) => {
             evidence.push(commit_evidence(commit));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{BlockIo, Cause, Confidence, Direction, Evidence, EvidenceKind};
 
-use super::{Finding, Waits, evidence_of_file_op};
+use super::{Finding, Waits, evidence_of};
 use crate::window::{Span, Window};
 
 pub(crate) const ADVICE: &[&str] = &[
@@ -15,14 +15,14 @@ pub(crate) const ADVICE: &[&str] = &[
 
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
     let op = waits.op;
-    let (start, end) = (waits.longest.start.max(op.start), waits.longest.end.min(op.end));
+    let (start, end) = waits.span();
     let io = window
         .device(&op.device)?
         .ios
         .overlapping(start, end)
         .max_by_key(|io| io.overlap(start, end))
         .filter(|io| io.overlap(start, end).0.saturating_mul(2) > (end - start).0)?;
-    let mut evidence = evidence_of_file_op(window, op);
+    let mut evidence = evidence_of(waits);
     evidence.push(Evidence {
         kind: EvidenceKind::BlockIo,
         start: io.start,

@@ -72,7 +72,7 @@ struct file_write_event {
 	char path[PATH_BYTES];
 };
 
-/* A thread was off the CPU within such a write. */
+/* A thread was off the CPU within such a write, or waited long after it (off_cpu.h). */
 struct off_cpu_event {
 	__u32 kind;
 	__u32 tid;

@@ -31,11 +31,16 @@ static __always_inline __u64 position(struct file *file, struct inode *inode)
 	return BPF_CORE_READ(file, f_pos);
 }
 
-/* Not a regular file. An exit that was missed must not be completed by this call's. */
+/*
+ * Not a regular file. An exit that was missed must not be completed by this call's; and a thread that writes
+ * to a socket or wakes another one is done with its append.
+ */
 static __always_inline void forget_op(__u32 tid)
 {
-	if (op_of(tid))
-		bpf_map_delete_elem(&ops, &tid);
+	struct op *op = last_op_of(tid);
+
+	if (op)
+		op->phase = PHASE_NONE;
 }
 
 /* `offset` is negative where the call names none. */
@@ -66,6 +71,7 @@ static __always_inline int begin_write(__u64 fd, __u64 buffer, __u64 count, bool
 	op->transaction = 0;
 	op->has_handle = 0;
 	op->preempted = 0;
+	op->phase = PHASE_INSIDE;
 	op->off_ns = 0;
 	op->woken_ns = 0;
 	op->frames = 0;
@@ -202,6 +208,7 @@ int write_exit(struct syscall_exit *ctx)
 	event->path_len = path_bytes;
 	if (path_bytes <= PATH_BYTES)
 		emit(event, __builtin_offsetof(struct file_write_event, path) + path_bytes);
-	bpf_map_delete_elem(&ops, &tid);
+	op->off_ns = 0;
+	op->phase = PHASE_AFTER;
 	return 0;
 }

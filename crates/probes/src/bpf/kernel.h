@@ -102,10 +102,15 @@ struct files_struct {
 };
 
 struct task_struct {
+	unsigned int __state;
 	int pid;
 	int tgid;
 	struct files_struct *files;
 	char comm[TASK_COMM_LEN];
+};
+
+struct task_struct___before_5_14 {
+	long state;
 };
 
 struct gendisk {

@@ -2,12 +2,41 @@
 /*
  * When a thread of the target leaves and regains the CPU within a write, and the kernel stack at which it
  * left. These hooks run for every switch and wake-up of the host: they compare the process id of the tasks
- * at hand, which are in the cache, and leave before any look-up. Does not follow threads outside a write.
+ * at hand, which are in the cache, and leave before any look-up.
+ *
+ * After a write, until the thread's next one, only uninterruptible waits of a millisecond or more are
+ * followed: Kafka appends to the segment's mapped indexes there, still holding the log, and a fault on such a
+ * page waits for the same journal and the same device as a write does. Waits for locks and for work are
+ * interruptible, so idle threads cost nothing more. Threads that have not written are not followed.
  */
+
+/* Shorter waits after a write are not worth an event. */
+#define SHORTEST_AFTER_NS 1000000
+
+/* include/linux/sched.h */
+#define TASK_UNINTERRUPTIBLE 2
 
 static __always_inline bool in_target(struct task_struct *task)
 {
 	return (__u32)task->tgid == settings.tgid;
+}
+
+/* Whether the task sleeps where no signal wakes it. The field was renamed in 5.14. */
+static __always_inline bool sleeps_deeply(struct task_struct *task)
+{
+	struct task_struct___before_5_14 *old = (void *)task;
+
+	if (bpf_core_field_exists(old->state))
+		return BPF_CORE_READ(old, state) & TASK_UNINTERRUPTIBLE;
+	return BPF_CORE_READ(task, __state) & TASK_UNINTERRUPTIBLE;
+}
+
+/* Whether the thread's absence from the CPU is to be reported. */
+static __always_inline bool is_followed(struct op *op, struct task_struct *task, bool preempt)
+{
+	if (op->phase == PHASE_INSIDE)
+		return true;
+	return op->phase == PHASE_AFTER && !preempt && sleeps_deeply(task);
 }
 
 static __always_inline void leave_cpu(void *ctx, struct op *op, bool preempt)
@@ -40,6 +69,10 @@ static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
 	event->tid = task->pid;
 	event->start_ns = op->off_ns;
 	event->end_ns = bpf_ktime_get_ns();
+	if (op->phase != PHASE_INSIDE && event->end_ns - event->start_ns < SHORTEST_AFTER_NS) {
+		op->off_ns = 0;
+		return;
+	}
 	event->woken_ns = op->woken_ns;
 	event->preempted = op->preempted;
 	event->frames = op->frames;
@@ -55,12 +88,12 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct op *op;
 
 	if (in_target(prev)) {
-		op = op_of(prev->pid);
-		if (op)
+		op = last_op_of(prev->pid);
+		if (op && is_followed(op, prev, preempt))
 			leave_cpu(ctx, op, preempt);
 	}
 	if (in_target(next)) {
-		op = op_of(next->pid);
+		op = last_op_of(next->pid);
 		if (op)
 			regain_cpu(next, op);
 	}
@@ -74,7 +107,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 
 	if (!in_target(task))
 		return 0;
-	op = op_of(task->pid);
+	op = last_op_of(task->pid);
 	if (op && op->off_ns)
 		op->woken_ns = bpf_ktime_get_ns();
 	return 0;

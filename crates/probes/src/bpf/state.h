@@ -22,7 +22,11 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* A write that a thread is inside of, from its entry. */
+/*
+ * A write that a thread is inside of, or the last one it was inside of. The entry stays when the write
+ * returns: what the thread waits for next, as for a fault on the segment's mapped index, belongs to the same
+ * append, and an entry that is there need not be inserted again.
+ */
 struct op {
 	__u64 start_ns;
 	__u64 offset;
@@ -37,7 +41,8 @@ struct op {
 	__u8 has_handle;
 	__u8 vectored;
 	__u8 preempted;
-	__u8 reserved;
+	/* one of enum phase */
+	__u8 phase;
 	/* when the thread left the CPU; 0 while it runs */
 	__u64 off_ns;
 	__u64 woken_ns;
@@ -47,7 +52,16 @@ struct op {
 	__u64 stack[STACK_FRAMES];
 };
 
-/* Far more threads than a broker has request handlers; beyond it writes are counted as lost. */
+enum phase {
+	/* the thread's last write was not to a regular file: nothing it does is followed */
+	PHASE_NONE = 0,
+	/* within the write */
+	PHASE_INSIDE = 1,
+	/* after it, until the thread's next write: only long uninterruptible waits are followed */
+	PHASE_AFTER = 2,
+};
+
+/* Far more threads than a broker has, those that ended included; beyond it writes are counted as lost. */
 #define MAX_OPS 4096
 
 /*
@@ -108,10 +122,18 @@ static __always_inline bool is_target(__u64 pid_tgid)
 	return pid_tgid >> 32 == settings.tgid;
 }
 
+/* The thread's last write, whatever its phase. */
+static __always_inline struct op *last_op_of(__u32 tid)
+{
+	return bpf_map_lookup_elem(&ops, &tid);
+}
+
 /* The write that the thread is inside of, if any. */
 static __always_inline struct op *op_of(__u32 tid)
 {
-	return bpf_map_lookup_elem(&ops, &tid);
+	struct op *op = last_op_of(tid);
+
+	return op && op->phase == PHASE_INSIDE ? op : NULL;
 }
 
 /* Reads a classic tracepoint's field from where its format file says it is. */

@@ -101,6 +101,38 @@ impl Drop for Frozen {
     }
 }
 
+/// A file of one page, mapped and clean: the next store into it tells the file system.
+pub(crate) struct MappedFile(*mut u8);
+
+// SAFETY: the mapping belongs to this value alone.
+unsafe impl Send for MappedFile {}
+
+impl MappedFile {
+    pub(crate) fn new(path: &Path) -> Self {
+        fs::write(path, [0; 4096]).unwrap();
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        file.sync_all().unwrap();
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let (whole, shared) = (4096, libc::MAP_SHARED);
+        // SAFETY: a new mapping of a file of that length, at an address of the kernel's choice.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), whole, access, shared, file.as_raw_fd(), 0) };
+        assert_ne!(at, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+        Self(at.cast())
+    }
+
+    pub(crate) fn store(&mut self, byte: u8) {
+        // SAFETY: the mapping has 4096 bytes and lives as long as this value.
+        unsafe { self.0.write_volatile(byte) }
+    }
+}
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by this value, which is gone.
+        unsafe { libc::munmap(self.0.cast(), 4096) };
+    }
+}
+
 pub(crate) fn current_tid() -> u32 {
     // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::gettid() as u32 }

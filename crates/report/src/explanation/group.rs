@@ -4,62 +4,130 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use model::{Cause, Nanos, Verdict};
+use model::{Cause, Evidence, EvidenceKind, Nanos, Tid, Verdict};
+
+use super::way;
+
+/// Writes kept of one root, to tell the longest and count the others.
+const MOST_WRITES: usize = 1_000;
 
 /// How many verdicts are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Requests told of one root.
     pub(crate) requests: usize,
-    /// Roots told.
+    /// Roots kept.
     pub(crate) roots: usize,
 }
 
 impl Limits {
     /// What a person reads.
-    pub(crate) const SHORT: Self = Self { requests: 10, roots: 20 };
+    pub(crate) const SHORT: Self = Self { requests: 8, roots: 200 };
     /// What fits into memory without a doubt (a few hundred MB of verdicts at worst).
     pub(crate) const LONG: Self = Self { requests: 10_000, roots: 1_000 };
 }
 
-/// The verdicts of one root, the slowest request first.
+/// The verdicts of one root, the slowest request first, and what was seen of the root itself.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) verdicts: Vec<Verdict>,
+    /// The longest kernel event and the longest block request among the evidence.
+    pub(crate) root: BTreeMap<Level, Evidence>,
+    /// The writes that it held: each with what its thread did off the CPU.
+    pub(crate) writes: BTreeMap<(Nanos, Option<Tid>), Vec<Evidence>>,
+    /// The first arrival of a request that it slowed.
+    pub(crate) first: Option<Nanos>,
+    time: Nanos,
+    /// How many of the verdicts kept have each shape.
+    shapes: HashMap<Vec<Cause>, usize>,
+}
+
+/// What a root's own evidence is of, in the order in which it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Kernel,
+    Device,
 }
 
 impl Group {
-    /// The latency of its slowest request.
-    pub(crate) fn slowest(&self) -> Nanos {
-        self.verdicts.first().and_then(|verdict| verdict.request.latency()).unwrap_or_default()
-    }
-
     fn add(&mut self, verdict: Verdict, most: usize) {
         let latency = verdict.request.latency();
+        self.time += latency.unwrap_or_default();
+        let arrival = verdict.request.arrival;
+        self.first = Some(self.first.map_or(arrival, |first| first.min(arrival)));
+        // A request that nothing explains has no root: its writes are its own.
+        if verdict.cause != Cause::Unobserved {
+            self.learn_root(&verdict.evidence);
+        }
         let at = self.verdicts.partition_point(|kept| kept.request.latency() >= latency);
+        *self.shapes.entry(way::shape(&verdict)).or_default() += 1;
         self.verdicts.insert(at, verdict);
         if self.verdicts.len() > most {
-            let spare = self.spare();
-            self.verdicts.remove(spare);
+            let spare = self.verdicts.remove(self.spare());
+            self.shapes.entry(way::shape(&spare)).and_modify(|count| *count -= 1);
         }
     }
 
-    /// The fastest request whose way to the root another one shares: every way keeps an example, its own
-    /// slow write as well as the wait behind another's.
-    fn spare(&self) -> usize {
-        let mut ways: HashMap<&[Cause], usize> = HashMap::new();
-        for verdict in &self.verdicts {
-            *ways.entry(&verdict.chain).or_default() += 1;
+    fn learn_root(&mut self, evidence: &[Evidence]) {
+        let mut write = None;
+        for seen in evidence {
+            match seen.kind {
+                EvidenceKind::Kernel => self.learn(Level::Kernel, seen),
+                EvidenceKind::BlockIo => self.learn(Level::Device, seen),
+                EvidenceKind::FileOp => write = self.learn_write(seen),
+                EvidenceKind::OffCpu => {
+                    if let Some(parts) = write.and_then(|key| self.writes.get_mut(&key)) {
+                        parts.push(seen.clone());
+                    }
+                    write = None;
+                }
+                EvidenceKind::LockWait | EvidenceKind::Request => {}
+            }
         }
-        let shared = |verdict: &Verdict| ways.get(verdict.chain.as_slice()).is_some_and(|&count| count > 1);
+    }
+
+    fn learn(&mut self, level: Level, seen: &Evidence) {
+        let known = self.root.entry(level).or_insert_with(|| seen.clone());
+        if seen.end - seen.start > known.end - known.start {
+            *known = seen.clone();
+        }
+    }
+
+    /// The key of a write that is not known yet.
+    fn learn_write(&mut self, seen: &Evidence) -> Option<(Nanos, Option<Tid>)> {
+        let key = (seen.start, seen.tid);
+        if self.writes.len() >= MOST_WRITES || self.writes.contains_key(&key) {
+            return None;
+        }
+        self.writes.insert(key, vec![seen.clone()]);
+        Some(key)
+    }
+
+    /// The fastest request whose way to the root another one shares: every way keeps its slowest example,
+    /// the slow write itself as well as the wait behind another's.
+    fn spare(&self) -> usize {
+        let shared =
+            |verdict: &Verdict| self.shapes.get(&way::shape(verdict)).is_some_and(|&count| count > 1);
         self.verdicts.iter().rposition(shared).unwrap_or(self.verdicts.len().saturating_sub(1))
+    }
+
+    /// The slowest request of each shape, the shortest way first, those behind requests of their connection
+    /// last.
+    pub(crate) fn examples(&self) -> Vec<&Verdict> {
+        let mut examples: Vec<(Vec<Cause>, &Verdict)> = Vec::new();
+        for verdict in &self.verdicts {
+            let shape = way::shape(verdict);
+            if !examples.iter().any(|(known, _)| *known == shape) {
+                examples.push((shape, verdict));
+            }
+        }
+        examples.sort_by_key(|(shape, _)| (shape.contains(&Cause::HeadOfLine), shape.len()));
+        examples.into_iter().map(|(_, verdict)| verdict).collect()
     }
 }
 
-/// Roots with what is told of each.
-pub(crate) type Roots = Vec<(Arc<str>, Group)>;
 /// What to change, by cause.
-pub(crate) type Advice = BTreeMap<Cause, Vec<&'static str>>;
+pub(crate) type Advice = HashMap<Cause, Vec<&'static str>>;
 
 /// All groups, and what to say about their causes.
 #[derive(Debug)]
@@ -71,7 +139,7 @@ pub(crate) struct Groups {
 
 impl Groups {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, by_root: HashMap::new(), advice: BTreeMap::new() }
+        Self { limits, by_root: HashMap::new(), advice: HashMap::new() }
     }
 
     pub(crate) fn add(&mut self, verdict: Verdict) {
@@ -83,25 +151,21 @@ impl Groups {
         }
     }
 
+    /// Forgets the roots that took least time.
     fn prune(&mut self) {
-        let mut slowest = self.by_root.values().map(Group::slowest).collect::<Vec<_>>();
-        slowest.sort_unstable_by(|a, b| b.cmp(a));
-        let floor = slowest.get(self.limits.roots.saturating_sub(1)).copied().unwrap_or(Nanos::MIN);
+        let mut times = self.by_root.values().map(|group| group.time).collect::<Vec<_>>();
+        times.sort_unstable_by(|a, b| b.cmp(a));
+        let floor = times.get(self.limits.roots.saturating_sub(1)).copied().unwrap_or(Nanos::MIN);
         let mut room = self.limits.roots;
         self.by_root.retain(|_, group| {
-            let keep = room > 0 && group.slowest() >= floor;
+            let keep = room > 0 && group.time >= floor;
             room -= usize::from(keep);
             keep
         });
     }
 
-    /// The groups, that of the slowest request first, and the advice by cause.
-    pub(crate) fn take(&mut self) -> (Roots, Advice) {
-        let mut groups = self.by_root.drain().collect::<Vec<_>>();
-        groups.sort_unstable_by(|(a_root, a), (b_root, b)| {
-            b.slowest().cmp(&a.slowest()).then_with(|| a_root.cmp(b_root))
-        });
-        groups.truncate(self.limits.roots);
-        (groups, std::mem::take(&mut self.advice))
+    /// The groups by root, and the advice by cause.
+    pub(crate) fn take(&mut self) -> (HashMap<Arc<str>, Group>, Advice) {
+        (std::mem::take(&mut self.by_root), std::mem::take(&mut self.advice))
     }
 }

@@ -34,6 +34,8 @@ struct VerdictView<'a> {
     chain: Vec<&'a str>,
     root: &'a str,
     confidence: &'a str,
+    /// The partition the time was lost on, as the broker names its directory.
+    partition: Option<String>,
     evidence: Vec<EvidenceView<'a>>,
     advice: &'a [&'static str],
     losses: Vec<&'a str>,
@@ -67,6 +69,7 @@ impl<'a> From<&'a Verdict> for VerdictView<'a> {
             chain: verdict.chain.iter().map(|cause| cause.as_str()).collect(),
             root: &verdict.root,
             confidence: verdict.confidence.as_str(),
+            partition: verdict.partition.as_ref().map(ToString::to_string),
             evidence: verdict.evidence.iter().map(EvidenceView::from).collect(),
             advice: &verdict.advice,
             losses: verdict.losses.iter().map(AsRef::as_ref).collect(),

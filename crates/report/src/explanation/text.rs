@@ -1,54 +1,57 @@
-//! Verdicts for people: slowest first, grouped by the root they share, each with its stages and its
-//! evidence in sentences; then advice once a cause, what was lost and what could not be seen.
+//! Verdicts for people: the totals; every root with what was seen of it and the requests it slowed, the one
+//! that took most time first; then what to change and what all of it rests on.
+
+mod closing;
+mod requests;
+mod root;
+mod story;
 
 use std::collections::HashSet;
 use std::io::{self, Write};
 
 use diagnose::{RootTotal, Summary};
-use model::{Evidence, Nanos, Request, Verdict};
+use model::{Cause, Verdict};
 
-use super::group::{Advice, Group, Groups, Limits, Roots};
-use super::{Conclusion, ExplanationReport, Unobservable};
+use super::group::{Group, Groups, Limits};
+use super::{Conclusion, ExplanationReport};
 use crate::escape::escape;
-use crate::numbers::{NONE, counted, grouped, millis, or_none};
+use crate::numbers::{counted, grouped};
 use crate::paint::{Role, paint};
-use crate::requests::table::topic_shown;
 use crate::table::{Column, Table};
 use crate::{Look, Zone};
 
-const COLUMNS: [Column; 8] = [
-    Column::text("ARRIVAL TIME", 12),
-    Column::text("END TIME", 12),
-    Column::text("LATENCY(ms)", 0),
-    Column::text("MESSAGE_ID", 0),
-    Column::text("TOPIC", 0),
-    Column::text("PARTITION", 0),
-    Column::text("WAITED FOR", 0),
-    Column::text("CONFIDENCE", 0),
-];
-
-/// How far below a request's row its sentences stand.
-const SENTENCE_INDENT: usize = 4;
+/// Roots told in full; of the others, the first of each cause is.
+const TOLD_IN_FULL: usize = 3;
+/// Roots named at all.
+const NAMED: usize = 20;
 
 /// Verdicts as text.
 pub struct ExplanationText<W> {
     out: W,
     groups: Groups,
+    style: Style,
+}
+
+/// How the text looks.
+#[derive(Clone, Debug)]
+struct Style {
     zone: Zone,
     wide: bool,
     colour: bool,
+}
+
+impl Style {
+    fn heading(&self, text: &str) -> String {
+        paint(self.colour, Role::Heading, text)
+    }
 }
 
 impl<W: Write> ExplanationText<W> {
     /// Text that looks like this.
     pub fn new(out: W, look: &Look) -> Self {
         let limits = if look.wide { Limits::LONG } else { Limits::SHORT };
-        let groups = Groups::new(limits);
-        Self { out, groups, zone: look.zone.clone(), wide: look.wide, colour: look.colour }
-    }
-
-    fn heading(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "\n{}", paint(self.colour, Role::Heading, text))
+        let style = Style { zone: look.zone.clone(), wide: look.wide, colour: look.colour };
+        Self { out, groups: Groups::new(limits), style }
     }
 
     fn totals(&mut self, conclusion: &Conclusion) -> io::Result<()> {
@@ -69,16 +72,18 @@ impl<W: Write> ExplanationText<W> {
                 escape(&apis)
             )?;
         }
-        if summary.by_cause.is_empty() {
-            return Ok(());
-        }
+        if summary.by_cause.is_empty() { Ok(()) } else { self.causes(summary) }
+    }
+
+    fn causes(&mut self, summary: &Summary) -> io::Result<()> {
         let columns = vec![
             Column::text("CAUSE", 0),
             Column::number("ROOTS", 0),
             Column::number("REQUESTS", 0),
             Column::number("TIME", 0),
         ];
-        let mut table = Table::new(&mut self.out, columns, usize::MAX).indented(2).coloured(self.colour);
+        let mut table =
+            Table::new(&mut self.out, columns, usize::MAX).indented(2).coloured(self.style.colour);
         for total in &summary.by_cause {
             let roots = summary.by_root.iter().filter(|root| root.cause == total.cause).count();
             let cells = [grouped(roots as u64), grouped(total.requests), total.time.to_string()];
@@ -87,104 +92,60 @@ impl<W: Write> ExplanationText<W> {
         table.finish()
     }
 
-    fn group(&mut self, root: &str, group: &Group, total: Option<&RootTotal>) -> io::Result<()> {
-        let told = group.verdicts.len() as u64;
-        let requests = total.map_or(told, |total| total.requests);
-        let time = total.map_or_else(|| latency_sum(group), |total| total.time);
-        let text = total.map(|total| total.text.as_str()).filter(|text| !text.is_empty()).unwrap_or(root);
-        self.heading(&format!("{} → {}, {time}", escape(text), counted(requests, "request")))?;
-        self.requests(group)?;
-        let untold = requests.saturating_sub(told);
-        if untold > 0 {
-            writeln!(self.out, "  … and {} more{}", grouped(untold), self.how_to_see_all())?;
-        }
-        Ok(())
-    }
-
-    fn requests(&mut self, group: &Group) -> io::Result<()> {
-        let mut table = Table::new(&mut self.out, COLUMNS.to_vec(), 0).indented(2);
-        let rows = group.verdicts.iter().map(|verdict| cells(verdict, &self.zone)).collect::<Vec<_>>();
-        for row in &rows {
-            table.measure(row);
-        }
-        for (verdict, row) in group.verdicts.iter().zip(rows) {
-            table.row(row)?;
-            for sentence in sentences(verdict, &self.zone, self.wide) {
-                table.note(SENTENCE_INDENT, &sentence)?;
+    fn roots(&mut self, told: &[(&RootTotal, &Group)]) -> io::Result<()> {
+        let mut causes = HashSet::new();
+        let mut after_line = false;
+        for (number, &(total, group)) in (1..).zip(told) {
+            let first = causes.insert(total.cause);
+            let in_full = self.style.wide || number <= TOLD_IN_FULL || first;
+            if in_full || !after_line {
+                writeln!(self.out)?;
             }
+            root::heading(&mut self.out, &self.style, number, total, group, in_full)?;
+            if in_full {
+                self.in_full(total, group)?;
+            }
+            after_line = !in_full;
         }
         Ok(())
     }
 
-    fn how_to_see_all(&self) -> &'static str {
-        if self.wide { "" } else { " (--wide shows all, --format json even more)" }
+    fn in_full(&mut self, total: &RootTotal, group: &Group) -> io::Result<()> {
+        root::evidence(&mut self.out, &self.style, total, group)?;
+        requests::table(&mut self.out, &self.style, total, group)?;
+        self.examples(total.cause, group)
+            .into_iter()
+            .try_for_each(|verdict| story::tell(&mut self.out, &self.style, verdict))
     }
 
-    fn untold_roots(&mut self, summary: &Summary, told: &Roots) -> io::Result<()> {
-        let told = told.iter().map(|(root, _)| root).collect::<HashSet<_>>();
+    /// The requests whose whole story is told. Those that nothing explains have no story in common.
+    fn examples<'g>(&self, cause: Cause, group: &'g Group) -> Vec<&'g Verdict> {
+        match cause {
+            Cause::Unobserved => group.verdicts.iter().take(if self.style.wide { 100 } else { 3 }).collect(),
+            _ => group.examples().into_iter().take(if self.style.wide { usize::MAX } else { 2 }).collect(),
+        }
+    }
+
+    fn untold_roots(&mut self, summary: &Summary, told: &[(&RootTotal, &Group)]) -> io::Result<()> {
+        let told = told.iter().map(|(total, _)| &total.root).collect::<HashSet<_>>();
         let untold = summary.by_root.iter().filter(|total| !told.contains(&total.root)).collect::<Vec<_>>();
         if untold.is_empty() {
             return Ok(());
         }
         let requests = untold.iter().map(|total| total.requests).sum();
         let roots = counted(untold.len() as u64, "more root");
-        let all = self.how_to_see_all();
-        writeln!(self.out, "\n… and {roots} → {}{all}", counted(requests, "request"))
-    }
-
-    fn advice(&mut self, advice: &Advice) -> io::Result<()> {
-        let mut told = HashSet::new();
-        for (cause, sentences) in advice {
-            let new = sentences.iter().filter(|sentence| told.insert(**sentence)).collect::<Vec<_>>();
-            if new.is_empty() {
-                continue;
-            }
-            self.heading(&format!("What to change about {cause}"))?;
-            for sentence in new {
-                writeln!(self.out, "  - {sentence}")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn losses(&mut self, conclusion: &Conclusion) -> io::Result<()> {
-        let summary = &conclusion.summary;
-        let lost = summary.losses.iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>();
-        if !lost.is_empty() {
-            self.heading("What was lost")?;
-        }
-        for (kind, count) in lost {
-            writeln!(self.out, "  - {}: {}", kind.as_str(), grouped(*count))?;
-        }
-        if !conclusion.unobservable.is_empty() {
-            self.heading("What could not be observed, and why")?;
-        }
-        for Unobservable { what, why } in &conclusion.unobservable {
-            writeln!(self.out, "  - {}: {}", escape(what), escape(why))?;
-        }
-        if !conclusion.notes.is_empty() {
-            self.heading("To be known")?;
-        }
-        for note in &conclusion.notes {
-            writeln!(self.out, "  - {}", escape(note))?;
-        }
-        Ok(())
-    }
-
-    fn joins(&mut self, summary: &Summary) -> io::Result<()> {
-        let joins = &summary.joins;
-        // From packets alone there was nothing to join with.
-        if joins.by_crc + joins.by_base_offset == 0 {
-            return Ok(());
-        }
-        self.heading("How writes were found for requests")?;
         writeln!(
             self.out,
-            "  {} by batch CRC, {} by base offset, {} not found",
-            grouped(joins.by_crc),
-            grouped(joins.by_base_offset),
-            grouped(joins.unjoined),
+            "\n… and {roots} → {}{}",
+            counted(requests, "request"),
+            self.style.how_to_see_all()
         )
+    }
+}
+
+impl Style {
+    fn how_to_see_all(&self) -> &'static str {
+        if self.wide { "" } else { " (--wide tells all)" }
     }
 }
 
@@ -196,80 +157,14 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
 
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
         let (groups, advice) = self.groups.take();
+        let summary = &conclusion.summary;
         self.totals(conclusion)?;
-        for (root, group) in &groups {
-            let total = conclusion.summary.by_root.iter().find(|total| total.root == *root);
-            self.group(root, group, total)?;
-        }
-        self.untold_roots(&conclusion.summary, &groups)?;
-        self.advice(&advice)?;
-        self.joins(&conclusion.summary)?;
-        self.losses(conclusion)?;
+        let told = summary.by_root.iter().filter_map(|total| Some((total, groups.get(&total.root)?)));
+        let told = told.take(if self.style.wide { usize::MAX } else { NAMED }).collect::<Vec<_>>();
+        self.roots(&told)?;
+        self.untold_roots(summary, &told)?;
+        closing::advice(&mut self.out, &self.style, summary, &advice)?;
+        closing::basis(&mut self.out, &self.style, conclusion)?;
         self.out.flush()
     }
-}
-
-fn latency_sum(group: &Group) -> Nanos {
-    group.verdicts.iter().filter_map(|verdict| verdict.request.latency()).sum()
-}
-
-fn cells(verdict: &Verdict, zone: &Zone) -> Vec<String> {
-    let request = &verdict.request;
-    let chain = verdict.chain.iter().map(|cause| cause.as_str()).collect::<Vec<_>>();
-    let first = request.partitions.first();
-    let ids = request.partitions.iter().flat_map(|partition| &partition.message_ids).collect::<Vec<_>>();
-    vec![
-        zone.time_of_day(request.arrival),
-        or_none(request.end.map(|end| zone.time_of_day(end))),
-        or_none(request.latency().map(millis)),
-        ids.first().map_or_else(|| NONE.to_owned(), |id| format!("{}{}", escape(id), and_more(ids.len()))),
-        first.map_or_else(|| NONE.to_owned(), topic_shown),
-        or_none(first.map(|first| format!("{}{}", first.partition, and_more(request.partitions.len())))),
-        if chain.is_empty() { verdict.cause.to_string() } else { chain.join(" ← ") },
-        verdict.confidence.to_string(),
-    ]
-}
-
-/// ` +3` where three more follow the one shown.
-fn and_more(count: usize) -> String {
-    if count > 1 { format!(" +{}", count - 1) } else { String::new() }
-}
-
-/// What is told of one request below its row.
-fn sentences(verdict: &Verdict, zone: &Zone, wide: bool) -> Vec<String> {
-    let mut sentences = vec![stages(verdict)];
-    if wide {
-        sentences.push(origin(&verdict.request));
-    }
-    sentences.extend(verdict.evidence.iter().map(|evidence| evidence_sentence(evidence, zone)));
-    sentences.extend(verdict.losses.iter().map(|loss| format!("near a loss: {}", escape(loss))));
-    sentences.extend(verdict.request.error.iter().map(|error| format!("unreadable: {}", escape(error))));
-    sentences
-}
-
-fn stages(verdict: &Verdict) -> String {
-    let spent = verdict.stages.iter().filter(|(_, length)| *length > Nanos::ZERO);
-    let spent = spent.map(|(stage, length)| format!("{} {length}", stage.as_str())).collect::<Vec<_>>();
-    format!("stages: {}", if spent.is_empty() { NONE.to_owned() } else { spent.join(", ") })
-}
-
-fn origin(request: &Request) -> String {
-    let client = request.client_id.as_deref().map(|id| format!(" \"{}\"", escape(id))).unwrap_or_default();
-    format!(
-        "{} v{} number {} from {}{client}",
-        escape(request.api),
-        request.api_version,
-        request.correlation_id,
-        request.client,
-    )
-}
-
-fn evidence_sentence(evidence: &Evidence, zone: &Zone) -> String {
-    let thread = match (&evidence.thread, evidence.tid) {
-        (Some(name), Some(tid)) => format!(" [{} {tid}]", escape(name)),
-        (Some(name), None) => format!(" [{}]", escape(name)),
-        (None, Some(tid)) => format!(" [thread {tid}]"),
-        (None, None) => String::new(),
-    };
-    format!("{}  {}{thread}", zone.time_of_day(evidence.start), escape(&evidence.text))
 }

@@ -8,7 +8,7 @@ mod sample;
 
 use std::path::Path;
 
-use model::{Cause, Nanos};
+use model::{Cause, LossKind, Nanos};
 use report::doctor::{DoctorJson, DoctorReport, DoctorText};
 use report::explanation::{Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText};
 use report::file_ops::{FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpTable};
@@ -184,7 +184,7 @@ fn a_verdict_object_has_every_field_of_the_contract() {
     explanation(ExplanationJson(&mut out));
     let lines = json_lines(&out);
     let verdict = &lines[0];
-    for field in ["request", "stages", "cause", "root", "confidence", "evidence", "advice"] {
+    for field in ["request", "stages", "cause", "root", "confidence", "partition", "evidence", "advice"] {
         assert!(verdict.get(field).is_some(), "{field} is missing in {verdict}");
     }
     let stages = verdict["stages"].as_object().unwrap();
@@ -210,9 +210,42 @@ fn a_short_explanation_keeps_an_example_of_every_way_to_the_root() {
     let shown = String::from_utf8(out).unwrap();
     let rows = shown
         .lines()
-        .filter(|line| line.trim_end().ends_with("exact") || line.trim_end().ends_with("strong"));
-    assert_eq!(rows.clone().count(), 10, "{shown}");
-    assert_eq!(rows.filter(|row| !row.contains("log-lock")).count(), 1, "{shown}");
+        .filter(|line| line.trim_end().ends_with("exact") || line.trim_end().ends_with("strong"))
+        .collect::<Vec<_>>();
+    assert_eq!(rows.len(), 8, "{shown}");
+    assert_eq!(rows.iter().filter(|row| row.contains("own write")).count(), 1, "{shown}");
+    assert!(rows[0].contains("log lock ← write of thread 4478"), "the slowest comes first:\n{shown}");
+}
+
+#[test]
+fn how_many_were_ahead_makes_no_other_story() {
+    let mut out = Vec::new();
+    let mut text = ExplanationText::new(&mut out, &look(false));
+    for ahead in 1..100 {
+        text.verdict(sample::behind(ahead)).unwrap();
+    }
+    text.verdict(sample::waiting()).unwrap();
+    text.verdict(sample::own_write()).unwrap();
+    text.finish(&sample::conclusion()).unwrap();
+    let shown = String::from_utf8(out).unwrap();
+    for kept in ["own write", "log lock ← write of thread 4478", "ahead on its connection ← log lock"] {
+        assert!(shown.lines().any(|line| line.contains(kept) && !line.contains("In detail")), "{shown}");
+    }
+    let details = shown.lines().filter(|line| line.contains("In detail")).collect::<Vec<_>>();
+    assert_eq!(details.len(), 2, "{shown}");
+    assert!(details[0].contains("own write") && details[1].contains("log lock"), "{shown}");
+}
+
+#[test]
+fn a_loss_says_so_and_none_says_so_too() {
+    for (count, sentence) in [(0, "nothing was lost"), (3, "lost: 3 probe-events-dropped")] {
+        let mut out = Vec::new();
+        let mut conclusion = sample::conclusion();
+        conclusion.summary.losses = vec![(LossKind::ProbeEventsDropped, count)];
+        ExplanationText::new(&mut out, &look(false)).finish(&conclusion).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        assert!(shown.contains(sentence), "{shown}");
+    }
 }
 
 #[test]

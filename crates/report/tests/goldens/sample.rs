@@ -258,11 +258,15 @@ fn stages(request: &Request, spent: &[(Stage, Nanos)]) -> Stages {
     stages
 }
 
+const COMMIT: &str = "jbd2 commit 2285 on loop0 took 531 ms, 520 ms of it logging";
 const JOURNAL_ADVICE: &str = "put the log dirs on XFS: its log does not stop every writer at a commit";
 
 pub(crate) fn own_write() -> Verdict {
     let handler = Some(("data-plane-kafka-request-handler-24", 4_478));
-    let request = produce(Nanos(538_400_000));
+    let request = Request {
+        partitions: vec![partition("topicB", 0, &["5"]), partition("topicA", 2, &["371409548", "371409549"])],
+        ..produce(Nanos(538_400_000))
+    };
     Verdict {
         stages: stages(&request, &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))]),
         request,
@@ -270,7 +274,7 @@ pub(crate) fn own_write() -> Verdict {
         chain: vec![Cause::JournalCommit],
         root: "journal-commit:loop0:2285".into(),
         confidence: Confidence::Exact,
-        partition: None,
+        partition: Some(TopicPartition { topic: "topicA".into(), partition: 2 }),
         evidence: vec![
             evidence(EvidenceKind::FileOp, 2, 532, handler, "write of 2009 bytes to topicA-2 took 530 ms"),
             evidence(
@@ -280,12 +284,13 @@ pub(crate) fn own_write() -> Verdict {
                 handler,
                 "of which 529 ms off the CPU in wait_transaction_locked",
             ),
+            evidence(EvidenceKind::Kernel, 0, 531, None, COMMIT),
             evidence(
-                EvidenceKind::Kernel,
-                0,
-                531,
-                None,
-                "jbd2 commit 2285 on loop0 took 531 ms, 520 ms of it flushing",
+                EvidenceKind::BlockIo,
+                1,
+                521,
+                Some(("jbd2/loop0-8", 312)),
+                "loop0: write of 45056 bytes at sector 2098920 took 520 ms (jbd2/loop0-8)",
             ),
         ],
         advice: vec![JOURNAL_ADVICE],
@@ -295,19 +300,35 @@ pub(crate) fn own_write() -> Verdict {
 
 pub(crate) fn waiting() -> Verdict {
     let request = Request { correlation_id: 9, ..produce(Nanos(119_000_000)) };
-    let lock = "waited 110 ms for topicA-2's log, held by data-plane-kafka-request-handler-24";
+    let lock =
+        "waited 110 ms for topicA-2's log lock, held by data-plane-kafka-request-handler-24 (thread 4478)";
     let mut evidence_found = own_write().evidence;
     evidence_found
-        .insert(0, evidence(EvidenceKind::LockWait, 3, 113, Some(("data-plane-kafk", 4_484)), lock));
+        .insert(0, evidence(EvidenceKind::LockWait, 3, 113, Some(("data-plane-kafk", 4_478)), lock));
     Verdict {
         stages: stages(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
         request,
         chain: vec![Cause::LogLock, Cause::JournalCommit],
         confidence: Confidence::Strong,
-        partition: None,
         evidence: evidence_found,
         losses: Vec::new(),
         ..own_write()
+    }
+}
+
+/// A request behind that many others of its connection, the first of which waited for the lock.
+pub(crate) fn behind(ahead: usize) -> Verdict {
+    let request = Request { correlation_id: 10, ..produce(Nanos(116_000_000)) };
+    let behind = "waited 112 ms behind request 9 (PRODUCE) of the same connection, which took 119 ms";
+    let mut evidence_found = waiting().evidence;
+    evidence_found.insert(0, evidence(EvidenceKind::Request, 0, 119, None, behind));
+    Verdict {
+        stages: stages(&request, &[(Stage::HeadOfLine, Nanos(112_000_000)), (Stage::Append, Nanos(5_000))]),
+        request,
+        chain: [vec![Cause::HeadOfLine; ahead], waiting().chain].concat(),
+        evidence: evidence_found,
+        partition: None,
+        ..waiting()
     }
 }
 
@@ -322,7 +343,7 @@ fn unexplained() -> Verdict {
         stages: stages(&request, &[]),
         request,
         cause: Cause::Unobserved,
-        chain: Vec::new(),
+        chain: vec![Cause::Unobserved],
         root: "unobserved".into(),
         confidence: Confidence::Weak,
         partition: None,
@@ -332,9 +353,23 @@ fn unexplained() -> Verdict {
     }
 }
 
-/// A request with a slow write of its own, one that waited behind it, and one that nothing explains.
+/// A request whose only write was quick.
+fn ruled_out() -> Verdict {
+    let request = produce(Nanos(149_000_000));
+    let handler = Some(("data-plane-kafk", 4_478));
+    let write = "write of 2009 bytes at offset 0 of topicA-2/00000000000000000000.log took 1.0 ms";
+    Verdict {
+        stages: stages(&request, &[(Stage::Append, Nanos(1_000_000))]),
+        request,
+        evidence: vec![evidence(EvidenceKind::FileOp, 2, 3, handler, write)],
+        losses: Vec::new(),
+        ..unexplained()
+    }
+}
+
+/// A request with a slow write of its own, those that waited behind it, and two that nothing explains.
 pub(crate) fn verdicts() -> Vec<Verdict> {
-    vec![own_write(), waiting(), unexplained()]
+    vec![own_write(), waiting(), behind(1), behind(3), unexplained(), ruled_out()]
 }
 
 pub(crate) fn conclusion() -> Conclusion {
@@ -359,14 +394,7 @@ pub(crate) fn conclusion() -> Conclusion {
             ],
             by_root: vec![
                 root("unobserved", Cause::Unobserved, "", 1, other, unexplained()),
-                root(
-                    "journal-commit:loop0:2285",
-                    Cause::JournalCommit,
-                    "jbd2 commit 2285 on loop0",
-                    37,
-                    journal,
-                    own_write(),
-                ),
+                root("journal-commit:loop0:2285", Cause::JournalCommit, COMMIT, 37, journal, own_write()),
                 root(
                     "journal-commit:loop0:2290",
                     Cause::JournalCommit,

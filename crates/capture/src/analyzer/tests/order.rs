@@ -1,0 +1,153 @@
+//! Packets of both directions out of order, as two processors write them: what waits, and for how long.
+
+use model::Nanos;
+use proptest::prelude::*;
+
+use super::{error, finish, on_port};
+use crate::link::Flags;
+use crate::specimen::Specimen;
+use crate::specimen::kafka;
+use crate::specimen::talk::Talk;
+
+const MILLISECOND: i64 = 1_000_000;
+
+/// An acknowledgement of all that was sent so far, without payload.
+fn acknowledgement(talk: &Talk, by_client: bool) -> Vec<u8> {
+    let (from, to) = if by_client { (&talk.client, &talk.broker) } else { (&talk.broker, &talk.client) };
+    Specimen { ack: to.seq, flags: Flags::ACK, payload: Vec::new(), ..from.clone() }.ethernet()
+}
+
+/// A request of which only the first part was captured, acknowledged and answered.
+fn cut_short(talk: &mut Talk, time: i64) {
+    let batch = kafka::batch(1, 1, &[0; 5_000]);
+    let request = kafka::produce(1, -1, "t", [&batch, &batch]);
+    let (head, tail) = request.split_at(6_000);
+    talk.open(time).ask(time, head);
+    let _lost = talk.sent(true, tail);
+    talk.answer(time, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
+}
+
+#[test]
+fn what_is_acknowledged_before_it_is_seen_is_not_lost() {
+    let mut talk = Talk::standard();
+    talk.open(0);
+    let request = talk.sent(true, &kafka::small_request(1));
+    talk.answer(20, &kafka::response(1, b"one"));
+    talk.packets.push((21, request));
+    talk.packets.push((30, acknowledgement(&talk, true)));
+    let mut analyzer = on_port();
+    let rows = talk.tell(&mut analyzer);
+    assert_eq!(rows.iter().map(|row| (row.correlation_id, error(row))).collect::<Vec<_>>(), [(1, "")]);
+    assert_eq!((rows[0].arrival, rows[0].response), (Nanos(21), Some(Nanos(20))), "each keeps its time");
+    assert_eq!((analyzer.counters().gaps, analyzer.pool.used), (0, 0));
+}
+
+#[test]
+fn a_hole_is_given_up_when_the_connection_goes_on_without_its_packet() {
+    let mut talk = Talk::standard();
+    cut_short(&mut talk, 10);
+    let mut analyzer = on_port();
+    for number in 1..=32 {
+        assert_eq!(talk.tell(&mut analyzer), [], "after {} packets", number - 1);
+        talk.packets.push((11, acknowledgement(&talk, number % 2 == 0)));
+    }
+    let rows = talk.tell(&mut analyzer);
+    assert_eq!(rows.iter().map(|row| row.end).collect::<Vec<_>>(), [Some(Nanos(10))]);
+    assert_eq!((analyzer.counters().gaps, analyzer.pool.used), (1, 0));
+}
+
+#[test]
+fn a_hole_is_given_up_in_time_on_a_silent_connection_too() {
+    let mut talk = Talk::standard();
+    cut_short(&mut talk, 10);
+    let mut analyzer = on_port();
+    assert_eq!(talk.tell(&mut analyzer), []);
+    let mut busy = Talk::new("10.0.0.8:41234", "10.0.0.1:9092");
+    busy.open(49 * MILLISECOND);
+    assert_eq!(busy.tell(&mut analyzer), []);
+    busy.ask(51 * MILLISECOND, &kafka::small_request(1));
+    let rows = busy.tell(&mut analyzer);
+    assert_eq!(rows.iter().map(|row| row.end).collect::<Vec<_>>(), [Some(Nanos(10))]);
+}
+
+#[test]
+fn a_full_pool_gives_a_hole_up_at_once() {
+    let mut talk = Talk::standard();
+    cut_short(&mut talk, 10);
+    let mut analyzer = on_port();
+    analyzer.pool.total_limit = 0;
+    assert_eq!(talk.tell(&mut analyzer).len(), 1);
+}
+
+#[test]
+fn what_still_waits_when_the_port_is_used_again_belongs_to_the_old_connection() {
+    let mut talk = Talk::standard();
+    cut_short(&mut talk, 10);
+    talk.client.seq = talk.client.seq.wrapping_add(77_777);
+    talk.broker.seq = 123;
+    talk.open(20).ask(30, &kafka::small_request(1)).answer(40, &kafka::response(1, b""));
+    let rows = talk.tell(&mut on_port());
+    assert_eq!(rows.iter().map(|row| row.api).collect::<Vec<_>>(), ["PRODUCE", "FIND_COORDINATOR"]);
+    assert_eq!(rows[0].partitions[0].base_offset, Some(5));
+}
+
+/// A conversation in small packets: requests, pipelined here and there, answers, acknowledgements.
+fn conversation(talk: &mut Talk, requests: i32, mtu: usize) {
+    let batch = kafka::batch(5, 2, &[3; 700]);
+    talk.open(0);
+    for id in 0..requests {
+        let is_produce = id % 3 == 0;
+        let (asked, answered) = if is_produce {
+            let request = kafka::produce(id, -1, "topic", [&batch, &batch]);
+            (request, kafka::produced(id, "topic", [(2, 0, 1), (5, 0, 1)]))
+        } else {
+            (kafka::small_request(id), kafka::response(id, &vec![1; id as usize * 10]))
+        };
+        for (number, part) in asked.chunks(mtu).enumerate() {
+            talk.ask(0, part);
+            if number % 2 == 1 {
+                talk.packets.push((0, acknowledgement(talk, false)));
+            }
+        }
+        for part in answered.chunks(mtu) {
+            talk.answer(0, part);
+        }
+        if id % 4 == 0 {
+            talk.packets.push((0, acknowledgement(talk, true)));
+        }
+    }
+    talk.close(0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Packets that change places with others up to a few places away, handshake and farewell too, cost
+    /// no row, and nothing is said to be missing.
+    #[test]
+    fn neighbours_in_any_order_cost_nothing(
+        moves in prop::collection::vec(0..12usize, 7..300),
+        mtu in 40..900usize,
+        starts_midstream: bool,
+    ) {
+        let mut talk = Talk::standard();
+        conversation(&mut talk, 40, mtu);
+        if starts_midstream {
+            talk.packets.drain(..3);
+        }
+        let mut packets: Vec<_> = talk.packets.drain(..).enumerate().collect();
+        packets.sort_by_key(|(place, _)| place + moves[place % moves.len()]);
+        let packets = packets.into_iter().enumerate();
+        talk.packets = packets.map(|(now, (_, (_, bytes)))| (now as i64 * 1_000, bytes)).collect();
+        let mut analyzer = on_port();
+        let mut rows = talk.tell(&mut analyzer);
+        rows.extend(finish(&mut analyzer));
+        prop_assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), (0..40).collect::<Vec<_>>());
+        for row in &rows {
+            prop_assert_eq!((row.end.is_some(), error(row)), (true, ""));
+        }
+        let counters = analyzer.counters();
+        prop_assert_eq!((counters.gaps, counters.unmatched_responses, counters.resyncs), (0, 0, 0));
+        prop_assert_eq!(analyzer.pool.used, 0);
+    }
+}

@@ -1,0 +1,72 @@
+//! How long an append held its partition's log: its write, and what its thread still waited for right after.
+//! Does not say why.
+//!
+//! Kafka stores into the segment's mapped offset and time indexes after the write, before it lets go of the
+//! log (`LogSegment.append`, `OffsetIndex.append`). The probes report a thread's long uninterruptible waits
+//! between two of its writes; one that begins right after the write is taken for that store.
+
+use model::{FileOp, Nanos, OffCpu};
+
+use crate::cause::Part;
+use crate::window::{CLOCK_SLACK, Window};
+
+/// The index is stored into within microseconds; a busy CPU is granted this much.
+const RIGHT_AFTER: Nanos = Nanos::from_millis(3);
+
+/// An append while it holds the log.
+#[derive(Debug)]
+pub(crate) struct Hold<'w> {
+    pub(crate) op: &'w FileOp,
+    /// Off the CPU inside the write.
+    pub(crate) inside: Vec<&'w OffCpu>,
+    /// Off the CPU right after it.
+    pub(crate) after: Vec<&'w OffCpu>,
+}
+
+impl<'w> Hold<'w> {
+    /// The hold of an append that was over at `until`, when its response was seen or another thread wrote to
+    /// the same log: a wait that lasted longer was for something else.
+    pub(crate) fn of(window: &'w Window, op: &'w FileOp, until: Nanos) -> Self {
+        let mut hold = Self { op, inside: Vec::new(), after: Vec::new() };
+        let Some(past) = window.thread(op.tid) else { return hold };
+        hold.inside.extend(past.off_cpu.overlapping(op.start, op.end));
+        let next_write =
+            past.file_ops.ended_after(op.end).map(|next| next.start).find(|&start| start >= op.end);
+        let over = next_write.unwrap_or(Nanos::MAX).min(until + CLOCK_SLACK);
+        for wait in past.off_cpu.ended_after(op.end).filter(|wait| wait.start >= op.end) {
+            if wait.start > hold.end() + RIGHT_AFTER || wait.end > over {
+                break;
+            }
+            hold.after.push(wait);
+        }
+        hold
+    }
+
+    /// When the log was free again, as far as it was seen.
+    pub(crate) fn end(&self) -> Nanos {
+        self.after.last().map_or(self.op.end, |wait| wait.end)
+    }
+
+    pub(crate) fn length(&self) -> Nanos {
+        self.end() - self.op.start
+    }
+
+    /// Time after the write.
+    pub(crate) fn after_length(&self) -> Nanos {
+        self.end() - self.op.end
+    }
+
+    /// The part of an interval in which the thread waited for something other than a CPU.
+    pub(crate) fn waited_in(&self, part: Part, interval: &OffCpu) -> Nanos {
+        let until = interval.woken.unwrap_or(interval.end);
+        match part {
+            Part::Write => (until.min(self.op.end) - interval.start.max(self.op.start)).at_least_zero(),
+            Part::After => (until - interval.start).at_least_zero(),
+        }
+    }
+
+    /// The time this shares with a stretch.
+    pub(crate) fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
+        (self.end().min(end) - self.op.start.max(start)).at_least_zero()
+    }
+}

@@ -1,0 +1,146 @@
+//! What happened around one request, in the order of time, and how its latency adds up.
+
+use std::io::{self, Write};
+
+use model::{Cause, Evidence, EvidenceKind, Nanos, Request, Stage, Verdict};
+
+use super::Style;
+use crate::escape::escape;
+use crate::explanation::way;
+use crate::wrap::wrap;
+
+/// Columns before a line's text besides its indentation: a time of day, two blanks.
+const HANG: usize = 14;
+/// Columns before a line of a story.
+const INDENT: usize = 4;
+/// A write is ruled out as the reason where it took less than this share of the latency: a tenth.
+const RULED_OUT: i64 = 10;
+
+/// Something that happened.
+pub(super) struct Line {
+    at: Nanos,
+    text: String,
+}
+
+impl Line {
+    /// A line about one thing seen.
+    pub(super) fn of(evidence: &Evidence, text: &str) -> Self {
+        let thread = match evidence.kind {
+            // These name their thread themselves, or have none.
+            EvidenceKind::BlockIo | EvidenceKind::LockWait | EvidenceKind::Request => String::new(),
+            _ => thread(evidence),
+        };
+        Self { at: evidence.start, text: format!("{text}{thread}") }
+    }
+
+    /// A write with what its thread did meanwhile; none of nothing.
+    pub(super) fn of_write(parts: &[Evidence]) -> Option<Self> {
+        let write = parts.first()?;
+        let texts = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>();
+        Some(Self { at: write.start, text: texts.join(", ") + &thread(write) })
+    }
+}
+
+fn thread(evidence: &Evidence) -> String {
+    match (&evidence.thread, evidence.tid) {
+        (Some(name), Some(tid)) => format!(" ({name} {tid})"),
+        (Some(name), None) => format!(" ({name})"),
+        (None, Some(tid)) => format!(" (thread {tid})"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Writes a line, so many columns from the left.
+pub(super) fn print<W: Write>(out: &mut W, style: &Style, indent: usize, line: &Line) -> io::Result<()> {
+    let mut before = format!("{:indent$}{}  ", "", style.zone.time_of_day(line.at));
+    for piece in wrap(&escape(&line.text), indent + HANG, indent + HANG) {
+        writeln!(out, "{before}{piece}")?;
+        before = " ".repeat(indent + HANG);
+    }
+    Ok(())
+}
+
+/// Tells one request's story.
+pub(super) fn tell<W: Write>(out: &mut W, style: &Style, verdict: &Verdict) -> io::Result<()> {
+    let title = format!("In detail: {}, {}", way::brief(verdict), spent(verdict));
+    let mut before = "  ";
+    for piece in wrap(&escape(&title), before.len(), INDENT) {
+        writeln!(out, "{before}{piece}")?;
+        before = "    ";
+    }
+    lines(verdict).iter().try_for_each(|line| print(out, style, INDENT, line))
+}
+
+fn spent(verdict: &Verdict) -> String {
+    let spent = verdict.stages.iter().filter(|(_, length)| *length > Nanos::ZERO);
+    let spent = spent.map(|(stage, length)| format!("{} {length}", stage_name(stage))).collect::<Vec<_>>();
+    format!("{} = {}", verdict.stages.total(), spent.join(" + "))
+}
+
+fn stage_name(stage: Stage) -> String {
+    stage.as_str().replace('_', " ")
+}
+
+fn lines(verdict: &Verdict) -> Vec<Line> {
+    let request = &verdict.request;
+    let mut lines = vec![Line { at: request.arrival, text: arrived(request) }];
+    lines.extend(evidence_lines(verdict));
+    if let (Cause::Unobserved, Some((at, length))) = (verdict.cause, longest_gap(verdict)) {
+        lines.push(Line { at, text: format!("from here on nothing was seen of it for {length}") });
+    }
+    lines.extend(request.end.map(|end| Line { at: end, text: "it was answered".to_owned() }));
+    // Where times are equal, causes stay before what they caused.
+    lines.sort_by_key(|line| line.at);
+    lines
+}
+
+/// The evidence, the root first.
+fn evidence_lines(verdict: &Verdict) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut rest = verdict.evidence.as_slice();
+    while let Some(first) = rest.first() {
+        let of_write = first.kind == EvidenceKind::FileOp;
+        let off_cpu = rest.get(1).is_some_and(|next| next.kind == EvidenceKind::OffCpu);
+        let (told, after) = rest.split_at(if of_write && off_cpu { 2 } else { 1 });
+        if of_write {
+            lines.extend(Line::of_write(told).map(|line| ruled_out(verdict, first, line)));
+        } else {
+            lines.push(Line::of(first, &first.text));
+        }
+        rest = after;
+    }
+    lines.reverse();
+    lines
+}
+
+/// A write too quick to be the reason says so.
+fn ruled_out(verdict: &Verdict, write: &Evidence, line: Line) -> Line {
+    let quick = (write.end - write.start).0.saturating_mul(RULED_OUT) < verdict.stages.total().0;
+    if verdict.cause == Cause::Unobserved && quick {
+        return Line { text: format!("ruled out: {}", line.text), ..line };
+    }
+    line
+}
+
+fn arrived(request: &Request) -> String {
+    let client = request.client_id.as_deref().map(|id| format!(" of {id}")).unwrap_or_default();
+    format!("{} {}{client} arrived from {}", request.api, request.correlation_id, request.client)
+}
+
+/// The longest stretch of the request in which none of its writes ran, where it is most of the latency.
+fn longest_gap(verdict: &Verdict) -> Option<(Nanos, Nanos)> {
+    let request = &verdict.request;
+    let mut writes =
+        verdict.evidence.iter().filter(|seen| seen.kind == EvidenceKind::FileOp).collect::<Vec<_>>();
+    writes.sort_by_key(|write| write.start);
+    let mut from = request.arrival_end + verdict.stages.of(Stage::HeadOfLine);
+    let mut longest = (from, Nanos::ZERO);
+    let ends = writes.iter().map(|write| (write.start, write.end));
+    for (start, end) in ends.chain(request.response.map(|response| (response, response))) {
+        if start - from > longest.1 {
+            longest = (from, start - from);
+        }
+        from = from.max(end);
+    }
+    (longest.1.0.saturating_mul(2) > verdict.stages.total().0).then_some(longest)
+}

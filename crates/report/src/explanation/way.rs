@@ -1,0 +1,53 @@
+//! The way from a request to its root, as its shape and in plain words. Does not judge it.
+
+use model::{Cause, EvidenceKind, Verdict};
+
+/// The way without saying how many requests were ahead: what makes one request's story unlike another's.
+pub(crate) fn shape(verdict: &Verdict) -> Vec<Cause> {
+    let mut shape = verdict.chain.clone();
+    shape.dedup_by(|next, kept| next == kept && *kept == Cause::HeadOfLine);
+    shape
+}
+
+/// The way in plain words, nearest first, with the write that held the lock.
+pub(crate) fn words(verdict: &Verdict) -> String {
+    let brief = brief(verdict);
+    match holder(verdict) {
+        Some(holder) if verdict.chain.first() == Some(&Cause::LogLock) => format!("{brief} ← {holder}"),
+        _ => brief,
+    }
+}
+
+/// The way in as few words as it takes.
+pub(crate) fn brief(verdict: &Verdict) -> String {
+    let ahead = verdict.chain.iter().take_while(|&&cause| cause == Cause::HeadOfLine).count();
+    let rest = verdict.chain.get(ahead..).unwrap_or_default();
+    let mut words = Vec::new();
+    if ahead > 0 {
+        words.push(format!("{ahead} ahead on its connection"));
+    }
+    let mut locked = false;
+    for cause in rest {
+        match cause {
+            Cause::LogLock => {
+                words.push("log lock".to_owned());
+                locked = true;
+            }
+            // What the requests ahead of it waited for is told with them.
+            Cause::JournalCommit | Cause::SlowDevice | Cause::DirtyThrottling if locked => {}
+            Cause::JournalCommit | Cause::SlowDevice | Cause::DirtyThrottling => {
+                words.push(if ahead > 0 { "its write" } else { "own write" }.to_owned());
+            }
+            Cause::SlowClient => words.push("its own bytes".to_owned()),
+            Cause::HeadOfLine => words.push("requests ahead".to_owned()),
+            Cause::Unobserved => words.push("nothing seen".to_owned()),
+        }
+    }
+    if words.is_empty() { verdict.cause.to_string() } else { words.join(" ← ") }
+}
+
+/// The write during which the lock was held.
+fn holder(verdict: &Verdict) -> Option<String> {
+    let write = verdict.evidence.iter().find(|evidence| evidence.kind == EvidenceKind::FileOp)?;
+    write.tid.map(|tid| format!("write of thread {tid}"))
+}
