@@ -1,5 +1,7 @@
 //! What can be typed: the commands and what each takes. Flags that several share are in [`crate::options`].
 
+mod flags;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -38,6 +40,11 @@ pub(crate) enum Command {
 
 /// `requests`.
 #[derive(Debug, Args)]
+#[command(mut_args(flags::read_later))]
+#[command(after_help = "Examples:
+  brokerscope requests trace.pcap --api produce --slower-than 100ms
+  tcpdump -i any -U -w - port 9092 | brokerscope requests - --message-id id
+  brokerscope requests live:any --port 9092 --for 30s --format json")]
 pub(crate) struct Requests {
     /// A pcap or pcapng file, `-` for a pipe from tcpdump, or live:IFACE (live:any, live:lo).
     pub(crate) input: String,
@@ -57,6 +64,10 @@ pub(crate) struct Requests {
 
 /// `io`.
 #[derive(Debug, Args)]
+#[command(mut_args(flags::of_files))]
+#[command(after_help = "Examples:
+  brokerscope io --slower-than 50ms
+  brokerscope io --from DIR --slower-than 50ms --message-id id")]
 pub(crate) struct Io {
     /// Read a recording instead of watching live.
     #[arg(long, value_name = "RECORDING")]
@@ -77,6 +88,13 @@ pub(crate) struct Io {
 
 /// `segment`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Payloads are never shown. The offset and the bytes are those of a write, as\n`io --format json` shows them.
+
+Examples:
+  brokerscope segment /data/topicA-0/00000000000000000000.log --records --message-id id
+  brokerscope segment FILE --offset 90979668000 --bytes 2009 --message-id id"
+)]
 pub(crate) struct Segment {
     /// A segment's .log file.
     pub(crate) file: PathBuf,
@@ -98,14 +116,20 @@ pub(crate) struct Segment {
 
 /// `record`.
 #[derive(Debug, Args)]
+#[command(mut_args(flags::of_recorder))]
+#[command(after_help = "Needs root. What cannot be seen is said and recorded; the rest is.
+
+Examples:
+  brokerscope record -o DIR --for 60s && brokerscope explain DIR
+  brokerscope record -o DIR --pid 4400 --message-id id")]
 pub(crate) struct Record {
     /// The directory to write; it must not exist or be empty.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-    /// The latency from which on a request counts as slow.
+    /// The latency from which on a request counts as slow in what is said at the end.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,
-    /// Stop after this time; without it, on Ctrl-C.
+    /// Stop after this time; without it, on Ctrl-C or when the broker is gone.
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<model::Nanos>,
     /// The network interface to capture on.
@@ -121,6 +145,10 @@ pub(crate) struct Record {
 
 /// `explain`.
 #[derive(Debug, Args)]
+#[command(mut_args(flags::of_explanation))]
+#[command(after_help = "Examples:
+  brokerscope explain DIR --slower-than 50ms --topic orders
+  brokerscope explain DIR --format json | jq .cause")]
 pub(crate) struct Explain {
     /// A recording's directory, or a pcap or pcapng file (stages on the wire only).
     pub(crate) input: PathBuf,
@@ -137,6 +165,7 @@ pub(crate) struct Explain {
 
 /// `doctor`.
 #[derive(Debug, Args)]
+#[command(mut_args(flags::of_host))]
 pub(crate) struct Doctor {
     /// Examine this broker only.
     #[arg(long, value_name = "PID")]

@@ -1,6 +1,7 @@
 //! What a command's end means: the exit status, and one line about what went wrong.
 
 use std::io::{self, ErrorKind, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use report::escape::escape;
@@ -21,6 +22,12 @@ impl std::fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// What to say of a file that cannot be read.
+pub(crate) fn of_file(path: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
+    let root = std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error);
+    anyhow::anyhow!("{}: cannot read: {root}; check the path and who may read it", path.display())
+}
 
 /// Says what went wrong, if anything did, and gives the exit status.
 pub(crate) fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {

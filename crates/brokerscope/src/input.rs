@@ -7,10 +7,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use capture::PacketFile;
 use recording::Recording;
 
+use crate::failure;
 use crate::stop::Stop;
 
 /// Where `requests` gets its packets from.
@@ -47,8 +48,7 @@ impl Evidence {
     /// Opens what the user named, by what is in it.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        let found =
-            std::fs::metadata(path).with_context(|| format!("{shown}: cannot open; check the path"))?;
+        let found = std::fs::metadata(path).map_err(|error| failure::of_file(path, &error))?;
         if found.is_dir() {
             return Ok(Self::Recording(Box::new(Recording::open(path)?)));
         }

@@ -9,6 +9,8 @@ mod input;
 mod options;
 mod output;
 mod packets;
+#[cfg(feature = "live")]
+mod process;
 mod quantity;
 mod segments;
 mod stop;

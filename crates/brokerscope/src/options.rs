@@ -49,13 +49,22 @@ pub(crate) struct Presentation {
     pub(crate) wide: bool,
 }
 
-/// The forms of output.
+impl Presentation {
+    /// Says which flags were given that mean nothing to a command.
+    pub(crate) fn say_unused(&self, command: &str, flags: &[(&str, bool)]) {
+        for (flag, _) in flags.iter().filter(|(_, given)| *given) {
+            self.say(&format!("{flag} means nothing to {command}"));
+        }
+    }
+}
+
+/// The forms of output. Their names say enough in a list of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    // For people.
     Table,
-    /// One JSON object a line.
+    // One JSON object a line.
     Json,
-    /// Comma-separated values.
+    // Comma-separated values.
     Csv,
 }

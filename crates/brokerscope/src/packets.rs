@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use capture::{Analyzer, Config, Counters, PacketFile};
 use model::Request;
 use report::requests::RequestSummary;
 
-use crate::failure::Usage;
+use crate::failure::{self, Usage};
 use crate::filter::same_api;
 use crate::input::StoppableStdin;
 use crate::options::{Filter, Target};
@@ -42,17 +42,18 @@ pub(crate) fn check_apis(filter: &Filter) -> anyhow::Result<()> {
 /// A file as a capture.
 pub(crate) fn open_file(path: &Path) -> anyhow::Result<PacketFile> {
     PacketFile::open(path).map_err(|error| {
-        if let capture::Error::Read { name, source } = error {
-            return anyhow!("{name}: cannot read: {source}; check the path and who may read it");
+        if matches!(error, capture::Error::Read { .. }) {
+            failure::of_file(path, &error)
+        } else {
+            error.into()
         }
-        error.into()
     })
 }
 
 /// Standard input as a capture.
 pub(crate) fn from_stdin(stop: &Stop) -> anyhow::Result<PacketFile> {
     PacketFile::from_reader(Box::new(StoppableStdin::start(stop.clone())))
-        .context("-: no packets on standard input; pipe `tcpdump -U -w -` into it")
+        .map_err(|error| anyhow!("{error}; pipe `tcpdump -U -w -` into it"))
 }
 
 /// Reads a capture to its end, or until it is time to stop.

@@ -41,7 +41,7 @@ pub(crate) fn start(
         let mut reasons = reasons.collect::<Vec<_>>();
         reasons.dedup();
         bail!(
-            "nothing can be seen of broker {}: {}; `brokerscope doctor` says more",
+            "broker {}: nothing can be seen of it: {}; `brokerscope doctor` says more",
             broker.pid,
             reasons.join("; ")
         );

@@ -36,6 +36,10 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+fn shown(path: &Path) -> String {
+    text(path).replace('\x1b', "\\x1b")
+}
+
 fn ms(n: i64) -> Nanos {
     Nanos::from_millis(n)
 }
@@ -180,13 +184,19 @@ fn what_cannot_be_read_is_one_line_and_status_1() {
             assert_eq!((status, stdout.as_str()), (1, ""), "{command} {}: {stderr}", path.display());
             assert_eq!(stderr.lines().count(), 1, "{stderr}");
             assert!(
-                stderr.starts_with("brokerscope: ") && (stderr.contains("; ") || stderr.contains(": name ")),
+                stderr.starts_with(&format!("brokerscope: {}", shown(path)))
+                    && (stderr.contains("; ") || stderr.contains(": name ")),
                 "{stderr}"
             );
             assert!(!stderr.contains('\x1b'), "{stderr:?}");
         }
     }
-    for arguments in [["segment", text(&nothing)].as_slice(), &["io", "--from", text(dir.path())]] {
+    for arguments in [
+        ["segment", text(&nothing)].as_slice(),
+        &["segment", text(dir.path())],
+        &["io", "--from", text(dir.path())],
+        &["record", "-o", text(&dir.path().join("new")), "--pid", "4194305"],
+    ] {
         let (status, stdout, stderr) = run(arguments);
         assert_eq!((status, stdout.as_str(), stderr.lines().count()), (1, "", 1), "{arguments:?}: {stderr}");
     }
@@ -277,6 +287,28 @@ fn file_operations_come_out_of_a_recording() {
     let objects = json_lines(&json);
     assert_eq!(objects.len(), 4);
     assert!(objects.iter().all(|object| object["type"] == "file-op" && object["topic"] == "topicA"));
+}
+
+#[test]
+fn a_flag_that_means_nothing_is_said_not_obeyed() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = dir.path().join("recorded");
+    recording(&recorded, 3);
+    let (status, stdout, stderr) = run(&["io", "--from", text(&recorded), "--port", "1", "--format", "csv"]);
+    assert_eq!((status, stdout.lines().count()), (0, 5), "{stderr}");
+    assert!(stderr.contains("--port means nothing to io"), "{stderr}");
+}
+
+#[test]
+fn a_recording_whose_broker_went_away_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [("ended_because".to_owned(), "broker 4400 is gone".to_owned())].into();
+    let manifest = Manifest { settings, ended_ns: Some(1), ..Manifest::default() };
+    let recorded = dir.path().join("recorded");
+    Writer::create(&recorded, &manifest, WriterOptions::default()).unwrap().finish(&manifest).unwrap();
+    let (status, stdout, stderr) = run(&["explain", text(&recorded)]);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.contains("the recording ended by itself: broker 4400 is gone"), "{stdout}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ pub mod table;
 use std::io;
 use std::sync::Arc;
 
-use model::{Cause, FileOp, Nanos};
+use model::{FileOp, Nanos};
 
 pub use csv::FileOpCsv;
 pub use json::FileOpJson;
@@ -18,8 +18,8 @@ pub use table::FileOpTable;
 pub struct FileOpRow<'a> {
     /// The operation.
     pub op: &'a FileOp,
-    /// What it waited for, and how long.
-    pub reasons: &'a [(Cause, Nanos)],
+    /// What its thread waited for meanwhile, and how long, longest first (see `diagnose::Reasons`).
+    pub reasons: &'a [(&'static str, Nanos)],
     /// Message ids of the records it wrote, where they were looked for.
     pub message_ids: &'a [Arc<str>],
 }

@@ -17,6 +17,11 @@ use crate::output::{self, Pace};
 use crate::packets;
 use crate::stop::Stop;
 
+/// What no recording holds.
+const JVM: &str = "what the broker's JVM did (collections, queues, locks)";
+const NO_JVM_SOURCE: &str = "nothing in the JVM is watched yet; waits for a log's lock are inferred from the order of writes, and time \
+     spent elsewhere in the JVM is unobserved";
+
 /// Explains the slow requests.
 pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
     packets::check_apis(&args.filter)?;
@@ -36,8 +41,11 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
             Err(error) => output::warn(&error.to_string()),
         }
     }
-    let unobservable = record::missing(&recording.manifest().plan);
-    judged.finish(unobservable, recording.notes(), &[])
+    let mut unobservable = record::missing(&recording.manifest().plan);
+    unobservable.push(Unobservable { what: JVM.to_owned(), why: NO_JVM_SOURCE.to_owned() });
+    let mut notes = recording.notes();
+    notes.extend(record::early_end(&recording.manifest().settings));
+    judged.finish(unobservable, notes, &[])
 }
 
 fn from_packets(args: &Explain, mut file: PacketFile) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use diagnose::Reasons;
 use model::{Event, FileOp};
 use recording::{Recording, Table};
 use report::file_ops::{FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpTable};
@@ -10,12 +11,14 @@ use report::numbers::grouped;
 
 use crate::cli::Io;
 use crate::failure::Usage;
-use crate::options::Format;
+use crate::options::{Filter, Format};
 use crate::output::{self, Pace};
 use crate::segments::MessageIds;
 
 /// Shows the operations.
 pub(crate) fn run(args: &Io) -> anyhow::Result<()> {
+    let Filter { ports, apis, .. } = &args.filter;
+    args.presentation.say_unused("io", &[("--port", !ports.is_empty()), ("--api", !apis.is_empty())]);
     match &args.from {
         Some(_) if args.duration.is_some() => {
             Err(Usage("--for is for live input; a recording is read to its end".to_owned()).into())
@@ -29,10 +32,9 @@ fn from_recording(args: &Io, dir: &Path) -> anyhow::Result<()> {
     let recording = Recording::open(dir)?;
     let own = recording.manifest().broker.as_ref().map(|broker| broker.log_dirs.clone()).unwrap_or_default();
     let mut shown = Shown::new(args, own, Pace::AllThere);
-    for event in recording.events_of(&[Table::FileOps]) {
+    for event in recording.events_of(&[Table::OffCpu, Table::FileOps]) {
         match event {
-            Ok(Event::FileOp(op)) => shown.file_op(&op)?,
-            Ok(_) => {}
+            Ok(event) => shown.event(event)?,
             // The other parts still tell.
             Err(error) => output::warn(&error.to_string()),
         }
@@ -42,6 +44,7 @@ fn from_recording(args: &Io, dir: &Path) -> anyhow::Result<()> {
 
 #[cfg(feature = "live")]
 fn live(args: &Io) -> anyhow::Result<()> {
+    use crate::process::Process;
     use crate::stop::Stop;
     use crate::watched;
     const WAIT: std::time::Duration = std::time::Duration::from_millis(100);
@@ -53,14 +56,14 @@ fn live(args: &Io) -> anyhow::Result<()> {
     args.presentation.say(&format!("watching broker {}; Ctrl-C ends it", broker.pid));
     let mut losses = Vec::new();
     let mut event = |event: Event| match event {
-        Event::FileOp(op) => shown.file_op(&op),
         Event::Loss(loss) => {
             losses.push(format!("lost {} {}: {}", grouped(loss.count), loss.kind.as_str(), loss.detail));
             Ok(())
         }
-        _ => Ok(()),
+        other => shown.event(other),
     };
-    while !stop.asked() {
+    let process = Process::of(broker.pid);
+    while !stop.asked() && !process.is_gone() {
         watch.next(WAIT).map_or(Ok(()), &mut event)?;
     }
     let mut last = Ok(());
@@ -70,6 +73,9 @@ fn live(args: &Io) -> anyhow::Result<()> {
         }
     });
     last?;
+    if process.is_gone() {
+        losses.push(format!("broker {} is gone", broker.pid));
+    }
     if let Some(error) = ended.kernel {
         losses.push(format!("the probes ended early: {error}"));
     }
@@ -89,6 +95,7 @@ fn live(_args: &Io) -> anyhow::Result<()> {
 struct Shown<'a> {
     report: Box<dyn FileOpReport>,
     message_ids: Option<MessageIds>,
+    reasons: Reasons,
     args: &'a Io,
     seen: u64,
     count: u64,
@@ -106,17 +113,29 @@ impl<'a> Shown<'a> {
         let log_dirs =
             if args.target.log_dirs.is_empty() { own_log_dirs } else { args.target.log_dirs.clone() };
         let message_ids = args.filter.message_id.as_deref().map(|header| MessageIds::new(header, log_dirs));
-        Self { report, message_ids, args, seen: 0, count: 0 }
+        Self { report, message_ids, reasons: Reasons::default(), args, seen: 0, count: 0 }
+    }
+
+    /// Takes what bears on file operations, in the order of ends.
+    fn event(&mut self, event: Event) -> anyhow::Result<()> {
+        match event {
+            Event::OffCpu(interval) => self.reasons.off_cpu(*interval),
+            Event::FileOp(op) => self.file_op(&op)?,
+            _ => {}
+        }
+        Ok(())
     }
 
     fn file_op(&mut self, op: &FileOp) -> anyhow::Result<()> {
         self.seen += 1;
+        // Asked of every operation: what is told of one is forgotten.
+        let reasons = self.reasons.of(op);
         if !self.args.filter.admits(op, self.args.slower_than) {
             return Ok(());
         }
         self.count += 1;
         let message_ids = self.message_ids.as_mut().map(|ids| ids.written_by(op)).unwrap_or_default();
-        let row = FileOpRow { op, reasons: &[], message_ids: &message_ids };
+        let row = FileOpRow { op, reasons: &reasons, message_ids: &message_ids };
         self.report.file_op(&row).context("cannot write to standard output")
     }
 

@@ -5,10 +5,16 @@ mod live;
 #[cfg(feature = "live")]
 mod manifest;
 
+use std::collections::BTreeMap;
+
 use report::explanation::Unobservable;
 
 use crate::cli::Record;
+#[cfg(feature = "live")]
+use crate::options::Filter;
 
+/// The manifest's setting that says why a recording ended before it was told to.
+const ENDED_BECAUSE: &str = "ended_because";
 /// How the manifest's plan marks what was seen and what could not be.
 #[cfg(feature = "live")]
 const SEEN: &str = "seen: ";
@@ -17,6 +23,9 @@ const MISSING: &str = "missing: ";
 /// Records until it is time to stop.
 #[cfg(feature = "live")]
 pub(crate) fn run(args: &Record) -> anyhow::Result<()> {
+    let Filter { topics, apis, .. } = &args.filter;
+    let (topic, api) = (("--topic", !topics.is_empty()), ("--api", !apis.is_empty()));
+    args.presentation.say_unused("record, which records all", &[topic, api]);
     live::run(args)
 }
 
@@ -28,6 +37,11 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<()> {
          on Linux",
         args.output.display()
     )
+}
+
+/// What a recording says of how it ended, where it was not told to.
+pub(crate) fn early_end(settings: &BTreeMap<String, String>) -> Option<String> {
+    settings.get(ENDED_BECAUSE).map(|why| format!("the recording ended by itself: {why}"))
 }
 
 /// What a recording's plan says could not be observed.

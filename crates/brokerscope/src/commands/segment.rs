@@ -9,6 +9,7 @@ use report::segments::{
 use wire::record::Record;
 
 use crate::cli::Segment;
+use crate::failure;
 use crate::options::Format;
 use crate::output::{self, Pace};
 
@@ -17,7 +18,8 @@ const MOST_NOTES: usize = 20;
 
 /// Shows what is in the segment.
 pub(crate) fn run(args: &Segment) -> anyhow::Result<()> {
-    let mut segment = broker::Segment::open(&args.file)?;
+    let mut segment =
+        broker::Segment::open(&args.file).map_err(|error| failure::of_file(&args.file, &error))?;
     let mut shown = Shown::new(args);
     let batches = match (args.offset, args.bytes) {
         (Some(offset), Some(bytes)) => segment.batches_in(offset, bytes),
@@ -118,9 +120,9 @@ impl<'a> Shown<'a> {
     fn finish(mut self) -> anyhow::Result<()> {
         self.report.finish().context("cannot write to standard output")?;
         let presentation = &self.args.presentation;
-        presentation.say(&format!("{} with {}", self.counted_batches(), counted(self.records, "record")));
+        presentation.say(&format!("{} with {}", batches(self.batches), counted(self.records, "record")));
         if self.damaged > 0 {
-            presentation.say(&format!("{} whose CRC is wrong", grouped(self.damaged)));
+            presentation.say(&format!("{} with a wrong CRC", batches(self.damaged)));
         }
         for note in &self.notes {
             presentation.say(note);
@@ -130,10 +132,10 @@ impl<'a> Shown<'a> {
         }
         Ok(())
     }
+}
 
-    fn counted_batches(&self) -> String {
-        format!("{} batch{}", grouped(self.batches), if self.batches == 1 { "" } else { "es" })
-    }
+fn batches(count: u64) -> String {
+    format!("{} batch{}", grouped(count), if count == 1 { "" } else { "es" })
 }
 
 fn unreadable(batch: &Batch, error: wire::Error) -> String {

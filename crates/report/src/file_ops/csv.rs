@@ -50,7 +50,7 @@ impl<W: Write> FileOpCsv<W> {
 
 fn fields(row: &FileOpRow<'_>) -> [String; 19] {
     let op = row.op;
-    let reasons = row.reasons.iter().map(|(cause, length)| format!("{cause}={}", length.0));
+    let reasons = row.reasons.iter().map(|(reason, length)| format!("{reason}={}", length.0));
     [
         op.start.0.to_string(),
         op.end.0.to_string(),

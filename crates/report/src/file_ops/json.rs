@@ -59,7 +59,7 @@ impl<'a> From<&FileOpRow<'a>> for FileOpView<'a> {
             device: op.device.to_string(),
             inode: op.inode,
             fs: &op.fs,
-            reasons: row.reasons.iter().map(|(cause, length)| (cause.as_str(), length.0)).collect(),
+            reasons: row.reasons.iter().map(|&(reason, length)| (reason, length.0)).collect(),
             batch_crc: op.batch.map(|batch| batch.crc),
             base_offset: op.batch.map(|batch| batch.base_offset),
             records: op.batch.map(|batch| batch.records),

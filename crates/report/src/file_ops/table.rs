@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use model::Nanos;
+
 use super::{FileOpReport, FileOpRow};
 use crate::escape::escape;
 use crate::numbers::{NONE, or_none};
@@ -29,6 +31,9 @@ const BY_MESSAGE: [Column; 6] = [
     Column::text("OFF_KB", 9),
 ];
 
+/// What took most of the time that was not spent working.
+const REASON: Column = Column::text("REASON", 0);
+
 const WIDE: [Column; 8] = [
     Column::text("OP", 5),
     Column::text("THREAD", 15),
@@ -53,6 +58,7 @@ impl<W: Write> FileOpTable<W> {
     pub fn new(out: W, look: &Look, by_message: bool) -> Self {
         let mut columns = TIMES.to_vec();
         columns.extend(if by_message { BY_MESSAGE } else { BY_WRITE });
+        columns.push(REASON);
         if look.wide {
             columns.extend(WIDE);
         }
@@ -77,6 +83,7 @@ impl<W: Write> FileOpTable<W> {
         } else {
             cells.extend([op.tid.to_string(), bytes, off_kb, file, topic, partition]);
         }
+        cells.push(row.reasons.first().map_or_else(|| NONE.to_owned(), reason));
         if self.wide {
             cells.extend(wide_cells(row));
         }
@@ -84,9 +91,13 @@ impl<W: Write> FileOpTable<W> {
     }
 }
 
+fn reason(&(reason, length): &(&'static str, Nanos)) -> String {
+    format!("{reason} {length}")
+}
+
 fn wide_cells(row: &FileOpRow<'_>) -> [String; 8] {
     let op = row.op;
-    let reasons = row.reasons.iter().map(|(cause, length)| format!("{cause} {length}")).collect::<Vec<_>>();
+    let reasons = row.reasons.iter().map(reason).collect::<Vec<_>>();
     [
         op.op.as_str().to_owned(),
         escape(&op.thread).into_owned(),

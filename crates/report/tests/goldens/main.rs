@@ -8,7 +8,7 @@ mod sample;
 
 use std::path::Path;
 
-use model::{Cause, LossKind, Nanos};
+use model::{LossKind, Nanos};
 use report::doctor::{DoctorJson, DoctorReport, DoctorText};
 use report::explanation::{Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText};
 use report::file_ops::{FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpTable};
@@ -114,7 +114,7 @@ fn a_request_object_has_every_field_of_the_contract() {
 fn file_ops(mut to: impl FileOpReport) {
     let ids = ["839584818".into(), "839584819".into()];
     for (i, op) in sample::file_ops().iter().enumerate() {
-        let reasons = [(Cause::JournalCommit, Nanos::from_millis(151))];
+        let reasons = [("journal-commit", Nanos::from_millis(151)), ("run-queue", Nanos::from_millis(2))];
         let slow = i == 0;
         let row = FileOpRow {
             op,

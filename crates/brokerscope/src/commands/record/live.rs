@@ -11,6 +11,7 @@ use watch::{Ended, Watch};
 use super::manifest;
 use crate::cli::Record;
 use crate::output;
+use crate::process::Process;
 use crate::stop::Stop;
 use crate::watched;
 
@@ -18,6 +19,8 @@ use crate::watched;
 const WAIT: Duration = Duration::from_millis(50);
 /// How often the manifest gets a new pair of clock readings and the losses so far.
 const UPDATE: Duration = Duration::from_secs(10);
+/// How often to look whether the broker still runs.
+const LOOK: Duration = Duration::from_millis(500);
 /// Pairs kept: a week's worth at that rate.
 const MOST_PAIRS: usize = 60_480;
 /// Events written between two looks at the clocks and the signals.
@@ -36,9 +39,16 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     }
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     args.presentation.say(&format!("recording broker {} into {}{until}", broker.pid, args.output.display()));
-    let mut recorder =
-        Recorder { writer, manifest, counts: Counts::default(), updated: Instant::now(), failed: false };
-    while !stop.asked() {
+    let mut recorder = Recorder {
+        writer,
+        manifest,
+        counts: Counts::default(),
+        updated: Instant::now(),
+        looked: Instant::now(),
+        failed: false,
+    };
+    let process = Process::of(broker.pid);
+    while !stop.asked() && !recorder.lost_broker(&process) {
         recorder.burst(&watch, args.slower_than);
     }
     recorder.finish(args, watch)
@@ -72,10 +82,27 @@ struct Recorder {
     manifest: Manifest,
     counts: Counts,
     updated: Instant,
+    looked: Instant,
     failed: bool,
 }
 
 impl Recorder {
+    /// Whether the broker is gone: nothing more will come. Says so, now and in the manifest.
+    fn lost_broker(&mut self, broker: &Process) -> bool {
+        if self.looked.elapsed() < LOOK {
+            return false;
+        }
+        self.looked = Instant::now();
+        let gone = broker.is_gone();
+        if gone {
+            let why =
+                format!("broker {} is gone", self.manifest.broker.as_ref().map_or(0, |broker| broker.pid));
+            output::warn(&format!("{why}; the recording ends here"));
+            self.manifest.settings.insert(super::ENDED_BECAUSE.to_owned(), why);
+        }
+        gone
+    }
+
     /// Writes what is there, waiting briefly for the first of it.
     fn burst(&mut self, watch: &Watch, slower_than: Nanos) {
         let mut wait = WAIT;
@@ -134,9 +161,9 @@ impl Recorder {
             self.write(&Event::Loss(loss), args.slower_than);
         }
         say_trouble(&ended);
-        self.writer
-            .finish(&self.manifest)
-            .with_context(|| format!("{}: not finished", args.output.display()))?;
+        self.writer.finish(&self.manifest).with_context(|| {
+            format!("{}: not finished, but readable as far as it goes", args.output.display())
+        })?;
         let counts = self.counts;
         args.presentation.say(&format!(
             "recorded {} ({} took {} or longer), {}, {}; `brokerscope explain {}` says why",

@@ -1,0 +1,50 @@
+//! What the flags that every command takes mean to one command, where that is not what they mean to others.
+//! One that means nothing to it is taken, since scripts pass it, but not listed.
+
+use clap::Arg;
+
+/// For input that was captured elsewhere or before.
+pub(super) fn read_later(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "pid" => {
+            flag.help("Take topic names from this broker's log dirs; without it, from any that runs here")
+        }
+        "log_dirs" => flag.help("Take topic names from this log dir (repeatable)"),
+        _ => flag,
+    }
+}
+
+/// For what may be a recording, which holds the message ids it was told to record.
+pub(super) fn of_explanation(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "message_id" => flag.help("Record header to show as message id (captures; `record` takes it too)"),
+        _ => read_later(flag),
+    }
+}
+
+/// For file operations, which have no port and no API.
+pub(super) fn of_files(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "ports" | "apis" => flag.hide(true),
+        _ => flag,
+    }
+}
+
+/// For the recorder: what to show of it is for later.
+pub(super) fn of_recorder(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "topics" | "apis" | "format" | "utc" | "wide" => flag.hide(true),
+        "ports" => flag.help("Capture this port (repeatable); without it, the broker's own"),
+        "message_id" => flag.help("Record header to record as message id"),
+        "quiet" => flag.help("Say nothing but what went wrong"),
+        _ => flag,
+    }
+}
+
+/// For an examination, which has no times and is not long.
+pub(super) fn of_host(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "utc" | "wide" | "quiet" => flag.hide(true),
+        _ => flag,
+    }
+}
