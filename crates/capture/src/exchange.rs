@@ -226,3 +226,6 @@ fn learn(body: &ResponseBody, books: &mut Books) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -136,6 +136,18 @@ impl ApiKey {
     /// `ApiVersions`.
     pub const API_VERSIONS: Self = Self(18);
 
+    /// The first version whose response body begins with `ThrottleTimeMs` (KIP-124, KIP-219); none where no
+    /// version's does. Produce and `ApiVersions` have it further back.
+    pub fn first_throttled_version(self) -> Option<i16> {
+        match self.0 {
+            21 | 22 | 24..=26 | 28..=35 | 37 | 42..=46 | 48..=51 | 56 | 57 | 59..=82 | 88..=92 => Some(0),
+            1 | 10 | 12..=16 | 20 => Some(1),
+            2 | 11 | 19 | 23 => Some(2),
+            3 | 8 | 9 => Some(3),
+            _ => None,
+        }
+    }
+
     fn api(self) -> Option<&'static Api> {
         usize::try_from(self.0).ok().and_then(|key| APIS.get(key))
     }

@@ -1,17 +1,18 @@
-//! Kafka's bytes: frames, the headers of every API, Produce, Metadata and `ApiVersions` bodies of every
+//! Kafka's bytes: frames, the headers of every API, Produce, Fetch, Metadata and `ApiVersions` bodies of every
 //! version, record batches of every magic and codec.
 //!
 //! It does no I/O, reads no clocks, starts no threads and knows nothing of TCP: callers hand it bytes. All
 //! bytes are taken as hostile: every read is bounded, nothing is allocated on the word of a length field.
 //!
 //! Two ways in: [`stream`] decodes one direction of a connection as its bytes come, without holding record
-//! payloads; [`produce`], [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies.
+//! payloads; [`produce`], [`fetch`], [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies.
 
 pub mod api;
 pub mod api_versions;
 pub mod batch;
 pub mod compression;
 pub mod error;
+pub mod fetch;
 pub mod header;
 pub mod metadata;
 pub mod produce;

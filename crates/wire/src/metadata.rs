@@ -11,6 +11,8 @@ pub const MAX_VERSION: i16 = 13;
 /// A whole Metadata response body.
 #[derive(Clone, Debug)]
 pub struct MetadataResponse<'a> {
+    /// How long the broker throttled the client, in milliseconds (version 3 and later).
+    pub throttle_ms: Option<i32>,
     /// The cluster's id (version 2 and later).
     pub cluster_id: Option<&'a str>,
     /// The controller's node id, or -1 (version 1 and later).
@@ -42,9 +44,7 @@ impl<'a> MetadataResponse<'a> {
         }
         let flexible = ApiKey::METADATA.is_flexible(version);
         let mut reader = Reader::new(body);
-        if version >= 3 {
-            reader.i32()?; // throttle time
-        }
+        let throttle_ms = if version >= 3 { Some(reader.i32()?) } else { None };
         skip_brokers(&mut reader, version, flexible)?;
         let cluster_id = if version >= 2 { reader.nullable_string(flexible)? } else { None };
         let controller_id = if version >= 1 { reader.i32()? } else { -1 };
@@ -61,7 +61,7 @@ impl<'a> MetadataResponse<'a> {
         }
         reader.tagged_fields(flexible)?;
         reader.finish()?;
-        Ok(Self { cluster_id, controller_id, topics })
+        Ok(Self { throttle_ms, cluster_id, controller_id, topics })
     }
 
     /// The topics in order.

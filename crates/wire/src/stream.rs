@@ -3,9 +3,10 @@
 //!
 //! Record payloads are passed over, not held: a request of 100 MB costs what its partitions and batch heads
 //! do. Only if message ids are wanted is one batch at a time held, within [`Options`]' bounds; answers to
-//! Produce and Metadata are held whole, up to 8 MiB. How chunks are cut does not change what is returned;
+//! Produce and Metadata and requests to Fetch are held whole, up to 8 MiB. How chunks are cut does not change what is returned;
 //! how the stream falls into step after a loss is described in `stream/framing/hunt.rs`.
 
+mod fetch;
 mod frame;
 mod framing;
 mod produce;
@@ -13,8 +14,8 @@ mod request;
 mod response;
 
 pub use frame::{
-    FrameError, ProduceBody, ProducePartition, ProducedPartition, RequestBody, RequestFrame, ResponseBody,
-    ResponseFrame, TopicRef,
+    FetchBody, FetchPartition, FetchResponseBody, FetchedPartition, FrameError, ProduceBody,
+    ProducePartition, ProducedPartition, RequestBody, RequestFrame, ResponseBody, ResponseFrame, TopicRef,
 };
 pub use request::RequestStream;
 pub use response::ResponseStream;

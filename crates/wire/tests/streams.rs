@@ -43,12 +43,14 @@ fn feed_responses(stream: &mut ResponseStream<u32>, chunks: &[&[u8]]) -> Vec<Res
     frames
 }
 
-/// Correlation ids 100-113: Produce of version id - 100; 200-213 Metadata; 300 Fetch 12; 318 `ApiVersions` 3.
+/// Correlation ids 100-113: Produce of version id - 100; 200-213 Metadata; 300 `ListOffsets` 7; 318 `ApiVersions` 3;
+/// 400-418 Fetch.
 fn asked(correlation_id: i32) -> Option<(ApiKey, i16)> {
     match correlation_id {
         100..=113 => Some((ApiKey::PRODUCE, correlation_id as i16 - 100)),
         200..=213 => Some((ApiKey::METADATA, correlation_id as i16 - 200)),
-        300 => Some((ApiKey::FETCH, 12)),
+        300 => Some((ApiKey(2), 7)),
+        400..=418 => Some((ApiKey::FETCH, correlation_id as i16 - 400)),
         318 => Some((ApiKey::API_VERSIONS, 3)),
         _ => None,
     }
@@ -67,9 +69,11 @@ fn requests() -> Vec<Vec<u8>> {
     frames.push(kafka::sized(
         &[&[0, 0, 0, 1, 0, 0, 0, 101, 0, 1, b'c'][..], &kafka::old_produce_body("topicA", 2, &set)].concat(),
     ));
-    frames.push(kafka::request(1, 12, 300, &[7; 50]));
+    frames.push(kafka::request(2, 7, 300, &[7; 50]));
     frames.push(kafka::request(18, 0, 318, &[]));
     frames.push(kafka::request(12, 4, 7, &[1; 30]));
+    frames.push(kafka::request(1, 11, 411, &kafka::fetch_body(11)));
+    frames.push(kafka::request(1, 17, 417, &kafka::fetch_body(17)));
     frames
 }
 
@@ -100,7 +104,7 @@ fn without_stamps<T>(frames: Vec<RequestFrame<T>>) -> Vec<RequestFrame<()>> {
 fn produce(frame: &RequestFrame<u32>) -> &wire::stream::ProduceBody {
     match &frame.body {
         RequestBody::Produce(body) => body,
-        RequestBody::Other => panic!("not a Produce request: {frame:?}"),
+        _ => panic!("not a Produce request: {frame:?}"),
     }
 }
 
@@ -472,9 +476,117 @@ fn responses_are_read_and_bad_ones_are_errors() {
 }
 
 #[test]
+fn every_version_of_fetch_is_read() {
+    for version in 0..=18i16 {
+        let body = kafka::fetch_body(version);
+        let bytes = kafka::request(1, version, 5, &body);
+        let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&bytes], 0);
+        let RequestBody::Fetch(fetch) = &frames[0].body else { panic!("Fetch v{version}: {frames:?}") };
+        assert_eq!((frames.len(), frames[0].error), (1, None), "v{version}");
+        assert_eq!((fetch.max_wait_ms, fetch.min_bytes), (500, 7));
+        assert_eq!(fetch.max_bytes, (version >= 3).then_some(50_000_000));
+        assert_eq!((fetch.session_id, fetch.session_epoch), if version >= 7 { (99, 3) } else { (0, -1) });
+        let partitions: Vec<_> =
+            fetch.partitions.iter().map(|p| (&p.topic, p.partition, p.fetch_offset)).collect();
+        let topic = fetch_topic(version);
+        assert_eq!(partitions, [(&topic, 2, 1234), (&topic, 3, 77)], "v{version}");
+        let header = bytes.len() - body.len();
+        for end in header..bytes.len() {
+            let cut = kafka::sized(&bytes[4..end]);
+            let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&cut], 0);
+            assert!(frames[0].error.is_some(), "v{version}, {end} bytes");
+            let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+            feed(&mut stream, &[&bytes[..end]], 0);
+            let frame = stream.lost((bytes.len() - end) as u64, 0).unwrap();
+            assert_eq!(frame.error, Some(FrameError::Lost { bytes: (bytes.len() - end) as u64 }));
+        }
+    }
+}
+
+fn fetch_topic(version: i16) -> TopicRef {
+    if version < 13 { TopicRef::Name("topicA".into()) } else { TopicRef::Id(kafka::TOPIC_ID) }
+}
+
+#[test]
+fn every_version_of_what_was_fetched_is_read() {
+    let batches = kafka::fetched_batches();
+    let header = BatchHeader::parse(&batches).unwrap();
+    for version in 0..=18i16 {
+        let id = 400 + i32::from(version);
+        let bytes = kafka::response(1, version, id, &kafka::fetch_response_body(version));
+        let read = |bytes: &[u8]| {
+            feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &[bytes])
+        };
+        let frames = read(&bytes);
+        assert_eq!((frames.len(), frames[0].error), (1, None), "v{version}");
+        assert_eq!(frames[0].throttle_ms, (version >= 1).then_some(17), "v{version}");
+        let ResponseBody::Fetch(fetch) = &frames[0].body else { panic!("Fetch") };
+        assert_eq!(fetch.session_id, if version >= 7 { 99 } else { 0 });
+        let [full, refused, empty] = &fetch.partitions[..] else { panic!("{:?}", fetch.partitions) };
+        assert_eq!((&full.topic, full.partition, full.error_code), (&fetch_topic(version), 2, 0));
+        assert_eq!((full.high_watermark, full.bytes as usize), (4321, batches.len()));
+        assert_eq!(full.log_start_offset, if version >= 5 { 11 } else { -1 });
+        // Two whole batches and the beginning of a third.
+        assert_eq!((full.batches.len(), full.batches[0], full.records), (2, header, Some(3)));
+        assert_eq!((full.error, refused.error, refused.error_code), (None, None, 6));
+        assert_eq!((refused.partition, refused.bytes, empty.bytes, empty.records), (3, 0, 0, Some(0)));
+        for end in (8 + usize::from(version >= 12) + 4)..bytes.len() {
+            let frames = read(&kafka::sized(&bytes[4..end]));
+            assert!(frames[0].error.is_some(), "v{version}, {end} bytes");
+        }
+    }
+}
+
+#[test]
+fn losing_fetched_records_hurts_their_partition_only() {
+    let bytes = kafka::response(1, 13, 413, &kafka::fetch_response_body(13));
+    let batches = kafka::fetched_batches();
+    let records = bytes.windows(batches.len()).position(|window| window == batches).unwrap();
+    for at in records..records + batches.len() {
+        let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+        assert_eq!(feed_responses(&mut stream, &[&bytes[..at]]), []);
+        assert_eq!(stream.lost(1, 0), None);
+        let frames = feed_responses(&mut stream, &[&bytes[at + 1..]]);
+        let ResponseBody::Fetch(fetch) = &frames[0].body else { panic!("Fetch") };
+        assert_eq!((frames[0].error, fetch.partitions.len()), (None, 3), "lost at {at}");
+        let partition = &fetch.partitions[0];
+        assert_eq!(partition.bytes as usize, batches.len());
+        assert!(partition.error.is_some() || partition.records == Some(3), "lost at {at}");
+        assert!(at - records > 60 || partition.error == Some(FrameError::Lost { bytes: 1 }), "lost at {at}");
+    }
+    // Before the records it costs the frame its body, not its place.
+    let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+    feed_responses(&mut stream, &[&bytes[..20]]);
+    stream.lost(5, 0);
+    let frames = feed_responses(&mut stream, &[&bytes[25..]]);
+    assert_eq!(frames[0].error, Some(FrameError::Lost { bytes: 5 }));
+}
+
+#[test]
+fn throttle_times_are_read_before_bodies_that_are_not() {
+    // FindCoordinator 4: the header's tagged fields, then the throttle time.
+    let body = [&[0, 0, 0, 9][..], &[3; 40]].concat();
+    let mut pending = |_| Some((ApiKey(10), 4));
+    for chunk in [1, 3, 100] {
+        let bytes = kafka::response(10, 4, 1, &body);
+        let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+        let mut seen = None;
+        for chunk in bytes.chunks(chunk) {
+            seen = stream.advance(chunk, 0, &mut pending).1.cloned();
+        }
+        let frame = seen.unwrap();
+        assert_eq!((frame.throttle_ms, frame.error, frame.body), (Some(9), None, ResponseBody::Other));
+    }
+    let bytes = kafka::response(10, 4, 1, &[0; 3]);
+    let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+    let frame = stream.advance(&bytes, 0, &mut pending).1.cloned().unwrap();
+    assert!(frame.error.is_some());
+}
+
+#[test]
 fn responses_in_the_middle_need_a_question() {
-    let known = kafka::response(1, 12, 300, &[5; 2000]);
-    let unknown = kafka::response(1, 12, 999, &[5; 20]);
+    let known = kafka::response(2, 7, 300, &[5; 2000]);
+    let unknown = kafka::response(2, 7, 999, &[5; 20]);
     let mut stream = ResponseStream::new(Options::default(), Start::Midstream);
     assert_eq!(feed_responses(&mut stream, &[&[9; 100], &unknown]).len(), 0);
     let frames = feed_responses(&mut stream, &[&known[..1448], &known[1448..], &unknown]);
@@ -510,7 +622,7 @@ proptest! {
 
     #[test]
     fn chunks_make_no_difference(
-        order in proptest::collection::vec(0..16usize, 1..6),
+        order in proptest::collection::vec(0..18usize, 1..6),
         at in proptest::collection::vec(0..4000usize, 0..40),
         ids in any::<bool>(),
         midstream in any::<bool>(),
@@ -533,12 +645,13 @@ proptest! {
 
     #[test]
     fn chunks_of_responses_make_no_difference(
-        order in proptest::collection::vec(0..26usize, 1..6),
+        order in proptest::collection::vec(0..45usize, 1..6),
         at in proptest::collection::vec(0..2000usize, 0..20),
     ) {
         let frame = |i: usize| match i as i16 {
-            version @ 0..=2 => kafka::response(1, 12, 300, &[version as u8; 99]),
+            version @ 0..=2 => kafka::response(2, 7, 300, &[version as u8; 99]),
             version @ 3..=11 => kafka::response(0, version, 100 + i32::from(version), &kafka::produce_response_body(version)),
+            version @ 26..=44 => kafka::response(1, version - 26, 374 + i32::from(version), &kafka::fetch_response_body(version - 26)),
             version => kafka::response(3, version - 12, 188 + i32::from(version), &kafka::metadata_response_body(version - 12)),
         };
         let bytes: Vec<u8> = order.iter().flat_map(|&i| frame(i)).collect();
@@ -553,7 +666,7 @@ proptest! {
 
     #[test]
     fn damage_and_loss_never_panic(
-        order in proptest::collection::vec(0..16usize, 1..8),
+        order in proptest::collection::vec(0..18usize, 1..8),
         damage in proptest::collection::vec((0..4000usize, any::<u8>()), 0..6),
         events in proptest::collection::vec((0..600usize, 0..900u64), 1..20),
         midstream in any::<bool>(),

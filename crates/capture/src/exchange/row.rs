@@ -7,8 +7,8 @@ use std::sync::Arc;
 use model::{Batch, Partition, Request, TopicId};
 use wire::BatchHeader;
 use wire::stream::{
-    ProduceBody, ProducePartition, ProducedPartition, RequestBody, RequestFrame, ResponseBody, ResponseFrame,
-    TopicRef,
+    FetchBody, FetchedPartition, ProduceBody, ProducePartition, ProducedPartition, RequestBody, RequestFrame,
+    ResponseBody, ResponseFrame, TopicRef,
 };
 
 use crate::books::{Books, add_error};
@@ -46,10 +46,34 @@ pub(super) fn of_request(
         error: frame.error.map(|error| Arc::from(error.to_string())),
         partitions: Vec::new(),
     };
-    if let RequestBody::Produce(body) = &frame.body {
-        add_produce(&mut row, body, books);
+    match &frame.body {
+        RequestBody::Produce(body) => add_produce(&mut row, body, books),
+        RequestBody::Fetch(body) => add_fetch(&mut row, body, books),
+        RequestBody::Other => {}
     }
     row
+}
+
+/// The partitions asked for; the answer says what was fetched of them.
+fn add_fetch(row: &mut Request, body: &FetchBody, books: &mut Books) {
+    row.partitions.reserve_exact(body.partitions.len());
+    for asked in &body.partitions {
+        let (topic, topic_id) = topic(&asked.topic, books);
+        row.partitions.push(Partition {
+            topic,
+            topic_id,
+            partition: asked.partition,
+            ..Partition::default()
+        });
+    }
+}
+
+/// A topic's name and id, as far as the wire says.
+fn topic(topic: &TopicRef, books: &mut Books) -> (Option<Arc<str>>, Option<TopicId>) {
+    match topic {
+        TopicRef::Name(name) => (Some(books.topics.shared(name)), None),
+        TopicRef::Id(id) => (None, Some(TopicId(*id))),
+    }
 }
 
 fn add_produce(row: &mut Request, body: &ProduceBody, books: &mut Books) {
@@ -70,10 +94,7 @@ fn add_produce(row: &mut Request, body: &ProduceBody, books: &mut Books) {
 }
 
 fn partition(produced: &ProducePartition, books: &mut Books) -> Partition {
-    let (topic, topic_id) = match &produced.topic {
-        TopicRef::Name(name) => (Some(books.topics.shared(name)), None),
-        TopicRef::Id(id) => (None, Some(TopicId(*id))),
-    };
+    let (topic, topic_id) = topic(&produced.topic, books);
     Partition {
         topic,
         topic_id,
@@ -104,9 +125,37 @@ pub(super) fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, book
     if let Some(error) = frame.error {
         add_error(row, &format!("response: {error}"));
     }
-    if let ResponseBody::Produce { throttle_ms, partitions } = &frame.body {
-        row.throttle_ms = *throttle_ms;
-        add_produced(&mut row.partitions, partitions, books);
+    row.throttle_ms = frame.throttle_ms;
+    match &frame.body {
+        ResponseBody::Produce { partitions, .. } => add_produced(&mut row.partitions, partitions, books),
+        ResponseBody::Fetch(body) => add_fetched(row, &body.partitions, books),
+        ResponseBody::Metadata { .. } | ResponseBody::Other => {}
+    }
+}
+
+/// What was fetched of the partitions asked for. In a fetch session (KIP-227) a request names only those
+/// that changed, and an answer those that have something: they come after the ones named.
+fn add_fetched(row: &mut Request, fetched: &[FetchedPartition], books: &mut Books) {
+    let mut places = HashMap::new();
+    for (place, asked) in row.partitions.iter().enumerate() {
+        places.insert((asked.topic.clone(), asked.topic_id, asked.partition), place);
+    }
+    for answered in fetched {
+        if let Some(error) = answered.error {
+            add_error(row, &format!("response: partition {}: {error}", answered.partition));
+        }
+        let (topic, topic_id) = topic(&answered.topic, books);
+        let place = places.get(&(topic.clone(), topic_id, answered.partition)).copied();
+        let place = place.unwrap_or(row.partitions.len());
+        if place == row.partitions.len() {
+            let partition = answered.partition;
+            row.partitions.push(Partition { topic, topic_id, partition, ..Partition::default() });
+        }
+        let Some(partition) = row.partitions.get_mut(place) else { continue };
+        partition.bytes = answered.bytes;
+        partition.error_code = Some(answered.error_code);
+        partition.records =
+            answered.records.filter(|_| answered.error.is_none()).and_then(|n| u32::try_from(n).ok());
     }
 }
 
@@ -122,10 +171,7 @@ fn add_produced(partitions: &mut [Partition], produced: &[ProducedPartition], bo
     }
     let mut by_name = HashMap::new();
     for answered in produced {
-        let (topic, topic_id) = match &answered.topic {
-            TopicRef::Name(name) => (Some(books.topics.shared(name)), None),
-            TopicRef::Id(id) => (None, Some(TopicId(*id))),
-        };
+        let (topic, topic_id) = topic(&answered.topic, books);
         by_name.insert((topic, topic_id, answered.partition), answered);
     }
     for asked in partitions {

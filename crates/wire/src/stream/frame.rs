@@ -38,9 +38,9 @@ impl std::error::Error for FrameError {}
 /// A topic as the wire names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopicRef {
-    /// By name: Produce up to version 12.
+    /// By name: Produce and Fetch up to version 12.
     Name(String),
-    /// By id: Produce from version 13 (KIP-516).
+    /// By id: Produce and Fetch from version 13 (KIP-516).
     Id([u8; 16]),
 }
 
@@ -76,7 +76,9 @@ pub struct RequestFrame<T> {
 pub enum RequestBody {
     /// Produce.
     Produce(ProduceBody),
-    /// An API whose body is not decoded.
+    /// Fetch.
+    Fetch(FetchBody),
+    /// An API whose body is not decoded, or a body that could not be.
     Other,
 }
 
@@ -123,6 +125,34 @@ impl ProducePartition {
     pub const MAX_MESSAGE_ID_BYTES: usize = 256;
 }
 
+/// A Fetch request's body.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FetchBody {
+    /// How long the broker may wait for `min_bytes`, in milliseconds.
+    pub max_wait_ms: i32,
+    /// How many bytes the broker shall wait for.
+    pub min_bytes: i32,
+    /// The most bytes wanted in all (version 3 and later).
+    pub max_bytes: Option<i32>,
+    /// The fetch session, 0 for none (KIP-227).
+    pub session_id: i32,
+    /// The number of the request in its session; 0 starts one, -1 is without.
+    pub session_epoch: i32,
+    /// The partitions, in the request's order; in a session those that changed.
+    pub partitions: Vec<FetchPartition>,
+}
+
+/// One partition of a Fetch request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchPartition {
+    /// The topic.
+    pub topic: TopicRef,
+    /// The partition's number.
+    pub partition: i32,
+    /// The first offset wanted.
+    pub fetch_offset: i64,
+}
+
 /// One response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseFrame<T> {
@@ -138,6 +168,8 @@ pub struct ResponseFrame<T> {
     pub size: u32,
     /// The number of the request it answers.
     pub correlation_id: i32,
+    /// How long the broker says it throttled the client, of every API that says so but `ApiVersions`.
+    pub throttle_ms: Option<i32>,
     /// The body, where it is one that is decoded.
     pub body: ResponseBody,
     /// What could not be read of it.
@@ -159,8 +191,52 @@ pub enum ResponseBody {
         /// Topic ids (zero before version 10) and names; only topics that have either.
         topics: Vec<([u8; 16], Option<String>)>,
     },
+    /// Fetch, without its records.
+    Fetch(FetchResponseBody),
     /// An API whose body is not decoded, or an answer to a request that is not known.
     Other,
+}
+
+/// A Fetch response's body, without its records.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FetchResponseBody {
+    /// Kafka's error code for the request as a whole (version 7 and later); 0 is none.
+    pub error_code: i16,
+    /// The fetch session, 0 for none.
+    pub session_id: i32,
+    /// The partitions, in the response's order; as far as they were read if the frame has an error.
+    pub partitions: Vec<FetchedPartition>,
+}
+
+/// One partition of a Fetch response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchedPartition {
+    /// The topic.
+    pub topic: TopicRef,
+    /// The partition's number.
+    pub partition: i32,
+    /// Kafka's error code; 0 is none.
+    pub error_code: i16,
+    /// The offset after the last that all in-sync replicas have, or -1.
+    pub high_watermark: i64,
+    /// The partition's first offset, or -1 (version 5 and later).
+    pub log_start_offset: i64,
+    /// Bytes of its records, of which the last batch may be cut off.
+    pub bytes: u32,
+    /// The heads of its whole batches, or of its messages for magic 0 and 1, in order; at most
+    /// [`Self::MAX_BATCHES`] of them.
+    pub batches: Vec<BatchHeader>,
+    /// Batches that were read but are not in `batches`.
+    pub batches_omitted: u32,
+    /// Records in its whole batches; none if a head does not say, or was lost.
+    pub records: Option<u64>,
+    /// What could not be read of this partition alone.
+    pub error: Option<FrameError>,
+}
+
+impl FetchedPartition {
+    /// The most batch heads that are kept for one partition.
+    pub const MAX_BATCHES: usize = 1024;
 }
 
 /// One partition of a Produce response.

@@ -93,24 +93,11 @@ impl ProduceWalk {
     ) -> Result<Step, Error> {
         let step = match self.stage {
             Stage::Batch => self.batch(body, bytes, at, options),
-            _ => self.element(body, bytes, left).map_err(|error| error.shifted(at))?,
+            _ => element(bytes, |reader| self.read_element(body, reader, left))
+                .map_err(|error| error.shifted(at))?,
         };
         self.settle();
         Ok(step)
-    }
-
-    fn element(&mut self, body: &mut ProduceBody, bytes: &[u8], left: u64) -> Result<Step, Error> {
-        let mut reader = Reader::new(bytes);
-        match self.read_element(body, &mut reader, left) {
-            Ok(()) => Ok(Step::Used { bytes: reader.at(), skip: 0 }),
-            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, at }) => {
-                if bytes.len().saturating_add(missing) > MAX_ELEMENT_BYTES {
-                    return Err(Error::new(ErrorKind::TooLarge { limit: MAX_ELEMENT_BYTES }, at));
-                }
-                Ok(Step::More(missing))
-            }
-            Err(error) => Err(error),
-        }
     }
 
     fn read_element(
@@ -337,6 +324,24 @@ impl ProducePartition {
     /// The first error counts.
     fn fail(&mut self, error: FrameError) {
         self.error.get_or_insert(error);
+    }
+}
+
+/// Reads one element of a body if it is all there, within bounds.
+pub(super) fn element(
+    bytes: &[u8],
+    read: impl FnOnce(&mut Reader<'_>) -> Result<(), Error>,
+) -> Result<Step, Error> {
+    let mut reader = Reader::new(bytes);
+    match read(&mut reader) {
+        Ok(()) => Ok(Step::Used { bytes: reader.at(), skip: 0 }),
+        Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, at }) => {
+            if bytes.len().saturating_add(missing) > MAX_ELEMENT_BYTES {
+                return Err(Error::new(ErrorKind::TooLarge { limit: MAX_ELEMENT_BYTES }, at));
+            }
+            Ok(Step::More(missing))
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -1,18 +1,24 @@
-//! Requests, one after the other, out of a direction's bytes. Decodes headers of all and bodies of Produce.
+//! Requests, one after the other, out of a direction's bytes. Decodes headers of all and bodies of Produce
+//! and Fetch.
 
 use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
+use super::produce::set_topic;
 use super::produce::{MAX_ELEMENT_BYTES, ProduceWalk, set_text};
-use super::{FrameError, Nature, Options, ProduceBody, RequestBody, RequestFrame, Start, StreamCounts};
+use super::{FetchBody, FetchPartition, FrameError, Nature, Options, ProduceBody, RequestBody, RequestFrame};
+use super::{Start, StreamCounts, TopicRef};
+use crate::fetch::FetchRequest;
 use crate::header::RequestHeader;
 use crate::produce::{check_version, starts_soundly};
 use crate::reader::Reader;
-use crate::{ApiKey, Error, ErrorKind};
+use crate::{ApiKey, Error, ErrorKind, fetch};
 
 /// A header of version 0: key, version and correlation id.
 const MIN_SIZE: u32 = 8;
 /// In step, keys and versions newer than the table are believed up to here.
 const MAX_NEW_KEY: i16 = 1023;
 const MAX_NEW_VERSION: i16 = 127;
+/// The most that is held of a Fetch request's body.
+const MAX_BODY_BYTES: usize = 8 << 20;
 /// While searching, what real clients keep to.
 const MAX_SOUGHT_CLIENT_ID_BYTES: usize = 255;
 const MAX_SOUGHT_HEAD_BYTES: usize = 1024;
@@ -27,8 +33,13 @@ pub struct RequestStream<T: Copy> {
 impl<T: Copy> RequestStream<T> {
     /// A decoder before its first byte.
     pub fn new(options: Options, start: Start) -> Self {
-        let decoder =
-            RequestDecoder { options, frame: None, walk: ProduceWalk::new(), spare: ProduceBody::default() };
+        let decoder = RequestDecoder {
+            options,
+            frame: None,
+            walk: ProduceWalk::new(),
+            spare: ProduceBody::default(),
+            spare_fetch: FetchBody::default(),
+        };
         Self { framing: Framing::new(start), decoder }
     }
 
@@ -41,7 +52,7 @@ impl<T: Copy> RequestStream<T> {
 
     /// Says that `n` bytes of the stream are missing here. If they end within the current frame, whose header
     /// is known, the stream stays in step, and the frame or a partition of it carries an error unless only
-    /// records were lost. Else the current frame is returned as far as it was read, and the next one is
+    /// records were lost. A header counts as known that is there as far as its correlation id. Else the current frame is returned as far as it was read, and the next one is
     /// searched for.
     pub fn lost(&mut self, n: u64, at: T) -> Option<&RequestFrame<T>> {
         let frame = self.framing.lost(&mut self.decoder, n, at);
@@ -66,6 +77,8 @@ struct RequestDecoder<T> {
     walk: ProduceWalk,
     /// The Produce body's buffers while the frame has another body.
     spare: ProduceBody,
+    /// The same of Fetch.
+    spare_fetch: FetchBody,
 }
 
 impl<T: Copy> RequestDecoder<T> {
@@ -127,20 +140,69 @@ impl<T: Copy> RequestDecoder<T> {
         frame.correlation_id = header.correlation_id;
         set_text(&mut frame.client_id, header.client_id);
         frame.error = None;
-        let mut body = match std::mem::replace(&mut frame.body, RequestBody::Other) {
-            RequestBody::Produce(body) => body,
-            RequestBody::Other => std::mem::take(&mut self.spare),
+        match std::mem::replace(&mut frame.body, RequestBody::Other) {
+            RequestBody::Produce(body) => self.spare = body,
+            RequestBody::Fetch(body) => self.spare_fetch = body,
+            RequestBody::Other => {}
+        }
+        let checked = match header.api_key {
+            ApiKey::PRODUCE => check_version(header.api_version),
+            ApiKey::FETCH => fetch::check_version(header.api_version),
+            _ => return,
         };
-        if header.api_key != ApiKey::PRODUCE {
-            self.spare = body;
-        } else if let Err(error) = check_version(header.api_version) {
-            self.spare = body;
+        if let Err(error) = checked {
             frame.error = Some(FrameError::Malformed(error.shifted(6)));
-        } else {
+        } else if header.api_key == ApiKey::PRODUCE {
+            let mut body = std::mem::take(&mut self.spare);
             self.walk.begin(header.api_version, &mut body);
             frame.body = RequestBody::Produce(body);
         }
     }
+
+    /// Reads a Fetch request's body, once all of it is there.
+    fn fetch(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
+        let Some(frame) = &mut self.frame else { return Step::Rest };
+        let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
+        let parsed = match missing {
+            _ if left > MAX_BODY_BYTES as u64 => {
+                Err(Error::new(ErrorKind::TooLarge { limit: MAX_BODY_BYTES }, 0))
+            }
+            0 => FetchRequest::parse(bytes, frame.api_version),
+            _ => return Step::More(missing),
+        };
+        match parsed {
+            Ok(request) => {
+                let mut body = std::mem::take(&mut self.spare_fetch);
+                fill_fetch(&mut body, &request);
+                frame.body = RequestBody::Fetch(body);
+            }
+            Err(error) => frame.error = Some(FrameError::Malformed(error.shifted(at))),
+        }
+        Step::Rest
+    }
+}
+
+/// Sets `body` to what the request says, reusing its buffers.
+fn fill_fetch(body: &mut FetchBody, request: &FetchRequest<'_>) {
+    (body.max_wait_ms, body.min_bytes) = (request.max_wait_ms, request.min_bytes);
+    body.max_bytes = request.max_bytes;
+    (body.session_id, body.session_epoch) = (request.session_id, request.session_epoch);
+    let mut filled = 0;
+    for from in request.partitions() {
+        if filled == body.partitions.len() {
+            body.partitions.push(FetchPartition {
+                topic: TopicRef::Id([0; 16]),
+                partition: 0,
+                fetch_offset: 0,
+            });
+        }
+        if let Some(to) = body.partitions.get_mut(filled) {
+            set_topic(&mut to.topic, from.topic);
+            (to.partition, to.fetch_offset) = (from.partition, from.fetch_offset);
+        }
+        filled += 1;
+    }
+    body.partitions.truncate(filled);
 }
 
 /// Passes over a client id if it can be one. A search does not believe that there is none, unless the body
@@ -206,10 +268,13 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
 
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
         let Some(frame) = &mut self.frame else { return Step::Rest };
-        let RequestBody::Produce(body) = &mut frame.body else { return Step::Rest };
         if frame.error.is_some() {
             return Step::Rest;
         }
+        if frame.api_key == ApiKey::FETCH {
+            return self.fetch(bytes, left, at);
+        }
+        let RequestBody::Produce(body) = &mut frame.body else { return Step::Rest };
         match self.walk.step(body, bytes, left, at, &self.options) {
             Ok(step) => step,
             Err(error) => {
@@ -228,7 +293,12 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
 
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
         let Some(frame) = &mut self.frame else { return u64::MAX };
-        let RequestBody::Produce(body) = &mut frame.body else { return u64::MAX };
+        let RequestBody::Produce(body) = &mut frame.body else {
+            if frame.api_key == ApiKey::FETCH {
+                frame.error.get_or_insert(FrameError::Lost { bytes: n });
+            }
+            return u64::MAX;
+        };
         if frame.error.is_none() {
             if let Some(skip) = self.walk.lost(body, n, held, skip) {
                 return skip;
@@ -247,7 +317,11 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
     fn end(&mut self, last: T) {
         let Some(frame) = &mut self.frame else { return };
         frame.last = last;
-        let unfinished = matches!(frame.body, RequestBody::Produce(_)) && !self.walk.is_done();
+        let unfinished = match &frame.body {
+            RequestBody::Produce(_) => !self.walk.is_done(),
+            RequestBody::Fetch(_) => false,
+            RequestBody::Other => frame.api_key == ApiKey::FETCH,
+        };
         if unfinished && frame.error.is_none() {
             let error = Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, frame.size as usize + 4);
             frame.error = Some(FrameError::Malformed(error));
@@ -266,7 +340,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         self.frame.as_ref().is_some_and(|frame| match &frame.body {
             _ if frame.error.is_some() => true,
             RequestBody::Produce(body) => body.partitions.iter().any(|p| p.error.is_some()),
-            RequestBody::Other => false,
+            RequestBody::Fetch(_) | RequestBody::Other => false,
         })
     }
 

@@ -1,8 +1,10 @@
-//! Responses, one after the other, out of a direction's bytes. Decodes those to Produce and Metadata.
+//! Responses, one after the other, out of a direction's bytes. Decodes those to Produce, Fetch and Metadata, and
+//! of others how long the client was throttled.
 
+use super::fetch::FetchWalk;
 use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
 use super::produce::set_topic;
-use super::{FrameError, Nature, Options, ProducedPartition, ResponseBody, ResponseFrame};
+use super::{FetchResponseBody, FrameError, Nature, Options, ProducedPartition, ResponseBody, ResponseFrame};
 use super::{Start, StreamCounts, TopicRef};
 use crate::header::ResponseHeader;
 use crate::metadata::MetadataResponse;
@@ -26,7 +28,14 @@ pub struct ResponseStream<T: Copy> {
 impl<T: Copy> ResponseStream<T> {
     /// A decoder before its first byte.
     pub fn new(options: Options, start: Start) -> Self {
-        let decoder = ResponseDecoder { options, frame: None, asked: None, spare: Vec::new() };
+        let decoder = ResponseDecoder {
+            options,
+            frame: None,
+            asked: None,
+            spare: Vec::new(),
+            walk: FetchWalk::new(),
+            spare_fetch: FetchResponseBody::default(),
+        };
         Self { framing: Framing::new(start), decoder }
     }
 
@@ -69,9 +78,80 @@ struct ResponseDecoder<T> {
     asked: Option<(ApiKey, i16)>,
     /// Partitions of earlier frames, for their buffers.
     spare: Vec<ProducedPartition>,
+    walk: FetchWalk,
+    /// The Fetch body's buffers while the frame has another body.
+    spare_fetch: FetchResponseBody,
+}
+
+/// How a body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// All of it at once.
+    Whole,
+    /// Element by element.
+    Walk,
+    /// Only its throttle time.
+    Throttle,
+    /// Not at all.
+    Pass,
 }
 
 impl<T> ResponseDecoder<T> {
+    fn way(&self) -> Way {
+        match self.asked {
+            Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) => Way::Whole,
+            Some((ApiKey::FETCH, _)) => Way::Walk,
+            Some((api_key, version)) if api_key.first_throttled_version().is_some_and(|v| version >= v) => {
+                Way::Throttle
+            }
+            _ => Way::Pass,
+        }
+    }
+
+    /// Keeps the buffers of the last frame, and prepares for the body of the one that begins.
+    fn prepare(&mut self, frame: &mut ResponseFrame<T>) {
+        match self.frame.take().map(|last| last.body) {
+            Some(ResponseBody::Produce { partitions, .. }) => self.spare = partitions,
+            Some(ResponseBody::Fetch(body)) => self.spare_fetch = body,
+            _ => {}
+        }
+        if let Some((ApiKey::FETCH, version)) = self.asked {
+            match self.walk.begin(version, &mut self.spare_fetch) {
+                Ok(()) => frame.body = ResponseBody::Fetch(std::mem::take(&mut self.spare_fetch)),
+                Err(error) => frame.error = Some(FrameError::Malformed(error)),
+            }
+        }
+    }
+
+    /// Reads on in a Fetch response.
+    fn walk(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
+        let Some(frame) = &mut self.frame else { return Step::Rest };
+        let ResponseBody::Fetch(body) = &mut frame.body else { return Step::Rest };
+        if frame.error.is_some() {
+            return Step::Rest;
+        }
+        let step = self.walk.step(body, bytes, left, at);
+        frame.throttle_ms = self.walk.throttle_ms;
+        step.unwrap_or_else(|error| {
+            frame.error = Some(FrameError::Malformed(error));
+            Step::Rest
+        })
+    }
+
+    /// Reads the throttle time before a body that is passed over.
+    fn throttle(&mut self, bytes: &[u8]) -> Step {
+        match Reader::new(bytes).i32() {
+            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. }) => return Step::More(missing),
+            Ok(throttle_ms) => {
+                if let Some(frame) = &mut self.frame {
+                    frame.throttle_ms = Some(throttle_ms);
+                }
+            }
+            Err(_) => {}
+        }
+        Step::Rest
+    }
+
     /// Decodes a whole body.
     fn read_body(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(frame) = &mut self.frame else { return Ok(()) };
@@ -81,10 +161,12 @@ impl<T> ResponseDecoder<T> {
                 let mut partitions = Vec::new();
                 std::mem::swap(&mut partitions, &mut self.spare);
                 fill(&mut partitions, response.partitions());
+                frame.throttle_ms = response.throttle_ms;
                 frame.body = ResponseBody::Produce { throttle_ms: response.throttle_ms, partitions };
             }
             Some((ApiKey::METADATA, version)) => {
                 let response = MetadataResponse::parse(bytes, version)?;
+                frame.throttle_ms = response.throttle_ms;
                 let topics = response
                     .topics()
                     .filter(|topic| topic.name.is_some() || topic.topic_id != [0; 16])
@@ -185,20 +267,19 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         let Ok(correlation_id) = reader.i32() else { return };
         let decoder = &mut *self.decoder;
         decoder.asked = (self.pending)(correlation_id);
-        if let Some(ResponseFrame { body: ResponseBody::Produce { partitions, .. }, .. }) = &mut decoder.frame
-        {
-            std::mem::swap(partitions, &mut decoder.spare);
-        }
-        decoder.frame = Some(ResponseFrame {
+        let mut frame = ResponseFrame {
             first: span.first,
             last: span.first,
             stream_start: span.stream_start,
             stream_end: span.stream_start + 4 + u64::from(span.size),
             size: span.size,
             correlation_id,
+            throttle_ms: None,
             body: ResponseBody::Other,
             error: None,
-        });
+        };
+        decoder.prepare(&mut frame);
+        decoder.frame = Some(frame);
     }
 
     /// Whose answer it is cannot be asked while bytes are missing, but its number is there.
@@ -211,13 +292,15 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
 
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
         let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
-        let result = match self.decoder.asked {
-            Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) if left > MAX_BODY_BYTES as u64 => {
+        let result = match self.decoder.way() {
+            Way::Walk => return self.decoder.walk(bytes, left, at),
+            Way::Throttle => return self.decoder.throttle(bytes),
+            Way::Pass => Ok(()),
+            Way::Whole if left > MAX_BODY_BYTES as u64 => {
                 Err(Error::new(ErrorKind::TooLarge { limit: MAX_BODY_BYTES }, 0))
             }
-            Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) if missing > 0 => return Step::More(missing),
-            Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) => self.decoder.read_body(bytes),
-            _ => Ok(()),
+            Way::Whole if missing > 0 => return Step::More(missing),
+            Way::Whole => self.decoder.read_body(bytes),
         };
         if let (Err(error), Some(frame)) = (result, &mut self.decoder.frame) {
             frame.error.get_or_insert(FrameError::Malformed(error.shifted(at)));
@@ -232,11 +315,15 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         }
     }
 
-    fn lost(&mut self, n: u64, _held: &[u8], _skip: u64) -> u64 {
-        let decoded = matches!(self.decoder.asked, Some((ApiKey::PRODUCE | ApiKey::METADATA, _)));
-        if let (true, Some(frame)) = (decoded, &mut self.decoder.frame) {
-            frame.error.get_or_insert(FrameError::Lost { bytes: n });
+    fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
+        let decoded = matches!(self.decoder.way(), Way::Whole | Way::Walk);
+        let (true, Some(frame)) = (decoded, &mut self.decoder.frame) else { return u64::MAX };
+        if let (ResponseBody::Fetch(body), None) = (&mut frame.body, frame.error) {
+            if let Some(skip) = self.decoder.walk.lost(body, n, held, skip) {
+                return skip;
+            }
         }
+        frame.error.get_or_insert(FrameError::Lost { bytes: n });
         u64::MAX
     }
 
@@ -249,8 +336,12 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     fn end(&mut self, last: T) {
         let Some(frame) = &mut self.decoder.frame else { return };
         frame.last = last;
-        let decoded = matches!(self.decoder.asked, Some((ApiKey::PRODUCE | ApiKey::METADATA, _)));
-        if decoded && frame.error.is_none() && matches!(frame.body, ResponseBody::Other) {
+        let unfinished = match (&frame.body, self.decoder.asked) {
+            (ResponseBody::Other, Some((ApiKey::PRODUCE | ApiKey::METADATA, _))) => true,
+            (ResponseBody::Fetch(_), _) => !self.decoder.walk.is_done(),
+            _ => false,
+        };
+        if unfinished && frame.error.is_none() {
             let error = Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, frame.size as usize + 4);
             frame.error = Some(FrameError::Malformed(error));
         }
@@ -265,7 +356,11 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     }
 
     fn damaged(&self) -> bool {
-        self.failed()
+        self.decoder.frame.as_ref().is_some_and(|frame| match &frame.body {
+            _ if frame.error.is_some() => true,
+            ResponseBody::Fetch(body) => body.partitions.iter().any(|p| p.error.is_some()),
+            _ => false,
+        })
     }
 
     fn proves(&self) -> bool {

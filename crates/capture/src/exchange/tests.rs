@@ -1,0 +1,115 @@
+//! What rows say of requests other than Produce, and of headers that were cut off.
+
+use model::Request;
+
+use crate::analyzer::Analyzer;
+use crate::config::Config;
+use crate::packet::{LinkType, Packet};
+use crate::specimen::kafka;
+use crate::specimen::talk::Talk;
+
+fn on_port() -> Analyzer {
+    Analyzer::new(Config { ports: vec![9092], ..Config::default() })
+}
+
+/// Fetch version 7 in a session, of these partitions of the topic `t`.
+fn fetch(correlation_id: i32, partitions: &[i32]) -> Vec<u8> {
+    let mut tail = [-1i32, 500, 1, 1 << 20].map(i32::to_be_bytes).concat();
+    tail.push(0);
+    tail.extend([77i32, 4, 1].map(i32::to_be_bytes).concat());
+    tail.extend([0, 1, b't']);
+    tail.extend((partitions.len() as i32).to_be_bytes());
+    for partition in partitions {
+        tail.extend(partition.to_be_bytes());
+        tail.extend([0; 16]);
+        tail.extend((1i32 << 20).to_be_bytes());
+    }
+    tail.extend(0i32.to_be_bytes());
+    kafka::request(1, 7, correlation_id, &tail)
+}
+
+/// Its answer: partition, error code and records of each.
+fn fetched(correlation_id: i32, partitions: &[(i32, i16, &[u8])]) -> Vec<u8> {
+    let mut tail = 30i32.to_be_bytes().to_vec();
+    tail.extend([0, 0, 0, 0, 0, 77, 0, 0, 0, 1, 0, 1, b't']);
+    tail.extend((partitions.len() as i32).to_be_bytes());
+    for (partition, error, records) in partitions {
+        tail.extend(partition.to_be_bytes());
+        tail.extend(error.to_be_bytes());
+        tail.extend([0; 24]);
+        tail.extend((-1i32).to_be_bytes());
+        tail.extend((records.len() as i32).to_be_bytes());
+        tail.extend(*records);
+    }
+    kafka::response(correlation_id, &tail)
+}
+
+/// Number, bytes, records and error code of each partition.
+fn partitions(row: &Request) -> Vec<(i32, u32, Option<u32>, Option<i16>)> {
+    row.partitions.iter().map(|p| (p.partition, p.bytes, p.records, p.error_code)).collect()
+}
+
+#[test]
+fn fetches_say_how_much_of_which_partition_came() {
+    let batch = kafka::batch(77, 3, &[0; 40]);
+    let two = [&batch[..], &batch[..50]].concat();
+    let mut talk = Talk::standard();
+    talk.open(0).ask(10, &fetch(1, &[2, 5]));
+    // In another order, and one more of the session.
+    talk.answer(20, &fetched(1, &[(5, 6, &[]), (2, 0, &two), (9, 0, &batch)]));
+    talk.ask(30, &fetch(2, &[])).answer(40, &fetched(2, &[]));
+    talk.ask(50, &fetch(3, &[4]));
+    let mut analyzer = on_port();
+    let mut rows = talk.tell(&mut analyzer);
+    analyzer.finish(&mut |row| rows.push(row));
+    let bytes = two.len() as u32;
+    assert_eq!(
+        partitions(&rows[0]),
+        [(2, bytes, Some(3), Some(0)), (5, 0, Some(0), Some(6)), (9, batch.len() as u32, Some(3), Some(0))]
+    );
+    assert!(rows[0].partitions.iter().all(|p| p.topic.as_deref() == Some("t") && p.batches.is_empty()));
+    assert_eq!((rows[0].api, rows[0].throttle_ms, rows[0].error.as_deref()), ("FETCH", Some(30), None));
+    assert_eq!((partitions(&rows[1]), rows[1].error.as_deref()), (vec![], None));
+    assert_eq!((partitions(&rows[2]), rows[2].throttle_ms), (vec![(4, 0, None, None)], None));
+}
+
+#[test]
+fn every_api_that_tells_it_has_its_throttle_time() {
+    let mut talk = Talk::standard();
+    // FindCoordinator, versions 0 and 1.
+    talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, &[0, 0, 0, 7, 1, 2, 3]));
+    let later = kafka::request(10, 1, 2, &[0, 1, b'g', 0]);
+    talk.ask(30, &later).answer(40, &kafka::response(2, &[0, 0, 0, 7, 1, 2, 3]));
+    let rows = talk.tell(&mut on_port());
+    assert_eq!(rows.iter().map(|row| row.throttle_ms).collect::<Vec<_>>(), [None, Some(7)]);
+}
+
+#[test]
+fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
+    let mut talk = Talk::standard();
+    talk.open(0);
+    for id in 1..=3 {
+        let time = i64::from(id) * 100;
+        talk.ask(time, &kafka::small_request(id)).answer(time + 7, &kafka::response(id, &[1; 60]));
+    }
+    let headers = 14 + 20 + 20;
+    for payload in 12..=19 {
+        let (mut analyzer, mut rows) = (on_port(), Vec::new());
+        for (time_ns, bytes) in &talk.packets {
+            let kept = &bytes[..bytes.len().min(headers + payload)];
+            let original_len = bytes.len() as u32;
+            let packet = Packet { time_ns: *time_ns, link: LinkType::Ethernet, original_len, bytes: kept };
+            analyzer.packet(&packet, &mut |row| rows.push(row));
+        }
+        let seen: Vec<_> = rows.iter().map(|row| (row.correlation_id, row.latency().map(|n| n.0))).collect();
+        assert_eq!(seen, [(1, Some(7)), (2, Some(7)), (3, Some(7))], "{payload} bytes a packet");
+        for row in &rows {
+            assert_eq!(
+                (row.api, row.client_id.as_deref(), row.request_bytes),
+                ("FIND_COORDINATOR", None, 28)
+            );
+            assert!(row.error.as_deref().is_some_and(|error| error.contains("header")), "{row:?}");
+        }
+        assert_eq!((analyzer.counters().other_connections, analyzer.counters().resyncs), (0, 0));
+    }
+}
