@@ -21,7 +21,8 @@ const SECONDS: &str = "16";
 
 fn demo(keep: &Path, more: &[&str]) -> Finished {
     let keep = keep.to_str().unwrap();
-    brokerscope::run([&["lab", "demo", "--seconds", SECONDS, "--seed", "7", "--keep", keep], more].concat()).done()
+    brokerscope::run([&["lab", "demo", "--seconds", SECONDS, "--seed", "7", "--keep", keep], more].concat())
+        .done()
 }
 
 fn explained(recording: &Path) -> (Vec<Value>, Value) {
@@ -78,7 +79,8 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
         }
     }
     let own = verdicts.iter().filter(|verdict| chain(verdict) == ["journal-commit"]);
-    let own: Vec<_> = own.inspect(|verdict| assert_eq!(verdict["confidence"], "exact", "{verdict}")).collect();
+    let own: Vec<_> =
+        own.inspect(|verdict| assert_eq!(verdict["confidence"], "exact", "{verdict}")).collect();
     assert!(!own.is_empty(), "requests with a slow write of their own: {summary}");
     assert!(own.iter().any(|verdict| !evidence(verdict, "block-io").is_empty()), "the device: {}", own[0]);
     let behind: Vec<_> =
@@ -86,7 +88,10 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
     assert!(!behind.is_empty(), "requests behind another's write: {summary}");
     for verdict in behind {
         let wait = evidence(verdict, "lock-wait")[0];
-        assert!(overlap(wait, evidence(verdict, "file-op")[0]), "the holder's write covers the wait: {verdict}");
+        assert!(
+            overlap(wait, evidence(verdict, "file-op")[0]),
+            "the holder's write covers the wait: {verdict}"
+        );
         assert_eq!(verdict["confidence"], "strong", "a lock that was inferred is never exact: {verdict}");
     }
     let joins = &summary["joins"];
