@@ -36,7 +36,7 @@ pub(crate) fn hold(brokerscope: &Path, capture: &Capture) -> anyhow::Result<Vec<
     }
     println!();
     let tcpdump = find(&readers, "tcpdump").map(|reader| middle(&reader.costs, |cost| cost.wall));
-    let rows = readers.iter().map(|reader| reader.row(capture, tcpdump.unwrap_or_default()));
+    let rows = readers.iter().map(|reader| reader.row(capture, tcpdump));
     table::print(
         &["reader", "runs", "median", "fastest", "slowest", "processor", "MB/s", "peak MiB", "x tcpdump"],
         rows,
@@ -105,7 +105,7 @@ fn check(brokerscope: &str, capture: &Capture) -> anyhow::Result<()> {
 }
 
 impl Reader<'_> {
-    fn row(&self, capture: &Capture, tcpdump: Duration) -> Vec<String> {
+    fn row(&self, capture: &Capture, tcpdump: Option<Duration>) -> Vec<String> {
         let median = middle(&self.costs, |cost| cost.wall);
         let walls = || self.costs.iter().map(|cost| cost.wall);
         let peak = self.costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0);
@@ -118,7 +118,10 @@ impl Reader<'_> {
             millis(middle(&self.costs, |cost| cost.cpu)),
             format!("{:.0}", capture.contents.bytes as f64 / 1e6 / median.as_secs_f64()),
             format!("{:.1}", peak as f64 / 1024.0),
-            format!("{:.2}", median.as_secs_f64() / tcpdump.as_secs_f64()),
+            tcpdump.map_or_else(
+                || "-".to_owned(),
+                |tcpdump| format!("{:.2}", median.as_secs_f64() / tcpdump.as_secs_f64()),
+            ),
         ]
     }
 }
