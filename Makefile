@@ -1,6 +1,7 @@
 # Everything that is run on this project, by name. CI runs `make test` and nothing else.
 #
 #   make demo    a real broker, a real stall, a verdict (root; installs what it needs)
+#   make bench   requests beside tcpdump and tshark, and its memory, on captures of 0.35 to 3.5 GB in target/bench
 #   make test    format, lints, docs, every test; as root the live tests too (BPF, real broker, real clients)
 
 CARGO ?= cargo
@@ -13,7 +14,7 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo test build setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample clean
+.PHONY: demo test bench build setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -26,6 +27,11 @@ test: setup-test fmt-check lint doc offline unit live
 
 setup-build setup-demo setup-test: setup-%:
 	@setup/debian $*
+
+# Fails where a target of speed or memory is missed.
+bench: setup-build
+	$(CARGO) build --release -p brokerscope -p bench
+	target/release/bench target/release/brokerscope target/bench
 
 fmt:
 	$(CARGO) fmt --all
@@ -51,6 +57,13 @@ unit:
 
 golden:
 	BLESS=1 $(CARGO) test -p report
+	BLESS=1 $(CARGO) test -p brokerscope --test sample
+
+# Records the shipped sample anew; on a machine that does nothing else meanwhile.
+sample: setup-demo
+	$(CARGO) build --release -p brokerscope
+	rm -rf samples/journal-stall
+	XDG_CACHE_HOME=/var/tmp target/release/brokerscope lab demo --seconds 20 --seed 11 --keep samples/journal-stall >/dev/null
 
 live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)

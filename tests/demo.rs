@@ -21,7 +21,8 @@ const SECONDS: &str = "16";
 
 fn demo(keep: &Path, more: &[&str]) -> Finished {
     let keep = keep.to_str().unwrap();
-    brokerscope::run([&["lab", "demo", "--seconds", SECONDS, "--seed", "7", "--keep", keep], more].concat()).done()
+    brokerscope::run([&["lab", "demo", "--seconds", SECONDS, "--seed", "7", "--keep", keep], more].concat())
+        .done()
 }
 
 fn explained(recording: &Path) -> (Vec<Value>, Value) {
@@ -49,14 +50,14 @@ fn overlap(one: &Value, other: &Value) -> bool {
 /// What every verdict that blames a commit must show.
 fn assert_blames_a_commit(verdict: &Value) {
     let commits = evidence(verdict, "kernel");
-    let writes = evidence(verdict, "file-op");
+    let waits = evidence(verdict, "off-cpu");
     assert_eq!(commits.len(), 1, "one commit: {verdict}");
-    assert!(!writes.is_empty(), "the write it held: {verdict}");
-    assert!(writes.iter().any(|write| overlap(write, commits[0])), "commit and write overlap: {verdict}");
+    assert_eq!(evidence(verdict, "file-op").len(), 1, "the write it held: {verdict}");
+    assert_eq!(waits.len(), 1, "where in the kernel its thread waited: {verdict}");
+    assert!(overlap(waits[0], commits[0]), "commit and wait overlap: {verdict}");
     let text = commits[0]["text"].as_str().unwrap();
     assert!(text.starts_with("jbd2 commit ") && text.contains(" on loop"), "{text}");
     assert!(verdict["root"].as_str().unwrap().starts_with("journal-commit:loop"), "{verdict}");
-    assert_eq!(evidence(verdict, "off-cpu").len(), 1, "where in the kernel it waited: {verdict}");
     assert!(!verdict["advice"].as_array().unwrap().is_empty());
 }
 
@@ -77,16 +78,20 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
             assert_blames_a_commit(verdict);
         }
     }
-    let own = verdicts.iter().filter(|verdict| chain(verdict) == ["journal-commit"]);
-    let own: Vec<_> = own.inspect(|verdict| assert_eq!(verdict["confidence"], "exact", "{verdict}")).collect();
+    let of = |wanted: &[&str]| -> Vec<&Value> {
+        verdicts.iter().filter(|verdict| chain(verdict) == wanted).collect()
+    };
+    let own = of(&["journal-commit"]);
     assert!(!own.is_empty(), "requests with a slow write of their own: {summary}");
     assert!(own.iter().any(|verdict| !evidence(verdict, "block-io").is_empty()), "the device: {}", own[0]);
-    let behind: Vec<_> =
-        verdicts.iter().filter(|verdict| chain(verdict) == ["log-lock", "journal-commit"]).collect();
+    assert!(own.iter().any(|verdict| verdict["confidence"] == "exact"), "every link has a key: {}", own[0]);
+    let behind = of(&["log-lock", "journal-commit"]);
     assert!(!behind.is_empty(), "requests behind another's write: {summary}");
     for verdict in behind {
         let wait = evidence(verdict, "lock-wait")[0];
-        assert!(overlap(wait, evidence(verdict, "file-op")[0]), "the holder's write covers the wait: {verdict}");
+        let held = evidence(verdict, "off-cpu")[0];
+        assert!(overlap(wait, held), "it waited while the holder did: {verdict}");
+        assert_eq!(wait["tid"], held["tid"], "the holder is who waited for the commit: {verdict}");
         assert_eq!(verdict["confidence"], "strong", "a lock that was inferred is never exact: {verdict}");
     }
     let joins = &summary["joins"];

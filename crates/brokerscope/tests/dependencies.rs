@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["broker", "capture", "diagnose", "lab", "model", "probes", "recording", "report", "watch", "wire"],
     ),
     ("e2e", &["lab"]),
+    ("bench", &[]),
 ];
 
 fn workspace() -> BTreeMap<String, BTreeSet<String>> {

@@ -135,6 +135,7 @@ fn wait_evidence(wait: &LockWait) -> Evidence {
     let holder = &wait.holder;
     let queue = match wait.ahead {
         0 | 1 => String::new(),
+        2 => " (and 1 more append ahead)".to_owned(),
         n => format!(" (and {} more appends ahead)", n - 1),
     };
     Evidence {

@@ -372,21 +372,38 @@ fn dirty_throttling_needs_the_pause_of_the_same_thread() {
     assert_eq!(with(pause(8)).confidence, Confidence::Strong);
 }
 
+fn io(start: i64, end: i64) -> Event {
+    Event::BlockIo(Box::new(BlockIo {
+        start: ms(start),
+        end: ms(end),
+        device: device(),
+        direction: Direction::Read,
+        sector: 8,
+        bytes: 4_096,
+        tid: 7,
+        thread: "data-plane-kafk".into(),
+        flags: "R".into(),
+    }))
+}
+
+#[test]
+fn a_commits_block_request_is_shown_only_if_it_was_under_way_in_the_wait() {
+    let with = |ios: &[Event]| {
+        let events = four_requests().into_iter().chain(ios.iter().cloned());
+        let verdict = run(events).0.remove(0);
+        verdict
+            .evidence
+            .into_iter()
+            .filter(|evidence| evidence.kind == EvidenceKind::BlockIo)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(with(&[io(1_127, 1_139)]), []);
+    let shown = with(&[io(1_126, 1_700), io(1_000, 1_125), io(990, 1_010)]);
+    assert_eq!((shown.len(), shown[0].start), (1, ms(1_000)));
+}
+
 #[test]
 fn a_slow_device_needs_a_block_request_that_covers_the_wait() {
-    let io = |start, end| {
-        Event::BlockIo(Box::new(BlockIo {
-            start: ms(start),
-            end: ms(end),
-            device: device(),
-            direction: Direction::Read,
-            sector: 8,
-            bytes: 4_096,
-            tid: 7,
-            thread: "data-plane-kafk".into(),
-            flags: "R".into(),
-        }))
-    };
     let stack = "ext4_map_blocks;ext4_wait_block_bitmap;__wait_on_buffer;bit_wait_io;io_schedule";
     let base = [
         off_cpu(7, ms(2), ms(150), stack),

@@ -7,14 +7,16 @@ use serde_json::ser::{CharEscape, Formatter};
 
 use crate::escape::is_unsafe;
 
-/// Writes one object and the end of its line.
+/// Most lines are shorter.
+const LINE_BYTES: usize = 4096;
+
+/// Writes one object and the end of its line, both at once: serialising makes many small pieces.
 pub fn write_line<W: Write, T: Serialize>(out: &mut W, object: &T) -> io::Result<()> {
-    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, TerminalSafe);
-    object.serialize(&mut serializer).map_err(|error| match error.io_error_kind() {
-        Some(kind) => io::Error::from(kind),
-        None => io::Error::other(error),
-    })?;
-    out.write_all(b"\n")
+    let mut line = Vec::with_capacity(LINE_BYTES);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut line, TerminalSafe);
+    object.serialize(&mut serializer).map_err(io::Error::from)?;
+    line.push(b'\n');
+    out.write_all(&line)
 }
 
 /// `serde_json` escapes what JSON demands (below U+0020); this also escapes DEL, the C1 controls (U+009B is
@@ -23,6 +25,10 @@ struct TerminalSafe;
 
 impl Formatter for TerminalSafe {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        // Nearly every string is plain, and telling so takes no look at its characters.
+        if fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return out.write_all(fragment.as_bytes());
+        }
         let mut rest = fragment;
         while let Some((at, c)) = rest.char_indices().find(|&(_, c)| is_unsafe(c)) {
             let (before, from) = rest.split_at(at);

@@ -9,7 +9,7 @@ use memmap2::Mmap;
 use super::map;
 
 /// Bytes mapped at once: bounds the resident memory of a reader, whatever the file's size.
-const WINDOW_BYTES: usize = 32 << 20;
+const WINDOW_BYTES: usize = 8 << 20;
 /// Bytes asked of a stream at once.
 const CHUNK_BYTES: usize = 256 << 10;
 

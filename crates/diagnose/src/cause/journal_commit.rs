@@ -29,7 +29,7 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let (root, confidence) = match commit {
         Some((commit, confidence)) => {
             evidence.push(commit_evidence(commit));
-            evidence.extend(past.and_then(|past| slowest_io(past, commit)).map(io_evidence));
+            evidence.extend(past.and_then(|past| longest_io(past, start, end)).map(io_evidence));
             (format!("journal-commit:{}:{}", commit.device, commit.transaction), confidence)
         }
         // The stack alone proves a journal wait, but not which commit: the event was lost or is not hooked.
@@ -89,9 +89,10 @@ fn longest_phase(phases: CommitPhases, whole: Nanos) -> Option<String> {
     (length > Nanos::ZERO).then(|| format!(", {} of it {name}", length.min(whole)))
 }
 
-/// The block request that took the largest part of a commit.
-fn slowest_io<'p>(past: &'p DevicePast, commit: &JournalCommit) -> Option<&'p BlockIo> {
-    past.ios.overlapping(commit.start, commit.end).max_by_key(|io| io.overlap(commit.start, commit.end))
+/// The block request of the same device that took the largest part of the wait: requests of the same commit
+/// that came before or after it held up nobody here.
+fn longest_io(past: &DevicePast, start: Nanos, end: Nanos) -> Option<&BlockIo> {
+    past.ios.overlapping(start, end).max_by_key(|io| io.overlap(start, end))
 }
 
 fn io_evidence(io: &BlockIo) -> Evidence {

@@ -1,0 +1,96 @@
+//! Captures of one, three and ten times the size: time must grow as the file does, and memory must not.
+
+use std::path::Path;
+
+use crate::contest::{middle, millis};
+use crate::frames::MESSAGE_ID_HEADER;
+use crate::run::{Cost, run};
+use crate::{Bound, Capture, Target, table};
+
+const SIZES: [u64; 3] = [1, 3, 10];
+const ROUNDS: usize = 3;
+const PEAK_MIB: f64 = 64.0;
+/// Time per byte of the largest capture over that of the smallest.
+const LINEAR: f64 = 1.25;
+
+struct Measured {
+    size: u64,
+    bytes: u64,
+    plain: Vec<Cost>,
+    with_ids: Vec<Cost>,
+}
+
+/// Reads captures of all sizes, the smallest of which exists; each is removed when it was read.
+pub(crate) fn compare(brokerscope: &Path, directory: &Path, first: Capture) -> anyhow::Result<Vec<Target>> {
+    let brokerscope = brokerscope.to_str().unwrap_or_default();
+    println!();
+    let mut first = Some(first);
+    let mut measured = Vec::new();
+    for size in SIZES {
+        let capture = first.take().map_or_else(|| Capture::make(directory, size), Ok)?;
+        measured.push(Measured::of(brokerscope, size, &capture)?);
+    }
+    println!();
+    table::print(
+        &["size", "MB", "requests", "per GB", "peak MiB", "--message-id", "per GB", "peak MiB"],
+        measured.iter().map(Measured::row),
+    );
+    Ok(targets(&measured))
+}
+
+impl Measured {
+    fn of(brokerscope: &str, size: u64, capture: &Capture) -> anyhow::Result<Self> {
+        let arguments = ["requests", "--format", "json", capture.name(), "--message-id", MESSAGE_ID_HEADER];
+        let (plain, with_ids) = (arguments.get(..4).unwrap_or_default(), &arguments[..]);
+        let mut measured =
+            Self { size, bytes: capture.contents.bytes, plain: Vec::new(), with_ids: Vec::new() };
+        for _ in 0..ROUNDS {
+            measured.plain.push(run(brokerscope, plain)?);
+            measured.with_ids.push(run(brokerscope, with_ids)?);
+        }
+        Ok(measured)
+    }
+
+    fn per_gb(&self, costs: &[Cost]) -> f64 {
+        middle(costs, |cost| cost.wall).as_secs_f64() * 1e9 / self.bytes as f64
+    }
+
+    fn row(&self) -> Vec<String> {
+        let mut row = vec![format!("{}x", self.size), (self.bytes / 1_000_000).to_string()];
+        for costs in [&self.plain, &self.with_ids] {
+            row.push(millis(middle(costs, |cost| cost.wall)));
+            row.push(format!("{:.2} s", self.per_gb(costs)));
+            row.push(format!("{:.1}", peak_mib(costs)));
+        }
+        row
+    }
+}
+
+fn peak_mib(costs: &[Cost]) -> f64 {
+    costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) as f64 / 1024.0
+}
+
+fn targets(measured: &[Measured]) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for (what, costs) in [
+        ("requests", (|one: &Measured| &one.plain) as fn(&Measured) -> &Vec<Cost>),
+        ("requests --message-id", |one| &one.with_ids),
+    ] {
+        let peak = measured.iter().map(|one| peak_mib(costs(one))).fold(0.0, f64::max);
+        targets.push(Target {
+            what: format!("{what}: peak memory"),
+            measured: peak,
+            bound: Bound::AtMost(PEAK_MIB),
+            unit: "MiB",
+        });
+        if let [smallest, .., largest] = measured {
+            targets.push(Target {
+                what: format!("{what}: time per byte, 10x / 1x"),
+                measured: largest.per_gb(costs(largest)) / smallest.per_gb(costs(smallest)),
+                bound: Bound::AtMost(LINEAR),
+                unit: "x",
+            });
+        }
+    }
+    targets
+}

@@ -1,0 +1,135 @@
+//! A capture of produce traffic: several producers that pipeline large requests over connections of their
+//! own, in bursts, with acknowledgements and answers in between. The same in every run.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use crate::frames::Produce;
+use crate::packets::{End, PacketWriter, SEGMENT_BYTES, SYN};
+use crate::random::Random;
+
+pub(crate) const PORT: u16 = 9092;
+const CONNECTIONS: u16 = 8;
+/// Requests a connection may have unanswered: the Java client's default
+/// (`max.in.flight.requests.per.connection`).
+const IN_FLIGHT: u64 = 5;
+/// The receiver acknowledges every so many segments, as with receive offload.
+const SEGMENTS_PER_ACK: usize = 4;
+
+/// What was written.
+pub(crate) struct Contents {
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) requests: u64,
+    pub(crate) records: u64,
+}
+
+/// Writes a capture of at least so many bytes, every request in it whole and answered.
+pub(crate) fn write(path: &Path, bytes: u64) -> io::Result<Contents> {
+    let mut writer = PacketWriter::new(BufWriter::with_capacity(1 << 20, File::create(path)?))?;
+    let mut random = Random::new(42);
+    let mut connections: Vec<Connection> = (0..CONNECTIONS).map(Connection::new).collect();
+    let (mut requests, mut records) = (0, 0);
+    for connection in &mut connections {
+        connection.open(&mut writer)?;
+    }
+    while writer.bytes < bytes {
+        let chosen = random.below(u64::from(CONNECTIONS)) as usize;
+        let Some(connection) = connections.get_mut(chosen) else { break };
+        if connection.unsent.is_empty() {
+            records += connection.ask(requests as i32, records, &mut random);
+            requests += 1;
+        }
+        connection.send_burst(4 + random.below(40) as usize, &mut writer)?;
+        if connection.in_flight.len() as u64 > random.below(IN_FLIGHT) {
+            connection.answer(&mut writer)?;
+        }
+        writer.wait(random.below(20_000));
+    }
+    for connection in &mut connections {
+        connection.finish(&mut writer)?;
+    }
+    let contents = Contents { bytes: writer.bytes, packets: writer.packets, requests, records };
+    writer.finish()?;
+    Ok(contents)
+}
+
+struct Connection {
+    client: End,
+    broker: End,
+    client_id: String,
+    unsent: VecDeque<Vec<u8>>,
+    in_flight: VecDeque<Produce>,
+    answered: i64,
+}
+
+impl Connection {
+    fn new(number: u16) -> Self {
+        let client = End {
+            address: Ipv4Addr::new(10, 0, 1, number as u8 + 1),
+            port: 40_000 + number,
+            next: u32::MAX - 1_000_000 * u32::from(number),
+        };
+        let broker = End { address: Ipv4Addr::new(10, 0, 0, 1), port: PORT, next: u32::from(number) };
+        Self {
+            client,
+            broker,
+            client_id: format!("producer-{number}"),
+            unsent: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            answered: 0,
+        }
+    }
+
+    fn open(&mut self, writer: &mut PacketWriter<impl Write>) -> io::Result<()> {
+        writer.send(&mut self.client, &self.broker, SYN, &[])?;
+        // The broker's acknowledgement flag goes with everything but a bare SYN.
+        writer.send(&mut self.broker, &self.client, SYN | 0x10, &[])?;
+        writer.send(&mut self.client, &self.broker, 0, &[])
+    }
+
+    /// The client has another request; returns how many records it has.
+    fn ask(&mut self, correlation_id: i32, first_id: u64, random: &mut Random) -> u64 {
+        let mut request = Produce::new(correlation_id, &self.client_id, first_id, random);
+        let records = request.records;
+        let bytes = std::mem::take(&mut request.bytes);
+        self.unsent.extend(bytes.chunks(SEGMENT_BYTES).map(<[u8]>::to_vec));
+        self.in_flight.push_back(request);
+        records
+    }
+
+    fn send_burst(&mut self, segments: usize, writer: &mut PacketWriter<impl Write>) -> io::Result<()> {
+        for number in 1..=segments {
+            let Some(payload) = self.unsent.pop_front() else { break };
+            writer.send(&mut self.client, &self.broker, 0x08, &payload)?;
+            if number % SEGMENTS_PER_ACK == 0 {
+                writer.send(&mut self.broker, &self.client, 0, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The broker answers the oldest request that was sent whole.
+    fn answer(&mut self, writer: &mut PacketWriter<impl Write>) -> io::Result<()> {
+        if !self.unsent.is_empty() && self.in_flight.len() < 2 {
+            return Ok(());
+        }
+        let Some(request) = self.in_flight.pop_front() else { return Ok(()) };
+        self.answered += 1;
+        let response = request.response(self.answered * 1_000);
+        writer.send(&mut self.broker, &self.client, 0x08, &response)?;
+        writer.send(&mut self.client, &self.broker, 0, &[])
+    }
+
+    /// Sends what is left, and answers it.
+    fn finish(&mut self, writer: &mut PacketWriter<impl Write>) -> io::Result<()> {
+        self.send_burst(usize::MAX, writer)?;
+        while !self.in_flight.is_empty() {
+            self.answer(writer)?;
+        }
+        Ok(())
+    }
+}

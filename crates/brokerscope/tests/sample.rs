@@ -1,0 +1,77 @@
+//! `samples/journal-stall`, a recording of a real broker, explained anywhere; and README.md, which quotes it.
+//! Needs no privilege.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// Where README.md quotes the explanation, and how much of it.
+const BEGIN: &str = "<!-- begin: explain samples/journal-stall --utc -->\n";
+const END: &str = "<!-- end -->";
+const QUOTED_LINES: usize = 42;
+
+fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn explain(more: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
+        .args(["explain", project("samples/journal-stall").to_str().unwrap()])
+        .args(more)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_sample_has_both_kinds_of_slow_requests() {
+    let lines: Vec<Value> =
+        explain(&["--format", "json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (summary, verdicts) = lines.split_last().unwrap();
+    let of = |chain: &[&str]| {
+        verdicts.iter().filter(|verdict| verdict["chain"] == serde_json::json!(chain)).count()
+    };
+    assert!(of(&["journal-commit"]) >= 3, "{summary}");
+    assert!(of(&["log-lock", "journal-commit"]) >= 3, "{summary}");
+    let joins = &summary["joins"];
+    let (by_crc, unjoined) = (joins["by_crc"].as_u64().unwrap(), joins["unjoined"].as_u64().unwrap());
+    assert!(by_crc > 1_000 && unjoined * 1_000 <= by_crc, "{joins}");
+}
+
+/// Blessed by `BLESS=1 cargo test -p brokerscope --test sample`, as every golden.
+#[test]
+fn readme_quotes_the_sample_as_it_is_explained() {
+    let told: String = explain(&["--utc"]).lines().take(QUOTED_LINES).map(quoted_line).collect();
+    let readme = fs::read_to_string(project("README.md")).unwrap();
+    let start = readme.find(BEGIN).expect("README.md quotes the sample") + BEGIN.len();
+    let end = start + readme[start..].find(END).unwrap();
+    let expected = format!("\n{told}\n");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(project("README.md"), [&readme[..start], &expected, &readme[end..]].concat()).unwrap();
+        return;
+    }
+    assert_eq!(&readme[start..end], expected, "bless README.md anew: see CONTRIBUTING.md");
+}
+
+/// A line of a Markdown code block.
+fn quoted_line(line: &str) -> String {
+    if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }
+}
+
+#[test]
+fn the_sample_is_small_enough_to_ship() {
+    fn bytes(dir: &Path) -> u64 {
+        fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| if path.is_dir() { bytes(&path) } else { fs::metadata(&path).unwrap().len() })
+            .sum()
+    }
+    let size = bytes(&project("samples/journal-stall"));
+    assert!((100_000..5 << 20).contains(&size), "{size} bytes");
+}
