@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::{Error, ErrorKind};
+
 /// An API key as it stands in a request header, known or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKey(pub i16);
@@ -131,10 +133,28 @@ impl ApiKey {
     pub const METADATA: Self = Self(3);
     /// `ControlledShutdown`, whose version 0 alone has request header version 0.
     pub const CONTROLLED_SHUTDOWN: Self = Self(7);
+    /// `FindCoordinator`.
+    pub const FIND_COORDINATOR: Self = Self(10);
+    /// `JoinGroup`.
+    pub const JOIN_GROUP: Self = Self(11);
+    /// Heartbeat.
+    pub const HEARTBEAT: Self = Self(12);
+    /// `SyncGroup`.
+    pub const SYNC_GROUP: Self = Self(14);
     /// `SaslHandshake`.
     pub const SASL_HANDSHAKE: Self = Self(17);
     /// `ApiVersions`.
     pub const API_VERSIONS: Self = Self(18);
+    /// `CreateTopics`.
+    pub const CREATE_TOPICS: Self = Self(19);
+    /// `InitProducerId`.
+    pub const INIT_PRODUCER_ID: Self = Self(22);
+    /// `AddPartitionsToTxn`.
+    pub const ADD_PARTITIONS_TO_TXN: Self = Self(24);
+    /// `EndTxn`.
+    pub const END_TXN: Self = Self(26);
+    /// `SaslAuthenticate`.
+    pub const SASL_AUTHENTICATE: Self = Self(36);
 
     /// The first version whose response body begins with `ThrottleTimeMs` (KIP-124, KIP-219); none where no
     /// version's does. Produce and `ApiVersions` have it further back.
@@ -203,6 +223,15 @@ impl ApiKey {
         // ApiVersionsResponse.json: tagged fields are only in the body, so that a client that does not
         // know the broker's versions yet can read the answer (KIP-511).
         i16::from(self != Self::API_VERSIONS && self.is_flexible(version))
+    }
+}
+
+/// Whether that version is flexible; an error unless it is one of those known here.
+pub(crate) fn check_version(api_key: ApiKey, version: i16) -> Result<bool, Error> {
+    if api_key.max_version().is_some_and(|max| (0..=max).contains(&version)) {
+        Ok(api_key.is_flexible(version))
+    } else {
+        Err(Error::new(ErrorKind::UnsupportedVersion { version }, 0))
     }
 }
 

@@ -5,20 +5,24 @@
 //! bytes are taken as hostile: every read is bounded, nothing is allocated on the word of a length field.
 //!
 //! Two ways in: [`stream`] decodes one direction of a connection as its bytes come, without holding record
-//! payloads; [`produce`], [`fetch`], [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies.
+//! payloads; [`group`], [`transaction`], [`sasl`], [`create_topics`], [`produce`], [`fetch`], [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies.
 
 pub mod api;
 pub mod api_versions;
 pub mod batch;
 pub mod compression;
+pub mod create_topics;
 pub mod error;
 pub mod fetch;
+pub mod group;
 pub mod header;
 pub mod metadata;
 pub mod produce;
 pub mod reader;
 pub mod record;
+pub mod sasl;
 pub mod stream;
+pub mod transaction;
 
 pub use api::ApiKey;
 pub use batch::BatchHeader;
