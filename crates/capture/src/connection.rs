@@ -86,19 +86,20 @@ impl Connection {
         self.give_up_late(at, books, out);
     }
 
-    /// Whether a segment tells of bytes that were not seen, so that they may be in the next packets:
-    /// what it acknowledges, or what its sender sent before it.
+    /// Whether a segment tells of bytes that were not seen, so that they may be in the next packets: what
+    /// it acknowledges, what its sender sent before it, or what a reset answers.
     fn is_early(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
         if segment.flags.has(Flags::SYN) {
             return false;
         }
+        // Often it answers data, and nothing in it says which.
+        let resets = segment.flags.has(Flags::RST);
         let speaks = segment.has_payload() || segment.flags.has(Flags::FIN);
         let is_out_of_nowhere = speaks && !mine.is_synchronized();
-        let resets_too_soon = segment.flags.has(Flags::RST) && mine.is_news(segment.seq);
         let acknowledges_news = segment.flags.has(Flags::ACK)
             && (theirs.is_news(segment.ack) || self.acknowledges_waiting(side, segment));
-        is_out_of_nowhere || resets_too_soon || acknowledges_news
+        resets || is_out_of_nowhere || acknowledges_news
     }
 
     /// Whether a segment acknowledges what waits because nobody knows where its stream began.

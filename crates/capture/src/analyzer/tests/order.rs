@@ -71,6 +71,24 @@ fn a_hole_is_given_up_in_time_on_a_silent_connection_too() {
 }
 
 #[test]
+fn a_reset_that_overtook_what_it_answers_costs_nothing() {
+    let mut talk = Talk::standard();
+    talk.open(0).ask(10, &kafka::small_request(1));
+    let response = talk.sent(false, &kafka::response(1, b"late"));
+    let reset = Specimen { flags: Flags::RST, ack: 0, payload: Vec::new(), ..talk.client.clone() };
+    talk.packets.push((20, reset.ethernet()));
+    talk.packets.push((21, response));
+    talk.ask(51 * MILLISECOND, &kafka::small_request(2));
+    let rows = talk.tell(&mut on_port());
+    let rows: Vec<_> = rows.iter().map(|row| (row.correlation_id, row.end, error(row))).collect();
+    assert_eq!(
+        rows,
+        [(1, Some(Nanos(21)), ""), (2, None, "no response before the connection ended")],
+        "the reset ends the connection once it has waited"
+    );
+}
+
+#[test]
 fn a_full_pool_gives_a_hole_up_at_once() {
     let mut talk = Talk::standard();
     cut_short(&mut talk, 10);
