@@ -226,12 +226,13 @@ impl ApiKey {
     }
 }
 
-/// Whether that version is flexible; an error unless it is one of those known here.
+/// Whether that version is flexible; an error, at its place in a request's header, unless it is one of those
+/// known here.
 pub(crate) fn check_version(api_key: ApiKey, version: i16) -> Result<bool, Error> {
-    if api_key.max_version().is_some_and(|max| (0..=max).contains(&version)) {
-        Ok(api_key.is_flexible(version))
-    } else {
-        Err(Error::new(ErrorKind::UnsupportedVersion { version }, 0))
+    match api_key.max_version() {
+        Some(max) if (0..=max).contains(&version) => Ok(api_key.is_flexible(version)),
+        Some(_) => Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2)),
+        None => Err(Error::new(ErrorKind::UnknownApi { api_key: api_key.0 }, 0)),
     }
 }
 

@@ -55,6 +55,11 @@ pub enum ErrorKind {
         /// The version asked for.
         version: i16,
     },
+    /// This API is not known here.
+    UnknownApi {
+        /// Its key.
+        api_key: i16,
+    },
     /// A field has a value that Kafka never sends.
     BadValue,
     /// Larger than this crate holds in memory.
@@ -93,6 +98,7 @@ impl fmt::Display for ErrorKind {
             Self::NestedCompression => f.write_str("a compressed message inside a compressed message"),
             Self::TrailingBytes => f.write_str("bytes are left over after the last field"),
             Self::UnsupportedVersion { version } => write!(f, "version {version} is not known"),
+            Self::UnknownApi { api_key } => write!(f, "API {api_key} is not known"),
             Self::BadValue => f.write_str("a field has an impossible value"),
             Self::TooLarge { limit } => write!(f, "larger than the limit of {limit} bytes"),
         }

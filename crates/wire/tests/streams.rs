@@ -11,7 +11,7 @@ use wire::stream::{
     FrameError, Nature, Options, RequestBody, RequestFrame, RequestStream, ResponseBody, ResponseFrame,
     ResponseStream, Start, TopicRef,
 };
-use wire::{ApiKey, BatchHeader, ErrorKind};
+use wire::{ApiKey, BatchHeader, Error, ErrorKind};
 
 type Chunks<'a> = Vec<&'a [u8]>;
 
@@ -409,13 +409,19 @@ fn an_unreadable_frame_in_between_is_passed_over() {
 fn newer_versions_and_apis_still_get_their_frame() {
     let first = kafka::request(18, 0, 1, &[]);
     let newer = kafka::sized(&[0, 0, 0, 20, 0, 0, 0, 2, 0, 1, b'c', 0, 1, 2, 3]);
+    let newer_fetch = kafka::sized(&[0, 1, 0, 21, 0, 0, 0, 2, 0, 1, b'c', 0, 1, 2, 3]);
+    let newer_other = kafka::sized(&[0, 18, 0, 9, 0, 0, 0, 2, 0, 1, b'c', 0, 1, 2, 3]);
     let unknown = kafka::sized(&[0, 120, 0, 0, 0, 0, 0, 3, 0, 1, b'c', 0]);
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
-    let frames = feed(&mut stream, &[&first, &newer, &unknown], 0);
-    assert_eq!(frames.len(), 3);
-    let Some(FrameError::Malformed(error)) = frames[1].error else { panic!("{:?}", frames[1].error) };
-    assert_eq!(error.kind, ErrorKind::UnsupportedVersion { version: 20 });
-    assert_eq!((frames[2].api_key.name(), frames[2].error), ("UNKNOWN", None));
+    let frames = feed(&mut stream, &[&first, &newer, &newer_fetch, &newer_other, &unknown], 0);
+    let errors: Vec<_> = frames.iter().map(|frame| frame.error).collect();
+    let version = |version| {
+        Some(FrameError::Malformed(Error { kind: ErrorKind::UnsupportedVersion { version }, at: 6 }))
+    };
+    let api = Some(FrameError::Malformed(Error { kind: ErrorKind::UnknownApi { api_key: 120 }, at: 4 }));
+    assert_eq!(errors, [None, version(20), version(21), version(9), api]);
+    assert_eq!((frames[4].api_key.name(), frames[4].client_id.as_deref()), ("UNKNOWN", Some("c")));
+    assert_eq!(stream.counts().resyncs, 0);
 }
 
 #[test]
@@ -577,6 +583,11 @@ fn throttle_times_are_read_before_bodies_that_are_not() {
         let frame = seen.unwrap();
         assert_eq!((frame.throttle_ms, frame.error, frame.body), (Some(9), None, ResponseBody::Other));
     }
+    // Of a version from the future it is not known where it is.
+    let bytes = kafka::response(10, 4, 1, &body);
+    let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+    let frame = stream.advance(&bytes, 0, &mut |_| Some((ApiKey(10), 99))).1.cloned().unwrap();
+    assert_eq!(frame.throttle_ms, None);
     let bytes = kafka::response(10, 4, 1, &[0; 3]);
     let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
     let frame = stream.advance(&bytes, 0, &mut pending).1.cloned().unwrap();

@@ -6,11 +6,12 @@ use super::produce::set_topic;
 use super::produce::{MAX_ELEMENT_BYTES, ProduceWalk, set_text};
 use super::{FetchBody, FetchPartition, FrameError, Nature, Options, ProduceBody, RequestBody, RequestFrame};
 use super::{Start, StreamCounts, TopicRef};
+use crate::api::check_version;
 use crate::fetch::FetchRequest;
 use crate::header::RequestHeader;
-use crate::produce::{check_version, starts_soundly};
+use crate::produce::starts_soundly;
 use crate::reader::Reader;
-use crate::{ApiKey, Error, ErrorKind, fetch};
+use crate::{ApiKey, Error, ErrorKind};
 
 /// A header of version 0: key, version and correlation id.
 const MIN_SIZE: u32 = 8;
@@ -145,13 +146,8 @@ impl<T: Copy> RequestDecoder<T> {
             RequestBody::Fetch(body) => self.spare_fetch = body,
             RequestBody::Other => {}
         }
-        let checked = match header.api_key {
-            ApiKey::PRODUCE => check_version(header.api_version),
-            ApiKey::FETCH => fetch::check_version(header.api_version),
-            _ => return,
-        };
-        if let Err(error) = checked {
-            frame.error = Some(FrameError::Malformed(error.shifted(6)));
+        if let Err(error) = check_version(header.api_key, header.api_version) {
+            frame.error = Some(FrameError::Malformed(error.shifted(4)));
         } else if header.api_key == ApiKey::PRODUCE {
             let mut body = std::mem::take(&mut self.spare);
             self.walk.begin(header.api_version, &mut body);

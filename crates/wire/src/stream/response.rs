@@ -101,9 +101,7 @@ impl<T> ResponseDecoder<T> {
         match self.asked {
             Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) => Way::Whole,
             Some((ApiKey::FETCH, _)) => Way::Walk,
-            Some((api_key, version)) if api_key.first_throttled_version().is_some_and(|v| version >= v) => {
-                Way::Throttle
-            }
+            Some((api_key, version)) if leads_with_throttle(api_key, version) => Way::Throttle,
             _ => Way::Pass,
         }
     }
@@ -178,6 +176,12 @@ impl<T> ResponseDecoder<T> {
         }
         Ok(())
     }
+}
+
+/// Whether a body of that version begins with the throttle time; of a version from the future nobody knows.
+fn leads_with_throttle(api_key: ApiKey, version: i16) -> bool {
+    let is_known = api_key.max_version().is_some_and(|max| version <= max);
+    is_known && api_key.first_throttled_version().is_some_and(|first| version >= first)
 }
 
 /// Sets `partitions` to what the response says, reusing their buffers.
