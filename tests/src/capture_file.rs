@@ -79,6 +79,13 @@ impl CaptureFile {
 }
 
 impl Packet {
+    /// Its time, of a file with nanoseconds.
+    pub fn time_ns(&self) -> i64 {
+        let [s0, s1, s2, s3, n0, n1, n2, n3] = self.time;
+        let [seconds, nanos] = [[s0, s1, s2, s3], [n0, n1, n2, n3]].map(u32::from_le_bytes);
+        i64::from(seconds) * 1_000_000_000 + i64::from(nanos)
+    }
+
     /// Its TCP header; none where it carries something else.
     pub fn tcp(&self) -> Option<Tcp> {
         let ip = self.bytes.get(14..)?;

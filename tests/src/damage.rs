@@ -1,9 +1,12 @@
 //! Damage to a capture: packets missing, cut or foreign. Every kind follows from a seed alone.
 
-use std::collections::HashMap;
-
 use crate::capture_file::{CaptureFile, Packet};
 use crate::random::Random;
+
+/// How far [`shuffled`] packets come from their places.
+const APART: u64 = 5;
+/// What [`shuffled`] takes for a pause.
+const PAUSE_NS: i64 = 5_000_000;
 
 /// The capture without its first `share` of packets: every connection begins mid-stream.
 pub fn begun_late(capture: &CaptureFile, share: f64) -> CaptureFile {
@@ -27,27 +30,28 @@ pub fn cut(capture: &CaptureFile, snaplen: usize) -> CaptureFile {
     capture.with(capture.packets.iter().map(cut).collect())
 }
 
-/// The capture with packets of one direction in another order and some repeated, as networks do. A packet
-/// and the answer to it keep their order: no network changes that.
+/// The capture with packets of both directions and all connections up to [`APART`] places from where they
+/// were, as networks and captures on several processors write them, and some repeated. None crosses a
+/// pause: no processor holds a packet that long.
 pub fn shuffled(capture: &CaptureFile, random: &mut Random) -> CaptureFile {
-    let mut packets = capture.packets.clone();
-    let mut last: HashMap<[String; 2], (usize, String)> = HashMap::new();
-    for at in 0..packets.len() {
-        let Some(tcp) = packets[at].tcp() else { continue };
-        let mut connection = [tcp.source.clone(), tcp.destination];
-        connection.sort();
-        let before = last.insert(connection, (at, tcp.source.clone()));
-        let Some((before, source)) = before.filter(|_| !tcp.syn && random.below(3) == 0) else { continue };
-        if source == tcp.source && packets[before].tcp().is_some_and(|tcp| !tcp.syn) {
-            packets.swap(before, at);
-            let time = packets[before].time;
-            packets[before].time = packets[at].time;
-            packets[at].time = time;
-        }
-    }
-    let repeated = packets.iter().flat_map(|packet| {
+    let mut runs = 0;
+    let mut last = 0;
+    let places = capture.packets.iter().enumerate().map(|(at, packet)| {
+        let time = packet.time_ns();
+        runs += usize::from(time - last > PAUSE_NS);
+        last = time;
+        (runs, at as u64 + random.below(APART), at)
+    });
+    let mut order: Vec<_> = places.collect();
+    order.sort_unstable();
+    // The times stay in order.
+    let packets = capture.packets.iter().zip(order).map(|(before, (_, _, at))| {
+        let packet = capture.packets[at].clone();
+        Packet { time: before.time, ..packet }
+    });
+    let repeated = packets.flat_map(|packet| {
         let times = if random.below(50) == 0 { 2 } else { 1 };
-        std::iter::repeat_n(packet.clone(), times)
+        std::iter::repeat_n(packet, times)
     });
     capture.with(repeated.collect())
 }
@@ -94,7 +98,7 @@ pub fn client_hello(random: &mut Random) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{client_hello, cut, shuffled, thinned, with_strangers};
-    use crate::capture_file::CaptureFile;
+    use crate::capture_file::{CaptureFile, Packet};
     use crate::random::Random;
     use std::collections::HashSet;
     use std::path::Path;
@@ -114,13 +118,7 @@ mod tests {
         assert!(shuffled.packets.len() > sample.packets.len());
         let firsts = sample.packets.iter().zip(&shuffled.packets);
         assert!(firsts.take_while(|(a, b)| a.bytes == b.bytes).count() < sample.packets.len());
-        assert!(shuffled.packets.is_sorted_by_key(|packet| {
-            packet
-                .time
-                .first_chunk()
-                .map(|s| u32::from_le_bytes(*s))
-                .zip(packet.time.last_chunk().map(|n| u32::from_le_bytes(*n)))
-        }));
+        assert!(shuffled.packets.is_sorted_by_key(Packet::time_ns));
     }
 
     #[test]
