@@ -6,7 +6,8 @@
 //!
 //! A hole is given up, and becomes a [`Chunk::Gap`], when the receiver acknowledged it while later
 //! bytes are held (so the capture missed what the receiver got), when the bounds are reached, or at
-//! the end. Positions are 64-bit offsets from where the stream was first seen; a sequence number means
+//! the end. An acknowledgement that merely overtook the bytes in the capture is held back before it
+//! comes here (`early.rs`). Positions are 64-bit offsets from where the stream was first seen; a sequence number means
 //! the offset nearest to the next one expected, so wrapping needs no special case.
 
 mod held;
