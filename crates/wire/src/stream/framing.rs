@@ -271,10 +271,12 @@ impl<T: Copy> Framing<T> {
     }
 
     fn scrutiny(&self) -> Scrutiny {
-        match self.in_step() {
-            true if self.counts.frames == 0 => Scrutiny::First,
-            true => Scrutiny::Synced,
-            false => Scrutiny::Searching,
+        if !self.in_step() {
+            Scrutiny::Searching
+        } else if self.counts.frames == 0 {
+            Scrutiny::First
+        } else {
+            Scrutiny::Synced
         }
     }
 
