@@ -54,7 +54,7 @@ fn may_begin(prefix: &[u8]) -> bool {
     else {
         return false;
     };
-    let length = length.iter().fold(0_u32, |length, &byte| length << 8 | u32::from(byte));
+    let length = length.iter().fold(0_u32, |length, &byte| (length << 8) | u32::from(byte));
     *offset < 0x80 && *magic <= 2 && (14..=MAX_BATCH_BYTES).contains(&length)
 }
 
