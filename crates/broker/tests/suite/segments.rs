@@ -7,7 +7,7 @@ use broker::segment::{Batch, Damage, MAX_BATCH_BYTES, Reason, Segment};
 use proptest::prelude::*;
 
 fn varint(value: i64, to: &mut Vec<u8>) {
-    let mut left = (value << 1 ^ value >> 63) as u64;
+    let mut left = ((value << 1) ^ (value >> 63)) as u64;
     while left >= 0x80 {
         to.push(left as u8 | 0x80);
         left >>= 7;
