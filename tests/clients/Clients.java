@@ -33,6 +33,9 @@ public final class Clients {
     static final String STAMPED = "stamped";
     /** Refuses batches over 2000 bytes. */
     static final String TIGHT = "tight";
+    /** The groups that clients read in. */
+    static final String[] GROUPS =
+            {"java-group", "librdkafka-group", "kafka-python-group", "aiokafka-group", "kafkajs-group"};
     static final int[] SIZES = {1, 10, 100, 1_000, 10_000};
 
     static final Random RANDOM = new Random(20);
@@ -64,6 +67,10 @@ public final class Clients {
             topics.forEach((topic, description) -> description.partitions().forEach(
                     partition -> partitions.put(new TopicPartition(topic, partition.partition()), OffsetSpec.latest())));
             admin.listOffsets(partitions).all().get();
+            // Nor does every client wait for its group's coordinator to have loaded; this does.
+            for (String group : GROUPS) {
+                admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
+            }
         }
     }
 

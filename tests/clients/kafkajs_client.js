@@ -68,7 +68,8 @@ async function consume() {
   let read = 0;
   await new Promise((resolve, reject) => {
     setTimeout(resolve, 2000);
-    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+    // A crash that can be tried again is, by the library itself.
+    consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || reject(payload.error));
     consumer.run({ eachMessage: async () => void read++ }).catch(reject);
   });
   await consumer.disconnect();
