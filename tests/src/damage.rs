@@ -30,7 +30,7 @@ pub fn cut(capture: &CaptureFile, snaplen: usize) -> CaptureFile {
     capture.with(capture.packets.iter().map(cut).collect())
 }
 
-/// The capture with packets of both directions and all connections up to [`APART`] places from where they
+/// The capture with packets of both directions and all connections up to `APART` places from where they
 /// were, as networks and captures on several processors write them, and some repeated. None crosses a
 /// pause: no processor holds a packet that long.
 pub fn shuffled(capture: &CaptureFile, random: &mut Random) -> CaptureFile {
