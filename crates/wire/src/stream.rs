@@ -12,6 +12,7 @@ mod framing;
 mod produce;
 mod request;
 mod response;
+mod stage;
 
 pub use frame::{
     FetchBody, FetchPartition, FetchResponseBody, FetchedPartition, FrameError, ProduceBody,

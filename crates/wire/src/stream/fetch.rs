@@ -2,6 +2,7 @@
 
 use super::framing::Step;
 use super::produce::{element, set_topic};
+use super::stage::{Left, Stage};
 use super::{FetchResponseBody, FetchedPartition, FrameError, TopicRef};
 use crate::batch::BatchHeader;
 use crate::fetch::{PartitionTop, ResponseTop, check_version, is_flexible, topic_top};
@@ -13,20 +14,6 @@ use crate::{Error, ErrorKind};
 const MAX_KEPT_BYTES: usize = 8 << 20;
 /// How many partitions' buffers are kept for later responses.
 const MAX_POOLED: usize = 1024;
-
-/// What comes next in the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Top,
-    Topic,
-    Partition,
-    Batch,
-    /// Tagged fields.
-    PartitionEnd,
-    TopicEnd,
-    End,
-    Done,
-}
 
 /// The state of one body, and buffers that live on from body to body.
 pub(super) struct FetchWalk {
@@ -129,37 +116,19 @@ impl FetchWalk {
                 self.records_left = u64::from(bytes);
                 self.stage = Stage::Batch;
             }
-            Stage::PartitionEnd => {
-                reader.tagged_fields(true)?;
-                self.stage = Stage::Partition;
-            }
-            Stage::TopicEnd => {
-                reader.tagged_fields(true)?;
-                self.stage = Stage::Topic;
-            }
-            Stage::End => {
-                reader.tagged_fields(true)?;
-                self.stage = Stage::Done;
-            }
-            Stage::Batch | Stage::Done => return Err(reader.error(ErrorKind::TrailingBytes)),
+            stage => self.stage = stage.read_end(reader)?,
         }
         Ok(())
     }
 
     /// Moves on from a stage that takes no bytes.
     fn settle(&mut self) {
-        let flexible = is_flexible(self.version);
-        loop {
-            self.stage = match self.stage {
-                Stage::Batch if self.records_left == 0 => Stage::PartitionEnd,
-                Stage::Partition if self.partitions_left == 0 => Stage::TopicEnd,
-                Stage::Topic if self.topics_left == 0 => Stage::End,
-                Stage::PartitionEnd if !flexible => Stage::Partition,
-                Stage::TopicEnd if !flexible => Stage::Topic,
-                Stage::End if !flexible => Stage::Done,
-                _ => return,
-            };
-        }
+        let left = Left {
+            topics: self.topics_left,
+            partitions: self.partitions_left,
+            record_bytes: self.records_left,
+        };
+        self.stage = self.stage.settled(&left, is_flexible(self.version));
     }
 
     fn add_partition(&mut self, body: &mut FetchResponseBody, top: PartitionTop) -> Result<(), Error> {

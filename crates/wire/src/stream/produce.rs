@@ -2,6 +2,7 @@
 //! message ids in them are wanted.
 
 use super::framing::Step;
+use super::stage::{Left, Stage};
 use super::{FrameError, Options, ProduceBody, ProducePartition, TopicRef};
 use crate::batch::BatchHeader;
 use crate::produce::{RequestTop, Topic, first_fields, is_flexible, partition_top, topic_top};
@@ -17,20 +18,6 @@ const MAX_KEPT_BYTES: usize = 8 << 20;
 const MAX_POOLED: usize = 1024;
 /// Larger scratch space is given back.
 const KEEP_SCRATCH_BYTES: usize = 256 << 10;
-
-/// What comes next in the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Top,
-    Topic,
-    Partition,
-    Batch,
-    /// Tagged fields.
-    PartitionEnd,
-    TopicEnd,
-    End,
-    Done,
-}
 
 /// The state of one body, and buffers that live on from body to body.
 pub(super) struct ProduceWalk {
@@ -132,37 +119,19 @@ impl ProduceWalk {
                 self.records_left = u64::from(bytes);
                 self.stage = Stage::Batch;
             }
-            Stage::PartitionEnd => {
-                reader.tagged_fields(true)?;
-                self.stage = Stage::Partition;
-            }
-            Stage::TopicEnd => {
-                reader.tagged_fields(true)?;
-                self.stage = Stage::Topic;
-            }
-            Stage::End => {
-                reader.tagged_fields(true)?;
-                self.stage = Stage::Done;
-            }
-            Stage::Batch | Stage::Done => return Err(reader.error(ErrorKind::TrailingBytes)),
+            stage => self.stage = stage.read_end(reader)?,
         }
         Ok(())
     }
 
     /// Moves on from a stage that takes no bytes.
     fn settle(&mut self) {
-        let flexible = is_flexible(self.version);
-        loop {
-            self.stage = match self.stage {
-                Stage::Batch if self.records_left == 0 => Stage::PartitionEnd,
-                Stage::Partition if self.partitions_left == 0 => Stage::TopicEnd,
-                Stage::Topic if self.topics_left == 0 => Stage::End,
-                Stage::PartitionEnd if !flexible => Stage::Partition,
-                Stage::TopicEnd if !flexible => Stage::Topic,
-                Stage::End if !flexible => Stage::Done,
-                _ => return,
-            };
-        }
+        let left = Left {
+            topics: self.topics_left,
+            partitions: self.partitions_left,
+            record_bytes: self.records_left,
+        };
+        self.stage = self.stage.settled(&left, is_flexible(self.version));
     }
 
     fn keep(&mut self, bytes: usize) -> bool {
