@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::options::{Filter, Presentation, Target};
+use crate::options::{Filter, Presentation, Selection, Target};
 use crate::quantity;
 
 /// Why was this Kafka request slow? Watches a broker's network, kernel and disk, and says.
@@ -56,6 +56,8 @@ pub(crate) struct Requests {
     pub(crate) duration: Option<model::Nanos>,
     #[command(flatten)]
     pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]
@@ -157,6 +159,8 @@ pub(crate) struct Explain {
     pub(crate) slower_than: model::Nanos,
     #[command(flatten)]
     pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]

@@ -2,29 +2,63 @@
 
 use model::{FileOp, Nanos, Request};
 
-use crate::options::Filter;
+use crate::options::{Filter, Selection};
 
-impl Filter {
-    /// Whether a request is of a wanted API and topic and slow enough, its partitions of other topics left
-    /// out. Without a threshold a request without a latency (acks=0, no response) is wanted too.
-    pub(crate) fn admit(&self, request: &mut Request, slower_than: Nanos) -> bool {
-        if !self.wants(request) || !slow(request, slower_than) {
-            return false;
-        }
-        if !self.topics.is_empty() {
-            request.partitions.retain(|partition| self.names(partition.topic.as_deref()));
-        }
-        true
+/// Which requests are wanted: all conditions at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    filter: &'a Filter,
+    selection: &'a Selection,
+    slower_than: Nanos,
+}
+
+impl<'a> Wanted<'a> {
+    /// What the flags of a command say.
+    pub(crate) fn new(filter: &'a Filter, selection: &'a Selection, slower_than: Nanos) -> Self {
+        Self { filter, selection, slower_than }
     }
 
-    /// Whether a request is of a wanted API, topic and port.
+    /// Whether a request is wanted and slow enough, its partitions of other topics left out. Without a
+    /// threshold a request without a latency (acks=0, no response) is wanted too.
+    pub(crate) fn admit(&self, request: &mut Request) -> bool {
+        // Told from the whole request: a fetch that brought data of another topic did not wait in vain.
+        let kept = self.selection.no_waits && request.hold().is_some();
+        if kept || !slow(request, self.slower_than) || !self.filter.wants(request) {
+            return false;
+        }
+        // Told from what is left: an error of a topic that nobody asked for is none.
+        self.filter.narrow(request);
+        self.selection.names(request) && (!self.selection.errors || request.failed())
+    }
+
+    /// Whether it is wanted.
     pub(crate) fn wants(&self, request: &Request) -> bool {
+        self.admit(&mut request.clone())
+    }
+}
+
+impl Selection {
+    fn names(&self, request: &Request) -> bool {
+        self.clients.is_empty() || self.clients.iter().any(|client| client.sent(request))
+    }
+}
+
+impl Filter {
+    /// Whether a request is of a wanted API, topic and port.
+    fn wants(&self, request: &Request) -> bool {
         let api = self.apis.is_empty() || self.apis.iter().any(|wanted| same_api(wanted, request.api));
         let port = self.ports.is_empty() || self.ports.contains(&request.broker.port());
         let mut partitions = request.partitions.iter();
         let topic =
             self.topics.is_empty() || partitions.any(|partition| self.names(partition.topic.as_deref()));
         api && port && topic
+    }
+
+    /// Leaves out the partitions of other topics.
+    fn narrow(&self, request: &mut Request) {
+        if !self.topics.is_empty() {
+            request.partitions.retain(|partition| self.names(partition.topic.as_deref()));
+        }
     }
 
     /// Whether a file operation is of a wanted topic and slow enough.

@@ -2,6 +2,7 @@
 //! crates it depends on.
 
 mod cli;
+mod client;
 mod commands;
 mod failure;
 mod filter;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::client::Client;
+
 /// What to look at.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Filter {
@@ -19,6 +21,22 @@ pub(crate) struct Filter {
     /// Record header to show as message id.
     #[arg(long, value_name = "HEADER")]
     pub(crate) message_id: Option<String>,
+}
+
+/// Which requests to show, of those that the [`Filter`] lets through.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Selection {
+    /// Show only this client: its client id (`*` at an end for any more, as in app-*), its address, or
+    /// address:port (repeatable).
+    #[arg(long = "client", value_name = "CLIENT")]
+    pub(crate) clients: Vec<Client>,
+    /// Show only requests with an error code, and those that could not be read or were not answered.
+    #[arg(long)]
+    pub(crate) errors: bool,
+    /// Leave out what waited as it had asked to: fetches that no data came for, group members that
+    /// waited for the others.
+    #[arg(long)]
+    pub(crate) no_waits: bool,
 }
 
 /// Which broker it is about.

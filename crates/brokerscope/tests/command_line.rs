@@ -163,6 +163,8 @@ fn wrong_usage_is_status_2() {
         &["requests", text(&capture), "--for", "1s"],
         &["requests", text(&capture), "--api", "produec"],
         &["segment", "f.log", "--offset", "1"],
+        &["record", "-o", "never-made", "--topic", "topicA"],
+        &["record", "-o", "never-made", "--api", "produce"],
         &["doctor", "--format", "csv"],
     ] {
         let (status, stdout, stderr) = run(arguments);

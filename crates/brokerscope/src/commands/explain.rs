@@ -11,6 +11,7 @@ use report::explanation::{
 
 use crate::cli::Explain;
 use crate::commands::record;
+use crate::filter::Wanted;
 use crate::input::Evidence;
 use crate::options::Format;
 use crate::output::{self, Pace};
@@ -97,8 +98,9 @@ impl<'a> Judged<'a> {
     }
 
     fn report_decided(&mut self) -> anyhow::Result<()> {
+        let wanted = Wanted::new(&self.args.filter, &self.args.selection, self.args.slower_than);
         for verdict in self.engine.take_verdicts() {
-            if self.args.filter.wants(&verdict.request) {
+            if wanted.wants(&verdict.request) {
                 self.report.verdict(verdict).context("cannot write to standard output")?;
             } else {
                 self.left_out += 1;
@@ -118,7 +120,7 @@ impl<'a> Judged<'a> {
         summary.losses.extend(losses.iter().filter(|(_, count)| *count > 0));
         if self.left_out > 0 {
             notes.push(format!(
-                "{} slow requests of other topics or APIs are counted in the totals but not told",
+                "{} slow requests that were not asked for are counted in the totals but not told",
                 self.left_out
             ));
         }

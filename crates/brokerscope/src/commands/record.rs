@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use report::explanation::Unobservable;
 
 use crate::cli::Record;
-#[cfg(feature = "live")]
+use crate::failure::Usage;
 use crate::options::Filter;
 
 /// The manifest's setting that says why a recording ended before it was told to.
@@ -23,20 +23,32 @@ const MISSING: &str = "missing: ";
 /// Records until it is time to stop.
 #[cfg(feature = "live")]
 pub(crate) fn run(args: &Record) -> anyhow::Result<()> {
-    let Filter { topics, apis, .. } = &args.filter;
-    let (topic, api) = (("--topic", !topics.is_empty()), ("--api", !apis.is_empty()));
-    args.presentation.say_unused("record, which records all", &[topic, api]);
+    refuse_filters(args)?;
     live::run(args)
 }
 
 /// Says that nothing can be recorded.
 #[cfg(not(feature = "live"))]
 pub(crate) fn run(args: &Record) -> anyhow::Result<()> {
+    refuse_filters(args)?;
     anyhow::bail!(
         "{}: this brokerscope was built without the feature `live` and can only read; build it with that feature, \
          on Linux",
         args.output.display()
     )
+}
+
+/// A request is slow because of what others did: a recording of one topic could not say why.
+fn refuse_filters(args: &Record) -> anyhow::Result<()> {
+    let Filter { topics, apis, .. } = &args.filter;
+    let given = [("--topic", !topics.is_empty()), ("--api", !apis.is_empty())];
+    match given.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Usage(format!(
+            "record takes no {flag}: what slowed a request is often another's; give it to explain"
+        ))
+        .into()),
+        None => Ok(()),
+    }
 }
 
 /// What a recording says of how it ended, where it was not told to.

@@ -7,6 +7,7 @@ use report::requests::{RequestCsv, RequestJson, RequestReport, RequestTable};
 
 use crate::cli::Requests;
 use crate::failure::Usage;
+use crate::filter::Wanted;
 use crate::input::Packets;
 use crate::options::Format;
 use crate::output::{self, Pace};
@@ -95,7 +96,8 @@ impl<'a> Shown<'a> {
     }
 
     fn request(&mut self, mut request: Request) -> anyhow::Result<()> {
-        if self.args.filter.admit(&mut request, self.args.slower_than) {
+        let args = self.args;
+        if Wanted::new(&args.filter, &args.selection, args.slower_than).admit(&mut request) {
             self.count += 1;
             self.report.request(&request).context("cannot write to standard output")?;
         }

@@ -1,0 +1,84 @@
+//! `requests` as an operator narrows and sums it up, on a small real capture. What the rows say is judged
+//! elsewhere: here they are compared with each other.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+fn requests(arguments: &[&str]) -> (String, String) {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sample.pcap");
+    let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
+        .arg("requests")
+        .arg(capture)
+        .args(arguments)
+        .env("TZ", "UTC")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", text(output.stderr));
+    (text(output.stdout), text(output.stderr))
+}
+
+/// The objects, without the last one.
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let (stdout, _) = requests(&[&["--format", "json"], arguments].concat());
+    let mut lines = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
+    let summary = lines.pop().unwrap();
+    assert_eq!(summary["type"], "summary");
+    lines
+}
+
+/// The rows that the condition holds for, of which there are some but not all.
+fn some(all: &[Value], holds: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let found = all.iter().filter(|row| holds(row)).cloned().collect::<Vec<_>>();
+    assert!(!found.is_empty() && found.len() < all.len(), "{} of {}", found.len(), all.len());
+    found
+}
+
+#[test]
+fn a_client_is_chosen_by_id_by_its_beginning_or_by_address() {
+    let all = rows(&[]);
+    let id = all.iter().find_map(|row| row["client_id"].as_str()).unwrap();
+    assert_eq!(rows(&["--client", id]), some(&all, |row| row["client_id"] == id));
+    let beginning = &id[..id.len() - 1];
+    let begins = |row: &Value| row["client_id"].as_str().is_some_and(|id| id.starts_with(beginning));
+    assert_eq!(rows(&["--client", &format!("{beginning}*")]), some(&all, begins));
+    let address = all[0]["client"].as_str().unwrap();
+    assert_eq!(rows(&["--client", address]), some(&all, |row| row["client"] == address));
+    let (host, _) = address.rsplit_once(':').unwrap();
+    assert_eq!(rows(&["--client", host]), all, "the capture is of one host");
+    assert_eq!(rows(&["--client", "10.99.99.99"]), Vec::<Value>::new());
+    let both = rows(&["--client", address, "--client", id]);
+    assert_eq!(both, some(&all, |row| row["client"] == address || row["client_id"] == id));
+}
+
+#[test]
+fn errors_are_rows_with_a_code_an_error_or_no_answer() {
+    fn code(partition: &Value) -> bool {
+        partition["error_code"].as_i64().is_some_and(|code| code != 0)
+    }
+    let failed = |row: &Value| {
+        row["partitions"].as_array().unwrap().iter().any(code)
+            || row["error_code"].as_i64().is_some_and(|code| code != 0)
+            || !row["error"].is_null()
+            || (row["end_ns"].is_null() && row["acks"] != 0)
+    };
+    let all = rows(&[]);
+    let expected = all.iter().filter(|row| failed(row)).cloned().collect::<Vec<_>>();
+    assert_eq!(rows(&["--errors"]), expected);
+    assert!(expected.len() < all.len());
+}
+
+#[test]
+fn conditions_hold_at_once() {
+    let all = rows(&[]);
+    let produced = some(&all, |row| row["api"] == "PRODUCE");
+    let id = produced[0]["client_id"].as_str().unwrap();
+    let both = rows(&["--api", "produce", "--client", id]);
+    assert_eq!(both, some(&all, |row| row["api"] == "PRODUCE" && row["client_id"] == id));
+}

@@ -1,0 +1,130 @@
+//! How a request ended: answered, failed, or held because it had asked to be. Does not say why it was slow.
+
+use crate::{Nanos, Request};
+
+/// Kafka's error code for "no error".
+const NONE: i16 = 0;
+const FETCH: i16 = 1;
+const JOIN_GROUP: i16 = 11;
+const SYNC_GROUP: i16 = 14;
+const SHARE_FETCH: i16 = 78;
+
+/// Why a broker keeps a request on purpose. The time is what the client asked for, not slowness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Hold {
+    /// A fetch that waited for data, and none came.
+    LongPoll,
+    /// A member of a consumer group that waited for the others (KIP-62).
+    Rebalance,
+}
+
+impl Hold {
+    /// In words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LongPoll => "long poll",
+            Self::Rebalance => "rebalance",
+        }
+    }
+}
+
+impl Request {
+    /// Whether an answer was due and none was seen. With acks=0 none is due.
+    pub fn is_unanswered(&self) -> bool {
+        self.end.is_none() && self.acks != Some(0)
+    }
+
+    /// Whether the broker reported an error for one of its partitions, part of it could not be read, or it was
+    /// not answered.
+    pub fn failed(&self) -> bool {
+        let refused = self.partitions.iter().any(|partition| partition.error_code.is_some_and(is_error));
+        refused || self.error.is_some() || self.is_unanswered()
+    }
+
+    /// The latency without the part in which an earlier request of the connection was still unanswered.
+    pub fn latency_less_head_of_line(&self) -> Option<Nanos> {
+        let ahead = self.head_of_line.unwrap_or(Nanos::ZERO);
+        self.latency().map(|latency| (latency - ahead).at_least_zero())
+    }
+
+    /// Why the broker kept it on purpose, if it did. A fetch that brought anything, or an error, is none.
+    pub fn hold(&self) -> Option<Hold> {
+        match self.api_key {
+            JOIN_GROUP | SYNC_GROUP => Some(Hold::Rebalance),
+            FETCH | SHARE_FETCH if self.came_back_empty() => Some(Hold::LongPoll),
+            _ => None,
+        }
+    }
+
+    fn came_back_empty(&self) -> bool {
+        !self.failed() && self.partitions.iter().all(|partition| partition.bytes == 0)
+    }
+}
+
+fn is_error(code: i16) -> bool {
+    code != NONE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Hold;
+    use crate::{Nanos, Partition, Request};
+
+    fn request(api_key: i16, partitions: Vec<Partition>) -> Request {
+        Request {
+            arrival: Nanos(1_000),
+            arrival_end: Nanos(1_000),
+            response: Some(Nanos(9_000)),
+            end: Some(Nanos(9_000)),
+            head_of_line: Some(Nanos(3_000)),
+            api_key,
+            api: "ANY",
+            api_version: 4,
+            correlation_id: 1,
+            client_id: None,
+            client: ([10, 0, 0, 7], 41_234).into(),
+            broker: ([10, 0, 0, 1], 9_092).into(),
+            request_bytes: 100,
+            response_bytes: Some(20),
+            acks: None,
+            transactional_id: None,
+            throttle_ms: None,
+            error: None,
+            partitions,
+        }
+    }
+
+    fn brought(bytes: u32, error_code: i16) -> Partition {
+        Partition { bytes, error_code: Some(error_code), ..Partition::default() }
+    }
+
+    #[test]
+    fn a_fetch_that_brought_nothing_was_held_and_one_that_brought_anything_was_not() {
+        assert_eq!(request(1, vec![brought(0, 0), brought(0, 0)]).hold(), Some(Hold::LongPoll));
+        assert_eq!(request(1, Vec::new()).hold(), Some(Hold::LongPoll));
+        assert_eq!(request(1, vec![brought(0, 0), brought(1, 0)]).hold(), None);
+        assert_eq!(request(1, vec![brought(0, 6)]).hold(), None);
+        assert_eq!(Request { end: None, ..request(1, Vec::new()) }.hold(), None);
+        assert_eq!(request(0, Vec::new()).hold(), None);
+        assert_eq!(request(11, Vec::new()).hold(), Some(Hold::Rebalance));
+    }
+
+    #[test]
+    fn a_request_fails_by_its_code_by_what_cannot_be_read_or_by_silence() {
+        let well = request(0, vec![brought(5, 0)]);
+        assert!(!well.failed());
+        assert!(request(0, vec![brought(5, 0), brought(5, 7)]).failed());
+        assert!(Request { error: Some("cut".into()), ..well.clone() }.failed());
+        let silent = Request { end: None, acks: Some(-1), ..well.clone() };
+        assert!(silent.failed() && silent.is_unanswered());
+        assert!(!Request { acks: Some(0), ..silent }.failed());
+    }
+
+    #[test]
+    fn time_behind_another_request_is_taken_off_once() {
+        let request = request(0, Vec::new());
+        assert_eq!(request.latency_less_head_of_line(), Some(Nanos(5_000)));
+        let alone = Request { head_of_line: None, ..request };
+        assert_eq!(alone.latency_less_head_of_line(), alone.latency());
+    }
+}
