@@ -94,7 +94,11 @@ fn request(n: i64, at: Nanos, length: Nanos) -> Request {
         response_bytes: Some(50),
         acks: Some(-1),
         transactional_id: None,
+        group_id: None,
+        min_bytes: None,
+        max_wait_ms: None,
         throttle_ms: None,
+        error_code: None,
         error: None,
         partitions: vec![Partition {
             topic: Some("topicA".into()),

@@ -41,7 +41,11 @@ fn request(correlation_id: i32, partition: i32, arrival: i64, end: i64, crc: u32
         response_bytes: Some(60),
         acks: Some(1),
         transactional_id: None,
+        group_id: None,
+        min_bytes: None,
+        max_wait_ms: None,
         throttle_ms: Some(0),
+        error_code: None,
         error: None,
         partitions: vec![Partition {
             topic: Some("topicF".into()),

@@ -41,8 +41,16 @@ pub struct Request {
     pub acks: Option<i16>,
     /// The transaction's id, where the request carries one.
     pub transactional_id: Option<Arc<str>>,
+    /// The group's id, where the request carries one.
+    pub group_id: Option<Arc<str>>,
+    /// Fetch and `ShareFetch`: how many bytes the broker shall wait for.
+    pub min_bytes: Option<i32>,
+    /// Fetch and `ShareFetch`: how long it may wait for them, in milliseconds.
+    pub max_wait_ms: Option<i32>,
     /// How long the broker says it throttled the client, in milliseconds.
     pub throttle_ms: Option<i32>,
+    /// The error code of the response as a whole (0 is none), where it has one.
+    pub error_code: Option<i16>,
     /// What could not be read of this request or its response.
     pub error: Option<Arc<str>>,
     /// The partitions the request names, in its order.
@@ -76,6 +84,8 @@ pub struct Partition {
     pub records: Option<u32>,
     /// The record batches, in order; more than one only from old clients.
     pub batches: Vec<Batch>,
+    /// Fetch: the first offset asked for.
+    pub fetch_offset: Option<i64>,
     /// The offset the broker gave the first record.
     pub base_offset: Option<i64>,
     /// The broker's error code for this partition (0 is none).

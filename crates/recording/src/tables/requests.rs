@@ -28,7 +28,11 @@ columns! {
         response_bytes: Maybe<U32>,
         acks: Maybe<I16>,
         transactional_id: Maybe<Text>,
+        group_id: Maybe<Text>,
+        min_bytes: Maybe<I32>,
+        max_wait_ms: Maybe<I32>,
         throttle_ms: Maybe<I32>,
+        error_code: Maybe<I16>,
         error: Maybe<Text>,
         partitions: Rows<Partitions>,
     }
@@ -42,6 +46,7 @@ columns! {
         bytes: U32,
         records: Maybe<U32>,
         batch_crc: Derived<Maybe<U32>>,
+        fetch_offset: Maybe<I64>,
         base_offset: Maybe<I64>,
         error_code: Maybe<I16>,
         message_ids: Words,
@@ -76,7 +81,11 @@ impl Encode for Requests {
         self.response_bytes.append_option(request.response_bytes);
         self.acks.append_option(request.acks);
         self.transactional_id.append_option(request.transactional_id.as_deref());
+        self.group_id.append_option(request.group_id.as_deref());
+        self.min_bytes.append_option(request.min_bytes);
+        self.max_wait_ms.append_option(request.max_wait_ms);
         self.throttle_ms.append_option(request.throttle_ms);
+        self.error_code.append_option(request.error_code);
         self.error.append_option(request.error.as_deref());
         for partition in &request.partitions {
             self.partitions.rows.append(partition);
@@ -86,15 +95,17 @@ impl Encode for Requests {
 
     fn weight(request: &Request) -> usize {
         let text = |text: &Option<_>| text.as_ref().map_or(0, |text: &std::sync::Arc<str>| text.len());
-        let own = text(&request.client_id) + text(&request.transactional_id) + text(&request.error);
-        224 + own + request.partitions.iter().map(partition_weight).sum::<usize>()
+        let own =
+            [&request.client_id, &request.transactional_id, &request.group_id, &request.error].map(text);
+        let own: usize = own.iter().sum();
+        240 + own + request.partitions.iter().map(partition_weight).sum::<usize>()
     }
 }
 
 fn partition_weight(partition: &Partition) -> usize {
     let ids: usize = partition.message_ids.iter().map(|id| 4 + id.len()).sum();
     let topic = partition.topic.as_ref().map_or(0, |topic| topic.len());
-    96 + topic + ids + 32 * partition.batches.len()
+    104 + topic + ids + 32 * partition.batches.len()
 }
 
 impl Requests {
@@ -116,6 +127,7 @@ impl Partitions {
         self.bytes.append_value(partition.bytes);
         self.records.append_option(partition.records);
         self.batch_crc.append_option(partition.batches.first().map(|batch| batch.crc));
+        self.fetch_offset.append_option(partition.fetch_offset);
         self.base_offset.append_option(partition.base_offset);
         self.error_code.append_option(partition.error_code);
         for id in &partition.message_ids {
@@ -160,7 +172,11 @@ impl Decode for RequestCells {
             response_bytes: self.response_bytes.maybe(i),
             acks: self.acks.maybe(i),
             transactional_id: self.transactional_id.maybe(i, pool),
+            group_id: self.group_id.maybe(i, pool),
+            min_bytes: self.min_bytes.maybe(i),
+            max_wait_ms: self.max_wait_ms.maybe(i),
             throttle_ms: self.throttle_ms.maybe(i),
+            error_code: self.error_code.maybe(i),
             error: self.error.maybe(i, pool),
             partitions: partitions.map(|p| self.partitions.rows.read(p, pool)).collect::<Result<_, _>>()?,
         })))
@@ -184,6 +200,7 @@ impl PartitionCells {
             bytes: self.bytes.at(i)?,
             records: self.records.maybe(i),
             batches: self.batches.range(i)?.map(|b| self.batches.rows.read(b)).collect::<Result<_, _>>()?,
+            fetch_offset: self.fetch_offset.maybe(i),
             base_offset: self.base_offset.maybe(i),
             error_code: self.error_code.maybe(i),
             message_ids: self.message_ids.words(i)?,

@@ -60,7 +60,11 @@ pub(crate) fn request(n: u64) -> Event {
         response_bytes: Some(60),
         acks: Some(-1),
         transactional_id: None,
+        group_id: None,
+        min_bytes: None,
+        max_wait_ms: None,
         throttle_ms: Some(0),
+        error_code: None,
         error: None,
         partitions: vec![Partition {
             topic: Some("topicA".into()),
@@ -76,6 +80,7 @@ pub(crate) fn request(n: u64) -> Event {
                 producer_id: -1,
                 base_sequence: -1,
             }],
+            fetch_offset: None,
             base_offset: Some(n as i64),
             error_code: Some(0),
             message_ids: vec!["371409548".into()],
@@ -126,10 +131,13 @@ prop_compose! {
     fn any_partition()(
         topic in option::of(text()), topic_id in option::of(any::<[u8; 16]>().prop_map(TopicId)),
         partition in any::<i32>(), bytes in any::<u32>(), records in option::of(any::<u32>()),
-        batches in vec(any_batch(), 0..3), base_offset in option::of(any::<i64>()),
+        batches in vec(any_batch(), 0..3),
+        (fetch_offset, base_offset) in (option::of(any::<i64>()), option::of(any::<i64>())),
         error_code in option::of(any::<i16>()), message_ids in vec(text(), 0..3),
     ) -> Partition {
-        Partition { topic, topic_id, partition, bytes, records, batches, base_offset, error_code, message_ids }
+        Partition {
+            topic, topic_id, partition, bytes, records, batches, fetch_offset, base_offset, error_code, message_ids,
+        }
     }
 }
 
@@ -139,7 +147,10 @@ prop_compose! {
             (time(), time(), option::of(time()), option::of(time()), option::of(time())),
         (api_key, api, api_version, correlation_id) in
             (any::<i16>(), prop_oneof![Just("PRODUCE"), Just("FETCH"), Just("UNKNOWN")], any::<i16>(), any::<i32>()),
-        (client_id, transactional_id, error) in (option::of(text()), option::of(text()), option::of(text())),
+        (client_id, transactional_id, group_id, error) in
+            (option::of(text()), option::of(text()), option::of(text()), option::of(text())),
+        (min_bytes, max_wait_ms, error_code) in
+            (option::of(any::<i32>()), option::of(any::<i32>()), option::of(any::<i16>())),
         (client, broker) in (address(), address()),
         (request_bytes, response_bytes) in (any::<u32>(), option::of(any::<u32>())),
         (acks, throttle_ms) in (option::of(any::<i16>()), option::of(any::<i32>())),
@@ -147,7 +158,8 @@ prop_compose! {
     ) -> Request {
         Request {
             arrival, arrival_end, response, end, head_of_line, api_key, api, api_version, correlation_id, client_id,
-            client, broker, request_bytes, response_bytes, acks, transactional_id, throttle_ms, error, partitions,
+            client, broker, request_bytes, response_bytes, acks, transactional_id, group_id, min_bytes,
+            max_wait_ms, throttle_ms, error_code, error, partitions,
         }
     }
 }

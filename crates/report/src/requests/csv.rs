@@ -1,4 +1,5 @@
 //! Requests as CSV: one line a partition, message ids in one field separated by blanks.
+//! `error_code` is the partition's; the response's own is `response_error_code`.
 
 use std::io::{self, Write};
 
@@ -7,7 +8,7 @@ use model::{Partition, Request};
 use super::{RequestReport, RequestSummary};
 use crate::csv::{self, known};
 
-const HEADINGS: [&str; 27] = [
+const HEADINGS: [&str; 33] = [
     "arrival_ns",
     "arrival_end_ns",
     "response_ns",
@@ -35,6 +36,12 @@ const HEADINGS: [&str; 27] = [
     "base_offset",
     "error_code",
     "message_ids",
+    "fetch_offset",
+    "transactional_id",
+    "group_id",
+    "min_bytes",
+    "max_wait_ms",
+    "response_error_code",
 ];
 
 /// Requests as CSV.
@@ -60,6 +67,7 @@ impl<W: Write> RequestCsv<W> {
     fn line(&mut self, request: &Request, partition: Option<&Partition>) -> io::Result<()> {
         let mut fields = request_fields(request);
         fields.extend(partition_fields(partition));
+        fields.extend(later_fields(request));
         csv::write_line(&mut self.out, fields.iter().map(String::as_str))
     }
 }
@@ -87,7 +95,7 @@ fn request_fields(request: &Request) -> Vec<String> {
     ]
 }
 
-fn partition_fields(partition: Option<&Partition>) -> [String; 9] {
+fn partition_fields(partition: Option<&Partition>) -> [String; 10] {
     let Some(partition) = partition else { return Default::default() };
     [
         known(partition.topic.as_deref()),
@@ -99,6 +107,18 @@ fn partition_fields(partition: Option<&Partition>) -> [String; 9] {
         known(partition.base_offset),
         known(partition.error_code),
         partition.message_ids.join(" "),
+        known(partition.fetch_offset),
+    ]
+}
+
+/// What came to the request's fields later: at the right, because scripts count columns.
+fn later_fields(request: &Request) -> [String; 5] {
+    [
+        known(request.transactional_id.as_deref()),
+        known(request.group_id.as_deref()),
+        known(request.min_bytes),
+        known(request.max_wait_ms),
+        known(request.error_code),
     ]
 }
 

@@ -40,7 +40,11 @@ fn produce(latency: Nanos) -> Request {
         response_bytes: Some(58),
         acks: Some(-1),
         transactional_id: None,
+        group_id: None,
+        min_bytes: None,
+        max_wait_ms: None,
         throttle_ms: Some(0),
+        error_code: None,
         error: None,
         partitions: vec![partition("topicA", 2, &["371409548"])],
     }
@@ -61,6 +65,7 @@ fn partition(topic: &str, number: i32, ids: &[&str]) -> Partition {
             producer_id: -1,
             base_sequence: -1,
         }],
+        fetch_offset: None,
         base_offset: Some(2_938_697_123),
         error_code: Some(0),
         message_ids: ids.iter().map(|&id| id.into()).collect(),
@@ -110,6 +115,23 @@ pub(crate) fn requests() -> Vec<Request> {
             client_id: None,
             partitions: Vec::new(),
             ..produce(Nanos(900_000))
+        },
+        Request {
+            api_key: 1,
+            api: "FETCH",
+            api_version: 12,
+            acks: None,
+            group_id: Some(HOSTILE.into()),
+            min_bytes: Some(1),
+            max_wait_ms: Some(500),
+            error_code: Some(0),
+            partitions: vec![Partition {
+                fetch_offset: Some(2_938_697_123),
+                base_offset: None,
+                batches: Vec::new(),
+                ..partition("topicA", 2, &[])
+            }],
+            ..produce(Nanos(501_000_000))
         },
     ]
 }
