@@ -34,10 +34,11 @@ impl Request {
         self.end.is_none() && self.acks != Some(0)
     }
 
-    /// Whether the broker reported an error for one of its partitions, part of it could not be read, or it was
-    /// not answered.
+    /// Whether the broker reported an error for it or one of its partitions, part of it could not be read, or
+    /// it was not answered.
     pub fn failed(&self) -> bool {
-        let refused = self.partitions.iter().any(|partition| partition.error_code.is_some_and(is_error));
+        let codes = self.partitions.iter().map(|partition| partition.error_code).chain([self.error_code]);
+        let refused = codes.flatten().any(is_error);
         refused || self.error.is_some() || self.is_unanswered()
     }
 
@@ -88,7 +89,11 @@ mod tests {
             response_bytes: Some(20),
             acks: None,
             transactional_id: None,
+            group_id: None,
+            min_bytes: None,
+            max_wait_ms: None,
             throttle_ms: None,
+            error_code: None,
             error: None,
             partitions,
         }
@@ -114,6 +119,8 @@ mod tests {
         let well = request(0, vec![brought(5, 0)]);
         assert!(!well.failed());
         assert!(request(0, vec![brought(5, 0), brought(5, 7)]).failed());
+        assert!(Request { error_code: Some(15), ..well.clone() }.failed());
+        assert!(!Request { error_code: Some(0), ..well.clone() }.failed());
         assert!(Request { error: Some("cut".into()), ..well.clone() }.failed());
         let silent = Request { end: None, acks: Some(-1), ..well.clone() };
         assert!(silent.failed() && silent.is_unanswered());
