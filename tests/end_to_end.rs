@@ -22,6 +22,7 @@ use e2e::comparison::{latency_excess_ms, quantile, unlogged, with_log, with_size
 use e2e::damage;
 use e2e::frames;
 use e2e::gate;
+use e2e::intact::Whole;
 use e2e::kafka_log;
 use e2e::random::Random;
 use e2e::recorder::{Recorder, now_ns};
@@ -247,17 +248,54 @@ fn a_capture_that_begins_mid_stream_gives_what_follows() {
     }
 }
 
+/// Of the requests of which every packet is left, so many in a hundred must come out as of the whole capture.
+const INTACT_PERCENT: f64 = 97.0;
+
 #[test]
 fn missing_packets_cost_their_requests_only() {
     let Some(_alone) = gate::live("captures with missing packets") else { return };
-    let (capture, all) = whole();
-    for seed in SEEDS {
-        let output =
-            read_damaged(&format!("thinned-{seed}"), &damage::thinned(&capture, 10, &mut Random::new(seed)));
-        assert!(output.count("gaps") > 0 && output.count("gap_bytes") > 0, "{}", output.summary);
-        let sound = output.rows.iter().filter(|row| row["error"].is_null()).count();
-        assert!(sound * 100 >= all * 90, "seed {seed}: {sound} sound rows of {all}");
+    let (capture, _) = whole();
+    let broker = format!("127.0.0.1:{}", traffic().port);
+    // As captured, with packets of up to 64 KiB, and as a network with an MTU of 1500 carries it.
+    for most in [usize::MAX, 1_448] {
+        let whole = Whole::new(damage::segmented(&capture, most), &broker, &traffic().output);
+        for seed in SEEDS {
+            let left = damage::thinned(whole.packets(), 10, &mut Random::new(seed));
+            let output = read_damaged(&format!("thinned-{seed}"), &whole.left(&left));
+            assert!(output.count("gaps") > 0 && output.count("gap_bytes") > 0, "{}", output.summary);
+            let share = whole.judge(&left, &output);
+            println!("seed {seed}: {:.2} % of {} intact requests", share.percent(), share.intact);
+            assert!(share.percent() >= INTACT_PERCENT, "seed {seed}: {:?}", few(share.missed));
+        }
     }
+}
+
+#[test]
+fn missing_packets_of_the_sample_cost_their_requests_only() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+    if brokerscope::binary().is_none() {
+        let _live = gate::live("the sample: there is no brokerscope binary").map(|_| brokerscope::command());
+        return;
+    }
+    let output = brokerscope::requests(&data.join("sample.pcap"), 29092);
+    let path = directory("thinned-sample").join("sample.pcap");
+    let (mut intact, mut missed) = (0, Vec::new());
+    for most in [usize::MAX, 400, 100] {
+        let capture = damage::segmented(&CaptureFile::read(&data.join("sample.pcap")), most);
+        let whole = Whole::new(capture, "127.0.0.1:29092", &output);
+        for seed in 0..30 {
+            let left = damage::thinned(whole.packets(), 10, &mut Random::new(seed));
+            fs::write(&path, whole.left(&left).bytes()).unwrap();
+            let damaged = brokerscope::requests(&path, 29092);
+            assert_eq!(few(with_whole(&damaged, &output).altered), none(), "seed {seed}, {most} bytes");
+            let share = whole.judge(&left, &damaged);
+            intact += share.intact;
+            missed.extend(share.missed);
+        }
+    }
+    let percent = (intact - missed.len()) as f64 * 100.0 / intact as f64;
+    println!("{percent:.2} % of {intact} intact requests");
+    assert!(intact > 1_500 && percent >= INTACT_PERCENT, "{percent} % of {intact}: {:?}", few(missed));
 }
 
 #[test]

@@ -109,6 +109,27 @@ impl Packet {
         })
     }
 
+    /// The same data in packets of at most so many bytes of it, as a network with a smaller MTU carries them.
+    pub fn in_pieces(&self, most: usize) -> Vec<Self> {
+        let Some(tcp) = self.tcp().filter(|tcp| tcp.data.len() > most) else { return vec![self.clone()] };
+        let ip_header = usize::from(self.bytes[14] & 15) * 4;
+        let at_tcp = 14 + ip_header;
+        let pieces = self.bytes[tcp.data.clone()].chunks(most).enumerate().map(|(i, data)| {
+            let mut bytes = self.bytes[..tcp.data.start].to_vec();
+            let sequence = tcp.sequence.wrapping_add((i * most) as u32);
+            bytes[at_tcp + 4..at_tcp + 8].copy_from_slice(&sequence.to_be_bytes());
+            bytes.extend(data);
+            let length = (bytes.len() - 14) as u16;
+            bytes[16..18].copy_from_slice(&length.to_be_bytes());
+            if (i + 1) * most < tcp.data.len() {
+                // FIN and PSH belong to the last.
+                bytes[at_tcp + 13] &= !0b1001;
+            }
+            Self { time: self.time, original_len: bytes.len() as u32, bytes }
+        });
+        pieces.collect()
+    }
+
     /// A packet of a connection on the loopback interface, with this time.
     pub fn on_loopback(time: [u8; 8], ends: [(u8, u16); 2], sequence: u32, flags: u8, data: &[u8]) -> Self {
         let [(from, from_port), (to, to_port)] = ends;

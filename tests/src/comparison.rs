@@ -163,14 +163,15 @@ pub fn with_whole(damaged: &Output, whole: &Output) -> Deviations {
 
 /// What must be the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Same {
+pub enum Same {
+    /// Everything.
     Everything,
     /// All but times, which may be later.
     ButLater,
 }
 
 /// Whether everything that `row` knows is what `whole` knows.
-fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
+pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
     match (row, whole) {
         (Value::Null, _) => true,
         (Value::Object(row), Value::Object(whole)) => row.iter().all(|(name, value)| {

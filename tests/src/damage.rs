@@ -14,10 +14,14 @@ pub fn begun_late(capture: &CaptureFile, share: f64) -> CaptureFile {
     capture.with(capture.packets[skipped..].to_vec())
 }
 
-/// The capture without `per_mille` of its packets.
-pub fn thinned(capture: &CaptureFile, per_mille: u64, random: &mut Random) -> CaptureFile {
-    let kept = capture.packets.iter().filter(|_| random.below(1000) >= per_mille);
-    capture.with(kept.cloned().collect())
+/// Which of so many packets are left after `per_mille` of them went missing.
+pub fn thinned(packets: usize, per_mille: u64, random: &mut Random) -> Vec<bool> {
+    (0..packets).map(|_| random.below(1000) >= per_mille).collect()
+}
+
+/// The capture as a network with a smaller MTU carries it: at most so many bytes of data a packet.
+pub fn segmented(capture: &CaptureFile, most: usize) -> CaptureFile {
+    capture.with(capture.packets.iter().flat_map(|packet| packet.in_pieces(most)).collect())
 }
 
 /// Every packet cut after `snaplen` bytes.
@@ -97,8 +101,9 @@ pub fn client_hello(random: &mut Random) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{client_hello, cut, shuffled, thinned, with_strangers};
+    use super::{client_hello, cut, segmented, shuffled, thinned, with_strangers};
     use crate::capture_file::{CaptureFile, Packet};
+    use crate::frames::sizes;
     use crate::random::Random;
     use std::collections::HashSet;
     use std::path::Path;
@@ -123,11 +128,19 @@ mod tests {
 
     #[test]
     fn thinning_and_cutting_lose_what_they_say() {
-        let thinned = thinned(&sample(), 200, &mut Random::new(1));
-        assert!((60..110).contains(&thinned.packets.len()), "{}", thinned.packets.len());
+        let left = thinned(100, 200, &mut Random::new(1)).iter().filter(|left| **left).count();
+        assert!((60..95).contains(&left), "{left}");
         let cut = cut(&sample(), 60);
         assert!(cut.packets.iter().all(|packet| packet.bytes.len() <= 60));
         assert!(cut.packets.iter().any(|packet| packet.original_len > 60));
+    }
+
+    #[test]
+    fn smaller_packets_carry_the_same_requests() {
+        let segmented = segmented(&sample(), 100);
+        assert!(segmented.packets.len() > 150, "{}", segmented.packets.len());
+        assert!(segmented.packets.iter().all(|packet| packet.bytes.len() <= 200));
+        assert_eq!(sizes(&segmented, "127.0.0.1:29092"), sizes(&sample(), "127.0.0.1:29092"));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The frames of a whole capture, read in the simplest way that can be right: every stream put together
-//! in memory, then cut by its length words. Says of a frame what the request log does not: its size.
+//! in memory, then cut by its length words. Says of a frame what the request log does not: its size, and which
+//! packets carry it.
 //!
 //! Only for captures that lack nothing.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
-use crate::capture_file::CaptureFile;
+use crate::capture_file::{CaptureFile, Packet};
 use crate::row::{Key, Numbering};
 
 /// The sizes of a request's and its response's frame, without the four bytes of their length.
@@ -19,60 +21,109 @@ pub struct Sizes {
     pub whole: bool,
 }
 
+/// One request of a capture and where its bytes are.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// What names it.
+    pub key: Key,
+    /// Sender, receiver, the how-manieth connection of these two.
+    pub stream: StreamKey,
+    /// Its frame in that stream, the length word included.
+    pub request: Range<usize>,
+    /// The response's frame in the stream the other way, to where it should end; none where none was sent.
+    pub response: Option<Range<usize>>,
+    /// Whether the response is there to its end.
+    pub whole: bool,
+}
+
+impl Asked {
+    /// The stream of its response.
+    pub fn stream_back(&self) -> StreamKey {
+        let (client, broker, nth) = &self.stream;
+        (broker.clone(), client.clone(), *nth)
+    }
+}
+
 /// The sizes of every request that was sent to `broker` (`address:port`).
 ///
 /// # Panics
 /// Where the capture lacks bytes.
 pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
-    let mut sizes = BTreeMap::new();
+    let sizes = |asked: Asked| Sizes {
+        request: asked.request.len() as u64 - 4,
+        response: asked.response.map(|response| response.len() as u64 - 4),
+        whole: asked.whole,
+    };
+    requests(capture, broker).into_iter().map(|asked| (asked.key.clone(), sizes(asked))).collect()
+}
+
+/// Every request that was sent to `broker` (`address:port`).
+///
+/// # Panics
+/// Where the capture lacks bytes.
+pub fn requests(capture: &CaptureFile, broker: &str) -> Vec<Asked> {
+    let mut requests = Vec::new();
     let streams = streams(capture);
     let mut numbers = Numbering::default();
-    for ((source, destination, nth), requests) in &streams {
+    for (stream, bytes) in &streams {
+        let (source, destination, nth) = stream;
         if destination != broker {
             continue;
         }
         let responses = streams.get(&(destination.clone(), source.clone(), *nth));
-        let mut responses: HashMap<i64, (u64, bool)> =
-            responses.map(|bytes| responses_of(bytes)).unwrap_or_default();
-        for frame in frames(requests) {
+        let mut responses = responses.map(|bytes| responses_of(bytes)).unwrap_or_default();
+        for request in frames(bytes) {
             // Request headers of every version begin with api key, api version, correlation id.
-            let id = correlation(frame, 4);
+            let id = correlation(bytes, request.start + 8);
             let response = responses.remove(&id);
-            let (response, whole) = response.map_or((None, false), |(size, whole)| (Some(size), whole));
-            sizes.insert(numbers.key(source, id), Sizes { request: frame.len() as u64, response, whole });
+            let (response, whole) = response.map_or((None, false), |(range, whole)| (Some(range), whole));
+            let key = numbers.key(source, id);
+            requests.push(Asked { key, stream: stream.clone(), request, response, whole });
         }
         assert!(responses.is_empty(), "responses to nothing from {source}: {responses:?}");
     }
-    sizes
+    requests
 }
 
 /// Sender, receiver, the how-manieth connection of these two.
-type StreamKey = (String, String, usize);
+pub type StreamKey = (String, String, usize);
+
+/// A packet's place in its stream: offset and bytes.
+type Piece<'a> = (StreamKey, usize, &'a [u8]);
 
 /// Every direction of every connection, put together. tcpdump may write packets of two processors in another
 /// order than they were sent in, so all are collected before any is looked at.
 fn streams(capture: &CaptureFile) -> BTreeMap<StreamKey, Vec<u8>> {
-    let mut opened: HashMap<(String, String), (usize, u32)> = HashMap::new();
     let mut pieces: BTreeMap<StreamKey, Vec<(usize, &[u8])>> = BTreeMap::new();
-    for packet in &capture.packets {
-        let Some(tcp) = packet.tcp() else { continue };
+    for (key, at, data) in places(capture).into_iter().flatten() {
+        pieces.entry(key).or_default().push((at, data));
+    }
+    pieces.into_iter().map(|(key, pieces)| (key.clone(), assembled(&key, pieces))).collect()
+}
+
+/// Where every packet's data is in its stream; none of a packet without.
+///
+/// # Panics
+/// Where the capture lacks a connection's beginning.
+pub fn places<'a>(capture: &'a CaptureFile) -> Vec<Option<Piece<'a>>> {
+    let mut opened: HashMap<(String, String), (usize, u32)> = HashMap::new();
+    let place = |packet: &'a Packet| {
+        let tcp = packet.tcp()?;
         let ends = (tcp.source, tcp.destination);
         if tcp.syn {
             let nth = opened.get(&ends).map_or(0, |(nth, _)| nth + 1);
             opened.insert(ends, (nth, tcp.sequence.wrapping_add(1)));
-            continue;
+            return None;
         }
         let data = &packet.bytes[tcp.data];
         let Some(&(nth, first)) = opened.get(&ends) else {
             assert!(data.is_empty(), "data of a connection that was open before: {ends:?}");
-            continue;
+            return None;
         };
-        if !data.is_empty() {
-            let at = tcp.sequence.wrapping_sub(first) as usize;
-            pieces.entry((ends.0, ends.1, nth)).or_default().push((at, data));
-        }
-    }
-    pieces.into_iter().map(|(key, pieces)| (key.clone(), assembled(&key, pieces))).collect()
+        let at = tcp.sequence.wrapping_sub(first) as usize;
+        (!data.is_empty()).then_some(((ends.0, ends.1, nth), at, data))
+    };
+    capture.packets.iter().map(place).collect()
 }
 
 fn assembled(key: &StreamKey, mut pieces: Vec<(usize, &[u8])>) -> Vec<u8> {
@@ -85,30 +136,37 @@ fn assembled(key: &StreamKey, mut pieces: Vec<(usize, &[u8])>) -> Vec<u8> {
     stream
 }
 
-/// Correlation id → size and whether all of it is there.
-fn responses_of(stream: &[u8]) -> HashMap<i64, (u64, bool)> {
-    let whole = frames(stream).map(|frame| (correlation(frame, 0), (frame.len() as u64, true)));
-    let mut responses: HashMap<i64, (u64, bool)> = whole.collect();
-    let rest = &stream[frames(stream).map(|frame| frame.len() + 4).sum()..];
-    if let (Some(length), Some(id)) = (rest.first_chunk(), rest.get(4..8)) {
-        let length = u64::from(u32::from_be_bytes(*length));
-        responses.insert(i64::from(i32::from_be_bytes(id.try_into().unwrap())), (length, false));
+/// Correlation id → where the response is, and whether all of it is there.
+fn responses_of(stream: &[u8]) -> HashMap<i64, (Range<usize>, bool)> {
+    let mut responses = HashMap::new();
+    let mut end = 0;
+    for frame in frames(stream) {
+        end = frame.end;
+        responses.insert(correlation(stream, frame.start + 4), (frame, true));
+    }
+    if let (Some(length), true) = (length(stream, end), stream.len() >= end + 8) {
+        responses.insert(correlation(stream, end + 4), (end..end + 4 + length, false));
     }
     responses
 }
 
-fn frames(mut stream: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// Where the whole frames are, their length words included.
+fn frames(stream: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut start = 0;
     std::iter::from_fn(move || {
-        let (length, rest) = stream.split_first_chunk()?;
-        let length = u32::from_be_bytes(*length) as usize;
-        let (frame, rest) = rest.split_at_checked(length)?;
-        stream = rest;
-        Some(frame)
+        let end = start + 4 + length(stream, start)?;
+        let frame = start..end;
+        start = end;
+        (end <= stream.len()).then_some(frame)
     })
 }
 
-fn correlation(frame: &[u8], at: usize) -> i64 {
-    i64::from(i32::from_be_bytes(frame[at..at + 4].try_into().unwrap()))
+fn length(stream: &[u8], at: usize) -> Option<usize> {
+    stream.get(at..)?.first_chunk().map(|length| u32::from_be_bytes(*length) as usize)
+}
+
+fn correlation(stream: &[u8], at: usize) -> i64 {
+    i64::from(i32::from_be_bytes(stream[at..at + 4].try_into().unwrap()))
 }
 
 #[cfg(test)]

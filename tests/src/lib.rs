@@ -20,6 +20,7 @@ pub mod comparison;
 pub mod damage;
 pub mod frames;
 pub mod gate;
+pub mod intact;
 pub mod kafka_log;
 pub mod random;
 pub mod recorder;
