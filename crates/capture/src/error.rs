@@ -1,4 +1,4 @@
-//! What can stop a capture from being read. Damage inside a capture is not an error: see
+//! What can stop a capture from being read. Damage that it can be read on behind is not an error: see
 //! [`crate::file::Notes`] and [`crate::Counters`].
 
 use std::io;
@@ -8,7 +8,8 @@ use std::io;
 pub enum Error {
     /// The input is no packet capture.
     #[error(
-        "{name}: not a packet capture: {why}; expected pcap or pcapng, as tcpdump -w and Wireshark write"
+        "{name}: not a packet capture: {why}; expected pcap or pcapng, as tcpdump -w and Wireshark write, plain or \
+         compressed with gzip, zstd or lz4"
     )]
     NotACapture {
         /// The file, or `-`.
@@ -23,6 +24,18 @@ pub enum Error {
         name: String,
         /// The system's reason.
         source: io::Error,
+    },
+    /// The capture makes no sense from some byte on: what came before it was read.
+    #[error("{name}: damaged at byte {at}{}: {why}; what comes after it is not read", unpacked(*.packed))]
+    Damaged {
+        /// The file, or `-`.
+        name: String,
+        /// The byte at which nothing more is understood: of the file, or of what it unpacks to.
+        at: u64,
+        /// Whether the file is compressed.
+        packed: bool,
+        /// What is wrong.
+        why: String,
     },
     /// There is no such interface.
     #[cfg(feature = "live")]
@@ -42,6 +55,10 @@ pub enum Error {
         /// The kernel's reason.
         source: io::Error,
     },
+}
+
+fn unpacked(packed: bool) -> &'static str {
+    if packed { " of what it unpacks to" } else { "" }
 }
 
 #[cfg(feature = "live")]

@@ -1,19 +1,23 @@
-//! Packets from capture files: pcap (µs and ns, both byte orders) and pcapng, from a file or a pipe.
+//! Packets from capture files: pcap (µs and ns, both byte orders) and pcapng, from a file or a pipe, plain or
+//! compressed.
 //!
-//! A regular file is mapped and its packets are slices of the map; anything else is read through one
-//! buffer. It does not look inside packets.
+//! A regular file is mapped and its packets are slices of the map; anything else, and what is unpacked, is
+//! read through one buffer. It does not look inside packets.
 
+mod lz4_frames;
 mod map;
+mod packing;
 mod pcap;
 mod pcapng;
 mod source;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use crate::error::Error;
 use crate::packet::{LinkType, Packet};
+use packing::Packing;
 use source::Source;
 
 /// The largest record believed: Wireshark's own limit on a pcapng block, and far above what any
@@ -24,8 +28,12 @@ const RECORD_LIMIT: usize = 16 << 20;
 pub struct PacketFile {
     name: String,
     source: Source,
+    /// Whether the source is what a compressed file unpacks to.
+    packed: bool,
     format: Format,
     notes: Notes,
+    /// The next packet, if it was looked at already.
+    ahead: Option<Found>,
 }
 
 enum Format {
@@ -36,10 +44,11 @@ enum Format {
 /// What was odd about a capture that could be read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// The file ended inside a record: as it does when the capturing program was killed.
+    /// The file ended inside a record, or what it is compressed with before its own end: as it does when the
+    /// capturing program was killed.
     pub cut_records: u64,
-    /// A record made no sense (a length or an interface that cannot be); for pcap and for lengths
-    /// nothing after it can be read.
+    /// A record of pcapng made no sense (a packet longer than its block, an interface never described) and
+    /// was left out.
     pub damaged_records: u64,
 }
 
@@ -65,15 +74,16 @@ enum Record {
     End,
     /// It ended inside a record.
     Cut,
-    /// Nothing from here on can be understood.
-    Damaged,
+    /// Nothing from here on can be understood, and why.
+    Damaged(&'static str),
 }
 
 impl PacketFile {
     /// Opens a capture file, or whatever else the path names (a named pipe, `/dev/stdin`).
     ///
     /// # Errors
-    /// [`Error::Read`] if it cannot be opened, [`Error::NotACapture`] if it is something else.
+    /// [`Error::Read`] if it cannot be opened, [`Error::NotACapture`] if it is something else,
+    /// [`Error::Damaged`] if it is compressed and cannot be unpacked.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let read_error = |source| Error::Read { name: name.clone(), source };
@@ -87,32 +97,49 @@ impl PacketFile {
         Self::start(name, source)
     }
 
-    /// Reads a capture from a pipe, endless or not.
+    /// Reads a capture from standard input or the like, endless or not.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub fn from_reader(reader: Box<dyn Read + Send>) -> Result<Self, Error> {
-        Self::start("-".to_owned(), Source::streamed(reader))
+        Self::from_named_reader("-", reader)
+    }
+
+    /// Reads a capture from a pipe that has a name.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_named_reader(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, Error> {
+        Self::start(name.to_owned(), Source::streamed(reader))
     }
 
     fn start(name: String, mut source: Source) -> Result<Self, Error> {
-        let magic = match source.peek(4) {
-            Ok(bytes) => bytes.first_chunk::<4>().copied(),
-            Err(source) => return Err(Error::Read { name, source }),
-        };
-        let format = match magic {
+        let packing = magic(&name, &mut source, false)?.and_then(Packing::of);
+        if let Some(packing) = packing {
+            let unpacked = packing.unpack(source.into_reader());
+            source = Source::streamed(unpacked.map_err(|source| Error::Read { name: name.clone(), source })?);
+        }
+        let packed = packing.is_some();
+        let first = magic(&name, &mut source, packed)?;
+        let format = match first {
+            None if source.is_cut() => Err("it is compressed, and cut off before anything comes out"),
             None => Err("it is shorter than any header"),
             Some(pcapng::BLOCK_SECTION) => Ok(Format::Pcapng(pcapng::Section::default())),
             Some(magic) => match source.take(pcap::HEADER_BYTES) {
                 Ok(header) => pcap::Layout::parse(magic, header).map(Format::Pcap),
-                Err(source) => return Err(Error::Read { name, source }),
+                Err(error) => return Err(reading(&name, 0, packed, error)),
             },
         };
         let format = match format {
             Ok(format) => format,
-            Err(why) => return Err(Error::NotACapture { name, why }),
+            Err(why) => {
+                return Err(Error::NotACapture {
+                    name,
+                    why: first.and_then(packing::cannot_unpack).unwrap_or(why),
+                });
+            }
         };
-        let mut file = Self { name, source, format, notes: Notes::default() };
+        let mut file = Self { name, source, packed, format, notes: Notes::default(), ahead: None };
         file.check_first_section()?;
         Ok(file)
     }
@@ -133,35 +160,63 @@ impl PacketFile {
 
     /// The next packet, or nothing at the end. Blocks where the input is a pipe with nothing in it.
     ///
-    /// A cut or damaged record ends the capture; [`Self::notes`] then counts it.
+    /// A cut record ends the capture; [`Self::notes`] then counts it.
     ///
     /// # Errors
-    /// [`Error::Read`] if the system cannot read on.
+    /// [`Error::Read`] if the system cannot read on, [`Error::Damaged`] if nothing from here on makes sense.
+    /// Each is said once: the capture has then ended.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, Error> {
-        let found = loop {
+        let found = match self.ahead.take() {
+            Some(found) => found,
+            None => match self.find()? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        let Found { time_ns, link, original_len, record_len, at, len } = found;
+        let place = self.source.position();
+        let record = match self.source.take(record_len) {
+            Ok(record) => record,
+            Err(error) => return Err(reading(&self.name, place, self.packed, error)),
+        };
+        let bytes = record.get(at..).and_then(|rest| rest.get(..len)).unwrap_or_default();
+        Ok(Some(Packet { time_ns, link, original_len, bytes }))
+    }
+
+    /// The next packet's time, without passing over it; nothing at the end.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn next_time(&mut self) -> Result<Option<i64>, Error> {
+        if self.ahead.is_none() {
+            self.ahead = self.find()?;
+        }
+        Ok(self.ahead.as_ref().map(|found| found.time_ns))
+    }
+
+    /// Passes over everything that is no packet.
+    fn find(&mut self) -> Result<Option<Found>, Error> {
+        loop {
             match self.record()? {
-                Record::Packet(found) => break found,
+                Record::Packet(found) => return Ok(Some(found)),
                 Record::Skip(len) => self.pass(len)?,
-                Record::End => return Ok(None),
+                Record::End => {
+                    self.notes.cut_records = u64::from(self.source.is_cut());
+                    return Ok(None);
+                }
                 Record::Cut => {
                     self.notes.cut_records = 1;
                     return Ok(None);
                 }
-                Record::Damaged => {
-                    self.notes.damaged_records += 1;
+                Record::Damaged(why) => {
+                    let at = self.source.position();
                     self.source.end();
-                    return Ok(None);
+                    let (name, why) = (self.name.clone(), why.to_owned());
+                    return Err(Error::Damaged { name, at, packed: self.packed, why });
                 }
             }
-        };
-        let Found { time_ns, link, original_len, record_len, at, len } = found;
-        let record = match self.source.take(record_len) {
-            Ok(record) => record,
-            Err(source) => return Err(Error::Read { name: self.name.clone(), source }),
-        };
-        let bytes = record.get(at..).and_then(|rest| rest.get(..len)).unwrap_or_default();
-        Ok(Some(Packet { time_ns, link, original_len, bytes }))
+        }
     }
 
     /// What was odd so far.
@@ -179,15 +234,39 @@ impl PacketFile {
             Format::Pcap(layout) => layout.record(&mut self.source),
             Format::Pcapng(section) => section.record(&mut self.source, &mut self.notes),
         };
-        record.map_err(|source| Error::Read { name: self.name.clone(), source })
+        record.map_err(|error| self.stopped(error))
     }
 
     fn pass(&mut self, len: usize) -> Result<(), Error> {
         match self.source.take(len) {
             Ok(_) => Ok(()),
-            Err(source) => Err(Error::Read { name: self.name.clone(), source }),
+            Err(error) => Err(self.stopped(error)),
         }
     }
+
+    #[cold]
+    fn stopped(&mut self, error: io::Error) -> Error {
+        let at = self.source.position();
+        self.source.end();
+        reading(&self.name, at, self.packed, error)
+    }
+}
+
+/// The first four bytes, if there are as many.
+fn magic(name: &str, source: &mut Source, packed: bool) -> Result<Option<[u8; 4]>, Error> {
+    match source.peek(4) {
+        Ok(bytes) => Ok(bytes.first_chunk().copied()),
+        Err(error) => Err(reading(name, 0, packed, error)),
+    }
+}
+
+/// Why no more bytes come: the system's reasons have a number, a decoder's do not.
+fn reading(name: &str, at: u64, packed: bool, error: io::Error) -> Error {
+    let name = name.to_owned();
+    if packed && error.raw_os_error().is_none() {
+        return Error::Damaged { name, at, packed, why: packing::explain(&error) };
+    }
+    Error::Read { name, source: error }
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Layout {
         };
         let len = len as usize;
         if len > RECORD_LIMIT {
-            return Ok(Record::Damaged);
+            return Ok(Record::Damaged("no packet is that long"));
         }
         let record_len = RECORD_HEADER_BYTES + len;
         if source.peek(record_len)?.len() < record_len {

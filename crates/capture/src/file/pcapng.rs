@@ -58,13 +58,13 @@ impl Section {
             match head.get(8..12) {
                 Some([0x1a, 0x2b, 0x3c, 0x4d]) => self.big_endian = true,
                 Some([0x4d, 0x3c, 0x2b, 0x1a]) => self.big_endian = false,
-                _ => return Ok(Record::Damaged),
+                _ => return Ok(Record::Damaged("a section begins without a byte-order mark")),
             }
             self.interfaces.clear();
         }
         let Some(len) = self.u32(head, 4).map(|len| len as usize) else { return Ok(Record::Cut) };
         if len > RECORD_LIMIT || len % 4 != 0 || len < 12 {
-            return Ok(Record::Damaged);
+            return Ok(Record::Damaged("no block has such a length"));
         }
         let block = source.peek(len)?;
         if block.len() < len {

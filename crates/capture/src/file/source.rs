@@ -2,7 +2,7 @@
 //! is already in memory. Does not know capture formats.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 
 use memmap2::Mmap;
 
@@ -31,7 +31,10 @@ pub(super) struct Streamed {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    /// Bytes passed over since the stream's beginning.
+    at: u64,
     ended: bool,
+    cut: bool,
 }
 
 impl Source {
@@ -40,7 +43,41 @@ impl Source {
     }
 
     pub(super) fn streamed(reader: Box<dyn Read + Send>) -> Self {
-        Self::Streamed(Streamed { reader, buffer: Vec::new(), start: 0, end: 0, ended: false })
+        Self::Streamed(Streamed {
+            reader,
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            at: 0,
+            ended: false,
+            cut: false,
+        })
+    }
+
+    /// Everything that has not been passed over, as a stream.
+    pub(super) fn into_reader(self) -> Box<dyn Read + Send> {
+        match self {
+            // The file's own position never moved: maps have none.
+            Self::Mapped(mapped) => Box::new(mapped.file),
+            Self::Streamed(Streamed { mut buffer, start, end, reader, .. }) => {
+                buffer.truncate(end);
+                buffer.drain(..start);
+                Box::new(Cursor::new(buffer).chain(reader))
+            }
+        }
+    }
+
+    /// How many bytes were passed over: where the next one is.
+    pub(super) fn position(&self) -> u64 {
+        match self {
+            Self::Mapped(mapped) => mapped.at,
+            Self::Streamed(streamed) => streamed.at,
+        }
+    }
+
+    /// Whether what was unpacked ended before its own end.
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self, Self::Streamed(Streamed { cut: true, .. }))
     }
 
     /// The next `n` bytes without passing over them; fewer only where the source ends. The caller
@@ -131,6 +168,10 @@ impl Streamed {
             Ok(0) => self.ended = true,
             Ok(read) => self.end += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.ended = true;
+                self.cut = true;
+            }
             Err(error) => return Err(error),
         }
         Ok(())
@@ -140,6 +181,7 @@ impl Streamed {
         let len = self.peek(n)?.len();
         let from = self.start;
         self.start += len;
+        self.at += len as u64;
         Ok(self.buffer.get(from..from + len).unwrap_or_default())
     }
 }

@@ -7,6 +7,8 @@ use crate::error::Error;
 use crate::packet::LinkType;
 use crate::specimen::{block, pcap, pcap_of};
 
+mod packed;
+
 type Seen = (i64, LinkType, u32, Vec<u8>);
 
 fn read(file: &mut PacketFile) -> Vec<Seen> {
@@ -151,6 +153,8 @@ fn what_is_no_capture_is_refused_in_one_line() {
         &b""[..],
         b"\xd4",
         b"PK\x03\x04 a zip file, surely",
+        b"BZh91AY&SY and so on, and so forth",
+        b"not gzip, and as long as a header is",
         b"\xd4\xc3\xb2\xa1",
         b"\x0a\x0d\x0d\x0a12345678",
     ] {
@@ -166,13 +170,32 @@ fn what_is_no_capture_is_refused_in_one_line() {
 fn an_absurd_length_ends_the_capture_instead_of_the_memory() {
     let mut bytes = pcap(1, &packets());
     bytes[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
-    let mut file = piped(&bytes).unwrap();
-    assert_eq!(read(&mut file), []);
-    assert_eq!(file.notes().damaged_records, 1);
-    assert!(file.next().unwrap().is_none());
-    assert_eq!(file.notes().damaged_records, 1);
-    let mut mapped = opened(&bytes).unwrap();
-    assert_eq!((read(&mut mapped), mapped.next().unwrap().is_none()), (vec![], true));
+    for mut file in [piped(&bytes).unwrap(), opened(&bytes).unwrap()] {
+        let error = file.next().err().unwrap();
+        assert!(matches!(error, Error::Damaged { at: 24, packed: false, .. }), "{error}");
+        assert!(file.next().unwrap().is_none(), "it is said once");
+    }
+}
+
+#[test]
+fn damage_in_the_middle_leaves_what_came_before_and_says_where() {
+    let mut bytes = pcap(1, &packets());
+    let third = 24 + 16 + 3 + 16;
+    bytes[third + 8..third + 12].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
+    for mut file in [piped(&bytes).unwrap(), opened(&bytes).unwrap()] {
+        for (time, data) in &packets()[..2] {
+            assert_eq!(file.next_time().unwrap(), Some(time / 1_000 * 1_000));
+            assert_eq!(file.next().unwrap().unwrap().bytes, data);
+        }
+        let error = file.next_time().err().unwrap().to_string();
+        assert!(error.contains(&format!("damaged at byte {third}: ")), "{error}");
+    }
+    let mut blocks = pcapng();
+    let end = blocks.len();
+    blocks.extend([6, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0]);
+    let mut file = opened(&blocks).unwrap();
+    let error = std::iter::repeat_with(|| file.next().err()).flatten().next().unwrap();
+    assert!(matches!(error, Error::Damaged { at, .. } if at == end as u64), "{error}");
 }
 
 /// A pipe that hands over one byte at a time, as a slow writer's would.
