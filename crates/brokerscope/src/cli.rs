@@ -43,11 +43,14 @@ pub(crate) enum Command {
 #[command(mut_args(flags::read_later))]
 #[command(after_help = "Examples:
   brokerscope requests trace.pcap --api produce --slower-than 100ms
+  brokerscope requests ring.pcap* --format json
   tcpdump -i any -U -w - port 9092 | brokerscope requests - --message-id id
   brokerscope requests live:any --port 9092 --for 30s --format json")]
 pub(crate) struct Requests {
-    /// A pcap or pcapng file, `-` for a pipe from tcpdump, or live:IFACE (live:any, live:lo).
-    pub(crate) input: String,
+    /// pcap or pcapng files, plain or compressed (gzip, zstd, lz4), in any order: they are read by the time of
+    /// their packets; `-` for a pipe from tcpdump; or live:IFACE (live:any, live:lo).
+    #[arg(value_name = "INPUT", required = true)]
+    pub(crate) inputs: Vec<String>,
     /// Show only requests that took at least this long.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,
@@ -152,8 +155,9 @@ pub(crate) struct Record {
   brokerscope explain DIR --slower-than 50ms --topic orders
   brokerscope explain DIR --format json | jq .cause")]
 pub(crate) struct Explain {
-    /// A recording's directory, or a pcap or pcapng file (stages on the wire only).
-    pub(crate) input: PathBuf,
+    /// A recording's directory, or pcap or pcapng files, plain or compressed (stages on the wire only).
+    #[arg(value_name = "INPUT", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
     /// Explain requests that took at least this long.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,

@@ -1,24 +1,27 @@
-//! What an INPUT is: a file, a pipe or an interface; a capture or a recording. Reads no more of it than it
+//! What an INPUT is: files, a pipe or an interface; captures or a recording. Reads no more of it than it
 //! takes to tell.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::bail;
-use capture::PacketFile;
+use anyhow::{anyhow, bail};
+use capture::{Captures, PacketFile};
 use recording::Recording;
 
-use crate::failure;
+use crate::failure::{self, Usage};
 use crate::stop::Stop;
 
 /// Where `requests` gets its packets from.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packets {
-    /// A capture file.
-    File(PathBuf),
+    /// Capture files.
+    Files(Vec<PathBuf>),
+    /// A pipe with a name.
+    Pipe(PathBuf),
     /// A pipe, as from `tcpdump -U -w -`.
     Stdin,
     /// A network interface, or `any`.
@@ -27,13 +30,26 @@ pub(crate) enum Packets {
 
 impl Packets {
     /// What the user named.
-    pub(crate) fn of(input: &str) -> Self {
-        match input.strip_prefix("live:") {
-            Some(interface) => Self::Live(interface.to_owned()),
-            None if input == "-" => Self::Stdin,
-            None => Self::File(PathBuf::from(input)),
+    ///
+    /// # Errors
+    /// [`Usage`] if what stands alone does not.
+    pub(crate) fn of(inputs: &[String]) -> Result<Self, Usage> {
+        let stands_alone = |input: &&String| *input == "-" || input.starts_with("live:");
+        match (inputs, inputs.iter().find(stands_alone)) {
+            ([_], Some(input)) => Ok(input
+                .strip_prefix("live:")
+                .map_or(Self::Stdin, |interface| Self::Live(interface.to_owned()))),
+            (_, Some(input)) => {
+                Err(Usage(format!("{input} stands alone; several inputs must be capture files")))
+            }
+            ([input], None) if is_pipe(Path::new(input)) => Ok(Self::Pipe(PathBuf::from(input))),
+            (_, None) => Ok(Self::Files(inputs.iter().map(PathBuf::from).collect())),
         }
     }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// What `explain` explains.
@@ -41,49 +57,77 @@ pub(crate) enum Evidence {
     /// Everything that was seen.
     Recording(Box<Recording>),
     /// Packets only.
-    Packets(PacketFile),
+    Packets(Captures),
 }
 
 impl Evidence {
     /// Opens what the user named, by what is in it.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let shown = path.display();
-        let found = std::fs::metadata(path).map_err(|error| failure::of_file(path, &error))?;
-        if found.is_dir() {
-            return Ok(Self::Recording(Box::new(Recording::open(path)?)));
+    pub(crate) fn open(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        if let [path] = paths {
+            let found = std::fs::metadata(path).map_err(|error| failure::of_file(path, &error))?;
+            if found.is_dir() {
+                return Ok(Self::Recording(Box::new(Recording::open(path)?)));
+            }
         }
-        match PacketFile::open(path) {
-            Ok(file) => Ok(Self::Packets(file)),
-            Err(capture::Error::NotACapture { why, .. }) => bail!(
-                "{shown}: neither a recording nor a packet capture ({why}); name the directory that \
-                 `brokerscope record -o` wrote, or a pcap or pcapng file"
-            ),
-            Err(error) => Err(error.into()),
-        }
+        open_files(paths).map(Self::Packets)
     }
 }
 
-/// Pieces of standard input on their way, 64 KiB each: a reader that falls behind holds up the pipe.
+/// Files as one capture. Each is looked at first: one that cannot be read is said before anything is shown.
+pub(crate) fn open_files(paths: &[PathBuf]) -> anyhow::Result<Captures> {
+    if let Some(dir) = paths.iter().find(|path| path.is_dir()) {
+        let shown = dir.display();
+        if dir.join("manifest.json").exists() {
+            bail!("{shown}: it is a recording; read it alone, with `brokerscope explain {shown}`");
+        }
+        bail!("{shown}: it is a directory; name the captures in it, {shown}/*, in any order");
+    }
+    Captures::open(paths).map_err(said)
+}
+
+/// A named pipe as a capture.
+pub(crate) fn open_pipe(path: &Path, stop: &Stop) -> anyhow::Result<Captures> {
+    let pipe = File::open(path).map_err(|error| failure::of_file(path, &error))?;
+    let reader = Box::new(StoppablePipe::start(pipe, stop.clone()));
+    PacketFile::from_named_reader(&path.display().to_string(), reader).map(Captures::from).map_err(said)
+}
+
+/// Standard input as a capture.
+pub(crate) fn open_stdin(stop: &Stop) -> anyhow::Result<Captures> {
+    let reader = Box::new(StoppablePipe::start(io::stdin(), stop.clone()));
+    PacketFile::from_reader(reader)
+        .map(Captures::from)
+        .map_err(|error| anyhow!("{error}; pipe `tcpdump -U -w -` into it"))
+}
+
+fn said(error: capture::Error) -> anyhow::Error {
+    match &error {
+        capture::Error::Read { name, .. } => failure::of_file(Path::new(name), &error),
+        _ => error.into(),
+    }
+}
+
+/// Pieces of a pipe on their way, 64 KiB each: a reader that falls behind holds up the pipe.
 const PIECES: usize = 16;
 /// How often a silent pipe looks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Standard input that ends when it is told to, also while nothing comes.
-pub(crate) struct StoppableStdin {
+/// A pipe that ends when it is told to, also while nothing comes.
+struct StoppablePipe {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
     read: usize,
     stop: Stop,
 }
 
-impl StoppableStdin {
-    /// Starts reading standard input in a thread of its own, which stays behind in its last read.
-    pub(crate) fn start(stop: Stop) -> Self {
+impl StoppablePipe {
+    /// Starts reading in a thread of its own, which stays behind in its last read.
+    fn start(mut pipe: impl Read + Send + 'static, stop: Stop) -> Self {
         let (sender, pieces) = sync_channel(PIECES);
         thread::spawn(move || {
             loop {
                 let mut piece = vec![0; 64 * 1024];
-                let read = io::stdin().lock().read(&mut piece).map(|length| {
+                let read = pipe.read(&mut piece).map(|length| {
                     piece.truncate(length);
                     piece
                 });
@@ -109,7 +153,7 @@ impl StoppableStdin {
     }
 }
 
-impl Read for StoppableStdin {
+impl Read for StoppablePipe {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.read == self.piece.len() {
             self.piece = self.next_piece()?;
@@ -126,10 +170,23 @@ impl Read for StoppableStdin {
 mod tests {
     use super::Packets;
 
+    fn of(inputs: &[&str]) -> Option<Packets> {
+        Packets::of(&inputs.iter().map(|&input| input.to_owned()).collect::<Vec<_>>()).ok()
+    }
+
     #[test]
     fn an_input_is_what_its_name_says() {
-        assert_eq!(Packets::of("-"), Packets::Stdin);
-        assert_eq!(Packets::of("live:lo"), Packets::Live("lo".to_owned()));
-        assert_eq!(Packets::of("a.pcap"), Packets::File("a.pcap".into()));
+        for (inputs, packets) in [
+            (&["-"][..], Some(Packets::Stdin)),
+            (&["live:lo"], Some(Packets::Live("lo".to_owned()))),
+            (&["a.pcap"], Some(Packets::Files(vec!["a.pcap".into()]))),
+            (&["b", "a"], Some(Packets::Files(vec!["b".into(), "a".into()]))),
+            (&["/dev/null"], Some(Packets::Pipe("/dev/null".into()))),
+            (&["-", "a"], None),
+            (&["a", "live:lo"], None),
+            (&["-", "-"], None),
+        ] {
+            assert_eq!(of(inputs), packets, "{inputs:?}");
+        }
     }
 }

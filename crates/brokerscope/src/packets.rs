@@ -1,15 +1,12 @@
 //! Packets to requests: feeds a capture to the analyzer and hands on what comes out. Does not decode.
 
-use std::path::Path;
-
-use anyhow::anyhow;
-use capture::{Analyzer, Config, Counters, PacketFile};
+use anyhow::bail;
+use capture::{Analyzer, Captures, Config, Counters};
 use model::Request;
 use report::requests::RequestSummary;
 
-use crate::failure::{self, Usage};
+use crate::failure::Usage;
 use crate::filter::same_api;
-use crate::input::StoppableStdin;
 use crate::options::{Filter, Target};
 use crate::stop::Stop;
 use crate::topics;
@@ -39,33 +36,16 @@ pub(crate) fn check_apis(filter: &Filter) -> anyhow::Result<()> {
     }
 }
 
-/// A file as a capture.
-pub(crate) fn open_file(path: &Path) -> anyhow::Result<PacketFile> {
-    PacketFile::open(path).map_err(|error| {
-        if matches!(error, capture::Error::Read { .. }) {
-            failure::of_file(path, &error)
-        } else {
-            error.into()
-        }
-    })
-}
-
-/// Standard input as a capture.
-pub(crate) fn from_stdin(stop: &Stop) -> anyhow::Result<PacketFile> {
-    PacketFile::from_reader(Box::new(StoppableStdin::start(stop.clone())))
-        .map_err(|error| anyhow!("{error}; pipe `tcpdump -U -w -` into it"))
-}
-
-/// Reads a capture to its end, or until it is time to stop.
-pub(crate) fn read_file(
-    file: &mut PacketFile,
+/// Reads captures to their end, or until it is time to stop.
+pub(crate) fn read_files(
+    captures: &mut Captures,
     analyzer: &mut Analyzer,
     stop: &Stop,
     sink: &mut Sink<'_>,
 ) -> anyhow::Result<()> {
     let mut found = Vec::new();
     while !stop.asked() {
-        let Some(packet) = file.next()? else { break };
+        let Some(packet) = captures.next() else { break };
         analyzer.packet(&packet, &mut |request| found.push(request));
         found.drain(..).try_for_each(&mut *sink)?;
     }
@@ -134,15 +114,29 @@ pub(crate) fn summary(counters: &Counters, shown: u64, notes: Vec<String>) -> Re
     }
 }
 
-/// What was wrong with a capture file itself.
-pub(crate) fn notes(file: &PacketFile) -> Vec<String> {
-    let notes = file.notes();
+/// What was wrong with the capture files themselves.
+pub(crate) fn notes(captures: &Captures) -> Vec<String> {
     let mut sentences = Vec::new();
-    if notes.cut_records > 0 {
-        sentences.push("the capture ends in the middle of a packet".to_owned());
+    for (name, notes) in captures.notes() {
+        let name = if name == "-" { "the capture" } else { name };
+        if notes.cut_records > 0 {
+            sentences.push(format!("{name} ends in the middle of a packet"));
+        }
+        if notes.damaged_records > 0 {
+            sentences.push(format!("{} damaged records in {name} were left out", notes.damaged_records));
+        }
     }
-    if notes.damaged_records > 0 {
-        sentences.push(format!("{} damaged records in the capture were left out", notes.damaged_records));
+    if !captures.faults().is_empty() {
+        sentences.push(format!("{} captures were not read to their end", captures.faults().len()));
     }
     sentences
+}
+
+/// Fails if a capture could not be read to its end, for when everything else was shown.
+pub(crate) fn check(captures: &Captures) -> anyhow::Result<()> {
+    let Some((first, others)) = captures.faults().split_first() else { return Ok(()) };
+    if others.is_empty() {
+        bail!("{first}");
+    }
+    bail!("{first} (and {} more)", others.len())
 }

@@ -37,6 +37,17 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A file overlaps in time with too many others.
+    #[error(
+        "{name}: not read: it overlaps in time with {limit} others, and no more are read side by side; name fewer, or \
+         merge them first (mergecap)"
+    )]
+    TooManySideBySide {
+        /// The file.
+        name: String,
+        /// How many are read.
+        limit: usize,
+    },
     /// There is no such interface.
     #[cfg(feature = "live")]
     #[error("no network interface is called {name}; `ip link` lists them, and `any` means all of them")]

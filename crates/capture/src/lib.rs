@@ -2,7 +2,7 @@
 //! paired with its response.
 //!
 //! ```text
-//! file | live → Packet → link::segment → reassembly (per direction) → wire::stream → pairing → model::Request
+//! files | live → Packet → link::segment → reassembly (per direction) → wire::stream → pairing → model::Request
 //! ```
 //! It does not know what made a request slow, and what Kafka's bytes mean only through `wire`.
 //! Everything lost on the way is a number in [`Counters`].
@@ -10,6 +10,7 @@
 
 mod analyzer;
 mod books;
+mod captures;
 pub mod config;
 mod connection;
 pub mod counters;
@@ -32,6 +33,7 @@ mod topics;
 mod specimen;
 
 pub use analyzer::Analyzer;
+pub use captures::Captures;
 pub use config::{Config, Limits};
 pub use counters::Counters;
 pub use error::Error;

@@ -1,7 +1,7 @@
 //! `explain`: why requests were slow, from a recording or, as far as packets say, from a capture.
 
 use anyhow::Context as _;
-use capture::PacketFile;
+use capture::Captures;
 use diagnose::{Config, Engine};
 use model::{Event, LossKind};
 use recording::{Recording, Table};
@@ -26,9 +26,9 @@ const NO_JVM_SOURCE: &str = "nothing in the JVM is watched yet; waits for a log'
 /// Explains the slow requests.
 pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
     packets::check_apis(&args.filter)?;
-    match Evidence::open(&args.input)? {
+    match Evidence::open(&args.inputs)? {
         Evidence::Recording(recording) => from_recording(args, &recording),
-        Evidence::Packets(file) => from_packets(args, file),
+        Evidence::Packets(captures) => from_packets(args, captures),
     }
 }
 
@@ -49,11 +49,11 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     judged.finish(unobservable, notes, &[])
 }
 
-fn from_packets(args: &Explain, mut file: PacketFile) -> anyhow::Result<()> {
+fn from_packets(args: &Explain, mut captures: Captures) -> anyhow::Result<()> {
     let stop = Stop::after(None)?;
     let mut analyzer = packets::analyzer(&args.filter, &args.target)?;
     let mut judged = Judged::new(args, false);
-    packets::read_file(&mut file, &mut analyzer, &stop, &mut |request| {
+    packets::read_files(&mut captures, &mut analyzer, &stop, &mut |request| {
         judged.event(Event::Request(Box::new(request)))
     })?;
     let counters = analyzer.counters();
@@ -68,7 +68,8 @@ fn from_packets(args: &Explain, mut file: PacketFile) -> anyhow::Result<()> {
               collects them"
             .to_owned(),
     }];
-    judged.finish(unobservable, packets::notes(&file), &losses)
+    judged.finish(unobservable, packets::notes(&captures), &losses)?;
+    packets::check(&captures)
 }
 
 /// The engine and the output of its verdicts.

@@ -1,14 +1,14 @@
 //! `requests`: every request of a capture, with its latency.
 
 use anyhow::Context as _;
-use capture::{Analyzer, Counters, PacketFile};
+use capture::{Analyzer, Captures, Counters};
 use model::Request;
 use report::requests::{RequestCsv, RequestJson, RequestReport, RequestTable};
 
 use crate::cli::Requests;
 use crate::failure::Usage;
 use crate::filter::Wanted;
-use crate::input::Packets;
+use crate::input::{self, Packets};
 use crate::options::Format;
 use crate::output::{self, Pace};
 use crate::packets;
@@ -16,61 +16,46 @@ use crate::stop::Stop;
 
 /// Shows the requests.
 pub(crate) fn run(args: &Requests) -> anyhow::Result<()> {
-    let input = Packets::of(&args.input);
-    if args.duration.is_some() && matches!(input, Packets::File(_)) {
+    let input = Packets::of(&args.inputs)?;
+    if args.duration.is_some() && matches!(input, Packets::Files(_)) {
         return Err(Usage("--for is for live input and `-`; a file is read to its end".to_owned()).into());
     }
-    // A file is opened before anything is written: one that cannot be read leaves no headings behind.
+    // Files are opened before anything is written: one that cannot be read leaves no headings behind.
     let stop = Stop::after(args.duration)?;
-    let mut analyzer = packets::analyzer(&args.filter, &args.target)?;
-    let (counters, shown, notes) = match input {
-        Packets::File(path) => {
-            let mut file = packets::open_file(&path)?;
-            read(args, &mut file, &mut analyzer, &stop, Pace::AllThere)?
-        }
-        Packets::Stdin => {
-            let mut file = packets::from_stdin(&stop)?;
-            read(args, &mut file, &mut analyzer, &stop, Pace::AsTheyCome)?
-        }
-        Packets::Live(interface) => live(args, &interface, &mut analyzer, &stop)?,
-    };
-    shown.finish(args, &counters, notes)
+    let analyzer = packets::analyzer(&args.filter, &args.target)?;
+    match input {
+        Packets::Files(paths) => read(args, input::open_files(&paths)?, analyzer, &stop, Pace::AllThere),
+        Packets::Pipe(path) => read(args, input::open_pipe(&path, &stop)?, analyzer, &stop, Pace::AsTheyCome),
+        Packets::Stdin => read(args, input::open_stdin(&stop)?, analyzer, &stop, Pace::AsTheyCome),
+        Packets::Live(interface) => live(args, &interface, analyzer, &stop),
+    }
 }
 
-type Outcome<'a> = (Counters, Shown<'a>, Vec<String>);
-
-fn read<'a>(
-    args: &'a Requests,
-    file: &mut PacketFile,
-    analyzer: &mut Analyzer,
+fn read(
+    args: &Requests,
+    mut captures: Captures,
+    mut analyzer: Analyzer,
     stop: &Stop,
     pace: Pace,
-) -> anyhow::Result<Outcome<'a>> {
+) -> anyhow::Result<()> {
     let mut shown = Shown::new(args, pace);
-    packets::read_file(file, analyzer, stop, &mut |request| shown.request(request))?;
-    Ok((analyzer.counters(), shown, packets::notes(file)))
+    packets::read_files(&mut captures, &mut analyzer, stop, &mut |request| shown.request(request))?;
+    shown.finish(args, &analyzer.counters(), packets::notes(&captures))?;
+    packets::check(&captures)
 }
 
 #[cfg(feature = "live")]
-fn live<'a>(
-    args: &'a Requests,
-    interface: &str,
-    analyzer: &mut Analyzer,
-    stop: &Stop,
-) -> anyhow::Result<Outcome<'a>> {
+fn live(args: &Requests, interface: &str, mut analyzer: Analyzer, stop: &Stop) -> anyhow::Result<()> {
     let mut shown = Shown::new(args, Pace::AsTheyCome);
     let ports = args.filter.ports.clone();
-    let drops = packets::read_live(interface, ports, analyzer, stop, &mut |request| shown.request(request))?;
-    Ok((Counters { kernel_drops: drops, ..analyzer.counters() }, shown, Vec::new()))
+    let drops =
+        packets::read_live(interface, ports, &mut analyzer, stop, &mut |request| shown.request(request))?;
+    let counters = Counters { kernel_drops: drops, ..analyzer.counters() };
+    shown.finish(args, &counters, Vec::new())
 }
 
 #[cfg(not(feature = "live"))]
-fn live<'a>(
-    _args: &'a Requests,
-    interface: &str,
-    _analyzer: &mut Analyzer,
-    _stop: &Stop,
-) -> anyhow::Result<Outcome<'a>> {
+fn live(_args: &Requests, interface: &str, _analyzer: Analyzer, _stop: &Stop) -> anyhow::Result<()> {
     anyhow::bail!(
         "live:{interface}: this brokerscope was built without live capture; pipe `tcpdump -U -w -` into \
          `brokerscope requests -`"

@@ -1,0 +1,297 @@
+//! Capture files as users have them: rings, side by side, compressed, damaged, through pipes. What is asked
+//! is always the same: the rows of the sample capture.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const FILE_HEADER_BYTES: usize = 24;
+
+fn brokerscope(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brokerscope"));
+    command.args(arguments).env("TZ", "UTC").stdin(Stdio::null());
+    command
+}
+
+fn run(command: &str, files: &[PathBuf], arguments: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } =
+        brokerscope(&[command]).args(files).args(arguments).output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// The rows and the summary of `requests --format json`.
+fn requests(files: &[PathBuf]) -> (Vec<Value>, Value) {
+    let (status, stdout, stderr) = run("requests", files, &["--format", "json"]);
+    assert_eq!((status, stderr.as_str()), (0, ""));
+    rows_and_summary(&stdout)
+}
+
+fn rows_and_summary(stdout: &str) -> (Vec<Value>, Value) {
+    let mut rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let summary = rows.pop().unwrap();
+    assert_eq!(summary["type"], "summary");
+    (rows, summary)
+}
+
+/// The sample capture, packet by packet: a little-endian pcap.
+struct Sample {
+    bytes: Vec<u8>,
+    /// Where each packet's record begins, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Sample {
+    fn read() -> Self {
+        let bytes = std::fs::read(Self::path()).unwrap();
+        let mut starts = vec![FILE_HEADER_BYTES];
+        while let Some(length) = bytes.get(starts[starts.len() - 1] + 8..).and_then(|rest| rest.first_chunk())
+        {
+            starts.push(starts[starts.len() - 1] + 16 + u32::from_le_bytes(*length) as usize);
+        }
+        assert_eq!(starts.last(), Some(&bytes.len()));
+        Self { bytes, starts }
+    }
+
+    fn path() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sample.pcap")
+    }
+
+    fn packets(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn record(&self, packet: usize) -> &[u8] {
+        &self.bytes[self.starts[packet]..self.starts[packet + 1]]
+    }
+
+    fn pcap(&self, packets: impl Iterator<Item = usize>) -> Vec<u8> {
+        let mut file = self.bytes[..FILE_HEADER_BYTES].to_vec();
+        packets.for_each(|packet| file.extend(self.record(packet)));
+        file
+    }
+
+    /// The same in big-endian pcapng blocks; `if_tsoffset` adds the second that the times are short of.
+    fn pcapng(&self, packets: impl Iterator<Item = usize>) -> Vec<u8> {
+        let nanos = self.bytes[..4] == [0x4d, 0x3c, 0xb2, 0xa1];
+        let link = u32::from_le_bytes(*self.bytes[20..].first_chunk().unwrap());
+        let mut file = block(0x0a0d_0d0a, &[0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX], &[]);
+        // Options: a comment, the resolution, the offset.
+        let options =
+            [&[0, 1, 0, 2, b'o', b'k', 0, 0, 0, 9, 0, 1, 9, 0, 0, 0, 0, 14, 0, 8][..], &1u64.to_be_bytes()];
+        file.extend(block(1, &[link << 16, 0], &options.concat()));
+        for packet in packets {
+            let record = self.record(packet);
+            let number = |at: usize| u32::from_le_bytes(*record[at..].first_chunk().unwrap());
+            let fraction = u64::from(number(4)) * if nanos { 1 } else { 1_000 };
+            let ticks = u64::from(number(0) - 1) * 1_000_000_000 + fraction;
+            let fields = [0, (ticks >> 32) as u32, ticks as u32, number(8), number(12)];
+            file.extend(block(6, &fields, &record[16..]));
+        }
+        file
+    }
+}
+
+fn block(kind: u32, fields: &[u32], rest: &[u8]) -> Vec<u8> {
+    let padding = rest.len().next_multiple_of(4) - rest.len();
+    let length = (12 + fields.len() * 4 + rest.len() + padding) as u32;
+    let mut block: Vec<u8> = [kind, length].iter().chain(fields).flat_map(|n| n.to_be_bytes()).collect();
+    block.extend(rest);
+    block.resize(block.len() + padding, 0);
+    block.extend(length.to_be_bytes());
+    block
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn write(dir: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn a_ring_of_every_kind_of_file_gives_the_rows_of_the_whole() {
+    let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
+    let (rows, mut summary) = requests(&[Sample::path()]);
+    assert!(rows.len() > 20, "{}", rows.len());
+    let part = |n: usize| sample.packets() * n / 5..sample.packets() * (n + 1) / 5;
+    // Wrapped round: the newest packets are in the first file.
+    let ring = [
+        write(&dir, "x.pcap0", &sample.pcap(part(4))),
+        write(&dir, "x.pcap1", &gzip(&sample.pcap(part(0)))),
+        write(&dir, "x.pcap2", &sample.pcapng(part(1))),
+        write(&dir, "x.pcap3", &zstd::encode_all(&sample.pcapng(part(2))[..], 1).unwrap()),
+        write(&dir, "x.pcap4", &sample.pcap(part(3))),
+    ];
+    let (rung, mut summed) = requests(&ring);
+    for (row, expected) in rung.iter().zip(&rows) {
+        assert_eq!(row, expected);
+    }
+    assert_eq!(rung.len(), rows.len());
+    for counted in [&mut summary, &mut summed] {
+        counted["notes"].take();
+    }
+    assert_eq!(summed, summary);
+}
+
+#[test]
+fn captures_side_by_side_give_the_rows_of_one() {
+    let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
+    let (rows, summary) = requests(&[Sample::path()]);
+    let every = |n: usize| (0..sample.packets()).filter(move |packet| packet % 3 == n);
+    let files = [2, 0, 1].map(|n| write(&dir, &format!("eth{n}"), &sample.pcap(every(n))));
+    let (merged, summed) = requests(&files);
+    assert_eq!(merged.len(), rows.len());
+    assert_eq!(summed["requests_by_api"], summary["requests_by_api"]);
+    for row in &rows {
+        assert!(merged.contains(row), "{row}");
+    }
+}
+
+#[test]
+fn what_two_interfaces_saw_alike_gives_each_row_once() {
+    let (rows, _) = requests(&[Sample::path()]);
+    let (twice, _) = requests(&[Sample::path(), Sample::path()]);
+    assert_eq!(twice.len(), rows.len());
+    for (row, expected) in twice.iter().zip(&rows) {
+        assert_eq!(row, expected);
+    }
+}
+
+#[test]
+fn several_captures_are_explained_like_one() {
+    let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
+    let middle = sample.packets() / 2;
+    let files = [
+        write(&dir, "b", &sample.pcap(0..middle)),
+        write(&dir, "a", &gzip(&sample.pcap(middle..sample.packets()))),
+    ];
+    let arguments = ["--slower-than", "0", "--format", "json"];
+    let (status, explained, stderr) = run("explain", &files, &arguments);
+    assert_eq!(status, 0, "{stderr}");
+    assert_eq!(explained, run("explain", &[Sample::path()], &arguments).1);
+}
+
+#[test]
+fn what_stands_alone_is_not_read_with_others() {
+    for inputs in [["-", "a.pcap"], ["a.pcap", "live:lo"], ["-", "-"]] {
+        let (status, stdout, stderr) = run("requests", &inputs.map(PathBuf::from), &[]);
+        assert_eq!((status, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{stderr}");
+        assert!(stderr.contains("stands alone"), "{stderr}");
+    }
+}
+
+#[test]
+fn an_unreadable_one_of_several_is_said_before_anything_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = write(&dir, "words", &b"these are words, not packets at all".repeat(3));
+    for bad in [words, dir.path().join("nothing"), dir.path().to_owned()] {
+        for command in ["requests", "explain"] {
+            let (status, stdout, stderr) = run(command, &[Sample::path(), bad.clone()], &[]);
+            assert_eq!((status, stdout.as_str(), stderr.lines().count()), (1, "", 1), "{stderr}");
+            assert!(stderr.starts_with(&format!("brokerscope: {}: ", bad.display())), "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_is_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, _, stderr) = run("requests", &[dir.path().to_owned()], &[]);
+    assert!(stderr.contains(&format!("name the captures in it, {}/*", dir.path().display())), "{stderr}");
+    write(&dir, "manifest.json", b"{}");
+    let (status, _, stderr) = run("requests", &[dir.path().to_owned()], &[]);
+    assert!(status == 1 && stderr.contains("brokerscope explain"), "{stderr}");
+}
+
+#[test]
+fn a_capture_that_goes_bad_shows_what_it_held_and_fails_with_the_place() {
+    let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
+    let middle = sample.packets() / 2;
+    let place = sample.starts[middle];
+    let mut bytes = sample.bytes.clone();
+    bytes[place + 8..place + 12].fill(0xff);
+    let (expected, _) = requests(&[write(&dir, "half", &sample.pcap(0..middle))]);
+    assert!(!expected.is_empty());
+
+    let bad = write(&dir, "bad.pcap", &bytes);
+    let (status, stdout, stderr) = run("requests", &[bad.clone()], &["--format", "json"]);
+    let (rows, summary) = rows_and_summary(&stdout);
+    assert_eq!((status, rows, stderr.lines().count()), (1, expected.clone(), 1), "{stderr}");
+    assert!(stderr.contains("bad.pcap: damaged at byte ") && stderr.contains(&place.to_string()), "{stderr}");
+    assert_eq!(summary["notes"][0], "1 captures were not read to their end");
+
+    // The rest of it is in another file: that one is still read.
+    let rest = write(&dir, "rest.pcap", &sample.pcap(middle..sample.packets()));
+    let (status, stdout, _) = run("requests", &[bad, rest], &["--format", "json"]);
+    assert_eq!((status, rows_and_summary(&stdout).0), (1, requests(&[Sample::path()]).0));
+
+    // The checksum before the length at gzip's end.
+    let mut garbled = gzip(&sample.bytes);
+    let end = garbled.len() - 8;
+    garbled[end] ^= 1;
+    let garbled = write(&dir, "bad.gz", &garbled);
+    let (status, stdout, stderr) = run("requests", &[garbled], &["--format", "json"]);
+    assert!(stderr.contains("bad.gz: damaged at byte ") && stderr.lines().count() == 1, "{stderr}");
+    assert_eq!((status, rows_and_summary(&stdout).0), (1, requests(&[Sample::path()]).0));
+}
+
+#[test]
+fn a_cut_compressed_capture_ends_like_a_cut_capture() {
+    let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
+    let packed = gzip(&sample.bytes);
+    let (status, stdout, stderr) =
+        run("requests", &[write(&dir, "cut.gz", &packed[..packed.len() * 3 / 4])], &["--format", "json"]);
+    let (rows, summary) = rows_and_summary(&stdout);
+    assert_eq!(status, 0, "{stderr}");
+    let whole = requests(&[Sample::path()]).0;
+    assert!(!rows.is_empty() && rows.len() < whole.len(), "{}", rows.len());
+    assert!(
+        summary["notes"][0].as_str().unwrap().contains("cut.gz ends in the middle of a packet"),
+        "{summary}"
+    );
+}
+
+/// Hands `bytes` to a running `requests`, and takes the first row before the pipe is closed.
+fn first_row_of_an_open_pipe(input: &str, bytes: &[u8]) {
+    let mut child = brokerscope(&["requests", input, "--format", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(bytes).unwrap();
+    pipe.flush().unwrap();
+    let mut rows = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    rows.read_line(&mut first).unwrap();
+    assert!(first.starts_with(r#"{"type":"request""#), "{input}: {first}");
+    drop(pipe);
+    let mut rest = String::new();
+    rows.read_to_string(&mut rest).unwrap();
+    assert!(rest.lines().last().unwrap().contains(r#""type":"summary""#), "{input}: {rest}");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn rows_of_an_endless_pipe_appear_as_they_come() {
+    let sample = Sample::read();
+    first_row_of_an_open_pipe("-", &sample.bytes);
+    first_row_of_an_open_pipe("/dev/stdin", &sample.bytes);
+    first_row_of_an_open_pipe("-", &sample.pcapng(0..sample.packets()));
+    let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    zstd.write_all(&sample.bytes).unwrap();
+    zstd.flush().unwrap();
+    // The frame does not end: its pipe is cut when it is closed.
+    first_row_of_an_open_pipe("-", zstd.get_ref());
+}
