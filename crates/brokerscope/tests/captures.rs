@@ -133,11 +133,11 @@ fn a_ring_of_every_kind_of_file_gives_the_rows_of_the_whole() {
         write(&dir, "x.pcap3", &zstd::encode_all(&sample.pcapng(part(2))[..], 1).unwrap()),
         write(&dir, "x.pcap4", &sample.pcap(part(3))),
     ];
-    let (rung, mut summed) = requests(&ring);
-    for (row, expected) in rung.iter().zip(&rows) {
+    let (read, mut summed) = requests(&ring);
+    for (row, expected) in read.iter().zip(&rows) {
         assert_eq!(row, expected);
     }
-    assert_eq!(rung.len(), rows.len());
+    assert_eq!(read.len(), rows.len());
     for counted in [&mut summary, &mut summed] {
         counted["notes"].take();
     }
@@ -225,7 +225,7 @@ fn a_capture_that_goes_bad_shows_what_it_held_and_fails_with_the_place() {
     assert!(!expected.is_empty());
 
     let bad = write(&dir, "bad.pcap", &bytes);
-    let (status, stdout, stderr) = run("requests", &[bad.clone()], &["--format", "json"]);
+    let (status, stdout, stderr) = run("requests", std::slice::from_ref(&bad), &["--format", "json"]);
     let (rows, summary) = rows_and_summary(&stdout);
     assert_eq!((status, rows, stderr.lines().count()), (1, expected.clone(), 1), "{stderr}");
     assert!(stderr.contains("bad.pcap: damaged at byte ") && stderr.contains(&place.to_string()), "{stderr}");
