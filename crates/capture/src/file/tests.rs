@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::packet::LinkType;
 use crate::specimen::{block, pcap, pcap_of};
 
+mod blocks;
 mod packed;
 
 type Seen = (i64, LinkType, u32, Vec<u8>);
