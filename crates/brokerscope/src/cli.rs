@@ -51,6 +51,11 @@ pub(crate) struct Requests {
     /// their packets; `-` for a pipe from tcpdump; or live:IFACE (live:any, live:lo).
     #[arg(value_name = "INPUT", required = true)]
     pub(crate) inputs: Vec<String>,
+    /// Capture only so many bytes of each packet, from its IP header on (live; without it, whole packets).
+    /// Costs less, and what begins further inside a packet is not seen: a request behind others, a later
+    /// partition. Rows that lack something say so; requests that were not seen at all count as gaps.
+    #[arg(long, value_name = "BYTES", value_parser = quantity::snaplen)]
+    pub(crate) snaplen: Option<u32>,
     /// Show only requests that took at least this long.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,

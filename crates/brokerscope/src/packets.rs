@@ -2,6 +2,8 @@
 
 use anyhow::bail;
 use capture::{Analyzer, Captures, Config, Counters};
+#[cfg(feature = "live")]
+use capture::{Live, LiveConfig};
 use model::Request;
 use report::requests::RequestSummary;
 
@@ -52,20 +54,29 @@ pub(crate) fn read_files(
     finish(analyzer, sink)
 }
 
+/// What to capture of an interface: by default whole packets, since Kafka's frames begin anywhere in them.
+#[cfg(feature = "live")]
+pub(crate) fn live_config(interface: &str, filter: &Filter, snaplen: Option<u32>) -> LiveConfig {
+    let config = LiveConfig::default();
+    LiveConfig {
+        interface: interface.to_owned(),
+        ports: filter.ports.clone(),
+        snaplen: snaplen.unwrap_or(config.snaplen),
+        ..config
+    }
+}
+
 /// Reads an interface until it is time to stop. Returns how many packets the kernel dropped.
 #[cfg(feature = "live")]
 pub(crate) fn read_live(
-    interface: &str,
-    ports: Vec<u16>,
+    config: &LiveConfig,
     analyzer: &mut Analyzer,
     stop: &Stop,
     sink: &mut Sink<'_>,
 ) -> anyhow::Result<u64> {
-    use capture::live::{Live, LiveConfig};
     const WAIT: std::time::Duration = std::time::Duration::from_millis(100);
 
-    let config = LiveConfig { interface: interface.to_owned(), ports, ..LiveConfig::default() };
-    let mut live = Live::open(&config)?;
+    let mut live = Live::open(config)?;
     let mut found = Vec::new();
     while !stop.asked() {
         live.next_packets(WAIT, &mut |packet| analyzer.packet(packet, &mut |request| found.push(request)))?;

@@ -49,6 +49,19 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     if bytes < 9e15 { Ok(bytes.round() as u64) } else { Err(wrong()) }
 }
 
+/// The least of a packet worth capturing: IP and TCP headers take up to 120 bytes, and a request's own
+/// header must be behind them.
+const SNAPLEN_AT_LEAST: u64 = 160;
+
+/// How much of a packet to capture. No packet is longer than a `u32` can say.
+pub(crate) fn snaplen(text: &str) -> Result<u32, String> {
+    let bytes = size(text)?;
+    if bytes < SNAPLEN_AT_LEAST {
+        return Err(format!("packets' headers and a request's alone can take {SNAPLEN_AT_LEAST} bytes"));
+    }
+    Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
+}
+
 /// Numbers with units one after the other, added up; none where anything else is in the text.
 fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let mut rest = text.trim();
@@ -68,7 +81,7 @@ fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{size, time};
+    use super::{size, snaplen, time};
     use model::Nanos;
 
     #[test]
@@ -87,6 +100,14 @@ mod tests {
         }
         for text in ["", "100", "-1s", "1x", "s", "1s2", "1..2s", "99999999999d"] {
             assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_snap_length_leaves_room_for_headers() {
+        for (text, bytes) in [("160", Ok(160)), ("1KiB", Ok(1_024)), ("8GB", Ok(u32::MAX)), ("159", Err(()))]
+        {
+            assert_eq!(snaplen(text).map_err(drop), bytes, "{text}");
         }
     }
 

@@ -192,6 +192,20 @@ fn what_stands_alone_is_not_read_with_others() {
 }
 
 #[test]
+fn a_snap_length_is_refused_where_it_means_nothing_or_too_much() {
+    for (input, more, said) in [
+        ("a.pcap", &["--snaplen", "256"][..], "-s"),
+        ("-", &["--snaplen", "256"], "-s"),
+        ("live:lo", &["--snaplen", "256", "--message-id", "id"], "--message-id"),
+        ("live:lo", &["--snaplen", "40"], "160 bytes"),
+    ] {
+        let (status, stdout, stderr) = run("requests", &[PathBuf::from(input)], more);
+        assert_eq!((status, stdout.as_str()), (2, ""), "{stderr}");
+        assert!(stderr.contains(said), "{input} {more:?}: {stderr}");
+    }
+}
+
+#[test]
 fn an_unreadable_one_of_several_is_said_before_anything_is_shown() {
     let dir = tempfile::tempdir().unwrap();
     let words = write(&dir, "words", &b"these are words, not packets at all".repeat(3));

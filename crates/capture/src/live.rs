@@ -22,7 +22,8 @@ pub struct LiveConfig {
     pub interface: String,
     /// The broker's ports; a packet from or to one of them is seen. None: all of TCP.
     pub ports: Vec<u16>,
-    /// Bytes kept of a packet. Segmentation offload hands over packets far larger than the MTU.
+    /// Bytes kept of a packet, from its IP header on. Segmentation offload hands over packets far larger than
+    /// the MTU, and a Kafka frame may begin anywhere in one: of cut packets, frames and partitions are lost.
     pub snaplen: u32,
     /// Bytes of the ring; the kernel drops packets, and counts them, while it is full.
     pub ring_bytes: usize,

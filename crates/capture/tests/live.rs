@@ -9,7 +9,12 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use capture::link::{self, Flags};
-use capture::{Live, LiveConfig};
+use capture::{Analyzer, Config, Live, LiveConfig};
+
+/// The frames that the library's own tests are made of.
+#[allow(dead_code)]
+#[path = "../src/specimen/kafka.rs"]
+mod kafka;
 
 const ENABLE: &str = "BROKERSCOPE_LIVE_TESTS";
 const MESSAGES: [(&[u8], &[u8]); 3] =
@@ -104,6 +109,69 @@ fn each_packet_on_loopback_is_seen_exactly_once() {
         sees_each_packet_once("lo", "[::1]:0");
         sees_each_packet_once("any", "127.0.0.1:0");
     }
+}
+
+/// Sends one request after the other over one connection, each answered before the next.
+fn ask(listener: &TcpListener, exchanges: &[(Vec<u8>, Vec<u8>)]) {
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.set_nodelay(true).unwrap();
+    server.set_nodelay(true).unwrap();
+    for (question, answer) in exchanges {
+        client.write_all(question).unwrap();
+        server.read_exact(&mut vec![0; question.len()]).unwrap();
+        server.write_all(answer).unwrap();
+        client.read_exact(&mut vec![0; answer.len()]).unwrap();
+    }
+}
+
+#[test]
+fn a_snap_length_keeps_what_begins_before_it_and_rows_say_what_it_cost() {
+    if !is_enabled() {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ports = vec![listener.local_addr().unwrap().port()];
+    let config = LiveConfig {
+        interface: "lo".to_owned(),
+        ports: ports.clone(),
+        snaplen: 512,
+        ..LiveConfig::default()
+    };
+    let mut live = Live::open(&config).expect("opening the live capture");
+    let mut analyzer = Analyzer::new(Config { ports, ..Config::default() });
+    let (small, large) = (kafka::batch(1, 1, &[1; 40]), kafka::batch(2, 9, &vec![2; 20_000]));
+    let answer = |id| kafka::produced(id, "topicA", [(2, 0, 100), (5, 0, 200)]);
+    ask(
+        &listener,
+        &[
+            // Both partitions begin in the first 512 bytes of their packet.
+            (kafka::produce(1, 1, "topicA", [&small, &large]), answer(1)),
+            // The second does not.
+            (kafka::produce(2, 1, "topicA", [&large, &small]), answer(2)),
+            (kafka::small_request(3), kafka::response(3, &[0; 12])),
+        ],
+    );
+    let mut rows = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while rows.len() < 3 && Instant::now() < deadline {
+        live.next_packets(Duration::from_millis(50), &mut |packet| {
+            assert!(packet.bytes.len() <= 512, "{} bytes", packet.bytes.len());
+            analyzer.packet(packet, &mut |row| rows.push(row));
+        })
+        .unwrap();
+    }
+    let [whole, lacking, behind] = &rows[..] else { panic!("{rows:#?}") };
+    assert_eq!((whole.error.as_deref(), whole.partitions.len()), (None, 2));
+    assert_eq!(
+        whole.partitions.iter().map(|of| (of.bytes, of.base_offset)).collect::<Vec<_>>(),
+        [(small.len() as u32, Some(100)), (large.len() as u32, Some(200))]
+    );
+    assert!(lacking.error.is_some(), "{lacking:#?}");
+    assert_eq!((lacking.correlation_id, lacking.end.is_some()), (2, true));
+    assert_eq!((behind.correlation_id, behind.error.as_deref()), (3, None));
+    assert_eq!(analyzer.counters().truncated_packets, 2);
+    assert_eq!(live.drops().unwrap(), 0);
 }
 
 #[test]

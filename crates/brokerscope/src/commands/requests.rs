@@ -20,6 +20,7 @@ pub(crate) fn run(args: &Requests) -> anyhow::Result<()> {
     if args.duration.is_some() && matches!(input, Packets::Files(_)) {
         return Err(Usage("--for is for live input and `-`; a file is read to its end".to_owned()).into());
     }
+    check_snaplen(args, &input)?;
     // Files are opened before anything is written: one that cannot be read leaves no headings behind.
     let stop = Stop::after(args.duration)?;
     let analyzer = packets::analyzer(&args.filter, &args.target)?;
@@ -28,6 +29,20 @@ pub(crate) fn run(args: &Requests) -> anyhow::Result<()> {
         Packets::Pipe(path) => read(args, input::open_pipe(&path, &stop)?, analyzer, &stop, Pace::AsTheyCome),
         Packets::Stdin => read(args, input::open_stdin(&stop)?, analyzer, &stop, Pace::AsTheyCome),
         Packets::Live(interface) => live(args, &interface, analyzer, &stop),
+    }
+}
+
+/// A snap length that is not obeyed, or that hides what was asked for, must not look as if it were fine.
+fn check_snaplen(args: &Requests, input: &Packets) -> Result<(), Usage> {
+    let refuse = |why: &str| Err(Usage(format!("--snaplen {why}")));
+    match (args.snaplen, input) {
+        (Some(_), Packets::Files(_) | Packets::Pipe(_) | Packets::Stdin) => {
+            refuse("is for live input; what tcpdump keeps of a packet, tcpdump's own -s says")
+        }
+        (Some(_), Packets::Live(_)) if args.filter.message_id.is_some() => {
+            refuse("cuts off the records in which --message-id looks; leave one of them out")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -47,9 +62,12 @@ fn read(
 #[cfg(feature = "live")]
 fn live(args: &Requests, interface: &str, mut analyzer: Analyzer, stop: &Stop) -> anyhow::Result<()> {
     let mut shown = Shown::new(args, Pace::AsTheyCome);
-    let ports = args.filter.ports.clone();
-    let drops =
-        packets::read_live(interface, ports, &mut analyzer, stop, &mut |request| shown.request(request))?;
+    let drops = packets::read_live(
+        &packets::live_config(interface, &args.filter, args.snaplen),
+        &mut analyzer,
+        stop,
+        &mut |request| shown.request(request),
+    )?;
     let counters = Counters { kernel_drops: drops, ..analyzer.counters() };
     shown.finish(args, &counters, Vec::new())
 }
