@@ -5,11 +5,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 
 use crate::frames::MESSAGE_ID_HEADER;
+use crate::rows::Rows;
 use crate::run::{Cost, run};
-use crate::{Bound, Capture, Target, table};
+use crate::target::{Bound, Target};
+use crate::{Capture, table};
 
 const ROUNDS: usize = 9;
 /// tshark takes long, and its ratio is far from its bound.
@@ -53,31 +55,18 @@ fn readers<'a>(brokerscope: &'a str, capture: &'a str) -> Vec<Reader<'a>> {
         costs: Vec::new(),
     };
     let requests = ["requests", "--format", "json", capture];
-    let mut readers = vec![
+    let fields = ["-r", capture, "-Y", "kafka", "-T", "fields", "-e", "kafka.api_key", "-e"];
+    let tshark = reader("tshark", "tshark", &[&fields[..], &["kafka.correlation_id"]].concat());
+    vec![
         reader("requests", brokerscope, &requests),
         reader(
             "requests --message-id",
             brokerscope,
             &[&requests[..], &["--message-id", MESSAGE_ID_HEADER]].concat(),
         ),
-    ];
-    if is_installed("tcpdump") {
-        readers.push(reader("tcpdump", "tcpdump", &["-r", capture, "-w", "/dev/null"]));
-    } else {
-        println!("tcpdump is not installed: left out");
-    }
-    if is_installed("tshark") {
-        let fields = ["-r", capture, "-Y", "kafka", "-T", "fields", "-e", "kafka.api_key", "-e"];
-        let arguments = [&fields[..], &["kafka.correlation_id"]].concat();
-        readers.push(Reader { rounds: TSHARK_ROUNDS, ..reader("tshark", "tshark", &arguments) });
-    } else {
-        println!("tshark is not installed: left out");
-    }
-    readers
-}
-
-fn is_installed(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+        reader("tcpdump", "tcpdump", &["-r", capture, "-w", "/dev/null"]),
+        Reader { rounds: TSHARK_ROUNDS, ..tshark },
+    ]
 }
 
 /// A fast answer must be the right one as well.
@@ -85,22 +74,11 @@ fn check(brokerscope: &str, capture: &Capture) -> anyhow::Result<()> {
     let arguments = ["requests", "--format", "json", "--message-id", MESSAGE_ID_HEADER, capture.name()];
     let output = Command::new(brokerscope).args(arguments).output()?;
     ensure!(output.status.success(), "{brokerscope}: {}", String::from_utf8_lossy(&output.stderr));
-    let (mut requests, mut ids) = (0, 0);
-    for line in output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let row: serde_json::Value = serde_json::from_slice(line)?;
-        if row.get("type").and_then(serde_json::Value::as_str) != Some("request") {
-            continue;
-        }
-        let partitions = row.get("partitions").and_then(serde_json::Value::as_array);
-        let of = |partition: &serde_json::Value| partition.get("message_ids")?.as_array().map(Vec::len);
-        requests += 1;
-        ids += partitions.into_iter().flatten().filter_map(of).sum::<usize>() as u64;
-        if !row.get("error").is_some_and(serde_json::Value::is_null) {
-            bail!("{row}");
-        }
-    }
-    let expected = (capture.contents.requests, capture.contents.records);
-    ensure!((requests, ids) == expected, "{:?} requests and message ids, of {expected:?}", (requests, ids));
+    let rows = Rows::count(output.stdout.as_slice())?;
+    let found = (rows.packets, rows.requests, rows.message_ids);
+    let contents = &capture.contents;
+    let expected = (contents.packets, contents.requests, contents.records);
+    ensure!(found == expected, "{found:?} packets, requests and message ids, of {expected:?}");
     Ok(())
 }
 
@@ -127,21 +105,24 @@ impl Reader<'_> {
 }
 
 fn targets(readers: &[Reader<'_>]) -> Vec<Target> {
-    let ratio = |one: &str, other: &str| {
-        let wall = |name| find(readers, name).map(|reader| middle(&reader.costs, |cost| cost.wall));
-        Some(wall(one)?.as_secs_f64() / wall(other)?.as_secs_f64())
-    };
-    let target = |one: &str, other: &str, bound, unit| {
-        Some(Target { what: format!("{one} / {other}"), measured: ratio(one, other)?, bound, unit })
+    let target = |one: &str, other: &str, bound| {
+        let (measured, beside) = (find(readers, one)?, find(readers, other)?);
+        let runs = ratios(&measured.costs, &beside.costs);
+        Some(Target::of_runs(format!("{one} / {other}"), &runs, bound, "x"))
     };
     [
-        target("requests", "tcpdump", Bound::AtMost(1.0), "x"),
-        target("requests --message-id", "tcpdump", Bound::AtMost(2.0), "x"),
-        target("tshark", "requests", Bound::AtLeast(35.0), "x"),
+        target("requests", "tcpdump", Bound::AtMost(1.0)),
+        target("requests --message-id", "tcpdump", Bound::AtMost(2.0)),
+        target("tshark", "requests", Bound::AtLeast(35.0)),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Time over time of the runs that were beside each other.
+pub(crate) fn ratios(one: &[Cost], other: &[Cost]) -> Vec<f64> {
+    one.iter().zip(other).map(|(one, other)| one.wall.as_secs_f64() / other.wall.as_secs_f64()).collect()
 }
 
 fn find<'r, 'a>(readers: &'r [Reader<'a>], name: &str) -> Option<&'r Reader<'a>> {

@@ -2,6 +2,7 @@
 //! (ProduceRequest.json, ProduceResponse.json: flexible since version 9), with uncompressed batches.
 
 use crate::random::Random;
+use crate::records::{self, Deltas, Head, UNCOMPRESSED, record, uvarint};
 
 /// The record header that carries message ids.
 pub(crate) const MESSAGE_ID_HEADER: &str = "message-id";
@@ -75,47 +76,25 @@ impl Produce {
     }
 }
 
-/// A batch of magic 2 (DefaultRecordBatch.java).
+/// A batch of records of about 1 KB, each with an eight-byte key and a message id.
 fn batch(count: u64, first_id: u64, random: &mut Random) -> Vec<u8> {
-    let mut checked = Vec::with_capacity(20_000);
-    checked.extend(0i16.to_be_bytes());
-    checked.extend((count as i32 - 1).to_be_bytes());
-    checked.extend(1_760_000_000_000i64.to_be_bytes());
-    checked.extend(1_760_000_000_005i64.to_be_bytes());
-    checked.extend((-1i64).to_be_bytes());
-    checked.extend((-1i16).to_be_bytes());
-    checked.extend((-1i32).to_be_bytes());
-    checked.extend((count as i32).to_be_bytes());
+    let mut written = Vec::with_capacity(20_000);
     for number in 0..count {
-        record(&mut checked, number, first_id + number, random);
+        let id = first_id + number;
+        let value = vec![(id % 251) as u8; 900 + random.below(200) as usize];
+        let deltas = Deltas { offset: number as i64, timestamp_ms: number as i64 / 4 };
+        let message_id = format!("{:09}", 371_000_000 + id);
+        let header = (MESSAGE_ID_HEADER, message_id.as_str());
+        record(&mut written, deltas, &id.to_be_bytes(), &value, Some(header));
     }
-    let mut batch = 0i64.to_be_bytes().to_vec();
-    batch.extend((checked.len() as u32 + 9).to_be_bytes());
-    batch.extend((-1i32).to_be_bytes());
-    batch.push(2);
-    batch.extend(crc32c::crc32c(&checked).to_be_bytes());
-    batch.extend(checked);
-    batch
-}
-
-/// A record of about 1 KB with an eight-byte key and a message id.
-fn record(batch: &mut Vec<u8>, number: u64, id: u64, random: &mut Random) {
-    let mut record = vec![0];
-    varint(&mut record, number as i64 / 4);
-    varint(&mut record, number as i64);
-    varint(&mut record, 8);
-    record.extend(id.to_be_bytes());
-    let value = 900 + random.below(200) as usize;
-    varint(&mut record, value as i64);
-    record.resize(record.len() + value, (id % 251) as u8);
-    varint(&mut record, 1);
-    varint(&mut record, MESSAGE_ID_HEADER.len() as i64);
-    record.extend(MESSAGE_ID_HEADER.bytes());
-    let id = format!("{:09}", 371_000_000 + id);
-    varint(&mut record, id.len() as i64);
-    record.extend(id.bytes());
-    varint(batch, record.len() as i64);
-    batch.extend(record);
+    let head = Head {
+        base_offset: 0,
+        base_timestamp_ms: 1_760_000_000_000,
+        max_timestamp_ms: 1_760_000_000_005,
+        attributes: UNCOMPRESSED,
+        count: count as i32,
+    };
+    records::batch(&head, &written)
 }
 
 /// Writes the size of a whole frame into its first four bytes.
@@ -129,16 +108,4 @@ fn frame(bytes: &mut [u8]) {
 fn compact_string(bytes: &mut Vec<u8>, text: &str) {
     uvarint(bytes, text.len() as u64 + 1);
     bytes.extend(text.bytes());
-}
-
-fn varint(bytes: &mut Vec<u8>, number: i64) {
-    uvarint(bytes, ((number << 1) ^ (number >> 63)) as u64);
-}
-
-fn uvarint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
 }

@@ -1,15 +1,22 @@
 //! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
-//! much memory. Ratios within one run count; absolute figures are the machine's.
+//! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
+//! `DumpLogSegments`. Ratios within one run count; absolute figures are the machine's.
 //!
 //! It knows the product as a user does: by its command line.
 
 mod contest;
 mod frames;
+mod live;
 mod memory;
 mod packets;
 mod random;
+mod records;
+mod rows;
 mod run;
+mod segments;
+mod stop;
 mod table;
+mod target;
 mod traffic;
 
 use std::path::{Path, PathBuf};
@@ -17,26 +24,49 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
+use crate::target::Target;
+
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
+/// What is measured, in this order, unless only some of it is asked for.
+const PARTS: [&str; 4] = ["files", "memory", "live", "segment"];
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        // Started by itself, once for every run: see run.rs.
-        [run::MEASURE, program, ref rest @ ..] => run::measure(program, rest).map(|()| ExitCode::SUCCESS),
-        [brokerscope, directory] => bench(Path::new(brokerscope), Path::new(directory)),
-        _ => bail!("usage: bench BROKERSCOPE DIRECTORY (where captures of up to 3.5 GB may be written)"),
+        // Started by itself, once for every run: see run.rs and live.rs.
+        [run::MEASURE, program, ref rest @ ..] => run::measure(program, rest)?,
+        [run::MEASURE_UNTIL_TOLD, kept, program, ref rest @ ..] => {
+            run::measure_until_told(kept, program, rest)?;
+        }
+        [live::INJECT, interface, watched, capture] => live::inject(interface, watched, Path::new(capture))?,
+        [brokerscope, directory, ref parts @ ..] if parts.iter().all(|part| PARTS.contains(part)) => {
+            return bench(Path::new(brokerscope), Path::new(directory), parts);
+        }
+        _ => bail!(
+            "usage: bench BROKERSCOPE DIRECTORY [{}]... (up to 3.5 GB are written into DIRECTORY for a while)",
+            PARTS.join("|")
+        ),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-fn bench(brokerscope: &Path, directory: &Path) -> anyhow::Result<ExitCode> {
+fn bench(brokerscope: &Path, directory: &Path, parts: &[&str]) -> anyhow::Result<ExitCode> {
+    stop::catch()?;
     std::fs::create_dir_all(directory).with_context(|| format!("{}", directory.display()))?;
-    let capture = Capture::make(directory, 1)?;
-    let mut targets = contest::hold(brokerscope, &capture)?;
-    targets.extend(memory::compare(brokerscope, directory, capture)?);
-    println!();
-    table::print(&["target", "measured", "wanted", ""], targets.iter().map(Target::row));
+    let directory = directory.canonicalize()?;
+    let parts = if parts.is_empty() { &PARTS } else { parts };
+    let mut targets = Vec::new();
+    for part in parts {
+        targets.extend(match *part {
+            "files" => contest::hold(brokerscope, &Capture::make(&directory, 1)?)?,
+            "memory" => memory::compare(brokerscope, &directory)?,
+            "live" => live::hold(brokerscope, &directory)?,
+            _ => segments::hold(brokerscope, &directory)?,
+        });
+        println!();
+    }
+    table::print(&Target::HEADINGS, targets.iter().map(Target::row));
     let is_met = targets.iter().all(Target::is_met);
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -50,6 +80,7 @@ struct Capture {
 impl Capture {
     fn make(directory: &Path, times: u64) -> anyhow::Result<Self> {
         let path = directory.join(format!("produce-{times}x.pcap"));
+        stop::check()?;
         let contents = traffic::write(&path, times * CAPTURE_BYTES)
             .with_context(|| format!("cannot write {}", path.display()))?;
         println!(
@@ -72,37 +103,5 @@ impl Drop for Capture {
     fn drop(&mut self) {
         // Nothing is lost but disk space where it cannot be removed.
         let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// One thing that must be reached.
-struct Target {
-    what: String,
-    measured: f64,
-    bound: Bound,
-    unit: &'static str,
-}
-
-#[derive(Clone, Copy)]
-enum Bound {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-impl Target {
-    fn is_met(&self) -> bool {
-        match self.bound {
-            Bound::AtMost(most) => self.measured <= most,
-            Bound::AtLeast(least) => self.measured >= least,
-        }
-    }
-
-    fn row(&self) -> Vec<String> {
-        let wanted = match self.bound {
-            Bound::AtMost(most) => format!("at most {most} {}", self.unit),
-            Bound::AtLeast(least) => format!("at least {least} {}", self.unit),
-        };
-        let verdict = if self.is_met() { "reached" } else { "MISSED" };
-        vec![self.what.clone(), format!("{:.2} {}", self.measured, self.unit), wanted, verdict.to_owned()]
     }
 }

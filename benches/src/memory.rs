@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use crate::contest::{middle, millis};
+use crate::contest::{middle, millis, ratios};
 use crate::frames::MESSAGE_ID_HEADER;
 use crate::run::{Cost, run};
-use crate::{Bound, Capture, Target, table};
+use crate::target::{Bound, Target};
+use crate::{Capture, table};
 
 const SIZES: [u64; 3] = [1, 3, 10];
 const ROUNDS: usize = 3;
@@ -20,14 +21,12 @@ struct Measured {
     with_ids: Vec<Cost>,
 }
 
-/// Reads captures of all sizes, the smallest of which exists; each is removed when it was read.
-pub(crate) fn compare(brokerscope: &Path, directory: &Path, first: Capture) -> anyhow::Result<Vec<Target>> {
+/// Reads captures of all sizes; each is removed when it was read.
+pub(crate) fn compare(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let brokerscope = brokerscope.to_str().unwrap_or_default();
-    println!();
-    let mut first = Some(first);
     let mut measured = Vec::new();
     for size in SIZES {
-        let capture = first.take().map_or_else(|| Capture::make(directory, size), Ok)?;
+        let capture = Capture::make(directory, size)?;
         measured.push(Measured::of(brokerscope, size, &capture)?);
     }
     println!();
@@ -80,16 +79,17 @@ fn targets(measured: &[Measured]) -> Vec<Target> {
         targets.push(Target {
             what: format!("{what}: peak memory"),
             measured: peak,
+            spread: None,
             bound: Bound::AtMost(PEAK_MIB),
             unit: "MiB",
         });
         if let [smallest, .., largest] = measured {
-            targets.push(Target {
-                what: format!("{what}: time per byte, 10x / 1x"),
-                measured: largest.per_gb(costs(largest)) / smallest.per_gb(costs(smallest)),
-                bound: Bound::AtMost(LINEAR),
-                unit: "x",
-            });
+            let runs: Vec<f64> = ratios(costs(largest), costs(smallest))
+                .into_iter()
+                .map(|ratio| ratio * smallest.bytes as f64 / largest.bytes as f64)
+                .collect();
+            let what = format!("{what}: time per byte, 10x / 1x");
+            targets.push(Target::of_runs(what, &runs, Bound::AtMost(LINEAR), "x"));
         }
     }
     targets

@@ -3,14 +3,23 @@
 //! Every run is started by a process of its own (this binary again): the kernel tells the peak memory of
 //! all children together only.
 
-use std::process::{Command, Stdio};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::stop;
 
 /// The first argument that makes this binary [`measure`].
 pub(crate) const MEASURE: &str = "--measure";
+/// The first argument that makes this binary [`measure_until_told`].
+pub(crate) const MEASURE_UNTIL_TOLD: &str = "--measure-until-told";
 
 /// What a run took.
 #[derive(Clone, Copy, Debug)]
@@ -23,19 +32,41 @@ pub(crate) struct Cost {
 
 /// Runs a program with its output going nowhere, in a process that measures it.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<Cost> {
+    stop::check()?;
     let output = Command::new(std::env::current_exe()?)
         .arg(MEASURE)
         .arg(program)
         .args(arguments)
         .stderr(Stdio::inherit())
         .output()?;
+    stop::check()?;
+    cost(&output).with_context(|| format!("{program} {}", arguments.join(" ")))
+}
+
+fn cost(output: &Output) -> anyhow::Result<Cost> {
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     match numbers[..] {
         [wall, cpu, peak_kib] if output.status.success() => {
             Ok(Cost { wall: Duration::from_micros(wall), cpu: Duration::from_micros(cpu), peak_kib })
         }
-        _ => bail!("{program} {} failed", arguments.join(" ")),
+        _ => bail!("failed"),
+    }
+}
+
+/// A program that is measured until it is told to stop.
+pub(crate) struct Running(Child);
+
+impl Running {
+    /// Starts `command`, which runs this binary with [`MEASURE_UNTIL_TOLD`].
+    pub(crate) fn start(mut command: Command) -> anyhow::Result<Self> {
+        Ok(Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?))
+    }
+
+    /// Tells it to stop, as Ctrl-C does, and says what it took.
+    pub(crate) fn stop(mut self) -> anyhow::Result<Cost> {
+        drop(self.0.stdin.take());
+        cost(&self.0.wait_with_output()?)
     }
 }
 
@@ -49,12 +80,37 @@ pub(crate) fn measure(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .and_then(std::process::Child::wait_with_output)
+        .and_then(Child::wait_with_output)
         .with_context(|| format!("cannot run {program}"))?;
+    print_cost(program, output.status, start, &String::from_utf8_lossy(&output.stderr))
+}
+
+/// As [`measure`], but ends the program by SIGINT when standard input is closed, and keeps what it prints in
+/// a file: standard output in `kept`, standard error beside it.
+pub(crate) fn measure_until_told(kept: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let said = errors_of(kept);
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(File::create(kept)?)
+        .stderr(File::create(&said)?)
+        .spawn()
+        .with_context(|| format!("cannot run {program}"))?;
+    std::io::stdin().lock().read_to_end(&mut Vec::new())?;
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT)?;
+    let status = child.wait()?;
+    print_cost(program, status, start, &std::fs::read_to_string(said)?)
+}
+
+/// Where [`measure_until_told`] keeps standard error.
+pub(crate) fn errors_of(kept: impl AsRef<Path>) -> std::path::PathBuf {
+    kept.as_ref().with_extension("err")
+}
+
+fn print_cost(program: &str, status: ExitStatus, start: Instant, said: &str) -> anyhow::Result<()> {
     let wall = start.elapsed();
-    if !output.status.success() {
-        bail!("{program}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
-    }
+    ensure!(status.success(), "{program}: {status}: {said}");
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = |time: nix::sys::time::TimeVal| time.tv_sec() * 1_000_000 + time.tv_usec();
     println!(

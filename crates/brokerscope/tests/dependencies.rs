@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["broker", "capture", "diagnose", "lab", "model", "probes", "recording", "report", "watch", "wire"],
     ),
     ("e2e", &["lab"]),
-    ("bench", &[]),
+    ("bench", &["lab"]),
 ];
 
 fn workspace() -> BTreeMap<String, BTreeSet<String>> {

@@ -1,0 +1,54 @@
+//! A network namespace with a veth pair in it, on which nothing else is sent. Needs root. Goes when dropped;
+//! one that a killed run left behind goes when the next is made.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+const NAME: &str = "brokerscope-bench";
+/// What is sent into this end ...
+pub(crate) const SENDING: &str = "bench-out";
+/// ... comes in at this one.
+pub(crate) const WATCHED: &str = "bench-in";
+
+pub(crate) struct Namespace;
+
+impl Namespace {
+    pub(crate) fn make() -> anyhow::Result<Self> {
+        // There is none to remove, as a rule.
+        remove();
+        ip(&["netns", "add", NAME])?;
+        let namespace = Self;
+        ip(&["-n", NAME, "link", "add", SENDING, "type", "veth", "peer", "name", WATCHED])?;
+        for end in [SENDING, WATCHED] {
+            // Without an IPv6 address of its own nothing is said on the link but what is sent.
+            ip(&["-n", NAME, "link", "set", end, "addrgenmode", "none", "mtu", "1500", "up"])?;
+        }
+        Ok(namespace)
+    }
+
+    /// A command that runs a program inside.
+    pub(crate) fn command(&self, program: &std::path::Path) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", NAME]).arg(program);
+        command
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        remove();
+    }
+}
+
+/// The interfaces go with it.
+fn remove() {
+    let _ = Command::new("ip").args(["netns", "delete", NAME]).stderr(Stdio::null()).status();
+}
+
+fn ip(arguments: &[&str]) -> anyhow::Result<()> {
+    let output = Command::new("ip").args(arguments).output().context("cannot run ip (iproute2)")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "ip {}: {} (live capture needs root)", arguments.join(" "), said.trim());
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Whether `segment --records` and `DumpLogSegments` say the same of every record of a segment.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+/// Offset, timestamp, bytes of key and value.
+type Record = [i64; 4];
+
+/// What a tool says of a segment.
+#[derive(Default)]
+struct Said {
+    batches: u64,
+    records: Vec<Record>,
+}
+
+/// Lets both read the segment.
+///
+/// # Errors
+/// Where they differ, where a CRC is not right, or where they do not find so many batches and records.
+pub(crate) fn check(ours: Command, theirs: Command, batches: u64, records: u64) -> anyhow::Result<()> {
+    let ours = lines(ours, Said::json)?;
+    let theirs = lines(theirs, Said::dump)?;
+    for (name, said) in [("brokerscope", &ours), ("DumpLogSegments", &theirs)] {
+        let found = (said.batches, said.records.len() as u64);
+        ensure!(
+            found == (batches, records),
+            "{name}: {found:?} batches and records of {:?}",
+            (batches, records)
+        );
+    }
+    let differs = ours.records.iter().zip(&theirs.records).find(|(ours, theirs)| ours != theirs);
+    ensure!(differs.is_none(), "brokerscope and DumpLogSegments differ: {differs:?}");
+    Ok(())
+}
+
+fn lines(mut command: Command, take: fn(&mut Said, &str) -> anyhow::Result<()>) -> anyhow::Result<Said> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let output = child.stdout.take().context("a pipe")?;
+    let mut said = Said::default();
+    for line in BufReader::with_capacity(1 << 16, output).lines() {
+        let line = line?;
+        take(&mut said, &line).with_context(|| line.clone())?;
+    }
+    let status = child.wait()?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(said)
+}
+
+impl Said {
+    /// A line of ours.
+    fn json(&mut self, line: &str) -> anyhow::Result<()> {
+        let row: Value = serde_json::from_str(line)?;
+        if row.get("type").and_then(Value::as_str) == Some("batch") {
+            ensure!(row.get("crc_ok") == Some(&Value::Bool(true)), "a wrong CRC");
+            self.batches += 1;
+            return Ok(());
+        }
+        let number = |name| row.get(name).and_then(Value::as_i64).context(name);
+        self.records.push([
+            number("offset")?,
+            number("timestamp_ms")?,
+            number("key_bytes")?,
+            number("value_bytes")?,
+        ]);
+        Ok(())
+    }
+
+    /// A line of Kafka's: `baseOffset: 0 … isvalid: true`, and below it
+    /// `| offset: 0 CreateTime: 1760000000000 keySize: 8 valueSize: 139 …`.
+    fn dump(&mut self, line: &str) -> anyhow::Result<()> {
+        if line.starts_with("baseOffset:") {
+            ensure!(line.contains("isvalid: true"), "a wrong CRC");
+            self.batches += 1;
+        }
+        let Some(line) = line.strip_prefix("| ") else { return Ok(()) };
+        let number = |name: &'static str| -> anyhow::Result<i64> {
+            let after = line.split(name).nth(1).and_then(|after| after.split_whitespace().next());
+            Ok(after.context(name)?.parse()?)
+        };
+        self.records.push([
+            number("offset: ")?,
+            number("CreateTime: ")?,
+            number("keySize: ")?,
+            number("valueSize: ")?,
+        ]);
+        Ok(())
+    }
+}

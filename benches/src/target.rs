@@ -1,0 +1,56 @@
+//! Something that must be reached, what was measured, and whether that is enough.
+
+/// One thing that must be reached.
+pub(crate) struct Target {
+    pub(crate) what: String,
+    /// The median where there were several runs.
+    pub(crate) measured: f64,
+    /// The least and the greatest of all runs.
+    pub(crate) spread: Option<(f64, f64)>,
+    pub(crate) bound: Bound,
+    pub(crate) unit: &'static str,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Target {
+    /// The headings of [`Self::row`].
+    pub(crate) const HEADINGS: [&'static str; 5] = ["target", "measured", "spread", "wanted", ""];
+
+    /// A target of several runs: their median counts.
+    pub(crate) fn of_runs(what: String, runs: &[f64], bound: Bound, unit: &'static str) -> Self {
+        let mut sorted = runs.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let measured = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN);
+        let spread = sorted.first().copied().zip(sorted.last().copied());
+        Self { what, measured, spread, bound, unit }
+    }
+
+    pub(crate) fn is_met(&self) -> bool {
+        match self.bound {
+            Bound::AtMost(most) => self.measured <= most,
+            Bound::AtLeast(least) => self.measured >= least,
+        }
+    }
+
+    pub(crate) fn row(&self) -> Vec<String> {
+        let wanted = match self.bound {
+            Bound::AtMost(most) => format!("at most {most} {}", self.unit),
+            Bound::AtLeast(least) => format!("at least {least} {}", self.unit),
+        };
+        let spread =
+            self.spread.map_or_else(|| "-".to_owned(), |(least, most)| format!("{least:.2} to {most:.2}"));
+        let verdict = if self.is_met() { "reached" } else { "MISSED" };
+        vec![
+            self.what.clone(),
+            format!("{:.2} {}", self.measured, self.unit),
+            spread,
+            wanted,
+            verdict.to_owned(),
+        ]
+    }
+}
