@@ -1,7 +1,8 @@
 # Everything that is run on this project, by name. CI runs `make test` and nothing else.
 #
 #   make demo    a real broker, a real stall, a verdict (root; installs what it needs)
-#   make bench   requests beside tcpdump and tshark, and its memory, on captures of 0.35 to 3.5 GB in target/bench
+#   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture (root; installs what it
+#                needs, writes up to 3.5 GB into target/bench for a while; PARTS="files memory live segment")
 #   make test    format, lints, docs, every test; as root the live tests too (BPF, real broker, real clients)
 
 CARGO ?= cargo
@@ -14,7 +15,7 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo test bench build setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample clean
+.PHONY: demo test bench build setup-bench setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -25,13 +26,13 @@ demo: setup-demo
 
 test: setup-test fmt-check lint doc offline unit live
 
-setup-build setup-demo setup-test: setup-%:
+setup-bench setup-build setup-demo setup-test: setup-%:
 	@setup/debian $*
 
-# Fails where a target of speed or memory is missed.
-bench: setup-build
+# Fails where a target is missed.
+bench: setup-bench
 	$(CARGO) build --release -p brokerscope -p bench
-	target/release/bench target/release/brokerscope target/bench
+	target/release/bench "$(CURDIR)/target/release/brokerscope" target/bench $(PARTS)
 
 fmt:
 	$(CARGO) fmt --all

@@ -56,19 +56,29 @@ fn bench(brokerscope: &Path, directory: &Path, parts: &[&str]) -> anyhow::Result
     std::fs::create_dir_all(directory).with_context(|| format!("{}", directory.display()))?;
     let directory = directory.canonicalize()?;
     let parts = if parts.is_empty() { &PARTS } else { parts };
-    let mut targets = Vec::new();
+    let (mut targets, mut failures) = (Vec::new(), Vec::new());
     for part in parts {
-        targets.extend(match *part {
-            "files" => contest::hold(brokerscope, &Capture::make(&directory, 1)?)?,
-            "memory" => memory::compare(brokerscope, &directory)?,
-            "live" => live::hold(brokerscope, &directory)?,
-            _ => segments::hold(brokerscope, &directory)?,
-        });
+        let measured = measure(part, brokerscope, &directory);
+        stop::check()?;
+        // The others are worth knowing all the same.
+        measured.map_or_else(|error| failures.push((part, error)), |measured| targets.extend(measured));
         println!();
     }
     table::print(&Target::HEADINGS, targets.iter().map(Target::row));
-    let is_met = targets.iter().all(Target::is_met);
+    for (part, error) in &failures {
+        println!("NOT MEASURED: {part}: {error:#}");
+    }
+    let is_met = failures.is_empty() && targets.iter().all(Target::is_met);
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
+    match part {
+        "files" => contest::hold(brokerscope, &Capture::make(directory, 1)?),
+        "memory" => memory::compare(brokerscope, directory),
+        "live" => live::hold(brokerscope, directory),
+        _ => segments::hold(brokerscope, directory),
+    }
 }
 
 /// A generated capture; its file goes with it.

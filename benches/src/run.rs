@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -98,13 +98,13 @@ pub(crate) fn measure_until_told(kept: &str, program: &str, arguments: &[&str]) 
         .spawn()
         .with_context(|| format!("cannot run {program}"))?;
     std::io::stdin().lock().read_to_end(&mut Vec::new())?;
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT)?;
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT)?;
     let status = child.wait()?;
     print_cost(program, status, start, &std::fs::read_to_string(said)?)
 }
 
 /// Where [`measure_until_told`] keeps standard error.
-pub(crate) fn errors_of(kept: impl AsRef<Path>) -> std::path::PathBuf {
+pub(crate) fn errors_of(kept: impl AsRef<Path>) -> PathBuf {
     kept.as_ref().with_extension("err")
 }
 

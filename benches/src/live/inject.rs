@@ -56,8 +56,8 @@ fn open(interface: &str) -> anyhow::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Waits for a running packet socket on an interface: `/proc/net/packet` (net/packet/af_packet.c) has its
-/// index in the fifth column and 1 in the sixth.
+/// Waits for a running packet socket on an interface: `/proc/net/packet` has its
+/// index in the fifth column and 1 in the sixth (`packet_seq_show` in net/packet).
 fn await_reader(watched: &str) -> anyhow::Result<()> {
     let index = if_nametoindex(watched)?.to_string();
     let deadline = Instant::now() + PATIENCE;

@@ -1,6 +1,7 @@
 //! A network namespace with a veth pair in it, on which nothing else is sent. Needs root. Goes when dropped;
 //! one that a killed run left behind goes when the next is made.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
@@ -11,14 +12,14 @@ pub(crate) const SENDING: &str = "bench-out";
 /// ... comes in at this one.
 pub(crate) const WATCHED: &str = "bench-in";
 
-pub(crate) struct Namespace;
+pub(crate) struct Namespace(&'static str);
 
 impl Namespace {
     pub(crate) fn make() -> anyhow::Result<Self> {
         // There is none to remove, as a rule.
         remove();
         ip(&["netns", "add", NAME])?;
-        let namespace = Self;
+        let namespace = Self(NAME);
         ip(&["-n", NAME, "link", "add", SENDING, "type", "veth", "peer", "name", WATCHED])?;
         for end in [SENDING, WATCHED] {
             // Without an IPv6 address of its own nothing is said on the link but what is sent.
@@ -28,9 +29,9 @@ impl Namespace {
     }
 
     /// A command that runs a program inside.
-    pub(crate) fn command(&self, program: &std::path::Path) -> Command {
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", NAME]).arg(program);
+        command.args(["netns", "exec", self.0]).arg(program);
         command
     }
 }
