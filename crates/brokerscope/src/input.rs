@@ -66,10 +66,22 @@ impl Evidence {
         if let [path] = paths {
             let found = std::fs::metadata(path).map_err(|error| failure::of_file(path, &error))?;
             if found.is_dir() {
-                return Ok(Self::Recording(Box::new(Recording::open(path)?)));
+                return Recording::open(path).map(Box::new).map(Self::Recording).map_err(not_a_recording);
             }
         }
-        open_files(paths).map(Self::Packets)
+        open_files(paths).map(Self::Packets).map_err(|error| match error.downcast_ref() {
+            Some(capture::Error::NotACapture { .. }) => {
+                anyhow!("{error}; or name the directory that `brokerscope record -o` wrote")
+            }
+            _ => error,
+        })
+    }
+}
+
+fn not_a_recording(error: recording::Error) -> anyhow::Error {
+    match error {
+        recording::Error::NotARecording { .. } => anyhow!("{error}, or captures one by one"),
+        _ => error.into(),
     }
 }
 

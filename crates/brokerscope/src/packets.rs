@@ -130,6 +130,9 @@ pub(crate) fn notes(captures: &Captures) -> Vec<String> {
     let mut sentences = Vec::new();
     for (name, notes) in captures.notes() {
         let name = if name == "-" { "the capture" } else { name };
+        if notes.is_empty {
+            sentences.push(format!("{name} is empty"));
+        }
         if notes.cut_records > 0 {
             sentences.push(format!("{name} ends in the middle of a packet"));
         }

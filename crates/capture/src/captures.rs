@@ -37,15 +37,24 @@ impl Captures {
     /// Looks at the beginning of every file.
     ///
     /// # Errors
-    /// As [`PacketFile::open`] and [`PacketFile::next`], of the first file that cannot be read.
+    /// As [`PacketFile::open`] and [`PacketFile::next`], of the first file that cannot be read. An empty file
+    /// is none of these where there are others.
     pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
         if let [path] = paths {
             return Ok(PacketFile::open(path)?.into());
         }
-        let mut waiting = paths.iter().map(|path| Waiting::survey(path)).collect::<Result<Vec<_>, _>>()?;
+        // tcpdump keeps even a file's header back for a while: the newest file of a ring may be empty.
+        let (empty, begun): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(|path| is_empty(path));
+        if let ([path, ..], []) = (empty.as_slice(), begun.as_slice()) {
+            return Ok(PacketFile::open(path)?.into());
+        }
+        let mut waiting =
+            begun.into_iter().map(|path| Waiting::survey(path)).collect::<Result<Vec<_>, _>>()?;
         waiting.sort_by_key(|file| file.first_ns);
         waiting.reverse();
-        Ok(Self { open: Vec::new(), waiting, odd: Vec::new(), faults: Vec::new() })
+        let nothing = Notes { is_empty: true, ..Notes::default() };
+        let odd = empty.into_iter().map(|path| (path.display().to_string(), nothing)).collect();
+        Ok(Self { open: Vec::new(), waiting, odd, faults: Vec::new() })
     }
 
     /// The next packet, or nothing at the end of all files. Blocks where an input is a pipe with nothing in it.
@@ -144,6 +153,10 @@ impl Waiting {
         let pipe = (!path.is_file()).then_some(file);
         Ok(Self { path: path.to_owned(), first_ns, pipe })
     }
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0)
 }
 
 #[cfg(test)]

@@ -44,6 +44,9 @@ enum Format {
 /// What was odd about a capture that could be read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
+    /// The file holds nothing at all, as one that tcpdump has only just begun. Said of one among several: alone
+    /// it is no capture.
+    pub is_empty: bool,
     /// The file ended inside a record, or what it is compressed with before its own end: as it does when the
     /// capturing program was killed.
     pub cut_records: u64,

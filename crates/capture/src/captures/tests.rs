@@ -121,6 +121,19 @@ fn a_file_that_goes_bad_ends_and_the_others_go_on() {
 }
 
 #[test]
+fn an_empty_file_of_a_ring_is_only_noted() {
+    let dir = Dir::new();
+    let (empty, good) = (dir.write("new", b""), dir.capture("good", &[(1, 1)]));
+    let mut captures = opened(&[empty.clone(), good]);
+    assert_eq!(read(&mut captures), [(1, 1)]);
+    let notes: Vec<_> = captures.notes().collect();
+    assert!(matches!(notes[..], [(name, notes)] if name.ends_with("new") && notes.is_empty), "{notes:?}");
+    for only in [&[empty.clone()][..], &[empty.clone(), empty.clone()]] {
+        assert!(matches!(Captures::open(only), Err(Error::NotACapture { .. })));
+    }
+}
+
+#[test]
 fn a_file_that_vanishes_before_its_turn_is_a_fault() {
     let dir = Dir::new();
     let files = [dir.capture("a", &[(1, 1)]), dir.capture("b", &[(2, 2)]), dir.capture("c", &[(3, 3)])];

@@ -127,7 +127,11 @@ fn a_pcapng_of_several_sections_interfaces_and_resolutions() {
     ];
     let mut file = piped(&pcapng()).unwrap();
     assert_eq!(read(&mut file), expected);
-    assert_eq!(file.notes(), Notes { cut_records: 0, damaged_records: 1 }, "interface 1 was never described");
+    assert_eq!(
+        file.notes(),
+        Notes { damaged_records: 1, ..Notes::default() },
+        "interface 1 was never described"
+    );
     assert_eq!(read(&mut opened(&pcapng()).unwrap()), expected);
 }
 

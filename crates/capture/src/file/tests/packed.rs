@@ -150,7 +150,7 @@ fn every_flipped_byte_ends_in_packets_or_in_words() {
         for at in 4..packed.len() {
             let mut bytes = packed.clone();
             bytes[at] ^= 0x55;
-            let Ok(mut file) = opened(&bytes) else { continue };
+            let Ok(mut file) = piped(&bytes) else { continue };
             for n in 0.. {
                 assert!(n < 1_000, "{name} at {at}: it does not end");
                 match file.next() {
