@@ -9,16 +9,18 @@
     reason = "what cannot go on panics, and the test fails with it"
 )]
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+use e2e::agreement::{self, few, none};
 use e2e::bench::Bench;
 use e2e::brokerscope::{self, Finished};
 use e2e::capture_file::CaptureFile;
-use e2e::comparison::{latency_excess_ms, quantile, unlogged, with_log, with_sizes, with_whole};
+use e2e::clients::CLIENTS;
+use e2e::comparison::{latency_excess_ms, quantile, with_log, with_sizes, with_whole};
 use e2e::damage;
 use e2e::frames;
 use e2e::gate;
@@ -28,25 +30,13 @@ use e2e::random::Random;
 use e2e::recorder::{Recorder, now_ns};
 use e2e::recording::{Recording, appends_of};
 use e2e::row::{self, Output};
+use e2e::spoken::Spoken;
 use e2e::tcpdump::Tcpdump;
 use e2e::traffic::{directory, traffic};
+use lab::kafka::DEFAULT_VERSION;
 
 /// Seeds of all damage; printed where a test fails, by its message.
 const SEEDS: [u64; 4] = [1, 20, 300, 4711];
-
-fn none() -> Vec<String> {
-    Vec::new()
-}
-
-/// The first few of many differences: enough to see what is wrong.
-fn few(mut differences: Vec<String>) -> Vec<String> {
-    let all = differences.len();
-    differences.truncate(5);
-    if all > 5 {
-        differences.push(format!("and {} more", all - 5));
-    }
-    differences
-}
 
 #[test]
 fn the_sample_agrees_with_kafkas_log() {
@@ -85,70 +75,23 @@ fn the_sample_out_of_order_is_still_the_sample() {
 #[test]
 fn requests_agree_with_kafkas_own_log() {
     let Some(_alone) = gate::live("requests against Kafka's own log") else { return };
-    let traffic = traffic();
-    let produce = traffic.log.iter().filter_map(|request| request.produce.as_ref());
-    println!("{} requests in Kafka's log, {} of them produce", traffic.log.len(), produce.count());
-    assert!(traffic.log.len() > 1_500, "too few requests to prove much");
-    assert_eq!(few(with_log(&traffic.output, &traffic.log, &traffic.sizes)), none());
-    assert_eq!(few(with_sizes(&traffic.output, &traffic.sizes)), none());
-    let unlogged = unlogged(&traffic.output, &traffic.log);
-    println!("{unlogged} more were sent as their clients went, and Kafka never read them");
-    assert!(unlogged <= 10, "{unlogged} requests that Kafka did not log");
-    for lost in ["gaps", "undecodable_frames", "resyncs", "truncated_packets", "other_connections"] {
-        assert_eq!(traffic.output.count(lost), 0, "{lost} in {}", traffic.output.summary);
-    }
+    agreement::with_kafkas_log(traffic());
 }
 
 #[test]
 fn the_run_has_everything_it_is_meant_to_have() {
     let Some(_alone) = gate::live("the variety of the run") else { return };
-    let produce: Vec<_> = traffic().log.iter().filter(|request| request.produce.is_some()).collect();
-    for client in ["java", "librdkafka", "kafka-python", "aiokafka"] {
-        for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
-            for acks in ["0", "1", "all"] {
-                let id = format!("{client}-{codec}-{acks}");
-                let mut of = produce.iter().filter(|request| request.client_id.as_deref() == Some(&id));
-                assert!(of.next().is_some(), "no produce request of {id}");
-            }
-        }
-        let id = format!("{client}-transactional");
-        let mut of = produce.iter().filter(|request| request.client_id.as_deref() == Some(&id));
-        assert!(of.any(|r| r.produce.as_ref().unwrap().transactional_id.is_some()), "no {id}");
-    }
-    let versions: BTreeSet<i64> = produce.iter().map(|request| request.api_version).collect();
-    println!("produce versions: {versions:?}");
-    assert!(versions.contains(&13) && versions.len() >= 3, "{versions:?}");
-    let partitions: Vec<_> = produce.iter().flat_map(|r| &r.produce.as_ref().unwrap().partitions).collect();
-    assert!(
-        partitions.iter().any(|p| p.result.is_some_and(|result| result.error_code != 0)),
-        "nothing was refused"
-    );
-    assert!(partitions.iter().any(|p| p.bytes > 800_000), "no big batch");
-    let big = produce.iter().map(|r| r.produce.as_ref().unwrap().partitions.iter().map(|p| p.bytes).sum());
-    let big: i64 = big.max().unwrap();
-    assert!(big > 4_000_000, "the biggest request has {big} bytes");
+    agreement::has_variety(traffic());
+    let spoken = Spoken::of(&traffic().log, &CLIENTS);
+    println!("{}", spoken.table());
+    let produce = spoken.versions("PRODUCE");
+    assert!(produce.contains(&13) && produce.len() >= 3, "{produce:?}");
 }
 
 #[test]
 fn every_message_id_is_found() {
     let Some(_alone) = gate::live("message ids") else { return };
-    let traffic = traffic();
-    // Of what consumers fetch the records are not looked at.
-    let produce = traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE");
-    let partitions = produce.flat_map(|row| row["partitions"].as_array().unwrap());
-    let mut seen = HashSet::new();
-    for partition in partitions {
-        let ids = partition["message_ids"].as_array().unwrap();
-        assert_eq!(ids.len() as u64, partition["records"].as_u64().unwrap(), "{partition}");
-        seen.extend(ids.iter().map(|id| id.as_str().unwrap().to_owned()));
-    }
-    let sent = traffic.reports.iter().flat_map(|report| {
-        let client = report.client.clone();
-        (0..report.sent).map(move |number| format!("{client}-{number}"))
-    });
-    let sent: HashSet<String> = sent.collect();
-    assert_eq!(sent.difference(&seen).take(5).collect::<Vec<_>>(), Vec::<&String>::new(), "not found");
-    assert_eq!(seen.difference(&sent).take(5).collect::<Vec<_>>(), Vec::<&String>::new(), "never sent");
+    agreement::on_records(traffic());
 }
 
 /// The exact bounds depend on how busy the machine is and are measured elsewhere; the middle does not.
@@ -176,41 +119,13 @@ fn latency_is_kafkas_total_and_the_way_there() {
 #[test]
 fn produce_partitions_join_their_writes_by_crc() {
     let Some(_alone) = gate::live("the join by CRC") else { return };
-    let traffic = traffic();
-    let joins = &traffic.recording.summary["joins"];
-    println!("joins: {joins}");
-    let count = |name: &str| joins[name].as_u64().unwrap();
-    let partitions = traffic.log.iter().filter_map(|request| request.produce.as_ref());
-    let partitions: Vec<_> = partitions.flat_map(|produce| &produce.partitions).collect();
-    let refused =
-        partitions.iter().filter(|p| p.result.is_some_and(|result| result.error_code != 0)).count() as u64;
-    let rewritten = partitions.iter().filter(|p| p.topic.as_deref() == Some("stamped")).count() as u64;
-    assert_eq!(count("not_written"), refused);
-    assert_eq!(count("by_base_offset"), rewritten, "only what the broker rewrote has another CRC");
-    assert_eq!(count("unjoined"), 0);
-    assert_eq!(count("by_crc"), partitions.len() as u64 - refused - rewritten);
-    assert!(count("by_crc") * 1000 >= (count("by_crc") + rewritten) * 999, "less than 99.9 % by CRC");
+    agreement::on_joins(traffic());
 }
 
 #[test]
 fn the_recorder_saw_what_tcpdump_saw() {
     let Some(_alone) = gate::live("recording against capture") else { return };
-    let traffic = traffic();
-    let summary = &traffic.recording.summary;
-    assert_eq!(summary["losses"].as_object().unwrap().len(), 0, "{summary}");
-    assert_eq!(summary["requests"].as_u64().unwrap(), traffic.output.rows.len() as u64);
-    let answered =
-        traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE" && !row["end_ns"].is_null());
-    let answered = row::by_key(answered);
-    let recorded = row::by_key(traffic.recording.requests.iter().filter(|row| !row["end_ns"].is_null()));
-    let expected: BTreeSet<_> = answered.keys().collect();
-    let found: BTreeSet<_> = recorded.keys().filter(|key| recorded[*key]["api"] == "PRODUCE").collect();
-    assert_eq!(expected.symmetric_difference(&found).take(5).collect::<Vec<_>>(), Vec::<&&row::Key>::new());
-    for (key, row) in answered {
-        for field in ["api_version", "request_bytes", "response_bytes", "acks", "client_id"] {
-            assert_eq!(recorded[&key][field], row[field], "{field} of {key:?}");
-        }
-    }
+    agreement::of_recorder_and_capture(traffic());
 }
 
 /// Runs `requests` on a damaged capture: it must end well and say nothing that the whole one does not.
@@ -415,7 +330,7 @@ fn what_is_no_capture_is_said_in_one_line() {
 fn a_killed_recorder_leaves_all_but_its_last_second() {
     let Some(_alone) = gate::live("killing the recorder") else { return };
     let directory = directory("killed");
-    let bench = Bench::start(&directory);
+    let bench = Bench::start(DEFAULT_VERSION, &directory);
     bench.clients().set_up(bench.bootstrap(), &directory);
     let capture = directory.join("capture.pcap");
     let tcpdump = Tcpdump::start(&capture, bench.port());

@@ -33,9 +33,12 @@ public final class Clients {
     static final String STAMPED = "stamped";
     /** Refuses batches over 2000 bytes. */
     static final String TIGHT = "tight";
+    /** Written in old formats, and read by readers that know no other. */
+    static final String OLD = "old";
+    static final int OLD_PARTITIONS = 4;
     /** The groups that clients read in. */
-    static final String[] GROUPS =
-            {"java-group", "librdkafka-group", "kafka-python-group", "aiokafka-group", "kafkajs-group"};
+    static final String[] GROUPS = {"java-group", "librdkafka-group", "librdkafka-old-group", "kafka-python-group",
+            "aiokafka-group", "kafkajs-group", "franz-go-group", "sarama-group", "segmentio-group"};
     static final int[] SIZES = {1, 10, 100, 1_000, 10_000};
 
     static final Random RANDOM = new Random(20);
@@ -55,6 +58,7 @@ public final class Clients {
             admin.createTopics(List.of(
                     new NewTopic(MIX, MIX_PARTITIONS, (short) 1),
                     new NewTopic(WIDE, WIDE_PARTITIONS, (short) 1),
+                    new NewTopic(OLD, OLD_PARTITIONS, (short) 1),
                     new NewTopic(STAMPED, 1, (short) 1)
                             .configs(Map.of("message.timestamp.type", "LogAppendTime")),
                     new NewTopic(TIGHT, 1, (short) 1).configs(Map.of("max.message.bytes", "2000"))))
@@ -62,7 +66,7 @@ public final class Clients {
             admin.describeCluster().nodes().get();
             // Tried again until every partition has its log: a produce request with acks=0 before that would
             // only have its connection closed.
-            var topics = admin.describeTopics(List.of(MIX, WIDE, STAMPED, TIGHT)).allTopicNames().get();
+            var topics = admin.describeTopics(List.of(MIX, WIDE, OLD, STAMPED, TIGHT)).allTopicNames().get();
             Map<TopicPartition, OffsetSpec> partitions = new HashMap<>();
             topics.forEach((topic, description) -> description.partitions().forEach(
                     partition -> partitions.put(new TopicPartition(topic, partition.partition()), OffsetSpec.latest())));

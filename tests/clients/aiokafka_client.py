@@ -1,6 +1,6 @@
 """aiokafka's part of the end-to-end test. Checks nothing.
 
-python aiokafka_client.py BOOTSTRAP
+python aiokafka_client.py BOOTSTRAP NAME
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from aiokafka.errors import MessageSizeTooLargeError
 
 import mix
 
-BOOTSTRAP = sys.argv[1]
-messages = mix.Messages("aiokafka")
+BOOTSTRAP, NAME = sys.argv[1:3]
+messages = mix.Messages(NAME)
 
 
 def producer(name, **config):
-    return AIOKafkaProducer(bootstrap_servers=BOOTSTRAP, client_id=f"aiokafka-{name}", **config)
+    return AIOKafkaProducer(bootstrap_servers=BOOTSTRAP, client_id=f"{NAME}-{name}", **config)
 
 
 def send(to, topic, partition, record):
@@ -55,7 +55,7 @@ async def big():
 
 
 async def transactions():
-    async with producer("transactional", transactional_id="aiokafka-transaction", linger_ms=3,
+    async with producer("transactional", transactional_id=f"{NAME}-transaction", linger_ms=3,
                         compression_type="snappy") as to:
         for number in range(4):
             await to.begin_transaction()
@@ -76,8 +76,8 @@ async def refused():
 
 
 async def consume():
-    consumer = AIOKafkaConsumer(mix.MIX, bootstrap_servers=BOOTSTRAP, group_id="aiokafka-group",
-                                client_id="aiokafka-consumer", auto_offset_reset="earliest",
+    consumer = AIOKafkaConsumer(mix.MIX, bootstrap_servers=BOOTSTRAP, group_id=f"{NAME}-group",
+                                client_id=f"{NAME}-consumer", auto_offset_reset="earliest",
                                 fetch_max_wait_ms=100)
     read = 0
     async with consumer:

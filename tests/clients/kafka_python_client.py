@@ -1,22 +1,21 @@
 """kafka-python's part of the end-to-end test. Checks nothing.
 
-python kafka_python_client.py BOOTSTRAP
+python kafka_python_client.py BOOTSTRAP NAME
 """
 
 import sys
-import time
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import MessageSizeTooLargeError
 
 import mix
 
-BOOTSTRAP = sys.argv[1]
-messages = mix.Messages("kafka-python")
+BOOTSTRAP, NAME = sys.argv[1:3]
+messages = mix.Messages(NAME)
 
 
 def producer(name, **config):
-    return KafkaProducer(bootstrap_servers=BOOTSTRAP, client_id=f"kafka-python-{name}", **config)
+    return KafkaProducer(bootstrap_servers=BOOTSTRAP, client_id=f"{NAME}-{name}", **config)
 
 
 def send(to, topic, partition, record):
@@ -58,7 +57,7 @@ def big():
 
 
 def transactions():
-    to = producer("transactional", transactional_id="kafka-python-transaction", linger_ms=3,
+    to = producer("transactional", transactional_id=f"{NAME}-transaction", linger_ms=3,
                   compression_type="gzip")
     to.init_transactions()
     for number in range(4):
@@ -82,12 +81,10 @@ def refused():
 
 
 def consume():
-    consumer = KafkaConsumer(mix.MIX, bootstrap_servers=BOOTSTRAP, group_id="kafka-python-group",
-                             client_id="kafka-python-consumer", auto_offset_reset="earliest",
+    consumer = KafkaConsumer(mix.MIX, bootstrap_servers=BOOTSTRAP, group_id=f"{NAME}-group",
+                             client_id=f"{NAME}-consumer", auto_offset_reset="earliest",
                              fetch_max_wait_ms=100)
-    read, end = 0, time.monotonic() + 8
-    while read < 200 and time.monotonic() < end:
-        read += sum(map(len, consumer.poll(timeout_ms=200).values()))
+    read = mix.until(lambda: sum(map(len, consumer.poll(timeout_ms=200).values())), enough=200)
     consumer.commit()
     consumer.close()
     return read

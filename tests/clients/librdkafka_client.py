@@ -1,22 +1,21 @@
 """librdkafka's part of the end-to-end test, by confluent-kafka. Checks nothing.
 
-python librdkafka_client.py BOOTSTRAP
+python librdkafka_client.py BOOTSTRAP NAME
 """
 
 import sys
-import time
 
 from confluent_kafka import Consumer, KafkaError, Producer
 
 import mix
 
-BOOTSTRAP = sys.argv[1]
-messages = mix.Messages("librdkafka")
+BOOTSTRAP, NAME = sys.argv[1:3]
+messages = mix.Messages(NAME)
 
 
 def producer(name, **config):
     options = {key.replace("_", "."): value for key, value in config.items()}
-    return Producer({"bootstrap.servers": BOOTSTRAP, "client.id": f"librdkafka-{name}", **options})
+    return Producer({"bootstrap.servers": BOOTSTRAP, "client.id": f"{NAME}-{name}", **options})
 
 
 def produce(to, topic, partition, record, on_delivery=None):
@@ -57,7 +56,7 @@ def big():
 
 
 def transactions():
-    to = producer("transactional", transactional_id="librdkafka-transaction", linger_ms=3, compression_codec="zstd")
+    to = producer("transactional", transactional_id=f"{NAME}-transaction", linger_ms=3, compression_codec="zstd")
     to.init_transactions(30)
     for number in range(4):
         to.begin_transaction()
@@ -78,13 +77,11 @@ def rewritten_and_refused():
 
 
 def consume():
-    consumer = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": "librdkafka-group",
-                         "client.id": "librdkafka-consumer", "auto.offset.reset": "earliest",
+    consumer = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": f"{NAME}-group",
+                         "client.id": f"{NAME}-consumer", "auto.offset.reset": "earliest",
                          "fetch.wait.max.ms": 100})
     consumer.subscribe([mix.MIX])
-    read, end = 0, time.monotonic() + 8
-    while read < 300 and time.monotonic() < end:
-        read += len(consumer.consume(100, timeout=0.2))
+    read = mix.until(lambda: len(consumer.consume(100, timeout=0.2)), enough=300)
     if read:
         consumer.commit(asynchronous=False)
     consumer.close()

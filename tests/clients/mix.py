@@ -5,11 +5,14 @@ The topics are those that Clients.java creates.
 
 import json
 import random
+import time
 
 MIX, MIX_PARTITIONS = "mix", 4
 WIDE, WIDE_PARTITIONS = "wide.topic_with-dash-3", 12
 STAMPED = "stamped"
 TIGHT = "tight"
+# Written in old formats, and read by readers that know no other.
+OLD, OLD_PARTITIONS = "old", 4
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 ACKS = [0, 1, "all"]
 SIZES = [1, 10, 100, 1_000, 10_000]
@@ -21,15 +24,19 @@ class Messages:
     def __init__(self, client):
         self.client = client
         self.sent = 0
+        self.unnamed = 0
         self.random = random.Random(client)
 
     def next(self, size):
         """A key, a value of `size` bytes (half of it random) and the headers."""
         number, self.sent = self.sent, self.sent + 1
+        headers = [("other", b"x" * (number % 5)), ("mid", f"{self.client}-{number}".encode())]
+        return *self.record(number, size), headers
+
+    def record(self, number, size):
         noise = self.random.randbytes((size + 1) // 2)
         key = None if number % 3 == 0 else b"key-%d" % (number % 7)
-        headers = [("other", b"x" * (number % 5)), ("mid", f"{self.client}-{number}".encode())]
-        return key, noise + bytes(size - len(noise)), headers
+        return key, noise + bytes(size - len(noise))
 
     def round(self, number):
         """One record for every partition of both topics: (topic, partition, (key, value, headers))."""
@@ -38,5 +45,21 @@ class Messages:
         for partition in range(WIDE_PARTITIONS):
             yield WIDE, partition, self.next(SIZES[(number + partition) % len(SIZES)])
 
+    def old_round(self, number):
+        """Some records without headers, which message sets lack: (partition, key, value) of the topic OLD."""
+        for at in range(3 * OLD_PARTITIONS):
+            key, value = self.record(self.unnamed, SIZES[(number + at) % 4])
+            self.unnamed += 1
+            yield at % OLD_PARTITIONS, key, value
+
     def report(self, read):
-        print(json.dumps({"client": self.client, "sent": self.sent, "read": read}), flush=True)
+        report = {"client": self.client, "sent": self.sent, "unnamed": self.unnamed, "read": read}
+        print(json.dumps(report), flush=True)
+
+
+def until(read, enough):
+    """Calls `read` until it has brought enough, for some seconds at most."""
+    count, end = 0, time.monotonic() + 8
+    while count < enough and time.monotonic() < end:
+        count += read()
+    return count

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::kafka::Kafka;
 use lab::{Broker, BrokerOptions, Steps};
 
 use crate::clients::Clients;
@@ -17,12 +17,13 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Starts a broker with all its files in `directory`, and installs the clients.
+    /// Starts a broker of this version with all its files in `directory`, and installs the clients; Java's is
+    /// of the broker's version.
     ///
     /// # Panics
     /// Where that fails.
-    pub fn start(directory: &Path) -> Self {
-        let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
+    pub fn start(version: &str, directory: &Path) -> Self {
+        let kafka = Kafka::prepare(version, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
         let clients = Clients::install(&kafka.jars().join("*").to_string_lossy());
         let mut options = BrokerOptions::new(directory.join("broker"));
         options.request_log = true;

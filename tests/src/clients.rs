@@ -1,7 +1,7 @@
-//! Real clients: Kafka's own (Java), librdkafka, kafka-python, aiokafka, and kafkajs where there is npm.
-//! Installs what they need into a cache directory, runs them, collects what they say they sent.
-//!
-//! `BROKERSCOPE_CLIENTS_CACHE` names the directory; else it is `brokerscope` in the user's cache.
+//! Real clients: Kafka's own (Java), two versions of librdkafka, kafka-python, aiokafka, kafkajs, franz-go, Sarama
+//! and segmentio's. Runs them and collects what they say they sent.
+
+mod install;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,33 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// A client that works longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Those that speak the newest versions they know, by the names with which their client ids and message ids begin.
+pub const CLIENTS: [&str; 9] = [
+    "java",
+    "librdkafka",
+    "librdkafka-old",
+    "kafka-python",
+    "aiokafka",
+    "kafkajs",
+    "franz-go",
+    "sarama",
+    "segmentio",
+];
+
+/// Those that are told to speak as they did to old brokers.
+pub const PINNED: [&str; 5] =
+    ["pinned-librdkafka", "pinned-librdkafka-old", "pinned-kafka-python", "pinned-franz-go", "pinned-sarama"];
 
 /// The clients, installed.
 #[derive(Debug)]
 pub struct Clients {
     programs: PathBuf,
     python: PathBuf,
-    node_modules: Option<PathBuf>,
+    python_old: PathBuf,
+    node_modules: PathBuf,
+    go: PathBuf,
     classpath: String,
 }
 
@@ -30,6 +49,8 @@ pub struct Report {
     pub client: String,
     /// Its message ids are `client-0` … up to this.
     pub sent: u64,
+    /// How many records more it sent, without message ids.
+    pub unnamed: u64,
 }
 
 impl Clients {
@@ -39,9 +60,11 @@ impl Clients {
     /// Where something cannot be installed.
     pub fn install(classpath: &str) -> Self {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
-        let python = install_python(&programs);
-        let node_modules = install_node(&programs);
-        Self { programs, python, node_modules, classpath: classpath.to_owned() }
+        let python = install::python(&programs.join("requirements.txt"));
+        let python_old = install::python(&programs.join("requirements-old.txt"));
+        let node_modules = install::node(&programs);
+        let go = install::go(&programs.join("go"));
+        Self { programs, python, python_old, node_modules, go, classpath: classpath.to_owned() }
     }
 
     /// Makes the topics that the clients use.
@@ -52,26 +75,51 @@ impl Clients {
         Running::start(&mut self.java(&["setup", bootstrap]), "java-setup", logs).finish();
     }
 
-    /// Runs all clients side by side to their ends.
+    /// Runs clients of these names side by side to their ends.
     ///
     /// # Panics
     /// Where one fails.
-    pub fn mix(&self, bootstrap: &str, logs: &Path) -> Vec<Report> {
-        let mut running = vec![Running::start(&mut self.java(&["mix", bootstrap]), "java", logs)];
-        for client in ["librdkafka", "kafka_python", "aiokafka"] {
-            let mut command = Command::new(&self.python);
-            command.arg(self.programs.join(format!("{client}_client.py"))).arg(bootstrap);
-            // A bytecode cache does not belong among the sources.
-            command.env("PYTHONDONTWRITEBYTECODE", "1");
-            running.push(Running::start(&mut command, client, logs));
-        }
-        if let Some(home) = &self.node_modules {
-            let mut command = Command::new("node");
-            command.arg(self.programs.join("kafkajs_client.js")).arg(bootstrap);
-            command.env("KAFKAJS_HOME", home).env("KAFKAJS_NO_PARTITIONER_WARNING", "1");
-            running.push(Running::start(&mut command, "kafkajs", logs));
-        }
+    pub fn run(&self, names: &[&str], bootstrap: &str, logs: &Path) -> Vec<Report> {
+        let start = |name: &&str| Running::start(&mut self.client(name, bootstrap), name, logs);
+        let running: Vec<Running> = names.iter().map(start).collect();
         running.into_iter().map(|client| report(&client.finish())).collect()
+    }
+
+    fn client(&self, name: &str, bootstrap: &str) -> Command {
+        let mut command = match name {
+            "java" => return self.java(&["mix", bootstrap]),
+            "librdkafka" => self.python_client(&self.python, "librdkafka_client.py"),
+            "librdkafka-old" => self.python_client(&self.python_old, "librdkafka_client.py"),
+            "kafka-python" => self.python_client(&self.python, "kafka_python_client.py"),
+            "aiokafka" => self.python_client(&self.python, "aiokafka_client.py"),
+            "kafkajs" => self.javascript("kafkajs_client.js"),
+            "franz-go" | "pinned-franz-go" => Command::new(self.go.join("franz")),
+            "sarama" | "pinned-sarama" => Command::new(self.go.join("sarama")),
+            "segmentio" => Command::new(self.go.join("segmentio")),
+            "pinned-librdkafka" => self.python_client(&self.python, "librdkafka_old_versions.py"),
+            "pinned-librdkafka-old" => self.python_client(&self.python_old, "librdkafka_old_versions.py"),
+            "pinned-kafka-python" => self.python_client(&self.python, "kafka_python_old_versions.py"),
+            _ => panic!("no client is called {name}"),
+        };
+        command.args([bootstrap, name]);
+        if matches!(name, "pinned-franz-go" | "pinned-sarama") {
+            command.arg("old");
+        }
+        command
+    }
+
+    fn python_client(&self, python: &Path, program: &str) -> Command {
+        let mut command = Command::new(python);
+        // A bytecode cache does not belong among the sources.
+        command.arg(self.programs.join(program)).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    fn javascript(&self, program: &str) -> Command {
+        let mut command = Command::new("node");
+        command.arg(self.programs.join(program));
+        command.env("KAFKAJS_HOME", &self.node_modules).env("KAFKAJS_NO_PARTITIONER_WARNING", "1");
+        command
     }
 
     /// Starts a light load of single records, 200 a second at most, that ends by itself.
@@ -93,7 +141,11 @@ impl Clients {
 fn report(said: &str) -> Report {
     let report = said.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
     let report = report.unwrap_or_else(|| panic!("no report in {said}"));
-    Report { client: report["client"].as_str().unwrap().to_owned(), sent: report["sent"].as_u64().unwrap() }
+    Report {
+        client: report["client"].as_str().unwrap().to_owned(),
+        sent: report["sent"].as_u64().unwrap(),
+        unnamed: report["unnamed"].as_u64().unwrap_or(0),
+    }
 }
 
 /// A client at work; killed when dropped.
@@ -141,81 +193,4 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn cache(name: &str, pinned: &Path) -> PathBuf {
-    let pinned = fs::read(pinned).unwrap();
-    let base = match std::env::var_os("BROKERSCOPE_CLIENTS_CACHE") {
-        Some(directory) => PathBuf::from(directory),
-        None => user_cache().join("brokerscope"),
-    };
-    base.join(format!("clients-{name}-{:016x}", fnv1a(&pinned)))
-}
-
-fn user_cache() -> PathBuf {
-    let xdg = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    xdg.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache"))
-}
-
-/// FNV-1a: another list of versions, another directory.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
-
-/// Runs `install` in an empty directory unless an earlier run of it succeeded there.
-fn once(directory: &Path, install: impl FnOnce(&Path)) {
-    let ready = directory.join("installed");
-    if ready.exists() {
-        return;
-    }
-    if directory.exists() {
-        fs::remove_dir_all(directory).unwrap();
-    }
-    fs::create_dir_all(directory).unwrap();
-    install(directory);
-    File::create(ready).unwrap();
-}
-
-fn install_python(programs: &Path) -> PathBuf {
-    let requirements = programs.join("requirements.txt");
-    let directory = cache("python", &requirements);
-    let python = directory.join("bin/python");
-    once(&directory, |directory| {
-        eprintln!("installing Python clients into {}", directory.display());
-        must(Command::new("python3").args(["-m", "venv"]).arg(directory));
-        let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
-        must(pip.arg(&requirements));
-    });
-    python
-}
-
-fn install_node(programs: &Path) -> Option<PathBuf> {
-    if Command::new("npm").arg("--version").stdout(Stdio::null()).status().is_err() {
-        eprintln!("NOT RUN: kafkajs: there is no npm");
-        return None;
-    }
-    let directory = cache("node", &programs.join("package-lock.json"));
-    once(&directory, |directory| {
-        eprintln!("installing kafkajs into {}", directory.display());
-        for file in ["package.json", "package-lock.json"] {
-            fs::copy(programs.join(file), directory.join(file)).unwrap();
-        }
-        let mut npm = Command::new("npm");
-        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]).current_dir(directory);
-        must(&mut npm);
-    });
-    Some(directory)
-}
-
-fn must(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{command:?} failed: {}{stderr}",
-        String::from_utf8_lossy(&output.stdout)
-    );
 }

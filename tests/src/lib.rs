@@ -12,6 +12,7 @@
     reason = "support of tests: what cannot go on panics, and the test fails with it"
 )]
 
+pub mod agreement;
 pub mod bench;
 pub mod brokerscope;
 pub mod capture_file;
@@ -26,5 +27,6 @@ pub mod random;
 pub mod recorder;
 pub mod recording;
 pub mod row;
+pub mod spoken;
 pub mod tcpdump;
 pub mod traffic;

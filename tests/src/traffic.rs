@@ -1,4 +1,4 @@
-//! One run of real clients against a real broker, seen by three at once: Kafka's request log, tcpdump and
+//! A run of real clients against a real broker, seen by three at once: Kafka's request log, tcpdump and
 //! `brokerscope record`.
 
 use std::collections::{BTreeMap, HashSet};
@@ -9,10 +9,12 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use lab::kafka::{DEFAULT_VERSION, OLD_VERSION};
+
 use crate::bench::Bench;
 use crate::brokerscope;
 use crate::capture_file::CaptureFile;
-use crate::clients::Report;
+use crate::clients::{CLIENTS, PINNED, Report};
 use crate::frames::{self, Sizes};
 use crate::kafka_log::{self, Logged};
 use crate::recorder::Recorder;
@@ -20,7 +22,7 @@ use crate::recording::Recording;
 use crate::row::{Key, Output};
 use crate::tcpdump::Tcpdump;
 
-/// What the run left.
+/// What a run left.
 #[derive(Debug)]
 pub struct Traffic {
     /// The broker's port.
@@ -39,14 +41,28 @@ pub struct Traffic {
     pub reports: Vec<Report>,
 }
 
-/// The run, made when first asked for.
+/// The run against the newest broker, made when first asked for.
 ///
 /// # Panics
 /// Where it failed, and again each time it is asked for.
 pub fn traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
-    let run = || catch_unwind(AssertUnwindSafe(Traffic::make)).ok();
-    RUN.get_or_init(run).as_ref().expect("the run of clients failed: see the first test's output")
+    made(&RUN, || Traffic::make("traffic", DEFAULT_VERSION, &[&CLIENTS]))
+}
+
+/// The run against the last broker that speaks every old version: first as with the newest, then by clients told
+/// to speak as of old.
+///
+/// # Panics
+/// Where it failed, and again each time it is asked for.
+pub fn old_traffic() -> &'static Traffic {
+    static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
+    made(&RUN, || Traffic::make("old-traffic", OLD_VERSION, &[&CLIENTS, &PINNED]))
+}
+
+fn made(run: &'static OnceLock<Option<Traffic>>, make: impl Fn() -> Traffic) -> &'static Traffic {
+    let traffic = run.get_or_init(|| catch_unwind(AssertUnwindSafe(make)).ok());
+    traffic.as_ref().expect("the run of clients failed: see the first test's output")
 }
 
 /// An empty directory in the target directory, kept until the next run for who wants to look.
@@ -65,14 +81,16 @@ pub fn directory(name: &str) -> PathBuf {
 }
 
 impl Traffic {
-    fn make() -> Self {
-        let directory = directory("traffic");
-        let bench = Bench::start(&directory);
+    /// `clients` are groups of names: those of a group run side by side, the groups one after another.
+    fn make(name: &str, kafka: &str, clients: &[&[&str]]) -> Self {
+        let directory = directory(name);
+        let bench = Bench::start(kafka, &directory);
         let capture = directory.join("capture.pcap");
         let tcpdump = Tcpdump::start(&capture, bench.port());
         let recorder = Recorder::start(&directory.join("recording"), bench.pid());
         bench.clients().set_up(bench.bootstrap(), &directory);
-        let reports = bench.clients().mix(bench.bootstrap(), &directory);
+        let run = |names: &&[&str]| bench.clients().run(names, bench.bootstrap(), &directory);
+        let reports = clients.iter().flat_map(run).collect();
         come_to_rest(&capture);
         recorder.stop();
         tcpdump.stop();

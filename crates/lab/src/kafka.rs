@@ -12,6 +12,8 @@ use crate::{site, tool};
 
 /// The broker version that experiments run unless told otherwise.
 pub const DEFAULT_VERSION: &str = "4.1.0";
+/// The last line that speaks what 4.0 dropped: Produce v0 to v2 and message sets (KIP-896).
+pub const OLD_VERSION: &str = "3.9.1";
 /// Kafka 4 needs Java 17 (KIP-1013).
 const OLDEST_JAVA: u32 = 17;
 const POM: &str = include_str!("../kafka/pom.xml");
@@ -36,7 +38,7 @@ impl Kafka {
             return Err(Error::Unusable(format!("not a Kafka version: {version:?} (such as 4.1.0)")));
         }
         let java = java_version()?;
-        let jars = site::cache()?.join(format!("kafka-{version}"));
+        let jars = site::cache()?.join(directory(version));
         if !jars.is_dir() {
             fetch(version, &jars, steps)?;
         }
@@ -76,6 +78,13 @@ impl Kafka {
         let arguments = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=ERROR"];
         self.command(&arguments.map(str::to_owned), main_class)
     }
+}
+
+/// Named after what is fetched: jars that another `pom.xml` chose are not these.
+fn directory(version: &str) -> String {
+    let pom =
+        POM.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("kafka-{version}-{pom:08x}")
 }
 
 /// Into a site, from where it is renamed when complete: a killed download is never taken for jars, and is

@@ -254,7 +254,7 @@ impl Cache {
     fn new() -> Self {
         let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION, Steps::aloud()).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        symlink(kafka.jars(), directory.path().join(format!("kafka-{}", kafka.version()))).unwrap();
+        symlink(kafka.jars(), directory.path().join(kafka.jars().file_name().unwrap())).unwrap();
         Self(directory)
     }
 

@@ -1,0 +1,172 @@
+//! What must hold of every run of real clients, whatever the broker: brokerscope says what Kafka logged, and
+//! nothing else. Panics with the first few differences; asserts nothing about time.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::Value;
+
+use crate::clients::CLIENTS;
+use crate::comparison::{unlogged, with_log, with_sizes};
+use crate::kafka_log::{Logged, Partition};
+use crate::row;
+use crate::traffic::Traffic;
+
+/// No difference.
+pub fn none() -> Vec<String> {
+    Vec::new()
+}
+
+/// The first few of many differences: enough to see what is wrong.
+pub fn few(mut differences: Vec<String>) -> Vec<String> {
+    let all = differences.len();
+    differences.truncate(5);
+    if all > 5 {
+        differences.push(format!("and {} more", all - 5));
+    }
+    differences
+}
+
+/// Every request in Kafka's log has a row that says the same, and there are no others.
+///
+/// # Panics
+/// Where it is not so.
+pub fn with_kafkas_log(traffic: &Traffic) {
+    println!("{} requests in Kafka's log, {} of them produce", traffic.log.len(), produced(traffic).count());
+    assert!(traffic.log.len() > 1_500, "too few requests to prove much");
+    assert_eq!(few(with_log(&traffic.output, &traffic.log, &traffic.sizes)), none());
+    assert_eq!(few(with_sizes(&traffic.output, &traffic.sizes)), none());
+    let unlogged = unlogged(&traffic.output, &traffic.log);
+    println!("{unlogged} more were sent as their clients went, and Kafka never read them");
+    assert!(unlogged <= 10, "{unlogged} requests that Kafka did not log");
+    for lost in ["gaps", "undecodable_frames", "resyncs", "truncated_packets", "other_connections"] {
+        assert_eq!(traffic.output.count(lost), 0, "{lost} in {}", traffic.output.summary);
+    }
+}
+
+/// Every client sent with every codec it has and every acks, and there were big and refused batches.
+///
+/// # Panics
+/// Where something is missing.
+pub fn has_variety(traffic: &Traffic) {
+    let sent = |id: &str, fits: fn(&Logged) -> bool| {
+        let of = |request: &&Logged| request.client_id.as_deref() == Some(id) && fits(request);
+        assert!(produced(traffic).any(|request| of(&request)), "no such produce request of {id}");
+    };
+    // kafkajs has other names and codecs.
+    for client in CLIENTS.into_iter().filter(|client| *client != "kafkajs") {
+        for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+            for acks in ["0", "1", "all"] {
+                sent(&format!("{client}-{codec}-{acks}"), |_| true);
+            }
+        }
+        // segmentio's client has no transactions.
+        if client != "segmentio" {
+            let transactional =
+                |request: &Logged| request.produce.as_ref().unwrap().transactional_id.is_some();
+            sent(&format!("{client}-transactional"), transactional);
+        }
+    }
+    let refused = |p: &Partition| p.result.is_some_and(|result| result.error_code != 0);
+    assert!(partitions(traffic).any(refused), "nothing was refused");
+    assert!(partitions(traffic).any(|p| p.bytes > 800_000), "no big batch");
+    let bytes = |r: &Logged| r.produce.as_ref().unwrap().partitions.iter().map(|p| p.bytes).sum::<i64>();
+    let biggest = produced(traffic).map(bytes).max().unwrap();
+    assert!(biggest > 4_000_000, "the biggest request has {biggest} bytes");
+}
+
+/// Every message id that was sent is found, once for each record; records without headers are counted.
+///
+/// # Panics
+/// Where it is not so.
+pub fn on_records(traffic: &Traffic) {
+    let mut seen = HashSet::new();
+    // Of what consumers fetch the records are not looked at.
+    for row in traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE" && !is_old(row)) {
+        for partition in row["partitions"].as_array().unwrap() {
+            let ids = partition["message_ids"].as_array().unwrap();
+            assert_eq!(ids.len() as u64, partition["records"].as_u64().unwrap(), "{partition}");
+            seen.extend(ids.iter().map(|id| id.as_str().unwrap().to_owned()));
+        }
+    }
+    let sent = traffic.reports.iter().flat_map(|report| {
+        let client = report.client.clone();
+        (0..report.sent).map(move |number| format!("{client}-{number}"))
+    });
+    let sent: HashSet<String> = sent.collect();
+    assert_eq!(sent.difference(&seen).take(5).collect::<Vec<_>>(), Vec::<&String>::new(), "not found");
+    assert_eq!(seen.difference(&sent).take(5).collect::<Vec<_>>(), Vec::<&String>::new(), "never sent");
+    for report in traffic.reports.iter().filter(|report| report.unnamed > 0) {
+        let of = |row: &&Value| row["client_id"].as_str().is_some_and(|id| id.starts_with(&report.client));
+        let rows = traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE" && is_old(row)).filter(of);
+        let records = rows.flat_map(|row| row["partitions"].as_array().unwrap());
+        let records: u64 = records.map(|partition| partition["records"].as_u64().unwrap_or(0)).sum();
+        assert_eq!(records, report.unnamed, "records of {}", report.client);
+    }
+}
+
+/// The records of this topic have no headers, as message sets cannot.
+fn is_old(row: &Value) -> bool {
+    row["partitions"][0]["topic"] == "old"
+}
+
+/// What was appended is joined with its write: by its CRC unless the broker rewrote it, then by its base offset
+/// where it was told; never otherwise.
+///
+/// # Panics
+/// Where it is not so.
+pub fn on_joins(traffic: &Traffic) {
+    let joins = &traffic.recording.summary["joins"];
+    println!("joins: {joins}");
+    let count = |name: &str| joins[name].as_u64().unwrap();
+    let (mut by_crc, mut by_base_offset, mut unjoined, mut not_written) = (0, 0, 0, 0);
+    for request in produced(traffic) {
+        for partition in &request.produce.as_ref().unwrap().partitions {
+            match partition.result {
+                Some(result) if result.error_code != 0 => not_written += 1,
+                result if is_rewritten(request, partition) => {
+                    *(if result.is_some() { &mut by_base_offset } else { &mut unjoined }) += 1;
+                }
+                _ => by_crc += 1,
+            }
+        }
+    }
+    let expected = (by_crc, by_base_offset, unjoined, not_written);
+    let found = (count("by_crc"), count("by_base_offset"), count("unjoined"), count("not_written"));
+    assert_eq!(found, expected, "by CRC, by base offset, unjoined, not written");
+}
+
+/// Whether the broker makes another batch of it: it stamps it with its own time, or the request carries message
+/// sets (Produce before version 3), which it converts.
+fn is_rewritten(request: &Logged, partition: &Partition) -> bool {
+    request.api_version < 3 || partition.topic.as_deref() == Some("stamped")
+}
+
+/// The recording has the produce requests that tcpdump saw, with the same facts.
+///
+/// # Panics
+/// Where it is not so.
+pub fn of_recorder_and_capture(traffic: &Traffic) {
+    let summary = &traffic.recording.summary;
+    assert_eq!(summary["losses"].as_object().unwrap().len(), 0, "{summary}");
+    assert_eq!(summary["requests"].as_u64().unwrap(), traffic.output.rows.len() as u64);
+    let answered =
+        traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE" && !row["end_ns"].is_null());
+    let answered = row::by_key(answered);
+    let recorded = row::by_key(traffic.recording.requests.iter().filter(|row| !row["end_ns"].is_null()));
+    let expected: BTreeSet<_> = answered.keys().collect();
+    let found: BTreeSet<_> = recorded.keys().filter(|key| recorded[*key]["api"] == "PRODUCE").collect();
+    assert_eq!(expected.symmetric_difference(&found).take(5).collect::<Vec<_>>(), Vec::<&&row::Key>::new());
+    for (key, row) in answered {
+        for field in ["api_version", "request_bytes", "response_bytes", "acks", "client_id"] {
+            assert_eq!(recorded[&key][field], row[field], "{field} of {key:?}");
+        }
+    }
+}
+
+fn produced(traffic: &Traffic) -> impl Iterator<Item = &Logged> {
+    traffic.log.iter().filter(|request| request.produce.is_some())
+}
+
+fn partitions(traffic: &Traffic) -> impl Iterator<Item = &Partition> {
+    produced(traffic).flat_map(|request| &request.produce.as_ref().unwrap().partitions)
+}

@@ -1,0 +1,93 @@
+//! Installs what the clients need: once, into a directory named after what it holds. Does not run them.
+//!
+//! `BROKERSCOPE_CLIENTS_CACHE` names the directory above; else it is `brokerscope` in the user's cache.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn cache(name: &str, pinned: &Path) -> PathBuf {
+    let pinned = fs::read(pinned).unwrap();
+    let base = match std::env::var_os("BROKERSCOPE_CLIENTS_CACHE") {
+        Some(directory) => PathBuf::from(directory),
+        None => user_cache().join("brokerscope"),
+    };
+    base.join(format!("clients-{name}-{:016x}", fnv1a(&pinned)))
+}
+
+fn user_cache() -> PathBuf {
+    let xdg = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    xdg.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache"))
+}
+
+/// FNV-1a: another list of versions, another directory.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Runs `install` in an empty directory unless an earlier run of it succeeded there.
+fn once(directory: &Path, install: impl FnOnce(&Path)) {
+    let ready = directory.join("installed");
+    if ready.exists() {
+        return;
+    }
+    if directory.exists() {
+        fs::remove_dir_all(directory).unwrap();
+    }
+    fs::create_dir_all(directory).unwrap();
+    install(directory);
+    File::create(ready).unwrap();
+}
+
+/// A virtual environment with what `requirements` lists: its interpreter.
+pub(super) fn python(requirements: &Path) -> PathBuf {
+    let directory = cache("python", requirements);
+    let python = directory.join("bin/python");
+    once(&directory, |directory| {
+        eprintln!("installing Python clients into {}", directory.display());
+        must(Command::new("python3").args(["-m", "venv"]).arg(directory));
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
+        must(pip.arg(requirements));
+    });
+    python
+}
+
+/// kafkajs and its codecs: the directory that has `node_modules`.
+pub(super) fn node(programs: &Path) -> PathBuf {
+    let directory = cache("node", &programs.join("package-lock.json"));
+    once(&directory, |directory| {
+        eprintln!("installing kafkajs into {}", directory.display());
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(programs.join(file), directory.join(file)).unwrap();
+        }
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]).current_dir(directory);
+        must(&mut npm);
+    });
+    directory
+}
+
+/// The directory of the Go clients' programs. Built each time, as they may have changed: Go's own cache makes that
+/// a second's work where they did not.
+pub(super) fn go(module: &Path) -> PathBuf {
+    let directory = cache("go", &module.join("go.sum"));
+    fs::create_dir_all(&directory).unwrap();
+    let mut go = Command::new("go");
+    go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"]).arg(&directory).arg("./...");
+    // What Debian has builds them: nothing newer is fetched.
+    must(go.current_dir(module).env("GOTOOLCHAIN", "local").env_remove("GOFLAGS"));
+    directory
+}
+
+fn must(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?} failed: {}{stderr}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}

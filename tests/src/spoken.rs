@@ -1,0 +1,70 @@
+//! Which client spoke which version of which API in a run, by Kafka's request log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::kafka_log::Logged;
+
+/// API → version → the clients that spoke it.
+#[derive(Debug, Default)]
+pub struct Spoken(BTreeMap<String, BTreeMap<i64, BTreeSet<String>>>);
+
+impl Spoken {
+    /// What the log says; a client is known by its name at the beginning of what it calls itself.
+    pub fn of(log: &[Logged], names: &[&str]) -> Self {
+        let mut spoken = Self::default();
+        for request in log {
+            let client = client(request.client_id.as_deref().unwrap_or_default(), names);
+            let versions = spoken.0.entry(request.api.clone()).or_default();
+            versions.entry(request.api_version).or_default().insert(client.to_owned());
+        }
+        spoken
+    }
+
+    /// The versions of an API that anyone spoke.
+    pub fn versions(&self, api: &str) -> BTreeSet<i64> {
+        self.0.get(api).into_iter().flat_map(|versions| versions.keys().copied()).collect()
+    }
+
+    /// A line for each API and version: `PRODUCE   3  kafka-python sarama`.
+    pub fn table(&self) -> String {
+        let mut table = String::new();
+        for (api, versions) in &self.0 {
+            for (version, clients) in versions {
+                let clients: Vec<&str> = clients.iter().map(String::as_str).collect();
+                let _ = writeln!(table, "{api:<26} {version:>3}  {}", clients.join(" "));
+            }
+        }
+        table
+    }
+}
+
+/// The longest of the names that it begins with: `librdkafka-old-gzip-1` is not `librdkafka`'s.
+fn client<'n>(client_id: &str, names: &[&'n str]) -> &'n str {
+    let fitting = names.iter().filter(|name| client_id.starts_with(**name));
+    fitting.max_by_key(|name| name.len()).copied().unwrap_or("other")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spoken;
+    use crate::kafka_log;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    #[test]
+    fn the_sample_s_clients_are_told_apart() {
+        let log = kafka_log::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log"));
+        let spoken = Spoken::of(&log, &["kafka-python", "kafka"]);
+        assert_eq!(spoken.versions("NOTHING"), BTreeSet::new());
+        let produced: BTreeSet<i64> =
+            log.iter().filter(|logged| logged.api == "PRODUCE").map(|logged| logged.api_version).collect();
+        assert_eq!(spoken.versions("PRODUCE"), produced);
+        let table = spoken.table();
+        assert!(
+            table.lines().any(|line| line.starts_with("PRODUCE ") && line.contains("kafka-python")),
+            "{table}"
+        );
+        assert!(!table.contains(" kafka "), "{table}");
+    }
+}
