@@ -3,6 +3,7 @@
 #   make demo    a real broker, a real stall, a verdict (root; installs what it needs)
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture (root; installs what it
 #                needs, writes up to 3.5 GB into target/bench for a while; PARTS="files memory live segment")
+#   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make test    format, lints, docs, every test; as root the live tests too (BPF, real broker, real clients)
 
 CARGO ?= cargo
@@ -15,7 +16,7 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo test bench build setup-bench setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample clean
+.PHONY: demo test bench latency build setup-bench setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -33,6 +34,11 @@ setup-bench setup-build setup-demo setup-test: setup-%:
 bench: setup-bench
 	$(CARGO) build --release -p brokerscope -p bench
 	target/release/bench "$(CURDIR)/target/release/brokerscope" target/bench $(PARTS)
+
+# Fails where less than 99 % of the requests are within the bounds.
+latency: setup-test
+	$(CARGO) build --release -p brokerscope -p e2e
+	target/release/latency
 
 fmt:
 	$(CARGO) fmt --all

@@ -19,14 +19,18 @@ pub struct Finished {
     pub stderr: String,
 }
 
-/// The binary: `BROKERSCOPE_BIN`, else the one in the target directory this test was built in.
+/// The binary: `BROKERSCOPE_BIN`, else the one in the target directory this program was built in: beside it, or
+/// above a test.
 pub fn binary() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("BROKERSCOPE_BIN") {
         return Some(PathBuf::from(path));
     }
-    let test = std::env::current_exe().ok()?;
-    let beside = test.parent()?.parent()?.join("brokerscope");
-    beside.is_file().then_some(beside)
+    let this = std::env::current_exe().ok()?;
+    this.ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join("brokerscope"))
+        .find(|path| path.is_file())
 }
 
 /// A call that can be given arguments and started.

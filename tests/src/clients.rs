@@ -42,6 +42,32 @@ pub struct Clients {
     classpath: String,
 }
 
+/// What clients may have of the processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// As much as everyone.
+    Full,
+    /// What others leave over.
+    Spare,
+}
+
+impl Share {
+    fn of(self, command: Command) -> Command {
+        if self == Self::Full {
+            return command;
+        }
+        let mut nice = Command::new("nice");
+        nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => nice.env(name, value),
+                None => nice.env_remove(name),
+            };
+        }
+        nice
+    }
+}
+
 /// What a client says of itself.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -79,8 +105,8 @@ impl Clients {
     ///
     /// # Panics
     /// Where one fails.
-    pub fn run(&self, names: &[&str], bootstrap: &str, logs: &Path) -> Vec<Report> {
-        let start = |name: &&str| Running::start(&mut self.client(name, bootstrap), name, logs);
+    pub fn run(&self, names: &[&str], share: Share, bootstrap: &str, logs: &Path) -> Vec<Report> {
+        let start = |name: &&str| Running::start(&mut share.of(self.client(name, bootstrap)), name, logs);
         let running: Vec<Running> = names.iter().map(start).collect();
         running.into_iter().map(|client| report(&client.finish())).collect()
     }

@@ -193,21 +193,41 @@ pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
     }
 }
 
-/// For every answered request: latency without head-of-line wait, less Kafka's own total, in
-/// milliseconds, ascending. What lies between is the network stack and the time to be read.
-pub fn latency_excess_ms(output: &Output, log: &[Logged]) -> Vec<f64> {
+/// A request's latency beside Kafka's own time for it.
+#[derive(Clone, Debug)]
+pub struct Excess {
+    /// What the client called itself.
+    pub client_id: String,
+    /// The API's name.
+    pub api: String,
+    /// Latency without head-of-line wait, less Kafka's total: the network stack and the time to be read.
+    pub ms: f64,
+    /// From the first byte of the request to its last.
+    pub arriving_ms: f64,
+    /// Kafka's total, and the part of it in which the response was being sent.
+    pub total_ms: f64,
+    /// See `total_ms`.
+    pub send_ms: f64,
+}
+
+/// Of every answered request in the log that has a row.
+pub fn latency_excess(output: &Output, log: &[Logged]) -> Vec<Excess> {
     let rows = output.by_key();
     let mut numbers = Numbering::default();
-    let mut excess: Vec<f64> = log
-        .iter()
-        .filter_map(|logged| {
-            let row = rows.get(&numbers.key(&logged.client, logged.correlation_id))?;
-            let latency_ns = row["latency_ns"].as_i64()? - row["head_of_line_ns"].as_i64().unwrap_or(0);
-            Some(latency_ns as f64 / 1e6 - logged.total_ms)
+    let excess = log.iter().filter_map(|logged| {
+        let row = rows.get(&numbers.key(&logged.client, logged.correlation_id))?;
+        let latency_ns = row["latency_ns"].as_i64()? - row["head_of_line_ns"].as_i64().unwrap_or(0);
+        let arriving_ns = row["arrival_end_ns"].as_i64()? - row["arrival_ns"].as_i64()?;
+        Some(Excess {
+            client_id: logged.client_id.clone().unwrap_or_default(),
+            api: logged.api.clone(),
+            ms: latency_ns as f64 / 1e6 - logged.total_ms,
+            arriving_ms: arriving_ns as f64 / 1e6,
+            total_ms: logged.total_ms,
+            send_ms: logged.send_ms,
         })
-        .collect();
-    excess.sort_by(f64::total_cmp);
-    excess
+    });
+    excess.collect()
 }
 
 /// The value below which `share` of an ascending list lies.

@@ -31,6 +31,8 @@ pub struct Logged {
     pub produce: Option<Produce>,
     /// From the request having been read to the response having been written.
     pub total_ms: f64,
+    /// The part of it in which the response was being written.
+    pub send_ms: f64,
 }
 
 /// A produce request's body and response.
@@ -115,7 +117,8 @@ fn logged(line: &Value, names: &HashMap<String, String>) -> Logged {
         correlation_id: number(&header["correlationId"]),
         client_id: header["clientId"].as_str().map(str::to_owned),
         produce: (api_key == 0).then(|| produce(&line["request"], &line["response"], names)),
-        total_ms: line["totalTimeMs"].as_f64().unwrap_or_else(|| panic!("no totalTimeMs in {line}")),
+        total_ms: milliseconds(line, "totalTimeMs"),
+        send_ms: milliseconds(line, "sendTimeMs"),
     }
 }
 
@@ -180,6 +183,10 @@ fn array(value: &Value) -> &[Value] {
 
 fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+fn milliseconds(line: &Value, name: &str) -> f64 {
+    line[name].as_f64().unwrap_or_else(|| panic!("no {name} in {line}"))
 }
 
 fn text(value: &Value) -> &str {

@@ -41,8 +41,9 @@ impl Spoken {
     }
 }
 
-/// The longest of the names that it begins with: `librdkafka-old-gzip-1` is not `librdkafka`'s.
-fn client<'n>(client_id: &str, names: &[&'n str]) -> &'n str {
+/// The longest of the names that a client id begins with: `librdkafka-old-gzip-1` is not `librdkafka`'s. `other`
+/// where there is none.
+pub fn client<'n>(client_id: &str, names: &[&'n str]) -> &'n str {
     let fitting = names.iter().filter(|name| client_id.starts_with(**name));
     fitting.max_by_key(|name| name.len()).copied().unwrap_or("other")
 }
@@ -58,8 +59,8 @@ mod tests {
         let log = kafka_log::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log"));
         let spoken = Spoken::of(&log, &["kafka-python", "kafka"]);
         let produce = log.iter().find(|logged| logged.api == "PRODUCE").unwrap().api_version;
-        assert_eq!(spoken.lacks("PRODUCE", &[produce, 99]), [99]);
-        assert_eq!(spoken.lacks("NOTHING", &[0, 1]), [0, 1]);
+        assert_eq!(spoken.lacks("PRODUCE", &[produce, 99]), [99_i64]);
+        assert_eq!(spoken.lacks("NOTHING", &[0, 1]), [0_i64, 1]);
         let table = spoken.table();
         assert!(
             table.lines().any(|line| line.starts_with("PRODUCE ") && line.contains("kafka-python")),

@@ -14,7 +14,7 @@ use lab::kafka::{DEFAULT_VERSION, OLD_VERSION};
 use crate::bench::Bench;
 use crate::brokerscope;
 use crate::capture_file::CaptureFile;
-use crate::clients::{CLIENTS, PINNED, Report};
+use crate::clients::{CLIENTS, PINNED, Report, Share};
 use crate::frames::{self, Sizes};
 use crate::kafka_log::{self, Logged};
 use crate::recorder::Recorder;
@@ -89,7 +89,7 @@ impl Traffic {
         let tcpdump = Tcpdump::start(&capture, bench.port());
         let recorder = Recorder::start(&directory.join("recording"), bench.pid());
         bench.clients().set_up(bench.bootstrap(), &directory);
-        let run = |names: &&[&str]| bench.clients().run(names, bench.bootstrap(), &directory);
+        let run = |names: &&[&str]| bench.clients().run(names, Share::Full, bench.bootstrap(), &directory);
         let reports = clients.iter().flat_map(run).collect();
         come_to_rest(&capture);
         recorder.stop();
@@ -113,7 +113,10 @@ fn since_capture(log: Vec<Logged>, sizes: &BTreeMap<Key, Sizes>) -> Vec<Logged> 
 
 /// Waits until nothing was captured for a second and a half: no fetch of the clients waits longer, so every
 /// request is answered.
-fn come_to_rest(capture: &Path) {
+///
+/// # Panics
+/// Where that does not come.
+pub fn come_to_rest(capture: &Path) {
     let end = Instant::now() + Duration::from_secs(60);
     let mut before = 0;
     loop {
