@@ -44,6 +44,8 @@ pub(crate) enum Command {
 #[command(after_help = "Examples:
   brokerscope requests trace.pcap --api produce --slower-than 100ms
   brokerscope requests ring.pcap* --format json
+  brokerscope requests trace.pcap --summary
+  brokerscope requests trace.pcap --top 20 --client 'payments-*' --no-waits
   tcpdump -i any -U -w - port 9092 | brokerscope requests - --message-id id
   brokerscope requests live:any --port 9092 --for 30s --format json")]
 pub(crate) struct Requests {
@@ -59,6 +61,13 @@ pub(crate) struct Requests {
     /// Show only requests that took at least this long.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,
+    /// Show only the N slowest, slowest first.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) top: Option<u32>,
+    /// Show one view of all instead: latency percentiles by API, topic, client and connection, and
+    /// how full the producers' batches are.
+    #[arg(long, conflicts_with = "top")]
+    pub(crate) summary: bool,
     /// Stop after this time (live and `-`).
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<model::Nanos>,

@@ -9,6 +9,9 @@ const JOIN_GROUP: i16 = 11;
 const SYNC_GROUP: i16 = 14;
 const SHARE_FETCH: i16 = 78;
 
+/// How much later than allowed a broker's timer may answer a long poll, and the network bring it.
+const OVERRUN: Nanos = Nanos::from_millis(50);
+
 /// Why a broker keeps a request on purpose. The time is what the client asked for, not slowness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hold {
@@ -19,10 +22,10 @@ pub enum Hold {
 }
 
 impl Hold {
-    /// In words.
+    /// As it is named in outputs.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::LongPoll => "long poll",
+            Self::LongPoll => "long-poll",
             Self::Rebalance => "rebalance",
         }
     }
@@ -48,17 +51,26 @@ impl Request {
         self.latency().map(|latency| (latency - ahead).at_least_zero())
     }
 
-    /// Why the broker kept it on purpose, if it did. A fetch that brought anything, or an error, is none.
+    /// Why the broker kept it on purpose, if it did. A fetch that brought anything, or an error, or that was
+    /// kept longer than it allowed, is none.
     pub fn hold(&self) -> Option<Hold> {
         match self.api_key {
             JOIN_GROUP | SYNC_GROUP => Some(Hold::Rebalance),
-            FETCH | SHARE_FETCH if self.came_back_empty() => Some(Hold::LongPoll),
+            FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => Some(Hold::LongPoll),
             _ => None,
         }
     }
 
     fn came_back_empty(&self) -> bool {
         !self.failed() && self.partitions.iter().all(|partition| partition.bytes == 0)
+    }
+
+    /// Whether it allowed the broker to wait for as long as it took. Where its terms could not be read, it did.
+    fn was_patient(&self) -> bool {
+        let Some(max_wait_ms) = self.max_wait_ms else { return true };
+        let allowed = Nanos::from_millis(max_wait_ms.into()) + OVERRUN;
+        let in_time = self.latency_less_head_of_line().is_some_and(|latency| latency <= allowed);
+        max_wait_ms > 0 && self.min_bytes != Some(0) && in_time
     }
 }
 
@@ -110,6 +122,12 @@ mod tests {
         assert_eq!(request(1, vec![brought(0, 0), brought(1, 0)]).hold(), None);
         assert_eq!(request(1, vec![brought(0, 6)]).hold(), None);
         assert_eq!(Request { end: None, ..request(1, Vec::new()) }.hold(), None);
+        let until = |ms| Request { end: Some(Nanos(1_000) + Nanos::from_millis(ms)), ..request(1, Vec::new()) };
+        let waited = |ms| Request { max_wait_ms: Some(500), min_bytes: Some(1), ..until(ms) };
+        assert_eq!(waited(503).hold(), Some(Hold::LongPoll));
+        assert_eq!(waited(900).hold(), None, "nobody asked for that");
+        assert_eq!(Request { max_wait_ms: Some(0), ..waited(5) }.hold(), None);
+        assert_eq!(Request { min_bytes: Some(0), ..waited(5) }.hold(), None);
         assert_eq!(request(0, Vec::new()).hold(), None);
         assert_eq!(request(11, Vec::new()).hold(), Some(Hold::Rebalance));
     }

@@ -1,9 +1,11 @@
-//! Requests: what was seen of each, and a summary of what was looked at.
+//! Requests: what was seen of each, the slowest of them, a view of all, and a summary of what was looked at.
 
 pub mod csv;
 pub mod json;
+pub mod overview;
 pub mod summary;
 pub mod table;
+pub mod top;
 pub mod view;
 
 use std::io;
@@ -14,6 +16,7 @@ pub use csv::RequestCsv;
 pub use json::RequestJson;
 pub use summary::RequestSummary;
 pub use table::RequestTable;
+pub use top::TopRequests;
 pub use view::RequestView;
 
 /// An output of requests, one after the other.

@@ -1,18 +1,16 @@
 //! `requests`: every request of a capture, with its latency.
 
-use anyhow::Context as _;
-use capture::{Analyzer, Captures, Counters};
-use model::Request;
-use report::requests::{RequestCsv, RequestJson, RequestReport, RequestTable};
+mod shown;
+
+use capture::{Analyzer, Captures};
 
 use crate::cli::Requests;
 use crate::failure::Usage;
-use crate::filter::Wanted;
 use crate::input::{self, Packets};
-use crate::options::Format;
-use crate::output::{self, Pace};
+use crate::output::Pace;
 use crate::packets;
 use crate::stop::Stop;
+use shown::Shown;
 
 /// Shows the requests.
 pub(crate) fn run(args: &Requests) -> anyhow::Result<()> {
@@ -55,7 +53,7 @@ fn read(
 ) -> anyhow::Result<()> {
     let mut shown = Shown::new(args, pace);
     packets::read_files(&mut captures, &mut analyzer, stop, &mut |request| shown.request(request))?;
-    shown.finish(args, &analyzer.counters(), packets::notes(&captures))?;
+    shown.finish(&analyzer.counters(), packets::notes(&captures))?;
     packets::check(&captures)
 }
 
@@ -68,8 +66,8 @@ fn live(args: &Requests, interface: &str, mut analyzer: Analyzer, stop: &Stop) -
         stop,
         &mut |request| shown.request(request),
     )?;
-    let counters = Counters { kernel_drops: drops, ..analyzer.counters() };
-    shown.finish(args, &counters, Vec::new())
+    let counters = capture::Counters { kernel_drops: drops, ..analyzer.counters() };
+    shown.finish(&counters, Vec::new())
 }
 
 #[cfg(not(feature = "live"))]
@@ -78,43 +76,4 @@ fn live(_args: &Requests, interface: &str, _analyzer: Analyzer, _stop: &Stop) ->
         "live:{interface}: this brokerscope was built without live capture; pipe `tcpdump -U -w -` into \
          `brokerscope requests -`"
     )
-}
-
-/// The output and how many requests went to it.
-struct Shown<'a> {
-    report: Box<dyn RequestReport>,
-    args: &'a Requests,
-    count: u64,
-}
-
-impl<'a> Shown<'a> {
-    fn new(args: &'a Requests, pace: Pace) -> Self {
-        let out = output::stdout(pace);
-        let report: Box<dyn RequestReport> = match args.presentation.format {
-            Format::Table => Box::new(RequestTable::new(out, &args.presentation.look(pace))),
-            Format::Json => Box::new(RequestJson(out)),
-            Format::Csv => Box::new(RequestCsv::new(out)),
-        };
-        Self { report, args, count: 0 }
-    }
-
-    fn request(&mut self, mut request: Request) -> anyhow::Result<()> {
-        let args = self.args;
-        if Wanted::new(&args.filter, &args.selection, args.slower_than).admit(&mut request) {
-            self.count += 1;
-            self.report.request(&request).context("cannot write to standard output")?;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, args: &Requests, counters: &Counters, notes: Vec<String>) -> anyhow::Result<()> {
-        let summary = packets::summary(counters, self.count, notes);
-        self.report.finish(&summary).context("cannot write to standard output")?;
-        if args.presentation.format != Format::Json {
-            for sentence in summary.sentences() {
-                args.presentation.say(&sentence);
-            }
-        }
-        Ok(())
-    }
 }

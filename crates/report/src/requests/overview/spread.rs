@@ -1,0 +1,115 @@
+//! How a quantity is spread over many requests: percentiles from an HDR histogram, which holds any number
+//! of values in a few KiB. Does not know what the values mean.
+
+use hdrhistogram::Histogram;
+
+/// Higher values are counted as this: a day of nanoseconds.
+const HIGHEST: u64 = 86_400 * 1_000_000_000;
+
+/// The values of one quantity. Percentiles are up to one part in 100 (latencies) or in 1,000 (sizes) too
+/// high; count, mean and maximum are exact.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    // None where the bounds were refused, which these constants are not.
+    histogram: Option<Histogram<u32>>,
+    count: u64,
+    sum: u128,
+    max: u64,
+}
+
+impl Spread {
+    /// Of lengths of time in nanoseconds, told apart down to half a microsecond.
+    pub fn of_latencies() -> Self {
+        Self::new(1_000, 2)
+    }
+
+    /// Of counts and sizes.
+    pub fn of_sizes() -> Self {
+        Self::new(1, 3)
+    }
+
+    fn new(lowest: u64, digits: u8) -> Self {
+        let histogram = Histogram::new_with_bounds(lowest, lowest.saturating_mul(2), digits).ok();
+        let histogram = histogram.map(|mut histogram| {
+            histogram.auto(true);
+            histogram
+        });
+        Self { histogram, count: 0, sum: 0, max: 0 }
+    }
+
+    /// Counts a value.
+    pub fn add(&mut self, value: u64) {
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.max = self.max.max(value);
+        if let Some(histogram) = &mut self.histogram {
+            // It grows up to the highest value: this cannot fail.
+            let _ = histogram.record(value.min(HIGHEST));
+        }
+    }
+
+    /// How many values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All of them together.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The mean; none of no values.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// The highest value; none of no values.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// The value that this share of all values does not exceed; none of no values.
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let histogram = self.histogram.as_ref().filter(|_| self.count > 0)?;
+        Some(histogram.value_at_quantile(share).min(self.max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HIGHEST, Spread};
+
+    /// The percentile as it is defined: the smallest value that so many do not exceed.
+    fn exact(values: &mut [u64], share: f64) -> u64 {
+        values.sort_unstable();
+        let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
+        values[rank - 1]
+    }
+
+    #[test]
+    fn percentiles_are_near_the_exact_ones_over_nine_orders_of_magnitude() {
+        for (mut spread, within) in [(Spread::of_latencies(), 0.01), (Spread::of_sizes(), 0.001)] {
+            let mut values = (0..10_000_u64).map(|n| 20_000 + n.pow(3)).collect::<Vec<_>>();
+            values.iter().for_each(|&value| spread.add(value));
+            for share in [0.5, 0.9, 0.99, 0.999, 1.0] {
+                let (found, exact) =
+                    (spread.quantile(share).unwrap() as f64, exact(&mut values, share) as f64);
+                assert!(
+                    found >= exact * 0.9999 && found <= exact * (1.0 + within),
+                    "{share}: {found} {exact}"
+                );
+            }
+            assert_eq!(spread.max(), Some(20_000 + 9_999_u64.pow(3)));
+            assert_eq!(spread.sum(), values.iter().map(|&value| u128::from(value)).sum());
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_percentile_and_no_value_is_too_high() {
+        let mut spread = Spread::of_latencies();
+        assert_eq!((spread.quantile(0.5), spread.mean(), spread.max()), (None, None, None));
+        spread.add(u64::MAX);
+        assert_eq!((spread.max(), spread.count()), (Some(u64::MAX), 1));
+        assert!(spread.quantile(0.5).unwrap() >= HIGHEST / 100 * 99);
+    }
+}

@@ -1,0 +1,131 @@
+//! An overview as tables for people, 100 columns wide where names allow. Leaves out what matters less
+//! unless it is asked for all.
+
+mod producers;
+mod rows;
+
+use std::io::{self, Write};
+
+use model::Nanos;
+
+use super::{By, Groups, Who};
+use crate::Look;
+use crate::numbers::{counted, grouped};
+use crate::paint::{Role, paint};
+use crate::table::Table;
+
+/// Groups of each sort that are shown.
+const SHOWN: usize = 10;
+const INDENT: usize = 2;
+
+/// An overview as tables.
+pub struct OverviewTable<W> {
+    out: W,
+    look: Look,
+}
+
+impl<W: Write> OverviewTable<W> {
+    /// Tables that look like this.
+    pub fn new(out: W, look: &Look) -> Self {
+        Self { out, look: look.clone() }
+    }
+
+    /// Writes all of it.
+    pub fn write(&mut self, groups: &Groups) -> io::Result<()> {
+        let requests = groups.by(By::Api).map(|(_, _, group)| group.requests).sum();
+        self.lead(groups, requests)?;
+        for by in [By::Api, By::Topic, By::Client, By::Connection] {
+            self.groups(groups, by)?;
+        }
+        self.producers(groups)?;
+        self.legend(groups)?;
+        self.out.flush()
+    }
+
+    fn lead(&mut self, groups: &Groups, requests: u64) -> io::Result<()> {
+        write!(self.out, "{}", counted(requests, "request"))?;
+        if let Some(rate) = groups.per_second(requests) {
+            let span = groups.span.unwrap_or(Nanos::ZERO);
+            write!(self.out, " in {span}, {} a second", rows::rate(rate))?;
+        }
+        writeln!(self.out)
+    }
+
+    /// Other tables than that of the APIs leave out what waited as it had asked to: it is nobody's trouble.
+    fn groups(&mut self, groups: &Groups, by: By) -> io::Result<()> {
+        let wide = self.look.wide;
+        let found = groups
+            .by(by)
+            .filter(|(kind, ..)| wide || by == By::Api || kind.hold.is_none())
+            .collect::<Vec<_>>();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let shown = if wide || by == By::Api { found.len() } else { SHOWN };
+        self.title(rows::title(by))?;
+        let columns = rows::columns(by, wide);
+        let mut table =
+            Table::new(&mut self.out, columns, usize::MAX).coloured(self.look.colour).indented(INDENT);
+        for group in found.iter().take(shown) {
+            for cells in rows::cells(groups, group, wide) {
+                table.row(cells)?;
+            }
+        }
+        table.finish()?;
+        let others = found.iter().find(|(_, who, _)| matches!(who, Who::Others(_)));
+        self.rest(found.len().saturating_sub(shown), others.is_some())
+    }
+
+    fn producers(&mut self, groups: &Groups) -> io::Result<()> {
+        if groups.producers.is_empty() {
+            return Ok(());
+        }
+        let wide = self.look.wide;
+        let shown = if wide { groups.producers.len() } else { SHOWN };
+        self.title("Batches by producer: records and bytes in one, partitions in one request")?;
+        let columns = producers::columns(wide);
+        let mut table =
+            Table::new(&mut self.out, columns, usize::MAX).coloured(self.look.colour).indented(INDENT);
+        for producer in groups.producers.iter().take(shown) {
+            table.row(producers::cells(producer, wide))?;
+        }
+        table.finish()?;
+        let others = groups.producers.iter().any(|(producer, _)| producer.client.is_none());
+        self.rest(groups.producers.len().saturating_sub(shown), others)
+    }
+
+    fn title(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "\n{}", paint(self.look.colour, Role::Heading, text))
+    }
+
+    fn rest(&mut self, more: usize, others: bool) -> io::Result<()> {
+        if more > 0 {
+            let more = grouped(more as u64);
+            writeln!(self.out, "{:INDENT$}… and {more} more (--wide tells all)", "")?;
+        }
+        if others {
+            writeln!(self.out, "{:INDENT$}others: those that came when all places were taken", "")?;
+        }
+        Ok(())
+    }
+
+    fn legend(&mut self, groups: &Groups) -> io::Result<()> {
+        let mut lines = Vec::new();
+        if groups.groups.iter().any(|(_, _, group)| group.waited_in_line()) {
+            lines.push("alone: without the time behind an earlier request of the same connection");
+        }
+        if groups.groups.iter().any(|(kind, ..)| kind.hold == Some(model::Hold::LongPoll)) {
+            lines.push("long poll: the fetch waited for data, as it had asked to, and none came");
+        }
+        if groups.groups.iter().any(|(kind, ..)| kind.hold == Some(model::Hold::Rebalance)) {
+            lines.push("rebalance: the member waited for the others of its group");
+        }
+        if !lines.is_empty() {
+            writeln!(self.out)?;
+        }
+        for line in lines {
+            writeln!(self.out, "{}", paint(self.look.colour, Role::Faint, line))?;
+        }
+        Ok(())
+    }
+}
