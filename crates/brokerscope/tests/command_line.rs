@@ -166,6 +166,8 @@ fn wrong_usage_is_status_2() {
         &["requests", text(&capture), "--format", "xml"],
         &["requests", text(&capture), "--for", "1s"],
         &["requests", text(&capture), "--api", "produec"],
+        &["requests", text(&capture), "--top", "0"],
+        &["requests", text(&capture), "--top", "5", "--summary"],
         &["segment", "f.log", "--offset", "1"],
         &["record", "-o", "never-made", "--topic", "topicA"],
         &["record", "-o", "never-made", "--api", "produce"],

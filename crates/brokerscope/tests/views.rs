@@ -82,3 +82,69 @@ fn conditions_hold_at_once() {
     let both = rows(&["--api", "produce", "--client", id]);
     assert_eq!(both, some(&all, |row| row["api"] == "PRODUCE" && row["client_id"] == id));
 }
+
+#[test]
+fn the_slowest_come_first_and_narrowed_as_rows_are() {
+    let latency = |row: &Value| row["latency_ns"].as_i64();
+    let slowest = |mut rows: Vec<Value>, most: usize| {
+        rows.retain(|row| latency(row).is_some());
+        rows.sort_by_key(|row| std::cmp::Reverse(latency(row)));
+        rows.truncate(most);
+        rows
+    };
+    assert_eq!(rows(&["--top", "5"]), slowest(rows(&[]), 5));
+    let produced = rows(&["--api", "produce"]);
+    assert!(produced.iter().any(|row| latency(row).is_none()), "the capture has acks=0");
+    assert_eq!(rows(&["--api", "produce", "--top", "1000"]), slowest(produced, 1000));
+    let (table, said) = requests(&["--api", "produce", "--top", "1000"]);
+    assert!(table.lines().next().unwrap().ends_with("HEAD_OF_LINE(ms)"), "{table}");
+    assert!(said.contains("2 requests without a latency not ranked"), "{said}");
+}
+
+#[test]
+fn a_summary_adds_up_to_the_rows() {
+    let all = rows(&[]);
+    let objects = rows(&["--summary"]);
+    let groups = |by: &str| objects.iter().filter(|object| object["by"] == by).collect::<Vec<_>>();
+    let sum =
+        |by: &str, field: &str| groups(by).iter().map(|group| group[field].as_u64().unwrap()).sum::<u64>();
+    let total = |field: &str| all.iter().filter_map(|row| row[field].as_u64()).sum::<u64>();
+    for by in ["api", "client", "connection"] {
+        assert_eq!(sum(by, "requests"), all.len() as u64, "{by}");
+        assert_eq!(sum(by, "request_bytes"), total("request_bytes"), "{by}");
+        assert_eq!(sum(by, "response_bytes"), total("response_bytes"), "{by}");
+        assert_eq!(sum(by, "errors"), rows(&["--errors"]).len() as u64, "{by}");
+    }
+    let produced = all.iter().filter(|row| row["api"] == "PRODUCE").collect::<Vec<_>>();
+    let partitions = produced.iter().flat_map(|row| row["partitions"].as_array().unwrap());
+    let bytes = partitions.map(|partition| partition["bytes"].as_u64().unwrap()).sum::<u64>();
+    assert!(bytes > 0);
+    assert_eq!(sum("topic", "record_bytes"), bytes);
+    assert_eq!(sum("producer", "record_bytes"), bytes);
+    let slowest = produced.iter().filter_map(|row| row["latency_ns"].as_u64()).max();
+    let produce = groups("api").into_iter().find(|group| group["api"] == "PRODUCE").unwrap().clone();
+    assert_eq!(produce["latency_max_ns"].as_u64(), slowest);
+    assert_eq!(produce["requests"].as_u64(), Some(produced.len() as u64));
+}
+
+#[test]
+fn a_summary_is_narrowed_as_rows_are_and_comes_as_table_and_csv_too() {
+    let id = rows(&[])[0]["client_id"].as_str().unwrap().to_owned();
+    let summed = rows(&["--summary", "--client", &id]);
+    assert!(!summed.is_empty());
+    assert!(
+        summed
+            .iter()
+            .all(|group| group["by"] == "api" || group["by"] == "topic" || group["client_id"] == *id)
+    );
+    let (table, said) = requests(&["--summary"]);
+    for part in ["By API", "By topic", "By client", "By connection", "Batches by producer", "P999", "PRODUCE"]
+    {
+        assert!(table.contains(part), "{part} is missing in\n{table}");
+    }
+    assert!(said.contains("packets"), "{said}");
+    assert!(!table.contains('\x1b') && table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let (csv, _) = requests(&["--summary", "--format", "csv"]);
+    assert!(csv.starts_with("by,others,api,wait,topic,"), "{csv}");
+    assert_eq!(csv.lines().count(), rows(&["--summary"]).len() + 1);
+}

@@ -51,10 +51,11 @@ impl Request {
         self.latency().map(|latency| (latency - ahead).at_least_zero())
     }
 
-    /// Why the broker kept it on purpose, if it did. A fetch that brought anything, or an error, or that was
-    /// kept longer than it allowed, is none.
+    /// Why the broker kept it on purpose, if it did. Not what failed, nor a fetch that brought anything or was
+    /// kept longer than it allowed.
     pub fn hold(&self) -> Option<Hold> {
         match self.api_key {
+            _ if self.failed() => None,
             JOIN_GROUP | SYNC_GROUP => Some(Hold::Rebalance),
             FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => Some(Hold::LongPoll),
             _ => None,
@@ -62,7 +63,7 @@ impl Request {
     }
 
     fn came_back_empty(&self) -> bool {
-        !self.failed() && self.partitions.iter().all(|partition| partition.bytes == 0)
+        self.partitions.iter().all(|partition| partition.bytes == 0)
     }
 
     /// Whether it allowed the broker to wait for as long as it took. Where its terms could not be read, it did.
@@ -122,7 +123,8 @@ mod tests {
         assert_eq!(request(1, vec![brought(0, 0), brought(1, 0)]).hold(), None);
         assert_eq!(request(1, vec![brought(0, 6)]).hold(), None);
         assert_eq!(Request { end: None, ..request(1, Vec::new()) }.hold(), None);
-        let until = |ms| Request { end: Some(Nanos(1_000) + Nanos::from_millis(ms)), ..request(1, Vec::new()) };
+        let until =
+            |ms| Request { end: Some(Nanos(1_000) + Nanos::from_millis(ms)), ..request(1, Vec::new()) };
         let waited = |ms| Request { max_wait_ms: Some(500), min_bytes: Some(1), ..until(ms) };
         assert_eq!(waited(503).hold(), Some(Hold::LongPoll));
         assert_eq!(waited(900).hold(), None, "nobody asked for that");

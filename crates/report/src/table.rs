@@ -35,6 +35,11 @@ impl Column {
     pub const fn number(heading: &'static str, width: usize) -> Self {
         Self { heading, align: Align::Right, width }
     }
+
+    /// What stands above it.
+    pub const fn heading(&self) -> &'static str {
+        self.heading
+    }
 }
 
 /// A table that writes its rows as they come.

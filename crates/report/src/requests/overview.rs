@@ -44,6 +44,7 @@ pub struct Overview {
     /// Of one request; kept for its room.
     shares: HashMap<Topic, Share>,
     span: Option<(Nanos, Nanos)>,
+    most: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +72,8 @@ pub struct Groups {
     /// Every group: by API, then topic, client and connection; of each those first that clients waited for
     /// longest in total, and the waits that were asked for last.
     pub groups: Vec<(Kind, Who, Group)>,
+    /// How many groups of one sort there was room for.
+    pub most: usize,
     /// Every producer, that with the most batches first.
     pub producers: Vec<(Producer, BatchFill)>,
 }
@@ -92,6 +95,7 @@ impl Overview {
             producers: Bounded::new(most),
             shares: HashMap::new(),
             span: None,
+            most,
         }
     }
 
@@ -120,7 +124,8 @@ impl Overview {
     /// A request counts for the topics whose records it carried, or that it failed for: a fetch asks for many
     /// and what it brings of one says nothing of the others.
     fn topics_of(&mut self, request: &Request, kind: Kind) {
-        let whole = request.error.is_some() || request.is_unanswered();
+        let code = request.error_code.is_some_and(|code| code != 0);
+        let whole = code || request.error.is_some() || request.is_unanswered();
         for partition in &request.partitions {
             let refused = partition.error_code.is_some_and(|code| code != 0);
             if partition.bytes == 0 && !refused && request.api_key != PRODUCE {
@@ -149,7 +154,7 @@ impl Overview {
             producers.map(|(producer, (), fill)| (Producer::new(producer), fill)).collect::<Vec<_>>();
         producers.sort_by(|(a, x), (b, y)| y.bytes.count().cmp(&x.bytes.count()).then_with(|| a.cmp(b)));
         let span = self.span.map(|(first, last)| last - first);
-        Groups { span, groups: groups.concat(), producers }
+        Groups { span, groups: groups.concat(), most: self.most, producers }
     }
 }
 

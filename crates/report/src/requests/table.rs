@@ -19,40 +19,65 @@ const COLUMNS: [Column; 6] = [
     Column::text("PARTITION", 0),
 ];
 
-const WIDE_COLUMNS: [Column; 15] = [
-    Column::text("API", 8),
-    Column::number("VERSION", 0),
-    Column::number("ACKS", 0),
-    Column::number("BYTES", 7),
-    Column::number("RECORDS", 0),
-    Column::text("BATCH_CRC", 10),
-    Column::number("BASE_OFFSET", 0),
-    Column::number("ERROR_CODE", 0),
-    Column::number("HEAD_OF_LINE(ms)", 0),
-    Column::number("THROTTLE(ms)", 0),
-    Column::text("CLIENT", 21),
-    Column::text("BROKER", 21),
-    Column::number("CORRELATION", 0),
-    Column::text("CLIENT_ID", 12),
-    Column::text("ERROR", 0),
+/// A column on the right, and what it shows.
+struct Extra {
+    column: Column,
+    cell: fn(&Request, Option<&Partition>) -> String,
+}
+
+const EXTRA: [Extra; 15] = [
+    Extra { column: Column::text("API", 8), cell: |request, _| escape(request.api).into_owned() },
+    Extra { column: Column::number("VERSION", 0), cell: |request, _| request.api_version.to_string() },
+    Extra { column: Column::number("ACKS", 0), cell: |request, _| or_none(request.acks) },
+    Extra { column: Column::number("BYTES", 7), cell: |_, partition| or_none(partition.map(|of| of.bytes)) },
+    Extra {
+        column: Column::number("RECORDS", 0),
+        cell: |_, partition| or_none(partition.and_then(|of| of.records)),
+    },
+    Extra { column: Column::text("BATCH_CRC", 10), cell: |_, partition| or_none(partition.and_then(crc)) },
+    Extra {
+        column: Column::number("BASE_OFFSET", 0),
+        cell: |_, partition| or_none(partition.and_then(|of| of.base_offset)),
+    },
+    Extra { column: Column::number("ERROR_CODE", 0), cell: |request, of| or_none(error_code(request, of)) },
+    Extra {
+        column: Column::number("HEAD_OF_LINE(ms)", 0),
+        cell: |request, _| or_none(request.head_of_line.map(millis)),
+    },
+    Extra { column: Column::number("THROTTLE(ms)", 0), cell: |request, _| or_none(request.throttle_ms) },
+    Extra { column: Column::text("CLIENT", 21), cell: |request, _| request.client.to_string() },
+    Extra { column: Column::text("BROKER", 21), cell: |request, _| request.broker.to_string() },
+    Extra { column: Column::number("CORRELATION", 0), cell: |request, _| request.correlation_id.to_string() },
+    Extra {
+        column: Column::text("CLIENT_ID", 12),
+        cell: |request, _| or_none(request.client_id.as_deref().map(escape)),
+    },
+    Extra {
+        column: Column::text("ERROR", 0),
+        cell: |request, _| or_none(request.error.as_deref().map(escape)),
+    },
 ];
 
 /// Requests as a table.
 pub struct RequestTable<W> {
     table: Table<W>,
     zone: Zone,
-    wide: bool,
+    extra: Vec<&'static Extra>,
 }
 
 impl<W: Write> RequestTable<W> {
     /// A table that looks like this.
     pub fn new(out: W, look: &Look) -> Self {
-        let mut columns = COLUMNS.to_vec();
-        if look.wide {
-            columns.extend(WIDE_COLUMNS);
-        }
+        Self::with(out, look, &[])
+    }
+
+    /// A table that looks like this and has these of the wide table's columns, wide or not.
+    pub fn with(out: W, look: &Look, headings: &[&str]) -> Self {
+        let shown = |extra: &&Extra| look.wide || headings.contains(&extra.column.heading());
+        let extra = EXTRA.iter().filter(shown).collect::<Vec<_>>();
+        let columns = COLUMNS.into_iter().chain(extra.iter().map(|extra| extra.column)).collect();
         let table = Table::new(out, columns, look.lookahead).coloured(look.colour);
-        Self { table, zone: look.zone.clone(), wide: look.wide }
+        Self { table, zone: look.zone.clone(), extra }
     }
 
     fn row(&mut self, request: &Request, partition: Option<&Partition>, id: Option<&str>) -> io::Result<()> {
@@ -64,10 +89,7 @@ impl<W: Write> RequestTable<W> {
             partition.map_or_else(|| NONE.to_owned(), topic_shown),
             or_none(partition.map(|partition| partition.partition)),
         ];
-        if self.wide {
-            cells.extend(partition_cells(request, partition));
-            cells.extend(connection_cells(request));
-        }
+        cells.extend(self.extra.iter().map(|extra| (extra.cell)(request, partition)));
         self.table.row(cells)
     }
 }
@@ -81,31 +103,17 @@ pub(crate) fn topic_shown(partition: &Partition) -> String {
     }
 }
 
-fn partition_cells(request: &Request, partition: Option<&Partition>) -> [String; 8] {
-    let crc =
-        partition.and_then(|partition| partition.batches.first()).map(|batch| format!("{:#010x}", batch.crc));
-    [
-        escape(request.api).into_owned(),
-        request.api_version.to_string(),
-        or_none(request.acks),
-        or_none(partition.map(|partition| partition.bytes)),
-        or_none(partition.and_then(|partition| partition.records)),
-        or_none(crc),
-        or_none(partition.and_then(|partition| partition.base_offset)),
-        or_none(partition.and_then(|partition| partition.error_code)),
-    ]
+fn crc(partition: &Partition) -> Option<String> {
+    partition.batches.first().map(|batch| format!("{:#010x}", batch.crc))
 }
 
-fn connection_cells(request: &Request) -> [String; 7] {
-    [
-        or_none(request.head_of_line.map(millis)),
-        or_none(request.throttle_ms),
-        request.client.to_string(),
-        request.broker.to_string(),
-        request.correlation_id.to_string(),
-        or_none(request.client_id.as_deref().map(escape)),
-        or_none(request.error.as_deref().map(escape)),
-    ]
+/// The partition's error code; where it has none or none worth telling, the whole response's.
+fn error_code(request: &Request, partition: Option<&Partition>) -> Option<i16> {
+    let own = partition.and_then(|partition| partition.error_code);
+    own.filter(|&code| code != 0)
+        .or(request.error_code.filter(|&code| code != 0))
+        .or(own)
+        .or(request.error_code)
 }
 
 impl<W: Write> RequestReport for RequestTable<W> {

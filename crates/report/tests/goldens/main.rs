@@ -6,13 +6,19 @@
 
 mod sample;
 
+use std::cell::RefCell;
+use std::io::Write;
 use std::path::Path;
+use std::rc::Rc;
 
-use model::{LossKind, Nanos};
+use model::{LossKind, Nanos, Request};
 use report::doctor::{DoctorJson, DoctorReport, DoctorText};
 use report::explanation::{Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText};
 use report::file_ops::{FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpTable};
-use report::requests::{RequestCsv, RequestJson, RequestReport, RequestTable};
+use report::requests::overview::{
+    By, Group, Groups, Kind, Overview, OverviewCsv, OverviewJson, OverviewTable, Who,
+};
+use report::requests::{RequestCsv, RequestJson, RequestReport, RequestTable, TopRequests};
 use report::segments::{SegmentCsv, SegmentJson, SegmentReport, SegmentTable};
 use report::{Look, Zone, escape};
 
@@ -115,6 +121,94 @@ fn a_request_object_has_every_field_of_the_contract() {
         }
     }
     assert_eq!(lines.last().unwrap()["type"], "summary");
+}
+
+fn overview(most: usize, requests: &[Request]) -> Groups {
+    let mut overview = Overview::new(most);
+    for request in requests {
+        overview.saw(request);
+        overview.request(request, request.hold());
+    }
+    overview.finish()
+}
+
+#[test]
+fn an_overview_in_every_form() {
+    let groups = overview(100, &sample::traffic());
+    golden("overview.txt", |out| OverviewTable::new(out, &look(false)).write(&groups).unwrap());
+    golden("overview-wide.txt", |out| OverviewTable::new(out, &look(true)).write(&groups).unwrap());
+    golden("overview.jsonl", |out| OverviewJson(out).write(&groups, &sample::request_summary()).unwrap());
+    golden("overview.csv", |out| OverviewCsv(out).write(&groups).unwrap());
+    let crowded = overview(1, &sample::traffic());
+    golden("overview-crowded.txt", |out| OverviewTable::new(out, &look(false)).write(&crowded).unwrap());
+    let nothing = overview(1, &[]);
+    golden("overview-nothing.txt", |out| OverviewTable::new(out, &look(false)).write(&nothing).unwrap());
+}
+
+#[test]
+fn an_overview_fits_a_terminal_unless_all_is_asked_for() {
+    let mut out = Vec::new();
+    OverviewTable::new(&mut out, &look(false)).write(&overview(100, &sample::traffic())).unwrap();
+    for line in String::from_utf8(out).unwrap().lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn no_request_is_lost_between_groups() {
+    let traffic = sample::traffic();
+    for most in [1, 2, 100] {
+        let groups = overview(most, &traffic);
+        for by in [By::Api, By::Client, By::Connection] {
+            let counted = groups.by(by).map(|(_, _, group)| group.requests).sum::<u64>();
+            assert_eq!(counted, traffic.len() as u64, "{by:?} {most}");
+        }
+        let held = |(kind, ..): &&(Kind, Who, Group)| kind.hold.is_some();
+        let waits = groups.by(By::Api).filter(held).map(|(_, _, group)| group.requests).sum::<u64>();
+        assert_eq!(waits, 900);
+    }
+}
+
+#[test]
+fn the_slowest_come_first_and_no_more_than_were_asked_for() {
+    let mut traffic = sample::traffic();
+    let latency = |request: &Request| request.latency();
+    for most in [1, 7, 10_000] {
+        let mut out = Vec::new();
+        let shared = Shared::default();
+        let mut top = TopRequests::new(most, Box::new(RequestJson(shared.clone())));
+        for (nth, request) in traffic.iter().enumerate() {
+            top.request(nth as u64, request);
+        }
+        assert_eq!(
+            top.unranked(),
+            traffic.iter().filter(|request| latency(request).is_none()).count() as u64
+        );
+        top.finish(&sample::request_summary()).unwrap();
+        out.extend(shared.0.borrow().iter());
+        let mut rows = json_lines(&out);
+        rows.pop();
+        let found = rows.iter().map(|row| row["latency_ns"].as_i64().unwrap()).collect::<Vec<_>>();
+        let mut expected = traffic.iter().filter_map(|request| Some(latency(request)?.0)).collect::<Vec<_>>();
+        expected.sort_unstable_by(|a, b| b.cmp(a));
+        expected.truncate(most);
+        assert_eq!(found, expected);
+        traffic.reverse();
+    }
+}
+
+/// An output that is still there when its owner is gone.
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 fn file_ops(mut to: impl FileOpReport) {

@@ -136,6 +136,57 @@ pub(crate) fn requests() -> Vec<Request> {
     ]
 }
 
+/// What an overview is made of: two producers, one of them well batched and sometimes behind itself, and a
+/// consumer that mostly waits.
+pub(crate) fn traffic() -> Vec<Request> {
+    let mut requests = Vec::new();
+    for n in 0..1_000_i64 {
+        let at = |request: Request, latency: i64| Request {
+            arrival: ARRIVAL + Nanos::from_millis(n * 20),
+            arrival_end: ARRIVAL + Nanos::from_millis(n * 20),
+            end: Some(ARRIVAL + Nanos::from_millis(n * 20) + Nanos(latency)),
+            ..request
+        };
+        let slow = if n % 100 == 0 { 300_000_000 + n * 1_000_000 } else { 0 };
+        requests.push(at(produce(Nanos::ZERO), 800_000 + n * 1_000 + slow));
+        let behind = if n % 4 == 0 { 90_000_000 } else { 0 };
+        let full =
+            Partition { bytes: 16_300 + (n % 80) as u32, records: Some(60), ..partition("topicB", 0, &[]) };
+        requests.push(at(
+            Request {
+                client_id: Some("payments-service-eu-west-producer-17".into()),
+                client: address("10.0.0.8:50000"),
+                head_of_line: Some(Nanos(behind)),
+                partitions: vec![full.clone(), Partition { partition: 1, ..full }],
+                ..produce(Nanos::ZERO)
+            },
+            2_000_000 + behind,
+        ));
+        requests.push(at(fetch(n % 10 == 0), if n % 10 == 0 { 4_000_000 } else { 501_500_000 }));
+    }
+    requests.extend(self::requests());
+    requests
+}
+
+fn fetch(brings: bool) -> Request {
+    Request {
+        api_key: 1,
+        api: "FETCH",
+        acks: None,
+        client_id: Some("consumer-1".into()),
+        client: address("[fe80::7]:50001"),
+        min_bytes: Some(1),
+        max_wait_ms: Some(500),
+        partitions: vec![Partition {
+            bytes: if brings { 32_000 } else { 0 },
+            batches: Vec::new(),
+            base_offset: None,
+            ..partition("topicB", 0, &[])
+        }],
+        ..produce(Nanos::ZERO)
+    }
+}
+
 pub(crate) fn request_summary() -> RequestSummary {
     RequestSummary {
         requests: 12_345,

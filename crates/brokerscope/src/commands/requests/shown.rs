@@ -93,10 +93,25 @@ impl<'a> Shown<'a> {
 fn rows(args: &Requests, pace: Pace) -> Box<dyn RequestReport> {
     let out = output::stdout(pace);
     match args.presentation.format {
-        Format::Table => Box::new(RequestTable::new(out, &args.presentation.look(pace))),
+        Format::Table => Box::new(RequestTable::with(out, &args.presentation.look(pace), &beside(args))),
         Format::Json => Box::new(RequestJson(out)),
         Format::Csv => Box::new(RequestCsv::new(out)),
     }
+}
+
+/// Columns that answer the question of a flag. Who waited behind another is a victim, not the culprit.
+fn beside(args: &Requests) -> Vec<&'static str> {
+    let mut headings = Vec::new();
+    if args.top.is_some() || args.selection.errors {
+        headings.push("API");
+    }
+    if args.top.is_some() {
+        headings.push("HEAD_OF_LINE(ms)");
+    }
+    if args.selection.errors {
+        headings.extend(["ERROR_CODE", "ERROR"]);
+    }
+    headings
 }
 
 fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSummary) -> anyhow::Result<()> {

@@ -18,15 +18,15 @@ impl<W: Write> OverviewCsv<W> {
         let names = names();
         csv::write_line(&mut self.0, names.iter().copied())?;
         for group in &groups.groups {
-            self.line(&names, view::group(groups, group))?;
+            self.line(&names, &view::group(groups, group))?;
         }
         for producer in &groups.producers {
-            self.line(&names, view::producer(producer))?;
+            self.line(&names, &view::producer(producer))?;
         }
         self.0.flush()
     }
 
-    fn line(&mut self, names: &[&str], fields: Fields) -> io::Result<()> {
+    fn line(&mut self, names: &[&str], fields: &Fields) -> io::Result<()> {
         let value = |wanted: &&str| {
             let found = fields.0.iter().find(|(name, _)| name == wanted);
             found.map(|(_, value)| plain(value)).unwrap_or_default()

@@ -73,7 +73,7 @@ impl<W: Write> OverviewTable<W> {
         }
         table.finish()?;
         let others = found.iter().find(|(_, who, _)| matches!(who, Who::Others(_)));
-        self.rest(found.len().saturating_sub(shown), others.is_some())
+        self.rest(found.len().saturating_sub(shown), others.is_some().then_some(groups.most))
     }
 
     fn producers(&mut self, groups: &Groups) -> io::Result<()> {
@@ -82,7 +82,7 @@ impl<W: Write> OverviewTable<W> {
         }
         let wide = self.look.wide;
         let shown = if wide { groups.producers.len() } else { SHOWN };
-        self.title("Batches by producer: records and bytes in one, partitions in one request")?;
+        self.title("Batches by producer: mean and percentiles of records and bytes in one; mean partitions a request")?;
         let columns = producers::columns(wide);
         let mut table =
             Table::new(&mut self.out, columns, usize::MAX).coloured(self.look.colour).indented(INDENT);
@@ -91,20 +91,21 @@ impl<W: Write> OverviewTable<W> {
         }
         table.finish()?;
         let others = groups.producers.iter().any(|(producer, _)| producer.client.is_none());
-        self.rest(groups.producers.len().saturating_sub(shown), others)
+        self.rest(groups.producers.len().saturating_sub(shown), others.then_some(groups.most))
     }
 
     fn title(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "\n{}", paint(self.look.colour, Role::Heading, text))
     }
 
-    fn rest(&mut self, more: usize, others: bool) -> io::Result<()> {
+    fn rest(&mut self, more: usize, most_if_others: Option<usize>) -> io::Result<()> {
         if more > 0 {
             let more = grouped(more as u64);
             writeln!(self.out, "{:INDENT$}… and {more} more (--wide tells all)", "")?;
         }
-        if others {
-            writeln!(self.out, "{:INDENT$}others: those that came when all places were taken", "")?;
+        if let Some(most) = most_if_others {
+            let most = grouped(most as u64);
+            writeln!(self.out, "{:INDENT$}others: what came after the first {most} rows were taken", "")?;
         }
         Ok(())
     }
@@ -116,6 +117,9 @@ impl<W: Write> OverviewTable<W> {
         }
         if groups.groups.iter().any(|(kind, ..)| kind.hold == Some(model::Hold::LongPoll)) {
             lines.push("long poll: the fetch waited for data, as it had asked to, and none came");
+        }
+        if groups.groups.iter().any(|(kind, ..)| kind.hold.is_none() && kind.api == "FETCH") {
+            lines.push("FETCH brought data; whether it waited for them, packets do not tell");
         }
         if groups.groups.iter().any(|(kind, ..)| kind.hold == Some(model::Hold::Rebalance)) {
             lines.push("rebalance: the member waited for the others of its group");

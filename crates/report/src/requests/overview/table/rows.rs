@@ -10,7 +10,9 @@ use crate::requests::overview::{By, Group, Groups, Kind, Who, kinds::Client};
 use crate::table::Column;
 
 /// Longer names are shortened, so that rows fit a terminal.
-const LONGEST_NAME: usize = 24;
+pub(super) const LONGEST_NAME: usize = 30;
+/// So much of a client's id is left beside a long address.
+const SHORTEST_ID: usize = 8;
 /// What the second row is called.
 const ALONE: &str = "  alone";
 
@@ -27,24 +29,55 @@ pub(super) fn columns(by: By, wide: bool) -> Vec<Column> {
     let mut columns = match by {
         By::Api => Vec::new(),
         By::Topic => vec![Column::text("TOPIC", 0)],
-        By::Client => vec![Column::text("CLIENT", 0)],
         By::Connection if wide => vec![Column::text("CLIENT", 0), Column::text("BROKER", 0)],
-        By::Connection => vec![Column::text("CLIENT", 0)],
+        By::Client | By::Connection => vec![Column::text("CLIENT", 0)],
     };
     columns.push(Column::text("API", 7));
     columns.push(Column::number("REQUESTS", 0));
     if wide || by == By::Api {
         columns.push(Column::number("PER_S", 0));
     }
-    columns.extend(["ERRORS", "P50", "P90", "P99", "P999", "MAX"].map(|heading| Column::number(heading, 0)));
-    if wide {
-        columns.push(Column::number("MEAN", 0));
-    }
+    columns.push(Column::number("ERRORS", 0));
+    columns.extend(
+        PERCENTILES.iter().filter(|one| one.shown(by, wide)).map(|one| Column::number(one.heading, 0)),
+    );
     columns.extend(match by {
         By::Topic => vec![Column::number("BYTES", 8)],
+        By::Client | By::Connection if !wide => vec![Column::number("BYTES", 8)],
         _ => vec![Column::number("IN", 8), Column::number("OUT", 8)],
     });
     columns
+}
+
+/// What is told of latencies.
+struct Percentile {
+    heading: &'static str,
+    of: fn(&Spread) -> Option<u64>,
+}
+
+const PERCENTILES: [Percentile; 6] = [
+    Percentile { heading: "P50", of: |spread| spread.quantile(0.5) },
+    Percentile { heading: "P90", of: |spread| spread.quantile(0.9) },
+    Percentile { heading: "P99", of: |spread| spread.quantile(0.99) },
+    Percentile { heading: "P999", of: |spread| spread.quantile(0.999) },
+    Percentile { heading: "MAX", of: Spread::max },
+    Percentile { heading: "MEAN", of: |spread| spread.mean().map(|ns| ns as u64) },
+];
+
+impl Percentile {
+    /// Names need room.
+    fn shown(&self, by: By, wide: bool) -> bool {
+        match self.heading {
+            "MEAN" => wide,
+            "P90" => wide || by == By::Api,
+            _ => true,
+        }
+    }
+}
+
+fn latencies(spread: &Spread, by: By, wide: bool) -> Vec<String> {
+    let shown = PERCENTILES.iter().filter(|one| one.shown(by, wide));
+    shown.map(|one| or_none((one.of)(spread).map(millis))).collect()
 }
 
 /// One row, or two.
@@ -63,12 +96,13 @@ pub(super) fn cells(
     }
     row.push(group.errors.to_string());
     let before = row.len();
-    let latency = latencies(group.latency(), wide);
-    let alone = latencies(group.less_head_of_line(), wide);
+    let latency = latencies(group.latency(), by, wide);
+    let alone = latencies(group.less_head_of_line(), by, wide);
     let differs = alone != latency;
     row.extend(latency);
     row.extend(match by {
         By::Topic => vec![size(group.record_bytes)],
+        By::Client | By::Connection if !wide => vec![size(group.request_bytes + group.response_bytes)],
         _ => vec![size(group.request_bytes), size(group.response_bytes)],
     });
     if !differs {
@@ -91,51 +125,45 @@ fn api(kind: Kind) -> String {
 }
 
 fn names(who: &Who, wide: bool) -> Vec<String> {
-    let name = |text: String| shortened(&text, wide);
+    let longest = if wide { usize::MAX } else { LONGEST_NAME };
     match who {
         Who::All | Who::Others(By::Api) => Vec::new(),
-        Who::Topic(Some(topic), _) => vec![name(escape(topic).into_owned())],
+        Who::Topic(Some(topic), _) => vec![shortened(&escape(topic), longest)],
         // No topic's name has a colon.
-        Who::Topic(None, Some(id)) => vec![name(format!("id:{id}"))],
+        Who::Topic(None, Some(id)) => vec![format!("id:{id}")],
         Who::Topic(None, None) => vec![NONE.to_owned()],
-        Who::Client(client) => vec![name(client_shown(client, None))],
+        Who::Client(client) => vec![client_shown(client, None, longest)],
         Who::Connection(client, port, broker) if wide => {
-            vec![name(client_shown(client, Some(*port))), broker.to_string()]
+            vec![client_shown(client, Some(*port), longest), broker.to_string()]
         }
-        Who::Connection(client, port, _) => vec![name(client_shown(client, Some(*port)))],
+        Who::Connection(client, port, _) => vec![client_shown(client, Some(*port), longest)],
         Who::Others(By::Connection) if wide => vec!["others".to_owned(), NONE.to_owned()],
         Who::Others(_) => vec!["others".to_owned()],
     }
 }
 
-/// `client-id@host`, with the port of a connection.
-pub(super) fn client_shown(client: &Client, port: Option<u16>) -> String {
+/// `client-id@host`, with the port of a connection: the id gives way where there is no room for both.
+pub(super) fn client_shown(client: &Client, port: Option<u16>, longest: usize) -> String {
     let place =
         port.map_or_else(|| client.host.to_string(), |port| SocketAddr::new(client.host, port).to_string());
-    let id = client.id.as_deref().unwrap_or_default();
-    format!("{}@{place}", escape(id))
+    match client.id.as_deref().filter(|id| !id.is_empty()) {
+        Some(id) => {
+            let room = longest.saturating_sub(place.len() + 1).max(SHORTEST_ID);
+            format!("{}@{place}", shortened(&escape(id), room))
+        }
+        None => place,
+    }
 }
 
 /// A long name without its middle: names often differ at their ends only.
-pub(super) fn shortened(text: &str, wide: bool) -> String {
+fn shortened(text: &str, longest: usize) -> String {
     let length = text.chars().count();
-    if wide || length <= LONGEST_NAME {
+    if length <= longest {
         return text.to_owned();
     }
-    let head = (LONGEST_NAME - 1) / 2;
-    let tail = LONGEST_NAME - 1 - head;
-    let front = text.chars().take(head);
-    front.chain(['…']).chain(text.chars().skip(length - tail)).collect()
-}
-
-fn latencies(spread: &Spread, wide: bool) -> Vec<String> {
-    let quantiles = [0.5, 0.9, 0.99, 0.999].map(|share| spread.quantile(share));
-    let mut cells =
-        quantiles.into_iter().chain([spread.max()]).map(|ns| or_none(ns.map(millis))).collect::<Vec<_>>();
-    if wide {
-        cells.push(or_none(spread.mean().map(|ns| millis(ns as u64))));
-    }
-    cells
+    let head = (longest - 1) / 2;
+    let tail = longest - 1 - head;
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
 }
 
 /// Milliseconds, to three digits.
@@ -159,7 +187,7 @@ pub(super) fn rate(per_second: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{millis, shortened};
+    use super::{Client, client_shown, millis, shortened};
 
     #[test]
     fn milliseconds_have_three_digits() {
@@ -178,9 +206,15 @@ mod tests {
     #[test]
     fn a_long_name_keeps_both_ends() {
         let name = "payments-service-eu-west-producer-17";
-        assert_eq!(shortened(name, false), "payments-se…producer-17");
-        assert_eq!(shortened(name, true), name);
-        assert_eq!(shortened("short", false), "short");
-        assert_eq!(shortened(&"ž".repeat(25), false).chars().count(), 24);
+        assert_eq!(shortened(name, 24), "payments-se…-producer-17");
+        assert_eq!(shortened(name, usize::MAX), name);
+        assert_eq!(shortened(&"ž".repeat(25), 24).chars().count(), 24);
+    }
+
+    #[test]
+    fn an_address_stays_whole() {
+        let client = Client { id: Some("payments-service-1".into()), host: [192, 168, 100, 200].into() };
+        assert_eq!(client_shown(&client, Some(41_234), 30), "pay…ce-1@192.168.100.200:41234");
+        assert_eq!(client_shown(&Client { id: None, ..client }, None, 30), "192.168.100.200");
     }
 }
