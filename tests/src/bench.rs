@@ -23,10 +23,19 @@ impl Bench {
     /// # Panics
     /// Where that fails.
     pub fn start(version: &str, directory: &Path) -> Self {
+        Self::start_as(version, directory, |_| {})
+    }
+
+    /// As [`Bench::start`], with a broker that is not as it comes.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_as(version: &str, directory: &Path, adjust: impl FnOnce(&mut BrokerOptions)) -> Self {
         let kafka = Kafka::prepare(version, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
         let clients = Clients::install(&kafka.jars().join("*").to_string_lossy());
         let mut options = BrokerOptions::new(directory.join("broker"));
         options.request_log = true;
+        adjust(&mut options);
         let broker = Broker::start(&kafka, options).unwrap_or_else(|error| panic!("{error}"));
         let request_log = broker.request_log.clone().expect("a request log was asked for");
         Self { bootstrap: broker.bootstrap(), broker, request_log, clients }
