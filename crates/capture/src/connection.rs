@@ -74,6 +74,10 @@ impl Connection {
         out: &mut Rows<'_>,
     ) {
         self.last = at;
+        if self.is_stray(side, segment) {
+            books.counters.stray_segments += 1;
+            return;
+        }
         self.early.count_packet();
         if self.speech.is_done() {
             self.synchronize(side, segment);
@@ -84,6 +88,14 @@ impl Connection {
         }
         self.take_in_early(at, pool, books, out);
         self.give_up_late(at, books, out);
+    }
+
+    /// Whether a segment is of an earlier connection between the same ends: none of its numbers fits this one.
+    fn is_stray(&self, side: Side, segment: &Segment<'_>) -> bool {
+        let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
+        let is_syn = segment.flags.has(Flags::SYN);
+        let acknowledges = segment.flags.has(Flags::ACK);
+        !is_syn && acknowledges && !mine.is_plausible(segment.seq) && !theirs.is_plausible(segment.ack)
     }
 
     /// Whether a segment tells of bytes that were not seen, so that they may be in the next packets: what

@@ -31,12 +31,16 @@ pub struct Counters {
     pub out_of_order_segments: u64,
     /// Holes given up because no more bytes could be held; among `gaps`.
     pub reassembly_overflows: u64,
+    /// Segments of an earlier connection between the same ends, passed over.
+    pub stray_segments: u64,
     /// Frames that could not be wholly decoded.
     pub undecodable_frames: u64,
     /// Times the next frame had to be searched for.
     pub resyncs: u64,
     /// Bytes passed over in that.
     pub skipped_bytes: u64,
+    /// Raw SASL tokens passed over (KIP-43): they belong to no request.
+    pub sasl_tokens: u64,
     /// Connections that are TLS: nothing can be read.
     pub tls_connections: u64,
     /// Connections that are neither Kafka nor TLS.
@@ -61,6 +65,7 @@ impl Counters {
     pub(crate) fn add_stream(&mut self, counts: StreamCounts) {
         self.undecodable_frames += counts.undecodable;
         self.resyncs += counts.resyncs;
+        self.sasl_tokens += counts.sasl_tokens;
         self.skipped_bytes += counts.skipped_bytes;
     }
 }

@@ -182,6 +182,7 @@ fn sum(one: StreamCounts, other: StreamCounts) -> StreamCounts {
     StreamCounts {
         frames: one.frames + other.frames,
         undecodable: one.undecodable + other.undecodable,
+        sasl_tokens: one.sasl_tokens + other.sasl_tokens,
         resyncs: one.resyncs + other.resyncs,
         skipped_bytes: one.skipped_bytes + other.skipped_bytes,
         lost_bytes: one.lost_bytes + other.lost_bytes,

@@ -1,7 +1,8 @@
 //! A connection joined midway on no known port: both sides are listened to until one of them says what
 //! can only be a request. Does not pair anything.
 
-use wire::stream::{FrameError, Nature, RequestFrame, RequestStream};
+use wire::ApiKey;
+use wire::stream::{FrameError, Nature, RequestFrame, RequestStream, Start};
 
 use crate::books::Books;
 use crate::connection::Side;
@@ -49,7 +50,7 @@ impl Listening {
             *mine = Candidate::Listening(Box::new(stream));
         }
         let Candidate::Listening(stream) = mine else { return Heard::Nothing };
-        if let Some((frame, rest)) = first_request(stream, chunk) {
+        if let Some((frame, rest)) = first_request(stream, chunk, books) {
             let Candidate::Listening(stream) = std::mem::take(mine) else { return Heard::Nothing };
             return Heard::Request { stream, frame, rest };
         }
@@ -74,10 +75,11 @@ impl Listening {
 fn first_request<'a>(
     stream: &mut RequestStream<Stamp>,
     chunk: Chunk<'a>,
+    books: &Books,
 ) -> Option<(Box<RequestFrame<Stamp>>, Option<Chunk<'a>>)> {
     match chunk {
-        Chunk::Gap(bytes, at) => found_in_loss(stream, bytes, Stamp::at(at)),
-        Chunk::Cut(bytes, stamp) => found_in_loss(stream, bytes, stamp),
+        Chunk::Gap(bytes, at) => found_in_loss(stream, bytes, Stamp::at(at), books),
+        Chunk::Cut(bytes, stamp) => found_in_loss(stream, bytes, stamp, books),
         Chunk::Data(mut bytes, stamp) => {
             while !bytes.is_empty() {
                 let (used, frame) = stream.advance(bytes, stamp);
@@ -95,13 +97,19 @@ fn first_request<'a>(
     }
 }
 
-/// The request that missing bytes ended, and no rest.
+/// The request that missing bytes ended, and no rest. A Produce response starts like a Produce request (number,
+/// topics, name), so one that is cut there shows nothing, and the search begins anew.
 fn found_in_loss<'a>(
     stream: &mut RequestStream<Stamp>,
     bytes: u64,
     stamp: Stamp,
+    books: &Books,
 ) -> Option<(Box<RequestFrame<Stamp>>, Option<Chunk<'a>>)> {
     let frame = stream.lost(bytes, stamp).filter(|frame| is_request(frame))?;
+    if frame.api_key == ApiKey::PRODUCE && frame.error.is_some() {
+        *stream = RequestStream::new(books.stream_options.clone(), Start::Midstream);
+        return None;
+    }
     Some((Box::new(frame.clone()), None))
 }
 

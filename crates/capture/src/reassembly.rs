@@ -146,6 +146,10 @@ impl Reassembly {
         let start = self.next as i64 + self.distance(seq);
         let piece = Piece { bytes: payload, missing: u64::from(missing), at };
         let end = start.saturating_add_unsigned(piece.span());
+        if self.is_keep_alive(end, &piece) {
+            pool.tally.keep_alives += 1;
+            return;
+        }
         if fin && end >= 0 {
             self.fin = self.fin.or(Some(end as u64));
         }
@@ -153,6 +157,12 @@ impl Reassembly {
             self.place(start, piece, pool, out);
             self.give_up_acknowledged(at, pool, out);
         }
+    }
+
+    /// Whether a piece is one byte that the receiver has acknowledged and the capture missed: a keep-alive, whose
+    /// byte may be garbage (RFC 9293, 3.8.4), so it does not take the missing one's place.
+    fn is_keep_alive(&self, end: i64, piece: &Piece<&[u8]>) -> bool {
+        piece.span() == 1 && end > self.next as i64 && end == self.acked as i64
     }
 
     /// The receiver expects `ack` next.

@@ -77,6 +77,8 @@ pub struct StreamCounts {
     pub undecodable: u64,
     /// How often the next frame had to be searched for.
     pub resyncs: u64,
+    /// Raw SASL tokens, which are no frames.
+    pub sasl_tokens: u64,
     /// Bytes passed over while looking for a frame.
     pub skipped_bytes: u64,
     /// Bytes the caller reported missing.

@@ -50,6 +50,7 @@ fn asked(correlation_id: i32) -> Option<(ApiKey, i16)> {
         100..=113 => Some((ApiKey::PRODUCE, correlation_id as i16 - 100)),
         200..=213 => Some((ApiKey::METADATA, correlation_id as i16 - 200)),
         300 => Some((ApiKey(2), 7)),
+        500 => Some((ApiKey::SASL_HANDSHAKE, 0)),
         400..=418 => Some((ApiKey::FETCH, correlation_id as i16 - 400)),
         318 => Some((ApiKey::API_VERSIONS, 3)),
         _ => None,
@@ -334,17 +335,37 @@ fn a_snap_length_within_every_header_leaves_every_number() {
 }
 
 #[test]
-fn a_cut_header_alone_is_not_believed_to_be_produce() {
-    // A Produce response of the correlation id 7, cut in a topic's name, and a request that looks the same.
-    let response = [&[0, 0, 0, 90, 0, 0, 0, 7, 0, 0, 0, 1, 0, 9][..], b"topicA", &[0; 74]].concat();
-    let heartbeat = kafka::request(12, 4, 7, &[1; 30]);
-    let mut stream = RequestStream::new(Options::default(), Start::Midstream);
-    assert_eq!(snapped(&mut stream, &[&response, &response], 18), []);
-    assert_eq!(snapped(&mut stream, &[&heartbeat], 18).len(), 1);
-    // Nor is anything that ends before its packet does.
-    let mut stream = RequestStream::new(Options::default(), Start::Midstream);
-    let longer = [&heartbeat[..], &[0]].concat();
-    assert_eq!(snapped(&mut stream, &[&longer], 18), []);
+fn a_cut_header_alone_is_believed_if_it_ends_with_its_packet() {
+    for (request, key) in [
+        (kafka::request(12, 4, 7, &[1; 30]), ApiKey(12)),
+        (
+            kafka::produce_request(9, 7, &[("t", 0, kafka::batch(Compression::None, &["a"], 50))]),
+            ApiKey::PRODUCE,
+        ),
+    ] {
+        let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+        let frames = snapped(&mut stream, &[&request], 18);
+        assert_eq!(frames.iter().map(|f| (f.api_key, f.correlation_id)).collect::<Vec<_>>(), [(key, 7)]);
+        let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+        let longer = [&request[..], &[0]].concat();
+        assert_eq!(snapped(&mut stream, &[&longer], 18), []);
+    }
+}
+
+#[test]
+fn tls_is_named_in_its_middle_too() {
+    let record =
+        |length: usize| [&[0x17, 3, 3, (length >> 8) as u8, length as u8][..], &vec![0xc3; length]].concat();
+    let bytes = [record(700), record(5_000), record(30), record(16_000)].concat();
+    for chunks in [&bytes.chunks(1_448).collect::<Vec<_>>(), &vec![&bytes[..]]] {
+        let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+        assert_eq!(feed(&mut stream, chunks, 0), []);
+        assert_eq!(stream.nature(), Nature::Tls);
+        let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+        stream.lost(517, 0);
+        assert_eq!(feed(&mut stream, chunks, 0), []);
+        assert_eq!(stream.nature(), Nature::Tls);
+    }
 }
 
 #[test]
@@ -403,6 +424,93 @@ fn an_unreadable_frame_in_between_is_passed_over() {
     let frames = feed(&mut stream, &[&good, &token, &good, &good], 0);
     assert_eq!(frames.len(), 3);
     assert_eq!((stream.counts().undecodable, stream.counts().resyncs), (1, 0));
+}
+
+type Tokens = Vec<Vec<u8>>;
+
+/// Tokens as mechanisms send them (RFC 4616, RFC 5802, RFC 7628, RFC 4121): the client's, the broker's.
+fn exchanges_of_tokens() -> Vec<(Tokens, Tokens)> {
+    let sized = |tokens: &[&[u8]]| tokens.iter().map(|token| kafka::sized(token)).collect::<Vec<_>>();
+    let initial = [&[0x60, 0x82, 2, 0x4a, 6, 9][..], &[0x2a; 500]].concat();
+    vec![
+        (sized(&[b"\0user\0password"]), sized(&[b""])),
+        (sized(&[b"\0A\0\0"]), sized(&[b""])),
+        (
+            sized(&[b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL", b"c=biws,r=fyko,p=v0X8v3Bz2T0CJGbJQyF0X"]),
+            sized(&[b"r=fyko,s=QSXCR+Q6sek8bf92,i=4096", b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="]),
+        ),
+        (sized(&[b"n,,\x01auth=Bearer ey.J.x\x01\x01"]), sized(&[b""])),
+        (
+            sized(&[&initial, b"", b"\x05\x04\x04\xff0123456789"]),
+            sized(&[b"\x60\x20ab", b"\x05\x04\x05\xff012", b""]),
+        ),
+    ]
+}
+
+#[test]
+fn raw_tokens_after_a_handshake_of_version_0_are_counted_and_passed_over() {
+    let handshake = |version| kafka::request(17, version, 500, &[0, 5, b'P', b'L', b'A', b'I', b'N']);
+    for (asked, answered) in exchanges_of_tokens() {
+        let after = [kafka::request(3, 1, 1, &[0, 0, 0, 0]), kafka::request(12, 4, 2, &[1; 30])].concat();
+        let bytes = [kafka::request(18, 0, 318, &[]), handshake(0), asked.concat(), after].concat();
+        let back = [&[0, 0, 0, 10, 0, 0, 1, 0xf4, 0, 0, 0, 0, 0, 0][..], &answered.concat()].concat();
+        let back = [back, kafka::response(2, 7, 300, &[5; 40])].concat();
+        for size in [1, 7, 64, 100_000] {
+            let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+            let frames = feed(&mut stream, &bytes.chunks(size).collect::<Vec<_>>(), 0);
+            let keys: Vec<_> = frames.iter().map(|frame| frame.api_key.0).collect();
+            assert_eq!(keys, [18, 17, 3, 12], "{asked:?} by {size} bytes");
+            let counts = stream.counts();
+            assert_eq!(
+                (counts.sasl_tokens as usize, counts.undecodable, counts.resyncs),
+                (asked.len(), 0, 0)
+            );
+            assert_eq!((counts.skipped_bytes, stream.nature()), (0, Nature::Kafka));
+            let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+            let frames = feed_responses(&mut stream, &back.chunks(size).collect::<Vec<_>>());
+            let ids: Vec<_> = frames.iter().map(|frame| frame.correlation_id).collect();
+            assert_eq!(ids, [500, 300], "{answered:?} by {size} bytes");
+            let counts = stream.counts();
+            assert_eq!(
+                (counts.sasl_tokens as usize, counts.undecodable, counts.resyncs),
+                (answered.len(), 0, 0)
+            );
+        }
+    }
+    // From version 1 on there are none.
+    let bytes = [handshake(1), kafka::sized(b"\0user\0password"), handshake(1)].concat();
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    feed(&mut stream, &[&bytes], 0);
+    assert_eq!((stream.counts().sasl_tokens, stream.counts().undecodable), (0, 1));
+}
+
+#[test]
+fn lost_tokens_do_not_lose_the_step_and_large_ones_are_none() {
+    let handshake = kafka::request(17, 0, 500, &[0, 5, b'P', b'L', b'A', b'I', b'N']);
+    let (token, after) = (kafka::sized(&[b'x'; 300]), kafka::request(12, 4, 2, &[1; 30]));
+    for at in 4..token.len() {
+        let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+        feed(&mut stream, &[&handshake, &token, &token[..at]], 0);
+        stream.lost((token.len() - at) as u64, 0);
+        let frames = feed(&mut stream, &[&token, &after], 0);
+        assert_eq!((frames.len(), stream.counts().resyncs), (1, 0), "lost from byte {at} on");
+    }
+    let mut stream = RequestStream::new(Options::default(), Start::Boundary);
+    feed(&mut stream, &[&handshake, &kafka::sized(&vec![b'x'; 524_289]), &after], 0);
+    assert_eq!((stream.counts().sasl_tokens, stream.counts().undecodable), (0, 1));
+}
+
+#[test]
+fn a_guess_yields_to_a_chunk_that_is_just_one_frame() {
+    // Lists of small numbers, as in Metadata answers, look like a size and an expected number.
+    let lists = [&[1; 10][..], &[0, 0, 0x20, 0, 0, 0, 1, 0x2c], &[2; 60]].concat();
+    let answer = kafka::response(2, 7, 300, &[5; 40]);
+    let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+    stream.lost(100, 0);
+    let frames = feed_responses(&mut stream, &[&lists, &answer, &answer]);
+    assert_eq!(frames.iter().map(|f| (f.correlation_id, f.size)).collect::<Vec<_>>(), [(300, 45), (300, 45)]);
+    assert_eq!(frames[0].stream_start, 100 + lists.len() as u64);
+    assert_eq!(stream.counts().skipped_bytes, lists.len() as u64);
 }
 
 #[test]

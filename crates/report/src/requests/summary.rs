@@ -39,12 +39,16 @@ pub struct RequestSummary {
     pub keep_alives: u64,
     /// Gaps given up because no more bytes could be held; among `gaps`.
     pub reassembly_overflows: u64,
+    /// Segments of an earlier connection between the same ends.
+    pub stray_segments: u64,
     /// Frames that could not be decoded.
     pub undecodable_frames: u64,
     /// Times that the start of a frame had to be searched for.
     pub resyncs: u64,
     /// Bytes passed over in that.
     pub skipped_bytes: u64,
+    /// Raw SASL tokens, which belong to no request.
+    pub sasl_tokens: u64,
     /// Connections that are encrypted.
     pub tls_connections: u64,
     /// Connections that speak something else.
@@ -96,6 +100,10 @@ impl RequestSummary {
             (self.fragments, format!("{} not looked into", counted(self.fragments, "IP fragment"))),
             (self.undecodable_frames, format!("{} unreadable", counted(self.undecodable_frames, "frame"))),
             (self.unanswered, format!("{} without a response", counted(self.unanswered, "request"))),
+            (
+                self.sasl_tokens,
+                format!("{} that belong to no request", counted(self.sasl_tokens, "raw SASL token")),
+            ),
             (
                 self.tls_connections,
                 format!("{} encrypted (TLS)", counted(self.tls_connections, "connection")),

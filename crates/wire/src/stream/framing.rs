@@ -1,10 +1,13 @@
 //! Cuts a direction's bytes into frames, whatever chunks they come in. Knows neither headers nor bodies: a
 //! [`Direction`] reads those. How bodies are handed to it is in `framing/body.rs`, how the next frame is
-//! found out of step in `framing/hunt.rs`, what missing bytes do in `framing/loss.rs`.
+//! found out of step in `framing/hunt.rs`, what missing bytes do in `framing/loss.rs`, what stands between
+//! frames in `framing/tokens.rs`, what is known by `framing/tls.rs` to be none.
 
 mod body;
 mod hunt;
 mod loss;
+mod tls;
+mod tokens;
 
 use super::{Nature, Options, Start, StreamCounts};
 
@@ -18,7 +21,7 @@ const KEEP_BUFFER_BYTES: usize = 256 << 10;
 pub(super) enum Scrutiny {
     /// It stands where a frame must start, after others that were fine.
     Synced,
-    /// It is the first of its connection.
+    /// It is the first of its connection, or may be a SASL token.
     First,
     /// It is a guess.
     Searching,
@@ -57,8 +60,6 @@ pub(super) struct Span<T> {
 pub(super) struct Cut {
     /// Bytes of the frame that are missing there.
     pub(super) missing: u64,
-    /// No frame of this direction was ever seen: it may not be a direction of frames at all.
-    pub(super) is_first_guess: bool,
 }
 
 /// What a body decoder made of the bytes it was shown.
@@ -98,6 +99,8 @@ pub(super) trait Direction<T> {
     fn refuted(&self) -> bool;
     /// Whether anything in the frame could not be decoded.
     fn damaged(&self) -> bool;
+    /// Whether raw SASL tokens follow the frame.
+    fn precedes_tokens(&self) -> bool;
     /// Whether the body is such that bytes which are not a frame would not have passed.
     fn proves(&self) -> bool;
 }
@@ -177,6 +180,9 @@ pub(super) struct Framing<T> {
     /// Where the current search started, and how many bytes were lost since.
     hunt_from: u64,
     hunt_lost: u64,
+    /// Whether there may be a SASL token where a frame should start.
+    expects_tokens: bool,
+    tls: tls::Trail,
     counts: StreamCounts,
 }
 
@@ -199,6 +205,8 @@ impl<T: Copy> Framing<T> {
             mid_chunk: false,
             hunt_from: 0,
             hunt_lost: 0,
+            expects_tokens: false,
+            tls: tls::Trail::default(),
             counts: StreamCounts::default(),
         }
     }
@@ -232,11 +240,15 @@ impl<T: Copy> Framing<T> {
     ) -> (usize, bool) {
         let mut chunk = Chunk { bytes, used: 0, at };
         self.origin = None;
+        if self.counts.frames == 0 && self.state == State::Hunt && self.tls.follow(self.position, bytes) {
+            self.state = State::Deaf;
+            self.drop_carry();
+        }
         let frame = loop {
             let flow = match self.state {
                 State::Head => self.head(direction, &mut chunk),
                 State::Body => self.body(direction, &mut chunk),
-                State::Pass => self.pass(&mut chunk),
+                State::Pass => self.pass(direction, &mut chunk),
                 State::Hunt => self.hunt(direction, &mut chunk),
                 State::Deaf => {
                     chunk.used = bytes.len();
@@ -273,7 +285,7 @@ impl<T: Copy> Framing<T> {
     fn scrutiny(&self) -> Scrutiny {
         if !self.in_step() {
             Scrutiny::Searching
-        } else if self.counts.frames == 0 {
+        } else if self.counts.frames == 0 || self.expects_tokens {
             Scrutiny::First
         } else {
             Scrutiny::Synced
@@ -373,6 +385,7 @@ impl<T: Copy> Framing<T> {
 
     fn enter_body(&mut self, start: u64, opening: Opening) {
         self.state = State::Body;
+        self.expects_tokens = false;
         self.frame_start = start;
         self.left = (u64::from(opening.size) + 4).saturating_sub(opening.bytes as u64);
         self.skip = 0;
@@ -386,6 +399,7 @@ impl<T: Copy> Framing<T> {
             self.carry = Vec::new();
         }
         direction.end(chunk.at);
+        self.expects_tokens = direction.precedes_tokens();
         if self.in_step() {
             return Flow::Frame;
         }
@@ -407,7 +421,10 @@ impl<T: Copy> Framing<T> {
         self.counts.skipped_bytes += self.frame_start.saturating_sub(self.hunt_from);
     }
 
-    fn pass(&mut self, chunk: &mut Chunk<'_, T>) -> Flow {
+    fn pass(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
+        if self.yields(direction, chunk) {
+            return Flow::Continue;
+        }
         let n = self.left.min(chunk.rest().len() as u64);
         chunk.used += n as usize;
         self.left -= n;

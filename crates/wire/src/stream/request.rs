@@ -248,10 +248,6 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
     fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize> {
         let bytes = head.get(4..)?;
         let header = RequestHeader::of_start(bytes)?;
-        // A Produce response starts like a Produce request: number, topics, name.
-        if cut.is_first_guess && header.api_key == ApiKey::PRODUCE {
-            return None;
-        }
         let mut reader = Reader::new(bytes);
         let is_whole = RequestHeader::read(&mut reader).is_ok();
         self.open(header, span);
@@ -338,6 +334,11 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
             RequestBody::Produce(body) => body.partitions.iter().any(|p| p.error.is_some()),
             RequestBody::Fetch(_) | RequestBody::Other => false,
         })
+    }
+
+    fn precedes_tokens(&self) -> bool {
+        let frame = self.frame.as_ref();
+        frame.is_some_and(|frame| frame.api_key == ApiKey::SASL_HANDSHAKE && frame.api_version == 0)
     }
 
     fn proves(&self) -> bool {

@@ -367,6 +367,10 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         })
     }
 
+    fn precedes_tokens(&self) -> bool {
+        self.decoder.asked == Some((ApiKey::SASL_HANDSHAKE, 0))
+    }
+
     fn proves(&self) -> bool {
         let decoded = self.decoder.frame.as_ref().is_some_and(|f| !matches!(f.body, ResponseBody::Other));
         decoded && !self.failed()

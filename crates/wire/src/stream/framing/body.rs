@@ -4,6 +4,9 @@ use super::{Chunk, Direction, Flow, Framing, Step};
 
 impl<T: Copy> Framing<T> {
     pub(super) fn body(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
+        if self.yields(direction, chunk) {
+            return Flow::Continue;
+        }
         loop {
             if self.skip > 0 {
                 let n = self.skip.min(chunk.rest().len() as u64);

@@ -8,6 +8,8 @@
 //!   ([`Direction::proves`]), or if it starts where a chunk starts and ends where one ends or where missing
 //!   bytes do, as a client that waits for its answer sends it;
 //! - else it is held until the header after it is complete, and returned if that one is plausible too;
+//! - while it lasts, it yields to a chunk that is just one plausible frame: bytes that look like a header by
+//!   accident would else swallow the frames after them;
 //! - anything else is a false start: nothing is returned, and the search goes on one byte after it as long as
 //!   its bytes are at hand (at most [`REWIND_BYTES`], which bounds the work per byte), else where it failed.
 //!
@@ -42,6 +44,9 @@ impl<T: Copy> Framing<T> {
             self.false_start(chunk);
             return Flow::Continue;
         }
+        if self.is_token(chunk) {
+            return Flow::Continue;
+        }
         self.counts.undecodable += 1;
         let start = self.position + chunk.used as u64 - self.carry.len() as u64;
         let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
@@ -63,11 +68,31 @@ impl<T: Copy> Framing<T> {
         Flow::Continue
     }
 
+    /// Gives up a frame that is a guess where a chunk is just one frame; the search takes that up.
+    pub(super) fn yields(&mut self, direction: &mut impl Direction<T>, chunk: &Chunk<'_, T>) -> bool {
+        if self.in_step() || chunk.used > 0 || self.mid_chunk || chunk.bytes.is_empty() {
+            return false;
+        }
+        let Head::Complete(opening) = direction.head(chunk.bytes, Scrutiny::Searching) else { return false };
+        if opening.size as usize + 4 != chunk.bytes.len() {
+            return false;
+        }
+        self.counts.resyncs += 1;
+        if self.state == State::Pass {
+            self.hunt_from = self.position;
+            self.hunt_lost = 0;
+        }
+        (self.state, self.trust) = (State::Hunt, Trust::Trial);
+        self.drop_carry();
+        true
+    }
+
     pub(super) fn start_hunt(&mut self, from: u64) {
         self.counts.skipped_bytes = self.counts().skipped_bytes;
         self.counts.resyncs += u64::from(self.in_step());
         self.state = State::Hunt;
         self.trust = Trust::Trial;
+        self.expects_tokens = false;
         self.hunt_from = from;
         self.hunt_lost = 0;
     }

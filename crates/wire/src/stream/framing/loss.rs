@@ -56,8 +56,7 @@ impl<T: Copy> Framing<T> {
             return;
         }
         let start = self.position - held;
-        let is_first_guess = !self.in_step() && self.counts.frames == 0;
-        let cut = Cut { missing: n.min(left), is_first_guess };
+        let cut = Cut { missing: n.min(left) };
         let span = Span { first, stream_start: start, size };
         let Some(used) = direction.begin_cut(&self.carry, span, cut) else { return };
         self.enter_body(start, Opening { bytes: used, size });

@@ -1,0 +1,251 @@
+//! What besides whole Kafka conversations is on the wire: one side alone, tokens, TLS from its middle, an
+//! earlier connection's segments, several listeners, the largest request.
+
+use proptest::prelude::*;
+
+use super::{anywhere, error, finish, on_port, timing};
+use crate::analyzer::Analyzer;
+use crate::config::Config;
+use crate::link::Flags;
+use crate::packet::{LinkType, Packet};
+use crate::specimen::Specimen;
+use crate::specimen::kafka;
+use crate::specimen::talk::Talk;
+
+fn sized(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
+}
+
+fn handshake(version: i16, correlation_id: i32) -> Vec<u8> {
+    kafka::request(17, version, correlation_id, &[&[0, 5][..], b"PLAIN"].concat())
+}
+
+/// No error, one mechanism.
+fn handshake_response(correlation_id: i32) -> Vec<u8> {
+    kafka::response(correlation_id, &[&[0, 0, 0, 0, 0, 1, 0, 5][..], b"PLAIN"].concat())
+}
+
+#[test]
+fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
+    for (mut analyzer, opened) in [(on_port(), true), (anywhere(), true), (on_port(), false)] {
+        let mut talk = Talk::standard();
+        if opened {
+            talk.open(0);
+        }
+        talk.ask(10, &handshake(0, 1)).answer(20, &handshake_response(1));
+        talk.ask(30, &sized(b"n,,n=user,r=fyko")).answer(40, &sized(b"r=fyko,s=QSXCR,i=4096"));
+        talk.ask(50, &sized(b"c=biws,r=fyko,p=v0X8")).answer(60, &sized(b""));
+        talk.ask(70, &kafka::small_request(2)).answer(80, &kafka::response(2, b"x"));
+        talk.ask(90, &kafka::small_request(3)).answer(95, &kafka::response(3, b"x"));
+        let mut rows = talk.tell(&mut analyzer);
+        rows.extend(finish(&mut analyzer));
+        let timings: Vec<_> = rows.iter().map(timing).collect();
+        assert_eq!(timings, [(1, Some(10), Some(0)), (2, Some(10), Some(0)), (3, Some(5), Some(0))]);
+        assert!(rows.iter().all(|row| row.error.is_none()), "{rows:?}");
+        let counters = analyzer.counters();
+        assert_eq!(counters.sasl_tokens, 4);
+        assert_eq!((counters.undecodable_frames, counters.unmatched_responses), (0, 0));
+        // Where the broker's side begins in its middle, so does the search for its first answer.
+        assert_eq!(counters.resyncs, 0);
+    }
+}
+
+#[test]
+fn a_refused_handshake_of_version_0_may_be_followed_by_another() {
+    let mut talk = Talk::standard();
+    let refused = kafka::response(1, &[0, 33, 0, 0, 0, 1, 0, 5, b'P', b'L', b'A', b'I', b'N']);
+    talk.open(0).ask(10, &handshake(0, 1)).answer(20, &refused);
+    talk.ask(30, &handshake(0, 2)).answer(40, &handshake_response(2));
+    talk.ask(50, &sized(b"\0user\0password")).answer(60, &sized(b""));
+    talk.ask(70, &kafka::small_request(3)).answer(80, &kafka::response(3, b"x"));
+    let mut analyzer = on_port();
+    let rows = talk.tell(&mut analyzer);
+    assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!((analyzer.counters().sasl_tokens, analyzer.counters().resyncs), (2, 0));
+}
+
+#[test]
+fn tls_from_its_middle_is_named() {
+    let record = |length: u8| [&[0x17, 3, 3, 0, length][..], &vec![0x9c; length.into()]].concat();
+    for mut analyzer in [on_port(), anywhere()] {
+        let mut talk = Talk::standard();
+        for i in 1..9 {
+            talk.ask(i * 10, &record(30 + i as u8)).answer(i * 10 + 5, &record(90 + i as u8));
+        }
+        assert_eq!(talk.tell(&mut analyzer), []);
+        assert_eq!(finish(&mut analyzer), []);
+        assert_eq!((analyzer.counters().tls_connections, analyzer.counters().other_connections), (1, 0));
+    }
+}
+
+#[test]
+fn segments_of_an_earlier_connection_change_nothing() {
+    let mut before = Talk::standard();
+    before.open(0);
+    let old_request = before.sent(true, &kafka::small_request(77));
+    let old_response = before.sent(false, &kafka::response(77, b"old"));
+    let mut talk = Talk::standard();
+    talk.client.seq = talk.client.seq.wrapping_add(0x5000_0000);
+    talk.broker.seq = 0x6000_0000;
+    talk.open(10).ask(20, &kafka::small_request(1));
+    talk.packets.push((21, old_request.clone()));
+    talk.packets.push((22, old_response));
+    talk.answer(30, &kafka::response(1, b"new"));
+    talk.packets.push((31, old_request));
+    talk.ask(40, &kafka::small_request(2)).answer(50, &kafka::response(2, b"new")).close(60);
+    let mut analyzer = on_port();
+    let rows = talk.tell(&mut analyzer);
+    assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(1, Some(10), Some(0)), (2, Some(10), Some(0))]);
+    let counters = analyzer.counters();
+    assert_eq!((counters.stray_segments, counters.gaps, counters.resyncs), (3, 0, 0));
+}
+
+/// Only the client's packets, their acknowledgements going on: every request has its row and says why it
+/// has no answer.
+#[test]
+fn requests_alone_have_their_rows() {
+    for opened in [true, false] {
+        let mut talk = Talk::standard();
+        if opened {
+            talk.open(0);
+            talk.packets.remove(1);
+        }
+        for id in 1..=20 {
+            talk.ask(i64::from(id) * 10, &kafka::small_request(id));
+            let _unseen = talk.sent(false, &kafka::response(id, &[7; 3_000]));
+        }
+        for mut analyzer in [on_port(), anywhere()] {
+            let mut again = Talk { packets: talk.packets.clone(), ..Talk::standard() };
+            let mut rows = again.tell(&mut analyzer);
+            rows.extend(finish(&mut analyzer));
+            assert_eq!(
+                rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(),
+                (1..=20).collect::<Vec<_>>()
+            );
+            for row in &rows {
+                assert!(row.end.is_none() && error(row).starts_with("no response"), "{row:?}");
+            }
+            assert_eq!(analyzer.counters().unanswered, 20);
+        }
+    }
+}
+
+#[test]
+fn several_listeners_are_read_from_one_capture() {
+    let ports = [9092, 9093, 19_092];
+    let mut talks = Vec::new();
+    for (i, port) in ports.into_iter().enumerate() {
+        let mut talk = Talk::new(&format!("10.0.0.7:{}", 50_000 + i), &format!("10.0.0.1:{port}"));
+        talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"x"));
+        talks.push(talk);
+    }
+    // A broker is a client of another one: both ends have a port that was asked for.
+    let mut between = Talk::new("10.0.0.2:9093", "10.0.0.1:9092");
+    between.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"x"));
+    talks.push(between);
+    let brokers = |wanted: &[u16]| {
+        let mut analyzer = Analyzer::new(Config { ports: wanted.to_vec(), ..Config::default() });
+        let mut rows = Vec::new();
+        for talk in &talks {
+            let mut again = Talk { packets: talk.packets.clone(), ..Talk::standard() };
+            rows.extend(again.tell(&mut analyzer));
+        }
+        assert!(rows.iter().all(|row| row.error.is_none() && row.end.is_some()), "{rows:?}");
+        rows.iter().map(|row| row.broker.port()).collect::<Vec<_>>()
+    };
+    assert_eq!(brokers(&ports), [9092, 9093, 19_092, 9092]);
+    assert_eq!(brokers(&[9093, 19_092])[..2], [9093, 19_092]);
+    assert_eq!(brokers(&[]), [9092, 9093, 19_092, 9092]);
+}
+
+/// `socket.request.max.bytes` is 104857600 by default; one byte more is not Kafka's.
+#[test]
+fn the_largest_request_is_read_and_a_larger_one_is_not() {
+    let max = 104_857_600_usize;
+    let overhead = kafka::produce(1, -1, "t", [&kafka::batch(1, 1, &[]), &kafka::batch(2, 1, &[])]).len() - 4;
+    for (size, rows_expected) in [(max, vec![1, 2]), (max + 1, vec![2])] {
+        let big = kafka::batch(1, 1, &vec![0xee; size - overhead]);
+        let request = kafka::produce(1, -1, "t", [&big, &kafka::batch(2, 1, &[])]);
+        assert_eq!(request.len() - 4, size);
+        let mut analyzer = on_port();
+        let mut talk = Talk::standard();
+        talk.open(0);
+        let mut rows = talk.tell(&mut analyzer);
+        for piece in request.chunks(60_000) {
+            talk.ask(10, piece);
+            rows.extend(talk.tell(&mut analyzer));
+        }
+        if rows_expected.len() == 2 {
+            talk.answer(20, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
+        }
+        talk.ask(30, &kafka::small_request(2)).answer(40, &kafka::response(2, b"x"));
+        rows.extend(talk.tell(&mut analyzer));
+        rows.extend(finish(&mut analyzer));
+        if rows_expected.len() == 2 {
+            assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), rows_expected);
+            assert_eq!((rows[0].request_bytes as usize, rows[0].error.as_deref()), (size, None));
+            assert_eq!(rows[0].partitions[0].bytes as usize, big.len());
+        } else {
+            // The broker would close the connection; nothing of it is made up.
+            assert!(rows.iter().all(|row| row.correlation_id == 2), "{rows:?}");
+        }
+    }
+}
+
+#[test]
+fn a_produce_request_cut_in_its_header_is_the_first_seen_of_a_known_client() {
+    let batch = kafka::batch(1, 1, &[0; 200]);
+    let mut talk = Talk::standard();
+    talk.ask(10, &kafka::produce(4, -1, "topicA", [&batch, &batch]));
+    talk.answer(20, &kafka::produced(4, "topicA", [(2, 0, 5), (5, 0, 6)]));
+    for (mut analyzer, ids) in [(on_port(), vec![4]), (anywhere(), vec![])] {
+        let mut rows = Vec::new();
+        for (time_ns, bytes) in &talk.packets {
+            // The headers below take 54 bytes; 20 are left.
+            let packet = Packet {
+                time_ns: *time_ns,
+                link: LinkType::Ethernet,
+                original_len: bytes.len() as u32,
+                bytes: &bytes[..74],
+            };
+            analyzer.packet(&packet, &mut |row| rows.push(row));
+        }
+        rows.extend(finish(&mut analyzer));
+        // Without a port nobody knows which side this is: an answer to Produce begins the same way.
+        assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), ids);
+        assert!(rows.iter().all(|row| row.api == "PRODUCE" && row.error.is_some()), "{rows:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever an earlier connection's segments say, where neither of their numbers fits.
+    #[test]
+    fn no_stray_segment_makes_a_row(
+        strays in prop::collection::vec((any::<bool>(), 0x2000_0000..0xd000_0000u32, 0x2000_0000..0xd000_0000u32), 1..20),
+    ) {
+        let mut talk = Talk::standard();
+        talk.open(0);
+        for id in 1..=20 {
+            talk.ask(i64::from(id), &kafka::small_request(id));
+            if let Some((by_client, seq, ack)) = strays.get(id as usize % strays.len()) {
+                let (from, to) = if *by_client { (&talk.client, &talk.broker) } else { (&talk.broker, &talk.client) };
+                let stray = Specimen {
+                    seq: from.seq.wrapping_add(*seq),
+                    ack: to.seq.wrapping_add(*ack),
+                    flags: Flags::ACK,
+                    payload: kafka::small_request(1_000),
+                    ..from.clone()
+                };
+                talk.packets.push((i64::from(id), stray.ethernet()));
+            }
+            talk.answer(i64::from(id), &kafka::response(id, b"x"));
+        }
+        let mut analyzer = on_port();
+        let rows = talk.tell(&mut analyzer);
+        prop_assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+        prop_assert!(rows.iter().all(|row| row.error.is_none()));
+        prop_assert_eq!(analyzer.counters().stray_segments, 20);
+    }
+}
