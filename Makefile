@@ -4,7 +4,9 @@
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture (root; installs what it
 #                needs, writes up to 3.5 GB into target/bench for a while; PARTS="files memory live segment")
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
-#   make test    format, lints, docs, every test; as root the live tests too (BPF, real broker, real clients)
+#   make test    format, lints, docs, every test, a minute of every fuzz target; as root the live tests too (BPF, real
+#                broker, real clients)
+#   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
@@ -16,7 +18,7 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo test bench latency build setup-bench setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample clean
+.PHONY: demo test bench latency build setup-bench setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -25,7 +27,7 @@ demo: setup-demo
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab demo
 
-test: setup-test fmt-check lint doc offline unit live
+test: setup-test fmt-check lint doc offline unit fuzz-smoke live
 
 setup-bench setup-build setup-demo setup-test: setup-%:
 	@setup/debian $*
@@ -71,6 +73,17 @@ sample: setup-demo
 	$(CARGO) build --release -p brokerscope
 	rm -rf samples/journal-stall
 	XDG_CACHE_HOME=/var/tmp target/release/brokerscope lab demo --seconds 20 --seed 11 --keep samples/journal-stall >/dev/null
+
+# Every fuzz target for FUZZ_SECONDS (60), one for each processor at a time.
+fuzz-smoke:
+	fuzz/run smoke
+
+fuzz:
+	fuzz/run long $(TARGET)
+
+# After a format has changed, or a long run has found its way further in.
+fuzz-corpus:
+	fuzz/run corpus
 
 live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)

@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("e2e", &["lab"]),
     ("bench", &["lab"]),
+    ("fuzz", &["capture", "model", "wire"]),
 ];
 
 fn workspace() -> BTreeMap<String, BTreeSet<String>> {

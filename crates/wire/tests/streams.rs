@@ -187,6 +187,35 @@ fn a_wrong_batch_length_hurts_its_partition_only() {
 }
 
 #[test]
+fn a_frame_too_short_for_its_body_gives_one_error_however_it_is_cut() {
+    let request = kafka::request(1, 17, 417, &kafka::fetch_body(17));
+    let response = kafka::response(1, 17, 417, &kafka::fetch_response_body(17));
+    for end in 30..request.len() {
+        let bytes = kafka::sized(&request[4..end]);
+        let single: Vec<_> = bytes.chunks(1).collect();
+        let whole = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&bytes], 0);
+        let cut = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &single, 0);
+        assert_eq!(whole[0].error, cut[0].error, "{end} bytes");
+    }
+    for records in 1..61 {
+        let batch = kafka::batch(Compression::None, &["a"], 9);
+        let bytes = kafka::produce_request(9, 5, &[("topicA", 0, batch[..records].to_vec())]);
+        let single: Vec<_> = bytes.chunks(1).collect();
+        let whole = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&bytes], 0);
+        let cut = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &single, 0);
+        assert!(matches!(produce(&whole[0]).partitions[0].error, Some(FrameError::Malformed(_))));
+        assert_eq!(produce(&whole[0]), produce(&cut[0]), "{records} bytes");
+    }
+    for end in 30..response.len() {
+        let bytes = kafka::sized(&response[4..end]);
+        let single: Vec<_> = bytes.chunks(1).collect();
+        let whole = feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &[&bytes]);
+        let cut = feed_responses(&mut ResponseStream::new(Options::default(), Start::Boundary), &single);
+        assert_eq!((whole[0].error, &whole[0].body), (cut[0].error, &cut[0].body), "{end} bytes");
+    }
+}
+
+#[test]
 fn every_truncated_body_is_an_error() {
     for frame in requests().into_iter().take(13) {
         let header_end = 4 + 8 + 2 + if frame[13] == 1 { 1 } else { 8 } + usize::from(frame[7] >= 9);

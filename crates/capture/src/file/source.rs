@@ -154,7 +154,9 @@ impl Streamed {
     }
 
     fn fill(&mut self, n: usize) -> io::Result<()> {
-        let wanted = n.max(CHUNK_BYTES);
+        // A record's length is only believed as its bytes come.
+        let held = self.end - self.start;
+        let wanted = n.min(held.saturating_mul(2)).max(CHUNK_BYTES);
         if self.start + wanted > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;

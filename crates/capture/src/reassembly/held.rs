@@ -66,12 +66,14 @@ impl Held {
 
     /// Keeps what is not held yet of a piece. Refuses, and keeps nothing, if there might be no room.
     pub(super) fn insert(&mut self, offset: u64, piece: &Piece<&[u8]>, pool: &mut Pool) -> bool {
-        let cost = piece.bytes.len() + PIECE_OVERHEAD_BYTES;
+        let end = offset + piece.span();
+        // Each piece that is held already may split this one.
+        let pieces = 1 + self.pieces.range(offset..end).count();
+        let cost = piece.bytes.len() + pieces * PIECE_OVERHEAD_BYTES;
         if self.used + cost > pool.stream_limit || pool.used + cost > pool.total_limit {
             return false;
         }
         pool.tally.out_of_order += 1;
-        let end = offset + piece.span();
         let mut from = offset;
         while from < end {
             let covered = self.covered_until(from).min(end);

@@ -198,6 +198,18 @@ fn a_stream_is_finished_when_everything_before_its_fin_was_delivered() {
     assert!(bench.stream.is_finished());
 }
 
+#[test]
+fn a_segment_split_by_many_that_are_held_stays_within_the_bound() {
+    let mut bench = Bench::new(0, 1_300);
+    for i in 1..9 {
+        bench.segment(i * 10, b"x");
+    }
+    assert_eq!(bench.pool.used, 8 * 129);
+    bench.segment(5, &[b'y'; 80]);
+    assert!(bench.pool.used <= bench.pool.stream_limit, "{} bytes held", bench.pool.used);
+    assert_eq!(bench.pool.tally.overflows, 1);
+}
+
 /// A segment of the model's stream: where it begins, how long it is, whether the capture has it, and how
 /// many bytes a snap length left of it.
 #[derive(Clone, Debug)]

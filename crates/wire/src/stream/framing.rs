@@ -84,7 +84,7 @@ pub(super) trait Direction<T> {
     fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize>;
     /// Reads on in the body. `left` counts the frame's bytes from the first of `bytes` on, `at` those before.
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step;
-    /// What it needs next does not fit into the frame.
+    /// What it needs next does not fit into the frame, which ends at `at`, `missing` bytes too early.
     fn truncated(&mut self, missing: usize, at: usize);
     /// `n` bytes are missing after `held`, the first bytes of what it needs next, of which `skip` would have
     /// been skipped. Returns how many bytes after the gap to skip.

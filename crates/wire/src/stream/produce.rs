@@ -163,10 +163,13 @@ impl ProduceWalk {
                 let kind = ErrorKind::BadLength { length: header.length_bytes.into() };
                 return self.give_up(partition, Error::new(kind, at + 8));
             }
-            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. })
-                if (window.len() + missing) as u64 <= self.records_left =>
-            {
-                return Step::More(missing);
+            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. }) => {
+                let to_come = self.records_left as usize - window.len();
+                if missing <= to_come {
+                    return Step::More(missing);
+                }
+                let kind = ErrorKind::UnexpectedEnd { missing: missing - to_come };
+                return self.give_up(partition, Error::new(kind, at + window.len() + to_come));
             }
             Err(error) => return self.give_up(partition, error.shifted(at)),
         };

@@ -51,7 +51,8 @@ impl<T: Copy> Framing<T> {
             }
             Step::Rest => self.skip = self.left,
             Step::More(missing) if missing as u64 > self.left - window.len() as u64 => {
-                direction.truncated(missing, self.at + window.len());
+                let to_come = self.left as usize - window.len();
+                direction.truncated(missing - to_come, self.at + window.len() + to_come);
                 self.skip = self.left;
             }
             Step::More(missing) => {
@@ -91,7 +92,8 @@ impl<T: Copy> Framing<T> {
                 return true;
             }
             Step::More(missing) => {
-                direction.truncated(missing, self.at + held);
+                let to_come = self.left as usize;
+                direction.truncated(missing - to_come, self.at + held + to_come);
                 self.left
             }
         };

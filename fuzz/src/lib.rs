@@ -1,0 +1,24 @@
+//! What must hold of hostile bytes, one module a target: each takes any bytes at all and panics where the
+//! product does not keep its word.
+//!
+//! It does not generate inputs: libFuzzer does (`fuzz/run`, through the binaries), and the committed corpora
+//! run through the same checks as a test (`tests/corpus.rs`). It does not know what the rest of the product
+//! makes of what is read.
+
+// A target says that something is wrong by panicking.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::missing_panics_doc)]
+
+pub mod analyzer;
+pub mod batch;
+mod bodies;
+mod chunks;
+pub mod fetch;
+pub mod frame;
+mod packets;
+pub mod pcap;
+pub mod pcapng;
+pub mod produce;
+pub mod reassembly;
+mod target;
+
+pub use target::{TARGETS, Target};

@@ -1,0 +1,78 @@
+//! Bodies of Produce requests and responses of every version: looked at as a whole and read from a stream,
+//! which must agree.
+//!
+//! Input: a byte whose lowest bit says response and whose others are the version; then the body.
+
+use wire::produce::{ProduceRequest, ProduceResponse, Topic};
+use wire::stream::{RequestBody, ResponseBody, TopicRef};
+use wire::{ApiKey, Error};
+
+use crate::Target;
+use crate::bodies;
+
+/// The target.
+pub const TARGET: Target = Target { name: "produce", check, spare_bytes: 4 << 20 };
+
+fn check(data: &[u8]) {
+    let Some((&choice, body)) = data.split_first() else { return };
+    let version = i16::from(choice >> 1) % (wire::produce::MAX_VERSION + 2) - 1;
+    let is_response = choice & 1 != 0;
+    let read = if is_response { read_response } else { read_request };
+    let whole = read(body, version);
+    if version < 0 {
+        assert!(whole.is_err());
+        return;
+    }
+    let streamed = if is_response { stream_response(body, version) } else { stream_request(body, version) };
+    match whole {
+        Ok(partitions) => {
+            assert!(partitions.len() <= body.len());
+            assert_eq!(streamed, Some(partitions), "as a whole and from a stream");
+            bodies::check_prefixes(body, |bytes| read(bytes, version).map(drop));
+        }
+        Err(error) => assert_eq!(streamed, None, "as a whole: {error}"),
+    }
+}
+
+/// A partition's topic and number, and either the bytes of its records or its base offset.
+type Partition = (TopicRef, i32, i64);
+
+fn owned(topic: Topic<'_>) -> TopicRef {
+    match topic {
+        Topic::Name(name) => TopicRef::Name(name.to_owned()),
+        Topic::Id(id) => TopicRef::Id(id),
+    }
+}
+
+fn read_request(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
+    let partitions = ProduceRequest::parse(body, version)?.partitions();
+    partitions
+        .map(|partition| {
+            let partition = partition?;
+            let bytes = partition.records.map_or(0, <[u8]>::len);
+            Ok((owned(partition.topic), partition.partition, bytes as i64))
+        })
+        .collect()
+}
+
+fn read_response(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
+    let response = ProduceResponse::parse(body, version)?;
+    Ok(response.partitions().map(|p| (owned(p.topic), p.partition, p.base_offset)).collect())
+}
+
+/// The partitions, unless the frame or, where its records are cut off, its last partition has an error.
+fn stream_request(body: &[u8], version: i16) -> Option<Vec<Partition>> {
+    let frame = bodies::request(ApiKey::PRODUCE, version, body);
+    let RequestBody::Produce(produce) = frame.body else { return None };
+    if frame.error.is_some() {
+        return None;
+    }
+    Some(produce.partitions.into_iter().map(|p| (p.topic, p.partition, i64::from(p.bytes))).collect())
+}
+
+fn stream_response(body: &[u8], version: i16) -> Option<Vec<Partition>> {
+    let frame = bodies::response(ApiKey::PRODUCE, version, body, |_| Vec::new());
+    let ResponseBody::Produce { partitions, .. } = frame.body else { return None };
+    assert_eq!(frame.error, None, "a response is read as a whole");
+    Some(partitions.into_iter().map(|p| (p.topic, p.partition, p.base_offset)).collect())
+}

@@ -1,0 +1,48 @@
+//! A target's name and the frame it runs in: its memory is measured. Does not know what is checked.
+
+use peak_alloc::PeakAlloc;
+
+use crate::{analyzer, batch, fetch, frame, pcap, pcapng, produce, reassembly};
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// Every target, by name.
+pub const TARGETS: [Target; 8] = [
+    analyzer::TARGET,
+    batch::TARGET,
+    fetch::TARGET,
+    frame::TARGET,
+    pcap::TARGET,
+    pcapng::TARGET,
+    produce::TARGET,
+    reassembly::TARGET,
+];
+
+/// One set of checks.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name: of its binary and of the folder of its corpus.
+    pub name: &'static str,
+    /// The checks; a panic is a finding.
+    pub check: fn(&[u8]),
+    /// What it may hold at once beside [`BYTES_PER_BYTE`] for each byte of its input.
+    pub spare_bytes: usize,
+}
+
+/// A frame of one-byte partitions, each with its row: the worst ratio there is. More than this is memory that
+/// the input asked for and did not pay for.
+const BYTES_PER_BYTE: usize = 256;
+
+impl Target {
+    /// Checks one input, and that what it took in memory at most is in proportion to it. Not for two threads
+    /// at once: memory is counted over all of them.
+    pub fn run(&self, data: &[u8]) {
+        let before = ALLOCATOR.current_usage();
+        ALLOCATOR.reset_peak_usage();
+        (self.check)(data);
+        let used = ALLOCATOR.peak_usage().saturating_sub(before);
+        let bound = self.spare_bytes + BYTES_PER_BYTE * data.len();
+        assert!(used <= bound, "{used} bytes of memory for {} bytes of input", data.len());
+    }
+}
