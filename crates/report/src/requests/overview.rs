@@ -29,8 +29,8 @@ use bounded::Bounded;
 use group::Share;
 use kinds::Client;
 
-/// Groups held of topics, of clients, of connections and of producers each; what comes after them is
-/// counted with the others. They take about 10 KiB each.
+/// Groups held of one API's topics, clients and connections each, and of producers; of all APIs together twice
+/// as many. What comes after them is counted with the others. A busy group takes about 10 KiB.
 const MOST_GROUPS: usize = 500;
 const PRODUCE: i16 = 0;
 
@@ -72,7 +72,7 @@ pub struct Groups {
     /// Every group: by API, then topic, client and connection; of each those first that clients waited for
     /// longest in total, and the waits that were asked for last.
     pub groups: Vec<(Kind, Who, Group)>,
-    /// How many groups of one sort there was room for.
+    /// How many groups of one sort and API there was room for.
     pub most: usize,
     /// Every producer, that with the most batches first.
     pub producers: Vec<(Producer, BatchFill)>,
@@ -85,7 +85,7 @@ impl Default for Overview {
 }
 
 impl Overview {
-    /// At most so many groups of each sort.
+    /// At most so many groups of each sort and API, and twice as many of each sort.
     pub fn new(most: usize) -> Self {
         Self {
             apis: Bounded::new(usize::MAX),

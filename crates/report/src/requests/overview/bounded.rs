@@ -2,6 +2,7 @@
 //! group counts.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 /// Groups by who they are about (`K`) and by a few kinds (`S`) that the others are told apart by too.
@@ -9,23 +10,32 @@ use std::hash::Hash;
 pub(super) struct Bounded<K, S, V> {
     groups: HashMap<(K, S), V>,
     others: HashMap<S, V>,
+    /// Groups of each kind: many of one must not take the places of another.
+    taken: HashMap<S, usize>,
+    places: usize,
     most: usize,
 }
 
 impl<K: Eq + Hash, S: Copy + Eq + Hash, V: Default> Bounded<K, S, V> {
-    /// At most so many groups, beside the others.
+    /// At most so many groups of each kind and twice as many in all, beside the others.
     pub(super) fn new(most: usize) -> Self {
-        Self { groups: HashMap::new(), others: HashMap::new(), most }
+        Self { groups: HashMap::new(), others: HashMap::new(), taken: HashMap::new(), places: 0, most }
     }
 
     /// The group that it belongs to.
     pub(super) fn of(&mut self, who: K, kind: S) -> &mut V {
-        let full = self.groups.len() >= self.most;
-        let key = (who, kind);
-        if full && !self.groups.contains_key(&key) {
-            return self.others.entry(kind).or_default();
+        match self.groups.entry((who, kind)) {
+            Entry::Occupied(group) => group.into_mut(),
+            Entry::Vacant(place) => {
+                let taken = self.taken.entry(kind).or_default();
+                if *taken >= self.most || self.places >= self.most.saturating_mul(2) {
+                    return self.others.entry(kind).or_default();
+                }
+                *taken += 1;
+                self.places += 1;
+                place.insert(V::default())
+            }
         }
-        self.groups.entry(key).or_default()
     }
 
     /// Every group, the others without a name.
@@ -41,12 +51,15 @@ mod tests {
 
     #[test]
     fn what_comes_after_the_last_place_is_with_the_others_of_its_kind() {
-        let mut bounded = Bounded::<u32, bool, u32>::new(2);
-        for (who, kind) in [(1, true), (2, true), (3, true), (4, false), (1, true), (5, true)] {
+        let mut bounded = Bounded::<u32, char, u32>::new(2);
+        for (who, kind) in [(1, 'p'), (2, 'p'), (3, 'p'), (4, 'f'), (1, 'p'), (5, 'p'), (4, 'f'), (6, 'f')] {
             *bounded.of(who, kind) += 1;
         }
+        // All four places are taken.
+        *bounded.of(7, 'm') += 1;
         let mut groups = bounded.into_groups().collect::<Vec<_>>();
         groups.sort_unstable();
-        assert_eq!(groups, [(None, false, 1), (None, true, 2), (Some(1), true, 2), (Some(2), true, 1)]);
+        let named = [(Some(1), 'p', 2), (Some(2), 'p', 1), (Some(4), 'f', 2), (Some(6), 'f', 1)];
+        assert_eq!(groups, [[(None, 'm', 1), (None, 'p', 2)].as_slice(), &named].concat());
     }
 }

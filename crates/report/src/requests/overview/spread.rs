@@ -1,41 +1,47 @@
 //! How a quantity is spread over many requests: percentiles from an HDR histogram, which holds any number
-//! of values in a few KiB. Does not know what the values mean.
+//! of values in some KiB; a few values are held as they are. Does not know what the values mean.
 
 use hdrhistogram::Histogram;
 
 /// Higher values are counted as this: a day of nanoseconds.
 const HIGHEST: u64 = 86_400 * 1_000_000_000;
 
-/// The values of one quantity. Percentiles are right to one part in 200 (latencies) or in 2,000 (sizes);
-/// count, mean and maximum are exact.
+/// So many values are held as they are: most groups have no more, and a histogram takes more room.
+const FEW: usize = 64;
+
+/// The values of one quantity. Percentiles of more than a few are right to one part in 200 (latencies) or in
+/// 2,000 (sizes); those of a few, count, mean and maximum are exact.
 #[derive(Clone, Debug)]
 pub struct Spread {
-    // None where the bounds were refused, which these constants are not.
-    histogram: Option<Histogram<u32>>,
+    values: Values,
+    /// The lowest value told apart from none, and the digits to which values are.
+    precision: (u64, u8),
     count: u64,
     sum: u128,
     min: u64,
     max: u64,
 }
 
+#[derive(Clone, Debug)]
+enum Values {
+    Few(Vec<u64>),
+    // None where the bounds were refused, which those below are not.
+    Many(Option<Histogram<u32>>),
+}
+
 impl Spread {
     /// Of lengths of time in nanoseconds, told apart down to half a microsecond.
     pub fn of_latencies() -> Self {
-        Self::new(1_000, 2)
+        Self::new((1_000, 2))
     }
 
     /// Of counts and sizes.
     pub fn of_sizes() -> Self {
-        Self::new(1, 3)
+        Self::new((1, 3))
     }
 
-    fn new(lowest: u64, digits: u8) -> Self {
-        let histogram = Histogram::new_with_bounds(lowest, lowest.saturating_mul(2), digits).ok();
-        let histogram = histogram.map(|mut histogram| {
-            histogram.auto(true);
-            histogram
-        });
-        Self { histogram, count: 0, sum: 0, min: u64::MAX, max: 0 }
+    fn new(precision: (u64, u8)) -> Self {
+        Self { values: Values::Few(Vec::new()), precision, count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
     /// Counts a value.
@@ -44,9 +50,13 @@ impl Spread {
         self.sum += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        if let Some(histogram) = &mut self.histogram {
-            // It grows up to the highest value: this cannot fail.
-            let _ = histogram.record(value.min(HIGHEST));
+        match &mut self.values {
+            Values::Few(values) if values.len() < FEW => values.push(value),
+            Values::Few(values) => {
+                values.push(value);
+                self.values = Values::Many(histogram(self.precision, values));
+            }
+            Values::Many(histogram) => histogram.iter_mut().for_each(|histogram| record(histogram, value)),
         }
     }
 
@@ -72,19 +82,43 @@ impl Spread {
 
     /// The value that this share of all values does not exceed; none of no values.
     pub fn quantile(&self, share: f64) -> Option<u64> {
-        let histogram = self.histogram.as_ref().filter(|_| self.count > 0)?;
-        if share >= 1.0 {
+        if share >= 1.0 || self.count == 0 {
             return self.max();
         }
-        // Values that are not told apart are taken to be in the middle between their highest and lowest.
-        let value = histogram.median_equivalent(histogram.value_at_quantile(share));
-        Some(value.clamp(self.min, self.max))
+        match &self.values {
+            Values::Few(values) => {
+                let mut values = values.clone();
+                values.sort_unstable();
+                let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
+                values.get(rank - 1).copied()
+            }
+            Values::Many(histogram) => {
+                let histogram = histogram.as_ref()?;
+                // Values that are not told apart are taken to be in the middle between their highest and lowest.
+                let value = histogram.median_equivalent(histogram.value_at_quantile(share));
+                Some(value.clamp(self.min, self.max))
+            }
+        }
     }
+}
+
+fn histogram((lowest, digits): (u64, u8), values: &[u64]) -> Option<Histogram<u32>> {
+    let mut histogram = Histogram::new_with_bounds(lowest, lowest.saturating_mul(2), digits).ok()?;
+    histogram.auto(true);
+    for &value in values {
+        record(&mut histogram, value);
+    }
+    Some(histogram)
+}
+
+fn record(histogram: &mut Histogram<u32>, value: u64) {
+    // It grows up to the highest value: this cannot fail.
+    let _ = histogram.record(value.min(HIGHEST));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HIGHEST, Spread};
+    use super::{FEW, Spread};
 
     #[test]
     fn percentiles_are_near_the_exact_ones_over_nine_orders_of_magnitude() {
@@ -110,7 +144,22 @@ mod tests {
         let mut spread = Spread::of_latencies();
         assert_eq!((spread.quantile(0.5), spread.mean(), spread.max()), (None, None, None));
         spread.add(u64::MAX);
-        assert_eq!((spread.max(), spread.count()), (Some(u64::MAX), 1));
-        assert!(spread.quantile(0.5).unwrap() >= HIGHEST / 100 * 99);
+        assert_eq!((spread.max(), spread.quantile(0.5)), (Some(u64::MAX), Some(u64::MAX)));
+        for _ in 0..FEW {
+            spread.add(u64::MAX);
+        }
+        assert_eq!((spread.max(), spread.count()), (Some(u64::MAX), FEW as u64 + 1));
+        // The histogram goes no higher, and nothing was lower.
+        assert_eq!(spread.quantile(0.5), Some(u64::MAX));
+    }
+
+    #[test]
+    fn percentiles_of_a_few_values_are_exact() {
+        let mut spread = Spread::of_latencies();
+        for value in [999_999, 123_457, 7] {
+            spread.add(value);
+        }
+        assert_eq!(spread.quantile(0.5), Some(123_457));
+        assert_eq!((spread.quantile(0.0), spread.quantile(0.99)), (Some(7), Some(999_999)));
     }
 }

@@ -105,7 +105,11 @@ impl<W: Write> OverviewTable<W> {
         }
         if let Some(most) = most_if_others {
             let most = grouped(most as u64);
-            writeln!(self.out, "{:INDENT$}others: what came after the first {most} rows were taken", "")?;
+            writeln!(
+                self.out,
+                "{:INDENT$}others: those there was no room for ({most} an API, twice as many in all)",
+                ""
+            )?;
         }
         Ok(())
     }
