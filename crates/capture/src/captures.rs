@@ -61,6 +61,7 @@ impl Captures {
     ///
     /// A file that cannot be read on has ended: [`Self::faults`] says why, and the others are read further.
     #[allow(clippy::should_implement_trait)]
+    #[inline]
     pub fn next(&mut self) -> Option<Packet<'_>> {
         // Nothing to compare with: the packet need not be looked at ahead.
         let is_alone = self.open.len() == 1 && self.waiting.is_empty();

@@ -172,9 +172,12 @@ impl PacketFile {
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, Error> {
         let found = match self.ahead.take() {
             Some(found) => found,
-            None => match self.find()? {
-                Some(found) => found,
-                None => return Ok(None),
+            None => loop {
+                match self.record()? {
+                    Record::Packet(found) => break found,
+                    other if self.pass_over(&other)? => {}
+                    _ => return Ok(None),
+                }
             },
         };
         let Found { time_ns, link, original_len, record_len, at, len } = found;
@@ -192,34 +195,34 @@ impl PacketFile {
     /// # Errors
     /// As [`Self::next`].
     pub fn next_time(&mut self) -> Result<Option<i64>, Error> {
-        if self.ahead.is_none() {
-            self.ahead = self.find()?;
+        while self.ahead.is_none() {
+            match self.record()? {
+                Record::Packet(found) => self.ahead = Some(found),
+                other if self.pass_over(&other)? => {}
+                _ => return Ok(None),
+            }
         }
         Ok(self.ahead.as_ref().map(|found| found.time_ns))
     }
 
-    /// Passes over everything that is no packet.
-    fn find(&mut self) -> Result<Option<Found>, Error> {
-        loop {
-            match self.record()? {
-                Record::Packet(found) => return Ok(Some(found)),
-                Record::Skip(len) => self.pass(len)?,
-                Record::End => {
-                    self.notes.cut_records = u64::from(self.source.is_cut());
-                    return Ok(None);
-                }
-                Record::Cut => {
-                    self.notes.cut_records = 1;
-                    return Ok(None);
-                }
-                Record::Damaged(why) => {
-                    let at = self.source.position();
-                    self.source.end();
-                    let (name, why) = (self.name.clone(), why.to_owned());
-                    return Err(Error::Damaged { name, at, packed: self.packed, why });
-                }
+    /// Passes over what is no packet, if there is something behind it.
+    fn pass_over(&mut self, record: &Record) -> Result<bool, Error> {
+        match record {
+            Record::Packet(_) => {}
+            Record::Skip(len) => {
+                self.pass(*len)?;
+                return Ok(true);
+            }
+            Record::End => self.notes.cut_records = u64::from(self.source.is_cut()),
+            Record::Cut => self.notes.cut_records = 1,
+            Record::Damaged(why) => {
+                let at = self.source.position();
+                self.source.end();
+                let (name, why) = (self.name.clone(), (*why).to_owned());
+                return Err(Error::Damaged { name, at, packed: self.packed, why });
             }
         }
+        Ok(false)
     }
 
     /// What was odd so far.
