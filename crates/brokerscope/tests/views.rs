@@ -72,6 +72,8 @@ fn errors_are_rows_with_a_code_an_error_or_no_answer() {
     let expected = all.iter().filter(|row| failed(row)).cloned().collect::<Vec<_>>();
     assert_eq!(rows(&["--errors"]), expected);
     assert!(expected.len() < all.len());
+    let (table, _) = requests(&["--errors"]);
+    assert!(table.contains("PRODUCE           10  MESSAGE_TOO_LARGE"), "{table}");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 pub mod csv;
 pub mod doctor;
+pub mod error_code;
 pub mod escape;
 pub mod explanation;
 pub mod file_ops;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use model::{Partition, Request};
 
 use super::{RequestReport, RequestSummary};
+use crate::error_code;
 use crate::escape::escape;
 use crate::numbers::{NONE, millis, or_none};
 use crate::table::{Column, Table};
@@ -25,7 +26,7 @@ struct Extra {
     cell: fn(&Request, Option<&Partition>) -> String,
 }
 
-const EXTRA: [Extra; 15] = [
+const EXTRA: [Extra; 16] = [
     Extra { column: Column::text("API", 8), cell: |request, _| escape(request.api).into_owned() },
     Extra { column: Column::number("VERSION", 0), cell: |request, _| request.api_version.to_string() },
     Extra { column: Column::number("ACKS", 0), cell: |request, _| or_none(request.acks) },
@@ -56,6 +57,10 @@ const EXTRA: [Extra; 15] = [
         column: Column::text("ERROR", 0),
         cell: |request, _| or_none(request.error.as_deref().map(escape)),
     },
+    Extra {
+        column: Column::text("ERROR_NAME", 0),
+        cell: |request, of| or_none(error_code(request, of).filter(|&code| code != 0).map(error_name)),
+    },
 ];
 
 /// Requests as a table.
@@ -71,10 +76,15 @@ impl<W: Write> RequestTable<W> {
         Self::with(out, look, &[])
     }
 
-    /// A table that looks like this and has these of the wide table's columns, wide or not.
+    /// A table that looks like this and, where it is not wide and has them all, has these of the wide one's
+    /// columns.
     pub fn with(out: W, look: &Look, headings: &[&str]) -> Self {
-        let shown = |extra: &&Extra| look.wide || headings.contains(&extra.column.heading());
-        let extra = EXTRA.iter().filter(shown).collect::<Vec<_>>();
+        let named = |heading: &&str| EXTRA.iter().find(|extra| extra.column.heading() == *heading);
+        let extra = if look.wide {
+            EXTRA.iter().collect()
+        } else {
+            headings.iter().filter_map(named).collect::<Vec<_>>()
+        };
         let columns = COLUMNS.into_iter().chain(extra.iter().map(|extra| extra.column)).collect();
         let table = Table::new(out, columns, look.lookahead).coloured(look.colour);
         Self { table, zone: look.zone.clone(), extra }
@@ -105,6 +115,10 @@ pub(crate) fn topic_shown(partition: &Partition) -> String {
 
 fn crc(partition: &Partition) -> Option<String> {
     partition.batches.first().map(|batch| format!("{:#010x}", batch.crc))
+}
+
+fn error_name(code: i16) -> String {
+    error_code::name(code).map_or_else(|| code.to_string(), str::to_owned)
 }
 
 /// The partition's error code; where it has none or none worth telling, the whole response's.

@@ -109,7 +109,7 @@ fn beside(args: &Requests) -> Vec<&'static str> {
         headings.push("HEAD_OF_LINE(ms)");
     }
     if args.selection.errors {
-        headings.extend(["ERROR_CODE", "ERROR"]);
+        headings.extend(["ERROR_CODE", "ERROR_NAME", "ERROR"]);
     }
     headings
 }
