@@ -87,7 +87,62 @@ pub(crate) fn same_api(wanted: &str, api: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::same_api;
+    use model::{Nanos, Partition, Request};
+
+    use super::{Wanted, same_api};
+    use crate::options::{Filter, Selection};
+
+    /// A fetch that brought data of topic A only; topic B answered with this code.
+    fn fetch(code_of_b: i16) -> Request {
+        let of = |topic: &str, bytes, code| Partition {
+            topic: Some(topic.into()),
+            bytes,
+            error_code: Some(code),
+            ..Partition::default()
+        };
+        Request {
+            arrival: Nanos(1_000),
+            arrival_end: Nanos(1_000),
+            response: Some(Nanos(9_000)),
+            end: Some(Nanos(9_000)),
+            head_of_line: None,
+            api_key: 1,
+            api: "FETCH",
+            api_version: 12,
+            correlation_id: 1,
+            client_id: None,
+            client: ([10, 0, 0, 7], 41_234).into(),
+            broker: ([10, 0, 0, 1], 9_092).into(),
+            request_bytes: 100,
+            response_bytes: Some(20),
+            acks: None,
+            transactional_id: None,
+            group_id: None,
+            min_bytes: Some(1),
+            max_wait_ms: Some(500),
+            throttle_ms: None,
+            error_code: Some(0),
+            error: None,
+            partitions: vec![of("A", 100, 0), of("B", 0, code_of_b)],
+        }
+    }
+
+    fn admitted(mut request: Request, topic: &str, errors: bool, no_waits: bool) -> Option<usize> {
+        let filter = Filter { topics: vec![topic.to_owned()], ..Filter::default() };
+        let selection = Selection { errors, no_waits, ..Selection::default() };
+        let admitted = Wanted::new(&filter, &selection, Nanos::ZERO).admit(&mut request);
+        admitted.then_some(request.partitions.len())
+    }
+
+    #[test]
+    fn an_error_of_another_topic_is_none_and_data_of_another_topic_is_no_wait() {
+        assert_eq!(admitted(fetch(6), "B", true, false), Some(1));
+        assert_eq!(admitted(fetch(6), "A", true, false), None);
+        assert_eq!(admitted(fetch(0), "B", false, true), Some(1));
+        let empty = Request { partitions: fetch(0).partitions.split_off(1), ..fetch(0) };
+        assert_eq!(admitted(empty.clone(), "B", false, true), None);
+        assert_eq!(admitted(empty, "B", false, false), Some(1));
+    }
 
     #[test]
     fn an_api_is_known_by_any_of_its_spellings() {
