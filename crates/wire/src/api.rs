@@ -1,128 +1,19 @@
-//! Every API of Kafka 4.1, and those that earlier brokers had: names, versions, header versions.
-//!
-//! Bodies are not described here. Source: `clients/src/main/resources/common/message/*.json` of Apache Kafka
-//! 4.1.0; for the four that 4.0 removed (keys 4 to 7) those of 3.9.
+//! Every API of Kafka 4.2, and those that earlier brokers had: names, versions, header versions, and what any
+//! request or response says of itself: groups, transactions, throttle times, error codes.
+
+mod shape;
+mod table;
 
 use std::fmt;
 
+use crate::reader::Reader;
 use crate::{Error, ErrorKind};
+use shape::Found;
+use table::{APIS, Api, NEVER};
 
 /// An API key as it stands in a request header, known or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKey(pub i16);
-
-struct Api {
-    name: &'static str,
-    /// The highest version of Kafka 4.1, unstable ones included.
-    max_version: i16,
-    /// The first version with compact types and tagged fields (KIP-482); requests and responses agree.
-    first_flexible: i16,
-}
-
-const fn api(name: &'static str, max_version: i16, first_flexible: i16) -> Api {
-    Api { name, max_version, first_flexible }
-}
-
-/// No version is flexible.
-const NEVER: i16 = i16::MAX;
-
-/// Indexed by API key; at its right the key.
-#[rustfmt::skip]
-const APIS: [Api; 93] = [
-    api("PRODUCE", 13, 9), // 0
-    api("FETCH", 18, 12), // 1
-    api("LIST_OFFSETS", 10, 6), // 2
-    api("METADATA", 13, 9), // 3
-    api("LEADER_AND_ISR", 7, 4), // 4
-    api("STOP_REPLICA", 4, 2), // 5
-    api("UPDATE_METADATA", 8, 6), // 6
-    api("CONTROLLED_SHUTDOWN", 3, 3), // 7
-    api("OFFSET_COMMIT", 10, 8), // 8
-    api("OFFSET_FETCH", 10, 6), // 9
-    api("FIND_COORDINATOR", 6, 3), // 10
-    api("JOIN_GROUP", 9, 6), // 11
-    api("HEARTBEAT", 4, 4), // 12
-    api("LEAVE_GROUP", 5, 4), // 13
-    api("SYNC_GROUP", 5, 4), // 14
-    api("DESCRIBE_GROUPS", 6, 5), // 15
-    api("LIST_GROUPS", 5, 3), // 16
-    api("SASL_HANDSHAKE", 1, NEVER), // 17
-    api("API_VERSIONS", 4, 3), // 18
-    api("CREATE_TOPICS", 7, 5), // 19
-    api("DELETE_TOPICS", 6, 4), // 20
-    api("DELETE_RECORDS", 2, 2), // 21
-    api("INIT_PRODUCER_ID", 6, 2), // 22
-    api("OFFSET_FOR_LEADER_EPOCH", 4, 4), // 23
-    api("ADD_PARTITIONS_TO_TXN", 5, 3), // 24
-    api("ADD_OFFSETS_TO_TXN", 4, 3), // 25
-    api("END_TXN", 5, 3), // 26
-    api("WRITE_TXN_MARKERS", 1, 1), // 27
-    api("TXN_OFFSET_COMMIT", 5, 3), // 28
-    api("DESCRIBE_ACLS", 3, 2), // 29
-    api("CREATE_ACLS", 3, 2), // 30
-    api("DELETE_ACLS", 3, 2), // 31
-    api("DESCRIBE_CONFIGS", 4, 4), // 32
-    api("ALTER_CONFIGS", 2, 2), // 33
-    api("ALTER_REPLICA_LOG_DIRS", 2, 2), // 34
-    api("DESCRIBE_LOG_DIRS", 4, 2), // 35
-    api("SASL_AUTHENTICATE", 2, 2), // 36
-    api("CREATE_PARTITIONS", 3, 2), // 37
-    api("CREATE_DELEGATION_TOKEN", 3, 2), // 38
-    api("RENEW_DELEGATION_TOKEN", 2, 2), // 39
-    api("EXPIRE_DELEGATION_TOKEN", 2, 2), // 40
-    api("DESCRIBE_DELEGATION_TOKEN", 3, 2), // 41
-    api("DELETE_GROUPS", 2, 2), // 42
-    api("ELECT_LEADERS", 2, 2), // 43
-    api("INCREMENTAL_ALTER_CONFIGS", 1, 1), // 44
-    api("ALTER_PARTITION_REASSIGNMENTS", 1, 0), // 45
-    api("LIST_PARTITION_REASSIGNMENTS", 0, 0), // 46
-    api("OFFSET_DELETE", 0, NEVER), // 47
-    api("DESCRIBE_CLIENT_QUOTAS", 1, 1), // 48
-    api("ALTER_CLIENT_QUOTAS", 1, 1), // 49
-    api("DESCRIBE_USER_SCRAM_CREDENTIALS", 0, 0), // 50
-    api("ALTER_USER_SCRAM_CREDENTIALS", 0, 0), // 51
-    api("VOTE", 2, 0), // 52
-    api("BEGIN_QUORUM_EPOCH", 1, 1), // 53
-    api("END_QUORUM_EPOCH", 1, 1), // 54
-    api("DESCRIBE_QUORUM", 2, 0), // 55
-    api("ALTER_PARTITION", 3, 0), // 56
-    api("UPDATE_FEATURES", 2, 0), // 57
-    api("ENVELOPE", 0, 0), // 58
-    api("FETCH_SNAPSHOT", 1, 0), // 59
-    api("DESCRIBE_CLUSTER", 2, 0), // 60
-    api("DESCRIBE_PRODUCERS", 0, 0), // 61
-    api("BROKER_REGISTRATION", 4, 0), // 62
-    api("BROKER_HEARTBEAT", 1, 0), // 63
-    api("UNREGISTER_BROKER", 0, 0), // 64
-    api("DESCRIBE_TRANSACTIONS", 0, 0), // 65
-    api("LIST_TRANSACTIONS", 2, 0), // 66
-    api("ALLOCATE_PRODUCER_IDS", 0, 0), // 67
-    api("CONSUMER_GROUP_HEARTBEAT", 1, 0), // 68
-    api("CONSUMER_GROUP_DESCRIBE", 1, 0), // 69
-    api("CONTROLLER_REGISTRATION", 0, 0), // 70
-    api("GET_TELEMETRY_SUBSCRIPTIONS", 0, 0), // 71
-    api("PUSH_TELEMETRY", 0, 0), // 72
-    api("ASSIGN_REPLICAS_TO_DIRS", 0, 0), // 73
-    api("LIST_CONFIG_RESOURCES", 1, 0), // 74
-    api("DESCRIBE_TOPIC_PARTITIONS", 0, 0), // 75
-    api("SHARE_GROUP_HEARTBEAT", 1, 0), // 76
-    api("SHARE_GROUP_DESCRIBE", 1, 0), // 77
-    api("SHARE_FETCH", 1, 0), // 78
-    api("SHARE_ACKNOWLEDGE", 1, 0), // 79
-    api("ADD_RAFT_VOTER", 0, 0), // 80
-    api("REMOVE_RAFT_VOTER", 0, 0), // 81
-    api("UPDATE_RAFT_VOTER", 0, 0), // 82
-    api("INITIALIZE_SHARE_GROUP_STATE", 0, 0), // 83
-    api("READ_SHARE_GROUP_STATE", 0, 0), // 84
-    api("WRITE_SHARE_GROUP_STATE", 0, 0), // 85
-    api("DELETE_SHARE_GROUP_STATE", 0, 0), // 86
-    api("READ_SHARE_GROUP_STATE_SUMMARY", 0, 0), // 87
-    api("STREAMS_GROUP_HEARTBEAT", 0, 0), // 88
-    api("STREAMS_GROUP_DESCRIBE", 0, 0), // 89
-    api("DESCRIBE_SHARE_GROUP_OFFSETS", 0, 0), // 90
-    api("ALTER_SHARE_GROUP_OFFSETS", 0, 0), // 91
-    api("DELETE_SHARE_GROUP_OFFSETS", 0, 0), // 92
-];
 
 impl ApiKey {
     /// Produce.
@@ -156,17 +47,10 @@ impl ApiKey {
     /// `SaslAuthenticate`.
     pub const SASL_AUTHENTICATE: Self = Self(36);
 
-    /// The first version whose response body begins with `ThrottleTimeMs` (KIP-124, KIP-219); none where no
-    /// version's does. Produce and `ApiVersions` have it further back.
-    pub fn first_throttled_version(self) -> Option<i16> {
-        match self.0 {
-            21 | 22 | 24..=26 | 28..=35 | 37 | 42..=46 | 48..=51 | 56 | 57 | 59..=82 | 88..=92 => Some(0),
-            1 | 10 | 12..=16 | 20 => Some(1),
-            2 | 11 | 19 | 23 => Some(2),
-            3 | 8 | 9 => Some(3),
-            _ => None,
-        }
-    }
+    /// `ShareFetch` (KIP-932).
+    pub const SHARE_FETCH: Self = Self(78);
+    /// `ShareAcknowledge` (KIP-932).
+    pub const SHARE_ACKNOWLEDGE: Self = Self(79);
 
     fn api(self) -> Option<&'static Api> {
         usize::try_from(self.0).ok().and_then(|key| APIS.get(key))
@@ -177,7 +61,7 @@ impl ApiKey {
         (0..APIS.len()).map(|key| Self(key as i16))
     }
 
-    /// Whether Kafka 4.1 or a release before it has this API.
+    /// Whether Kafka 4.2 or a release before it has this API.
     #[inline]
     pub fn is_known(self) -> bool {
         self.api().is_some()
@@ -236,6 +120,90 @@ pub(crate) fn check_version(api_key: ApiKey, version: i16) -> Result<bool, Error
     }
 }
 
+/// What a request names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// The transaction's id; none also where several are named (a broker's `AddPartitionsToTxn`, KIP-890).
+    pub transactional_id: Option<&'a str>,
+    /// The group's id; none also where several are named.
+    pub group_id: Option<&'a str>,
+}
+
+/// What a response says of the request as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// How long the broker throttled the client, in milliseconds.
+    pub throttle_ms: Option<i32>,
+    /// Kafka's error code; 0 is none. None where only parts of the answer have one.
+    pub error_code: Option<i16>,
+}
+
+impl ApiKey {
+    /// Whether [`Self::read_request`] has something to read.
+    pub(crate) fn has_request_layout(self) -> bool {
+        self.api().is_some_and(|api| !api.request.is_empty())
+    }
+
+    /// Reads and checks the whole body of a request that names a group or a transaction, of `ApiVersions`,
+    /// `CreateTopics`, and of those that authenticate, whose tokens it does not hand out.
+    ///
+    /// # Errors
+    /// `UnknownApi` and `UnsupportedVersion`, also where there is nothing of the kind to read, and whatever is
+    /// wrong with the body.
+    pub fn read_request(self, body: &[u8], version: i16) -> Result<Named<'_>, Error> {
+        let flexible = check_version(self, version)?;
+        let Some(shape) = self.api().and_then(|api| shape::of(api.request, version)) else {
+            return Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2));
+        };
+        let mut reader = Reader::new(body);
+        let mut found = Found::default();
+        found.read(shape, &mut reader, flexible)?;
+        reader.tagged_fields(flexible)?;
+        reader.finish()?;
+        Ok(found.named())
+    }
+
+    /// How the throttle time and the error code stand in an answer of that version; none where it has neither, or
+    /// nobody knows.
+    pub(crate) fn answer_layout(self, version: i16) -> Option<AnswerLayout> {
+        check_version(self, version).ok()?;
+        let shape = shape::of(self.api()?.response, version)?;
+        match shape {
+            "" => None,
+            _ if shape::is_short(shape) => Some(AnswerLayout::Front),
+            _ => Some(AnswerLayout::Within),
+        }
+    }
+
+    /// Reads an answer to a request of that version as far as its throttle time and its error code.
+    ///
+    /// # Errors
+    /// `UnknownApi`, `UnsupportedVersion`, and whatever is wrong with the body so far.
+    pub fn read_answer(self, body: &[u8], version: i16) -> Result<Answer, Error> {
+        let flexible = check_version(self, version)?;
+        // A broker that does not know the version answers in version 0 (KIP-511).
+        let refused = self == Self::API_VERSIONS && body.starts_with(&UNSUPPORTED_VERSION.to_be_bytes());
+        let (version, flexible) = if refused { (0, false) } else { (version, flexible) };
+        let mut found = Found::default();
+        if let Some(shape) = self.api().and_then(|api| shape::of(api.response, version)) {
+            found.read(shape, &mut Reader::new(body), flexible)?;
+        }
+        Ok(found.answer)
+    }
+}
+
+/// Kafka's error code for a version the broker does not know.
+const UNSUPPORTED_VERSION: i16 = 35;
+
+/// Where an answer's throttle time and error code are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerLayout {
+    /// Within its first bytes.
+    Front,
+    /// After fields of any length.
+    Within,
+}
+
 impl fmt::Display for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -250,7 +218,8 @@ impl fmt::Debug for ApiKey {
 
 #[cfg(test)]
 mod tests {
-    use super::{APIS, ApiKey};
+    use super::ApiKey;
+    use super::table::APIS;
 
     #[test]
     fn header_versions_follow_the_schemas() {

@@ -1,28 +1,27 @@
-//! Kafka's bytes: frames, the headers of every API, Produce, Fetch, Metadata and `ApiVersions` bodies of every
-//! version, record batches of every magic and codec.
+//! Kafka's bytes: frames, the headers of every API, Produce, Fetch, Metadata, `ApiVersions` and share group bodies of
+//! every version, the groups, transactions, throttle times and error codes of all others, record batches of every
+//! magic and codec.
 //!
 //! It does no I/O, reads no clocks, starts no threads and knows nothing of TCP: callers hand it bytes. All
 //! bytes are taken as hostile: every read is bounded, nothing is allocated on the word of a length field.
 //!
 //! Two ways in: [`stream`] decodes one direction of a connection as its bytes come, without holding record
-//! payloads; [`group`], [`transaction`], [`sasl`], [`create_topics`], [`produce`], [`fetch`], [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies.
+//! payloads; [`api`], [`produce`], [`fetch`], [`share`],
+//! [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies.
 
 pub mod api;
 pub mod api_versions;
 pub mod batch;
 pub mod compression;
-pub mod create_topics;
 pub mod error;
 pub mod fetch;
-pub mod group;
 pub mod header;
 pub mod metadata;
 pub mod produce;
 pub mod reader;
 pub mod record;
-pub mod sasl;
+pub mod share;
 pub mod stream;
-pub mod transaction;
 
 pub use api::ApiKey;
 pub use batch::BatchHeader;

@@ -17,6 +17,8 @@ pub struct MetadataResponse<'a> {
     pub cluster_id: Option<&'a str>,
     /// The controller's node id, or -1 (version 1 and later).
     pub controller_id: i32,
+    /// Kafka's error code for the request as a whole (version 13 and later); 0 is none.
+    pub error_code: Option<i16>,
     topics: Topics<'a>,
 }
 
@@ -56,12 +58,10 @@ impl<'a> MetadataResponse<'a> {
         if (8..=10).contains(&version) {
             reader.i32()?; // what the client may do to the cluster (KIP-430, KIP-700)
         }
-        if version >= 13 {
-            reader.i16()?; // error code
-        }
+        let error_code = if version >= 13 { Some(reader.i16()?) } else { None };
         reader.tagged_fields(flexible)?;
         reader.finish()?;
-        Ok(Self { throttle_ms, cluster_id, controller_id, topics })
+        Ok(Self { throttle_ms, cluster_id, controller_id, error_code, topics })
     }
 
     /// The topics in order.

@@ -2,10 +2,11 @@
 //! responses or read clocks; the caller's stamp `T` stands for time.
 //!
 //! Record payloads are passed over, not held: a request of 100 MB costs what its partitions and batch heads
-//! do. Only if message ids are wanted is one batch at a time held, within [`Options`]' bounds; answers to
-//! Produce and Metadata and requests to Fetch are held whole, up to 8 MiB. How chunks are cut does not change what is returned;
+//! do. Only if message ids are wanted is one batch at a time held, within [`Options`]' bounds; all
+//! other bodies that are decoded are held whole, up to 8 MiB. How chunks are cut does not change what is returned;
 //! how the stream falls into step after a loss is described in `stream/framing/hunt.rs`.
 
+mod dialect;
 mod fetch;
 mod frame;
 mod framing;
@@ -15,7 +16,7 @@ mod response;
 mod stage;
 
 pub use frame::{
-    FetchBody, FetchPartition, FetchResponseBody, FetchedPartition, FrameError, ProduceBody,
+    FetchBody, FetchPartition, FetchResponseBody, FetchedPartition, FrameError, NamedBody, ProduceBody,
     ProducePartition, ProducedPartition, RequestBody, RequestFrame, ResponseBody, ResponseFrame, TopicRef,
 };
 pub use request::RequestStream;

@@ -83,7 +83,7 @@ fn warm_streams_do_not_allocate() {
         ("topicB", 1, records.clone()),
         ("topicC", 2, records.clone()),
     ]);
-    let heartbeat = kafka::request(12, 4, 7, &[1; 30]);
+    let heartbeat = kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0");
     let bytes = [&many[..], &few, &heartbeat, &many, &few].concat();
     let answer = kafka::response(0, 9, 1, &kafka::produce_response_body(9));
     for chunk_bytes in [usize::MAX, 1448, 100, 7, 1] {

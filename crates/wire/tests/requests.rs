@@ -9,13 +9,16 @@ use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
+use kafka_protocol::messages::leave_group_request::MemberIdentity;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{self, BrokerId, GroupId, ProducerId, TopicName, TransactionalId};
+use kafka_protocol::messages::{
+    consumer_group_heartbeat_request, offset_commit_request, offset_fetch_request, share_acknowledge_request,
+    share_fetch_request, txn_offset_commit_request,
+};
 use kafka_protocol::protocol::{Encodable, StrBytes};
-use wire::create_topics::{CreateTopicsRequest, NewTopic};
-use wire::group::{FindCoordinatorRequest, MemberRequest};
-use wire::sasl::{SaslAuthenticateRequest, SaslHandshakeRequest};
-use wire::transaction::{AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, Transaction};
+use wire::api::Named;
+use wire::share::ShareRequest;
 use wire::{ApiKey, Error, ErrorKind};
 
 fn text(text: &str) -> StrBytes {
@@ -36,42 +39,60 @@ fn every_prefix_is_an_error(bytes: &[u8], what: &str, parse: impl Fn(&[u8]) -> R
     assert!(parse(&[bytes, &[0]].concat()).is_err(), "{what}: a byte too many was accepted");
 }
 
+/// What the body names, and that nothing but the whole of it is accepted.
+fn check(
+    api_key: ApiKey,
+    version: i16,
+    body: &impl Encodable,
+    group: Option<&str>,
+    transaction: Option<&str>,
+) {
+    let bytes = encoded(body, version);
+    let expected = Named { transactional_id: transaction, group_id: group };
+    assert_eq!(api_key.read_request(&bytes, version), Ok(expected), "{api_key} v{version}");
+    every_prefix_is_an_error(&bytes, &format!("{api_key} v{version}"), |bytes| {
+        api_key.read_request(bytes, version).map(|_| ())
+    });
+}
+
+fn group() -> GroupId {
+    GroupId(text("group-1"))
+}
+
+fn transaction() -> TransactionalId {
+    TransactionalId(text("tx-1"))
+}
+
+const GROUP: Option<&str> = Some("group-1");
+const TRANSACTION: Option<&str> = Some("tx-1");
+
 #[test]
 fn coordinators_are_sought_by_their_keys() {
     for version in 0..=6 {
-        let request = messages::FindCoordinatorRequest::default();
-        let request = if version >= 1 { request.with_key_type(1) } else { request };
-        let request = match version {
-            0..=3 => request.with_key(text("tx-1")),
-            _ => request.with_coordinator_keys(vec![text("tx-1"), text("tx-é")]),
-        };
-        let bytes = encoded(&request, version);
-        let found = FindCoordinatorRequest::parse(&bytes, version).unwrap();
-        assert_eq!(found.key_type, i8::from(version >= 1));
-        let expected: &[_] = if version <= 3 { &["tx-1"] } else { &["tx-1", "tx-é"] };
-        assert_eq!(found.keys().collect::<Vec<_>>(), expected, "v{version}");
-        every_prefix_is_an_error(&bytes, &format!("v{version}"), |bytes| {
-            FindCoordinatorRequest::parse(bytes, version).map(|_| ())
-        });
+        for key_type in 0..=if version >= 1 { 2 } else { 0 } {
+            let request = messages::FindCoordinatorRequest::default().with_key_type(key_type);
+            let asked = |keys: &[&str]| match version {
+                0..=3 => request.clone().with_key(text(keys[0])),
+                _ => request.clone().with_coordinator_keys(keys.iter().map(|key| text(key)).collect()),
+            };
+            let of = |kind| (key_type == kind).then_some("key-é");
+            check(ApiKey::FIND_COORDINATOR, version, &asked(&["key-é"]), of(0), of(1));
+            if version >= 4 {
+                check(ApiKey::FIND_COORDINATOR, version, &asked(&["one", "two"]), None, None);
+                check(ApiKey::FIND_COORDINATOR, version, &asked(&[]), None, None);
+            }
+        }
     }
-}
-
-fn members(api_key: ApiKey, version: i16, body: &impl Encodable, expected: MemberRequest<'_>) {
-    let bytes = encoded(body, version);
-    assert_eq!(MemberRequest::parse(api_key, &bytes, version), Ok(expected), "{api_key} v{version}");
-    every_prefix_is_an_error(&bytes, &format!("{api_key} v{version}"), |bytes| {
-        MemberRequest::parse(api_key, bytes, version).map(|_| ())
-    });
 }
 
 #[test]
 fn members_say_their_group() {
-    let instance = |is_there: bool| is_there.then_some("static-1");
+    let instance = |is_there: bool| is_there.then(|| text("static-1"));
     for version in 0..=9 {
         let protocol =
             JoinGroupRequestProtocol::default().with_name(text("range")).with_metadata(vec![7; 20].into());
         let mut body = messages::JoinGroupRequest::default()
-            .with_group_id(GroupId(text("group-1")))
+            .with_group_id(group())
             .with_session_timeout_ms(45_000)
             .with_member_id(text("member-1"))
             .with_protocol_type(text("consumer"))
@@ -79,83 +100,175 @@ fn members_say_their_group() {
         if version >= 1 {
             body.rebalance_timeout_ms = 300_000;
         }
-        body.group_instance_id = instance(version >= 5).map(text);
+        body.group_instance_id = instance(version >= 5);
         body.reason = (version >= 8).then(|| text("because"));
-        let expected = MemberRequest {
-            group_id: "group-1",
-            generation: None,
-            member_id: "member-1",
-            group_instance_id: instance(version >= 5),
-        };
-        members(ApiKey::JOIN_GROUP, version, &body, expected);
+        check(ApiKey::JOIN_GROUP, version, &body, GROUP, None);
     }
-    let expected = |version| MemberRequest {
-        group_id: "group-1",
-        generation: Some(12),
-        member_id: "member-1",
-        group_instance_id: instance(version >= 3),
-    };
     for version in 0..=5 {
         let assignment = SyncGroupRequestAssignment::default()
             .with_member_id(text("member-1"))
             .with_assignment(vec![9; 30].into());
         let mut body = messages::SyncGroupRequest::default()
-            .with_group_id(GroupId(text("group-1")))
+            .with_group_id(group())
             .with_generation_id(12)
             .with_member_id(text("member-1"))
             .with_assignments(vec![assignment]);
-        body.group_instance_id = instance(version >= 3).map(text);
+        body.group_instance_id = instance(version >= 3);
         body.protocol_name = (version >= 5).then(|| text("range"));
-        members(ApiKey::SYNC_GROUP, version, &body, expected(version));
+        check(ApiKey::SYNC_GROUP, version, &body, GROUP, None);
+        let mut body = messages::LeaveGroupRequest::default().with_group_id(group());
+        if version <= 2 {
+            body.member_id = text("member-1");
+        } else {
+            let member = MemberIdentity::default().with_group_instance_id(instance(true));
+            body.members = vec![member; 2];
+        }
+        check(ApiKey(13), version, &body, GROUP, None);
     }
     for version in 0..=4 {
         let mut body = messages::HeartbeatRequest::default()
-            .with_group_id(GroupId(text("group-1")))
+            .with_group_id(group())
             .with_generation_id(12)
             .with_member_id(text("member-1"));
-        body.group_instance_id = instance(version >= 3).map(text);
-        members(ApiKey::HEARTBEAT, version, &body, expected(version));
+        body.group_instance_id = instance(version >= 3);
+        check(ApiKey::HEARTBEAT, version, &body, GROUP, None);
     }
-    let other = MemberRequest::parse(ApiKey::PRODUCE, &[], 0).unwrap_err();
-    assert_eq!(other.kind, ErrorKind::BadValue);
+    for version in 0..=1 {
+        let topics = consumer_group_heartbeat_request::TopicPartitions::default().with_partitions(vec![1, 2]);
+        let mut body = messages::ConsumerGroupHeartbeatRequest::default()
+            .with_group_id(group())
+            .with_member_id(text("member-1"))
+            .with_rack_id(Some(text("rack")))
+            .with_subscribed_topic_names(Some(vec![TopicName(text("topicA")); 2]))
+            .with_topic_partitions(Some(vec![topics; 2]));
+        if version >= 1 {
+            body.subscribed_topic_regex = Some(text("t.*"));
+        }
+        check(ApiKey(68), version, &body, GROUP, None);
+    }
+    let body = messages::ShareGroupHeartbeatRequest::default()
+        .with_group_id(group())
+        .with_subscribed_topic_names(Some(vec![TopicName(text("topicA"))]));
+    check(ApiKey(76), 1, &body, GROUP, None);
+}
+
+#[test]
+fn groups_commit_and_fetch_their_offsets() {
+    for version in 2..=9 {
+        let partition = offset_commit_request::OffsetCommitRequestPartition::default()
+            .with_committed_offset(77)
+            .with_committed_metadata(Some(text("mine")));
+        let topic = offset_commit_request::OffsetCommitRequestTopic::default()
+            .with_name(TopicName(text("topicA")))
+            .with_partitions(vec![partition; 2]);
+        let mut body = messages::OffsetCommitRequest::default()
+            .with_group_id(group())
+            .with_member_id(text("member-1"))
+            .with_topics(vec![topic; 2]);
+        body.group_instance_id = (version >= 7).then(|| text("static-1"));
+        check(ApiKey(8), version, &body, GROUP, None);
+    }
+    for version in 1..=9 {
+        let name = TopicName(text("topicA"));
+        if version <= 7 {
+            let topic = offset_fetch_request::OffsetFetchRequestTopic::default()
+                .with_name(name)
+                .with_partition_indexes(vec![1, 2]);
+            let body = messages::OffsetFetchRequest::default()
+                .with_group_id(group())
+                .with_topics(Some(vec![topic; 2]))
+                .with_require_stable(version >= 7);
+            check(ApiKey(9), version, &body, GROUP, None);
+            continue;
+        }
+        let topic = offset_fetch_request::OffsetFetchRequestTopics::default()
+            .with_name(name)
+            .with_partition_indexes(vec![1, 2]);
+        let one = offset_fetch_request::OffsetFetchRequestGroup::default()
+            .with_group_id(group())
+            .with_topics(Some(vec![topic; 2]));
+        let body = messages::OffsetFetchRequest::default().with_groups(vec![one.clone()]);
+        check(ApiKey(9), version, &body, GROUP, None);
+        let several = messages::OffsetFetchRequest::default().with_groups(vec![one; 2]);
+        check(ApiKey(9), version, &several, None, None);
+    }
+    // Version 0 as of 3.9, and version 10, whose topics have ids (KIP-848), of which the other implementation knows
+    // nothing.
+    let old = b"\0\x01g\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x07\xff\xff";
+    assert_eq!(ApiKey(8).read_request(old, 0).unwrap().group_id, Some("g"));
+    let mut new = b"\x02g\0\0\0\x01\x02m\0\x02".to_vec();
+    new.extend([9; 16]);
+    new.extend(b"\x02\0\0\0\x02\0\0\0\0\0\0\0\x07\xff\xff\xff\xff\0\0\0\0");
+    assert_eq!(ApiKey(8).read_request(&new, 10).unwrap().group_id, Some("g"));
+    every_prefix_is_an_error(&new, "OffsetCommit v10", |bytes| ApiKey(8).read_request(bytes, 10).map(|_| ()));
+    let mut new = b"\x02\x02g\x02m\0\0\0\x01\x02".to_vec();
+    new.extend([9; 16]);
+    new.extend(b"\x02\0\0\0\x02\0\0\x01\0");
+    assert_eq!(ApiKey(9).read_request(&new, 10).unwrap().group_id, Some("g"));
+    every_prefix_is_an_error(&new, "OffsetFetch v10", |bytes| ApiKey(9).read_request(bytes, 10).map(|_| ()));
+}
+
+#[test]
+fn groups_are_described_and_deleted() {
+    for version in 0..=6 {
+        let body = messages::DescribeGroupsRequest::default()
+            .with_groups(vec![group()])
+            .with_include_authorized_operations(version >= 3);
+        check(ApiKey(15), version, &body, GROUP, None);
+    }
+    for version in 0..=2 {
+        let body = messages::DeleteGroupsRequest::default().with_groups_names(vec![group()]);
+        check(ApiKey(42), version, &body, GROUP, None);
+        let several = messages::DeleteGroupsRequest::default().with_groups_names(vec![group(), group()]);
+        check(ApiKey(42), version, &several, None, None);
+    }
+    for version in 0..=1 {
+        let body = messages::ConsumerGroupDescribeRequest::default().with_group_ids(vec![group()]);
+        check(ApiKey(69), version, &body, GROUP, None);
+    }
+    let body = messages::ShareGroupDescribeRequest::default().with_group_ids(vec![group()]);
+    check(ApiKey(77), 1, &body, GROUP, None);
 }
 
 #[test]
 fn producers_say_their_transaction() {
     for version in 0..=5 {
-        for id in [Some("tx-1"), None] {
+        for id in [TRANSACTION, None] {
             let mut body = messages::InitProducerIdRequest::default()
-                .with_transactional_id(id.map(|id| TransactionalId(text(id))))
+                .with_transactional_id(id.map(|_| transaction()))
                 .with_transaction_timeout_ms(60_000);
             if version >= 3 {
                 body = body.with_producer_id(ProducerId(4711)).with_producer_epoch(3);
             }
-            let bytes = encoded(&body, version);
-            let expected = InitProducerIdRequest {
-                transactional_id: id,
-                transaction_timeout_ms: 60_000,
-                producer_id: if version >= 3 { 4711 } else { -1 },
-            };
-            assert_eq!(InitProducerIdRequest::parse(&bytes, version), Ok(expected), "v{version}");
-            every_prefix_is_an_error(&bytes, &format!("v{version}"), |bytes| {
-                InitProducerIdRequest::parse(bytes, version).map(|_| ())
-            });
+            check(ApiKey::INIT_PRODUCER_ID, version, &body, None, id);
         }
+        let body = messages::EndTxnRequest::default()
+            .with_transactional_id(transaction())
+            .with_producer_id(ProducerId(4711))
+            .with_committed(true);
+        check(ApiKey::END_TXN, version, &body, None, TRANSACTION);
+        let partition = txn_offset_commit_request::TxnOffsetCommitRequestPartition::default()
+            .with_committed_metadata(Some(text("mine")));
+        let topic = txn_offset_commit_request::TxnOffsetCommitRequestTopic::default()
+            .with_name(TopicName(text("topicA")))
+            .with_partitions(vec![partition; 2]);
+        let mut body = messages::TxnOffsetCommitRequest::default()
+            .with_transactional_id(transaction())
+            .with_group_id(group())
+            .with_topics(vec![topic; 2]);
+        body.group_instance_id = (version >= 3).then(|| text("static-1"));
+        check(ApiKey(28), version, &body, GROUP, TRANSACTION);
     }
-    for version in 0..=5 {
-        for committed in [true, false] {
-            let body = messages::EndTxnRequest::default()
-                .with_transactional_id(TransactionalId(text("tx-1")))
-                .with_producer_id(ProducerId(4711))
-                .with_committed(committed);
-            let bytes = encoded(&body, version);
-            let expected = EndTxnRequest { transactional_id: "tx-1", producer_id: 4711, committed };
-            assert_eq!(EndTxnRequest::parse(&bytes, version), Ok(expected), "v{version}");
-            every_prefix_is_an_error(&bytes, &format!("v{version}"), |bytes| {
-                EndTxnRequest::parse(bytes, version).map(|_| ())
-            });
-        }
+    for version in 0..=4 {
+        let body = messages::AddOffsetsToTxnRequest::default()
+            .with_transactional_id(transaction())
+            .with_group_id(group());
+        check(ApiKey(25), version, &body, GROUP, TRANSACTION);
     }
+    // Version 6 has two-phase commit (KIP-939).
+    let body = b"\x05tx-1\0\0\xea\x60\0\0\0\0\0\0\x12\x67\0\x03\x01\0\0";
+    assert_eq!(ApiKey::INIT_PRODUCER_ID.read_request(body, 6).unwrap().transactional_id, TRANSACTION);
+    every_prefix_is_an_error(body, "v6", |bytes| ApiKey::INIT_PRODUCER_ID.read_request(bytes, 6).map(|_| ()));
 }
 
 #[test]
@@ -165,57 +278,42 @@ fn partitions_are_added_to_one_or_several_transactions() {
             .with_name(TopicName(text("topicA")))
             .with_partitions(vec![1, 2, 3]);
         let topics = vec![topic.clone(), topic];
-        let body = if version <= 3 {
-            messages::AddPartitionsToTxnRequest::default()
-                .with_v3_and_below_transactional_id(TransactionalId(text("tx-1")))
+        if version <= 3 {
+            let body = messages::AddPartitionsToTxnRequest::default()
+                .with_v3_and_below_transactional_id(transaction())
                 .with_v3_and_below_producer_id(ProducerId(4711))
-                .with_v3_and_below_topics(topics)
-        } else {
-            let transaction = |id: &str| {
-                AddPartitionsToTxnTransaction::default()
-                    .with_transactional_id(TransactionalId(text(id)))
-                    .with_producer_id(ProducerId(4711))
-                    .with_topics(topics.clone())
-            };
-            messages::AddPartitionsToTxnRequest::default()
-                .with_transactions(vec![transaction("tx-1"), transaction("tx-2")])
+                .with_v3_and_below_topics(topics);
+            check(ApiKey::ADD_PARTITIONS_TO_TXN, version, &body, None, TRANSACTION);
+            continue;
+        }
+        let of = |id: &str| {
+            AddPartitionsToTxnTransaction::default()
+                .with_transactional_id(TransactionalId(text(id)))
+                .with_topics(topics.clone())
         };
-        let bytes = encoded(&body, version);
-        let found: Vec<_> =
-            AddPartitionsToTxnRequest::parse(&bytes, version).unwrap().transactions().collect();
-        let expected = |transactional_id| Transaction { transactional_id, producer_id: 4711, partitions: 6 };
-        let all = [expected("tx-1"), expected("tx-2")];
-        assert_eq!(found, all[..if version <= 3 { 1 } else { 2 }], "v{version}");
-        every_prefix_is_an_error(&bytes, &format!("v{version}"), |bytes| {
-            AddPartitionsToTxnRequest::parse(bytes, version).map(|_| ())
-        });
+        for (transactions, expected) in
+            [(vec![of("tx-1")], TRANSACTION), (vec![of("tx-1"), of("tx-2")], None)]
+        {
+            let body = messages::AddPartitionsToTxnRequest::default().with_transactions(transactions);
+            check(ApiKey::ADD_PARTITIONS_TO_TXN, version, &body, None, expected);
+        }
     }
 }
 
 #[test]
 fn clients_authenticate_without_giving_their_token_away() {
     for version in 0..=1 {
-        let bytes =
-            encoded(&messages::SaslHandshakeRequest::default().with_mechanism(text("PLAIN")), version);
-        assert_eq!(SaslHandshakeRequest::parse(&bytes, version).unwrap().mechanism, "PLAIN");
-        every_prefix_is_an_error(&bytes, &format!("v{version}"), |bytes| {
-            SaslHandshakeRequest::parse(bytes, version).map(|_| ())
-        });
+        let body = messages::SaslHandshakeRequest::default().with_mechanism(text("PLAIN"));
+        check(ApiKey::SASL_HANDSHAKE, version, &body, None, None);
     }
     for version in 0..=2 {
         let body = messages::SaslAuthenticateRequest::default().with_auth_bytes(b"\0user\0secret"[..].into());
-        let bytes = encoded(&body, version);
-        let request = SaslAuthenticateRequest::parse(&bytes, version).unwrap();
-        assert_eq!(request.token_bytes, 12);
-        assert!(!format!("{request:?}").contains("secret"));
-        every_prefix_is_an_error(&bytes, &format!("v{version}"), |bytes| {
-            SaslAuthenticateRequest::parse(bytes, version).map(|_| ())
-        });
+        check(ApiKey::SASL_AUTHENTICATE, version, &body, None, None);
     }
 }
 
 #[test]
-fn new_topics_are_named() {
+fn new_topics_are_checked() {
     for version in 2..=7 {
         let assignment =
             CreatableReplicaAssignment::default().with_broker_ids(vec![BrokerId(1), BrokerId(2)]);
@@ -234,35 +332,89 @@ fn new_topics_are_named() {
             .with_topics(vec![topic("topicA"), topic("topicB")])
             .with_timeout_ms(1500)
             .with_validate_only(true);
-        let bytes = encoded(&body, version);
-        let request = CreateTopicsRequest::parse(&bytes, version).unwrap();
-        assert_eq!((request.timeout_ms, request.validate_only), (1500, true));
-        let expected = |name| NewTopic { name, partitions: 6, replication_factor: 3 };
-        let topics: Vec<_> = request.topics().collect();
-        assert_eq!(topics, [expected("topicA"), expected("topicB")], "v{version}");
-        every_prefix_is_an_error(&bytes, &format!("v{version}"), |bytes| {
-            CreateTopicsRequest::parse(bytes, version).map(|_| ())
+        check(ApiKey::CREATE_TOPICS, version, &body, None, None);
+    }
+    // One topic without assignments or configurations; whether to validate only since version 1.
+    let old = b"\0\0\0\x01\0\x01t\0\0\0\x02\0\x01\0\0\0\0\0\0\0\0\0\0\x05\xdc";
+    for (version, body) in [(0, old.to_vec()), (1, [&old[..], &[1]].concat())] {
+        every_prefix_is_an_error(&body, &format!("v{version}"), |bytes| {
+            ApiKey::CREATE_TOPICS.read_request(bytes, version).map(|_| ())
         });
     }
-    // Version 0: one topic without assignments or configurations.
-    let old = b"\0\0\0\x01\0\x01t\0\0\0\x02\0\x01\0\0\0\0\0\0\0\0\0\0\x05\xdc";
-    let request = CreateTopicsRequest::parse(old, 0).unwrap();
-    assert_eq!((request.timeout_ms, request.validate_only, request.topics().count()), (1500, false, 1));
+}
+
+#[test]
+fn share_groups_fetch_and_acknowledge() {
+    let id = "09090909-0909-0909-0909-090909090909";
+    let acknowledged =
+        share_fetch_request::AcknowledgementBatch::default().with_acknowledge_types(vec![1, 2]);
+    let partition = |index| {
+        share_fetch_request::FetchPartition::default()
+            .with_partition_index(index)
+            .with_acknowledgement_batches(vec![acknowledged.clone(); 2])
+    };
+    let topic = share_fetch_request::FetchTopic::default()
+        .with_topic_id(id.parse().unwrap())
+        .with_partitions(vec![partition(2), partition(3)]);
+    let forgotten = share_fetch_request::ForgottenTopic::default()
+        .with_topic_id(id.parse().unwrap())
+        .with_partitions(vec![7, 8]);
+    let body = messages::ShareFetchRequest::default()
+        .with_group_id(Some(group()))
+        .with_member_id(Some(text("member-1")))
+        .with_max_wait_ms(500)
+        .with_min_bytes(7)
+        .with_topics(vec![topic])
+        .with_forgotten_topics_data(vec![forgotten; 2]);
+    let fetch = encoded(&body, 1);
+    let acknowledged =
+        share_acknowledge_request::AcknowledgementBatch::default().with_acknowledge_types(vec![1]);
+    let partition = |index| {
+        share_acknowledge_request::AcknowledgePartition::default()
+            .with_partition_index(index)
+            .with_acknowledgement_batches(vec![acknowledged.clone(); 2])
+    };
+    let topic = share_acknowledge_request::AcknowledgeTopic::default()
+        .with_topic_id(id.parse().unwrap())
+        .with_partitions(vec![partition(2), partition(3)]);
+    let body = messages::ShareAcknowledgeRequest::default()
+        .with_group_id(Some(group()))
+        .with_member_id(Some(text("member-1")))
+        .with_topics(vec![topic]);
+    let acknowledge = encoded(&body, 1);
+    // Version 2 adds an acquire mode to one, and to both whether they renew, before the topics.
+    let longer =
+        |bytes: &[u8], at: usize, more: usize| [&bytes[..at], &vec![1; more][..], &bytes[at..]].concat();
+    let session = 8 + 9 + 4;
+    for (api_key, version, bytes, terms) in [
+        (ApiKey::SHARE_FETCH, 1, fetch.clone(), Some(())),
+        (ApiKey::SHARE_FETCH, 2, longer(&fetch, session + 5 * 4, 2), Some(())),
+        (ApiKey::SHARE_ACKNOWLEDGE, 1, acknowledge.clone(), None),
+        (ApiKey::SHARE_ACKNOWLEDGE, 2, longer(&acknowledge, session, 1), None),
+    ] {
+        let request = ShareRequest::parse(api_key, &bytes, version).unwrap();
+        assert_eq!(request.group_id, GROUP, "{api_key} v{version}");
+        assert_eq!((request.max_wait_ms, request.min_bytes), (terms.map(|()| 500), terms.map(|()| 7)));
+        assert_eq!(request.partitions().collect::<Vec<_>>(), [([9; 16], 2), ([9; 16], 3)]);
+        every_prefix_is_an_error(&bytes, &format!("{api_key} v{version}"), |bytes| {
+            ShareRequest::parse(api_key, bytes, version).map(|_| ())
+        });
+    }
+    for version in [-1, 0, 3] {
+        let kind = ShareRequest::parse(ApiKey::SHARE_FETCH, &fetch, version).unwrap_err().kind;
+        assert_eq!(kind, ErrorKind::UnsupportedVersion { version });
+    }
+    assert!(ShareRequest::parse(ApiKey::FETCH, &fetch, 1).is_err());
 }
 
 #[test]
 fn versions_of_the_future_are_refused() {
-    let refused = |result: Result<(), Error>, version: i16| {
-        assert_eq!(result.unwrap_err().kind, ErrorKind::UnsupportedVersion { version });
-    };
-    for version in [-1, 20] {
-        refused(FindCoordinatorRequest::parse(&[0; 99], version).map(|_| ()), version);
-        refused(MemberRequest::parse(ApiKey::HEARTBEAT, &[0; 99], version).map(|_| ()), version);
-        refused(InitProducerIdRequest::parse(&[0; 99], version).map(|_| ()), version);
-        refused(AddPartitionsToTxnRequest::parse(&[0; 99], version).map(|_| ()), version);
-        refused(EndTxnRequest::parse(&[0; 99], version).map(|_| ()), version);
-        refused(SaslHandshakeRequest::parse(&[0; 99], version).map(|_| ()), version);
-        refused(SaslAuthenticateRequest::parse(&[0; 99], version).map(|_| ()), version);
-        refused(CreateTopicsRequest::parse(&[0; 99], version).map(|_| ()), version);
+    for api_key in ApiKey::known() {
+        for version in [-1, 20] {
+            let error = api_key.read_request(&[0; 99], version).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::UnsupportedVersion { version });
+            assert!(api_key.read_answer(&[0; 99], version).is_err());
+        }
     }
+    assert_eq!(ApiKey(93).read_answer(&[0; 99], 0).unwrap_err().kind, ErrorKind::UnknownApi { api_key: 93 });
 }

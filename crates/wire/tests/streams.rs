@@ -72,7 +72,7 @@ fn requests() -> Vec<Vec<u8>> {
     ));
     frames.push(kafka::request(2, 7, 300, &[7; 50]));
     frames.push(kafka::request(18, 0, 318, &[]));
-    frames.push(kafka::request(12, 4, 7, &[1; 30]));
+    frames.push(kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0"));
     frames.push(kafka::request(1, 11, 411, &kafka::fetch_body(11)));
     frames.push(kafka::request(1, 17, 417, &kafka::fetch_body(17)));
     frames
@@ -366,7 +366,7 @@ fn a_snap_length_within_every_header_leaves_every_number() {
 #[test]
 fn a_cut_header_alone_is_believed_if_it_ends_with_its_packet() {
     for (request, key) in [
-        (kafka::request(12, 4, 7, &[1; 30]), ApiKey(12)),
+        (kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0"), ApiKey(12)),
         (
             kafka::produce_request(9, 7, &[("t", 0, kafka::batch(Compression::None, &["a"], 50))]),
             ApiKey::PRODUCE,
@@ -432,7 +432,7 @@ fn a_midstream_start_finds_the_first_whole_frame() {
 
 #[test]
 fn a_lone_request_of_another_api_is_believed_if_it_fills_its_chunks() {
-    let heartbeat = kafka::request(12, 4, 7, &[1; 30]);
+    let heartbeat = kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0");
     let mut stream = RequestStream::new(Options::default(), Start::Midstream);
     assert_eq!(feed(&mut stream, &[&heartbeat], 0).len(), 1);
     // In the middle of a chunk it is held until another one follows.
@@ -447,7 +447,7 @@ fn a_lone_request_of_another_api_is_believed_if_it_fills_its_chunks() {
 
 #[test]
 fn an_unreadable_frame_in_between_is_passed_over() {
-    let good = kafka::request(12, 4, 7, &[1; 30]);
+    let good = kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0");
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
     let token = kafka::sized(b"\0user\0password-of-a-raw-token");
     let frames = feed(&mut stream, &[&good, &token, &good, &good], 0);
@@ -626,13 +626,13 @@ fn every_version_of_fetch_is_read() {
         let frames = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&bytes], 0);
         let RequestBody::Fetch(fetch) = &frames[0].body else { panic!("Fetch v{version}: {frames:?}") };
         assert_eq!((frames.len(), frames[0].error), (1, None), "v{version}");
-        assert_eq!((fetch.max_wait_ms, fetch.min_bytes), (500, 7));
+        assert_eq!((fetch.max_wait_ms, fetch.min_bytes), (Some(500), Some(7)));
         assert_eq!(fetch.max_bytes, (version >= 3).then_some(50_000_000));
         assert_eq!((fetch.session_id, fetch.session_epoch), if version >= 7 { (99, 3) } else { (0, -1) });
         let partitions: Vec<_> =
             fetch.partitions.iter().map(|p| (&p.topic, p.partition, p.fetch_offset)).collect();
         let topic = fetch_topic(version);
-        assert_eq!(partitions, [(&topic, 2, 1234), (&topic, 3, 77)], "v{version}");
+        assert_eq!(partitions, [(&topic, 2, Some(1234)), (&topic, 3, Some(77))], "v{version}");
         let header = bytes.len() - body.len();
         for end in header..bytes.len() {
             let cut = kafka::sized(&bytes[4..end]);

@@ -53,6 +53,10 @@ pub(super) fn of_request(
     match &frame.body {
         RequestBody::Produce(body) => add_produce(&mut row, body, books),
         RequestBody::Fetch(body) => add_fetch(&mut row, body, books),
+        RequestBody::Named(body) => {
+            row.transactional_id = body.transactional_id.as_deref().map(Arc::from);
+            row.group_id = body.group_id.as_deref().map(Arc::from);
+        }
         RequestBody::Other => {}
     }
     row
@@ -60,6 +64,8 @@ pub(super) fn of_request(
 
 /// The partitions asked for; the answer says what was fetched of them.
 fn add_fetch(row: &mut Request, body: &FetchBody, books: &mut Books) {
+    row.group_id = body.group_id.as_deref().map(Arc::from);
+    (row.min_bytes, row.max_wait_ms) = (body.min_bytes, body.max_wait_ms);
     row.partitions.reserve_exact(body.partitions.len());
     for asked in &body.partitions {
         let (topic, topic_id) = topic(&asked.topic, books);
@@ -67,6 +73,7 @@ fn add_fetch(row: &mut Request, body: &FetchBody, books: &mut Books) {
             topic,
             topic_id,
             partition: asked.partition,
+            fetch_offset: asked.fetch_offset,
             ..Partition::default()
         });
     }
@@ -131,6 +138,7 @@ pub(super) fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, book
         add_error(row, &format!("response: {error}"));
     }
     row.throttle_ms = frame.throttle_ms;
+    row.error_code = frame.error_code;
     match &frame.body {
         ResponseBody::Produce { partitions, .. } => add_produced(&mut row.partitions, partitions, books),
         ResponseBody::Fetch(body) => add_fetched(row, &body.partitions, books),

@@ -20,7 +20,7 @@ pub(crate) fn request(api_key: i16, version: i16, correlation_id: i32, tail: &[u
     framed(&bytes)
 }
 
-/// A `FindCoordinator` request of version 0: small, and its body is not decoded.
+/// A `FindCoordinator` request of version 0: small; names a group.
 pub(crate) fn small_request(correlation_id: i32) -> Vec<u8> {
     request(10, 0, correlation_id, &string("some-group"))
 }

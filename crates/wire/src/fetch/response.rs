@@ -17,7 +17,8 @@ const FIRST_WITH_PREFERRED_REPLICA: i16 = 11;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseTop {
     pub(crate) throttle_ms: Option<i32>,
-    pub(crate) error_code: i16,
+    /// None before version 7.
+    pub(crate) error_code: Option<i16>,
     pub(crate) session_id: i32,
     pub(crate) topics: u32,
 }
@@ -26,7 +27,7 @@ impl ResponseTop {
     pub(crate) fn read(reader: &mut Reader<'_>, version: i16) -> Result<Self, Error> {
         let throttle_ms = if version >= FIRST_WITH_THROTTLE { Some(reader.i32()?) } else { None };
         let has_session = version >= FIRST_WITH_SESSION;
-        let error_code = if has_session { reader.i16()? } else { 0 };
+        let error_code = if has_session { Some(reader.i16()?) } else { None };
         let session_id = if has_session { reader.i32()? } else { 0 };
         let topics = reader.array_length(is_flexible(version))?;
         Ok(Self { throttle_ms, error_code, session_id, topics })

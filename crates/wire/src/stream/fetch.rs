@@ -1,14 +1,15 @@
-//! Walks a Fetch response's body element by element as its bytes come. Passes over records.
+//! Walks the body of a response that may bring records element by element as its bytes come. Passes over records.
 
+use super::dialect::Dialect;
 use super::framing::Step;
 use super::produce::{element, set_topic};
 use super::stage::{Left, Stage};
 use super::{FetchResponseBody, FetchedPartition, FrameError, TopicRef};
 use crate::batch::BatchHeader;
-use crate::fetch::{PartitionTop, ResponseTop, check_version, is_flexible, topic_top};
+use crate::fetch::PartitionTop;
 use crate::produce::Topic;
 use crate::reader::Reader;
-use crate::{Error, ErrorKind};
+use crate::{ApiKey, Error, ErrorKind};
 
 /// What is kept of one response: more partitions than fit are an error.
 const MAX_KEPT_BYTES: usize = 8 << 20;
@@ -17,7 +18,7 @@ const MAX_POOLED: usize = 1024;
 
 /// The state of one body, and buffers that live on from body to body.
 pub(super) struct FetchWalk {
-    version: i16,
+    dialect: Dialect,
     stage: Stage,
     topics_left: u32,
     partitions_left: u32,
@@ -28,12 +29,14 @@ pub(super) struct FetchWalk {
     pool: Vec<FetchedPartition>,
     /// How long the broker throttled the client, once it was read.
     pub(super) throttle_ms: Option<i32>,
+    /// The body's own error code, once it was read, where it has one.
+    pub(super) error_code: Option<i16>,
 }
 
 impl FetchWalk {
     pub(super) fn new() -> Self {
         Self {
-            version: 0,
+            dialect: Dialect::FIRST,
             stage: Stage::Done,
             topics_left: 0,
             partitions_left: 0,
@@ -42,6 +45,7 @@ impl FetchWalk {
             kept_bytes: 0,
             pool: Vec::new(),
             throttle_ms: None,
+            error_code: None,
         }
     }
 
@@ -49,14 +53,18 @@ impl FetchWalk {
     ///
     /// # Errors
     /// A version that is not known.
-    pub(super) fn begin(&mut self, version: i16, body: &mut FetchResponseBody) -> Result<(), Error> {
-        check_version(version)?;
-        self.version = version;
+    pub(super) fn begin(
+        &mut self,
+        api_key: ApiKey,
+        version: i16,
+        body: &mut FetchResponseBody,
+    ) -> Result<(), Error> {
+        (self.throttle_ms, self.error_code) = (None, None);
+        self.dialect = Dialect::of(api_key, version)?;
         self.stage = Stage::Top;
         self.kept_bytes = 0;
         self.records_left = 0;
-        self.throttle_ms = None;
-        (body.error_code, body.session_id) = (0, 0);
+        body.session_id = 0;
         let room = MAX_POOLED.saturating_sub(self.pool.len());
         self.pool.extend(body.partitions.drain(..).take(room));
         Ok(())
@@ -92,21 +100,21 @@ impl FetchWalk {
     ) -> Result<(), Error> {
         match self.stage {
             Stage::Top => {
-                let top = ResponseTop::read(reader, self.version)?;
-                self.throttle_ms = top.throttle_ms;
-                (body.error_code, body.session_id) = (top.error_code, top.session_id);
+                let top = self.dialect.top(reader)?;
+                (self.throttle_ms, self.error_code) = (top.throttle_ms, top.error_code);
+                body.session_id = top.session_id;
                 self.topics_left = top.topics;
                 self.stage = Stage::Topic;
             }
             Stage::Topic => {
-                let (topic, partitions) = topic_top(reader, self.version)?;
+                let (topic, partitions) = self.dialect.topic(reader)?;
                 set_topic(&mut self.topic, topic);
                 self.topics_left -= 1;
                 self.partitions_left = partitions;
                 self.stage = Stage::Partition;
             }
             Stage::Partition => {
-                let top = PartitionTop::read(reader, self.version)?;
+                let top = self.dialect.partition(reader)?;
                 let bytes = top.bytes.unwrap_or(0);
                 if u64::from(bytes) > left.saturating_sub(reader.at() as u64) {
                     return Err(reader.error(ErrorKind::BadLength { length: bytes.into() }));
@@ -115,6 +123,14 @@ impl FetchWalk {
                 self.partitions_left -= 1;
                 self.records_left = u64::from(bytes);
                 self.stage = Stage::Batch;
+            }
+            Stage::PartitionEnd => {
+                self.dialect.partition_end(reader)?;
+                self.stage = Stage::Partition;
+            }
+            Stage::End => {
+                self.dialect.end(reader)?;
+                self.stage = Stage::Done;
             }
             stage => self.stage = stage.read_end(reader)?,
         }
@@ -128,7 +144,7 @@ impl FetchWalk {
             partitions: self.partitions_left,
             record_bytes: self.records_left,
         };
-        self.stage = self.stage.settled(&left, is_flexible(self.version));
+        self.stage = self.stage.settled(&left, self.dialect.has_ends());
     }
 
     fn add_partition(&mut self, body: &mut FetchResponseBody, top: PartitionTop) -> Result<(), Error> {
@@ -143,6 +159,9 @@ impl FetchWalk {
             TopicRef::Id(id) => partition.topic = TopicRef::Id(*id),
         }
         partition.restart(top);
+        if !self.dialect.has_records() {
+            partition.records = None;
+        }
         body.partitions.push(partition);
         Ok(())
     }

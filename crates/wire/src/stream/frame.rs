@@ -76,8 +76,10 @@ pub struct RequestFrame<T> {
 pub enum RequestBody {
     /// Produce.
     Produce(ProduceBody),
-    /// Fetch.
+    /// Fetch, `ShareFetch`, `ShareAcknowledge`.
     Fetch(FetchBody),
+    /// Another that may name a group or a transaction.
+    Named(NamedBody),
     /// An API whose body is not decoded, or a body that could not be.
     Other,
 }
@@ -125,13 +127,24 @@ impl ProducePartition {
     pub const MAX_MESSAGE_ID_BYTES: usize = 256;
 }
 
-/// A Fetch request's body.
+/// What a request names, of one that is not decoded further.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NamedBody {
+    /// The transaction's id; none also where several are named.
+    pub transactional_id: Option<String>,
+    /// The group's id; none also where several are named.
+    pub group_id: Option<String>,
+}
+
+/// The body of a Fetch, `ShareFetch` or `ShareAcknowledge` request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FetchBody {
+    /// The share group.
+    pub group_id: Option<String>,
     /// How long the broker may wait for `min_bytes`, in milliseconds.
-    pub max_wait_ms: i32,
+    pub max_wait_ms: Option<i32>,
     /// How many bytes the broker shall wait for.
-    pub min_bytes: i32,
+    pub min_bytes: Option<i32>,
     /// The most bytes wanted in all (version 3 and later).
     pub max_bytes: Option<i32>,
     /// The fetch session, 0 for none (KIP-227).
@@ -142,15 +155,15 @@ pub struct FetchBody {
     pub partitions: Vec<FetchPartition>,
 }
 
-/// One partition of a Fetch request.
+/// One partition of a [`FetchBody`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchPartition {
     /// The topic.
     pub topic: TopicRef,
     /// The partition's number.
     pub partition: i32,
-    /// The first offset wanted.
-    pub fetch_offset: i64,
+    /// Fetch: the first offset wanted.
+    pub fetch_offset: Option<i64>,
 }
 
 /// One response.
@@ -168,8 +181,10 @@ pub struct ResponseFrame<T> {
     pub size: u32,
     /// The number of the request it answers.
     pub correlation_id: i32,
-    /// How long the broker says it throttled the client, of every API that says so but `ApiVersions`.
+    /// How long the broker says it throttled the client, where it says so.
     pub throttle_ms: Option<i32>,
+    /// Kafka's error code for the request as a whole, where the answer has one; 0 is none.
+    pub error_code: Option<i16>,
     /// The body, where it is one that is decoded.
     pub body: ResponseBody,
     /// What could not be read of it.
@@ -191,24 +206,22 @@ pub enum ResponseBody {
         /// Topic ids (zero before version 10) and names; only topics that have either.
         topics: Vec<([u8; 16], Option<String>)>,
     },
-    /// Fetch, without its records.
+    /// Fetch, `ShareFetch`, `ShareAcknowledge`, without records.
     Fetch(FetchResponseBody),
     /// An API whose body is not decoded, or an answer to a request that is not known.
     Other,
 }
 
-/// A Fetch response's body, without its records.
+/// The body of a response to Fetch, `ShareFetch` or `ShareAcknowledge`, without its records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FetchResponseBody {
-    /// Kafka's error code for the request as a whole (version 7 and later); 0 is none.
-    pub error_code: i16,
     /// The fetch session, 0 for none.
     pub session_id: i32,
     /// The partitions, in the response's order; as far as they were read if the frame has an error.
     pub partitions: Vec<FetchedPartition>,
 }
 
-/// One partition of a Fetch response.
+/// One partition of a [`FetchResponseBody`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchedPartition {
     /// The topic.
@@ -228,7 +241,7 @@ pub struct FetchedPartition {
     pub batches: Vec<BatchHeader>,
     /// Batches that were read but are not in `batches`.
     pub batches_omitted: u32,
-    /// Records in its whole batches; none if a head does not say, or was lost.
+    /// Records in its whole batches; none if a head does not say, or was lost, and of `ShareAcknowledge`.
     pub records: Option<u64>,
     /// What could not be read of this partition alone.
     pub error: Option<FrameError>,

@@ -1,16 +1,20 @@
-//! Requests, one after the other, out of a direction's bytes. Decodes headers of all and bodies of Produce
-//! and Fetch.
+//! Requests, one after the other, out of a direction's bytes. Decodes headers of all, bodies of Produce,
+//! Fetch and share groups, and of others the groups and transactions they name.
 
+use super::dialect::Dialect;
 use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
 use super::produce::set_topic;
 use super::produce::{MAX_ELEMENT_BYTES, ProduceWalk, set_text};
-use super::{FetchBody, FetchPartition, FrameError, Nature, Options, ProduceBody, RequestBody, RequestFrame};
+use super::{
+    FetchBody, FetchPartition, FrameError, NamedBody, Nature, Options, ProduceBody, RequestBody, RequestFrame,
+};
 use super::{Start, StreamCounts, TopicRef};
 use crate::api::check_version;
 use crate::fetch::FetchRequest;
 use crate::header::RequestHeader;
-use crate::produce::starts_soundly;
+use crate::produce::{Topic, starts_soundly};
 use crate::reader::Reader;
+use crate::share::ShareRequest;
 use crate::{ApiKey, Error, ErrorKind};
 
 /// A header of version 0: key, version and correlation id.
@@ -18,7 +22,7 @@ const MIN_SIZE: u32 = 8;
 /// In step, keys and versions newer than the table are believed up to here.
 const MAX_NEW_KEY: i16 = 1023;
 const MAX_NEW_VERSION: i16 = 127;
-/// The most that is held of a Fetch request's body.
+/// The most that is held of a body.
 const MAX_BODY_BYTES: usize = 8 << 20;
 /// While searching, what real clients keep to.
 const MAX_SOUGHT_CLIENT_ID_BYTES: usize = 255;
@@ -40,6 +44,7 @@ impl<T: Copy> RequestStream<T> {
             walk: ProduceWalk::new(),
             spare: ProduceBody::default(),
             spare_fetch: FetchBody::default(),
+            spare_named: NamedBody::default(),
         };
         Self { framing: Framing::new(start), decoder }
     }
@@ -80,6 +85,8 @@ struct RequestDecoder<T> {
     spare: ProduceBody,
     /// The same of Fetch.
     spare_fetch: FetchBody,
+    /// The same of those that name something.
+    spare_named: NamedBody,
 }
 
 impl<T: Copy> RequestDecoder<T> {
@@ -144,6 +151,7 @@ impl<T: Copy> RequestDecoder<T> {
         match std::mem::replace(&mut frame.body, RequestBody::Other) {
             RequestBody::Produce(body) => self.spare = body,
             RequestBody::Fetch(body) => self.spare_fetch = body,
+            RequestBody::Named(body) => self.spare_named = body,
             RequestBody::Other => {}
         }
         if let Err(error) = check_version(header.api_key, header.api_version) {
@@ -155,50 +163,97 @@ impl<T: Copy> RequestDecoder<T> {
         }
     }
 
-    /// Reads a Fetch request's body, once all of it is there.
-    fn fetch(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
-        let Some(frame) = &mut self.frame else { return Step::Rest };
+    /// Reads a body, once all of it is there.
+    fn whole(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
         let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
-        let parsed = match missing {
+        let read = match missing {
             _ if left > MAX_BODY_BYTES as u64 => {
                 Err(Error::new(ErrorKind::TooLarge { limit: MAX_BODY_BYTES }, 0))
             }
-            0 => FetchRequest::parse(bytes, frame.api_version),
+            0 => self.read_whole(bytes),
             _ => return Step::More(missing),
         };
-        match parsed {
-            Ok(request) => {
-                let mut body = std::mem::take(&mut self.spare_fetch);
-                fill_fetch(&mut body, &request);
-                frame.body = RequestBody::Fetch(body);
-            }
-            Err(error) => frame.error = Some(FrameError::Malformed(error.shifted(at))),
+        if let (Err(error), Some(frame)) = (read, &mut self.frame) {
+            frame.error = Some(FrameError::Malformed(error.shifted(at)));
         }
         Step::Rest
+    }
+
+    fn read_whole(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let Some(frame) = &mut self.frame else { return Ok(()) };
+        let version = frame.api_version;
+        frame.body = match frame.api_key {
+            ApiKey::FETCH => {
+                let request = FetchRequest::parse(bytes, version)?;
+                let mut body = std::mem::take(&mut self.spare_fetch);
+                fill_fetch(&mut body, &request);
+                RequestBody::Fetch(body)
+            }
+            api_key if Dialect::speaks(api_key) => {
+                let request = ShareRequest::parse(api_key, bytes, version)?;
+                let mut body = std::mem::take(&mut self.spare_fetch);
+                fill_shared(&mut body, &request);
+                RequestBody::Fetch(body)
+            }
+            api_key => {
+                let named = api_key.read_request(bytes, version)?;
+                let mut body = std::mem::take(&mut self.spare_named);
+                set_text(&mut body.transactional_id, named.transactional_id);
+                set_text(&mut body.group_id, named.group_id);
+                RequestBody::Named(body)
+            }
+        };
+        Ok(())
     }
 }
 
 /// Sets `body` to what the request says, reusing its buffers.
 fn fill_fetch(body: &mut FetchBody, request: &FetchRequest<'_>) {
-    (body.max_wait_ms, body.min_bytes) = (request.max_wait_ms, request.min_bytes);
+    body.group_id = None;
+    (body.max_wait_ms, body.min_bytes) = (Some(request.max_wait_ms), Some(request.min_bytes));
     body.max_bytes = request.max_bytes;
     (body.session_id, body.session_epoch) = (request.session_id, request.session_epoch);
+    fill_partitions(
+        body,
+        request.partitions().map(|from| (from.topic, from.partition, Some(from.fetch_offset))),
+    );
+}
+
+/// The same of a share group's.
+fn fill_shared(body: &mut FetchBody, request: &ShareRequest<'_>) {
+    set_text(&mut body.group_id, request.group_id);
+    (body.max_wait_ms, body.min_bytes) = (request.max_wait_ms, request.min_bytes);
+    body.max_bytes = None;
+    (body.session_id, body.session_epoch) = (0, -1);
+    fill_partitions(body, request.partitions().map(|(id, partition)| (Topic::Id(id), partition, None)));
+}
+
+/// Topics, numbers and fetch offsets.
+fn fill_partitions<'a>(
+    body: &mut FetchBody,
+    partitions: impl Iterator<Item = (Topic<'a>, i32, Option<i64>)>,
+) {
     let mut filled = 0;
-    for from in request.partitions() {
+    for (topic, partition, fetch_offset) in partitions {
         if filled == body.partitions.len() {
             body.partitions.push(FetchPartition {
                 topic: TopicRef::Id([0; 16]),
                 partition: 0,
-                fetch_offset: 0,
+                fetch_offset: None,
             });
         }
         if let Some(to) = body.partitions.get_mut(filled) {
-            set_topic(&mut to.topic, from.topic);
-            (to.partition, to.fetch_offset) = (from.partition, from.fetch_offset);
+            set_topic(&mut to.topic, topic);
+            (to.partition, to.fetch_offset) = (partition, fetch_offset);
         }
         filled += 1;
     }
     body.partitions.truncate(filled);
+}
+
+/// Whether such a body is decoded, and all at once.
+fn is_held_whole(api_key: ApiKey) -> bool {
+    Dialect::speaks(api_key) || api_key.has_request_layout()
 }
 
 /// Passes over a client id if it can be one. A search does not believe that there is none, unless the body
@@ -263,8 +318,8 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         if frame.error.is_some() {
             return Step::Rest;
         }
-        if frame.api_key == ApiKey::FETCH {
-            return self.fetch(bytes, left, at);
+        if is_held_whole(frame.api_key) {
+            return self.whole(bytes, left, at);
         }
         let RequestBody::Produce(body) = &mut frame.body else { return Step::Rest };
         match self.walk.step(body, bytes, left, at, &self.options) {
@@ -286,7 +341,8 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
         let Some(frame) = &mut self.frame else { return u64::MAX };
         let RequestBody::Produce(body) = &mut frame.body else {
-            if frame.api_key == ApiKey::FETCH {
+            // Once it was read, the rest of the frame is nothing.
+            if is_held_whole(frame.api_key) && matches!(frame.body, RequestBody::Other) {
                 frame.error.get_or_insert(FrameError::Lost { bytes: n });
             }
             return u64::MAX;
@@ -309,12 +365,14 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
     fn end(&mut self, last: T) {
         let Some(frame) = &mut self.frame else { return };
         frame.last = last;
-        let unfinished = match &frame.body {
-            RequestBody::Produce(_) => !self.walk.is_done(),
-            RequestBody::Fetch(_) => false,
-            RequestBody::Other => frame.api_key == ApiKey::FETCH,
-        };
-        if unfinished && frame.error.is_none() {
+        let unfinished = frame.error.is_none()
+            && match &frame.body {
+                RequestBody::Produce(_) => !self.walk.is_done(),
+                RequestBody::Fetch(_) | RequestBody::Named(_) => false,
+                // No step was taken for a body of no bytes, which may be all there is of it.
+                RequestBody::Other => is_held_whole(frame.api_key) && self.read_whole(&[]).is_err(),
+            };
+        if let (true, Some(frame)) = (unfinished, &mut self.frame) {
             let error = Error::new(ErrorKind::UnexpectedEnd { missing: 1 }, frame.size as usize + 4);
             frame.error = Some(FrameError::Malformed(error));
         }
@@ -332,7 +390,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         self.frame.as_ref().is_some_and(|frame| match &frame.body {
             _ if frame.error.is_some() => true,
             RequestBody::Produce(body) => body.partitions.iter().any(|p| p.error.is_some()),
-            RequestBody::Fetch(_) | RequestBody::Other => false,
+            RequestBody::Fetch(_) | RequestBody::Named(_) | RequestBody::Other => false,
         })
     }
 

@@ -1,11 +1,13 @@
-//! Responses, one after the other, out of a direction's bytes. Decodes those to Produce, Fetch and Metadata, and
-//! of others how long the client was throttled.
+//! Responses, one after the other, out of a direction's bytes. Decodes those to Produce, Fetch, Metadata and share
+//! groups, and of all others how long the client was throttled and the error code.
 
+use super::dialect::Dialect;
 use super::fetch::FetchWalk;
 use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
 use super::produce::set_topic;
 use super::{FetchResponseBody, FrameError, Nature, Options, ProducedPartition, ResponseBody, ResponseFrame};
 use super::{Start, StreamCounts, TopicRef};
+use crate::api::AnswerLayout;
 use crate::header::ResponseHeader;
 use crate::metadata::MetadataResponse;
 use crate::produce::{PartitionResponse, ProduceResponse};
@@ -32,6 +34,7 @@ impl<T: Copy> ResponseStream<T> {
             options,
             frame: None,
             asked: None,
+            is_read: false,
             spare: Vec::new(),
             walk: FetchWalk::new(),
             spare_fetch: FetchResponseBody::default(),
@@ -76,6 +79,8 @@ struct ResponseDecoder<T> {
     frame: Option<ResponseFrame<T>>,
     /// What the current frame answers.
     asked: Option<(ApiKey, i16)>,
+    /// Whether its throttle time and error code were read, where no more of it is.
+    is_read: bool,
     /// Partitions of earlier frames, for their buffers.
     spare: Vec<ProducedPartition>,
     walk: FetchWalk,
@@ -90,8 +95,8 @@ enum Way {
     Whole,
     /// Element by element.
     Walk,
-    /// Only its throttle time.
-    Throttle,
+    /// Only its first bytes.
+    Front,
     /// Not at all.
     Pass,
 }
@@ -100,9 +105,13 @@ impl<T> ResponseDecoder<T> {
     fn way(&self) -> Way {
         match self.asked {
             Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) => Way::Whole,
-            Some((ApiKey::FETCH, _)) => Way::Walk,
-            Some((api_key, version)) if leads_with_throttle(api_key, version) => Way::Throttle,
-            _ => Way::Pass,
+            Some((api_key, _)) if Dialect::speaks(api_key) => Way::Walk,
+            Some((api_key, version)) => match api_key.answer_layout(version) {
+                Some(AnswerLayout::Front) => Way::Front,
+                Some(AnswerLayout::Within) => Way::Whole,
+                None => Way::Pass,
+            },
+            None => Way::Pass,
         }
     }
 
@@ -113,8 +122,8 @@ impl<T> ResponseDecoder<T> {
             Some(ResponseBody::Fetch(body)) => self.spare_fetch = body,
             _ => {}
         }
-        if let Some((ApiKey::FETCH, version)) = self.asked {
-            match self.walk.begin(version, &mut self.spare_fetch) {
+        if let Some((api_key, version)) = self.asked.filter(|(api_key, _)| Dialect::speaks(*api_key)) {
+            match self.walk.begin(api_key, version, &mut self.spare_fetch) {
                 Ok(()) => frame.body = ResponseBody::Fetch(std::mem::take(&mut self.spare_fetch)),
                 Err(error) => frame.error = Some(FrameError::Malformed(error)),
             }
@@ -129,28 +138,23 @@ impl<T> ResponseDecoder<T> {
             return Step::Rest;
         }
         let step = self.walk.step(body, bytes, left, at);
-        frame.throttle_ms = self.walk.throttle_ms;
+        (frame.throttle_ms, frame.error_code) = (self.walk.throttle_ms, self.walk.error_code);
         step.unwrap_or_else(|error| {
             frame.error = Some(FrameError::Malformed(error));
             Step::Rest
         })
     }
 
-    /// Reads the throttle time before a body that is passed over.
-    fn throttle(&mut self, bytes: &[u8]) -> Step {
-        match Reader::new(bytes).i32() {
-            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. }) => return Step::More(missing),
-            Ok(throttle_ms) => {
-                if let Some(frame) = &mut self.frame {
-                    frame.throttle_ms = Some(throttle_ms);
-                }
-            }
-            Err(_) => {}
+    /// Reads what stands before a body that is passed over.
+    fn front(&mut self, bytes: &[u8]) -> Step {
+        match self.read_body(bytes) {
+            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. }) => Step::More(missing),
+            // Fields of fixed length hold anything.
+            _ => Step::Rest,
         }
-        Step::Rest
     }
 
-    /// Decodes a whole body.
+    /// Decodes a whole body, or its first bytes where they are all that is wanted.
     fn read_body(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(frame) = &mut self.frame else { return Ok(()) };
         match self.asked {
@@ -164,7 +168,7 @@ impl<T> ResponseDecoder<T> {
             }
             Some((ApiKey::METADATA, version)) => {
                 let response = MetadataResponse::parse(bytes, version)?;
-                frame.throttle_ms = response.throttle_ms;
+                (frame.throttle_ms, frame.error_code) = (response.throttle_ms, response.error_code);
                 let topics = response
                     .topics()
                     .filter(|topic| topic.name.is_some() || topic.topic_id != [0; 16])
@@ -172,16 +176,15 @@ impl<T> ResponseDecoder<T> {
                     .collect();
                 frame.body = ResponseBody::Metadata { topics };
             }
-            _ => {}
+            Some((api_key, version)) => {
+                let answer = api_key.read_answer(bytes, version)?;
+                (frame.throttle_ms, frame.error_code) = (answer.throttle_ms, answer.error_code);
+                self.is_read = true;
+            }
+            None => {}
         }
         Ok(())
     }
-}
-
-/// Whether a body of that version begins with the throttle time; of a version from the future nobody knows.
-fn leads_with_throttle(api_key: ApiKey, version: i16) -> bool {
-    let is_known = api_key.max_version().is_some_and(|max| version <= max);
-    is_known && api_key.first_throttled_version().is_some_and(|first| version >= first)
 }
 
 /// Sets `partitions` to what the response says, reusing their buffers.
@@ -271,6 +274,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         let Ok(correlation_id) = reader.i32() else { return };
         let decoder = &mut *self.decoder;
         decoder.asked = (self.pending)(correlation_id);
+        decoder.is_read = false;
         let mut frame = ResponseFrame {
             first: span.first,
             last: span.first,
@@ -279,6 +283,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
             size: span.size,
             correlation_id,
             throttle_ms: None,
+            error_code: None,
             body: ResponseBody::Other,
             error: None,
         };
@@ -298,7 +303,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
         let result = match self.decoder.way() {
             Way::Walk => return self.decoder.walk(bytes, left, at),
-            Way::Throttle => return self.decoder.throttle(bytes),
+            Way::Front => return self.decoder.front(bytes),
             Way::Pass => Ok(()),
             Way::Whole if left > MAX_BODY_BYTES as u64 => {
                 Err(Error::new(ErrorKind::TooLarge { limit: MAX_BODY_BYTES }, 0))
@@ -320,8 +325,8 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     }
 
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
-        let decoded = matches!(self.decoder.way(), Way::Whole | Way::Walk);
-        let (true, Some(frame)) = (decoded, &mut self.decoder.frame) else { return u64::MAX };
+        let wanted = self.decoder.way() != Way::Pass && !self.decoder.is_read;
+        let (true, Some(frame)) = (wanted, &mut self.decoder.frame) else { return u64::MAX };
         if let (ResponseBody::Fetch(body), None) = (&mut frame.body, frame.error) {
             if let Some(skip) = self.decoder.walk.lost(body, n, held, skip) {
                 return skip;
@@ -338,11 +343,12 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     }
 
     fn end(&mut self, last: T) {
+        let unread = self.decoder.way() != Way::Pass && !self.decoder.is_read;
         let Some(frame) = &mut self.decoder.frame else { return };
         frame.last = last;
-        let unfinished = match (&frame.body, self.decoder.asked) {
-            (ResponseBody::Other, Some((ApiKey::PRODUCE | ApiKey::METADATA, _))) => true,
-            (ResponseBody::Fetch(_), _) => !self.decoder.walk.is_done(),
+        let unfinished = match &frame.body {
+            ResponseBody::Fetch(_) => !self.decoder.walk.is_done(),
+            ResponseBody::Other => unread,
             _ => false,
         };
         if unfinished && frame.error.is_none() {
