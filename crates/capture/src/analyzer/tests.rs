@@ -283,8 +283,8 @@ fn without_ports_the_syn_or_the_content_tells_the_broker() {
             // Joined in the middle: the tail of a response comes first.
             talk.answer(5, &kafka::response(16, &[0xfe; 300])[200..]);
         }
-        talk.ask(10, &kafka::small_request(17)).answer(20, &kafka::response(17, b"x"));
-        talk.ask(30, &kafka::small_request(18)).answer(40, &kafka::response(18, b"x"));
+        talk.ask(10, &kafka::small_request(17)).answer(20, &kafka::response(17, b"\0\0x"));
+        talk.ask(30, &kafka::small_request(18)).answer(40, &kafka::response(18, b"\0\0x"));
         let mut analyzer = anywhere();
         let mut rows = talk.tell(&mut analyzer);
         rows.extend(finish(&mut analyzer));
