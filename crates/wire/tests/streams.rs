@@ -480,7 +480,9 @@ fn exchanges_of_tokens() -> Vec<(Tokens, Tokens)> {
 fn raw_tokens_after_a_handshake_of_version_0_are_counted_and_passed_over() {
     let handshake = |version| kafka::request(17, version, 500, &[0, 5, b'P', b'L', b'A', b'I', b'N']);
     for (asked, answered) in exchanges_of_tokens() {
-        let after = [kafka::request(3, 1, 1, &[0, 0, 0, 0]), kafka::request(12, 4, 2, &[1; 30])].concat();
+        let after =
+            [kafka::request(3, 1, 1, &[0, 0, 0, 0]), kafka::request(12, 4, 2, b"\x02g\0\0\0\x01\x02m\0\0")]
+                .concat();
         let bytes = [kafka::request(18, 0, 318, &[]), handshake(0), asked.concat(), after].concat();
         let back = [&[0, 0, 0, 10, 0, 0, 1, 0xf4, 0, 0, 0, 0, 0, 0][..], &answered.concat()].concat();
         let back = [back, kafka::response(2, 7, 300, &[5; 40])].concat();
@@ -516,7 +518,7 @@ fn raw_tokens_after_a_handshake_of_version_0_are_counted_and_passed_over() {
 #[test]
 fn lost_tokens_do_not_lose_the_step_and_large_ones_are_none() {
     let handshake = kafka::request(17, 0, 500, &[0, 5, b'P', b'L', b'A', b'I', b'N']);
-    let (token, after) = (kafka::sized(&[b'x'; 300]), kafka::request(12, 4, 2, &[1; 30]));
+    let (token, after) = (kafka::sized(&[b'x'; 300]), kafka::request(12, 4, 2, b"\x02g\0\0\0\x01\x02m\0\0"));
     for at in 4..token.len() {
         let mut stream = RequestStream::new(Options::default(), Start::Boundary);
         feed(&mut stream, &[&handshake, &token, &token[..at]], 0);

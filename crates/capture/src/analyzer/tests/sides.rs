@@ -35,8 +35,8 @@ fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
         talk.ask(10, &handshake(0, 1)).answer(20, &handshake_response(1));
         talk.ask(30, &sized(b"n,,n=user,r=fyko")).answer(40, &sized(b"r=fyko,s=QSXCR,i=4096"));
         talk.ask(50, &sized(b"c=biws,r=fyko,p=v0X8")).answer(60, &sized(b""));
-        talk.ask(70, &kafka::small_request(2)).answer(80, &kafka::response(2, b"x"));
-        talk.ask(90, &kafka::small_request(3)).answer(95, &kafka::response(3, b"x"));
+        talk.ask(70, &kafka::small_request(2)).answer(80, &kafka::response(2, b"\0\0x"));
+        talk.ask(90, &kafka::small_request(3)).answer(95, &kafka::response(3, b"\0\0x"));
         let mut rows = talk.tell(&mut analyzer);
         rows.extend(finish(&mut analyzer));
         let timings: Vec<_> = rows.iter().map(timing).collect();
@@ -57,7 +57,7 @@ fn a_refused_handshake_of_version_0_may_be_followed_by_another() {
     talk.open(0).ask(10, &handshake(0, 1)).answer(20, &refused);
     talk.ask(30, &handshake(0, 2)).answer(40, &handshake_response(2));
     talk.ask(50, &sized(b"\0user\0password")).answer(60, &sized(b""));
-    talk.ask(70, &kafka::small_request(3)).answer(80, &kafka::response(3, b"x"));
+    talk.ask(70, &kafka::small_request(3)).answer(80, &kafka::response(3, b"\0\0x"));
     let mut analyzer = on_port();
     let rows = talk.tell(&mut analyzer);
     assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), [1, 2, 3]);
@@ -136,12 +136,12 @@ fn several_listeners_are_read_from_one_capture() {
     let mut talks = Vec::new();
     for (i, port) in ports.into_iter().enumerate() {
         let mut talk = Talk::new(&format!("10.0.0.7:{}", 50_000 + i), &format!("10.0.0.1:{port}"));
-        talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"x"));
+        talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"\0\0x"));
         talks.push(talk);
     }
     // A broker is a client of another one: both ends have a port that was asked for.
     let mut between = Talk::new("10.0.0.2:9093", "10.0.0.1:9092");
-    between.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"x"));
+    between.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"\0\0x"));
     talks.push(between);
     let brokers = |wanted: &[u16]| {
         let mut analyzer = Analyzer::new(Config { ports: wanted.to_vec(), ..Config::default() });
@@ -178,7 +178,7 @@ fn the_largest_request_is_read_and_a_larger_one_is_not() {
         if rows_expected.len() == 2 {
             talk.answer(20, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
         }
-        talk.ask(30, &kafka::small_request(2)).answer(40, &kafka::response(2, b"x"));
+        talk.ask(30, &kafka::small_request(2)).answer(40, &kafka::response(2, b"\0\0x"));
         rows.extend(talk.tell(&mut analyzer));
         rows.extend(finish(&mut analyzer));
         if rows_expected.len() == 2 {
@@ -240,7 +240,7 @@ proptest! {
                 };
                 talk.packets.push((i64::from(id), stray.ethernet()));
             }
-            talk.answer(i64::from(id), &kafka::response(id, b"x"));
+            talk.answer(i64::from(id), &kafka::response(id, b"\0\0x"));
         }
         let mut analyzer = on_port();
         let rows = talk.tell(&mut analyzer);
