@@ -40,10 +40,13 @@ fn check_request(body: &[u8], version: i16) {
         return;
     };
     let streamed = streamed.expect("a stream reads what can be read as a whole");
-    assert_eq!((request.max_wait_ms, request.min_bytes), (streamed.max_wait_ms, streamed.min_bytes));
+    assert_eq!(
+        (Some(request.max_wait_ms), Some(request.min_bytes)),
+        (streamed.max_wait_ms, streamed.min_bytes)
+    );
     assert_eq!(request.max_bytes, streamed.max_bytes);
     assert_eq!((request.session_id, request.session_epoch), (streamed.session_id, streamed.session_epoch));
-    let partitions = request.partitions().map(|p| (owned(p.topic), p.partition, p.fetch_offset));
+    let partitions = request.partitions().map(|p| (owned(p.topic), p.partition, Some(p.fetch_offset)));
     let from_stream = streamed.partitions.iter().map(|p| (p.topic.clone(), p.partition, p.fetch_offset));
     assert!(partitions.eq(from_stream), "as a whole and from a stream");
     assert!(request.partitions().count() + request.forgotten().count() <= body.len());

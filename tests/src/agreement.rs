@@ -64,8 +64,7 @@ pub fn has_variety(traffic: &Traffic) {
         }
         // segmentio's client has no transactions.
         if client != "segmentio" {
-            let transactional =
-                |request: &Logged| request.produce.as_ref().unwrap().transactional_id.is_some();
+            let transactional = |request: &Logged| request.transactional_id.is_some();
             sent(&format!("{client}-transactional"), transactional);
         }
     }

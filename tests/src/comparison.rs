@@ -73,12 +73,16 @@ fn compare(row: &Value, logged: &Logged, sizes: Option<&Sizes>, differences: &mu
         ("api_version", json!(logged.api_version)),
         ("client_id", json!(logged.client_id)),
         ("acks", json!(logged.produce.as_ref().map(|produce| produce.acks))),
-        (
-            "transactional_id",
-            json!(logged.produce.as_ref().and_then(|produce| produce.transactional_id.as_ref())),
-        ),
+        ("transactional_id", json!(logged.transactional_id)),
+        ("group_id", json!(logged.group_id)),
+        ("min_bytes", json!(logged.long_poll.map(|(min_bytes, _)| min_bytes))),
+        ("max_wait_ms", json!(logged.long_poll.map(|(_, max_wait_ms)| max_wait_ms))),
     ] {
         differ(row, field, &expected, differences);
+    }
+    if answered {
+        differ(row, "throttle_ms", &json!(logged.throttle_ms), differences);
+        differ(row, "error_code", &json!(logged.error_code), differences);
     }
     let unanswered = ["response_ns", "end_ns", "latency_ns"].map(|field| row[field].is_null());
     let expects_answer = logged.produce.as_ref().is_none_or(|produce| produce.acks != 0);
@@ -273,7 +277,10 @@ mod tests {
             let end = if acks == Some(0) { Value::Null } else { json!(i + 5) };
             json!({"type": "request", "arrival_ns": i, "end_ns": end, "latency_ns": end, "api": logged.api,
                "api_key": logged.api_key, "api_version": logged.api_version, "acks": acks, "error": null,
-               "transactional_id": null, "response_ns": end, "request_bytes": 0, "response_bytes": null,
+               "transactional_id": logged.transactional_id, "group_id": logged.group_id,
+               "min_bytes": logged.long_poll.map(|(bytes, _)| bytes), "max_wait_ms": logged.long_poll.map(|(_, ms)| ms),
+               "throttle_ms": logged.throttle_ms, "error_code": logged.error_code,
+               "response_ns": end, "request_bytes": 0, "response_bytes": null,
                "correlation_id": logged.correlation_id, "client_id": logged.client_id,
                "client": logged.client, "broker": logged.broker, "partitions": partitions})
         });
@@ -286,7 +293,18 @@ mod tests {
         let whole = rows(&log);
         assert_eq!(with_log(&whole, &log), Vec::<String>::new());
         for (at, row) in whole.rows.iter().enumerate() {
-            for field in ["api_version", "client_id", "end_ns", "acks", "correlation_id", "client", "error"] {
+            for field in [
+                "api_version",
+                "client_id",
+                "end_ns",
+                "acks",
+                "group_id",
+                "transactional_id",
+                "min_bytes",
+                "correlation_id",
+                "client",
+                "error",
+            ] {
                 let mut changed = whole.clone();
                 changed.rows[at][field] = if row[field].is_string() { json!("other:1") } else { json!(4711) };
                 if field == "end_ns" && !row[field].is_null() {

@@ -27,6 +27,16 @@ pub struct Logged {
     pub correlation_id: i64,
     /// What the client calls itself.
     pub client_id: Option<String>,
+    /// The transaction's id; none also where several are named.
+    pub transactional_id: Option<String>,
+    /// The group's id; none also where several are named.
+    pub group_id: Option<String>,
+    /// The response's own error code and throttle time, where it has them.
+    pub error_code: Option<i64>,
+    /// As above.
+    pub throttle_ms: Option<i64>,
+    /// Fetch and `ShareFetch`: how many bytes to wait for, and how many milliseconds.
+    pub long_poll: Option<(i64, i64)>,
     /// Produce requests: what they asked and got.
     pub produce: Option<Produce>,
     /// From the request having been read to the response having been written.
@@ -40,8 +50,6 @@ pub struct Logged {
 pub struct Produce {
     /// 0, 1 or -1.
     pub acks: i64,
-    /// The transaction's id.
-    pub transactional_id: Option<String>,
     /// The partitions, in the request's order.
     pub partitions: Vec<Partition>,
 }
@@ -116,10 +124,39 @@ fn logged(line: &Value, names: &HashMap<String, String>) -> Logged {
         api_version: number(&header["requestApiVersion"]),
         correlation_id: number(&header["correlationId"]),
         client_id: header["clientId"].as_str().map(str::to_owned),
+        transactional_id: named(&line["request"], &TRANSACTIONS, 1),
+        group_id: named(&line["request"], &GROUPS, 0),
+        error_code: line["response"]["errorCode"].as_i64(),
+        throttle_ms: line["response"]["throttleTimeMs"].as_i64(),
+        long_poll: line["request"]["minBytes"].as_i64().zip(line["request"]["maxWaitMs"].as_i64()),
         produce: (api_key == 0).then(|| produce(&line["request"], &line["response"], names)),
         total_ms: milliseconds(line, "totalTimeMs"),
         send_ms: milliseconds(line, "sendTimeMs"),
     }
+}
+
+/// Where Kafka logs a group's id: in the request, or in each element of a list.
+const GROUPS: [&str; 4] = ["groupId", "groups", "groupIds", "groupsNames"];
+/// Where it logs a transaction's.
+const TRANSACTIONS: [&str; 3] = ["transactionalId", "v3AndBelowTransactionalId", "transactions"];
+
+/// What a request names under one of those fields, or as a coordinator's key of that type, if it is one thing.
+fn named(request: &Value, fields: &[&str], key_type: i64) -> Option<String> {
+    let one = |value: &Value| match value {
+        Value::Object(_) => {
+            value["groupId"].as_str().or(value["transactionalId"].as_str()).map(str::to_owned)
+        }
+        value => value.as_str().map(str::to_owned),
+    };
+    let of = |value: &Value| match value.as_array().map(Vec::as_slice) {
+        Some([only]) => one(only),
+        Some(_) => None,
+        None => one(value),
+    };
+    // A version without the type asks for groups.
+    let is_key = request["keyType"].as_i64().unwrap_or(0) == key_type;
+    let keys = ["key", "coordinatorKeys"].map(|field| of(&request[field]).filter(|_| is_key));
+    fields.iter().find_map(|field| of(&request[*field])).or(keys.into_iter().flatten().next())
 }
 
 /// `127.0.0.1:9092-127.0.0.1:60670-0-1`: both ends, the processor, a running number
@@ -149,11 +186,7 @@ fn produce(request: &Value, response: &Value, names: &HashMap<String, String>) -
             });
         }
     }
-    Produce {
-        acks: number(&request["acks"]),
-        transactional_id: request["transactionalId"].as_str().map(str::to_owned),
-        partitions,
-    }
+    Produce { acks: number(&request["acks"]), partitions }
 }
 
 /// (topic, partition) → what was answered. Kafka logs `""` where there was no response.
