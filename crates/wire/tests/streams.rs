@@ -542,6 +542,24 @@ fn a_guess_yields_to_a_chunk_that_is_just_one_frame() {
     assert_eq!(frames.iter().map(|f| (f.correlation_id, f.size)).collect::<Vec<_>>(), [(300, 45), (300, 45)]);
     assert_eq!(frames[0].stream_start, 100 + lists.len() as u64);
     assert_eq!(stream.counts().skipped_bytes, lists.len() as u64);
+    // The same where the frame takes two chunks.
+    let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
+    stream.lost(100, 0);
+    let frames = feed_responses(&mut stream, &[&lists, &answer[..20], &answer[20..], &answer]);
+    assert_eq!(frames.iter().map(|f| (f.correlation_id, f.size)).collect::<Vec<_>>(), [(300, 45), (300, 45)]);
+}
+
+#[test]
+fn a_large_first_request_is_not_taken_for_something_else() {
+    let batch = kafka::batch(Compression::None, &["a"], 3 << 20);
+    let big = kafka::produce_request(9, 1, &[("t", 0, batch)]);
+    let mut stream = RequestStream::new(Options::default(), Start::Midstream);
+    let mut frames = feed(&mut stream, &[&[0xaa; 100]], 0);
+    for chunk in big.chunks(1_448) {
+        frames.extend(feed(&mut stream, &[chunk], 1));
+        assert_ne!(stream.nature(), Nature::Other);
+    }
+    assert_eq!((frames.len(), stream.nature(), stream.counts().skipped_bytes), (1, Nature::Kafka, 100));
 }
 
 #[test]

@@ -220,13 +220,14 @@ impl<T: Copy> Framing<T> {
     }
 
     pub(super) fn nature(&self) -> Nature {
+        // A frame on trial may be a large one: what was searched ends where it starts.
+        let on_trial = matches!(self.state, State::Head | State::Body);
+        let searched = if on_trial { self.frame_start } else { self.position };
         let known = self.counts.frames > 0 || (self.state == State::Body && self.in_step());
         match self.state {
             State::Deaf => Nature::Tls,
             _ if known => Nature::Kafka,
-            _ if !self.in_step() && self.position.saturating_sub(self.hunt_from) > GIVE_UP_BYTES => {
-                Nature::Other
-            }
+            _ if !self.in_step() && searched.saturating_sub(self.hunt_from) > GIVE_UP_BYTES => Nature::Other,
             _ => Nature::Unknown,
         }
     }

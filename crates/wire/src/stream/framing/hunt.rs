@@ -8,8 +8,9 @@
 //!   ([`Direction::proves`]), or if it starts where a chunk starts and ends where one ends or where missing
 //!   bytes do, as a client that waits for its answer sends it;
 //! - else it is held until the header after it is complete, and returned if that one is plausible too;
-//! - while it lasts, it yields to a chunk that is just one plausible frame: bytes that look like a header by
-//!   accident would else swallow the frames after them;
+//! - while it lasts, it yields to a chunk that is just one plausible frame or, if it did not start a chunk itself,
+//!   to one that starts a frame which goes on in the next: bytes that look like a header by accident would else
+//!   swallow the frames after them;
 //! - anything else is a false start: nothing is returned, and the search goes on one byte after it as long as
 //!   its bytes are at hand (at most [`REWIND_BYTES`], which bounds the work per byte), else where it failed.
 //!
@@ -68,13 +69,14 @@ impl<T: Copy> Framing<T> {
         Flow::Continue
     }
 
-    /// Gives up a frame that is a guess where a chunk is just one frame; the search takes that up.
+    /// Gives up a frame that is a guess where a chunk starts what is a better one; the search takes that up.
     pub(super) fn yields(&mut self, direction: &mut impl Direction<T>, chunk: &Chunk<'_, T>) -> bool {
         if self.in_step() || chunk.used > 0 || self.mid_chunk || chunk.bytes.is_empty() {
             return false;
         }
         let Head::Complete(opening) = direction.head(chunk.bytes, Scrutiny::Searching) else { return false };
-        if opening.size as usize + 4 != chunk.bytes.len() {
+        let (whole, here) = (u64::from(opening.size) + 4, chunk.bytes.len() as u64);
+        if whole != here && (whole < here || self.starts_chunk) {
             return false;
         }
         self.counts.resyncs += 1;
