@@ -22,6 +22,10 @@ pub fn known<T: ToString>(value: Option<T>) -> String {
 }
 
 fn field(text: &str) -> Cow<'_, str> {
+    // Nearly every field is plain, and telling so takes no look at its characters.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b',' | b'"')) {
+        return Cow::Borrowed(text);
+    }
     let safe = escape(text);
     if safe.contains([',', '"']) { Cow::Owned(format!("\"{}\"", safe.replace('"', "\"\""))) } else { safe }
 }

@@ -13,10 +13,15 @@ const LINE_BYTES: usize = 4096;
 /// Writes one object and the end of its line, both at once: serialising makes many small pieces.
 pub fn write_line<W: Write, T: Serialize>(out: &mut W, object: &T) -> io::Result<()> {
     let mut line = Vec::with_capacity(LINE_BYTES);
-    let mut serializer = serde_json::Serializer::with_formatter(&mut line, TerminalSafe);
-    object.serialize(&mut serializer).map_err(io::Error::from)?;
+    write(&mut line, object)?;
     line.push(b'\n');
     out.write_all(&line)
+}
+
+/// Appends one value to a line.
+pub(crate) fn write<T: Serialize>(line: &mut Vec<u8>, value: &T) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::with_formatter(line, TerminalSafe);
+    value.serialize(&mut serializer).map_err(io::Error::from)
 }
 
 /// `serde_json` escapes what JSON demands (below U+0020); this also escapes DEL, the C1 controls (U+009B is

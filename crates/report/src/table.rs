@@ -51,6 +51,8 @@ pub struct Table<W> {
     indent: usize,
     colour: bool,
     headed: bool,
+    /// The line being written.
+    line: String,
 }
 
 impl<W: Write> Table<W> {
@@ -60,7 +62,16 @@ impl<W: Write> Table<W> {
             .into_iter()
             .map(|column| Column { width: column.width.max(column.heading.chars().count()), ..column })
             .collect();
-        Self { out, columns, held: Vec::new(), lookahead, indent: 0, colour: false, headed: false }
+        Self {
+            out,
+            columns,
+            held: Vec::new(),
+            lookahead,
+            indent: 0,
+            colour: false,
+            headed: false,
+            line: String::new(),
+        }
     }
 
     /// The same table, with its headings in colour.
@@ -78,9 +89,9 @@ impl<W: Write> Table<W> {
     }
 
     /// Makes the columns wide enough for a row that comes later.
-    pub fn measure(&mut self, cells: &[String]) {
+    pub fn measure(&mut self, cells: &[impl AsRef<str>]) {
         for (column, cell) in self.columns.iter_mut().zip(cells) {
-            column.width = column.width.max(cell.chars().count().min(WIDEST));
+            column.width = column.width.max(width(cell.as_ref()).min(WIDEST));
         }
     }
 
@@ -95,13 +106,25 @@ impl<W: Write> Table<W> {
         self.print(&cells)
     }
 
+    /// As [`Self::row`], for tables of very many rows: allocates nothing once the first are out.
+    pub fn row_of(&mut self, cells: &[&str]) -> io::Result<()> {
+        if !self.headed && self.held.len() < self.lookahead {
+            return self.row(cells.iter().map(|&cell| cell.to_owned()).collect());
+        }
+        if !self.headed {
+            self.measure(cells);
+            self.release()?;
+        }
+        self.print(cells)
+    }
+
     /// Writes the headings and the rows held back. A table without rows still has its headings.
     pub fn release(&mut self) -> io::Result<()> {
         if !self.headed {
             self.headed = true;
             let headings = self.columns.iter().map(|column| column.heading.to_owned()).collect::<Vec<_>>();
-            let line = self.line(&headings);
-            writeln!(self.out, "{}", paint(self.colour, Role::Heading, &line))?;
+            self.lay_out(&headings);
+            writeln!(self.out, "{}", paint(self.colour, Role::Heading, &self.line))?;
         }
         for cells in std::mem::take(&mut self.held) {
             self.print(&cells)?;
@@ -121,25 +144,53 @@ impl<W: Write> Table<W> {
         self.out.flush()
     }
 
-    fn print(&mut self, cells: &[String]) -> io::Result<()> {
-        let line = self.line(cells);
-        writeln!(self.out, "{line}")
+    fn print(&mut self, cells: &[impl AsRef<str>]) -> io::Result<()> {
+        self.lay_out(cells);
+        self.line.push('\n');
+        self.out.write_all(self.line.as_bytes())
     }
 
-    fn line(&self, cells: &[String]) -> String {
-        let mut line = " ".repeat(self.indent);
-        for (i, (column, cell)) in self.columns.iter().zip(cells).enumerate() {
+    /// Makes the columns wide enough for the row and puts it into `line`.
+    fn lay_out(&mut self, cells: &[impl AsRef<str>]) {
+        let Self { line, columns, .. } = self;
+        line.clear();
+        pad(line, self.indent);
+        let last = columns.len().min(cells.len()).saturating_sub(1);
+        for (i, (column, cell)) in columns.iter_mut().zip(cells).enumerate() {
             if i > 0 {
                 line.push_str("  ");
             }
-            let padding = " ".repeat(column.width.saturating_sub(cell.chars().count()));
+            let cell = cell.as_ref();
+            let width = width(cell);
+            column.width = column.width.max(width.min(WIDEST));
+            let padding = column.width.saturating_sub(width);
             match column.align {
-                Align::Left => line.extend([cell.as_str(), &padding]),
-                Align::Right => line.extend([&padding, cell.as_str()]),
+                Align::Left => {
+                    line.push_str(cell);
+                    pad(line, if i < last { padding } else { 0 });
+                }
+                Align::Right => {
+                    pad(line, padding);
+                    line.push_str(cell);
+                }
             }
         }
         line.truncate(line.trim_end().len());
-        line
+    }
+}
+
+/// Characters, of which text that is nothing but ASCII has as many as bytes.
+fn width(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
+}
+
+fn pad(line: &mut String, blanks: usize) {
+    const BLANKS: &str = "                                                                ";
+    let mut left = blanks;
+    while left > 0 {
+        let some = left.min(BLANKS.len());
+        line.push_str(BLANKS.get(..some).unwrap_or_default());
+        left -= some;
     }
 }
 

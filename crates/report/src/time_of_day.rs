@@ -40,6 +40,35 @@ impl Zone {
     }
 }
 
+/// Times of day one after the other. Neighbours are mostly of the same second, which is worked out once.
+#[derive(Clone, Debug)]
+pub struct TimesOfDay {
+    zone: Zone,
+    second: Option<i64>,
+    text: String,
+}
+
+impl TimesOfDay {
+    /// Times in this zone.
+    pub fn new(zone: Zone) -> Self {
+        Self { zone, second: None, text: String::new() }
+    }
+
+    /// As [`Zone::time_of_day`].
+    pub fn text(&mut self, at: Nanos) -> &str {
+        let second = at.0.div_euclid(SECOND_NS);
+        if self.second != Some(second) {
+            self.second = Some(second);
+            self.text = self.zone.time_of_day(at);
+        }
+        // Zones are whole seconds from UTC, so that milliseconds are the same in all of them.
+        let ms = at.0.rem_euclid(SECOND_NS) / 1_000_000;
+        self.text.truncate(self.text.len() - 3);
+        self.text.extend([ms / 100, ms / 10 % 10, ms % 10].map(|digit| char::from(b'0' + digit as u8)));
+        &self.text
+    }
+}
+
 impl Default for Zone {
     fn default() -> Self {
         Self::local()
@@ -48,7 +77,7 @@ impl Default for Zone {
 
 #[cfg(test)]
 mod tests {
-    use super::Zone;
+    use super::{TimesOfDay, Zone};
     use model::Nanos;
 
     #[test]
@@ -63,6 +92,18 @@ mod tests {
     fn instants_at_the_ends_of_time_do_not_overflow() {
         for at in [Nanos::MIN, Nanos(-1), Nanos::ZERO, Nanos::MAX] {
             assert_eq!(Zone::east(3_600).unwrap().time_of_day(at).len(), 12);
+        }
+    }
+
+    #[test]
+    fn times_one_after_the_other_are_the_same_as_each_alone() {
+        let zone = Zone::east(-12_600).unwrap();
+        let mut times = TimesOfDay::new(zone.clone());
+        let first = 1_718_971_896_521_999_999;
+        for step in [0, 1, 470_000_000, 478_000_000, 479_000_000, 3_600_000_000_000, 5, -first, -first - 1, 0]
+        {
+            let at = Nanos(first + step);
+            assert_eq!(times.text(at), zone.time_of_day(at), "{step}");
         }
     }
 }

@@ -38,6 +38,8 @@ struct Shown<'a> {
     report: Box<dyn SegmentReport>,
     args: &'a Segment,
     scratch: Vec<u8>,
+    /// The records of one batch.
+    rows: Vec<RecordRow>,
     batches: u64,
     records: u64,
     damaged: u64,
@@ -51,11 +53,20 @@ impl<'a> Shown<'a> {
         let look = args.presentation.look(Pace::AllThere);
         let report: Box<dyn SegmentReport> = match args.presentation.format {
             Format::Table => Box::new(SegmentTable::new(out, &look, segment_file(args), args.records)),
-            Format::Json => Box::new(SegmentJson(out)),
+            Format::Json => Box::new(SegmentJson::new(out)),
             Format::Csv => Box::new(SegmentCsv::new(out, args.records)),
         };
-        let (scratch, notes) = (Vec::new(), Vec::new());
-        Self { report, args, scratch, batches: 0, records: 0, damaged: 0, notes, more_notes: 0 }
+        Self {
+            report,
+            args,
+            scratch: Vec::new(),
+            rows: Vec::new(),
+            batches: 0,
+            records: 0,
+            damaged: 0,
+            notes: Vec::new(),
+            more_notes: 0,
+        }
     }
 
     fn batch(&mut self, batch: &Batch) -> anyhow::Result<()> {
@@ -102,19 +113,20 @@ impl<'a> Shown<'a> {
 
     fn records_of(&mut self, batch: &Batch) -> anyhow::Result<()> {
         let header = self.args.message_id.as_deref().map(str::as_bytes);
-        let read = batch.records(&mut self.scratch).and_then(|records| {
-            records.map(|record| Ok(record_row(&record?, header))).collect::<Result<Vec<_>, _>>()
-        });
-        match read {
-            Ok(rows) => rows
-                .iter()
-                .try_for_each(|row| self.report.record(row))
-                .context("cannot write to standard output"),
-            Err(error) => {
-                self.note(unreadable(batch, error));
+        self.rows.clear();
+        let rows = &mut self.rows;
+        let read = batch.records(&mut self.scratch).and_then(|mut records| {
+            records.try_for_each(|record| {
+                rows.push(record_row(&record?, header));
                 Ok(())
-            }
+            })
+        });
+        if let Err(error) = read {
+            self.note(unreadable(batch, error));
+            return Ok(());
         }
+        let Self { rows, report, .. } = self;
+        rows.iter().try_for_each(|row| report.record(row)).context("cannot write to standard output")
     }
 
     fn finish(mut self) -> anyhow::Result<()> {

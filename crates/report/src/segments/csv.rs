@@ -28,12 +28,14 @@ pub struct SegmentCsv<W> {
     out: W,
     records: bool,
     headed: bool,
+    /// A record's line being written: there are too many to allocate anything for each.
+    line: Vec<u8>,
 }
 
 impl<W: Write> SegmentCsv<W> {
     /// CSV to this output; `records` for one line a record instead of one a batch.
     pub fn new(out: W, records: bool) -> Self {
-        Self { out, records, headed: false }
+        Self { out, records, headed: false, line: Vec::new() }
     }
 
     fn head(&mut self) -> io::Result<()> {
@@ -77,13 +79,19 @@ impl<W: Write> SegmentReport for SegmentCsv<W> {
     }
 
     fn record(&mut self, record: &RecordRow) -> io::Result<()> {
-        self.line(&[
-            record.offset.to_string(),
-            record.timestamp_ms.to_string(),
-            known(record.key_bytes),
-            known(record.value_bytes),
-            known(record.message_id.as_deref()),
-        ])
+        self.head()?;
+        let mut buffers = [itoa::Buffer::new(); 4];
+        let [offset, timestamp_ms, key_bytes, value_bytes] = &mut buffers;
+        let fields = [
+            offset.format(record.offset),
+            timestamp_ms.format(record.timestamp_ms),
+            record.key_bytes.map_or("", |bytes| key_bytes.format(bytes)),
+            record.value_bytes.map_or("", |bytes| value_bytes.format(bytes)),
+            record.message_id.as_deref().unwrap_or_default(),
+        ];
+        self.line.clear();
+        csv::write_line(&mut self.line, fields)?;
+        self.out.write_all(&self.line)
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use model::Nanos;
 
 use super::{BatchRow, RecordRow, SegmentFile, SegmentReport};
+use crate::Look;
 use crate::escape::escape;
 use crate::numbers::{NONE, or_none};
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
+use crate::time_of_day::TimesOfDay;
 
 const BATCHES: [Column; 14] = [
     Column::text("MESSAGE_ID", 0),
@@ -42,7 +43,7 @@ const RECORDS: [Column; 5] = [
 pub struct SegmentTable<W> {
     table: Table<W>,
     segment: SegmentFile,
-    zone: Zone,
+    times: TimesOfDay,
     wide: bool,
     records: bool,
 }
@@ -55,7 +56,7 @@ impl<W: Write> SegmentTable<W> {
             columns.extend(WIDE);
         }
         let table = Table::new(out, columns, look.lookahead).coloured(look.colour);
-        Self { table, segment, zone: look.zone.clone(), wide: look.wide, records }
+        Self { table, segment, times: TimesOfDay::new(look.zone.clone()), wide: look.wide, records }
     }
 
     fn batch_row(&mut self, batch: &BatchRow, id: Option<&str>) -> io::Result<()> {
@@ -71,7 +72,7 @@ impl<W: Write> SegmentTable<W> {
             batch.base_offset.to_string(),
             batch.last_offset.to_string(),
             or_none(batch.records),
-            self.timestamp(batch.timestamp_ms),
+            timestamp(&mut self.times, batch.timestamp_ms).to_owned(),
             batch.codec.to_owned(),
             format!("{:#010x}", batch.crc),
             yes_no(batch.crc_ok),
@@ -81,11 +82,15 @@ impl<W: Write> SegmentTable<W> {
         }
         self.table.row(cells)
     }
+}
 
-    /// Kafka writes -1 for "no timestamp".
-    fn timestamp(&self, ms: i64) -> String {
-        if ms < 0 { NONE.to_owned() } else { self.zone.time_of_day(Nanos::from_millis(ms)) }
-    }
+/// Kafka writes -1 for "no timestamp".
+fn timestamp(times: &mut TimesOfDay, ms: i64) -> &str {
+    if ms < 0 { NONE } else { times.text(Nanos::from_millis(ms)) }
+}
+
+fn number(buffer: &mut itoa::Buffer, number: Option<impl itoa::Integer>) -> &str {
+    number.map_or(NONE, |number| buffer.format(number))
 }
 
 fn yes_no(value: bool) -> String {
@@ -104,14 +109,17 @@ impl<W: Write> SegmentReport for SegmentTable<W> {
     }
 
     fn record(&mut self, record: &RecordRow) -> io::Result<()> {
-        let cells = vec![
-            record.offset.to_string(),
-            self.timestamp(record.timestamp_ms),
-            or_none(record.key_bytes),
-            or_none(record.value_bytes),
-            or_none(record.message_id.as_deref().map(escape)),
-        ];
-        self.table.row(cells)
+        // There are too many records to allocate anything for each.
+        let mut buffers = [itoa::Buffer::new(); 3];
+        let [offset, key_bytes, value_bytes] = &mut buffers;
+        let message_id = record.message_id.as_deref().map(escape);
+        self.table.row_of(&[
+            number(offset, Some(record.offset)),
+            timestamp(&mut self.times, record.timestamp_ms),
+            number(key_bytes, record.key_bytes),
+            number(value_bytes, record.value_bytes),
+            message_id.as_deref().unwrap_or(NONE),
+        ])
     }
 
     fn finish(&mut self) -> io::Result<()> {

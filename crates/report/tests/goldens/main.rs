@@ -254,7 +254,7 @@ fn a_segment_in_every_form() {
     golden("segment.txt", |out| segment(segment_table(out, false, false), false));
     golden("segment-wide.txt", |out| segment(segment_table(out, true, false), false));
     golden("segment-records.txt", |out| segment(segment_table(out, false, true), true));
-    golden("segment.jsonl", |out| segment(SegmentJson(out), true));
+    golden("segment.jsonl", |out| segment(SegmentJson::new(out), true));
     golden("segment.csv", |out| segment(SegmentCsv::new(out, false), false));
     golden("segment-records.csv", |out| segment(SegmentCsv::new(out, true), true));
 }

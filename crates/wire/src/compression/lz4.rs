@@ -4,6 +4,8 @@
 //! checksum for magic 0 and 1, and brokers ignore it there; it is ignored everywhere here, so that one way
 //! reads both. Blocks that depend on the ones before are read too, which Kafka's own reader does not.
 
+use lz4_flex::block::{DecompressError, decompress_into_with_dict};
+
 use super::{corrupt, too_large};
 use crate::Error;
 use crate::reader::Reader;
@@ -22,6 +24,8 @@ const STORED: u32 = 0x8000_0000;
 const WINDOW_BYTES: usize = 64 << 10;
 /// One length byte stands for at most 255 bytes.
 const MAX_EXPANSION: usize = 255;
+/// Most records shrink less.
+const LIKELY_EXPANSION: usize = 6;
 
 pub(super) fn decompress(compressed: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
     let mut reader = Reader::new(compressed);
@@ -83,19 +87,30 @@ impl Frame {
 
     /// Appends what one compressed block holds.
     fn block(&self, bytes: &[u8], at: usize, out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
-        let start = out.len();
         let most = self.max_block_bytes.min(bytes.len().saturating_mul(MAX_EXPANSION));
-        let room = limit.saturating_sub(start);
-        out.resize(start + most.min(room), 0);
-        let (before, target) = out.split_at_mut(start);
-        let window = before.get(start.saturating_sub(WINDOW_BYTES)..).unwrap_or_default();
-        let written = lz4_flex::block::decompress_into_with_dict(bytes, target, window);
-        out.truncate(start + written.as_ref().copied().unwrap_or(0));
-        written.map(|_| ()).map_err(|error| match error {
-            lz4_flex::block::DecompressError::OutputTooSmall { .. } if most > room => too_large(limit),
+        let room = limit.saturating_sub(out.len());
+        // Clients name blocks of 64 KiB and more however small their batches are: making that much room for
+        // each costs more than reading it. What turns out not to be enough is read again with all of it.
+        let likely = bytes.len().saturating_mul(LIKELY_EXPANSION);
+        if likely < most.min(room) && block_into(bytes, likely, out).is_ok() {
+            return Ok(());
+        }
+        block_into(bytes, most.min(room), out).map_err(|error| match error {
+            DecompressError::OutputTooSmall { .. } if most > room => too_large(limit),
             _ => corrupt(at),
         })
     }
+}
+
+/// Appends a block of at most `room` bytes; what does not fit is an error, and nothing of it appended.
+fn block_into(bytes: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(), DecompressError> {
+    let start = out.len();
+    out.resize(start + room, 0);
+    let (before, target) = out.split_at_mut(start);
+    let window = before.get(start.saturating_sub(WINDOW_BYTES)..).unwrap_or_default();
+    let written = decompress_into_with_dict(bytes, target, window);
+    out.truncate(start + written.as_ref().copied().unwrap_or(0));
+    written.map(|_| ())
 }
 
 fn u32_le(reader: &mut Reader<'_>) -> Result<u32, Error> {

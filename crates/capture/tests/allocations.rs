@@ -1,0 +1,139 @@
+//! What the way from packets to requests allocates: nothing for a packet, and a bounded number of times for
+//! a request. Times are the bench's business.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::indexing_slicing)]
+
+use std::ops::Range;
+
+use capture::{Analyzer, Config, LinkType, Packet};
+
+const SEGMENT_BYTES: usize = 1_448;
+const BATCH_BYTES: usize = 100_000;
+const HEAD_BYTES: usize = 61;
+const WARM_UP: i32 = 50;
+const MEASURED: i32 = 200;
+/// A request's row: its client id, two partitions with their topic, and their lists as they grow.
+const MOST_A_REQUEST: u64 = 12;
+
+/// A packet, and whether it brings nothing but records, or no bytes at all.
+struct Sent {
+    bytes: Vec<u8>,
+    is_bulk: bool,
+}
+
+struct End {
+    address: [u8; 4],
+    port: u16,
+    next: u32,
+}
+
+/// IPv4 and TCP without options.
+fn packet(from: &mut End, to: &End, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x45, 0];
+    bytes.extend((40 + payload.len() as u16).to_be_bytes());
+    bytes.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    bytes.extend([from.address, to.address].as_flattened());
+    bytes.extend([from.port, to.port].map(u16::to_be_bytes).as_flattened());
+    bytes.extend([from.next, to.next].map(u32::to_be_bytes).as_flattened());
+    bytes.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+    bytes.extend(payload);
+    from.next = from.next.wrapping_add(payload.len() as u32);
+    bytes
+}
+
+fn framed(body: &[u8]) -> Vec<u8> {
+    [&(body.len() as u32).to_be_bytes()[..], body].concat()
+}
+
+/// A batch of magic 2, of which nothing but its head is looked at.
+fn batch() -> Vec<u8> {
+    let mut bytes = vec![0; BATCH_BYTES];
+    bytes[8..12].copy_from_slice(&(BATCH_BYTES as u32 - 12).to_be_bytes());
+    bytes[16] = 2;
+    bytes[57..61].copy_from_slice(&100u32.to_be_bytes());
+    bytes
+}
+
+/// Produce version 7 (ProduceRequest.json) to two partitions, and where the records are in it.
+#[allow(clippy::doc_markdown)]
+fn request(correlation_id: i32) -> (Vec<u8>, [Range<usize>; 2]) {
+    let mut body = vec![0, 0, 0, 7];
+    body.extend(correlation_id.to_be_bytes());
+    body.extend(b"\0\x08producer\xff\xff\xff\xff\0\0\x75\x30\0\0\0\x01\0\x06orders\0\0\0\x02");
+    let records = [0i32, 1].map(|partition| {
+        body.extend(partition.to_be_bytes());
+        body.extend((BATCH_BYTES as u32).to_be_bytes());
+        // The frame's own length comes before.
+        let start = body.len() + 4;
+        body.extend(batch());
+        start + HEAD_BYTES..start + BATCH_BYTES
+    });
+    (framed(&body), records)
+}
+
+fn response(correlation_id: i32) -> Vec<u8> {
+    let mut body = correlation_id.to_be_bytes().to_vec();
+    body.extend(b"\0\0\0\x01\0\x06orders\0\0\0\x02");
+    for partition in [0i32, 1] {
+        body.extend(partition.to_be_bytes());
+        body.extend([0; 26]);
+    }
+    body.extend([0; 4]);
+    framed(&body)
+}
+
+/// All packets of one request and its answer, every fourth one acknowledged.
+fn exchange(correlation_id: i32, client: &mut End, broker: &mut End) -> Vec<Sent> {
+    let (bytes, records) = request(correlation_id);
+    let mut sent = Vec::new();
+    for (number, payload) in bytes.chunks(SEGMENT_BYTES).enumerate() {
+        let (from, to) = (number * SEGMENT_BYTES, number * SEGMENT_BYTES + payload.len());
+        // The byte behind is still the same batch's: what ends in this packet may make a row.
+        let is_bulk = records.iter().any(|records| records.start <= from && to < records.end);
+        sent.push(Sent { bytes: packet(client, broker, payload), is_bulk });
+        if number % 4 == 3 {
+            sent.push(Sent { bytes: packet(broker, client, &[]), is_bulk: true });
+        }
+    }
+    sent.push(Sent { bytes: packet(broker, client, &response(correlation_id)), is_bulk: false });
+    sent.push(Sent { bytes: packet(client, broker, &[]), is_bulk: true });
+    sent
+}
+
+#[test]
+fn a_packet_of_records_allocates_nothing_and_a_request_a_bounded_number_of_times() {
+    let mut client = End { address: [10, 0, 0, 7], port: 41_234, next: 0xffff_0000 };
+    let mut broker = End { address: [10, 0, 0, 1], port: 9_092, next: 77 };
+    let mut analyzer = Analyzer::new(Config { ports: vec![9_092], ..Config::default() });
+    let (mut now, mut rows) = (0, 0);
+    let (mut packets, mut bulk_packets, mut bulk, mut all) = (0, 0, 0, 0);
+    for correlation_id in 0..WARM_UP + MEASURED {
+        for sent in exchange(correlation_id, &mut client, &mut broker) {
+            now += 10_000;
+            let original_len = sent.bytes.len() as u32;
+            let packet = Packet { time_ns: now, link: LinkType::RawIp, original_len, bytes: &sent.bytes };
+            let allocated = allocation_counter::measure(|| {
+                analyzer.packet(&packet, &mut |request| {
+                    assert_eq!((request.error, request.partitions.len()), (None, 2));
+                    rows += 1;
+                });
+            });
+            if correlation_id >= WARM_UP {
+                packets += 1;
+                all += allocated.count_total;
+                bulk_packets += u64::from(sent.is_bulk);
+                bulk += if sent.is_bulk { allocated.count_total } else { 0 };
+            }
+        }
+    }
+    let a_request = all as f64 / f64::from(MEASURED);
+    eprintln!(
+        "{packets} packets, {bulk_packets} of records only: {bulk} allocations; {a_request:.1} a request"
+    );
+    assert_eq!(rows, WARM_UP + MEASURED);
+    assert!(bulk_packets > 150 * MEASURED as u64, "{bulk_packets}");
+    assert_eq!(bulk, 0, "allocations in {bulk_packets} packets of records");
+    assert!(all > 0, "nothing is counted");
+    assert!(all <= MOST_A_REQUEST * MEASURED as u64, "{a_request:.1} allocations a request");
+}
