@@ -19,6 +19,7 @@ fn every_old_version_was_spoken() {
     agreement::has_variety(old_traffic());
     let spoken = Spoken::of(&old_traffic().log, &[&CLIENTS[..], &PINNED[..]].concat());
     println!("{}", spoken.table());
+    assert_eq!(agreement::formats(old_traffic()).into_iter().collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(spoken.lacks("PRODUCE", &[0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]), Vec::<i64>::new());
     assert_eq!(spoken.lacks("FETCH", &[0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 15, 16, 17]), Vec::<i64>::new());
 }

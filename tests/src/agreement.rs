@@ -122,6 +122,17 @@ fn records_without_ids(traffic: &Traffic) -> BTreeMap<&str, Option<u64>> {
     sums
 }
 
+/// The record formats (magic) that produce requests carried.
+///
+/// # Panics
+/// Where a row has no batches.
+pub fn formats(traffic: &Traffic) -> BTreeSet<i64> {
+    let rows = traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE");
+    let partitions = rows.flat_map(|row| row["partitions"].as_array().unwrap());
+    let batches = partitions.flat_map(|partition| partition["batches"].as_array().unwrap());
+    batches.map(|batch| batch["magic"].as_i64().unwrap()).collect()
+}
+
 /// The records of this topic have no headers, as message sets cannot.
 fn is_old(row: &Value) -> bool {
     row["partitions"][0]["topic"] == "old"

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Value, json};
 
 use crate::frames::Sizes;
-use crate::kafka_log::{Logged, Partition};
+use crate::kafka_log::{Fetched, Logged, Partition};
 use crate::row::{Key, Numbering, Output};
 
 /// Every difference between the rows and the log; empty where they agree.
@@ -97,6 +97,28 @@ fn compare(row: &Value, logged: &Logged, sizes: Option<&Sizes>, differences: &mu
     if let Some(produce) = &logged.produce {
         partitions(row, &produce.partitions, answered, differences);
     }
+    if let Some(fetched) = logged.fetched.as_ref().filter(|_| answered) {
+        let actual = fetched_of(row);
+        if &actual != fetched {
+            differences.push(format!("fetched {actual:?}, expected {fetched:?}: {row}"));
+        }
+    }
+}
+
+/// What a row says was answered: it also lists the partitions asked for of which nothing was said.
+fn fetched_of(row: &Value) -> Vec<Fetched> {
+    let answered = row["partitions"].as_array().into_iter().flatten();
+    let answered = answered.filter_map(|partition| {
+        Some(Fetched {
+            topic: partition["topic_id"].as_str().or_else(|| partition["topic"].as_str())?.to_owned(),
+            partition: partition["partition"].as_i64()?,
+            bytes: partition["bytes"].as_i64()?,
+            error_code: partition["error_code"].as_i64()?,
+        })
+    });
+    let mut answered: Vec<Fetched> = answered.collect();
+    answered.sort();
+    answered
 }
 
 fn partitions(row: &Value, expected: &[Partition], answered: bool, differences: &mut Vec<String>) {
@@ -245,7 +267,7 @@ mod tests {
     use super::{quantile, with_sizes, with_whole};
     use crate::capture_file::CaptureFile;
     use crate::frames;
-    use crate::kafka_log::{self, Logged};
+    use crate::kafka_log::{self, Fetched, Logged};
     use crate::row::Output;
     use serde_json::{Value, json};
     use std::path::{Path, PathBuf};
@@ -273,6 +295,10 @@ mod tests {
                        "base_offset": p.result.and_then(|r| r.base_offset), "error_code": p.result.map(|r| r.error_code)})
                 })
                 .collect();
+            let fetched = logged.fetched.iter().flatten().map(
+                |p| json!({"topic": p.topic, "partition": p.partition, "bytes": p.bytes, "error_code": p.error_code}),
+            );
+            let partitions: Vec<Value> = partitions.into_iter().chain(fetched).collect();
             let acks = logged.produce.as_ref().map(|produce| produce.acks);
             let end = if acks == Some(0) { Value::Null } else { json!(i + 5) };
             json!({"type": "request", "arrival_ns": i, "end_ns": end, "latency_ns": end, "api": logged.api,
@@ -323,6 +349,22 @@ mod tests {
         for field in ["topic", "topic_id", "partition", "bytes", "base_offset", "error_code"] {
             let mut changed = whole.clone();
             changed.rows[at]["partitions"][0][field] = json!("other");
+            assert_eq!(with_log(&changed, &log).len(), 1, "{field}");
+        }
+    }
+
+    #[test]
+    fn a_changed_fetch_is_a_difference() {
+        let mut log = log();
+        let at = log.iter().position(|logged| logged.produce.is_none()).unwrap();
+        let fetched = Fetched { topic: "t".to_owned(), partition: 2, bytes: 99, error_code: 0 };
+        log[at].fetched = Some(vec![fetched]);
+        let whole = rows(&log);
+        assert_eq!(with_log(&whole, &log), Vec::<String>::new());
+        for field in ["topic", "partition", "bytes", "error_code"] {
+            let mut changed = whole.clone();
+            changed.rows[at]["partitions"][0][field] =
+                if field == "topic" { json!("other") } else { json!(4711) };
             assert_eq!(with_log(&changed, &log).len(), 1, "{field}");
         }
     }

@@ -39,6 +39,8 @@ pub struct Logged {
     pub long_poll: Option<(i64, i64)>,
     /// Produce requests: what they asked and got.
     pub produce: Option<Produce>,
+    /// Fetch requests: what they got.
+    pub fetched: Option<Vec<Fetched>>,
     /// From the request having been read to the response having been written.
     pub total_ms: f64,
     /// The part of it in which the response was being written.
@@ -67,6 +69,19 @@ pub struct Partition {
     pub bytes: i64,
     /// What the broker answered, where there was a response.
     pub result: Option<Written>,
+}
+
+/// One partition's part of a fetch response.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fetched {
+    /// The topic's id where the wire carried it, else its name.
+    pub topic: String,
+    /// The partition's number.
+    pub partition: i64,
+    /// Bytes of records, as sent: converted down where the client asked in an old version.
+    pub bytes: i64,
+    /// Kafka's error code, 0 for none.
+    pub error_code: i64,
 }
 
 /// One partition's part of a produce response.
@@ -130,6 +145,7 @@ fn logged(line: &Value, names: &HashMap<String, String>) -> Logged {
         throttle_ms: line["response"]["throttleTimeMs"].as_i64(),
         long_poll: line["request"]["minBytes"].as_i64().zip(line["request"]["maxWaitMs"].as_i64()),
         produce: (api_key == 0).then(|| produce(&line["request"], &line["response"], names)),
+        fetched: (api_key == 1).then(|| fetched(&line["response"])),
         total_ms: milliseconds(line, "totalTimeMs"),
         send_ms: milliseconds(line, "sendTimeMs"),
     }
@@ -187,6 +203,24 @@ fn produce(request: &Value, response: &Value, names: &HashMap<String, String>) -
         }
     }
     Produce { acks: number(&request["acks"]), partitions }
+}
+
+/// In the order of topics and partitions.
+fn fetched(response: &Value) -> Vec<Fetched> {
+    let mut fetched = Vec::new();
+    for topic in response["responses"].as_array().into_iter().flatten() {
+        let name = topic["topicId"].as_str().or_else(|| topic["topic"].as_str());
+        for partition in array(&topic["partitions"]) {
+            fetched.push(Fetched {
+                topic: name.expect("a topic has a name or an id").to_owned(),
+                partition: number(&partition["partitionIndex"]),
+                bytes: number(&partition["recordsSizeInBytes"]),
+                error_code: number(&partition["errorCode"]),
+            });
+        }
+    }
+    fetched.sort();
+    fetched
 }
 
 /// (topic, partition) → what was answered. Kafka logs `""` where there was no response.
