@@ -21,7 +21,7 @@ fn fetch(correlation_id: i32, partitions: &[i32]) -> Vec<u8> {
     tail.extend((partitions.len() as i32).to_be_bytes());
     for partition in partitions {
         tail.extend(partition.to_be_bytes());
-        tail.extend([0; 16]);
+        tail.extend([1234i64, 0].map(i64::to_be_bytes).concat());
         tail.extend((1i32 << 20).to_be_bytes());
     }
     tail.extend(0i32.to_be_bytes());
@@ -69,19 +69,27 @@ fn fetches_say_how_much_of_which_partition_came() {
     );
     assert!(rows[0].partitions.iter().all(|p| p.topic.as_deref() == Some("t") && p.batches.is_empty()));
     assert_eq!((rows[0].api, rows[0].throttle_ms, rows[0].error.as_deref()), ("FETCH", Some(30), None));
+    assert_eq!((rows[0].error_code, rows[0].min_bytes, rows[0].max_wait_ms), (Some(0), Some(1), Some(500)));
+    // What only the session knows was asked for in an earlier request.
+    let offsets: Vec<_> = rows[0].partitions.iter().map(|p| p.fetch_offset).collect();
+    assert_eq!(offsets, [Some(1234), Some(1234), None]);
     assert_eq!((partitions(&rows[1]), rows[1].error.as_deref()), (vec![], None));
     assert_eq!((partitions(&rows[2]), rows[2].throttle_ms), (vec![(4, 0, None, None)], None));
 }
 
 #[test]
-fn every_api_that_tells_it_has_its_throttle_time() {
+fn every_api_that_tells_them_has_its_throttle_time_error_group_and_transaction() {
     let mut talk = Talk::standard();
     // FindCoordinator, versions 0 and 1.
     talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, &[0, 0, 0, 7, 1, 2, 3]));
-    let later = kafka::request(10, 1, 2, &[0, 1, b'g', 0]);
-    talk.ask(30, &later).answer(40, &kafka::response(2, &[0, 0, 0, 7, 1, 2, 3]));
+    let later = kafka::request(10, 1, 2, &[0, 1, b'x', 1]);
+    talk.ask(30, &later).answer(40, &kafka::response(2, &[0, 0, 0, 7, 0, 15, 3]));
     let rows = talk.tell(&mut on_port());
     assert_eq!(rows.iter().map(|row| row.throttle_ms).collect::<Vec<_>>(), [None, Some(7)]);
+    assert_eq!(rows.iter().map(|row| row.error_code).collect::<Vec<_>>(), [Some(0), Some(15)]);
+    let named = |row: &Request| (row.group_id.clone(), row.transactional_id.clone());
+    assert_eq!(named(&rows[0]), (Some("some-group".into()), None));
+    assert_eq!(named(&rows[1]), (None, Some("x".into())));
 }
 
 #[test]
