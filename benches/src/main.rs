@@ -93,6 +93,8 @@ impl Capture {
         stop::check()?;
         let contents = traffic::write(&path, times * CAPTURE_BYTES)
             .with_context(|| format!("cannot write {}", path.display()))?;
+        // Else its way to the disk takes of the first readers' time.
+        std::fs::File::open(&path)?.sync_all()?;
         println!(
             "{}: {} MB, {} packets, {} requests, {} records",
             path.display(),

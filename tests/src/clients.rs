@@ -56,15 +56,15 @@ impl Share {
         if self == Self::Full {
             return command;
         }
-        let mut nice = Command::new("nice");
-        nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+        let mut idle = Command::new("chrt");
+        idle.args(["--idle", "0"]).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
-                Some(value) => nice.env(name, value),
-                None => nice.env_remove(name),
+                Some(value) => idle.env(name, value),
+                None => idle.env_remove(name),
             };
         }
-        nice
+        idle
     }
 }
 
