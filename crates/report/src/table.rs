@@ -7,6 +7,8 @@ use crate::paint::{Role, paint};
 
 /// A cell wider than this does not widen its column: one odd name must not push every row off the screen.
 const WIDEST: usize = 64;
+/// What stands between columns.
+const GAP: &str = "  ";
 
 /// Where the text of a column stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub struct Table<W> {
     colour: bool,
     headed: bool,
     /// The line being written.
-    line: String,
+    line: Vec<u8>,
 }
 
 impl<W: Write> Table<W> {
@@ -70,7 +72,7 @@ impl<W: Write> Table<W> {
             indent: 0,
             colour: false,
             headed: false,
-            line: String::new(),
+            line: Vec::new(),
         }
     }
 
@@ -124,7 +126,8 @@ impl<W: Write> Table<W> {
             self.headed = true;
             let headings = self.columns.iter().map(|column| column.heading.to_owned()).collect::<Vec<_>>();
             self.lay_out(&headings);
-            writeln!(self.out, "{}", paint(self.colour, Role::Heading, &self.line))?;
+            let headings = String::from_utf8_lossy(&self.line);
+            writeln!(self.out, "{}", paint(self.colour, Role::Heading, &headings))?;
         }
         for cells in std::mem::take(&mut self.held) {
             self.print(&cells)?;
@@ -146,19 +149,48 @@ impl<W: Write> Table<W> {
 
     fn print(&mut self, cells: &[impl AsRef<str>]) -> io::Result<()> {
         self.lay_out(cells);
-        self.line.push('\n');
-        self.out.write_all(self.line.as_bytes())
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)
     }
 
     /// Makes the columns wide enough for the row and puts it into `line`.
     fn lay_out(&mut self, cells: &[impl AsRef<str>]) {
+        self.line.clear();
+        pad(&mut self.line, self.indent);
+        if !self.lay_out_narrow(cells) {
+            self.lay_out_any(cells);
+        }
+        let used = self.line.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+        self.line.truncate(used);
+    }
+
+    /// Rows of nothing but ASCII that fit as the columns are: blanks, and the cells put over them. False for
+    /// any other row.
+    fn lay_out_narrow(&mut self, cells: &[impl AsRef<str>]) -> bool {
+        let fits = |(column, cell): (&Column, &str)| cell.len() <= column.width && cell.is_ascii();
+        if !self.columns.iter().zip(cells.iter().map(AsRef::as_ref)).all(fits) {
+            return false;
+        }
+        let whole = self.columns.iter().map(|column| column.width + GAP.len()).sum();
+        pad(&mut self.line, whole);
+        let mut left = self.line.get_mut(self.indent..).unwrap_or_default();
+        for (column, cell) in self.columns.iter().zip(cells) {
+            let cell = cell.as_ref().as_bytes();
+            let Some((here, rest)) = left.split_at_mut_checked(column.width + GAP.len()) else { break };
+            let from = if column.align == Align::Left { 0 } else { column.width - cell.len() };
+            if let Some(place) = here.get_mut(from..from + cell.len()) {
+                place.copy_from_slice(cell);
+            }
+            left = rest;
+        }
+        true
+    }
+
+    fn lay_out_any(&mut self, cells: &[impl AsRef<str>]) {
         let Self { line, columns, .. } = self;
-        line.clear();
-        pad(line, self.indent);
-        let last = columns.len().min(cells.len()).saturating_sub(1);
         for (i, (column, cell)) in columns.iter_mut().zip(cells).enumerate() {
             if i > 0 {
-                line.push_str("  ");
+                line.extend_from_slice(GAP.as_bytes());
             }
             let cell = cell.as_ref();
             let width = width(cell);
@@ -166,16 +198,15 @@ impl<W: Write> Table<W> {
             let padding = column.width.saturating_sub(width);
             match column.align {
                 Align::Left => {
-                    line.push_str(cell);
-                    pad(line, if i < last { padding } else { 0 });
+                    line.extend_from_slice(cell.as_bytes());
+                    pad(line, padding);
                 }
                 Align::Right => {
                     pad(line, padding);
-                    line.push_str(cell);
+                    line.extend_from_slice(cell.as_bytes());
                 }
             }
         }
-        line.truncate(line.trim_end().len());
     }
 }
 
@@ -184,14 +215,8 @@ fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
-fn pad(line: &mut String, blanks: usize) {
-    const BLANKS: &str = "                                                                ";
-    let mut left = blanks;
-    while left > 0 {
-        let some = left.min(BLANKS.len());
-        line.push_str(BLANKS.get(..some).unwrap_or_default());
-        left -= some;
-    }
+fn pad(line: &mut Vec<u8>, blanks: usize) {
+    line.resize(line.len() + blanks, b' ');
 }
 
 #[cfg(test)]

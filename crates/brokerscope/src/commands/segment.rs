@@ -1,17 +1,19 @@
 //! `segment`: the batches, or the records, of a segment file. Payloads are never shown.
 
+mod reading;
+
+use std::io;
+use std::thread;
+
 use anyhow::Context as _;
-use broker::segment::{Batch, message_id};
 use report::numbers::{counted, grouped};
-use report::segments::{
-    BatchRow, RecordRow, SegmentCsv, SegmentFile, SegmentJson, SegmentReport, SegmentTable,
-};
-use wire::record::Record;
+use report::segments::{SegmentCsv, SegmentFile, SegmentJson, SegmentReport, SegmentTable};
 
 use crate::cli::Segment;
 use crate::failure;
 use crate::options::Format;
 use crate::output::{self, Pace};
+use reading::{Begun, Piece, Reading};
 
 /// Damaged places told at most.
 const MOST_NOTES: usize = 20;
@@ -21,25 +23,17 @@ pub(crate) fn run(args: &Segment) -> anyhow::Result<()> {
     let mut segment =
         broker::Segment::open(&args.file).map_err(|error| failure::of_file(&args.file, &error))?;
     let mut shown = Shown::new(args);
-    let batches = match (args.offset, args.bytes) {
-        (Some(offset), Some(bytes)) => segment.batches_in(offset, bytes),
-        _ => segment.batches(),
-    };
-    for batch in batches {
-        match batch {
-            Ok(batch) => shown.batch(&batch)?,
-            Err(damage) => shown.note(damage.to_string()),
-        }
-    }
+    thread::scope(|scope| {
+        let (reading, pieces) = Reading::new(args);
+        scope.spawn(move || reading.run(&mut segment));
+        pieces.each(|piece| shown.piece(piece))
+    })?;
     shown.finish()
 }
 
 struct Shown<'a> {
     report: Box<dyn SegmentReport>,
     args: &'a Segment,
-    scratch: Vec<u8>,
-    /// The records of one batch.
-    rows: Vec<RecordRow>,
     batches: u64,
     records: u64,
     damaged: u64,
@@ -56,77 +50,32 @@ impl<'a> Shown<'a> {
             Format::Json => Box::new(SegmentJson::new(out)),
             Format::Csv => Box::new(SegmentCsv::new(out, args.records)),
         };
-        Self {
-            report,
-            args,
-            scratch: Vec::new(),
-            rows: Vec::new(),
-            batches: 0,
-            records: 0,
-            damaged: 0,
-            notes: Vec::new(),
-            more_notes: 0,
+        Self { report, args, batches: 0, records: 0, damaged: 0, notes: Vec::new(), more_notes: 0 }
+    }
+
+    fn piece(&mut self, piece: &mut Piece) -> anyhow::Result<()> {
+        self.write(piece).context("cannot write to standard output")?;
+        piece.notes.drain(..).for_each(|sentence| self.note(sentence));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: &Piece) -> io::Result<()> {
+        let mut records = piece.records.iter();
+        let mut written = 0;
+        for Begun { batch, after } in &piece.batches {
+            records.by_ref().take(after - written).try_for_each(|record| self.report.record(record))?;
+            written = *after;
+            self.batches += 1;
+            self.records += u64::from(batch.records.unwrap_or(0));
+            self.damaged += u64::from(!batch.crc_ok);
+            self.report.batch(batch)?;
         }
-    }
-
-    fn batch(&mut self, batch: &Batch) -> anyhow::Result<()> {
-        let row = self.row(batch);
-        self.batches += 1;
-        self.records += u64::from(row.records.unwrap_or(0));
-        self.damaged += u64::from(!row.crc_ok);
-        self.report.batch(&row).context("cannot write to standard output")?;
-        if self.args.records { self.records_of(batch) } else { Ok(()) }
-    }
-
-    fn row(&mut self, batch: &Batch) -> BatchRow {
-        let header = &batch.header;
-        let message_ids = self.message_ids(batch);
-        BatchRow {
-            base_offset: header.base_offset,
-            last_offset: batch.last_offset(),
-            bytes: u64::from(header.length_bytes),
-            position: batch.position,
-            magic: header.magic,
-            crc: header.crc,
-            crc_ok: batch.crc_ok,
-            codec: header.codec().map_or("unknown", wire::compression::Codec::name),
-            producer_id: header.producer_id,
-            records: header.records(),
-            timestamp_ms: header.max_timestamp_ms,
-            control: header.is_control(),
-            message_ids,
-        }
-    }
-
-    fn message_ids(&mut self, batch: &Batch) -> Vec<String> {
-        let Some(header) = &self.args.message_id else { return Vec::new() };
-        batch.message_ids(header.as_bytes(), &mut self.scratch).unwrap_or_else(|error| {
-            self.note(unreadable(batch, error));
-            Vec::new()
-        })
+        records.try_for_each(|record| self.report.record(record))
     }
 
     /// Keeps a sentence for the end. A file that is no segment at all must not fill the screen.
     fn note(&mut self, sentence: String) {
         if self.notes.len() < MOST_NOTES { self.notes.push(sentence) } else { self.more_notes += 1 }
-    }
-
-    fn records_of(&mut self, batch: &Batch) -> anyhow::Result<()> {
-        let header = self.args.message_id.as_deref().map(str::as_bytes);
-        self.rows.clear();
-        let rows = &mut self.rows;
-        let read = batch.records(&mut self.scratch).and_then(|mut records| {
-            records.try_for_each(|record| {
-                rows.push(record_row(&record?, header));
-                Ok(())
-            })
-        });
-        if let Err(error) = read {
-            self.note(unreadable(batch, error));
-            return Ok(());
-        }
-        let Self { rows, report, .. } = self;
-        rows.iter().try_for_each(|row| report.record(row)).context("cannot write to standard output")
     }
 
     fn finish(mut self) -> anyhow::Result<()> {
@@ -148,21 +97,6 @@ impl<'a> Shown<'a> {
 
 fn batches(count: u64) -> String {
     format!("{} batch{}", grouped(count), if count == 1 { "" } else { "es" })
-}
-
-fn unreadable(batch: &Batch, error: wire::Error) -> String {
-    format!("the batch at position {} cannot be read further: {error}", batch.position)
-}
-
-fn record_row(record: &Record<'_>, header: Option<&[u8]>) -> RecordRow {
-    let id = header.and_then(|name| record.header(name).ok().flatten());
-    RecordRow {
-        offset: record.offset,
-        timestamp_ms: record.timestamp_ms,
-        key_bytes: record.key.map(|key| key.len() as u64),
-        value_bytes: record.value.map(|value| value.len() as u64),
-        message_id: id.map(message_id),
-    }
 }
 
 /// The file below its log dir: its own name and that of its directory.

@@ -1,0 +1,199 @@
+//! Reads a segment in a thread of its own, so that checking and unpacking batches and writing them down go
+//! side by side. Never more than a few pieces are on their way, and a piece holds a bounded number of records,
+//! however many a batch has. Does not write.
+
+use std::mem;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use broker::segment::{Batch, message_id};
+use report::segments::{BatchRow, RecordRow};
+use wire::record::Record;
+
+use crate::cli::Segment;
+
+/// Records in a piece at most: enough that handing pieces over costs nothing beside filling them.
+const PIECE_RECORDS: usize = 4096;
+/// Batches that may begin in a piece.
+const PIECE_BATCHES: usize = 128;
+/// Pieces on their way at most.
+const PIECES: usize = 4;
+
+/// Records in the order of the segment, the batches that begin among them, and sentences on what could not
+/// be read.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    pub(super) records: Vec<RecordRow>,
+    pub(super) batches: Vec<Begun>,
+    pub(super) notes: Vec<String>,
+}
+
+/// A batch, and how many records of its piece come before it.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) batch: BatchRow,
+    pub(super) after: usize,
+}
+
+impl Piece {
+    fn is_full(&self) -> bool {
+        self.records.len() >= PIECE_RECORDS || self.batches.len() >= PIECE_BATCHES
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.batches.clear();
+        self.notes.clear();
+    }
+}
+
+/// The end that reads.
+pub(super) struct Reading<'a> {
+    args: &'a Segment,
+    filled: SyncSender<Piece>,
+    used: Receiver<Piece>,
+    piece: Piece,
+    /// A batch's records, unpacked.
+    scratch: Vec<u8>,
+}
+
+/// The end to which the pieces come.
+pub(super) struct Pieces {
+    filled: Receiver<Piece>,
+    used: Sender<Piece>,
+}
+
+/// Nobody takes pieces any more.
+struct Gone;
+
+impl Pieces {
+    /// Hands on every piece, until there are no more or one fails.
+    pub(super) fn each(self, mut take: impl FnMut(&mut Piece) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        for mut piece in self.filled {
+            take(&mut piece)?;
+            piece.clear();
+            // The reader may have ended.
+            let _ = self.used.send(piece);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// Both ends.
+    pub(super) fn new(args: &'a Segment) -> (Self, Pieces) {
+        let (to_fill, filled) = sync_channel(PIECES);
+        let (to_reuse, used) = channel();
+        let reading = Self { args, filled: to_fill, used, piece: Piece::default(), scratch: Vec::new() };
+        (reading, Pieces { filled, used: to_reuse })
+    }
+
+    /// Reads the batches that are wanted, until nobody takes them any more.
+    pub(super) fn run(mut self, segment: &mut broker::Segment) {
+        let batches = match (self.args.offset, self.args.bytes) {
+            (Some(offset), Some(bytes)) => segment.batches_in(offset, bytes),
+            _ => segment.batches(),
+        };
+        for batch in batches {
+            let read = match batch {
+                Ok(batch) => self.batch(&batch),
+                Err(damage) => {
+                    self.piece.notes.push(damage.to_string());
+                    Ok(())
+                }
+            };
+            if read.and_then(|()| self.hand_over_full()).is_err() {
+                return;
+            }
+        }
+        // Where nobody takes it, nobody misses it.
+        let _ = self.hand_over();
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<(), Gone> {
+        let begun = Begun { batch: self.row(batch), after: self.piece.records.len() };
+        self.piece.batches.push(begun);
+        if self.args.records { self.records_of(batch) } else { Ok(()) }
+    }
+
+    fn row(&mut self, batch: &Batch) -> BatchRow {
+        let header = &batch.header;
+        let message_ids = self.message_ids(batch);
+        BatchRow {
+            base_offset: header.base_offset,
+            last_offset: batch.last_offset(),
+            bytes: u64::from(header.length_bytes),
+            position: batch.position,
+            magic: header.magic,
+            crc: header.crc,
+            crc_ok: batch.crc_ok,
+            codec: header.codec().map_or("unknown", wire::compression::Codec::name),
+            producer_id: header.producer_id,
+            records: header.records(),
+            timestamp_ms: header.max_timestamp_ms,
+            control: header.is_control(),
+            message_ids,
+        }
+    }
+
+    fn message_ids(&mut self, batch: &Batch) -> Vec<String> {
+        let Some(header) = &self.args.message_id else { return Vec::new() };
+        batch.message_ids(header.as_bytes(), &mut self.scratch).unwrap_or_else(|error| {
+            self.piece.notes.push(unreadable(batch, error));
+            Vec::new()
+        })
+    }
+
+    fn records_of(&mut self, batch: &Batch) -> Result<(), Gone> {
+        let header = self.args.message_id.as_deref().map(str::as_bytes);
+        let mut scratch = mem::take(&mut self.scratch);
+        let handed_over = match batch.records(&mut scratch) {
+            Ok(records) => self.keep(batch, records, header),
+            Err(error) => {
+                self.piece.notes.push(unreadable(batch, error));
+                Ok(())
+            }
+        };
+        self.scratch = scratch;
+        handed_over
+    }
+
+    fn keep<'r>(
+        &mut self,
+        batch: &Batch,
+        records: impl Iterator<Item = Result<Record<'r>, wire::Error>>,
+        header: Option<&[u8]>,
+    ) -> Result<(), Gone> {
+        for record in records {
+            match record {
+                Ok(record) => self.piece.records.push(record_row(&record, header)),
+                Err(error) => self.piece.notes.push(unreadable(batch, error)),
+            }
+            self.hand_over_full()?;
+        }
+        Ok(())
+    }
+
+    fn hand_over_full(&mut self) -> Result<(), Gone> {
+        if self.piece.is_full() { self.hand_over() } else { Ok(()) }
+    }
+
+    fn hand_over(&mut self) -> Result<(), Gone> {
+        let next = self.used.try_recv().unwrap_or_default();
+        self.filled.send(mem::replace(&mut self.piece, next)).map_err(|_| Gone)
+    }
+}
+
+fn unreadable(batch: &Batch, error: wire::Error) -> String {
+    format!("the batch at position {} cannot be read further: {error}", batch.position)
+}
+
+fn record_row(record: &Record<'_>, header: Option<&[u8]>) -> RecordRow {
+    let id = header.and_then(|name| record.header(name).ok().flatten());
+    RecordRow {
+        offset: record.offset,
+        timestamp_ms: record.timestamp_ms,
+        key_bytes: record.key.map(|key| key.len() as u64),
+        value_bytes: record.value.map(|value| value.len() as u64),
+        message_id: id.map(message_id),
+    }
+}
