@@ -13,9 +13,9 @@ use memmap2::{Mmap, MmapOptions};
 pub(super) fn window(file: &File, offset: u64, len: usize) -> io::Result<Mmap> {
     // SAFETY: the map is private to the reader and read-only, and its bytes are only ever read as
     // plain bytes. Another process that writes into the file can change what is read, which every
-    // parser here bears: each length is read once and checked against the window. One that truncates
-    // the file under the reader raises SIGBUS, which ends the program without corrupting anything; a
-    // file that is still being captured only grows.
+    // parser here bears: each length is read once and checked against the window. The
+    // caller asks for the file's length before each window; one that is truncated while its window is read
+    // raises SIGBUS, which ends the program without corrupting anything.
     let map = unsafe { MmapOptions::new().offset(offset).len(len).map(file)? };
     #[cfg(unix)]
     map.advise(memmap2::Advice::Sequential)?;

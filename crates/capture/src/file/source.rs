@@ -109,6 +109,16 @@ impl Source {
     }
 }
 
+#[cfg(test)]
+impl Source {
+    /// Passes over the mapped window without looking at it.
+    pub(super) fn pass_window(&mut self) {
+        if let Self::Mapped(mapped) = self {
+            mapped.at = mapped.window_start + mapped.window.as_ref().map_or(0, |window| window.len()) as u64;
+        }
+    }
+}
+
 impl Mapped {
     fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         let left = self.file_len - self.at;
@@ -128,11 +138,23 @@ impl Mapped {
     /// far less than a window, so this happens once a window.
     #[cold]
     fn remap(&mut self, n: usize, left: u64) -> io::Result<&[u8]> {
+        self.check_length()?;
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(WINDOW_BYTES.max(n));
         self.window = None;
         self.window_start = self.at;
         let window = self.window.insert(map::window(&self.file, self.at, len)?);
         Ok(window.get(..n).unwrap_or_default())
+    }
+
+    /// A page behind a file's end must not be touched: one that was cut after it was opened, as a ring's
+    /// oldest file is when it is written anew, is not read on.
+    fn check_length(&self) -> io::Result<()> {
+        if self.file.metadata()?.len() < self.file_len {
+            return Err(io::Error::other(
+                "it became shorter while it was read, as a file of a ring that is written anew; copy it first",
+            ));
+        }
+        Ok(())
     }
 
     fn take(&mut self, n: usize) -> io::Result<&[u8]> {

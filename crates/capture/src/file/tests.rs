@@ -75,6 +75,29 @@ fn a_pcap_cut_anywhere_yields_its_whole_packets_and_a_note() {
     }
 }
 
+/// As tcpdump does with the oldest file of a ring (`-W`); and what is appended is left for another time.
+#[test]
+fn a_file_that_changes_between_two_windows_ends_with_a_reason() {
+    let packets: Vec<_> = (0..200).map(|n| (TIME + n, vec![7; 60_000])).collect();
+    let bytes = pcap(101, &packets);
+    for len in [0, 24, bytes.len() as u64 / 2, bytes.len() as u64 + 100] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let mut capture = PacketFile::open(file.path()).unwrap();
+        assert!(capture.next().unwrap().is_some());
+        file.as_file().set_len(len).unwrap();
+        if len > bytes.len() as u64 {
+            assert_eq!((read(&mut capture).len(), capture.notes()), (packets.len() - 1, Notes::default()));
+            continue;
+        }
+        // The first window's pages are gone: they must not be touched.
+        capture.source.pass_window();
+        let error = capture.next().err().unwrap().to_string();
+        assert!(error.contains("it became shorter while it was read"), "{error}");
+        assert!(capture.next().unwrap().is_none(), "said once");
+    }
+}
+
 fn section(order: fn(u32) -> [u8; 4]) -> Vec<u8> {
     let body: Vec<u8> = [0x1a2b_3c4d, 1, u32::MAX, u32::MAX].into_iter().flat_map(order).collect();
     block(order, 0x0a0d_0d0a, &body)
