@@ -31,6 +31,9 @@ pub const CLIENTS: [&str; 9] = [
 pub const PINNED: [&str; 5] =
     ["pinned-librdkafka", "pinned-librdkafka-old", "pinned-kafka-python", "pinned-franz-go", "pinned-sarama"];
 
+/// Those that speak every version they can, one after the other.
+pub const EVERY: [&str; 1] = ["every-version"];
+
 /// The clients, installed.
 #[derive(Debug)]
 pub struct Clients {
@@ -122,6 +125,7 @@ impl Clients {
             "franz-go" | "pinned-franz-go" => Command::new(self.go.join("franz")),
             "sarama" | "pinned-sarama" => Command::new(self.go.join("sarama")),
             "segmentio" => Command::new(self.go.join("segmentio")),
+            "every-version" => Command::new(self.go.join("versions")),
             "pinned-librdkafka" => self.python_client(&self.python, "librdkafka_old_versions.py"),
             "pinned-librdkafka-old" => self.python_client(&self.python_old, "librdkafka_old_versions.py"),
             "pinned-kafka-python" => self.python_client(&self.python, "kafka_python_old_versions.py"),

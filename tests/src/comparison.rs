@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Value, json};
 
 use crate::frames::Sizes;
-use crate::kafka_log::{Fetched, Logged, Partition};
+use crate::kafka_log::{Asked, Fetched, Logged, Partition};
 use crate::row::{Key, Numbering, Output};
 
 /// Every difference between the rows and the log; empty where they agree.
@@ -97,12 +97,33 @@ fn compare(row: &Value, logged: &Logged, sizes: Option<&Sizes>, differences: &mu
     if let Some(produce) = &logged.produce {
         partitions(row, &produce.partitions, answered, differences);
     }
+    if let Some(asked) = &logged.asked {
+        let actual = asked_of(row);
+        if &actual != asked {
+            differences.push(format!("asked for {actual:?}, expected {asked:?}: {row}"));
+        }
+    }
     if let Some(fetched) = logged.fetched.as_ref().filter(|_| answered) {
         let actual = fetched_of(row);
         if &actual != fetched {
             differences.push(format!("fetched {actual:?}, expected {fetched:?}: {row}"));
         }
     }
+}
+
+/// What a row says was asked for: it also lists the partitions answered that an earlier request named.
+fn asked_of(row: &Value) -> Vec<Asked> {
+    let asked = row["partitions"].as_array().into_iter().flatten();
+    let asked = asked.filter_map(|partition| {
+        Some(Asked {
+            topic: partition["topic_id"].as_str().or_else(|| partition["topic"].as_str())?.to_owned(),
+            partition: partition["partition"].as_i64()?,
+            fetch_offset: partition["fetch_offset"].as_i64()?,
+        })
+    });
+    let mut asked: Vec<Asked> = asked.collect();
+    asked.sort();
+    asked
 }
 
 /// What a row says was answered: it also lists the partitions asked for of which nothing was said.
@@ -267,7 +288,7 @@ mod tests {
     use super::{quantile, with_sizes, with_whole};
     use crate::capture_file::CaptureFile;
     use crate::frames;
-    use crate::kafka_log::{self, Fetched, Logged};
+    use crate::kafka_log::{self, Asked, Fetched, Logged};
     use crate::row::Output;
     use serde_json::{Value, json};
     use std::path::{Path, PathBuf};
@@ -295,9 +316,11 @@ mod tests {
                        "base_offset": p.result.and_then(|r| r.base_offset), "error_code": p.result.map(|r| r.error_code)})
                 })
                 .collect();
-            let fetched = logged.fetched.iter().flatten().map(
-                |p| json!({"topic": p.topic, "partition": p.partition, "bytes": p.bytes, "error_code": p.error_code}),
-            );
+            let asked = logged.asked.iter().flatten().next().map(|asked| asked.fetch_offset);
+            let fetched = logged.fetched.iter().flatten().map(|p| {
+                json!({"topic": p.topic, "partition": p.partition, "bytes": p.bytes, "error_code": p.error_code,
+                   "fetch_offset": asked})
+            });
             let partitions: Vec<Value> = partitions.into_iter().chain(fetched).collect();
             let acks = logged.produce.as_ref().map(|produce| produce.acks);
             let end = if acks == Some(0) { Value::Null } else { json!(i + 5) };
@@ -359,13 +382,16 @@ mod tests {
         let at = log.iter().position(|logged| logged.produce.is_none()).unwrap();
         let fetched = Fetched { topic: "t".to_owned(), partition: 2, bytes: 99, error_code: 0 };
         log[at].fetched = Some(vec![fetched]);
+        log[at].asked = Some(vec![Asked { topic: "t".to_owned(), partition: 2, fetch_offset: 7 }]);
         let whole = rows(&log);
         assert_eq!(with_log(&whole, &log), Vec::<String>::new());
-        for field in ["topic", "partition", "bytes", "error_code"] {
+        for (field, differences) in
+            [("topic", 2), ("partition", 2), ("fetch_offset", 1), ("bytes", 1), ("error_code", 1)]
+        {
             let mut changed = whole.clone();
             changed.rows[at]["partitions"][0][field] =
                 if field == "topic" { json!("other") } else { json!(4711) };
-            assert_eq!(with_log(&changed, &log).len(), 1, "{field}");
+            assert_eq!(with_log(&changed, &log).len(), differences, "{field}");
         }
     }
 

@@ -39,6 +39,8 @@ pub struct Logged {
     pub long_poll: Option<(i64, i64)>,
     /// Produce requests: what they asked and got.
     pub produce: Option<Produce>,
+    /// Fetch requests: from where they asked.
+    pub asked: Option<Vec<Asked>>,
     /// Fetch requests: what they got.
     pub fetched: Option<Vec<Fetched>>,
     /// From the request having been read to the response having been written.
@@ -69,6 +71,17 @@ pub struct Partition {
     pub bytes: i64,
     /// What the broker answered, where there was a response.
     pub result: Option<Written>,
+}
+
+/// One partition's part of a fetch request; none are those that an earlier request of the session named.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    /// The topic's id where the wire carried it, else its name.
+    pub topic: String,
+    /// The partition's number.
+    pub partition: i64,
+    /// The offset from which to read.
+    pub fetch_offset: i64,
 }
 
 /// One partition's part of a fetch response.
@@ -145,6 +158,7 @@ fn logged(line: &Value, names: &HashMap<String, String>) -> Logged {
         throttle_ms: line["response"]["throttleTimeMs"].as_i64(),
         long_poll: line["request"]["minBytes"].as_i64().zip(line["request"]["maxWaitMs"].as_i64()),
         produce: (api_key == 0).then(|| produce(&line["request"], &line["response"], names)),
+        asked: (api_key == 1).then(|| asked(&line["request"])),
         fetched: (api_key == 1).then(|| fetched(&line["response"])),
         total_ms: milliseconds(line, "totalTimeMs"),
         send_ms: milliseconds(line, "sendTimeMs"),
@@ -203,6 +217,23 @@ fn produce(request: &Value, response: &Value, names: &HashMap<String, String>) -
         }
     }
     Produce { acks: number(&request["acks"]), partitions }
+}
+
+/// In the order of topics and partitions.
+fn asked(request: &Value) -> Vec<Asked> {
+    let mut asked = Vec::new();
+    for topic in array(&request["topics"]) {
+        let name = topic["topicId"].as_str().or_else(|| topic["topic"].as_str());
+        for partition in array(&topic["partitions"]) {
+            asked.push(Asked {
+                topic: name.expect("a topic has a name or an id").to_owned(),
+                partition: number(&partition["partition"]),
+                fetch_offset: number(&partition["fetchOffset"]),
+            });
+        }
+    }
+    asked.sort();
+    asked
 }
 
 /// In the order of topics and partitions.

@@ -14,7 +14,7 @@ use lab::kafka::{DEFAULT_VERSION, OLD_VERSION};
 use crate::bench::Bench;
 use crate::brokerscope;
 use crate::capture_file::CaptureFile;
-use crate::clients::{CLIENTS, PINNED, Report, Share};
+use crate::clients::{CLIENTS, EVERY, PINNED, Report, Share};
 use crate::frames::{self, Sizes};
 use crate::kafka_log::{self, Logged};
 use crate::recorder::Recorder;
@@ -41,23 +41,23 @@ pub struct Traffic {
     pub reports: Vec<Report>,
 }
 
-/// The run against the newest broker, made when first asked for.
+/// The run against the newest broker, at the end with every version that it has left; made when first asked for.
 ///
 /// # Panics
 /// Where it failed, and again each time it is asked for.
 pub fn traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
-    made(&RUN, || Traffic::make("traffic", DEFAULT_VERSION, &[&CLIENTS]))
+    made(&RUN, || Traffic::make("traffic", DEFAULT_VERSION, &[&CLIENTS, &EVERY]))
 }
 
 /// The run against the last broker that speaks every old version: first as with the newest, then by clients told
-/// to speak as of old.
+/// to speak as of old, then with every version.
 ///
 /// # Panics
 /// Where it failed, and again each time it is asked for.
 pub fn old_traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
-    made(&RUN, || Traffic::make("old-traffic", OLD_VERSION, &[&CLIENTS, &PINNED]))
+    made(&RUN, || Traffic::make("old-traffic", OLD_VERSION, &[&CLIENTS, &PINNED, &EVERY]))
 }
 
 fn made(run: &'static OnceLock<Option<Traffic>>, make: impl Fn() -> Traffic) -> &'static Traffic {
