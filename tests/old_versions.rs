@@ -7,6 +7,26 @@ use e2e::gate;
 use e2e::spoken::Spoken;
 use e2e::traffic::old_traffic;
 
+/// The first and the last version of those that must have been spoken, of the other APIs.
+const OTHERS: [(&str, i64, i64); 16] = [
+    ("LIST_OFFSETS", 0, 8),
+    ("METADATA", 0, 12),
+    ("OFFSET_COMMIT", 1, 8),
+    ("OFFSET_FETCH", 1, 8),
+    ("FIND_COORDINATOR", 0, 4),
+    ("JOIN_GROUP", 0, 9),
+    ("HEARTBEAT", 0, 4),
+    ("LEAVE_GROUP", 0, 5),
+    ("SYNC_GROUP", 0, 5),
+    ("DESCRIBE_GROUPS", 0, 5),
+    ("LIST_GROUPS", 0, 4),
+    ("API_VERSIONS", 0, 3),
+    ("CREATE_TOPICS", 0, 7),
+    ("INIT_PRODUCER_ID", 0, 4),
+    ("ADD_PARTITIONS_TO_TXN", 0, 3),
+    ("END_TXN", 0, 3),
+];
+
 #[test]
 fn requests_agree_with_kafkas_own_log() {
     let Some(_alone) = gate::live("old versions against Kafka's own log") else { return };
@@ -22,6 +42,9 @@ fn every_old_version_was_spoken() {
     assert_eq!(agreement::formats(old_traffic()).into_iter().collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(spoken.lacks("PRODUCE", &(0..=11).collect::<Vec<_>>()), Vec::<i64>::new());
     assert_eq!(spoken.lacks("FETCH", &(0..=17).collect::<Vec<_>>()), Vec::<i64>::new());
+    for (api, first, last) in OTHERS {
+        assert_eq!(spoken.lacks(api, &(first..=last).collect::<Vec<_>>()), Vec::<i64>::new(), "{api}");
+    }
 }
 
 #[test]

@@ -105,10 +105,12 @@ impl Traffic {
 }
 
 /// Leaves out the requests before the first that was captured: those by which the broker's start was
-/// noticed. Every later one must be in the capture.
+/// noticed. Every later one must be in the capture. A client may have got the port of one of those: they are
+/// told apart by their numbers too.
 fn since_capture(log: Vec<Logged>, sizes: &BTreeMap<Key, Sizes>) -> Vec<Logged> {
-    let captured: HashSet<&str> = sizes.keys().map(|(client, ..)| client.as_str()).collect();
-    log.into_iter().skip_while(|request| !captured.contains(request.client.as_str())).collect()
+    let captured: HashSet<_> = sizes.keys().map(|(client, id, _)| (client.as_str(), *id)).collect();
+    let before = |request: &Logged| !captured.contains(&(request.client.as_str(), request.correlation_id));
+    log.into_iter().skip_while(before).collect()
 }
 
 /// Waits until nothing was captured for a second and a half: no fetch of the clients waits longer, so every
