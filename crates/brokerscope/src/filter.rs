@@ -23,7 +23,8 @@ impl<'a> Wanted<'a> {
     pub(crate) fn admit(&self, request: &mut Request) -> bool {
         // Told from the whole request: a fetch that brought data of another topic did not wait in vain.
         let kept = self.selection.no_waits && request.hold().is_some();
-        if kept || !slow(request, self.slower_than) || !self.filter.wants(request) {
+        let latency = if self.selection.no_waits { request.latency_less_wait() } else { request.latency() };
+        if kept || !slow(latency, self.slower_than) || !self.filter.wants(request) {
             return false;
         }
         // Told from what is left: an error of a topic that nobody asked for is none.
@@ -72,8 +73,8 @@ impl Filter {
     }
 }
 
-fn slow(request: &Request, slower_than: Nanos) -> bool {
-    slower_than <= Nanos::ZERO || request.latency().is_some_and(|latency| latency >= slower_than)
+fn slow(latency: Option<Nanos>, slower_than: Nanos) -> bool {
+    slower_than <= Nanos::ZERO || latency.is_some_and(|latency| latency >= slower_than)
 }
 
 /// Kafka writes an API as `INIT_PRODUCER_ID` in one place and `InitProducerId` in another; people write
@@ -106,6 +107,7 @@ mod tests {
             response: Some(Nanos(9_000)),
             end: Some(Nanos(9_000)),
             head_of_line: None,
+            data: None,
             api_key: 1,
             api: "FETCH",
             api_version: 12,
@@ -142,6 +144,20 @@ mod tests {
         let empty = Request { partitions: fetch(0).partitions.split_off(1), ..fetch(0) };
         assert_eq!(admitted(empty.clone(), "B", false, true), None);
         assert_eq!(admitted(empty, "B", false, false), Some(1));
+    }
+
+    #[test]
+    fn the_wait_for_data_is_no_slowness_where_waits_are_left_out() {
+        let at = |ms| Nanos(1_000) + Nanos::from_millis(ms);
+        let late = Request { response: Some(at(300)), end: Some(at(300)), data: Some(at(297)), ..fetch(0) };
+        let admits = |no_waits, slower_than| {
+            let selection = Selection { no_waits, ..Selection::default() };
+            let slower_than = Nanos::from_millis(slower_than);
+            Wanted::new(&Filter::default(), &selection, slower_than).admit(&mut late.clone())
+        };
+        assert!(admits(false, 100));
+        assert!(!admits(true, 100));
+        assert!(admits(true, 3));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) struct Selection {
     #[arg(long)]
     pub(crate) errors: bool,
     /// Leave out what waited as it had asked to: fetches that no data came for, group members that
-    /// waited for the others.
+    /// waited for the others. Of a fetch that data came for, only the time from then on is its latency.
     #[arg(long)]
     pub(crate) no_waits: bool,
 }

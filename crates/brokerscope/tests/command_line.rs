@@ -83,6 +83,7 @@ fn request(n: i64, at: Nanos, length: Nanos) -> Request {
         response: Some(at + length),
         end: Some(at + length),
         head_of_line: Some(Nanos::ZERO),
+        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 9,

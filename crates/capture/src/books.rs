@@ -1,10 +1,11 @@
-//! What all connections of an analysis share: bounds, counters, topic names, and the one place where a
+//! What all connections of an analysis share: bounds, counters, topic names, produced data, and the one place where a
 //! finished row leaves.
 
 use std::sync::Arc;
 
 use model::{Nanos, Request};
 
+use crate::arrivals::Arrivals;
 use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::topics::Topics;
@@ -17,6 +18,7 @@ pub(crate) struct Books {
     pub(crate) stream_options: wire::stream::Options,
     pub(crate) counters: Counters,
     pub(crate) topics: Topics,
+    pub(crate) arrivals: Arrivals,
     /// Requests waiting for their responses, over all connections.
     pub(crate) pending: usize,
 }
@@ -28,6 +30,7 @@ impl Books {
             stream_options: config.stream_options(),
             counters: Counters::default(),
             topics: Topics::new(config.topics),
+            arrivals: Arrivals::new(config.limits.produced_partitions),
             pending: 0,
         }
     }

@@ -32,6 +32,8 @@ pub struct Limits {
     pub pending_per_connection: usize,
     /// The same over all connections.
     pub pending: usize,
+    /// Partitions whose latest batches are remembered, 2 KiB each at most, to tell when the data of a fetch had come.
+    pub produced_partitions: usize,
     /// How long a request waits for its response before it gets its row without one. A consumer's
     /// `JoinGroup` rightly waits for minutes.
     pub answer_within: Nanos,
@@ -52,6 +54,7 @@ impl Default for Limits {
             held_bytes: 64 << 20,
             pending_per_connection: 4_096,
             pending: 131_072,
+            produced_partitions: 8_192,
             answer_within: Nanos::from_millis(600_000),
             max_frame_bytes: wire.max_frame_bytes,
             max_batch_buffer_bytes: wire.max_batch_buffer_bytes,

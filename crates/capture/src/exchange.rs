@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use model::{Nanos, Request, TopicId};
 use wire::ApiKey;
-use wire::stream::{RequestFrame, ResponseBody, ResponseFrame};
+use wire::stream::{RequestBody, RequestFrame, ResponseBody, ResponseFrame};
 
 use crate::books::{Books, Rows, add_error, between};
 use crate::reassembly::Stamp;
@@ -32,6 +32,8 @@ pub(crate) struct Exchange {
 
 struct Asked {
     api_key: ApiKey,
+    /// A fetch that sees only what is committed: data may be there long before it may have it.
+    read_committed: bool,
     row: Request,
 }
 
@@ -97,6 +99,7 @@ impl Exchange {
     ) {
         let mut row = row::of_request(frame, (self.client, self.broker), &mut self.client_id, books);
         match extent {
+            Extent::Whole if frame.api_key == ApiKey::PRODUCE => books.arrivals.produced(&row, &books.topics),
             Extent::Whole => {}
             Extent::Lost if row.error.is_some() => {}
             Extent::Lost => add_error(&mut row, "the end of the request was not captured"),
@@ -110,7 +113,8 @@ impl Exchange {
         self.make_room(books, out);
         let (low, high) = self.correlations;
         self.correlations = (low.min(frame.correlation_id), high.max(frame.correlation_id));
-        self.pending.push_back(Asked { api_key: frame.api_key, row });
+        let read_committed = matches!(&frame.body, RequestBody::Fetch(body) if body.isolation_level != 0);
+        self.pending.push_back(Asked { api_key: frame.api_key, read_committed, row });
         books.pending += 1;
     }
 
@@ -141,9 +145,18 @@ impl Exchange {
         for _ in 0..place {
             self.give_up_first(Unanswered::LaterAnswered, books, out);
         }
-        let Some(mut row) = self.take_first(books) else { return };
+        let Some(Asked { api_key, read_committed, mut row }) = self.take_first(books) else { return };
         self.stamp(&mut row, frame, extent);
         row::add_response(&mut row, frame, books);
+        match &frame.body {
+            ResponseBody::Produce { .. } => books.arrivals.answered(&row, &books.topics),
+            ResponseBody::Fetch(body)
+                if api_key == ApiKey::FETCH && !read_committed && is_whole(&row, extent) =>
+            {
+                row.data = books.arrivals.of_fetched(&row, &body.partitions, &books.topics);
+            }
+            _ => {}
+        }
         match extent {
             Extent::Whole => {}
             Extent::Lost => add_error(&mut row, "the end of the response was not captured"),
@@ -195,7 +208,7 @@ impl Exchange {
     }
 
     fn give_up_first(&mut self, why: Unanswered, books: &mut Books, out: &mut Rows<'_>) {
-        let Some(mut row) = self.take_first(books) else { return };
+        let Some(Asked { mut row, .. }) = self.take_first(books) else { return };
         add_error(&mut row, why.text());
         if self.answers_lost > 0 {
             add_error(
@@ -207,14 +220,19 @@ impl Exchange {
         books.emit(row, out);
     }
 
-    fn take_first(&mut self, books: &mut Books) -> Option<Request> {
+    fn take_first(&mut self, books: &mut Books) -> Option<Asked> {
         let asked = self.pending.pop_front()?;
         books.pending = books.pending.saturating_sub(1);
         if self.pending.is_empty() {
             self.correlations = (i32::MAX, i32::MIN);
         }
-        Some(asked.row)
+        Some(asked)
     }
+}
+
+/// Whether all of a request and its response was read.
+fn is_whole(row: &Request, extent: Extent) -> bool {
+    extent == Extent::Whole && row.error.is_none()
 }
 
 fn learn(body: &ResponseBody, books: &mut Books) {

@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 
 mod analyzer;
+mod arrivals;
 mod books;
 mod captures;
 pub mod config;

@@ -30,6 +30,7 @@ fn request(correlation_id: i32, partition: i32, arrival: i64, end: i64, crc: u32
         response: Some(ms(end)),
         end: Some(ms(end)),
         head_of_line: Some(Nanos::ZERO),
+        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 13,

@@ -15,7 +15,7 @@ const OVERRUN: Nanos = Nanos::from_millis(50);
 /// Why a broker keeps a request on purpose. The time is what the client asked for, not slowness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hold {
-    /// A fetch that waited for data, and none came.
+    /// A fetch that waited for data, and none came, or less than it wanted.
     LongPoll,
     /// A member of a consumer group that waited for the others (KIP-62).
     Rebalance,
@@ -51,12 +51,29 @@ impl Request {
         self.latency().map(|latency| (latency - ahead).at_least_zero())
     }
 
-    /// Why the broker kept it on purpose, if it did. Not what failed, nor a fetch that brought anything or was
-    /// kept longer than it allowed.
+    /// The part of the latency in which a fetch that brought data waited for it, no longer than it had asked
+    /// to. Nothing where it is not known when the data came.
+    pub fn waited_for_data(&self) -> Nanos {
+        let (Some(data), Some(max_wait_ms)) = (self.data, self.max_wait_ms) else { return Nanos::ZERO };
+        if self.min_bytes.is_none_or(|bytes| bytes <= 0) || self.end.is_none() || self.failed() {
+            return Nanos::ZERO;
+        }
+        let begun = self.arrival_end + self.head_of_line.unwrap_or(Nanos::ZERO);
+        (data - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
+    }
+
+    /// The latency without the wait for data: what there is to answer for.
+    pub fn latency_less_wait(&self) -> Option<Nanos> {
+        self.latency().map(|latency| latency - self.waited_for_data())
+    }
+
+    /// Why the broker kept it on purpose, if it did. Not what failed, nor a fetch that brought what it wanted
+    /// (see [`Self::waited_for_data`]) or was kept longer than it allowed.
     pub fn hold(&self) -> Option<Hold> {
         match self.api_key {
             _ if self.failed() => None,
             JOIN_GROUP | SYNC_GROUP => Some(Hold::Rebalance),
+            FETCH if self.ran_out_of_time() && self.was_patient() => Some(Hold::LongPoll),
             FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => Some(Hold::LongPoll),
             _ => None,
         }
@@ -64,6 +81,14 @@ impl Request {
 
     fn came_back_empty(&self) -> bool {
         self.partitions.iter().all(|partition| partition.bytes == 0)
+    }
+
+    /// Whether it brought less than it wanted, because the time was over that it gave the broker.
+    fn ran_out_of_time(&self) -> bool {
+        let (Some(min_bytes), Some(max_wait_ms)) = (self.min_bytes, self.max_wait_ms) else { return false };
+        let brought: i64 = self.partitions.iter().map(|partition| i64::from(partition.bytes)).sum();
+        let kept = self.latency_less_head_of_line();
+        brought < min_bytes.into() && kept.is_some_and(|kept| kept >= Nanos::from_millis(max_wait_ms.into()))
     }
 
     /// Whether it allowed the broker to wait for as long as it took. Where its terms could not be read, it did.
@@ -91,6 +116,7 @@ mod tests {
             response: Some(Nanos(9_000)),
             end: Some(Nanos(9_000)),
             head_of_line: Some(Nanos(3_000)),
+            data: None,
             api_key,
             api: "ANY",
             api_version: 4,
@@ -130,6 +156,19 @@ mod tests {
         assert_eq!(waited(900).hold(), None, "nobody asked for that");
         assert_eq!(Request { max_wait_ms: Some(0), ..waited(5) }.hold(), None);
         assert_eq!(Request { min_bytes: Some(0), ..waited(5) }.hold(), None);
+        let little = |ms, min_bytes| Request {
+            min_bytes: Some(min_bytes),
+            partitions: vec![brought(9, 0)],
+            ..waited(ms)
+        };
+        assert_eq!(little(504, 10).hold(), Some(Hold::LongPoll));
+        assert_eq!(little(504, 9).hold(), None, "it brought what it wanted");
+        assert_eq!(
+            little(400, 10).hold(),
+            None,
+            "there was time left, so it was answered for another reason"
+        );
+        assert_eq!(little(900, 10).hold(), None);
         assert_eq!(request(0, Vec::new()).hold(), None);
         assert_eq!(request(11, Vec::new()).hold(), Some(Hold::Rebalance));
     }
@@ -145,6 +184,31 @@ mod tests {
         let silent = Request { end: None, acks: Some(-1), ..well.clone() };
         assert!(silent.failed() && silent.is_unanswered());
         assert!(!Request { acks: Some(0), ..silent }.failed());
+    }
+
+    #[test]
+    fn a_fetch_waits_for_data_from_when_its_turn_came_until_they_came() {
+        let at = |ms| Nanos(1_000) + Nanos::from_millis(ms);
+        let fetch = |data| Request {
+            response: Some(at(310)),
+            end: Some(at(310)),
+            head_of_line: Some(Nanos::from_millis(20)),
+            min_bytes: Some(1),
+            max_wait_ms: Some(500),
+            data,
+            ..request(1, vec![brought(5, 0)])
+        };
+        let waited = |request: &Request| request.waited_for_data();
+        assert_eq!(waited(&fetch(Some(at(300)))), Nanos::from_millis(280));
+        assert_eq!(fetch(Some(at(300))).latency_less_wait(), Some(Nanos::from_millis(30)));
+        assert_eq!(fetch(Some(at(300))).hold(), None);
+        assert_eq!(waited(&fetch(Some(at(10)))), Nanos::ZERO, "it was another request that it waited for");
+        assert_eq!(waited(&fetch(Some(at(-5_000)))), Nanos::ZERO);
+        assert_eq!(waited(&fetch(None)), Nanos::ZERO);
+        let short = Request { max_wait_ms: Some(100), ..fetch(Some(at(300))) };
+        assert_eq!(waited(&short), Nanos::from_millis(100), "nobody asked for more");
+        assert_eq!(waited(&Request { min_bytes: Some(0), ..fetch(Some(at(300))) }), Nanos::ZERO);
+        assert_eq!(waited(&Request { end: None, ..fetch(Some(at(300))) }), Nanos::ZERO);
     }
 
     #[test]

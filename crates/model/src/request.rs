@@ -19,6 +19,10 @@ pub struct Request {
     /// The part of the latency in which the request was complete but an earlier one of its connection was
     /// still unanswered (Kafka serves one request a connection at a time).
     pub head_of_line: Option<Nanos>,
+    /// Fetch: when so much of what it brought was at the broker that `min_bytes` was reached: the last byte of
+    /// the produce request that brought it. At most `arrival_end` where the data was there already; none where
+    /// any of what was fetched is of a produce request that was not seen or cannot be told from another.
+    pub data: Option<Nanos>,
     /// The API key as on the wire, known or not.
     pub api_key: i16,
     /// Kafka's name of the API (`PRODUCE`), or `UNKNOWN`.

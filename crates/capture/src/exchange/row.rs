@@ -31,6 +31,7 @@ pub(super) fn of_request(
         response: None,
         end: None,
         head_of_line: None,
+        data: None,
         api_key: frame.api_key.0,
         api: frame.api_key.name(),
         api_version: frame.api_version,

@@ -17,6 +17,7 @@ columns! {
         end_ns: Maybe<I64>,
         latency_ns: Derived<Maybe<I64>>,
         head_of_line_ns: Maybe<I64>,
+        data_ns: Maybe<I64>,
         api: Text,
         api_key: I16,
         api_version: I16,
@@ -116,6 +117,7 @@ impl Requests {
         self.end_ns.append_option(request.end.map(|at| at.0));
         self.latency_ns.append_option(request.latency().map(|length| length.0));
         self.head_of_line_ns.append_option(request.head_of_line.map(|length| length.0));
+        self.data_ns.append_option(request.data.map(|at| at.0));
     }
 }
 
@@ -161,6 +163,7 @@ impl Decode for RequestCells {
             response: self.response_ns.maybe(i).map(Nanos),
             end: self.end_ns.maybe(i).map(Nanos),
             head_of_line: self.head_of_line_ns.maybe(i).map(Nanos),
+            data: self.data_ns.maybe(i).map(Nanos),
             api_key: self.api_key.at(i)?,
             api: self.api.named(i, api_name)?,
             api_version: self.api_version.at(i)?,

@@ -49,6 +49,7 @@ pub(crate) fn request(n: u64) -> Event {
         response: Some(Nanos(n as i64 + 2)),
         end: Some(Nanos(n as i64 + 3)),
         head_of_line: None,
+        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 13,
@@ -149,15 +150,15 @@ prop_compose! {
             (any::<i16>(), prop_oneof![Just("PRODUCE"), Just("FETCH"), Just("UNKNOWN")], any::<i16>(), any::<i32>()),
         (client_id, transactional_id, group_id, error) in
             (option::of(text()), option::of(text()), option::of(text()), option::of(text())),
-        (min_bytes, max_wait_ms, error_code) in
-            (option::of(any::<i32>()), option::of(any::<i32>()), option::of(any::<i16>())),
+        (data, min_bytes, max_wait_ms, error_code) in
+            (option::of(time()), option::of(any::<i32>()), option::of(any::<i32>()), option::of(any::<i16>())),
         (client, broker) in (address(), address()),
         (request_bytes, response_bytes) in (any::<u32>(), option::of(any::<u32>())),
         (acks, throttle_ms) in (option::of(any::<i16>()), option::of(any::<i32>())),
         partitions in vec(any_partition(), 0..3),
     ) -> Request {
         Request {
-            arrival, arrival_end, response, end, head_of_line, api_key, api, api_version, correlation_id, client_id,
+            arrival, arrival_end, response, end, head_of_line, data, api_key, api, api_version, correlation_id, client_id,
             client, broker, request_bytes, response_bytes, acks, transactional_id, group_id, min_bytes,
             max_wait_ms, throttle_ms, error_code, error, partitions,
         }

@@ -8,7 +8,7 @@ use model::{Partition, Request};
 use super::{RequestReport, RequestSummary};
 use crate::csv::{self, known};
 
-const HEADINGS: [&str; 33] = [
+const HEADINGS: [&str; 34] = [
     "arrival_ns",
     "arrival_end_ns",
     "response_ns",
@@ -42,6 +42,7 @@ const HEADINGS: [&str; 33] = [
     "min_bytes",
     "max_wait_ms",
     "response_error_code",
+    "data_ns",
 ];
 
 /// Requests as CSV.
@@ -112,13 +113,14 @@ fn partition_fields(partition: Option<&Partition>) -> [String; 10] {
 }
 
 /// What came to the request's fields later: at the right, because scripts count columns.
-fn later_fields(request: &Request) -> [String; 5] {
+fn later_fields(request: &Request) -> [String; 6] {
     [
         known(request.transactional_id.as_deref()),
         known(request.group_id.as_deref()),
         known(request.min_bytes),
         known(request.max_wait_ms),
         known(request.error_code),
+        known(request.data.map(|at| at.0)),
     ]
 }
 

@@ -13,6 +13,7 @@ use super::{RequestReport, RequestSummary};
 pub struct TopRequests {
     to: Box<dyn RequestReport>,
     most: usize,
+    less_waits: bool,
     held: BinaryHeap<Reverse<Ranked>>,
     unranked: u64,
 }
@@ -27,7 +28,13 @@ struct Ranked {
 impl TopRequests {
     /// The slowest `most` requests, to be handed to this output.
     pub fn new(most: usize, to: Box<dyn RequestReport>) -> Self {
-        Self { to, most, held: BinaryHeap::new(), unranked: 0 }
+        Self { to, most, less_waits: false, held: BinaryHeap::new(), unranked: 0 }
+    }
+
+    /// Whether to rank without the time in which fetches waited for data.
+    #[must_use]
+    pub fn less_waits(self, less_waits: bool) -> Self {
+        Self { less_waits, ..self }
     }
 
     /// How many requests are held: those that will be shown.
@@ -42,7 +49,8 @@ impl TopRequests {
 
     /// Takes a request; `nth` is its place in the input. Copies it only if it is among the slowest so far.
     pub fn request(&mut self, nth: u64, request: &Request) {
-        let Some(latency) = request.latency() else {
+        let latency = if self.less_waits { request.latency_less_wait() } else { request.latency() };
+        let Some(latency) = latency else {
             self.unranked += 1;
             return;
         };

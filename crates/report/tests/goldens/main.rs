@@ -82,6 +82,7 @@ fn a_request_object_has_every_field_of_the_contract() {
             "end_ns",
             "latency_ns",
             "head_of_line_ns",
+            "data_ns",
             "api",
             "api_key",
             "api_version",

@@ -29,6 +29,7 @@ fn produce(latency: Nanos) -> Request {
         response: Some(ARRIVAL + latency - Nanos(50_000)),
         end: Some(ARRIVAL + latency),
         head_of_line: Some(Nanos::ZERO),
+        data: None,
         api_key: 0,
         api: "PRODUCE",
         api_version: 13,
@@ -124,6 +125,7 @@ pub(crate) fn requests() -> Vec<Request> {
             group_id: Some(HOSTILE.into()),
             min_bytes: Some(1),
             max_wait_ms: Some(500),
+            data: Some(ARRIVAL + Nanos(498_000_000)),
             error_code: Some(0),
             partitions: vec![Partition {
                 fetch_offset: Some(2_938_697_123),

@@ -147,6 +147,8 @@ pub struct FetchBody {
     pub min_bytes: Option<i32>,
     /// The most bytes wanted in all (version 3 and later).
     pub max_bytes: Option<i32>,
+    /// Fetch: 0 reads uncommitted, 1 committed records (version 4 and later).
+    pub isolation_level: i8,
     /// The fetch session, 0 for none (KIP-227).
     pub session_id: i32,
     /// The number of the request in its session; 0 starts one, -1 is without.

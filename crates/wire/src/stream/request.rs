@@ -212,6 +212,7 @@ fn fill_fetch(body: &mut FetchBody, request: &FetchRequest<'_>) {
     body.group_id = None;
     (body.max_wait_ms, body.min_bytes) = (Some(request.max_wait_ms), Some(request.min_bytes));
     body.max_bytes = request.max_bytes;
+    body.isolation_level = request.isolation_level;
     (body.session_id, body.session_epoch) = (request.session_id, request.session_epoch);
     fill_partitions(
         body,
@@ -224,6 +225,7 @@ fn fill_shared(body: &mut FetchBody, request: &ShareRequest<'_>) {
     set_text(&mut body.group_id, request.group_id);
     (body.max_wait_ms, body.min_bytes) = (request.max_wait_ms, request.min_bytes);
     body.max_bytes = None;
+    body.isolation_level = 0;
     (body.session_id, body.session_epoch) = (0, -1);
     fill_partitions(body, request.partitions().map(|(id, partition)| (Topic::Id(id), partition, None)));
 }

@@ -35,7 +35,10 @@ impl<'a> Shown<'a> {
     pub(super) fn new(args: &'a Requests, pace: Pace) -> Self {
         let form = match args.top {
             _ if args.summary => Form::Overview(Box::default()),
-            Some(most) => Form::Top(TopRequests::new(most as usize, rows(args, Pace::AllThere))),
+            Some(most) => {
+                let top = TopRequests::new(most as usize, rows(args, Pace::AllThere));
+                Form::Top(top.less_waits(args.selection.no_waits))
+            }
             None => Form::Rows(rows(args, pace)),
         };
         if pace == Pace::AsTheyCome && !matches!(form, Form::Rows(_)) && args.duration.is_none() {

@@ -51,7 +51,8 @@ impl Default for Group {
 }
 
 impl Group {
-    /// Latencies on the wire, in nanoseconds: first byte of the request to last byte of the response.
+    /// Latencies on the wire, in nanoseconds: first byte of the request to last byte of the response, without the
+    /// time in which a fetch waited for data that it brought.
     pub fn latency(&self) -> &Spread {
         &self.latency
     }
@@ -74,9 +75,11 @@ impl Group {
         self.response_bytes += u64::from(request.response_bytes.unwrap_or(0));
         self.record_bytes += share.record_bytes;
         self.partitions += share.partitions;
-        let (Some(latency), Some(less)) = (request.latency(), request.latency_less_head_of_line()) else {
+        let (Some(latency), Some(less)) = (request.latency_less_wait(), request.latency_less_head_of_line())
+        else {
             return;
         };
+        let less = less - request.waited_for_data();
         if less != latency && self.less_head_of_line.is_none() {
             self.less_head_of_line = Some(self.latency.clone());
         }

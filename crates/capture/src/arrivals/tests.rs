@@ -1,0 +1,185 @@
+//! When the data of fetches had come, told from whole conversations made by hand.
+
+use model::Request;
+
+use crate::analyzer::Analyzer;
+use crate::config::{Config, Limits};
+use crate::specimen::kafka;
+use crate::specimen::talk::Talk;
+
+fn string(text: &str) -> Vec<u8> {
+    [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+/// Fetch version 7 without a session, of partition 2 of `topic`.
+fn fetch(correlation_id: i32, topic: &str, min_bytes: i32, isolation: u8) -> Vec<u8> {
+    let mut tail = [-1i32, 500, min_bytes, 1 << 20].map(i32::to_be_bytes).concat();
+    tail.push(isolation);
+    tail.extend([0i32, -1, 1].map(i32::to_be_bytes).concat());
+    tail.extend(string(topic));
+    tail.extend([1i32, 2].map(i32::to_be_bytes).concat());
+    tail.extend([40i64, 0].map(i64::to_be_bytes).concat());
+    tail.extend([1i32 << 20, 0].map(i32::to_be_bytes).concat());
+    kafka::request(1, 7, correlation_id, &tail)
+}
+
+/// Its answer: these records of partitions 2 and 5, as far as there are any.
+fn fetched(correlation_id: i32, topic: &str, partitions: [&[u8]; 2]) -> Vec<u8> {
+    let mut tail = vec![0; 10];
+    tail.extend(1i32.to_be_bytes());
+    tail.extend(string(topic));
+    tail.extend(2i32.to_be_bytes());
+    for (partition, records) in [2i32, 5].into_iter().zip(partitions) {
+        tail.extend(partition.to_be_bytes());
+        tail.extend([0; 26]);
+        tail.extend((-1i32).to_be_bytes());
+        tail.extend((records.len() as i32).to_be_bytes());
+        tail.extend(records);
+    }
+    kafka::response(correlation_id, &tail)
+}
+
+/// The batch as the log has it: at its offset. The checksum does not cover that.
+fn at(offset: i64, batch: &[u8]) -> Vec<u8> {
+    [&offset.to_be_bytes()[..], &batch[8..]].concat()
+}
+
+/// The same with another checksum, as a broker writes that sets the time of the append.
+fn rewritten(batch: &[u8]) -> Vec<u8> {
+    let mut batch = batch.to_vec();
+    batch[17..21].copy_from_slice(&0xdead_beefu32.to_be_bytes());
+    batch
+}
+
+/// One producer and one consumer.
+struct Scene {
+    producer: Talk,
+    consumer: Talk,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (mut producer, mut consumer) =
+            (Talk::new("10.0.0.7:50001", "10.0.0.1:9092"), Talk::new("10.0.0.8:50002", "10.0.0.1:9092"));
+        producer.open(0);
+        consumer.open(1);
+        Self { producer, consumer }
+    }
+
+    /// When the data of every fetch had come, in nanoseconds.
+    fn data(self) -> Vec<Option<i64>> {
+        self.data_within(Limits::default())
+    }
+
+    fn data_within(self, limits: Limits) -> Vec<Option<i64>> {
+        let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
+        let mut both = self.producer;
+        both.packets.extend(self.consumer.packets);
+        both.packets.sort_by_key(|(time, _)| *time);
+        let mut rows: Vec<Request> = both.tell(&mut analyzer);
+        analyzer.finish(&mut |row| rows.push(row));
+        assert!(rows.iter().all(|row| row.api_key != 0 || row.data.is_none()));
+        rows.iter().filter(|row| row.api_key == 1).map(|row| row.data.map(|at| at.0)).collect()
+    }
+}
+
+fn batches() -> [Vec<u8>; 2] {
+    [kafka::batch(11, 3, &[0; 40]), kafka::batch(22, 3, &[0; 50])]
+}
+
+#[test]
+fn data_came_with_the_request_that_brought_it_whether_that_is_answered_yet_or_not() {
+    let [two, five] = batches();
+    for answered in [250, 350] {
+        let mut scene = Scene::new();
+        scene.consumer.ask(100, &fetch(1, "t", 1, 0));
+        scene.producer.ask(200, &kafka::produce(1, -1, "t", [&two, &five]));
+        scene.producer.answer(answered, &kafka::produced(1, "t", [(2, 0, 40), (5, 0, 70)]));
+        scene.consumer.answer(300, &fetched(1, "t", [&at(40, &two), &[]]));
+        // There already when it was asked for; and of another topic or offset: something else.
+        scene.consumer.ask(400, &fetch(2, "t", 1, 0)).answer(410, &fetched(2, "t", [&[], &at(70, &five)]));
+        scene.consumer.ask(500, &fetch(3, "u", 1, 0)).answer(510, &fetched(3, "u", [&at(40, &two), &[]]));
+        scene.consumer.ask(600, &fetch(4, "t", 1, 0)).answer(610, &fetched(4, "t", [&at(41, &two), &[]]));
+        assert_eq!(scene.data(), [Some(200), Some(200), None, None], "answered at {answered}");
+    }
+}
+
+#[test]
+fn bytes_add_up_in_the_order_they_came_and_one_unknown_batch_makes_it_unknown() {
+    let [two, five] = batches();
+    let next = kafka::batch(33, 1, &[0; 30]);
+    let sum = (two.len() + five.len()) as i32;
+    for (min_bytes, expected) in [(1, Some(200)), (sum, Some(200)), (sum + 1, Some(300)), (sum + 1000, None)]
+    {
+        let mut scene = Scene::new();
+        scene.consumer.ask(100, &fetch(1, "t", min_bytes, 0));
+        scene.producer.ask(200, &kafka::produce(1, -1, "t", [&two, &five]));
+        scene.producer.answer(210, &kafka::produced(1, "t", [(2, 0, 40), (5, 0, 70)]));
+        scene.producer.ask(300, &kafka::produce(2, 0, "t", [&next, &[]]));
+        let records = [at(40, &two), at(43, &next)].concat();
+        scene.consumer.answer(400, &fetched(1, "t", [&records, &at(70, &five)]));
+        assert_eq!(scene.data(), [expected], "{min_bytes} bytes");
+    }
+    let mut scene = Scene::new();
+    scene.producer.ask(200, &kafka::produce(1, 0, "t", [&two, &five]));
+    let unknown = [at(40, &two), at(43, &next)].concat();
+    let cut = &at(40, &two)[..80];
+    scene.consumer.ask(300, &fetch(1, "t", 1, 0)).answer(310, &fetched(1, "t", [&unknown, &[]]));
+    scene.consumer.ask(400, &fetch(2, "t", 1, 0)).answer(410, &fetched(2, "t", [cut, &at(70, &five)]));
+    scene.consumer.ask(500, &fetch(3, "t", 1, 1)).answer(510, &fetched(3, "t", [&at(40, &two), &[]]));
+    scene.consumer.ask(600, &fetch(4, "t", 1, 0)).answer(610, &fetched(4, "t", [&[], &[]]));
+    scene.consumer.ask(700, &fetch(5, "t", 1, 0)).answer(710, &fetched(5, "t", [&at(40, &two), &[]]));
+    assert_eq!(scene.data(), [None, None, None, None, Some(200)], "the third waits for commits");
+}
+
+#[test]
+fn a_refused_batch_brought_nothing_and_of_two_that_may_be_it_none_is_chosen() {
+    let [two, five] = batches();
+    for (code, expected) in [(6, Some(300)), (7, None)] {
+        let mut scene = Scene::new();
+        scene.consumer.ask(100, &fetch(1, "t", 1, 0));
+        scene.producer.ask(200, &kafka::produce(1, -1, "t", [&two, &five]));
+        scene.producer.answer(210, &kafka::produced(1, "t", [(2, code, -1), (5, code, -1)]));
+        scene.producer.ask(300, &kafka::produce(2, -1, "t", [&two, &five]));
+        scene.producer.answer(310, &kafka::produced(2, "t", [(2, 0, 40), (5, 0, 70)]));
+        scene.consumer.answer(400, &fetched(1, "t", [&at(40, &two), &[]]));
+        assert_eq!(scene.data(), [expected], "code {code}");
+    }
+}
+
+#[test]
+fn a_rewritten_batch_is_known_by_its_offset_and_one_sent_again_is_not_taken_for_the_first() {
+    let [two, five] = batches();
+    let mut scene = Scene::new();
+    scene.producer.ask(200, &kafka::produce(1, -1, "t", [&two, &five]));
+    scene.producer.answer(210, &kafka::produced(1, "t", [(2, 0, 40), (5, 0, 70)]));
+    scene.consumer.ask(220, &fetch(1, "t", 1, 0));
+    scene.consumer.answer(230, &fetched(1, "t", [&at(40, &rewritten(&two)), &[]]));
+    // The same content again, not answered yet: it has a later offset than any given out before.
+    scene.producer.ask(300, &kafka::produce(2, -1, "t", [&two, &five]));
+    scene.consumer.ask(310, &fetch(2, "t", 1, 0)).answer(320, &fetched(2, "t", [&at(37, &two), &[]]));
+    scene.consumer.ask(330, &fetch(3, "t", 1, 0)).answer(340, &fetched(3, "t", [&at(43, &two), &[]]));
+    assert_eq!(scene.data(), [Some(200), None, Some(300)]);
+}
+
+#[test]
+fn what_is_remembered_is_bounded_and_what_is_forgotten_is_unknown() {
+    let [two, five] = batches();
+    let limits = Limits { produced_partitions: 1, ..Limits::default() };
+    let mut scene = Scene::new();
+    scene.producer.ask(200, &kafka::produce(1, 0, "t", [&two, &five]));
+    scene.consumer.ask(210, &fetch(1, "t", 1, 0)).answer(220, &fetched(1, "t", [&at(40, &two), &[]]));
+    scene.consumer.ask(230, &fetch(2, "t", 1, 0)).answer(240, &fetched(2, "t", [&[], &at(70, &five)]));
+    assert_eq!(scene.data_within(limits), [None, Some(200)]);
+    let mut scene = Scene::new();
+    for nth in 0..65 {
+        let (two, five) = (kafka::batch(100 + nth, 1, &[]), kafka::batch(900 + nth, 1, &[]));
+        scene.producer.ask(200 + i64::from(nth), &kafka::produce(nth as i32, 0, "t", [&two, &five]));
+    }
+    for nth in 0..2 {
+        let (id, time) = (nth as i32 + 1, 300 + i64::from(nth) * 20);
+        let records = at(nth.into(), &kafka::batch(100 + nth, 1, &[]));
+        scene.consumer.ask(time, &fetch(id, "t", 1, 0)).answer(time + 5, &fetched(id, "t", [&records, &[]]));
+    }
+    assert_eq!(scene.data(), [None, Some(201)]);
+}
