@@ -62,6 +62,7 @@ fn config(mode: u8) -> Config {
             held_bytes: 4 << 10,
             pending_per_connection: 8,
             pending: 12,
+            produced_partitions: 2,
             answer_within: Nanos::from_millis(100_000),
             max_frame_bytes: 1 << 20,
             max_batch_buffer_bytes: 4 << 10,
