@@ -23,7 +23,7 @@ use crate::{Capture, stop, table, traffic};
 pub(crate) use inject::inject;
 use namespace::{Namespace, SENDING, WATCHED};
 
-/// The first argument that makes this binary [`inject`].
+/// The first argument that makes this binary [`inject()`].
 pub(crate) const INJECT: &str = "--inject";
 const ROUNDS: usize = 3;
 /// Some nine seconds at this rate.

@@ -26,7 +26,7 @@ pub struct Target {
     pub name: &'static str,
     /// The checks; a panic is a finding.
     pub check: fn(&[u8]),
-    /// What it may hold at once beside [`BYTES_PER_BYTE`] for each byte of its input.
+    /// What it may hold at once beside 256 bytes for each byte of its input.
     pub spare_bytes: usize,
 }
 
