@@ -116,6 +116,7 @@ pub(crate) fn summary(counters: &Counters, shown: u64, notes: Vec<String>) -> Re
         sasl_tokens: counters.sasl_tokens,
         tls_connections: counters.tls_connections,
         other_connections: counters.other_connections,
+        one_sided_connections: counters.one_sided_connections,
         evicted_connections: counters.evicted_connections,
         kernel_drops: counters.kernel_drops,
         not_tcp: counters.not_tcp,

@@ -9,6 +9,7 @@ use crate::books::{Books, Rows};
 use crate::early::Early;
 use crate::exchange::Unanswered;
 use crate::link::{Flags, Segment};
+use crate::lone_side::LoneSide;
 use crate::reassembly::{Chunk, Pool, Reassembly};
 use crate::speech::Speech;
 
@@ -35,6 +36,7 @@ pub(crate) struct Connection {
     directions: (Reassembly, Reassembly),
     speech: Speech,
     early: Early,
+    lone_side: LoneSide,
     is_known_to_wait: bool,
     last: Nanos,
 }
@@ -47,6 +49,7 @@ impl Connection {
             directions: Default::default(),
             speech: Speech::new(ends, client),
             early: Early::default(),
+            lone_side: LoneSide::default(),
             is_known_to_wait: false,
             last: Nanos::ZERO,
         }
@@ -78,6 +81,7 @@ impl Connection {
             books.counters.stray_segments += 1;
             return;
         }
+        self.lone_side.see(side, segment);
         self.early.count_packet();
         if self.speech.is_done() {
             self.synchronize(side, segment);
@@ -293,7 +297,7 @@ impl Connection {
             let speech = &mut self.speech;
             direction.finish(at, pool, &mut |chunk| speech.hear(side, chunk, from_start, ends, books, out));
         }
-        self.speech.end(why, books, out);
+        self.speech.end(why, self.lone_side.is_proven(), books, out);
     }
 
     /// Which waiting segment comes next when no more packets will.

@@ -45,6 +45,9 @@ pub struct Counters {
     pub tls_connections: u64,
     /// Connections that are neither Kafka nor TLS.
     pub other_connections: u64,
+    /// Connections of which the capture has one side only: requests without answers, or answers, which alone
+    /// say nothing.
+    pub one_sided_connections: u64,
     /// Connections forgotten because there were too many.
     pub evicted_connections: u64,
     /// Packets the kernel dropped before they were read (live).

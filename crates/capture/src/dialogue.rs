@@ -150,6 +150,11 @@ impl Dialogue {
         if responses == Nature::Tls { Nature::Tls } else { requests }
     }
 
+    /// Whether there were bytes.
+    pub(crate) fn has_data(&self) -> bool {
+        self.has_data
+    }
+
     /// Whether there were bytes, and none of them Kafka's.
     pub(crate) fn is_unrecognized(&self) -> bool {
         self.has_data && self.nature() == Nature::Unknown

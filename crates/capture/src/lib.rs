@@ -24,6 +24,7 @@ pub mod link;
 mod listening;
 #[cfg(feature = "live")]
 pub mod live;
+mod lone_side;
 pub mod packet;
 pub mod reassembly;
 mod speech;

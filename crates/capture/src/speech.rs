@@ -97,13 +97,19 @@ impl Speech {
         *self = Self::Done;
     }
 
-    pub(crate) fn end(&mut self, why: Unanswered, books: &mut Books, out: &mut Rows<'_>) {
-        let is_unrecognized = match self {
+    /// No more bytes will come. A connection of which only one side was captured is that, whatever it speaks:
+    /// responses alone cannot be told from something else.
+    pub(crate) fn end(&mut self, why: Unanswered, is_one_sided: bool, books: &mut Books, out: &mut Rows<'_>) {
+        let (has_data, is_unrecognized) = match self {
             Self::Done => return,
-            Self::Undecided(listening) => listening.has_data(),
-            Self::Kafka(_, dialogue) => dialogue.is_unrecognized(),
+            Self::Undecided(listening) => (listening.has_data(), listening.has_data()),
+            Self::Kafka(_, dialogue) => (dialogue.has_data(), dialogue.is_unrecognized()),
         };
-        books.counters.other_connections += u64::from(is_unrecognized);
+        if is_one_sided && has_data {
+            books.counters.one_sided_connections += 1;
+        } else {
+            books.counters.other_connections += u64::from(is_unrecognized);
+        }
         books.counters.add_stream(self.counts());
         if let Self::Kafka(_, dialogue) = self {
             dialogue.end(why, books, out);

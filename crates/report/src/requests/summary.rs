@@ -53,6 +53,8 @@ pub struct RequestSummary {
     pub tls_connections: u64,
     /// Connections that speak something else.
     pub other_connections: u64,
+    /// Connections of which only one side was captured.
+    pub one_sided_connections: u64,
     /// Connections forgotten because there were too many.
     pub evicted_connections: u64,
     /// Packets the kernel dropped before they could be read.
@@ -109,6 +111,13 @@ impl RequestSummary {
                 format!("{} encrypted (TLS)", counted(self.tls_connections, "connection")),
             ),
             (self.other_connections, format!("{} not Kafka", counted(self.other_connections, "connection"))),
+            (
+                self.one_sided_connections,
+                format!(
+                    "{} captured on one side only: capture where both ways pass",
+                    counted(self.one_sided_connections, "connection")
+                ),
+            ),
         ]
         .into_iter()
         .filter_map(|(count, sentence)| (count > 0).then_some(sentence))

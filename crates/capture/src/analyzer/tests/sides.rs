@@ -126,8 +126,45 @@ fn requests_alone_have_their_rows() {
                 assert!(row.end.is_none() && error(row).starts_with("no response"), "{row:?}");
             }
             assert_eq!(analyzer.counters().unanswered, 20);
+            assert_eq!(analyzer.counters().one_sided_connections, 1);
         }
     }
+}
+
+/// Only the broker's packets: nothing is made up, and what is missing is named.
+#[test]
+fn responses_alone_are_said_to_be_that() {
+    for opened in [true, false] {
+        let mut talk = Talk::standard();
+        if opened {
+            talk.open(0);
+            let answered = talk.packets.remove(1);
+            talk.packets = vec![answered];
+        }
+        for id in 1..=20 {
+            let _unseen = talk.sent(true, &kafka::small_request(id));
+            talk.answer(i64::from(id) * 10, &kafka::response(id, &[7; 3_000]));
+        }
+        for mut analyzer in [on_port(), anywhere()] {
+            let mut again = Talk { packets: talk.packets.clone(), ..Talk::standard() };
+            let mut rows = again.tell(&mut analyzer);
+            rows.extend(finish(&mut analyzer));
+            assert_eq!(rows, []);
+            let counters = analyzer.counters();
+            assert_eq!((counters.one_sided_connections, counters.other_connections), (1, 0), "{opened}");
+        }
+    }
+}
+
+/// A capture that ends between a request and its answer has both sides as far as it goes.
+#[test]
+fn the_edge_of_a_capture_is_no_lone_side() {
+    let mut talk = Talk::standard();
+    talk.ask(10, &kafka::small_request(1));
+    let mut analyzer = on_port();
+    let mut rows = talk.tell(&mut analyzer);
+    rows.extend(finish(&mut analyzer));
+    assert_eq!((rows.len(), analyzer.counters().one_sided_connections), (1, 0));
 }
 
 #[test]
