@@ -128,15 +128,15 @@ pub(crate) fn summary(counters: &Counters, shown: u64, notes: Vec<String>) -> Re
     }
 }
 
-/// What was wrong with the capture files themselves.
-pub(crate) fn notes(captures: &Captures) -> Vec<String> {
+/// What was wrong with the capture files themselves. Where a pipe `was_stopped` by the user, its end says nothing.
+pub(crate) fn notes(captures: &Captures, was_stopped: bool) -> Vec<String> {
     let mut sentences = Vec::new();
     for (name, notes) in captures.notes() {
         let name = if name == "-" { "the capture" } else { name };
         if notes.is_empty {
             sentences.push(format!("{name} is empty"));
         }
-        if notes.cut_records > 0 {
+        if notes.cut_records > 0 && !was_stopped {
             sentences.push(format!("{name} ends in the middle of a packet"));
         }
         if notes.damaged_records > 0 {

@@ -68,7 +68,7 @@ fn from_packets(args: &Explain, mut captures: Captures) -> anyhow::Result<()> {
               collects them"
             .to_owned(),
     }];
-    judged.finish(unobservable, packets::notes(&captures), &losses)?;
+    judged.finish(unobservable, packets::notes(&captures, false), &losses)?;
     packets::check(&captures)
 }
 

@@ -53,7 +53,8 @@ fn read(
 ) -> anyhow::Result<()> {
     let mut shown = Shown::new(args, pace);
     packets::read_files(&mut captures, &mut analyzer, stop, &mut |request| shown.request(request))?;
-    shown.finish(&analyzer.counters(), packets::notes(&captures))?;
+    let was_stopped = pace == Pace::AsTheyCome && stop.asked();
+    shown.finish(&analyzer.counters(), packets::notes(&captures, was_stopped))?;
     packets::check(&captures)
 }
 
