@@ -39,11 +39,30 @@ struct Model {
     places: Vec<Place>,
     /// Where the next chunk begins.
     next: usize,
+    /// Up to where the receiver has acknowledged.
+    acked: usize,
     /// How often a hole was given up.
     gaps: u64,
 }
 
 impl Model {
+    /// One byte, acknowledged and never seen: its probe may carry garbage (RFC 9293, 3.8.4).
+    fn is_keep_alive(&self, place: usize, len: usize) -> bool {
+        len == 1 && place >= self.next && place + 1 == self.acked
+    }
+
+    /// Keeps the first copy of every byte.
+    fn see(&mut self, place: usize, len: usize, bytes: &[u8]) {
+        if self.is_keep_alive(place, len) {
+            return;
+        }
+        for (i, there) in self.places.iter_mut().skip(place).take(len).enumerate() {
+            if *there == Place::Unseen {
+                *there = bytes.get(i).map_or(Place::Cut, |byte| Place::Seen(*byte));
+            }
+        }
+    }
+
     /// The next chunk must be what was seen in its place.
     fn take(&mut self, chunk: Chunk<'_>) {
         let len = match chunk {
@@ -82,7 +101,7 @@ impl Bench {
         Self {
             stream: Reassembly::starting_at(first_seq),
             pool: Pool::new(limit, limit * 2),
-            model: Model { places: vec![Place::Unseen; STREAM_BYTES + 1], next: 0, gaps: 0 },
+            model: Model { places: vec![Place::Unseen; STREAM_BYTES + 1], next: 0, acked: 0, gaps: 0 },
             first_seq,
             clock: 0,
         }
@@ -94,8 +113,11 @@ impl Bench {
         let at = Nanos(self.clock);
         let Self { stream, pool, model, .. } = self;
         match step[0] & 7 {
-            0 => stream
-                .acknowledge(self.first_seq.wrapping_add(place as u32), at, pool, &mut |c| model.take(c)),
+            0 => {
+                model.acked = model.acked.max(place);
+                let ack = self.first_seq.wrapping_add(place as u32);
+                stream.acknowledge(ack, at, pool, &mut |chunk| model.take(chunk));
+            }
             1 => stream.give_up_unseen(at, pool, &mut |chunk| model.take(chunk)),
             // Right where the stream is, or a little after.
             what => {
@@ -113,11 +135,7 @@ impl Bench {
         let kept = kept.min(len);
         let fill = self.clock as u8;
         let bytes: Vec<u8> = (0..kept).map(|i| fill.wrapping_add(i as u8)).collect();
-        for (i, there) in self.model.places.iter_mut().skip(place).take(len).enumerate() {
-            if *there == Place::Unseen {
-                *there = bytes.get(i).map_or(Place::Cut, |byte| Place::Seen(*byte));
-            }
-        }
+        self.model.see(place, len, &bytes);
         // What was given up before it came stays given up.
         let seq = self.first_seq.wrapping_add(place as u32);
         let Self { stream, pool, model, .. } = self;

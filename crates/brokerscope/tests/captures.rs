@@ -309,3 +309,26 @@ fn rows_of_an_endless_pipe_appear_as_they_come() {
     // The frame does not end: its pipe is cut when it is closed.
     first_row_of_an_open_pipe("-", zstd.get_ref());
 }
+
+/// What `requests -` says of a pipe that holds the beginning of a compressed capture; `arguments` may end it
+/// before the pipe is closed.
+fn notes_of_a_cut_pipe(arguments: &[&str]) -> Value {
+    let packed = gzip(&Sample::read().bytes);
+    let mut command = brokerscope(&["requests", "-", "--format", "json"]);
+    let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(&packed[..packed.len() * 3 / 4]).unwrap();
+    let kept_open = (!arguments.is_empty()).then_some(pipe);
+    let output = child.wait_with_output().unwrap();
+    drop(kept_open);
+    assert!(output.status.success(), "{arguments:?}");
+    let (rows, summary) = rows_and_summary(std::str::from_utf8(&output.stdout).unwrap());
+    assert!(!rows.is_empty(), "{arguments:?}: {summary}");
+    summary["notes"].clone()
+}
+
+#[test]
+fn a_pipe_that_the_user_stopped_is_not_said_to_be_cut() {
+    assert!(notes_of_a_cut_pipe(&[])[0].as_str().unwrap().contains("ends in the middle"));
+    assert_eq!(notes_of_a_cut_pipe(&["--for", "3s"]), Value::Array(Vec::new()));
+}
