@@ -180,6 +180,8 @@ pub(super) struct Framing<T> {
     /// Where the current search started, and how many bytes were lost since.
     hunt_from: u64,
     hunt_lost: u64,
+    /// How many of them before the current frame: they are not among the bytes passed over.
+    lost_before_frame: u64,
     /// Whether there may be a SASL token where a frame should start.
     expects_tokens: bool,
     tls: tls::Trail,
@@ -205,6 +207,7 @@ impl<T: Copy> Framing<T> {
             mid_chunk: false,
             hunt_from: 0,
             hunt_lost: 0,
+            lost_before_frame: 0,
             expects_tokens: false,
             tls: tls::Trail::default(),
             counts: StreamCounts::default(),
@@ -388,6 +391,7 @@ impl<T: Copy> Framing<T> {
         self.state = State::Body;
         self.expects_tokens = false;
         self.frame_start = start;
+        self.lost_before_frame = self.hunt_lost;
         self.left = (u64::from(opening.size) + 4).saturating_sub(opening.bytes as u64);
         self.skip = 0;
         self.at = opening.bytes;
@@ -419,7 +423,7 @@ impl<T: Copy> Framing<T> {
     /// The frame on trial is one.
     fn confirm(&mut self) {
         self.trust = Trust::InStep;
-        self.counts.skipped_bytes += self.frame_start.saturating_sub(self.hunt_from);
+        self.counts.skipped_bytes += self.frame_start.saturating_sub(self.hunt_from + self.lost_before_frame);
     }
 
     fn pass(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
