@@ -172,6 +172,8 @@ pub(super) struct Framing<T> {
     skip: u64,
     at: usize,
     frame_start: u64,
+    /// The stamp of its last byte, if that was carried already when its head was found.
+    carried_last: Option<T>,
     /// A frame on trial, or the head carried: whether it starts a chunk, where it starts in the current call.
     starts_chunk: bool,
     origin: Option<usize>,
@@ -202,6 +204,7 @@ impl<T: Copy> Framing<T> {
             skip: 0,
             at: 0,
             frame_start: 0,
+            carried_last: None,
             starts_chunk: false,
             origin: None,
             mid_chunk: false,
@@ -382,8 +385,9 @@ impl<T: Copy> Framing<T> {
         self.enter_body(start, opening);
         // A search may have looked at more than the header.
         self.carry.drain(..end.min(self.carry.len()));
-        self.stamps.clear();
         self.left = self.left.saturating_sub(self.carry.len() as u64);
+        self.carried_last = self.stamps.last().copied().filter(|_| self.left == 0);
+        self.stamps.clear();
         self.want = self.carry.len();
     }
 
@@ -391,6 +395,7 @@ impl<T: Copy> Framing<T> {
         self.state = State::Body;
         self.expects_tokens = false;
         self.frame_start = start;
+        self.carried_last = None;
         self.lost_before_frame = self.hunt_lost;
         self.left = (u64::from(opening.size) + 4).saturating_sub(opening.bytes as u64);
         self.skip = 0;
@@ -403,7 +408,7 @@ impl<T: Copy> Framing<T> {
         if self.carry.capacity() > KEEP_BUFFER_BYTES {
             self.carry = Vec::new();
         }
-        direction.end(chunk.at);
+        direction.end(self.carried_last.take().unwrap_or(chunk.at));
         self.expects_tokens = direction.precedes_tokens();
         if self.in_step() {
             return Flow::Frame;
