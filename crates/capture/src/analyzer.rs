@@ -57,6 +57,8 @@ impl Analyzer {
         counters.bytes += u64::from(packet.original_len);
         counters.truncated_packets += u64::from((packet.bytes.len() as u64) < u64::from(packet.original_len));
         match link::segment(packet) {
+            // Both ends the same: nothing tells which way it goes (a socket connected to itself, or forged).
+            Ok(segment) if segment.src == segment.dst => counters.malformed_packets += 1,
             Ok(segment) => self.segment(&segment, Nanos(packet.time_ns), out),
             Err(NoSegment::NotTcp) => counters.not_tcp += 1,
             Err(NoSegment::Fragment) => counters.fragments += 1,
