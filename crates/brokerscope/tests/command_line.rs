@@ -50,6 +50,10 @@ fn write(n: i64, at: Nanos, length: Nanos, tid: u32) -> FileOp {
         start: at,
         end: at + length,
         op: FileOpKind::Write,
+        errno: None,
+        disk_bytes: None,
+        readahead_bytes: None,
+        renamed_to: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
@@ -145,6 +149,7 @@ fn recording(dir: &Path, quick: i64) {
         tid: 6,
         thread: "data-plane-kafk".into(),
         preempted: false,
+        waker: None,
         stack: "ext4_dirty_inode;__ext4_journal_start_sb;jbd2__journal_start;start_this_handle;wait_transaction_locked"
             .into(),
     };

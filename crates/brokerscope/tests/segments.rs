@@ -213,6 +213,10 @@ fn write(file: &str, offset: usize, bytes: usize, tid: u32) -> FileOp {
         start,
         end: start + Nanos::from_millis(158),
         op: FileOpKind::Write,
+        errno: None,
+        disk_bytes: None,
+        readahead_bytes: None,
+        renamed_to: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
@@ -243,6 +247,7 @@ fn recording(dir: &Path, log_dirs: Vec<PathBuf>, ops: &[FileOp]) {
             tid: op.tid,
             thread: Arc::clone(&op.thread),
             preempted: false,
+            waker: None,
             stack: "ext4_dirty_inode;jbd2__journal_start;start_this_handle;wait_transaction_locked".into(),
         };
         if i == 0 {

@@ -80,6 +80,14 @@ impl Engine {
             Event::JournalCommit(commit) => self.window.commit(*commit),
             Event::BlockIo(io) => self.window.block_io(*io),
             Event::DirtyThrottle(pause) => self.window.throttle(pause),
+            // Evidence of causes that are not named yet.
+            Event::Reclaim(_)
+            | Event::KernelSpan(_)
+            | Event::SocketOp(_)
+            | Event::TcpTrouble(_)
+            | Event::HostSample(_)
+            | Event::CpuSample(_)
+            | Event::BrokerChange(_) => {}
             Event::Loss(loss) => {
                 self.totals.loss(&loss);
                 self.window.loss(loss);

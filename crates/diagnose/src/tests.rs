@@ -72,6 +72,10 @@ fn append(tid: u32, partition: i32, start: Nanos, end: Nanos, crc: u32) -> FileO
         start,
         end,
         op: FileOpKind::Write,
+        errno: None,
+        disk_bytes: None,
+        readahead_bytes: None,
+        renamed_to: None,
         pid: 1,
         tid,
         thread: "data-plane-kafk".into(),
@@ -105,6 +109,7 @@ fn off_cpu(tid: u32, start: Nanos, end: Nanos, stack: &str) -> Event {
         tid,
         thread: "data-plane-kafk".into(),
         preempted: false,
+        waker: None,
         stack: stack.into(),
     }))
 }
@@ -383,6 +388,9 @@ fn io(start: i64, end: i64) -> Event {
         end: ms(end),
         device: device(),
         direction: Direction::Read,
+        queued: None,
+        inode: None,
+        file: None,
         sector: 8,
         bytes: 4_096,
         tid: 7,

@@ -1,4 +1,4 @@
-//! One request to a block device, from issue to completion. Does not know which file it was for.
+//! One request to a block device, from its queue to its completion. Does not know who waits for it.
 
 use std::sync::Arc;
 
@@ -7,6 +7,9 @@ use crate::{Device, Nanos, Tid};
 /// A block request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockIo {
+    /// When its first part entered the device's queue (`block_bio_queue`), where that was seen: from there to
+    /// `start` it waited for the scheduler, for a free tag or for a limit.
+    pub queued: Option<Nanos>,
     /// When it was handed to the driver (`block_rq_issue`).
     pub start: Nanos,
     /// When it was done (`block_rq_complete`).
@@ -25,10 +28,20 @@ pub struct BlockIo {
     pub thread: Arc<str>,
     /// The kernel's flags (`rwbs`): `W` write, `R` read, `F` flush or FUA, `S` sync, `M` metadata, …
     pub flags: Arc<str>,
+    /// The inode whose page its first part holds; none for metadata, journals and what does not come from the
+    /// page cache.
+    pub inode: Option<u64>,
+    /// That inode's file as file operations named it, where they did.
+    pub file: Option<Arc<str>>,
 }
 
 impl BlockIo {
-    /// How long the device took.
+    /// How long it waited before the driver had it.
+    pub fn queue_time(&self) -> Option<Nanos> {
+        self.queued.map(|queued| self.start - queued)
+    }
+
+    /// How long the device took: its service time.
     pub fn latency(&self) -> Nanos {
         self.end - self.start
     }

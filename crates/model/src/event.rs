@@ -1,6 +1,9 @@
 //! Anything that was seen. Does not order events: sources deliver them roughly by [`Event::time`].
 
-use crate::{BlockIo, DirtyThrottle, FileOp, JournalCommit, Loss, Nanos, OffCpu, Request};
+use crate::{
+    BlockIo, BrokerChange, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, KernelSpan, Loss,
+    Nanos, OffCpu, Reclaim, Request, SocketOp, TcpTrouble,
+};
 
 /// One thing seen by one source.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +20,20 @@ pub enum Event {
     BlockIo(Box<BlockIo>),
     /// A writer paused for dirty pages.
     DirtyThrottle(DirtyThrottle),
+    /// A thread that had to free memory.
+    Reclaim(Box<Reclaim>),
+    /// A call of a kernel function.
+    KernelSpan(Box<KernelSpan>),
+    /// An operation of the broker on a connection.
+    SocketOp(Box<SocketOp>),
+    /// Trouble of a connection.
+    TcpTrouble(Box<TcpTrouble>),
+    /// A figure of the host.
+    HostSample(Box<HostSample>),
+    /// A thread on the CPU.
+    CpuSample(Box<CpuSample>),
+    /// The broker's process came or went.
+    BrokerChange(BrokerChange),
     /// Something not seen.
     Loss(Loss),
 }
@@ -32,6 +49,13 @@ impl Event {
             Self::BlockIo(io) => io.end,
             // Known when it begins: the kernel says how long it will be.
             Self::DirtyThrottle(pause) => pause.start,
+            Self::Reclaim(reclaim) => reclaim.end,
+            Self::KernelSpan(span) => span.end,
+            Self::SocketOp(op) => op.end,
+            Self::TcpTrouble(trouble) => trouble.at,
+            Self::HostSample(sample) => sample.end,
+            Self::CpuSample(sample) => sample.at,
+            Self::BrokerChange(change) => change.at,
             Self::Loss(loss) => loss.end,
         }
     }

@@ -20,13 +20,23 @@ pub struct FileOp {
     pub tid: Tid,
     /// The thread's name, as far as it is known (the kernel keeps 15 characters).
     pub thread: Arc<str>,
-    /// Bytes done; none where the call failed.
+    /// Bytes done; none where the call failed, 0 for operations that move no bytes.
     pub bytes: Option<u64>,
-    /// The file position at entry.
+    /// The error (`errno`) of a call that failed.
+    pub errno: Option<i32>,
+    /// Of a read's `bytes`, those that were not in the page cache and came from the device; none where that
+    /// was not watched or nothing was read.
+    pub disk_bytes: Option<u64>,
+    /// Bytes beyond `bytes` that a read had the kernel read ahead.
+    pub readahead_bytes: Option<u64>,
+    /// Where the operation began in the file: the position at entry, or the call's own offset; the new length
+    /// for a truncation.
     pub offset: u64,
     /// The file: below its log dir where one is known (`topicA-0/00000000000000000000.log`), else as far
     /// as the path was seen.
     pub file: Arc<str>,
+    /// What a rename made of it, named as `file` is.
+    pub renamed_to: Option<Arc<str>>,
     /// The partition the file belongs to.
     pub topic_partition: Option<TopicPartition>,
     /// What kind of file it is to the broker.
@@ -52,23 +62,80 @@ impl FileOp {
 }
 
 /// The operations brokerscope watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileOpKind {
-    /// `write`, `pwrite64`, `writev`.
+    /// `write`, `pwrite64`, `writev`, `pwritev`, `pwritev2`.
     Write,
+    /// `read`, `pread64`, `readv`, `preadv`, `preadv2`.
+    Read,
+    /// `sendfile` from a file to a socket.
+    Sendfile,
+    /// `splice` from or to a file.
+    Splice,
+    /// `copy_file_range`.
+    Copy,
+    /// `fsync`.
+    Fsync,
+    /// `fdatasync`.
+    Fdatasync,
+    /// `msync` of a mapped file.
+    Msync,
+    /// `ftruncate`, `truncate`.
+    Truncate,
+    /// `fallocate`.
+    Allocate,
+    /// `rename`, `renameat`, `renameat2`.
+    Rename,
+    /// `unlink`, `unlinkat` of a file.
+    Unlink,
+    /// `open`, `openat`, `openat2`, `creat`.
+    Open,
+    /// A fault on a page of a mapped file that had to be read from the device.
+    MmapFault,
 }
 
 impl FileOpKind {
+    /// Every kind.
+    pub const ALL: [Self; 14] = [
+        Self::Write,
+        Self::Read,
+        Self::Sendfile,
+        Self::Splice,
+        Self::Copy,
+        Self::Fsync,
+        Self::Fdatasync,
+        Self::Msync,
+        Self::Truncate,
+        Self::Allocate,
+        Self::Rename,
+        Self::Unlink,
+        Self::Open,
+        Self::MmapFault,
+    ];
+
     /// The name in tables and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Write => "write",
+            Self::Read => "read",
+            Self::Sendfile => "sendfile",
+            Self::Splice => "splice",
+            Self::Copy => "copy",
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::Msync => "msync",
+            Self::Truncate => "truncate",
+            Self::Allocate => "allocate",
+            Self::Rename => "rename",
+            Self::Unlink => "unlink",
+            Self::Open => "open",
+            Self::MmapFault => "mmap-fault",
         }
     }
 
     /// The kind of that name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Write].into_iter().find(|kind| kind.as_str() == name)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 

@@ -6,29 +6,41 @@
 //! is shared by `Arc<str>`.
 
 pub mod block_io;
+pub mod broker_change;
 pub mod clock;
+pub mod cpu_sample;
 pub mod event;
 pub mod file_op;
+pub mod host_sample;
 pub mod journal;
+pub mod kernel_span;
 pub mod loss;
 pub mod nanos;
 pub mod off_cpu;
 pub mod outcome;
+pub mod reclaim;
 pub mod request;
+pub mod socket_op;
 pub mod throttle;
 pub mod topic;
 pub mod verdict;
 
 pub use block_io::{BlockIo, Direction};
+pub use broker_change::{BrokerChange, BrokerState};
 pub use clock::ClockOffset;
+pub use cpu_sample::CpuSample;
 pub use event::Event;
 pub use file_op::{BatchHead, Device, FileKind, FileOp, FileOpKind};
+pub use host_sample::{HostSample, HostScope};
 pub use journal::JournalCommit;
+pub use kernel_span::{KernelSpan, SpanSource};
 pub use loss::{Loss, LossKind};
 pub use nanos::Nanos;
-pub use off_cpu::OffCpu;
+pub use off_cpu::{OffCpu, Waker};
 pub use outcome::Hold;
+pub use reclaim::Reclaim;
 pub use request::{Batch, Partition, Request};
+pub use socket_op::{SocketOp, SocketOpKind, TcpTrouble, TcpTroubleKind};
 pub use throttle::DirtyThrottle;
 pub use topic::{TopicId, TopicPartition};
 pub use verdict::{Cause, Confidence, Evidence, EvidenceKind, Stage, Stages, Verdict};

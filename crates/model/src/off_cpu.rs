@@ -23,6 +23,19 @@ pub struct OffCpu {
     pub preempted: bool,
     /// Kernel stack, outermost function first, joined by `;`; empty where none could be taken.
     pub stack: Arc<str>,
+    /// Who made it runnable, where that was seen.
+    pub waker: Option<Waker>,
+}
+
+/// The thread that made another one runnable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waker {
+    /// The thread: 0 is an idle CPU that took an interrupt.
+    pub tid: Tid,
+    /// Its name; where an interrupt did it, the thread it happened to interrupt.
+    pub thread: Arc<str>,
+    /// Its kernel stack, outermost function first, joined by `;`; empty where none was taken.
+    pub stack: Arc<str>,
 }
 
 impl OffCpu {

@@ -214,6 +214,15 @@ impl Cells<Texts> {
     pub(crate) fn named<T>(&self, i: usize, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, BadRow> {
         parse(self.str_at(i)?).ok_or(BadRow::unknown(self.name))
     }
+
+    /// The same, where the text may be absent.
+    pub(crate) fn maybe_named<T>(
+        &self,
+        i: usize,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, BadRow> {
+        self.maybe_str(i).map(|text| parse(text).ok_or(BadRow::unknown(self.name))).transpose()
+    }
 }
 
 impl Stored for Words {

@@ -10,7 +10,7 @@ use arrow_array::builder::{
     BooleanBuilder, ListBuilder, PrimitiveBuilder, StringBuilder, StringDictionaryBuilder,
 };
 use arrow_array::types::{
-    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{ArrayRef, ListArray, RecordBatch, StructArray};
 use arrow_buffer::OffsetBuffer;
@@ -43,6 +43,7 @@ pub(crate) trait Kind {
 
 /// Numbers.
 pub(crate) struct Number<T>(PhantomData<T>);
+pub(crate) type F64 = Number<Float64Type>;
 pub(crate) type I8 = Number<Int8Type>;
 pub(crate) type I16 = Number<Int16Type>;
 pub(crate) type I32 = Number<Int32Type>;

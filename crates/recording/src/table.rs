@@ -9,12 +9,19 @@ use model::Event;
 use crate::cells::{BadRow, ColumnError, RowCells};
 use crate::columns::Columns;
 use crate::tables::block_ios::{BlockIoCells, BlockIos};
+use crate::tables::broker_changes::{BrokerChangeCells, BrokerChanges};
+use crate::tables::cpu_samples::{CpuSampleCells, CpuSamples};
 use crate::tables::dirty_throttles::{DirtyThrottleCells, DirtyThrottles};
 use crate::tables::file_ops::{FileOpCells, FileOps};
+use crate::tables::host_samples::{HostSampleCells, HostSamples};
 use crate::tables::journal_commits::{JournalCommitCells, JournalCommits};
+use crate::tables::kernel_spans::{KernelSpanCells, KernelSpans};
 use crate::tables::losses::{LossCells, Losses};
 use crate::tables::off_cpu::{OffCpuCells, OffCpus};
+use crate::tables::reclaims::{ReclaimCells, Reclaims};
 use crate::tables::requests::{RequestCells, Requests};
+use crate::tables::socket_ops::{SocketOpCells, SocketOps};
+use crate::tables::tcp_troubles::{TcpTroubleCells, TcpTroubles};
 use crate::text::TextPool;
 
 /// A table of a recording, one for each kind of event.
@@ -32,19 +39,40 @@ pub enum Table {
     BlockIos,
     /// Pauses for dirty pages.
     DirtyThrottles,
+    /// Memory that threads had to free.
+    Reclaims,
+    /// Calls of kernel functions.
+    KernelSpans,
+    /// Operations on connections.
+    SocketOps,
+    /// Trouble of connections.
+    TcpTroubles,
+    /// Figures of the host.
+    HostSamples,
+    /// Threads on the CPU.
+    CpuSamples,
+    /// The broker's process.
+    BrokerChanges,
     /// What was not seen.
     Losses,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 14] = [
         Self::Requests,
         Self::FileOps,
         Self::OffCpu,
         Self::JournalCommits,
         Self::BlockIos,
         Self::DirtyThrottles,
+        Self::Reclaims,
+        Self::KernelSpans,
+        Self::SocketOps,
+        Self::TcpTroubles,
+        Self::HostSamples,
+        Self::CpuSamples,
+        Self::BrokerChanges,
         Self::Losses,
     ];
 
@@ -57,6 +85,13 @@ impl Table {
             Self::JournalCommits => "journal_commits",
             Self::BlockIos => "block_ios",
             Self::DirtyThrottles => "dirty_throttles",
+            Self::Reclaims => "reclaims",
+            Self::KernelSpans => "kernel_spans",
+            Self::SocketOps => "socket_ops",
+            Self::TcpTroubles => "tcp_troubles",
+            Self::HostSamples => "host_samples",
+            Self::CpuSamples => "cpu_samples",
+            Self::BrokerChanges => "broker_changes",
             Self::Losses => "losses",
         }
     }
@@ -75,6 +110,13 @@ impl Table {
             Event::JournalCommit(_) => Self::JournalCommits,
             Event::BlockIo(_) => Self::BlockIos,
             Event::DirtyThrottle(_) => Self::DirtyThrottles,
+            Event::Reclaim(_) => Self::Reclaims,
+            Event::KernelSpan(_) => Self::KernelSpans,
+            Event::SocketOp(_) => Self::SocketOps,
+            Event::TcpTrouble(_) => Self::TcpTroubles,
+            Event::HostSample(_) => Self::HostSamples,
+            Event::CpuSample(_) => Self::CpuSamples,
+            Event::BrokerChange(_) => Self::BrokerChanges,
             Event::Loss(_) => Self::Losses,
         }
     }
@@ -88,6 +130,13 @@ impl Table {
             Self::JournalCommits => JournalCommits::fields(),
             Self::BlockIos => BlockIos::fields(),
             Self::DirtyThrottles => DirtyThrottles::fields(),
+            Self::Reclaims => Reclaims::fields(),
+            Self::KernelSpans => KernelSpans::fields(),
+            Self::SocketOps => SocketOps::fields(),
+            Self::TcpTroubles => TcpTroubles::fields(),
+            Self::HostSamples => HostSamples::fields(),
+            Self::CpuSamples => CpuSamples::fields(),
+            Self::BrokerChanges => BrokerChanges::fields(),
             Self::Losses => Losses::fields(),
         })
     }
@@ -101,6 +150,13 @@ impl Table {
             Self::JournalCommits => Box::new(JournalCommitCells::of(batch)?),
             Self::BlockIos => Box::new(BlockIoCells::of(batch)?),
             Self::DirtyThrottles => Box::new(DirtyThrottleCells::of(batch)?),
+            Self::Reclaims => Box::new(ReclaimCells::of(batch)?),
+            Self::KernelSpans => Box::new(KernelSpanCells::of(batch)?),
+            Self::SocketOps => Box::new(SocketOpCells::of(batch)?),
+            Self::TcpTroubles => Box::new(TcpTroubleCells::of(batch)?),
+            Self::HostSamples => Box::new(HostSampleCells::of(batch)?),
+            Self::CpuSamples => Box::new(CpuSampleCells::of(batch)?),
+            Self::BrokerChanges => Box::new(BrokerChangeCells::of(batch)?),
             Self::Losses => Box::new(LossCells::of(batch)?),
         })
     }
@@ -131,6 +187,13 @@ pub(crate) struct RowBuffers {
     journal_commits: JournalCommits,
     block_ios: BlockIos,
     dirty_throttles: DirtyThrottles,
+    reclaims: Reclaims,
+    kernel_spans: KernelSpans,
+    socket_ops: SocketOps,
+    tcp_troubles: TcpTroubles,
+    host_samples: HostSamples,
+    cpu_samples: CpuSamples,
+    broker_changes: BrokerChanges,
     losses: Losses,
 }
 
@@ -144,6 +207,13 @@ impl RowBuffers {
             Event::JournalCommit(row) => put(&mut self.journal_commits, row),
             Event::BlockIo(row) => put(&mut self.block_ios, row),
             Event::DirtyThrottle(row) => put(&mut self.dirty_throttles, row),
+            Event::Reclaim(row) => put(&mut self.reclaims, row),
+            Event::KernelSpan(row) => put(&mut self.kernel_spans, row),
+            Event::SocketOp(row) => put(&mut self.socket_ops, row),
+            Event::TcpTrouble(row) => put(&mut self.tcp_troubles, row),
+            Event::HostSample(row) => put(&mut self.host_samples, row),
+            Event::CpuSample(row) => put(&mut self.cpu_samples, row),
+            Event::BrokerChange(row) => put(&mut self.broker_changes, row),
             Event::Loss(row) => put(&mut self.losses, row),
         }
     }
@@ -157,6 +227,13 @@ impl RowBuffers {
             Table::JournalCommits => self.journal_commits.batch(),
             Table::BlockIos => self.block_ios.batch(),
             Table::DirtyThrottles => self.dirty_throttles.batch(),
+            Table::Reclaims => self.reclaims.batch(),
+            Table::KernelSpans => self.kernel_spans.batch(),
+            Table::SocketOps => self.socket_ops.batch(),
+            Table::TcpTroubles => self.tcp_troubles.batch(),
+            Table::HostSamples => self.host_samples.batch(),
+            Table::CpuSamples => self.cpu_samples.batch(),
+            Table::BrokerChanges => self.broker_changes.batch(),
             Table::Losses => self.losses.batch(),
         }
     }

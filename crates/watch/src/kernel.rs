@@ -121,6 +121,10 @@ impl Names {
             tid: write.tid,
             thread: write.comm,
             bytes: u64::try_from(write.result).ok(),
+            errno: i32::try_from(-write.result).ok().filter(|errno| *errno > 0),
+            disk_bytes: None,
+            readahead_bytes: None,
+            renamed_to: None,
             offset: write.offset,
             file: named.file,
             topic_partition: named.topic_partition,
@@ -135,6 +139,9 @@ impl Names {
 
     fn block_io(&mut self, io: probes::BlockIo, offset: ClockOffset) -> BlockIo {
         BlockIo {
+            queued: None,
+            inode: None,
+            file: None,
             start: offset.from_monotonic(io.start_ns),
             end: offset.from_monotonic(io.end_ns),
             device: self.devices.holding(io.device, io.sector),
@@ -158,6 +165,7 @@ fn off_cpu(interval: probes::OffCpu, offset: ClockOffset) -> OffCpu {
         thread: interval.comm,
         preempted: interval.preempted,
         stack: interval.stack,
+        waker: None,
     }
 }
 

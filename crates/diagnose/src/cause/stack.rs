@@ -122,6 +122,7 @@ mod tests {
             tid: 1,
             thread: "t".into(),
             preempted: false,
+            waker: None,
             stack: stack.into(),
         }
     }

@@ -18,8 +18,12 @@ columns! {
         tid: U32,
         thread: Text,
         bytes: Maybe<U64>,
+        errno: Maybe<I32>,
+        disk_bytes: Maybe<U64>,
+        readahead_bytes: Maybe<U64>,
         offset: U64,
         file: Text,
+        renamed_to: Maybe<Text>,
         topic: Maybe<Text>,
         partition: Maybe<I32>,
         kind: Text,
@@ -51,8 +55,12 @@ impl Encode for FileOps {
         self.tid.append_value(op.tid);
         self.thread.append_value(&op.thread);
         self.bytes.append_option(op.bytes);
+        self.errno.append_option(op.errno);
+        self.disk_bytes.append_option(op.disk_bytes);
+        self.readahead_bytes.append_option(op.readahead_bytes);
         self.offset.append_value(op.offset);
         self.file.append_value(&op.file);
+        self.renamed_to.append_option(op.renamed_to.as_deref());
         self.topic.append_option(op.topic_partition.as_ref().map(|tp| &*tp.topic));
         self.partition.append_option(op.topic_partition.as_ref().map(|tp| tp.partition));
         self.kind.append_value(op.kind.as_str());
@@ -65,7 +73,7 @@ impl Encode for FileOps {
 
     fn weight(op: &FileOp) -> usize {
         let topic = op.topic_partition.as_ref().map_or(0, |tp| tp.topic.len());
-        192 + op.thread.len() + op.file.len() + topic
+        224 + op.thread.len() + op.file.len() + topic
     }
 }
 
@@ -112,8 +120,12 @@ impl Decode for FileOpCells {
             tid: self.tid.at(i)?,
             thread: self.thread.at(i, pool)?,
             bytes: self.bytes.maybe(i),
+            errno: self.errno.maybe(i),
+            disk_bytes: self.disk_bytes.maybe(i),
+            readahead_bytes: self.readahead_bytes.maybe(i),
             offset: self.offset.at(i)?,
             file: self.file.at(i, pool)?,
+            renamed_to: self.renamed_to.maybe(i, pool),
             topic_partition: self.topic_partition(i, pool)?,
             kind: self.kind.named(i, FileKind::parse)?,
             device: device::read(i, &self.device, &self.device_major, &self.device_minor, pool)?,

@@ -1,8 +1,10 @@
 //! `off_cpu/`: stretches of time in which a thread was not on a CPU.
 
-use model::{Event, Nanos, OffCpu};
+use std::sync::Arc;
 
-use crate::cells::BadRow;
+use model::{Event, Nanos, OffCpu, Waker};
+
+use crate::cells::{BadRow, Cells, Texts};
 use crate::columns::{Derived, Flag, I64, Maybe, Text, U32, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
@@ -18,6 +20,9 @@ columns! {
         thread: Text,
         preempted: Flag,
         stack: Text,
+        waker_tid: Maybe<U32>,
+        waker_thread: Maybe<Text>,
+        waker_stack: Maybe<Text>,
     }
 }
 
@@ -34,10 +39,23 @@ impl Encode for OffCpus {
         self.thread.append_value(&interval.thread);
         self.preempted.append_value(interval.preempted);
         self.stack.append_value(&interval.stack);
+        let waker = interval.waker.as_ref();
+        self.waker_tid.append_option(waker.map(|waker| waker.tid));
+        self.waker_thread.append_option(waker.map(|waker| &*waker.thread));
+        self.waker_stack.append_option(waker.map(|waker| &*waker.stack));
     }
 
     fn weight(interval: &OffCpu) -> usize {
-        64 + interval.thread.len() + interval.stack.len()
+        let waker = interval.waker.as_ref().map_or(0, |waker| waker.thread.len() + waker.stack.len());
+        80 + interval.thread.len() + interval.stack.len() + waker
+    }
+}
+
+impl OffCpuCells {
+    fn waker(&self, i: usize, pool: &mut TextPool) -> Option<Waker> {
+        let tid = self.waker_tid.maybe(i)?;
+        let mut text = |cells: &Cells<Texts>| cells.maybe(i, pool).unwrap_or_else(|| Arc::from(""));
+        Some(Waker { tid, thread: text(&self.waker_thread), stack: text(&self.waker_stack) })
     }
 }
 
@@ -52,6 +70,7 @@ impl Decode for OffCpuCells {
             thread: self.thread.at(i, pool)?,
             preempted: self.preempted.at(i)?,
             stack: self.stack.at(i, pool)?,
+            waker: self.waker(i, pool),
         })))
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn off_cpu(n: u64) -> Event {
         thread: "kafka-network-t".into(),
         preempted: false,
         stack: format!("schedule;frame_{n}").into(),
+        waker: None,
     }))
 }
 
@@ -98,6 +99,13 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         any_commit().prop_map(|row| Event::JournalCommit(Box::new(row))),
         any_block_io().prop_map(|row| Event::BlockIo(Box::new(row))),
         any_throttle().prop_map(Event::DirtyThrottle),
+        any_reclaim().prop_map(|row| Event::Reclaim(Box::new(row))),
+        any_span().prop_map(|row| Event::KernelSpan(Box::new(row))),
+        any_socket_op().prop_map(|row| Event::SocketOp(Box::new(row))),
+        any_trouble().prop_map(|row| Event::TcpTrouble(Box::new(row))),
+        any_host_sample().prop_map(|row| Event::HostSample(Box::new(row))),
+        any_cpu_sample().prop_map(|row| Event::CpuSample(Box::new(row))),
+        any_change().prop_map(Event::BrokerChange),
         any_loss().prop_map(Event::Loss),
     ]
 }
@@ -183,10 +191,13 @@ prop_compose! {
         device in device(),
         batch in option::of(any_head()),
         journal_transaction in option::of(any::<u32>()),
+        op in proptest::sample::select(FileOpKind::ALL.to_vec()),
+        (errno, disk_bytes, readahead_bytes, renamed_to) in
+            (option::of(any::<i32>()), option::of(any::<u64>()), option::of(any::<u64>()), option::of(text())),
     ) -> FileOp {
         FileOp {
-            start, end, op: FileOpKind::Write, pid, tid, thread, bytes, offset, file, topic_partition, kind, device,
-            inode, fs, batch, journal_transaction,
+            start, end, op, pid, tid, thread, bytes, errno, disk_bytes, readahead_bytes, offset, file, renamed_to,
+            topic_partition, kind, device, inode, fs, batch, journal_transaction,
         }
     }
 }
@@ -195,8 +206,9 @@ prop_compose! {
     fn any_off_cpu()(
         start in time(), end in time(), woken in option::of(time()), pid in any::<u32>(), tid in any::<u32>(),
         thread in text(), preempted in any::<bool>(), stack in text(),
+        waker in option::of((any::<u32>(), text(), text()).prop_map(|(tid, thread, stack)| Waker { tid, thread, stack })),
     ) -> OffCpu {
-        OffCpu { start, end, woken, pid, tid, thread, preempted, stack }
+        OffCpu { start, end, woken, pid, tid, thread, preempted, stack, waker }
     }
 }
 
@@ -223,8 +235,9 @@ prop_compose! {
         start in time(), end in time(), device in device(),
         direction in proptest::sample::select(vec![Direction::Read, Direction::Write, Direction::Other]),
         sector in any::<u64>(), bytes in any::<u32>(), tid in any::<u32>(), thread in text(), flags in text(),
+        (queued, inode, file) in (option::of(time()), option::of(any::<u64>()), option::of(text())),
     ) -> BlockIo {
-        BlockIo { start, end, device, direction, sector, bytes, tid, thread, flags }
+        BlockIo { queued, inode, file, start, end, device, direction, sector, bytes, tid, thread, flags }
     }
 }
 
@@ -242,5 +255,69 @@ prop_compose! {
         count in any::<u64>(), detail in text(),
     ) -> Loss {
         Loss { start, end, kind, count, detail }
+    }
+}
+
+prop_compose! {
+    fn any_reclaim()(
+        start in time(), end in time(), pid in any::<u32>(), tid in any::<u32>(), thread in text(),
+        memcg in any::<bool>(), pages in any::<u64>(),
+    ) -> Reclaim {
+        Reclaim { start, end, pid, tid, thread, memcg, pages }
+    }
+}
+
+prop_compose! {
+    fn any_span()(
+        start in time(), end in time(), function in text(), device in option::of(device()), tid in any::<u32>(),
+        thread in text(), seen_by in proptest::sample::select(SpanSource::ALL.to_vec()),
+    ) -> KernelSpan {
+        KernelSpan { start, end, function, device, tid, thread, seen_by }
+    }
+}
+
+prop_compose! {
+    fn any_socket_op()(
+        (start, end, pid, tid, thread) in (time(), time(), any::<u32>(), any::<u32>(), text()),
+        op in proptest::sample::select(SocketOpKind::ALL.to_vec()),
+        (local, remote) in (address(), address()),
+        (bytes, errno, peer_window) in (option::of(any::<u64>()), option::of(any::<i32>()), option::of(any::<u32>())),
+        (sequence, sequence_end) in (any::<u32>(), any::<u32>()),
+    ) -> SocketOp {
+        SocketOp { start, end, op, pid, tid, thread, local, remote, bytes, errno, sequence, sequence_end, peer_window }
+    }
+}
+
+prop_compose! {
+    fn any_trouble()(
+        at in time(), kind in proptest::sample::select(TcpTroubleKind::ALL.to_vec()),
+        (local, remote) in (option::of(address()), option::of(address())), count in any::<u64>(),
+    ) -> TcpTrouble {
+        TcpTrouble { at, kind, local, remote, count }
+    }
+}
+
+prop_compose! {
+    fn any_host_sample()(
+        start in time(), end in time(), scope in proptest::sample::select(HostScope::ALL.to_vec()), name in text(),
+        metric in text(), value in -1e300..1e300,
+    ) -> HostSample {
+        HostSample { start, end, scope, name, metric, value }
+    }
+}
+
+prop_compose! {
+    fn any_cpu_sample()(
+        at in time(), period in time(), pid in any::<u32>(), tid in any::<u32>(), thread in text(), stack in text(),
+    ) -> CpuSample {
+        CpuSample { at, period, pid, tid, thread, stack }
+    }
+}
+
+prop_compose! {
+    fn any_change()(
+        at in time(), pid in any::<u32>(), state in proptest::sample::select(BrokerState::ALL.to_vec()),
+    ) -> BrokerChange {
+        BrokerChange { at, pid, state }
     }
 }

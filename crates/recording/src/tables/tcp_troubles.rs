@@ -1,0 +1,46 @@
+//! `tcp_troubles/`: what went wrong with the broker's connections.
+
+use model::{Event, Nanos, TcpTrouble, TcpTroubleKind};
+
+use crate::cells::BadRow;
+use crate::columns::{I64, Maybe, Text, U64, columns};
+use crate::table::{Decode, Encode};
+use crate::text::TextPool;
+
+columns! {
+    TcpTroubles, TcpTroubleCells {
+        at_ns: I64,
+        kind: Text,
+        local: Maybe<Text>,
+        remote: Maybe<Text>,
+        count: U64,
+    }
+}
+
+impl Encode for TcpTroubles {
+    type Row = TcpTrouble;
+
+    fn append(&mut self, trouble: &TcpTrouble) {
+        self.at_ns.append_value(trouble.at.0);
+        self.kind.append_value(trouble.kind.as_str());
+        self.local.append_option(trouble.local.map(|address| address.to_string()));
+        self.remote.append_option(trouble.remote.map(|address| address.to_string()));
+        self.count.append_value(trouble.count);
+    }
+
+    fn weight(_: &TcpTrouble) -> usize {
+        96
+    }
+}
+
+impl Decode for TcpTroubleCells {
+    fn event(&self, i: usize, _: &mut TextPool) -> Result<Event, BadRow> {
+        Ok(Event::TcpTrouble(Box::new(TcpTrouble {
+            at: Nanos(self.at_ns.at(i)?),
+            kind: self.kind.named(i, TcpTroubleKind::parse)?,
+            local: self.local.maybe_named(i, |text| text.parse().ok())?,
+            remote: self.remote.maybe_named(i, |text| text.parse().ok())?,
+            count: self.count.at(i)?,
+        })))
+    }
+}
