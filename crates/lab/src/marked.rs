@@ -84,11 +84,19 @@ mod tests {
         };
         let (mut client, mut device) = (sleep(ours.path(), ""), sleep(ours.path(), DEVICE));
         let mut bystander = sleep(other.path(), "");
+        // The environment goes before the process can be waited for.
+        let ends = |process: &mut Process| {
+            let limit = Instant::now() + PATIENCE;
+            while process.ended().unwrap().is_none() && Instant::now() < limit {
+                thread::sleep(Duration::from_millis(5));
+            }
+            process.ended().unwrap().is_some()
+        };
         end(ours.path(), Which::Clients);
-        assert!(client.ended().unwrap().is_some());
+        assert!(ends(&mut client));
         assert!(device.ended().unwrap().is_none());
         end(ours.path(), Which::All);
-        assert!(device.ended().unwrap().is_some());
+        assert!(ends(&mut device));
         assert!(bystander.ended().unwrap().is_none());
     }
 }
