@@ -29,11 +29,15 @@ fn columns_are_named_as_the_json_fields_are() {
         ),
         (
             "file_ops",
-            "start_ns end_ns latency_ns op pid tid thread bytes offset file topic partition kind device \
-             device_major device_minor inode fs base_offset batch_bytes batch_magic batch_crc producer_id \
-             base_sequence records journal_transaction",
+            "start_ns end_ns latency_ns op pid tid thread bytes errno disk_bytes readahead_bytes offset \
+             file renamed_to topic partition kind device device_major device_minor inode fs base_offset \
+             batch_bytes batch_magic batch_crc producer_id base_sequence records journal_transaction",
         ),
-        ("off_cpu", "start_ns end_ns latency_ns woken_ns pid tid thread preempted stack"),
+        (
+            "off_cpu",
+            "start_ns end_ns latency_ns woken_ns pid tid thread preempted stack waker_tid waker_thread \
+             waker_stack",
+        ),
         (
             "journal_commits",
             "start_ns end_ns latency_ns device device_major device_minor transaction wait_ns running_ns \
@@ -41,10 +45,24 @@ fn columns_are_named_as_the_json_fields_are() {
         ),
         (
             "block_ios",
-            "start_ns end_ns latency_ns device device_major device_minor direction sector bytes tid thread \
-             flags",
+            "queued_ns start_ns end_ns latency_ns device device_major device_minor direction sector bytes \
+             tid thread flags inode file",
         ),
         ("dirty_throttles", "start_ns end_ns latency_ns tid dirty_pages limit_pages"),
+        ("reclaims", "start_ns end_ns pid tid thread memcg pages"),
+        (
+            "kernel_spans",
+            "start_ns end_ns latency_ns function device device_major device_minor tid thread seen_by",
+        ),
+        (
+            "socket_ops",
+            "start_ns end_ns latency_ns op pid tid thread local remote bytes errno sequence sequence_end \
+             peer_window",
+        ),
+        ("tcp_troubles", "at_ns kind local remote count"),
+        ("host_samples", "start_ns end_ns scope name metric value"),
+        ("cpu_samples", "at_ns period_ns pid tid thread stack"),
+        ("broker_changes", "at_ns pid state"),
         ("losses", "start_ns end_ns kind count detail"),
     ] {
         assert_eq!(columns(dir.path(), table), expected, "{table}");
