@@ -4,7 +4,7 @@
 //! Input: the first sequence number (4 bytes) and the bound on held bytes (1), then steps of 5 bytes: what, place
 //! (2), length, length kept.
 
-use capture::reassembly::{Chunk, Pool, Reassembly};
+use capture::reassembly::{Chunk, Content, Pool, Reassembly};
 use model::Nanos;
 
 use crate::Target;
@@ -65,15 +65,15 @@ impl Model {
 
     /// The next chunk must be what was seen in its place.
     fn take(&mut self, chunk: Chunk<'_>) {
-        let len = match chunk {
-            Chunk::Data(bytes, _) => {
+        let len = match chunk.content {
+            Content::Data(bytes, _) => {
                 for (place, byte) in self.places[self.next..].iter().zip(bytes) {
                     assert_eq!(*place, Place::Seen(*byte), "after byte {}", self.next);
                 }
                 bytes.len()
             }
-            Chunk::Cut(n, _) => self.miss(n, Place::Cut),
-            Chunk::Gap(n, _) => self.miss(n, Place::Unseen),
+            Content::Cut(n, _) => self.miss(n, Place::Cut),
+            Content::Gap(n, _) => self.miss(n, Place::Unseen),
         };
         assert!(len > 0, "an empty chunk");
         self.next += len;

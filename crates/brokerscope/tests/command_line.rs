@@ -97,6 +97,8 @@ fn request(n: i64, at: Nanos, length: Nanos) -> Request {
         broker: "10.0.0.1:9092".parse().unwrap(),
         request_bytes: 200,
         response_bytes: Some(50),
+        sequence: None,
+        response_sequence: None,
         acks: Some(-1),
         transactional_id: None,
         group_id: None,

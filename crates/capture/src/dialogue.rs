@@ -1,11 +1,12 @@
 //! The two directions of a connection whose client is known: its bytes decoded, its requests paired.
-//! Does not know TCP.
+//! Does not know TCP, but that offsets in a stream start at its first byte's sequence number: modulo 2^32 they are
+//! sequence numbers.
 
 use wire::stream::{Nature, Options, RequestFrame, RequestStream, ResponseStream, Start, StreamCounts};
 
 use crate::books::{Books, Rows};
 use crate::exchange::{Exchange, Extent, Unanswered};
-use crate::reassembly::{Chunk, Stamp};
+use crate::reassembly::{Chunk, Content, Stamp};
 
 /// More bytes than any frame has: told to a stream at its end, so that it hands over the frame it is in.
 const REST_OF_STREAM: u64 = 1 << 40;
@@ -52,21 +53,23 @@ impl Dialogue {
         out: &mut Rows<'_>,
     ) {
         let Self { requests, exchange, has_data, .. } = self;
-        let stream = requests
-            .get_or_insert_with(|| RequestStream::new(books.stream_options.clone(), start(is_from_start)));
-        match chunk {
-            Chunk::Gap(bytes, at) => {
+        let stream = requests.get_or_insert_with(|| {
+            RequestStream::new(books.stream_options.clone(), start(is_from_start))
+                .from_offset(chunk.sequence.into())
+        });
+        match chunk.content {
+            Content::Gap(bytes, at) => {
                 if let Some(frame) = stream.lost(bytes, Stamp::at(at)) {
                     exchange.request(frame, Extent::Lost, books, out);
                 }
             }
             // The packet was seen, so when a frame ended that ends in it is known.
-            Chunk::Cut(bytes, stamp) => {
+            Content::Cut(bytes, stamp) => {
                 if let Some(frame) = stream.lost(bytes, stamp) {
                     exchange.request(frame, Extent::Whole, books, out);
                 }
             }
-            Chunk::Data(mut bytes, stamp) => {
+            Content::Data(mut bytes, stamp) => {
                 *has_data = true;
                 while !bytes.is_empty() {
                     let (used, frame) = stream.advance(bytes, stamp);
@@ -91,28 +94,28 @@ impl Dialogue {
         books: &mut Books,
         out: &mut Rows<'_>,
     ) {
-        if let Chunk::Gap(bytes, _) | Chunk::Cut(bytes, _) = chunk {
+        if let Content::Gap(bytes, _) | Content::Cut(bytes, _) = chunk.content {
             self.exchange.lose_answers(bytes);
         }
-        if let Chunk::Data(..) = chunk {
+        if let Content::Data(..) = chunk.content {
             self.has_data = true;
         }
-        if !self.begin_responses(is_from_start, &books.stream_options) {
+        if !self.begin_responses(is_from_start, chunk.sequence, &books.stream_options) {
             return;
         }
         let Self { responses: Some(stream), exchange, .. } = self else { return };
-        match chunk {
-            Chunk::Gap(bytes, at) => {
+        match chunk.content {
+            Content::Gap(bytes, at) => {
                 if let Some(frame) = stream.lost(bytes, Stamp::at(at)) {
                     exchange.response(frame, Extent::Lost, books, out);
                 }
             }
-            Chunk::Cut(bytes, stamp) => {
+            Content::Cut(bytes, stamp) => {
                 if let Some(frame) = stream.lost(bytes, stamp) {
                     exchange.response(frame, Extent::Whole, books, out);
                 }
             }
-            Chunk::Data(mut bytes, stamp) => {
+            Content::Data(mut bytes, stamp) => {
                 while !bytes.is_empty() {
                     let (used, frame) = stream.advance(bytes, stamp, &mut |id| exchange.asked(id));
                     let found = frame.is_some();
@@ -131,14 +134,15 @@ impl Dialogue {
     /// Makes sure there is somebody to hear responses. In the middle of a stream only an expected
     /// correlation id shows where one begins, so until a request waits there is nothing to look for; and
     /// a stream that gave up gets another chance then.
-    fn begin_responses(&mut self, is_from_start: bool, options: &Options) -> bool {
+    fn begin_responses(&mut self, is_from_start: bool, sequence: u32, options: &Options) -> bool {
         if self.responses.as_ref().is_some_and(|stream| stream.nature() == Nature::Other) {
             self.past =
                 sum(self.past, self.responses.take().map(|stream| stream.counts()).unwrap_or_default());
         }
         let is_first = self.past == StreamCounts::default();
         if self.responses.is_none() && ((is_from_start && is_first) || self.exchange.is_waiting()) {
-            self.responses = Some(ResponseStream::new(options.clone(), start(is_from_start && is_first)));
+            let stream = ResponseStream::new(options.clone(), start(is_from_start && is_first));
+            self.responses = Some(stream.from_offset(sequence.into()));
         }
         self.responses.is_some()
     }

@@ -7,7 +7,7 @@ use wire::stream::{FrameError, Nature, RequestFrame, RequestStream, Start};
 use crate::books::Books;
 use crate::connection::Side;
 use crate::dialogue::start;
-use crate::reassembly::{Chunk, Stamp};
+use crate::reassembly::{Chunk, Content, Stamp};
 
 /// A stream of each side taken for the client's.
 #[derive(Default)]
@@ -47,6 +47,7 @@ impl Listening {
         let (mine, theirs) = side.split((&mut self.sides.0, &mut self.sides.1));
         if matches!(mine, Candidate::Silent) {
             let stream = RequestStream::new(books.stream_options.clone(), start(is_from_start));
+            let stream = stream.from_offset(chunk.sequence.into());
             *mine = Candidate::Listening(Box::new(stream));
         }
         let Candidate::Listening(stream) = mine else { return Heard::Nothing };
@@ -77,16 +78,19 @@ fn first_request<'a>(
     chunk: Chunk<'a>,
     books: &Books,
 ) -> Option<(Box<RequestFrame<Stamp>>, Option<Chunk<'a>>)> {
-    match chunk {
-        Chunk::Gap(bytes, at) => found_in_loss(stream, bytes, Stamp::at(at), books),
-        Chunk::Cut(bytes, stamp) => found_in_loss(stream, bytes, stamp, books),
-        Chunk::Data(mut bytes, stamp) => {
+    let mut sequence = chunk.sequence;
+    match chunk.content {
+        Content::Gap(bytes, at) => found_in_loss(stream, sequence, bytes, Stamp::at(at), books),
+        Content::Cut(bytes, stamp) => found_in_loss(stream, sequence, bytes, stamp, books),
+        Content::Data(mut bytes, stamp) => {
             while !bytes.is_empty() {
                 let (used, frame) = stream.advance(bytes, stamp);
                 let is_stuck = used == 0 && frame.is_none();
                 bytes = bytes.get(used..).unwrap_or_default();
+                sequence = sequence.wrapping_add(used as u32);
                 if let Some(frame) = frame.filter(|frame| is_request(frame)) {
-                    return Some((Box::new(frame.clone()), Some(Chunk::Data(bytes, stamp))));
+                    let rest = Chunk { sequence, content: Content::Data(bytes, stamp) };
+                    return Some((Box::new(frame.clone()), Some(rest)));
                 }
                 if is_stuck {
                     break;
@@ -101,13 +105,15 @@ fn first_request<'a>(
 /// topics, name), so one that is cut there shows nothing, and the search begins anew.
 fn found_in_loss<'a>(
     stream: &mut RequestStream<Stamp>,
+    sequence: u32,
     bytes: u64,
     stamp: Stamp,
     books: &Books,
 ) -> Option<(Box<RequestFrame<Stamp>>, Option<Chunk<'a>>)> {
     let frame = stream.lost(bytes, stamp).filter(|frame| is_request(frame))?;
     if frame.api_key == ApiKey::PRODUCE && frame.error.is_some() {
-        *stream = RequestStream::new(books.stream_options.clone(), Start::Midstream);
+        let fresh = RequestStream::new(books.stream_options.clone(), Start::Midstream);
+        *stream = fresh.from_offset(sequence.wrapping_add(bytes as u32).into());
         return None;
     }
     Some((Box::new(frame.clone()), None))

@@ -4,7 +4,7 @@
 //! bound per direction and one over all ([`Pool`]). Where two segments claim the same bytes the first
 //! copy counts. It does not know connections, the other direction's payload, or Kafka.
 //!
-//! A hole is given up, and becomes a [`Chunk::Gap`], when the receiver acknowledged it while later
+//! A hole is given up, and becomes a [`Content::Gap`], when the receiver acknowledged it while later
 //! bytes are held (so the capture missed what the receiver got), when the bounds are reached, or at
 //! the end. An acknowledgement that merely overtook the bytes in the capture is held back before it
 //! comes here (`early.rs`). Positions are 64-bit offsets from where the stream was first seen; a sequence number means
@@ -41,7 +41,16 @@ impl Stamp {
 
 /// The next part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chunk<'a> {
+pub struct Chunk<'a> {
+    /// The TCP sequence number of its first byte.
+    pub sequence: u32,
+    /// What is known of it.
+    pub content: Content<'a>,
+}
+
+/// A part of a stream, as far as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
     /// Its bytes.
     Data(&'a [u8], Stamp),
     /// So many bytes whose packet was seen but that a snap length cut off.
@@ -280,12 +289,14 @@ impl Reassembly {
         out: &mut impl FnMut(Chunk<'_>),
     ) {
         if !piece.bytes.is_empty() {
+            let sequence = self.next_seq;
             self.advance(piece.bytes.len() as u64);
-            out(Chunk::Data(piece.bytes, stamp));
+            out(Chunk { sequence, content: Content::Data(piece.bytes, stamp) });
         }
         if piece.missing > 0 {
+            let sequence = self.next_seq;
             self.miss(piece.missing, pool);
-            out(Chunk::Cut(piece.missing, stamp));
+            out(Chunk { sequence, content: Content::Cut(piece.missing, stamp) });
         }
     }
 
@@ -323,8 +334,9 @@ impl Reassembly {
     fn gap_until(&mut self, offset: u64, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
         let bytes = offset.saturating_sub(self.next);
         if bytes > 0 {
+            let sequence = self.next_seq;
             self.miss(bytes, pool);
-            out(Chunk::Gap(bytes, at));
+            out(Chunk { sequence, content: Content::Gap(bytes, at) });
         }
     }
 

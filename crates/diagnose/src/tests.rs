@@ -40,6 +40,8 @@ fn request(correlation_id: i32, partition: i32, arrival: i64, end: i64, crc: u32
         broker: "10.0.0.1:9092".parse().unwrap(),
         request_bytes: 600,
         response_bytes: Some(60),
+        sequence: None,
+        response_sequence: None,
         acks: Some(1),
         transactional_id: None,
         group_id: None,

@@ -126,6 +126,8 @@ mod tests {
             broker: ([10, 0, 0, 1], 9_092).into(),
             request_bytes: 100,
             response_bytes: Some(20),
+            sequence: None,
+            response_sequence: None,
             acks: None,
             transactional_id: None,
             group_id: None,

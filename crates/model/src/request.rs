@@ -41,6 +41,11 @@ pub struct Request {
     pub request_bytes: u32,
     /// Bytes of the response's frame, without the four of its length.
     pub response_bytes: Option<u32>,
+    /// The TCP sequence number of the request's first byte (of the four of its length): the request ends
+    /// `4 + request_bytes` later, modulo 2^32. None in recordings that do not say.
+    pub sequence: Option<u32>,
+    /// The same of its response, in the other direction.
+    pub response_sequence: Option<u32>,
     /// Produce: 0, 1 or -1 (all).
     pub acks: Option<i16>,
     /// The transaction's id, where the request carries one.
@@ -65,6 +70,17 @@ impl Request {
     /// First byte of the request to last byte of the response.
     pub fn latency(&self) -> Option<Nanos> {
         self.end.map(|end| end - self.arrival)
+    }
+
+    /// The TCP sequence number after the request's last byte.
+    pub fn sequence_end(&self) -> Option<u32> {
+        self.sequence.map(|first| first.wrapping_add(4).wrapping_add(self.request_bytes))
+    }
+
+    /// The TCP sequence number after its response's last byte.
+    pub fn response_sequence_end(&self) -> Option<u32> {
+        let (first, bytes) = self.response_sequence.zip(self.response_bytes)?;
+        Some(first.wrapping_add(4).wrapping_add(bytes))
     }
 
     /// When the last byte of it, or of its response, was seen.

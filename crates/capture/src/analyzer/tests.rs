@@ -1,6 +1,7 @@
 //! Whole conversations, packet by packet: what rows and counts come out.
 
 mod order;
+mod sequences;
 mod sides;
 
 use std::collections::HashMap;

@@ -41,6 +41,8 @@ pub(super) fn of_request(
         broker,
         request_bytes: frame.size,
         response_bytes: None,
+        sequence: Some(frame.stream_start as u32),
+        response_sequence: None,
         acks: None,
         transactional_id: None,
         group_id: None,
@@ -135,6 +137,7 @@ fn batch(header: &BatchHeader) -> Batch {
 /// Adds what the response says, its times apart.
 pub(super) fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, books: &mut Books) {
     row.response_bytes = Some(frame.size);
+    row.response_sequence = Some(frame.stream_start as u32);
     if let Some(error) = frame.error {
         add_error(row, &format!("response: {error}"));
     }

@@ -3,7 +3,7 @@
 use model::Nanos;
 use proptest::prelude::*;
 
-use super::{Chunk, Pool, Reassembly, Stamp};
+use super::{Chunk, Content, Pool, Reassembly, Stamp};
 
 /// What came out: data with its stamp, or a number of missing bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +21,9 @@ struct Bench {
 
 fn collect(out: &mut Vec<Out>) -> impl FnMut(Chunk<'_>) + '_ {
     |chunk| {
-        out.push(match chunk {
-            Chunk::Data(bytes, stamp) => Out::Data(bytes.to_vec(), stamp),
-            Chunk::Gap(bytes, _) | Chunk::Cut(bytes, _) => Out::Gap(bytes),
+        out.push(match chunk.content {
+            Content::Data(bytes, stamp) => Out::Data(bytes.to_vec(), stamp),
+            Content::Gap(bytes, _) | Content::Cut(bytes, _) => Out::Gap(bytes),
         });
     }
 }

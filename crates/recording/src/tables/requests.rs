@@ -27,6 +27,8 @@ columns! {
         broker: Text,
         request_bytes: U32,
         response_bytes: Maybe<U32>,
+        sequence: Maybe<U32>,
+        response_sequence: Maybe<U32>,
         acks: Maybe<I16>,
         transactional_id: Maybe<Text>,
         group_id: Maybe<Text>,
@@ -80,6 +82,8 @@ impl Encode for Requests {
         self.broker.append_value(request.broker.to_string());
         self.request_bytes.append_value(request.request_bytes);
         self.response_bytes.append_option(request.response_bytes);
+        self.sequence.append_option(request.sequence);
+        self.response_sequence.append_option(request.response_sequence);
         self.acks.append_option(request.acks);
         self.transactional_id.append_option(request.transactional_id.as_deref());
         self.group_id.append_option(request.group_id.as_deref());
@@ -99,7 +103,7 @@ impl Encode for Requests {
         let own =
             [&request.client_id, &request.transactional_id, &request.group_id, &request.error].map(text);
         let own: usize = own.iter().sum();
-        240 + own + request.partitions.iter().map(partition_weight).sum::<usize>()
+        250 + own + request.partitions.iter().map(partition_weight).sum::<usize>()
     }
 }
 
@@ -173,6 +177,8 @@ impl Decode for RequestCells {
             broker: self.broker.named(i, address)?,
             request_bytes: self.request_bytes.at(i)?,
             response_bytes: self.response_bytes.maybe(i),
+            sequence: self.sequence.maybe(i),
+            response_sequence: self.response_sequence.maybe(i),
             acks: self.acks.maybe(i),
             transactional_id: self.transactional_id.maybe(i, pool),
             group_id: self.group_id.maybe(i, pool),

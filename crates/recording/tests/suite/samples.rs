@@ -60,6 +60,8 @@ pub(crate) fn request(n: u64) -> Event {
         broker: "10.0.0.1:9092".parse().unwrap(),
         request_bytes: 100,
         response_bytes: Some(60),
+        sequence: Some(u32::MAX),
+        response_sequence: Some(7),
         acks: Some(-1),
         transactional_id: None,
         group_id: None,
@@ -162,12 +164,13 @@ prop_compose! {
             (option::of(time()), option::of(any::<i32>()), option::of(any::<i32>()), option::of(any::<i16>())),
         (client, broker) in (address(), address()),
         (request_bytes, response_bytes) in (any::<u32>(), option::of(any::<u32>())),
+        (sequence, response_sequence) in (option::of(any::<u32>()), option::of(any::<u32>())),
         (acks, throttle_ms) in (option::of(any::<i16>()), option::of(any::<i32>())),
         partitions in vec(any_partition(), 0..3),
     ) -> Request {
         Request {
             arrival, arrival_end, response, end, head_of_line, data, api_key, api, api_version, correlation_id, client_id,
-            client, broker, request_bytes, response_bytes, acks, transactional_id, group_id, min_bytes,
+            client, broker, request_bytes, response_bytes, sequence, response_sequence, acks, transactional_id, group_id, min_bytes,
             max_wait_ms, throttle_ms, error_code, error, partitions,
         }
     }

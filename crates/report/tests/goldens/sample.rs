@@ -39,6 +39,8 @@ fn produce(latency: Nanos) -> Request {
         broker: address("10.0.0.1:9092"),
         request_bytes: 2_115,
         response_bytes: Some(58),
+        sequence: None,
+        response_sequence: None,
         acks: Some(-1),
         transactional_id: None,
         group_id: None,

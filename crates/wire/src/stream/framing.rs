@@ -158,7 +158,8 @@ impl<'a, T> Chunk<'a, T> {
 
 /// The state of one direction's frames.
 pub(super) struct Framing<T> {
-    /// Offset in the stream of the current call's first byte.
+    /// Offset of the first byte of all, and of the current call's.
+    first: u64,
     position: u64,
     state: State,
     trust: Trust,
@@ -194,6 +195,7 @@ impl<T: Copy> Framing<T> {
     pub(super) fn new(start: Start) -> Self {
         let in_step = start == Start::Boundary;
         Self {
+            first: 0,
             position: 0,
             state: if in_step { State::Head } else { State::Hunt },
             trust: if in_step { Trust::InStep } else { Trust::Trial },
@@ -215,6 +217,13 @@ impl<T: Copy> Framing<T> {
             tls: tls::Trail::default(),
             counts: StreamCounts::default(),
         }
+    }
+
+    /// Gives the first byte this offset.
+    pub(super) fn begin_at(&mut self, offset: u64) {
+        self.first = offset;
+        self.position = offset;
+        self.hunt_from = offset;
     }
 
     pub(super) fn counts(&self) -> StreamCounts {

@@ -49,6 +49,13 @@ impl<T: Copy> RequestStream<T> {
         Self { framing: Framing::new(start), decoder }
     }
 
+    /// Counts offsets in the stream from this one on, which is that of the first byte; 0 without it.
+    #[must_use]
+    pub fn from_offset(mut self, offset: u64) -> Self {
+        self.framing.begin_at(offset);
+        self
+    }
+
     /// Takes in the next bytes of the stream, as far as the end of a frame, and returns how many it took and
     /// the frame if one ended. Call again with the rest. At least one byte is taken, or a frame is returned.
     pub fn advance(&mut self, bytes: &[u8], at: T) -> (usize, Option<&RequestFrame<T>>) {

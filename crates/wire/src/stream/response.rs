@@ -42,6 +42,13 @@ impl<T: Copy> ResponseStream<T> {
         Self { framing: Framing::new(start), decoder }
     }
 
+    /// Counts offsets in the stream from this one on, which is that of the first byte; 0 without it.
+    #[must_use]
+    pub fn from_offset(mut self, offset: u64) -> Self {
+        self.framing.begin_at(offset);
+        self
+    }
+
     /// As [`super::RequestStream::advance`]. `pending` says what was asked under a correlation id, without
     /// forgetting it: it may be asked about ids that were never used, and more than once.
     pub fn advance(

@@ -51,7 +51,7 @@ impl<T: Copy> Framing<T> {
         self.counts.undecodable += 1;
         let start = self.position + chunk.used as u64 - self.carry.len() as u64;
         let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
-        if start == 0 && is_tls(seen) {
+        if start == self.first && is_tls(seen) {
             self.state = State::Deaf;
             self.drop_carry();
             return Flow::Continue;
