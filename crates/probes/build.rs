@@ -1,20 +1,27 @@
-//! Compiles the BPF object and generates its skeleton into `OUT_DIR`. Needs `clang` on the path.
+//! Compiles the BPF objects and generates their skeletons into `OUT_DIR`. Needs `clang` on the path.
 
 use std::env;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
+
+/// `src/bpf/NAME.bpf.c` each.
+const OBJECTS: [&str; 2] = ["probes", "profile"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=src/bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: build with cargo")?);
+    OBJECTS.iter().try_for_each(|name| build(name, &out))
+}
+
+fn build(name: &str, out: &Path) -> Result<(), Box<dyn Error>> {
     SkeletonBuilder::new()
-        .source("src/bpf/probes.bpf.c")
-        .obj(out.join("probes.bpf.o"))
+        .source(format!("src/bpf/{name}.bpf.c"))
+        .obj(out.join(format!("{name}.bpf.o")))
         .reference_obj(true)
         .clang_args(["-Wall", "-Wextra", "-Wno-unused-parameter"])
-        .build_and_generate(out.join("probes.skel.rs"))
+        .build_and_generate(out.join(format!("{name}.skel.rs")))
         .map_err(|error| {
             format!("the BPF programs in src/bpf do not build (is clang installed?): {error:#}")
         })?;

@@ -17,7 +17,6 @@ pub struct CpuSample {
     pub tid: Tid,
     /// The thread's name as far as it is known.
     pub thread: Arc<str>,
-    /// Stack, outermost function first, joined by `;`: user space's frames where they could be named, then the
-    /// kernel's.
+    /// Stack, outermost function first, joined by `;`, as in [`crate::StackTime::stack`].
     pub stack: Arc<str>,
 }

@@ -40,6 +40,9 @@ pub enum Error {
         /// What libbpf said.
         source: libbpf_rs::Error,
     },
+    /// The sampling clock could not be opened on some CPU.
+    #[error("the sampling clock could not be opened: {0}; it takes root or CAP_PERFMON")]
+    Sampling(io::Error),
     /// The ring buffer could not be set up.
     #[error("the ring buffer could not be set up: {0}")]
     Ring(libbpf_rs::Error),

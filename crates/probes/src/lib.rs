@@ -5,6 +5,8 @@
 //! use, [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. What is missing
 //! is data ([`State::Missing`]), and so is what was lost ([`Losses`]).
 //!
+//! [`profile`] is apart from these: where threads spend their time, by an object of its own.
+//!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.
 
 mod bpf;
@@ -17,9 +19,11 @@ mod kallsyms;
 pub mod losses;
 pub mod overhead;
 pub mod plan;
+pub mod profile;
 mod session;
 mod stacks;
 pub mod tracepoints;
+mod user;
 
 pub use error::Error;
 pub use event::{BlockIo, DirtyThrottle, Event, FileWrite, JournalCommit, OffCpu};

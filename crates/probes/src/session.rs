@@ -20,6 +20,7 @@ use crate::overhead::{self, ProgramCost};
 use crate::plan::{Mechanism, Plan, Purpose};
 use crate::stacks::Stacks;
 
+pub(crate) use object::{catch_log, map, program, take_log};
 use ring::Ring;
 
 /// What to watch.

@@ -21,8 +21,7 @@ pub(super) struct Settings<'a> {
 
 /// Loads the plan's programs; libbpf's warnings go into the error, not to stderr.
 pub(super) fn load(plan: &Plan, settings: &Settings<'_>) -> Result<Object, Error> {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
-    take_log();
+    catch_log();
     let refused = |source| Error::Load { source, log: take_log() };
     let mut builder = ObjectBuilder::default();
     let mut opened =
@@ -123,11 +122,11 @@ fn allow_devices(object: &Object, devices: &[(u32, u32)]) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, Error> {
+pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, Error> {
     object.maps().find(|map| map.name() == name).ok_or_else(|| no_map(name))
 }
 
-pub(super) fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>, Error> {
+pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>, Error> {
     let found = object.progs_mut().find(|program| program.name() == name);
     found.ok_or_else(|| Error::NoSuchPart { what: "program", name: name.to_owned() })
 }
@@ -146,6 +145,12 @@ const MOST_LOG_BYTES: usize = 8 << 10;
 
 static LOG: Mutex<String> = Mutex::new(String::new());
 
+/// From now on libbpf's warnings are kept instead of printed; those of before are forgotten.
+pub(crate) fn catch_log() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
+    take_log();
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "libbpf-rs calls it so")]
 fn keep_log(_: PrintLevel, line: String) {
     if let Ok(mut log) = LOG.lock() {
@@ -156,6 +161,7 @@ fn keep_log(_: PrintLevel, line: String) {
     }
 }
 
-fn take_log() -> String {
+/// What libbpf said since its log was caught.
+pub(crate) fn take_log() -> String {
     LOG.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default()
 }

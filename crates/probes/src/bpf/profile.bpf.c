@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Where a process's threads spend their time, on and off the CPU: an object of its own, so that a profile
+ * neither needs nor slows the probes of probes.bpf.c. Time is added up here, by thread name and stacks: what
+ * a profile costs does not grow with its length, and user space reads it once, at the end.
+ *
+ * `sample_total` and `sched_switch` are for that; `sample_each` hands over single samples instead, for a
+ * recording. User space loads what it uses.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "profile.h"
+
+/* include/uapi/linux/bpf.h */
+#define BPF_NOEXIST 1
+#define BPF_F_USER_STACK (1ULL << 8)
+
+/* include/linux/sched.h: a thread's last switch */
+#define TASK_DEAD 0x80
+
+const volatile struct profile_settings settings = {};
+const volatile struct profile_records records = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PROFILE_LOST_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+/*
+ * Stacks by a hash of their frames. Not a BPF_MAP_TYPE_STACK_TRACE: that has one place for a hash's low bits,
+ * and of two thousand stacks in sixteen thousand places one in sixteen would find its own taken.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct stack);
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct spent_key);
+	__type(value, struct spent);
+} spents SEC(".maps");
+
+/* Keyed by tid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, struct absence);
+} absences SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} ring SEC(".maps");
+
+/* Room for what is larger than a BPF stack. All users run with interrupts off, so none meets another. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stack);
+} rooms SEC(".maps");
+
+static __always_inline void count_lost(__u32 slot, __u64 by)
+{
+	__u64 *count = bpf_map_lookup_elem(&lost, &slot);
+
+	if (count)
+		*count += by;
+}
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs___x86 {
+	unsigned long orig_ax;
+};
+
+struct pt_regs___arm64 {
+	__s32 syscallno;
+};
+
+#pragma clang attribute pop
+
+/*
+ * The system call that the current thread is inside of, -1 in none. The registers with which it entered the
+ * kernel hold the number, and both architectures put -1 there for interrupts and faults
+ * (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S): no need to hook any system call.
+ */
+static __always_inline __s32 current_call(void)
+{
+	void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct pt_regs___x86 *x86 = regs;
+	struct pt_regs___arm64 *arm64 = regs;
+
+	if (bpf_core_field_exists(x86->orig_ax))
+		return BPF_CORE_READ(x86, orig_ax);
+	if (bpf_core_field_exists(arm64->syscallno))
+		return BPF_CORE_READ(arm64, syscallno);
+	return -1;
+}
+
+static __always_inline bool is_inside(void)
+{
+	__s32 call;
+	int i;
+
+	if (!settings.calls)
+		return true;
+	call = current_call();
+	for (i = 0; i < PROFILE_CALLS; i++)
+		if (i < settings.calls && settings.call[i] == call)
+			return true;
+	return false;
+}
+
+static __always_inline __u64 hash_of(const struct stack *stack)
+{
+	__u64 hash = 0xcbf29ce484222325;
+	__u32 i;
+
+	for (i = 0; i < PROFILE_FRAMES; i++) {
+		if (i >= stack->frames)
+			break;
+		hash = (hash ^ stack->frame[i]) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 32;
+	}
+	return hash > STACK_LOST ? hash : STACK_LOST + 1;
+}
+
+/* The number of the current thread's stack, kernel or user; the stack itself is kept once. */
+static __always_inline __u64 keep_stack(void *ctx, __u64 flags)
+{
+	__u32 zero = 0;
+	struct stack *stack = bpf_map_lookup_elem(&rooms, &zero);
+	__u64 hash;
+	long bytes;
+
+	if (!stack)
+		return STACK_LOST;
+	bytes = bpf_get_stack(ctx, stack->frame, sizeof(stack->frame), flags);
+	if (bytes <= 0)
+		return STACK_NONE;
+	stack->frames = (__u64)bytes / sizeof(stack->frame[0]);
+	hash = hash_of(stack);
+	if (bpf_map_lookup_elem(&stacks, &hash))
+		return hash;
+	if (!bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY))
+		return hash;
+	count_lost(PROFILE_LOST_STACK, 1);
+	return STACK_LOST;
+}
+
+static __always_inline void spend(struct spent_key *key, __u64 ns)
+{
+	struct spent fresh = { .ns = ns, .count = 1 };
+	struct spent *spent = bpf_map_lookup_elem(&spents, key);
+
+	if (!spent) {
+		if (!bpf_map_update_elem(&spents, key, &fresh, BPF_NOEXIST))
+			return;
+		/* another CPU may have been first */
+		spent = bpf_map_lookup_elem(&spents, key);
+	}
+	if (spent) {
+		__sync_fetch_and_add(&spent->ns, ns);
+		__sync_fetch_and_add(&spent->count, 1);
+		return;
+	}
+	count_lost(PROFILE_LOST_SPENT, 1);
+	count_lost(PROFILE_LOST_NS, ns);
+}
+
+static __always_inline bool is_target_current(void)
+{
+	return bpf_get_current_pid_tgid() >> 32 == settings.tgid;
+}
+
+SEC("perf_event")
+int sample_total(void *ctx)
+{
+	struct spent_key key = { .state = SPENT_ON_CPU };
+
+	if (!is_target_current() || !is_inside())
+		return 0;
+	key.user_stack = keep_stack(ctx, BPF_F_USER_STACK);
+	key.kernel_stack = keep_stack(ctx, 0);
+	if (settings.by_thread)
+		key.tid = (__u32)bpf_get_current_pid_tgid();
+	bpf_get_current_comm(key.comm, sizeof(key.comm));
+	spend(&key, settings.period_ns);
+	return 0;
+}
+
+SEC("perf_event")
+int sample_each(void *ctx)
+{
+	struct sample_event sample = {};
+
+	if (!is_target_current())
+		return 0;
+	sample.at_ns = bpf_ktime_get_ns();
+	sample.tid = (__u32)bpf_get_current_pid_tgid();
+	sample.user_stack = keep_stack(ctx, BPF_F_USER_STACK);
+	sample.kernel_stack = keep_stack(ctx, 0);
+	bpf_get_current_comm(sample.comm, sizeof(sample.comm));
+	/* the reader looks once a second: samples are few, and waking it would cost more than they do */
+	if (bpf_ringbuf_output(&ring, &sample, sizeof(sample), BPF_RB_NO_WAKEUP))
+		count_lost(PROFILE_LOST_RING, 1);
+	return 0;
+}
+
+/* The field was renamed in 5.14. */
+static __always_inline bool is_dead(struct task_struct *task)
+{
+	struct task_struct___before_5_14 *old = (void *)task;
+
+	if (bpf_core_field_exists(old->state))
+		return BPF_CORE_READ(old, state) & TASK_DEAD;
+	return BPF_CORE_READ(task, __state) & TASK_DEAD;
+}
+
+/* The stacks are taken where the thread leaves: when it is back, the CPU still runs on the other's. */
+static __always_inline void leave_cpu(void *ctx, struct task_struct *task)
+{
+	__u32 tid = task->pid;
+	struct absence *known = bpf_map_lookup_elem(&absences, &tid);
+	struct absence absence = {};
+
+	/* a dead thread's id may be given to another */
+	if (is_dead(task) || !is_inside()) {
+		if (known)
+			known->since_ns = 0;
+		return;
+	}
+	absence.since_ns = bpf_ktime_get_ns();
+	absence.user_stack = keep_stack(ctx, BPF_F_USER_STACK);
+	absence.kernel_stack = keep_stack(ctx, 0);
+	bpf_probe_read_kernel_str(absence.comm, sizeof(absence.comm), task->comm);
+	if (known)
+		*known = absence;
+	else if (bpf_map_update_elem(&absences, &tid, &absence, BPF_ANY))
+		count_lost(PROFILE_LOST_THREAD, 1);
+}
+
+static __always_inline void regain_cpu(struct task_struct *task)
+{
+	__u32 tid = task->pid;
+	struct absence *absence = bpf_map_lookup_elem(&absences, &tid);
+	struct spent_key key = { .state = SPENT_OFF_CPU };
+	__u64 ns;
+
+	if (!absence || !absence->since_ns)
+		return;
+	ns = bpf_ktime_get_ns() - absence->since_ns;
+	absence->since_ns = 0;
+	if (ns < settings.min_ns)
+		return;
+	key.user_stack = absence->user_stack;
+	key.kernel_stack = absence->kernel_stack;
+	if (settings.by_thread)
+		key.tid = tid;
+	bpf_probe_read_kernel_str(key.comm, sizeof(key.comm), task->comm);
+	spend(&key, ns);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	if ((__u32)prev->tgid == settings.tgid)
+		leave_cpu(ctx, prev);
+	if ((__u32)next->tgid == settings.tgid)
+		regain_cpu(next);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

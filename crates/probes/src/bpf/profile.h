@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The contract between profile.bpf.c and user space: settings, the tables that the programs fill and the
+ * record of a single sample. The Rust side gets these types from the generated skeleton; `profile/object.rs`
+ * asserts the same sizes as the end of this file.
+ *
+ * All times are CLOCK_MONOTONIC in nanoseconds. Every padding byte is named: keys are compared as bytes.
+ */
+#ifndef BROKERSCOPE_PROFILE_H
+#define BROKERSCOPE_PROFILE_H
+
+/* kernel.perf_event_max_stack as kernels have it by default: no stack is longer unless that was raised. */
+#define PROFILE_FRAMES 127
+/* System calls of a family: write(2) has five forms. */
+#define PROFILE_CALLS 8
+
+/* In place of a stack's number: there is none (all in user space, or all in the kernel), or it was lost. */
+enum { STACK_NONE = 0, STACK_LOST = 1 };
+
+enum spent_state {
+	SPENT_ON_CPU = 0,
+	SPENT_OFF_CPU = 1,
+};
+
+/* Slots of the per-CPU array `lost`. */
+enum profile_lost {
+	/* no room for another stack: the time is counted without it */
+	PROFILE_LOST_STACK = 0,
+	/* no room for another combination: time that is in no table */
+	PROFILE_LOST_SPENT = 1,
+	/* nanoseconds of those */
+	PROFILE_LOST_NS = 2,
+	/* no room for another thread: an interval that was not followed */
+	PROFILE_LOST_THREAD = 3,
+	/* no room in the ring buffer: single samples */
+	PROFILE_LOST_RING = 4,
+	PROFILE_LOST_SLOTS = 5,
+};
+
+/* Set once before loading; constants to the verifier. */
+struct profile_settings {
+	/* the process to watch, as the root pid namespace numbers it */
+	__u32 tgid;
+	/* keep threads of the same name apart */
+	__u8 by_thread;
+	/* valid entries of `call`; 0: wherever a thread is */
+	__u8 calls;
+	__u16 reserved;
+	/* the time that a sample stands for */
+	__u64 period_ns;
+	/* shorter absences from the CPU are left out */
+	__u64 min_ns;
+	/* only within these system calls, by number */
+	__s32 call[PROFILE_CALLS];
+};
+
+/* Return addresses, innermost first. */
+struct stack {
+	__u64 frames;
+	__u64 frame[PROFILE_FRAMES];
+};
+
+/* What time is added up by. */
+struct spent_key {
+	__u64 user_stack;
+	__u64 kernel_stack;
+	/* 0 unless by_thread */
+	__u32 tid;
+	__u32 state;
+	char comm[TASK_COMM_LEN];
+};
+
+struct spent {
+	__u64 ns;
+	__u64 count;
+};
+
+/* A thread that is off the CPU. */
+struct absence {
+	/* 0 while it runs, and where its absence is left out */
+	__u64 since_ns;
+	__u64 user_stack;
+	__u64 kernel_stack;
+	char comm[TASK_COMM_LEN];
+};
+
+/* A single sample, in the ring buffer. */
+struct sample_event {
+	__u64 at_ns;
+	__u64 user_stack;
+	__u64 kernel_stack;
+	__u32 tid;
+	__u32 reserved;
+	char comm[TASK_COMM_LEN];
+};
+
+/* Never read: it makes these types part of the object's BTF, from where the skeleton takes them. */
+struct profile_records {
+	struct stack stack;
+	struct spent_key spent_key;
+	struct spent spent;
+	struct absence absence;
+	struct sample_event sample;
+};
+
+_Static_assert(sizeof(struct stack) == 8 + 8 * PROFILE_FRAMES, "stack");
+_Static_assert(sizeof(struct spent_key) == 40, "spent_key");
+_Static_assert(sizeof(struct spent) == 16, "spent");
+_Static_assert(sizeof(struct absence) == 40, "absence");
+_Static_assert(sizeof(struct sample_event) == 48, "sample_event");
+
+#endif

@@ -1,0 +1,130 @@
+//! Where a process's threads spend their time, on and off the CPU: sampled and added up in the kernel,
+//! named here. Its own BPF object, so that it neither needs nor disturbs [`crate::Probes`]. Draws nothing.
+
+mod cpu_clock;
+mod frames;
+mod object;
+mod sampler;
+mod tables;
+
+use std::time::Duration;
+
+use libbpf_rs::{Link, Object};
+use model::{Nanos, StackTime};
+
+pub use crate::user::Java;
+pub use sampler::{Sample, Sampler};
+
+use crate::error::Error;
+use crate::overhead::{self, ProgramCost};
+use frames::Frames;
+use object::Sampling;
+
+/// What to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileOptions {
+    /// The process, as the root pid namespace numbers it.
+    pub pid: u32,
+    /// Sample what runs, so many times a second on each CPU.
+    pub on_cpu_hz: Option<u32>,
+    /// Measure absences from the CPU that are at least this long.
+    pub off_cpu_from: Option<Duration>,
+    /// Only within system calls of these numbers (at most 8); empty: wherever a thread is.
+    pub calls: Vec<i32>,
+    /// Keep threads of the same name apart.
+    pub by_thread: bool,
+    /// Have the kernel measure the BPF programs' run time.
+    pub measure: bool,
+}
+
+/// A profile that is being taken.
+pub struct Profile {
+    links: Vec<Link>,
+    object: Object,
+    options: ProfileOptions,
+    in_calls: bool,
+    _measuring: Option<std::os::fd::OwnedFd>,
+}
+
+/// A profile that was taken.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// Where the time went, in no order.
+    pub stacks: Vec<StackTime>,
+    /// What could not be seen.
+    pub losses: ProfileLosses,
+    /// Whether the kernel could tell what lies within [`ProfileOptions::calls`]; if not, all is there.
+    pub in_calls: bool,
+    /// What is known of Java's frames.
+    pub java: Java,
+    /// What each BPF program cost.
+    pub costs: Vec<ProgramCost>,
+}
+
+/// What a profile could not see, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProfileLosses {
+    /// Stacks for which there was no room: their time is counted, under `[stack lost]`.
+    pub stacks: u64,
+    /// Samples and intervals that are in no table.
+    pub uncounted: u64,
+    /// Their time.
+    pub uncounted_time: Nanos,
+    /// Intervals that were not followed: too many threads, or the kernel skipped the program.
+    pub intervals: u64,
+    /// Single samples that the reader did not fetch in time.
+    pub samples: u64,
+}
+
+impl ProfileLosses {
+    /// Whether anything is missing.
+    pub fn any(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+impl Profile {
+    /// Starts to take a profile.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the programs or the clock.
+    pub fn attach(options: &ProfileOptions) -> Result<Self, Error> {
+        let measuring = if options.measure { overhead::count_run_time() } else { None };
+        let in_calls = options.calls.is_empty() || object::can_tell_calls();
+        let sampling = Sampling::Total { options, in_calls };
+        let object = object::load(&sampling)?;
+        let mut links = Vec::new();
+        if options.off_cpu_from.is_some() {
+            links.push(object::attach_switches(&object)?);
+        }
+        if let Some(hz) = options.on_cpu_hz {
+            links.extend(cpu_clock::attach(&crate::session::program(&object, "sample_total")?, hz)?);
+        }
+        Ok(Self { links, object, options: options.clone(), in_calls, _measuring: measuring })
+    }
+
+    /// What each BPF program cost so far.
+    pub fn overhead(&self) -> Vec<ProgramCost> {
+        overhead::costs(&self.object)
+    }
+
+    /// Stops, and names what was seen. Threads that are off the CPU now are counted up to now.
+    ///
+    /// # Errors
+    /// Where the kernel's tables cannot be read.
+    pub fn finish(self) -> Result<Profiled, Error> {
+        let Self { links, object, options, in_calls, .. } = self;
+        drop(links);
+        let mut frames = Frames::of(options.pid)?;
+        let stacks = tables::read(&object, &options, &mut frames)?;
+        let costs = overhead::costs(&object);
+        let skipped = costs.iter().map(|cost| cost.skipped).sum();
+        Ok(Profiled {
+            stacks,
+            losses: tables::losses(&object, skipped),
+            in_calls,
+            java: frames.java().clone(),
+            costs,
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! Names for a process's own code: functions of programs and libraries by their symbol tables, compiled Java
+//! by the list that the JVM writes when asked. What has no name is called by what it lies in. Changes nothing
+//! in the process.
+
+mod elf;
+mod mappings;
+mod perf_map;
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use model::StackTime;
+
+use elf::Functions;
+use mappings::{Mapped, Mapping, Mappings};
+use perf_map::PerfMap;
+
+/// Names remembered; a broker runs some ten thousand methods.
+const MOST_NAMES: usize = 65_536;
+/// The library that makes a process a JVM.
+const LIBJVM: &str = "libjvm.so";
+/// Compiled code that no list names.
+const UNNAMED_JAVA: &str = "[java]_[j]";
+const UNNAMED_CODE: &str = "[compiled]_[j]";
+
+/// What is known of a process's code.
+pub(crate) struct UserCode {
+    process: PathBuf,
+    mappings: Mappings,
+    /// By path; none where the file could not be read.
+    files: HashMap<Arc<str>, Option<Functions>>,
+    compiled: PerfMap,
+    listed: Option<SystemTime>,
+    java: Java,
+    names: HashMap<u64, Option<Arc<str>>>,
+}
+
+/// Whether Java's frames can be seen and named, and what to do if not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Java {
+    /// Whether the process is a JVM at all.
+    pub is_jvm: bool,
+    /// Whether it was started with `-XX:+PreserveFramePointer` on its command line.
+    pub frame_pointers: bool,
+    /// Why its list of compiled code is not there, if it is not.
+    pub no_list: Option<String>,
+}
+
+impl UserCode {
+    /// Of a process, as it is now.
+    pub(crate) fn of(pid: u32) -> Self {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let mut code = Self {
+            mappings: Mappings::default(),
+            files: HashMap::new(),
+            compiled: PerfMap::default(),
+            listed: None,
+            java: Java::default(),
+            names: HashMap::new(),
+            process,
+        };
+        code.refresh();
+        code
+    }
+
+    /// Looks again what the process has mapped and compiled.
+    pub(crate) fn refresh(&mut self) {
+        if let Ok(mappings) = Mappings::read(&self.process) {
+            self.mappings = mappings;
+            self.names.clear();
+        }
+        self.java.is_jvm = self.mappings.have_file(LIBJVM);
+        self.java.frame_pointers = keeps_frame_pointers(&self.process);
+        self.java.no_list = self.read_list().err().filter(|_| self.java.is_jvm);
+    }
+
+    pub(crate) fn java(&self) -> &Java {
+        &self.java
+    }
+
+    /// The list is named by the process's id in its own pid namespace, and lies in its own `/tmp`.
+    fn read_list(&mut self) -> Result<(), String> {
+        let own_pid = own_pid(&self.process).ok_or("the process is gone")?;
+        let path = self.process.join(format!("root/tmp/perf-{own_pid}.map"));
+        let metadata = fs::symlink_metadata(&path).map_err(|_| format!("no /tmp/perf-{own_pid}.map"))?;
+        let written = metadata.modified().ok();
+        if written.is_some() && written == self.listed {
+            return Ok(());
+        }
+        let process = fs::metadata(&self.process).map_err(|error| error.to_string())?;
+        if process.modified().ok().zip(written).is_some_and(|(started, written)| written < started) {
+            return Err(format!("/tmp/perf-{own_pid}.map is older than the process"));
+        }
+        let refused = |error| format!("/tmp/perf-{own_pid}.map: {error}");
+        self.compiled = PerfMap::read(&path, process.uid()).map_err(refused)?;
+        self.listed = written;
+        if self.compiled.is_empty() { Err(format!("/tmp/perf-{own_pid}.map is empty")) } else { Ok(()) }
+    }
+
+    /// The frames' names, outermost first. `frames` are addresses, innermost first. Where an address is no
+    /// code, the stack could not be followed further (no frame pointers), and what lies outside it is left out.
+    pub(crate) fn names(&mut self, frames: &[u64]) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> = Vec::with_capacity(frames.len());
+        for (depth, &address) in frames.iter().enumerate() {
+            // A return address may be the first of the next function, where a call ends its own.
+            let address = if depth == 0 { address } else { address.saturating_sub(1) };
+            let Some(name) = self.name(address) else { break };
+            let repeats = name.starts_with('[') && names.last() == Some(&name);
+            if !repeats {
+                names.push(name);
+            }
+        }
+        names.reverse();
+        names
+    }
+
+    fn name(&mut self, address: u64) -> Option<Arc<str>> {
+        if let Some(name) = self.names.get(&address) {
+            return name.clone();
+        }
+        if self.names.len() >= MOST_NAMES {
+            self.names.clear();
+        }
+        let name = self.look_up(address);
+        self.names.insert(address, name.clone());
+        name
+    }
+
+    fn look_up(&mut self, address: u64) -> Option<Arc<str>> {
+        let mapping = self.mappings.holding(address)?;
+        match &mapping.what {
+            Mapped::Memory => Some(self.compiled_name(address)),
+            Mapped::Kernel(name) => Some(Arc::clone(name)),
+            Mapped::File(path) | Mapped::Deleted(path) => {
+                let path = Arc::clone(path);
+                let offset = (address - mapping.start).saturating_add(mapping.offset);
+                let functions = self
+                    .files
+                    .entry(Arc::clone(&path))
+                    .or_insert_with(|| functions_of(&self.process, mapping, &path));
+                let name = functions.as_ref().and_then(|functions| functions.name_at(offset));
+                let file = path.rsplit('/').next().unwrap_or_default();
+                Some(name.map_or_else(|| format!("[{}]", as_frame(file)), |name| as_frame(&name)).into())
+            }
+        }
+    }
+
+    fn compiled_name(&self, address: u64) -> Arc<str> {
+        match self.compiled.name_of(address) {
+            Some(name) => format!("{}{}", as_frame(name), StackTime::COMPILED).into(),
+            None if self.java.is_jvm => UNNAMED_JAVA.into(),
+            None => UNNAMED_CODE.into(),
+        }
+    }
+}
+
+/// What may not stand in a frame stands for something else there.
+fn as_frame(name: &str) -> String {
+    name.replace(';', ",")
+}
+
+/// The very file that is mapped, where this process may open it so; by its path otherwise.
+fn functions_of(process: &Path, mapping: &Mapping, path: &str) -> Option<Functions> {
+    let mapped = process.join(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
+    let exactly = Functions::read(&mapped).ok();
+    if exactly.is_some() || matches!(mapping.what, Mapped::Deleted(_)) {
+        return exactly;
+    }
+    Functions::read(&process.join("root").join(path.trim_start_matches('/'))).ok()
+}
+
+/// The last number of `NSpid:` in `/proc/PID/status` is the innermost namespace's.
+fn own_pid(process: &Path) -> Option<u32> {
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+fn keeps_frame_pointers(process: &Path) -> bool {
+    let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
+    arguments.split(|&byte| byte == 0).any(|argument| argument == b"-XX:+PreserveFramePointer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UserCode;
+
+    #[test]
+    fn a_stack_ends_where_it_cannot_be_followed() {
+        let mut code = UserCode::of(std::process::id());
+        assert!(!code.java().is_jvm);
+        let here = a_stack_ends_where_it_cannot_be_followed as fn() as usize as u64;
+        let names = code.names(&[here, here + 1, 0x10, here]);
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names[0].contains("a_stack_ends_where_it_cannot_be_followed"), "{names:?}");
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_process_that_is_gone() {
+        let mut code = UserCode::of(u32::MAX);
+        assert!(code.names(&[0x1000]).is_empty());
+    }
+
+    #[test]
+    fn its_own_list_names_what_a_process_compiled() {
+        let path = format!("/tmp/perf-{}.map", std::process::id());
+        let code = crate::user::tests::executable_page();
+        std::fs::write(&path, format!("{code:x} 1000 int a.b.C;D.run(int)\n")).unwrap();
+        let mut own = UserCode::of(std::process::id());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(own.names(&[code])[0].as_ref(), "a.b.C,D.run_[j]");
+        let names = own.names(&[code + 0x1001, code + 0x1002]);
+        assert_eq!(names.iter().map(AsRef::as_ref).collect::<Vec<_>>(), ["[compiled]_[j]"]);
+    }
+
+    /// Two pages of memory that could hold code; never run, and there as long as the process.
+    fn executable_page() -> u64 {
+        let access = libc::PROT_READ | libc::PROT_EXEC;
+        // SAFETY: a new mapping without a file, at an address of the kernel's choice.
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), 8192, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        at as u64
+    }
+}

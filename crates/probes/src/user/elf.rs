@@ -1,0 +1,123 @@
+//! The functions of a program or library, from its symbol tables. Reads no debug information: without a
+//! symbol table only what a library exports has a name.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
+
+/// A JVM is 20 MiB; with everything in it, some hundred.
+const MOST_BYTES: u64 = 512 << 20;
+const MOST_SYMBOLS: usize = 4 << 20;
+const MOST_NAME_BYTES: usize = 4096;
+
+/// A file's functions.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    /// Address in the file's own numbering, end, place and length of the name; sorted.
+    sorted: Vec<(u64, u64, u32, u16)>,
+    names: String,
+    /// Where the file's bytes lie in that numbering: file offset, length, address.
+    segments: Vec<(u64, u64, u64)>,
+}
+
+impl Functions {
+    /// Of the file at this path.
+    pub(crate) fn read(path: &Path) -> io::Result<Self> {
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() > MOST_BYTES {
+            return Err(io::Error::other("no regular file, or a very large one"));
+        }
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        Self::parse(&bytes).map_err(io::Error::other)
+    }
+
+    fn parse(bytes: &[u8]) -> object::Result<Self> {
+        let file = object::File::parse(bytes)?;
+        let mut functions = Self::default();
+        for segment in file.segments() {
+            let (offset, length) = segment.file_range();
+            functions.segments.push((offset, length, segment.address()));
+        }
+        for symbol in file.symbols().chain(file.dynamic_symbols()).take(MOST_SYMBOLS) {
+            if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
+                functions.add(symbol.address(), symbol.size(), symbol.name_bytes().unwrap_or_default());
+            }
+        }
+        functions.sorted.sort_unstable();
+        Ok(functions)
+    }
+
+    fn add(&mut self, start: u64, size: u64, name: &[u8]) {
+        let (Ok(name), Ok(at)) = (std::str::from_utf8(name), u32::try_from(self.names.len())) else { return };
+        if name.is_empty() || name.len() > MOST_NAME_BYTES || size == 0 {
+            return;
+        }
+        self.sorted.push((start, start.saturating_add(size), at, name.len() as u16));
+        self.names.push_str(name);
+    }
+
+    /// The function that holds the byte at this offset of the file, as people write it.
+    pub(crate) fn name_at(&self, offset: u64) -> Option<String> {
+        let holds = |&&(start, length, _): &&(u64, u64, u64)| offset >= start && offset - start < length;
+        let &(start, _, address) = self.segments.iter().find(holds)?;
+        let address = address.checked_add(offset - start)?;
+        let after = self.sorted.partition_point(|&(start, ..)| start <= address);
+        let &(_, end, at, length) = self.sorted.get(after.checked_sub(1)?)?;
+        let name = self.names.get(at as usize..at as usize + usize::from(length))?;
+        (address < end).then(|| demangled(name))
+    }
+}
+
+/// C++ names without their parameters: `JavaThread::run`.
+fn demangled(name: &str) -> String {
+    let plain = || name.split('@').next().unwrap_or(name).to_owned();
+    if !name.starts_with("_Z") {
+        return plain();
+    }
+    let options =
+        cpp_demangle::DemangleOptions::new().no_params().no_return_type().hide_expression_literal_types();
+    let symbol = cpp_demangle::Symbol::new(name);
+    let text = symbol.ok().and_then(|symbol| symbol.demangle_with_options(&options).ok());
+    text.filter(|text| text.len() <= MOST_NAME_BYTES).unwrap_or_else(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Functions, demangled};
+    use crate::user::mappings::Mappings;
+    use std::path::Path;
+
+    #[test]
+    fn this_programs_own_functions_have_their_names() {
+        let exe = std::fs::read_link("/proc/self/exe").unwrap();
+        let functions = Functions::read(&exe).unwrap();
+        let mappings = Mappings::read(Path::new("/proc/self")).unwrap();
+        let here = this_programs_own_functions_have_their_names as fn() as usize as u64;
+        let mapping = mappings.holding(here).unwrap();
+        let name = functions.name_at(here - mapping.start + mapping.offset).unwrap();
+        assert!(name.contains("this_programs_own_functions_have_their_names"), "{name}");
+        assert_eq!(functions.name_at(u64::MAX), None);
+    }
+
+    #[test]
+    fn every_prefix_of_a_program_is_read_or_refused() {
+        let bytes = std::fs::read("/proc/self/exe").unwrap();
+        for length in (0..4096).step_by(7).chain((0..bytes.len()).step_by(bytes.len() / 40)) {
+            // Must not panic; what a cut file still says may be wrong.
+            let _ = Functions::parse(&bytes[..length]).map(|functions| functions.name_at(0x1000));
+        }
+        assert!(Functions::parse(b"\x7fELF").is_err());
+    }
+
+    #[test]
+    fn names_are_shown_as_people_write_them() {
+        assert_eq!(demangled("_ZN10JavaThread3runEv"), "JavaThread::run");
+        assert_eq!(demangled("write@@GLIBC_2.2.5"), "write");
+        assert_eq!(demangled("_Znonsense"), "_Znonsense");
+    }
+}

@@ -1,0 +1,139 @@
+//! A process's executable mappings, from `/proc/PID/maps`. Reads no code.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+/// `vm.max_map_count` is 65,530 unless raised, 1,048,576 on some; a line is some 100 bytes.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// One executable mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Where in the file it begins.
+    pub(crate) offset: u64,
+    /// What is mapped.
+    pub(crate) what: Mapped,
+}
+
+/// What a mapping holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mapped {
+    /// A file, by its path in the process's own root.
+    File(Arc<str>),
+    /// A file that has been deleted or replaced since: its path may name another one now.
+    Deleted(Arc<str>),
+    /// The kernel's own code for user space (`[vdso]`).
+    Kernel(Arc<str>),
+    /// Memory without a file: code that the process generated.
+    Memory,
+}
+
+/// Executable mappings in the order of their addresses.
+#[derive(Debug, Default)]
+pub(crate) struct Mappings(Vec<Mapping>);
+
+impl Mappings {
+    /// Of the process whose directory in `/proc` this is.
+    pub(crate) fn read(process: &Path) -> io::Result<Self> {
+        Self::parse(BufReader::new(File::open(process.join("maps"))?.take(MOST_BYTES)))
+    }
+
+    fn parse(mut lines: impl BufRead) -> io::Result<Self> {
+        let mut found = Vec::new();
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            found.extend(parse_line(String::from_utf8_lossy(&line).trim_end_matches('\n')));
+            line.clear();
+        }
+        found.sort_by_key(|mapping| mapping.start);
+        Ok(Self(found))
+    }
+
+    /// The mapping that holds an address.
+    pub(crate) fn holding(&self, address: u64) -> Option<&Mapping> {
+        let after = self.0.partition_point(|mapping| mapping.start <= address);
+        self.0.get(after.checked_sub(1)?).filter(|mapping| address < mapping.end)
+    }
+
+    /// Whether a file of that name is mapped.
+    pub(crate) fn have_file(&self, name: &str) -> bool {
+        self.0.iter().any(|mapping| {
+            let (Mapped::File(path) | Mapped::Deleted(path)) = &mapping.what else { return false };
+            path.rsplit('/').next() == Some(name)
+        })
+    }
+}
+
+/// `7f1c2000-7f1c8000 r-xp 00026000 fe:00 1835 /usr/lib/x86_64-linux-gnu/libc.so.6`
+fn parse_line(line: &str) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = (hex(start)?, hex(end)?);
+    if !words.next()?.contains('x') {
+        return None;
+    }
+    let offset = hex(words.next()?)?;
+    let (_device, inode) = (words.next()?, words.next()?);
+    let name = words.next().unwrap_or_default().trim_start();
+    let what = match name {
+        // Shared memory has an inode and a name too, but no file that could be read.
+        _ if name.starts_with('/') && inode != "0" && !is_memory(name) => {
+            match name.strip_suffix(" (deleted)") {
+                Some(path) => Mapped::Deleted(path.into()),
+                None => Mapped::File(name.into()),
+            }
+        }
+        "[vdso]" | "[vsyscall]" | "[uprobes]" => Mapped::Kernel(name.into()),
+        _ => Mapped::Memory,
+    };
+    Some(Mapping { start, end, offset, what })
+}
+
+fn is_memory(name: &str) -> bool {
+    ["/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage", "/dev/shm/"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mapped, Mappings};
+
+    const MAPS: &str = "\
+55d0c8a00000-55d0c8a01000 r--p 00000000 fe:00 42                         /usr/bin/java
+55d0c8a01000-55d0c8a02000 r-xp 00001000 fe:00 42                         /usr/bin/java
+7f0000000000-7f0000100000 rwxp 00000000 00:00 0 
+7f1000000000-7f1000100000 r-xp 00026000 fe:00 18                         /opt/a b/libjvm.so (deleted)
+7f2000000000-7f2000100000 rwxs 00000000 00:01 7                          /memfd:jit (deleted)
+7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
+nonsense
+7f-80 r-xp
+";
+
+    #[test]
+    fn an_address_is_found_in_the_executable_mapping_that_holds_it() {
+        let mappings = Mappings::parse(MAPS.as_bytes()).unwrap();
+        let what = |address| mappings.holding(address).map(|mapping| mapping.what.clone());
+        assert_eq!(what(0x55d0_c8a0_0010), None, "not executable");
+        assert_eq!(what(0x55d0_c8a0_1010), Some(Mapped::File("/usr/bin/java".into())));
+        assert_eq!(what(0x7f00_000f_ffff), Some(Mapped::Memory));
+        assert_eq!(what(0x7f00_0010_0000), None);
+        assert_eq!(what(0x7f10_0000_0000), Some(Mapped::Deleted("/opt/a b/libjvm.so".into())));
+        assert_eq!(what(0x7f20_0000_0000), Some(Mapped::Memory));
+        assert_eq!(what(0x7ffd_0000_0000), Some(Mapped::Kernel("[vdso]".into())));
+        assert_eq!(mappings.holding(0x7f10_0000_0000).unwrap().offset, 0x26000);
+        assert!(mappings.have_file("libjvm.so") && !mappings.have_file("libc.so.6"));
+    }
+
+    #[test]
+    fn this_process_runs_where_its_own_mappings_say() {
+        let mappings = Mappings::read(std::path::Path::new("/proc/self")).unwrap();
+        let here = this_process_runs_where_its_own_mappings_say as fn() as usize as u64;
+        assert!(matches!(mappings.holding(here).unwrap().what, Mapped::File(_)));
+    }
+}

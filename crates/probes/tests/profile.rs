@@ -1,0 +1,173 @@
+//! A profile of this very process on this kernel: threads of which it is known where they spend their time.
+//! Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with
+//! it whatever is missing is a failure.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use model::{CpuState, StackTime};
+use probes::profile::{Profile, ProfileOptions, Profiled, Sampler};
+
+const WAIT: Duration = Duration::from_millis(300);
+/// The processor time of the thread that runs.
+const BURNT: Duration = Duration::from_millis(200);
+
+#[test]
+fn threads_are_seen_where_they_spend_their_time() {
+    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
+        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+        return;
+    }
+    everything();
+    only_what_is_inside_a_system_call();
+    single_samples();
+}
+
+fn options() -> ProfileOptions {
+    ProfileOptions {
+        pid: std::process::id(),
+        on_cpu_hz: Some(199),
+        off_cpu_from: Some(Duration::ZERO),
+        calls: Vec::new(),
+        by_thread: false,
+        measure: true,
+    }
+}
+
+/// A thread that runs for a known time, one that waits within write(2) for a reader, one within read(2) for a writer. The
+/// last is still waiting when the profile ends.
+fn act() -> JoinHandle<()> {
+    let runner = named("test-runs", burn);
+    let (mut filled, mut full) = pipe();
+    let writer = named("test-writes", move || full.write_all(&vec![7; 200 << 10]).unwrap());
+    let (mut empty, waker) = pipe();
+    let reader = named("test-reads", move || assert_eq!(empty.read(&mut [0; 8]).unwrap(), 0));
+    thread::sleep(WAIT);
+    filled.read_exact(&mut vec![0; 200 << 10]).unwrap();
+    writer.join().unwrap();
+    runner.join().unwrap();
+    // Kept open until the profile is over.
+    named("test-holds", move || {
+        thread::sleep(WAIT);
+        drop(waker);
+        reader.join().unwrap();
+    })
+}
+
+#[inline(never)]
+fn burn() {
+    while cpu_time() < BURNT {
+        // No calls: where calls go is another function's time.
+        let mut i = 0_u32;
+        while i < 1_000_000 {
+            i += 1;
+        }
+        black_box(i);
+    }
+}
+
+/// Its reading end and its writing end.
+fn pipe() -> (File, File) {
+    let mut ends = [0; 2];
+    // SAFETY: the pointer is to room for two descriptors.
+    assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+    // SAFETY: the kernel has just returned these descriptors and nobody else has them.
+    ends.map(|end| unsafe { File::from_raw_fd(end) }).into()
+}
+
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local value that the call fills in.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn named(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(run).unwrap()
+}
+
+fn profile(options: &ProfileOptions) -> Profiled {
+    let profile = Profile::attach(options).unwrap();
+    let last = act();
+    let profiled = profile.finish().unwrap();
+    last.join().unwrap();
+    assert_eq!(profiled.losses, probes::profile::ProfileLosses::default());
+    profiled
+}
+
+fn of<'a>(profiled: &'a Profiled, thread: &str, state: CpuState) -> Vec<&'a StackTime> {
+    profiled.stacks.iter().filter(|spent| &*spent.thread == thread && spent.state == state).collect()
+}
+
+fn seconds(spent: &[&StackTime]) -> f64 {
+    spent.iter().map(|spent| spent.time.0 as f64 / 1e9).sum()
+}
+
+fn everything() {
+    let profiled = profile(&options());
+    let (on, off) = (of(&profiled, "test-runs", CpuState::On), of(&profiled, "test-runs", CpuState::Off));
+    assert!(
+        on.iter().all(|spent| spent.count > 0 && spent.time.0 == spent.count as i64 * 5_025_125),
+        "{on:?}"
+    );
+    // A clock that samples may miss a tick where the host itself was not run.
+    assert!((0.1..0.3).contains(&seconds(&on)), "{on:#?} {off:#?}");
+    let burning = on.iter().filter(|spent| spent.stack.contains("burn"));
+    assert!(seconds(&burning.copied().collect::<Vec<_>>()) > seconds(&on) / 2.0, "{on:#?}");
+
+    let writes = of(&profiled, "test-writes", CpuState::Off);
+    let waits = writes.iter().filter(|spent| spent.stack.contains("vfs_write_[k];")).copied();
+    let waits: Vec<_> = waits.collect();
+    assert!(seconds(&waits) > 0.25, "{writes:#?}");
+    let stack = &waits[0].stack;
+    assert!(stack.ends_with("__schedule_[k]") && stack.contains("pipe_write_[k]"), "{stack}");
+    assert!(stack.split(';').next().is_some_and(|outermost| !outermost.ends_with("_[k]")), "{stack}");
+    // Never came back: counted up to the end.
+    let reads = of(&profiled, "test-reads", CpuState::Off);
+    assert!(
+        seconds(&reads) > 0.25 && reads.iter().any(|spent| spent.stack.contains("pipe_read_[k]")),
+        "{reads:#?}"
+    );
+    assert!(
+        profiled.costs.iter().all(|cost| cost.run_count > 0 && cost.run_time_ns > 0),
+        "{:?}",
+        profiled.costs
+    );
+}
+
+fn only_what_is_inside_a_system_call() {
+    let calls = vec![libc::SYS_write as i32, libc::SYS_writev as i32];
+    let started = Instant::now();
+    let profiled = profile(&ProfileOptions { calls, by_thread: true, ..options() });
+    let took = started.elapsed().as_secs_f64();
+    assert!(profiled.in_calls, "this kernel cannot tell system calls");
+    for spent in &profiled.stacks {
+        assert!(spent.stack.contains("write_[k];") && spent.tid.is_some(), "{spent:?}");
+        assert!((spent.time.0 as f64) < took * 1e9, "{spent:?}");
+    }
+    assert!(seconds(&of(&profiled, "test-writes", CpuState::Off)) > 0.25, "{:#?}", profiled.stacks);
+    assert!(of(&profiled, "test-runs", CpuState::On).is_empty());
+    assert!(of(&profiled, "test-reads", CpuState::Off).is_empty());
+}
+
+fn single_samples() {
+    let mut clock = Sampler::attach(std::process::id(), 199, true).unwrap();
+    act().join().unwrap();
+    let mut samples = Vec::new();
+    clock.poll(&mut |sample| samples.push(sample)).unwrap();
+    assert_eq!(clock.losses(), probes::profile::ProfileLosses::default());
+    samples.retain(|sample| &*sample.thread == "test-runs");
+    assert!(samples.len() > 10, "{samples:#?}");
+    assert!(samples.iter().all(|sample| sample.pid == std::process::id() && sample.period_ns == 5_025_125));
+    assert!(samples.iter().filter(|sample| sample.stack.contains("burn")).count() > samples.len() / 2);
+    let before = samples.len();
+    clock.poll(&mut |sample| samples.push(sample)).unwrap();
+    samples.retain(|sample| &*sample.thread == "test-runs");
+    assert_eq!(samples.len(), before, "a sample was delivered twice");
+}
