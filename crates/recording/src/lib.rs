@@ -7,6 +7,7 @@
 //! `part-00002.arrows`; it becomes Parquet when it is full or when the recording is finished.
 //! [`Writer`] writes, [`Recording`] reads.
 
+mod address;
 mod cells;
 mod columns;
 mod convert;

@@ -1,9 +1,8 @@
 //! `requests/`: requests with their responses; partitions and record batches nested inside.
 
-use std::net::SocketAddr;
-
 use model::{Batch, Event, Nanos, Partition, Request, TopicId};
 
+use crate::address::Address;
 use crate::cells::BadRow;
 use crate::columns::{Derived, I8, I16, I32, I64, Maybe, Rows, Text, U32, Words, columns};
 use crate::table::{Decode, Encode};
@@ -23,8 +22,8 @@ columns! {
         api_version: I16,
         correlation_id: I32,
         client_id: Maybe<Text>,
-        client: Text,
-        broker: Text,
+        client: Address,
+        broker: Address,
         request_bytes: U32,
         response_bytes: Maybe<U32>,
         sequence: Maybe<U32>,
@@ -78,8 +77,8 @@ impl Encode for Requests {
         self.api_version.append_value(request.api_version);
         self.correlation_id.append_value(request.correlation_id);
         self.client_id.append_option(request.client_id.as_deref());
-        self.client.append_value(request.client.to_string());
-        self.broker.append_value(request.broker.to_string());
+        self.client.append(request.client);
+        self.broker.append(request.broker);
         self.request_bytes.append_value(request.request_bytes);
         self.response_bytes.append_option(request.response_bytes);
         self.sequence.append_option(request.sequence);
@@ -173,8 +172,8 @@ impl Decode for RequestCells {
             api_version: self.api_version.at(i)?,
             correlation_id: self.correlation_id.at(i)?,
             client_id: self.client_id.maybe(i, pool),
-            client: self.client.named(i, address)?,
-            broker: self.broker.named(i, address)?,
+            client: self.client.address(i)?,
+            broker: self.broker.address(i)?,
             request_bytes: self.request_bytes.at(i)?,
             response_bytes: self.response_bytes.maybe(i),
             sequence: self.sequence.maybe(i),
@@ -190,10 +189,6 @@ impl Decode for RequestCells {
             partitions: partitions.map(|p| self.partitions.rows.read(p, pool)).collect::<Result<_, _>>()?,
         })))
     }
-}
-
-fn address(text: &str) -> Option<SocketAddr> {
-    text.parse().ok()
 }
 
 impl PartitionCells {

@@ -2,6 +2,7 @@
 
 use model::{Event, Nanos, SocketOp, SocketOpKind};
 
+use crate::address::Address;
 use crate::cells::BadRow;
 use crate::columns::{Derived, I32, I64, Maybe, Text, U32, U64, columns};
 use crate::table::{Decode, Encode};
@@ -16,8 +17,8 @@ columns! {
         pid: U32,
         tid: U32,
         thread: Text,
-        local: Text,
-        remote: Text,
+        local: Address,
+        remote: Address,
         bytes: Maybe<U64>,
         errno: Maybe<I32>,
         sequence: U32,
@@ -37,8 +38,8 @@ impl Encode for SocketOps {
         self.pid.append_value(op.pid);
         self.tid.append_value(op.tid);
         self.thread.append_value(&op.thread);
-        self.local.append_value(op.local.to_string());
-        self.remote.append_value(op.remote.to_string());
+        self.local.append(op.local);
+        self.remote.append(op.remote);
         self.bytes.append_option(op.bytes);
         self.errno.append_option(op.errno);
         self.sequence.append_value(op.sequence);
@@ -60,8 +61,8 @@ impl Decode for SocketOpCells {
             pid: self.pid.at(i)?,
             tid: self.tid.at(i)?,
             thread: self.thread.at(i, pool)?,
-            local: self.local.named(i, |text| text.parse().ok())?,
-            remote: self.remote.named(i, |text| text.parse().ok())?,
+            local: self.local.address(i)?,
+            remote: self.remote.address(i)?,
             bytes: self.bytes.maybe(i),
             errno: self.errno.maybe(i),
             sequence: self.sequence.at(i)?,

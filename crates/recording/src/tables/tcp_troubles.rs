@@ -2,6 +2,7 @@
 
 use model::{Event, Nanos, TcpTrouble, TcpTroubleKind};
 
+use crate::address::Address;
 use crate::cells::BadRow;
 use crate::columns::{I64, Maybe, Text, U64, columns};
 use crate::table::{Decode, Encode};
@@ -11,8 +12,8 @@ columns! {
     TcpTroubles, TcpTroubleCells {
         at_ns: I64,
         kind: Text,
-        local: Maybe<Text>,
-        remote: Maybe<Text>,
+        local: Maybe<Address>,
+        remote: Maybe<Address>,
         count: U64,
     }
 }
@@ -23,8 +24,8 @@ impl Encode for TcpTroubles {
     fn append(&mut self, trouble: &TcpTrouble) {
         self.at_ns.append_value(trouble.at.0);
         self.kind.append_value(trouble.kind.as_str());
-        self.local.append_option(trouble.local.map(|address| address.to_string()));
-        self.remote.append_option(trouble.remote.map(|address| address.to_string()));
+        self.local.append_option(trouble.local);
+        self.remote.append_option(trouble.remote);
         self.count.append_value(trouble.count);
     }
 
@@ -38,8 +39,8 @@ impl Decode for TcpTroubleCells {
         Ok(Event::TcpTrouble(Box::new(TcpTrouble {
             at: Nanos(self.at_ns.at(i)?),
             kind: self.kind.named(i, TcpTroubleKind::parse)?,
-            local: self.local.maybe_named(i, |text| text.parse().ok())?,
-            remote: self.remote.maybe_named(i, |text| text.parse().ok())?,
+            local: self.local.maybe_address(i)?,
+            remote: self.remote.maybe_address(i)?,
             count: self.count.at(i)?,
         })))
     }
