@@ -6,6 +6,7 @@
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make test    format, lints, docs, every test, a minute of every fuzz target; as root the live tests too (BPF, real
 #                broker, real clients)
+#   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's
 #   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 
 CARGO ?= cargo
@@ -18,7 +19,7 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo test bench latency build setup-bench setup-build setup-demo setup-test fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo test bench latency build vmtest setup-bench setup-build setup-demo setup-test setup-vmtest fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -29,7 +30,7 @@ demo: setup-demo
 
 test: setup-test fmt-check lint doc offline unit fuzz-smoke live
 
-setup-bench setup-build setup-demo setup-test: setup-%:
+setup-bench setup-build setup-demo setup-test setup-vmtest: setup-%:
 	@setup/debian $*
 
 # Fails where a target is missed.
@@ -89,10 +90,16 @@ live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
 	$(CARGO) build -p brokerscope
 	BROKERSCOPE_LIVE_TESTS=1 $(CARGO) test -p capture -p probes -p lab -p e2e --no-fail-fast -- --test-threads=1
+	$(MAKE) vmtest
 else
 	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"
 	@echo "LEFT OUT: run 'make test' as root, or 'make live BROKERSCOPE_LIVE_TESTS=1'"
 endif
+
+# Each kernel is booted once; it needs no root, but the right to run apt-get download.
+KERNELS ?= 6.1 6.12
+vmtest: setup-vmtest
+	vmtest/matrix $(KERNELS)
 
 clean:
 	$(CARGO) clean

@@ -67,7 +67,7 @@ impl Facts {
                 || tracepoints.keys().any(|name| name.starts_with("jbd2/")),
             tracefs,
             tracepoints,
-            kallsyms: kallsyms_show_addresses(),
+            kallsyms: crate::kallsyms::shows_addresses(),
             max_stack: read_line("/proc/sys/kernel/perf_event_max_stack").and_then(|text| text.parse().ok()),
             hz: tick::rate(&kernel_release),
             kernel_release,
@@ -78,11 +78,6 @@ impl Facts {
 /// The trimmed content of a one-line file of the kernel.
 fn read_line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-}
-
-/// Unprivileged readers see zeros in place of addresses.
-fn kallsyms_show_addresses() -> bool {
-    crate::kallsyms::first_address().is_some_and(|address| address != 0)
 }
 
 /// The names of all tracepoints that any hook needs.

@@ -48,11 +48,17 @@ impl Symbols {
     }
 }
 
-/// The first symbol's address: zero for readers that may not see addresses.
-pub(crate) fn first_address() -> Option<u64> {
-    let mut line = String::new();
-    BufReader::new(File::open(PATH).ok()?).read_line(&mut line).ok()?;
-    parse_line(&line).map(|(address, ..)| address)
+/// Whether this process may see addresses; other readers see zeros in their place.
+pub(crate) fn shows_addresses() -> bool {
+    File::open(PATH).is_ok_and(|file| shown(BufReader::new(file)))
+}
+
+/// The first function tells. What comes before it may lie at zero for everybody: per-CPU data, on kernels of
+/// x86 before 6.15.
+fn shown(lines: impl BufRead) -> bool {
+    let mut lines = lines.lines().map_while(Result::ok);
+    let first = lines.find(|line| parse_line(line).is_some_and(|(_, kind, _)| matches!(kind, "t" | "T")));
+    first.is_some_and(|line| parse_function(&line).is_some())
 }
 
 /// `ffffffff812a3b40 t ext4_file_write_iter [ext4]`
@@ -73,7 +79,7 @@ fn parse_function(line: &str) -> Option<(u64, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::Symbols;
+    use super::{Symbols, shown};
 
     const LINES: &str = "0000000000000000 A fixed_percpu_data
 ffffffff81000000 T _text
@@ -106,5 +112,12 @@ ffffffff81000250
     fn hidden_addresses_name_nothing() {
         let symbols = Symbols::read("0000000000000000 T a\n0000000000000000 T b\n".as_bytes()).unwrap();
         assert_eq!(symbols.name_of(u64::MAX), None);
+    }
+
+    #[test]
+    fn addresses_are_shown_where_the_first_function_has_one() {
+        assert!(shown(LINES.as_bytes()));
+        assert!(!shown("0000000000000000 A fixed_percpu_data\n0000000000000000 T _text\n".as_bytes()));
+        assert!(!shown("".as_bytes()));
     }
 }

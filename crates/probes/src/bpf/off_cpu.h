@@ -60,9 +60,9 @@ static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
 {
 	union scratch *room = scratch();
 	struct off_cpu_event *event;
-	__u64 stack_bytes = (__u64)op->frames * sizeof(op->stack[0]);
+	__u64 stack_bytes;
 
-	if (!op->off_ns || !room || stack_bytes > sizeof(op->stack))
+	if (!op->off_ns || !room)
 		return;
 	event = &room->off_cpu;
 	event->kind = EVENT_OFF_CPU;
@@ -77,8 +77,13 @@ static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
 	event->preempted = op->preempted;
 	event->frames = op->frames;
 	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
-	bpf_probe_read_kernel(event->stack, stack_bytes, op->stack);
 	op->off_ns = 0;
+	/* bounded right before it is used: verifiers before 6.3 forget the bound of a value that was spilled */
+	stack_bytes = (__u64)op->frames * sizeof(op->stack[0]);
+	barrier_var(stack_bytes);
+	if (stack_bytes > sizeof(op->stack))
+		return;
+	bpf_probe_read_kernel(event->stack, stack_bytes, op->stack);
 	emit(event, __builtin_offsetof(struct off_cpu_event, stack) + stack_bytes);
 }
 
