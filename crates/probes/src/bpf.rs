@@ -15,11 +15,12 @@ pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prob
 
 /// `enum event_kind`.
 pub(crate) mod kind {
-    pub(crate) const FILE_WRITE: u32 = 1;
+    pub(crate) const FILE_OP: u32 = 1;
     pub(crate) const OFF_CPU: u32 = 2;
     pub(crate) const JOURNAL_COMMIT: u32 = 3;
     pub(crate) const BLOCK_IO: u32 = 4;
     pub(crate) const DIRTY_THROTTLE: u32 = 5;
+    pub(crate) const FILE_PATH: u32 = 6;
 }
 
 /// `enum lost_slot`.

@@ -1,5 +1,8 @@
 //! Records of the ring buffer to [`Event`]s. The layout is `bpf/events.h`; both sides assert it.
 
+mod file_op;
+mod paths;
+
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -7,13 +10,13 @@ use model::Nanos;
 use model::journal::CommitPhases;
 
 use crate::bpf::{kind, types};
-use crate::event::{BlockIo, DirtyThrottle, Event, FileWrite, HEAD_BYTES, JournalCommit, OffCpu};
+use crate::event::{BlockIo, DirtyThrottle, Event, JournalCommit, OffCpu};
 use crate::intern::Texts;
 use crate::stacks::Stacks;
 
+use paths::Paths;
+
 const _: () = {
-    assert!(size_of::<types::file_write_event>() == 160 + 768);
-    assert!(offset_of!(types::file_write_event, path) == 160);
     assert!(size_of::<types::off_cpu_event>() == 56 + 8 * 48);
     assert!(offset_of!(types::off_cpu_event, stack) == 56);
     assert!(size_of::<types::journal_commit_event>() == 88);
@@ -21,27 +24,43 @@ const _: () = {
     assert!(size_of::<types::dirty_throttle_event>() == 64);
 };
 
+/// What a record was.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Decoded {
+    /// Something that happened.
+    Event(Event),
+    /// Something that later records build on.
+    Learnt,
+    /// Of no known kind, or shorter than its kind.
+    Unknown,
+}
+
 /// Decodes one target's records.
 pub(crate) struct Decoder {
     pid: u32,
     hz: Option<u32>,
     texts: Texts,
     stacks: Stacks,
+    paths: Paths,
 }
 
 impl Decoder {
     pub(crate) fn new(pid: u32, hz: Option<u32>, stacks: Stacks) -> Self {
-        Self { pid, hz: hz.filter(|&hz| hz > 0), texts: Texts::default(), stacks }
+        Self { pid, hz: hz.filter(|&hz| hz > 0), texts: Texts::default(), stacks, paths: Paths::default() }
     }
 
-    /// One record; none if it is of no known kind or shorter than its kind.
-    pub(crate) fn decode(&mut self, bytes: &[u8]) -> Option<Event> {
-        let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
+    /// One record.
+    pub(crate) fn decode(&mut self, bytes: &[u8]) -> Decoded {
+        let kind = bytes.get(..4).and_then(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)));
+        if kind == Some(kind::FILE_PATH) {
+            return if self.file_path(bytes).is_some() { Decoded::Learnt } else { Decoded::Unknown };
+        }
+        kind.and_then(|kind| self.event(kind, bytes)).map_or(Decoded::Unknown, Decoded::Event)
+    }
+
+    fn event(&mut self, kind: u32, bytes: &[u8]) -> Option<Event> {
         match kind {
-            kind::FILE_WRITE => {
-                let record = record(bytes, offset_of!(types::file_write_event, path))?;
-                Some(Event::FileWrite(self.file_write(&record)))
-            }
+            kind::FILE_OP => Some(Event::FileOp(self.file_op(bytes)?)),
             kind::OFF_CPU => {
                 let record = record(bytes, offset_of!(types::off_cpu_event, stack))?;
                 Some(Event::OffCpu(self.off_cpu(&record)))
@@ -50,29 +69,6 @@ impl Decoder {
             kind::BLOCK_IO => Some(Event::BlockIo(self.block_io(&whole(bytes)?))),
             kind::DIRTY_THROTTLE => Some(Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))),
             _ => None,
-        }
-    }
-
-    fn file_write(&mut self, record: &types::file_write_event) -> FileWrite {
-        let path = bytes_of(&record.path);
-        let path = path.get(..usize::from(record.path_len)).unwrap_or(path);
-        let head_len = record.head_len.min(HEAD_BYTES as u8);
-        FileWrite {
-            start_ns: record.start_ns,
-            end_ns: record.end_ns,
-            pid: self.pid,
-            tid: record.tid,
-            comm: self.text(&record.comm),
-            fd: record.fd,
-            result: record.result,
-            offset: record.offset,
-            device: device(record.device),
-            inode: record.inode,
-            fs: self.text(&record.fs),
-            path: self.texts.share_path(path),
-            head: only(record.head, head_len),
-            head_len,
-            journal_transaction: (record.has_handle != 0).then_some(record.transaction),
         }
     }
 
@@ -133,12 +129,6 @@ impl Decoder {
     }
 }
 
-/// Beyond the bytes of this write, the record holds those of an earlier one.
-fn only(mut head: [u8; HEAD_BYTES], valid: u8) -> [u8; HEAD_BYTES] {
-    head.iter_mut().skip(usize::from(valid)).for_each(|byte| *byte = 0);
-    head
-}
-
 /// `MAJOR` and `MINOR` of `include/linux/kdev_t.h`.
 fn device(number: u32) -> (u32, u32) {
     (number >> 20, number & 0xf_ffff)
@@ -164,8 +154,6 @@ fn phases(record: &types::commit_phases, hz: u32) -> CommitPhases {
 /// Only for `repr(C)` types without padding, references, `bool` or enums.
 unsafe trait Record: Default {}
 // SAFETY: generated from the C structures in events.h, which hold integers and arrays only.
-unsafe impl Record for types::file_write_event {}
-// SAFETY: as above.
 unsafe impl Record for types::off_cpu_event {}
 // SAFETY: as above.
 unsafe impl Record for types::journal_commit_event {}

@@ -1,19 +1,20 @@
 //! What the probes report. Times are `CLOCK_MONOTONIC` nanoseconds, devices (major, minor), ids those of the
 //! root pid namespace. Nothing is interpreted: no topics, no causes.
 
+mod file_op;
+
 use std::sync::Arc;
 
 use model::journal::CommitPhases;
 
-/// Bytes of a written buffer that are kept: the fixed head of a magic-2 record batch.
-pub const HEAD_BYTES: usize = 61;
+pub use file_op::{FileOp, FilePath, Given, GivenPath, HEAD_BYTES, Start};
 
 /// One thing seen by a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A write to a regular file returned.
-    FileWrite(FileWrite),
-    /// A thread came back to the CPU within such a write, or after it from a long uninterruptible wait.
+    /// An operation on a file ended.
+    FileOp(FileOp),
+    /// A thread came back to the CPU within such an operation, or after it from a long uninterruptible wait.
     OffCpu(OffCpu),
     /// A jbd2 commit ended.
     JournalCommit(JournalCommit),
@@ -23,54 +24,8 @@ pub enum Event {
     DirtyThrottle(DirtyThrottle),
 }
 
-/// A `write`, `pwrite64`, `writev`, `pwritev` or `pwritev2` of the target to a regular file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FileWrite {
-    /// Entry of the system call.
-    pub start_ns: u64,
-    /// Its return.
-    pub end_ns: u64,
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// The thread's name; the kernel keeps 15 bytes.
-    pub comm: Arc<str>,
-    /// The file descriptor.
-    pub fd: i32,
-    /// Bytes written, or a negative errno.
-    pub result: i64,
-    /// Where the write went: the file position at entry, the call's own offset, or the file's size with
-    /// `O_APPEND`.
-    pub offset: u64,
-    /// The file system's device.
-    pub device: (u32, u32),
-    /// The file's inode number.
-    pub inode: u64,
-    /// The file system's type (`ext4`).
-    pub fs: Arc<str>,
-    /// The last three components of the file's path, or fewer below its file system's root
-    /// (`data/topicA-0/00000000000000000000.log`). Mount points are not crossed. As it was when the call
-    /// returned; empty where it could not be read.
-    pub path: Arc<str>,
-    /// The first bytes of the buffer (of the first one, for a vectored write); the first
-    /// [`FileWrite::head_len`] are valid.
-    pub head: [u8; HEAD_BYTES],
-    /// Valid bytes of `head`: 0 after a failed write or where the buffer could not be read.
-    pub head_len: u8,
-    /// The jbd2 transaction of the last handle that the thread started within the call.
-    pub journal_transaction: Option<u32>,
-}
-
-impl FileWrite {
-    /// The valid bytes of the head.
-    pub fn head(&self) -> &[u8] {
-        self.head.get(..usize::from(self.head_len)).unwrap_or_default()
-    }
-}
-
-/// A stretch off the CPU within a [`FileWrite`] of the same thread; or an uninterruptible wait of a
-/// millisecond or more after one, before the thread's next write.
+/// A stretch off the CPU within a [`FileOp`] of the same thread; or an uninterruptible wait of a
+/// millisecond or more after one, before the thread's next call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffCpu {
     /// When the thread was switched out.

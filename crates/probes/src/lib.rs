@@ -1,4 +1,4 @@
-//! What the kernel sees of one broker: its file writes and what held them up, journal commits, block
+//! What the kernel sees of one broker: its file operations and what held them up, journal commits, block
 //! requests, dirty-page throttling. The only crate that knows libbpf.
 //!
 //! [`Facts::survey`] says what this host offers, [`Plan::choose`] decides purely from that which hooks to
@@ -26,7 +26,7 @@ pub mod tracepoints;
 mod user;
 
 pub use error::Error;
-pub use event::{BlockIo, DirtyThrottle, Event, FileWrite, JournalCommit, OffCpu};
+pub use event::{BlockIo, DirtyThrottle, Event, FileOp, JournalCommit, OffCpu};
 pub use facts::Facts;
 pub use losses::Losses;
 pub use overhead::ProgramCost;

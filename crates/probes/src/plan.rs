@@ -10,7 +10,19 @@ use crate::tracepoints::{self, Needed};
 pub enum Purpose {
     /// Writes of the broker to files.
     FileWrites,
-    /// Off-CPU intervals within them.
+    /// Its reads of files.
+    FileReads,
+    /// `sendfile`, `splice`, `copy_file_range`.
+    FileTransfers,
+    /// `fsync`, `fdatasync`.
+    FileSyncs,
+    /// Truncation and allocation.
+    FileSizes,
+    /// Renames and removals.
+    FileNames,
+    /// Opens.
+    FileOpens,
+    /// Off-CPU intervals within these.
     OffCpu,
     /// When a thread off the CPU became runnable.
     Wakeups,
@@ -30,8 +42,14 @@ pub enum Purpose {
 
 impl Purpose {
     /// Every purpose, those that others build upon first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 15] = [
         Self::FileWrites,
+        Self::FileReads,
+        Self::FileTransfers,
+        Self::FileSyncs,
+        Self::FileSizes,
+        Self::FileNames,
+        Self::FileOpens,
         Self::OffCpu,
         Self::Wakeups,
         Self::KernelStacks,
@@ -46,6 +64,12 @@ impl Purpose {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FileWrites => "file-writes",
+            Self::FileReads => "file-reads",
+            Self::FileTransfers => "file-transfers",
+            Self::FileSyncs => "file-syncs",
+            Self::FileSizes => "file-sizes",
+            Self::FileNames => "file-names",
+            Self::FileOpens => "file-opens",
             Self::OffCpu => "off-cpu",
             Self::Wakeups => "wakeups",
             Self::KernelStacks => "kernel-stacks",
@@ -84,6 +108,12 @@ impl Purpose {
         match self {
             Self::BlockIo if facts.btf => tracepoints::BLOCK_IO_ISSUE,
             Self::FileWrites => tracepoints::FILE_WRITES,
+            Self::FileReads => tracepoints::FILE_READS,
+            Self::FileTransfers => tracepoints::FILE_TRANSFERS,
+            Self::FileSyncs => tracepoints::FILE_SYNCS,
+            Self::FileSizes => tracepoints::FILE_SIZES,
+            Self::FileNames => tracepoints::FILE_NAMES,
+            Self::FileOpens => tracepoints::FILE_OPENS,
             Self::JournalCommits => tracepoints::JOURNAL_COMMITS,
             Self::CommitPhases => tracepoints::COMMIT_PHASES,
             Self::JournalHandles => tracepoints::JOURNAL_HANDLES,

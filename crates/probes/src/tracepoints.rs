@@ -10,6 +10,17 @@ pub struct Needed {
     pub program: &'static str,
     /// Fields in the order of the C structure in `bpf/events.h`; empty where the layout is ABI.
     pub fields: &'static [NeededField],
+    /// What to do on a kernel that has no such tracepoint.
+    pub absent: Absent,
+}
+
+/// What a tracepoint's absence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// What it is needed for cannot be seen.
+    Missing,
+    /// The architecture has no such system call: nobody calls it.
+    Fine,
 }
 
 /// A field and the sizes in bytes that the program can take.
@@ -27,22 +38,93 @@ const fn field(name: &'static str, size: u16) -> NeededField {
     NeededField { name, min: size, max: size }
 }
 
-const fn system_call(name: &'static str, program: &'static str) -> Needed {
-    Needed { name, program, fields: &[] }
+const fn entry(name: &'static str, program: &'static str) -> Needed {
+    Needed { name, program, fields: &[], absent: Absent::Missing }
 }
 
-/// One program serves every call whose arguments it reads alike, and one serves all returns.
+/// One program serves the returns of all system calls.
+const fn exit(name: &'static str) -> Needed {
+    Needed { name, program: "call_exit", fields: &[], absent: Absent::Missing }
+}
+
+/// A call that only old architectures have.
+const fn old(call: Needed) -> Needed {
+    Needed { absent: Absent::Fine, ..call }
+}
+
 pub(crate) const FILE_WRITES: &[Needed] = &[
-    system_call("syscalls/sys_enter_write", "write_enter"),
-    system_call("syscalls/sys_enter_pwrite64", "pwrite_enter"),
-    system_call("syscalls/sys_enter_writev", "writev_enter"),
-    system_call("syscalls/sys_enter_pwritev", "pwritev_enter"),
-    system_call("syscalls/sys_enter_pwritev2", "pwritev_enter"),
-    system_call("syscalls/sys_exit_write", "write_exit"),
-    system_call("syscalls/sys_exit_pwrite64", "write_exit"),
-    system_call("syscalls/sys_exit_writev", "write_exit"),
-    system_call("syscalls/sys_exit_pwritev", "write_exit"),
-    system_call("syscalls/sys_exit_pwritev2", "write_exit"),
+    entry("syscalls/sys_enter_write", "write_enter"),
+    entry("syscalls/sys_enter_pwrite64", "pwrite64_enter"),
+    entry("syscalls/sys_enter_writev", "writev_enter"),
+    entry("syscalls/sys_enter_pwritev", "pwritev_enter"),
+    entry("syscalls/sys_enter_pwritev2", "pwritev2_enter"),
+    exit("syscalls/sys_exit_write"),
+    exit("syscalls/sys_exit_pwrite64"),
+    exit("syscalls/sys_exit_writev"),
+    exit("syscalls/sys_exit_pwritev"),
+    exit("syscalls/sys_exit_pwritev2"),
+];
+
+pub(crate) const FILE_READS: &[Needed] = &[
+    entry("syscalls/sys_enter_read", "read_enter"),
+    entry("syscalls/sys_enter_pread64", "pread64_enter"),
+    entry("syscalls/sys_enter_readv", "readv_enter"),
+    entry("syscalls/sys_enter_preadv", "preadv_enter"),
+    entry("syscalls/sys_enter_preadv2", "preadv2_enter"),
+    exit("syscalls/sys_exit_read"),
+    exit("syscalls/sys_exit_pread64"),
+    exit("syscalls/sys_exit_readv"),
+    exit("syscalls/sys_exit_preadv"),
+    exit("syscalls/sys_exit_preadv2"),
+];
+
+pub(crate) const FILE_TRANSFERS: &[Needed] = &[
+    entry("syscalls/sys_enter_sendfile64", "sendfile64_enter"),
+    entry("syscalls/sys_enter_splice", "splice_enter"),
+    entry("syscalls/sys_enter_copy_file_range", "copy_file_range_enter"),
+    exit("syscalls/sys_exit_sendfile64"),
+    exit("syscalls/sys_exit_splice"),
+    exit("syscalls/sys_exit_copy_file_range"),
+];
+
+pub(crate) const FILE_SYNCS: &[Needed] = &[
+    entry("syscalls/sys_enter_fsync", "fsync_enter"),
+    entry("syscalls/sys_enter_fdatasync", "fdatasync_enter"),
+    exit("syscalls/sys_exit_fsync"),
+    exit("syscalls/sys_exit_fdatasync"),
+];
+
+pub(crate) const FILE_SIZES: &[Needed] = &[
+    entry("syscalls/sys_enter_ftruncate", "ftruncate_enter"),
+    entry("syscalls/sys_enter_truncate", "truncate_enter"),
+    entry("syscalls/sys_enter_fallocate", "fallocate_enter"),
+    exit("syscalls/sys_exit_ftruncate"),
+    exit("syscalls/sys_exit_truncate"),
+    exit("syscalls/sys_exit_fallocate"),
+];
+
+pub(crate) const FILE_NAMES: &[Needed] = &[
+    old(entry("syscalls/sys_enter_rename", "rename_enter")),
+    old(entry("syscalls/sys_enter_renameat", "renameat_enter")),
+    entry("syscalls/sys_enter_renameat2", "renameat2_enter"),
+    old(entry("syscalls/sys_enter_unlink", "unlink_enter")),
+    entry("syscalls/sys_enter_unlinkat", "unlinkat_enter"),
+    old(exit("syscalls/sys_exit_rename")),
+    old(exit("syscalls/sys_exit_renameat")),
+    exit("syscalls/sys_exit_renameat2"),
+    old(exit("syscalls/sys_exit_unlink")),
+    exit("syscalls/sys_exit_unlinkat"),
+];
+
+pub(crate) const FILE_OPENS: &[Needed] = &[
+    old(entry("syscalls/sys_enter_open", "open_enter")),
+    old(entry("syscalls/sys_enter_creat", "creat_enter")),
+    entry("syscalls/sys_enter_openat", "openat_enter"),
+    entry("syscalls/sys_enter_openat2", "openat2_enter"),
+    old(exit("syscalls/sys_exit_open")),
+    old(exit("syscalls/sys_exit_creat")),
+    exit("syscalls/sys_exit_openat"),
+    exit("syscalls/sys_exit_openat2"),
 ];
 
 pub(crate) const JOURNAL_COMMITS: &[Needed] = &[
@@ -50,11 +132,13 @@ pub(crate) const JOURNAL_COMMITS: &[Needed] = &[
         name: "jbd2/jbd2_start_commit",
         program: "start_commit",
         fields: &[field("dev", 4), field("transaction", 4)],
+        absent: Absent::Missing,
     },
     Needed {
         name: "jbd2/jbd2_end_commit",
         program: "end_commit",
         fields: &[field("dev", 4), field("transaction", 4)],
+        absent: Absent::Missing,
     },
 ];
 
@@ -73,12 +157,14 @@ pub(crate) const COMMIT_PHASES: &[Needed] = &[Needed {
         field("blocks", 4),
         field("blocks_logged", 4),
     ],
+    absent: Absent::Missing,
 }];
 
 pub(crate) const JOURNAL_HANDLES: &[Needed] = &[Needed {
     name: "jbd2/jbd2_handle_start",
     program: "handle_start",
     fields: &[field("dev", 4), field("tid", 4)],
+    absent: Absent::Missing,
 }];
 
 /// `rwbs` grew from 8 to 10 bytes; the program keeps up to 15.
@@ -92,6 +178,7 @@ const BLOCK_RQ_ISSUE: Needed = Needed {
         field("bytes", 4),
         NeededField { name: "rwbs", min: 1, max: 15 },
     ],
+    absent: Absent::Missing,
 };
 
 /// Where completions come from a BTF tracepoint.
@@ -103,6 +190,7 @@ pub(crate) const BLOCK_IO: &[Needed] = &[
         name: "block/block_rq_complete",
         program: "rq_complete",
         fields: &[field("dev", 4), field("sector", 8), field("nr_sector", 4)],
+        absent: Absent::Missing,
     },
 ];
 
@@ -110,8 +198,21 @@ pub(crate) const DIRTY_THROTTLING: &[Needed] = &[Needed {
     name: "writeback/balance_dirty_pages",
     program: "balance_dirty_pages",
     fields: &[field("limit", 8), field("setpoint", 8), field("dirty", 8), field("pause", 8)],
+    absent: Absent::Missing,
 }];
 
 /// Every table.
-pub(crate) const ALL: &[&[Needed]] =
-    &[FILE_WRITES, JOURNAL_COMMITS, COMMIT_PHASES, JOURNAL_HANDLES, BLOCK_IO, DIRTY_THROTTLING];
+pub(crate) const ALL: &[&[Needed]] = &[
+    FILE_WRITES,
+    FILE_READS,
+    FILE_TRANSFERS,
+    FILE_SYNCS,
+    FILE_SIZES,
+    FILE_NAMES,
+    FILE_OPENS,
+    JOURNAL_COMMITS,
+    COMMIT_PHASES,
+    JOURNAL_HANDLES,
+    BLOCK_IO,
+    DIRTY_THROTTLING,
+];

@@ -19,7 +19,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use probes::{Event, Facts, FileWrite, JournalCommit, OffCpu, Options, Plan, Probes, Purpose, Target};
+use model::FileOpKind;
+use probes::{Event, Facts, FileOp, JournalCommit, OffCpu, Options, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Frozen};
 
 const HEAD: usize = 61;
@@ -80,12 +81,16 @@ impl Watched {
     }
 
     /// Writes to one inode of one file system, in order.
-    fn writes(&self, device: (u32, u32), inode: u64) -> Vec<&FileWrite> {
-        let writes = self.events.iter().filter_map(|event| match event {
-            Event::FileWrite(write) => Some(write),
+    fn writes(&self, device: (u32, u32), inode: u64) -> Vec<&FileOp> {
+        let ops = self.ops(|op| op.op == FileOpKind::Write);
+        ops.filter(|write| write.device == device && write.inode == inode).collect()
+    }
+
+    fn ops(&self, wanted: impl Fn(&FileOp) -> bool) -> impl Iterator<Item = &FileOp> {
+        self.events.iter().filter_map(move |event| match event {
+            Event::FileOp(op) if wanted(op) => Some(op),
             _ => None,
-        });
-        writes.filter(|write| write.device == device && write.inode == inode).collect()
+        })
     }
 
     fn commits(&self, device: (u32, u32)) -> impl Iterator<Item = &JournalCommit> {
@@ -101,6 +106,11 @@ impl Watched {
             _ => None,
         })
     }
+}
+
+/// The whole path inside the file system; empty if it was lost.
+fn path(op: &FileOp) -> &str {
+    op.path.as_ref().filter(|path| path.whole).map_or("", |path| &*path.path)
 }
 
 /// What a write must be reported as.
@@ -176,7 +186,7 @@ fn check_writes(watched: &Watched, segment: &Segment) {
     for (write, expected) in seen.iter().zip(&segment.writes) {
         assert_eq!((write.result, write.offset), (expected.result, expected.offset), "{write:?}");
         assert_eq!(write.head(), expected.head, "{write:?}");
-        assert_eq!((&*write.path, &*write.fs), (SEGMENT, "ext4"));
+        assert_eq!((path(write), &*write.fs), (SEGMENT, "ext4"));
         assert_eq!(write.pid, std::process::id());
         assert_eq!(write.tid, scene::current_tid());
         assert!(write.start_ns < write.end_ns, "{write:?}");
@@ -184,7 +194,7 @@ fn check_writes(watched: &Watched, segment: &Segment) {
     assert_eq!(seen[0].fd, segment.fd);
     assert!(seen.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{seen:#?}");
     let socket = pattern(0x70, 100);
-    let other = |event: &Event| matches!(event, Event::FileWrite(write) if write.head() == &socket[..HEAD]);
+    let other = |event: &Event| matches!(event, Event::FileOp(write) if write.head() == &socket[..HEAD]);
     assert!(!watched.events.iter().any(other), "a socket was taken for a file");
 }
 
@@ -228,7 +238,7 @@ fn check_planted_wait(file_system: &FileSystem, watched: &mut Watched) {
     watched.until("write that waited", |seen| !seen.writes(device, inode).is_empty());
 
     let write = watched.writes(device, inode)[0].clone();
-    assert_eq!((write.tid, &*write.path), (tid, "frozen"));
+    assert_eq!((write.tid, path(&write)), (tid, "frozen"));
     let inside: Vec<_> = watched.off_cpu(tid).filter(|interval| !interval.preempted).collect();
     assert!(!inside.is_empty(), "no off-CPU interval of thread {tid}");
     for interval in &inside {
@@ -308,7 +318,7 @@ fn check_full_ring(file_system: &FileSystem) {
     let reported = watched.writes(file_system.device(), inode).len() as u64;
     assert!(lost > 0 && reported < WRITES && reported + lost >= WRITES, "{reported} reported, {lost} lost");
     let costs = watched.probes.overhead();
-    let returns = costs.iter().find(|cost| cost.program == "write_exit").unwrap();
+    let returns = costs.iter().find(|cost| cost.program == "call_exit").unwrap();
     assert!(returns.run_count >= WRITES && returns.run_time_ns > 0, "{returns:?}");
 }
 

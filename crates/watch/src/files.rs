@@ -1,172 +1,272 @@
-//! Names for what the kernel numbers: block devices, and files below the broker's log dirs. Looks up each
-//! device once.
+//! Names for files as the broker means them: below its log dirs, with topic and partition. Works from what
+//! the probes saw, paths inside file systems and paths that system calls were given.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use model::{Device, FileKind, TopicPartition};
+use model::{FileKind, TopicPartition};
+use probes::event::{FilePath, GivenPath};
 
-/// Names of block devices, and the partitions of disks.
-#[derive(Default)]
-pub(crate) struct Devices {
-    names: HashMap<(u32, u32), Arc<str>>,
-    partitions: HashMap<(u32, u32), Vec<DiskPartition>>,
-}
-
-/// One partition of a disk.
-struct DiskPartition {
-    number: (u32, u32),
-    /// In sectors of 512 bytes, as the kernel counts everywhere.
-    sectors: std::ops::Range<u64>,
-}
-
-impl Devices {
-    /// The device of that number, by the kernel's name where it has one.
-    pub(crate) fn device(&mut self, (major, minor): (u32, u32)) -> Device {
-        let name = self.names.entry((major, minor)).or_insert_with(|| name_of(major, minor));
-        Device { major, minor, name: Arc::clone(name) }
-    }
-
-    /// The partition of a disk that holds a sector, or the disk itself: block requests name the disk, file
-    /// systems the partition.
-    pub(crate) fn holding(&mut self, disk: (u32, u32), sector: u64) -> Device {
-        let partitions = self.partitions.entry(disk).or_insert_with(|| partitions_of(disk.0, disk.1));
-        let found = partitions.iter().find(|partition| partition.sectors.contains(&sector));
-        let number = found.map_or(disk, |partition| partition.number);
-        self.device(number)
-    }
-}
-
-/// `/sys/dev/block/7:0` is a link to `…/block/loop0`.
-fn name_of(major: u32, minor: u32) -> Arc<str> {
-    std::fs::read_link(format!("/sys/dev/block/{major}:{minor}"))
-        .ok()
-        .and_then(|target| target.file_name().map(|name| name.to_string_lossy().into()))
-        .unwrap_or_default()
-}
-
-/// A disk's directory in sysfs holds one for each partition, with `dev`, `start` and `size` in it.
-fn partitions_of(major: u32, minor: u32) -> Vec<DiskPartition> {
-    let Ok(entries) = std::fs::read_dir(format!("/sys/dev/block/{major}:{minor}/")) else {
-        return Vec::new();
-    };
-    entries.flatten().filter_map(|entry| partition_in(&entry.path())).collect()
-}
-
-fn partition_in(dir: &Path) -> Option<DiskPartition> {
-    let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
-    read("partition")?;
-    let dev = read("dev")?;
-    let (major, minor) = dev.trim().split_once(':')?;
-    let start: u64 = read("start")?.trim().parse().ok()?;
-    let size: u64 = read("size")?.trim().parse().ok()?;
-    Some(DiskPartition {
-        number: (major.parse().ok()?, minor.parse().ok()?),
-        sectors: start..start.saturating_add(size),
-    })
-}
+use crate::mounts::{DeviceNumber, Inside, Mounts, below};
 
 /// A file as the broker means it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedFile {
+    /// Below its log dir, or the path that the broker sees.
     pub(crate) file: Arc<str>,
     pub(crate) kind: FileKind,
     pub(crate) topic_partition: Option<TopicPartition>,
 }
 
-/// Names files below the log dirs; the names of the busiest are kept.
+/// A file that only a path was given of.
+pub(crate) struct GivenFile {
+    pub(crate) named: NamedFile,
+    pub(crate) device: DeviceNumber,
+    /// The inode last seen there; 0 if none was.
+    pub(crate) inode: u64,
+    pub(crate) fs: Arc<str>,
+}
+
+/// Names files; the names of the busiest are kept.
 pub(crate) struct Files {
-    log_dirs: Vec<PathBuf>,
-    known: HashMap<Box<str>, (Arc<str>, FileKind, Option<TopicPartition>)>,
+    mounts: Mounts,
+    looked_at_mounts: Instant,
+    log_dirs: Vec<Inside>,
+    known: HashMap<(DeviceNumber, Arc<str>), Known>,
+    parents: HashMap<Box<str>, Option<Inside>>,
+}
+
+struct Known {
+    named: NamedFile,
+    inode: u64,
 }
 
 /// Segments come and go: past this many names, all are forgotten and learnt again.
 const MOST_NAMES: usize = 16_384;
+/// Directories of given paths that are kept.
+const MOST_PARENTS: usize = 1_024;
+/// How often the mounts are looked at again because of a device that is in none of them.
+const MOUNTS_AGAIN: Duration = Duration::from_secs(1);
 
 impl Files {
-    pub(crate) fn new(log_dirs: Vec<PathBuf>) -> Self {
-        Self { log_dirs, known: HashMap::new() }
-    }
-
-    /// The file whose path ends in `tail` (at most three components, as the kernel side sends it).
-    pub(crate) fn name(&mut self, tail: &str) -> NamedFile {
-        if !self.known.contains_key(tail) {
-            if self.known.len() >= MOST_NAMES {
-                self.known.clear();
-            }
-            let below = self.below_log_dir(tail);
-            let (kind, topic_partition) = broker::path::classify(below);
-            // Only a partition has segments: `server.log` is a log of another kind.
-            let kind =
-                if kind == FileKind::Log && topic_partition.is_none() { FileKind::Other } else { kind };
-            self.known.insert(tail.into(), (below.into(), kind, topic_partition));
-        }
-        match self.known.get(tail) {
-            Some((file, kind, topic_partition)) => {
-                NamedFile { file: Arc::clone(file), kind: *kind, topic_partition: topic_partition.clone() }
-            }
-            None => NamedFile { file: tail.into(), kind: FileKind::Other, topic_partition: None },
+    pub(crate) fn new(mounts: Mounts, log_dirs: &[PathBuf]) -> Self {
+        let log_dirs = log_dirs.iter().filter_map(|dir| mounts.locate(dir)).collect();
+        Self {
+            mounts,
+            looked_at_mounts: Instant::now(),
+            log_dirs,
+            known: HashMap::new(),
+            parents: HashMap::new(),
         }
     }
 
-    /// What follows the end of a log dir's path, or the whole tail.
-    fn below_log_dir<'t>(&self, tail: &'t str) -> &'t str {
-        let starts = std::iter::once(0).chain(tail.match_indices('/').map(|(at, _)| at + 1));
-        let mut cuts: Vec<usize> = starts.skip(1).collect();
-        cuts.reverse();
-        cuts.into_iter()
-            .find(|&cut| {
-                let dir = tail.get(..cut).unwrap_or_default().trim_end_matches('/');
-                self.log_dirs.iter().any(|log_dir| log_dir.ends_with(dir))
-            })
-            .and_then(|cut| tail.get(cut..))
-            .unwrap_or(tail)
+    /// The file at that place in its file system.
+    pub(crate) fn name(&mut self, device: DeviceNumber, path: &FilePath, inode: u64) -> NamedFile {
+        let known = self.known_at(device, &path.path, path.whole);
+        known.inode = inode;
+        known.named.clone()
     }
+
+    /// A file whose path was lost.
+    pub(crate) fn nameless(inode: u64) -> NamedFile {
+        NamedFile { file: format!("inode {inode}").into(), kind: FileKind::Other, topic_partition: None }
+    }
+
+    /// The file that a system call was given the path of.
+    pub(crate) fn given(&mut self, given: &GivenPath) -> GivenFile {
+        let Some(inside) = self.place(given) else {
+            let file = given.text.clone().unwrap_or_else(|| "unknown".into());
+            let named = NamedFile { file, kind: FileKind::Other, topic_partition: None };
+            return GivenFile { named, device: (0, 0), inode: 0, fs: Arc::default() };
+        };
+        let fs = self.mounts.fs_of(inside.device).into();
+        let known = self.known_at(inside.device, &inside.path.into(), true);
+        GivenFile { named: known.named.clone(), device: inside.device, inode: known.inode, fs }
+    }
+
+    /// A file is no longer where it was.
+    pub(crate) fn moved(&mut self, from: &GivenPath, to: Option<&GivenPath>) {
+        let Some(inside) = self.place(from) else { return };
+        let known = self.known_at(inside.device, &inside.path.into(), true);
+        let inode = std::mem::take(&mut known.inode);
+        if let Some(inside) = to.and_then(|to| self.place(to)) {
+            self.known_at(inside.device, &inside.path.into(), true).inode = inode;
+        }
+    }
+
+    fn known_at(&mut self, device: DeviceNumber, path: &Arc<str>, whole: bool) -> &mut Known {
+        let key = (device, Arc::clone(path));
+        if self.known.len() >= MOST_NAMES && !self.known.contains_key(&key) {
+            self.known.clear();
+        }
+        if !self.mounts.knows(device) && self.looked_at_mounts.elapsed() >= MOUNTS_AGAIN {
+            self.mounts = self.mounts.again();
+            self.looked_at_mounts = Instant::now();
+        }
+        let (mounts, log_dirs) = (&self.mounts, &self.log_dirs);
+        self.known
+            .entry(key)
+            .or_insert_with(|| Known { named: classify(mounts, log_dirs, device, path, whole), inode: 0 })
+    }
+
+    /// Where the file is. Its directory is looked up, because it may be reached through links; where that is
+    /// gone, the names have to do.
+    fn place(&mut self, given: &GivenPath) -> Option<Inside> {
+        let text = given.text.as_deref()?;
+        if let Some(start) = &given.start {
+            let start_path = start.path.as_ref().filter(|path| path.whole)?;
+            return Some(Inside {
+                device: start.device,
+                path: clean(&format!("{}/{text}", start_path.path)),
+            });
+        }
+        let text = format!("/{}", clean(text));
+        let (parent, name) = text.rsplit_once('/')?;
+        let parent = if parent.is_empty() { "/" } else { parent };
+        if self.parents.len() >= MOST_PARENTS {
+            self.parents.clear();
+        }
+        if !self.parents.contains_key(parent) {
+            self.parents.insert(parent.into(), self.mounts.locate_theirs(parent));
+        }
+        match self.parents.get(parent) {
+            Some(Some(inside)) => {
+                let path = format!("{}/{name}", inside.path).trim_start_matches('/').to_owned();
+                Some(Inside { device: inside.device, path })
+            }
+            _ => self.mounts.inside_by_name(&text),
+        }
+    }
+}
+
+fn classify(
+    mounts: &Mounts,
+    log_dirs: &[Inside],
+    device: DeviceNumber,
+    path: &Arc<str>,
+    whole: bool,
+) -> NamedFile {
+    let file: Arc<str> = if whole { name_of(mounts, log_dirs, device, path) } else { Arc::clone(path) };
+    let (kind, topic_partition) = broker::path::classify(&file);
+    // Only a partition has segments: `server.log` is a log of another kind.
+    let kind = if kind == FileKind::Log && topic_partition.is_none() { FileKind::Other } else { kind };
+    NamedFile { file, kind, topic_partition }
+}
+
+/// What follows the log dir in the path, or the path as the broker sees it.
+fn name_of(mounts: &Mounts, log_dirs: &[Inside], device: DeviceNumber, path: &Arc<str>) -> Arc<str> {
+    let of_device = log_dirs.iter().filter(|log_dir| log_dir.device == device);
+    let rests = of_device.filter_map(|log_dir| below(path, &log_dir.path));
+    match rests.filter(|rest| !rest.is_empty()).min_by_key(|rest| rest.len()) {
+        Some(rest) => rest.into(),
+        None => mounts.seen(device, path).map_or_else(|| Arc::clone(path), Into::into),
+    }
+}
+
+/// Without `.`, `..` and empty components.
+fn clean(path: &str) -> String {
+    let mut components: Vec<&str> = Vec::new();
+    for component in path.split('/') {
+        match component {
+            "" | "." => {}
+            ".." => drop(components.pop()),
+            name => components.push(name),
+        }
+    }
+    components.join("/")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Files, partition_in};
-    use model::FileKind;
+    use std::sync::Arc;
 
-    #[test]
-    fn a_partition_is_read_from_its_directory_in_sysfs() {
-        let dir = std::env::temp_dir().join(format!("brokerscope-partition-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        for (name, text) in [("partition", "1\n"), ("dev", "8:1\n"), ("start", "2048\n"), ("size", "1000\n")]
-        {
-            std::fs::write(dir.join(name), text).unwrap();
-        }
-        let partition = partition_in(&dir);
-        std::fs::remove_dir_all(&dir).unwrap();
-        let partition = partition.unwrap();
-        assert_eq!(partition.number, (8, 1));
-        assert_eq!(partition.sectors, 2048..3048);
+    use model::FileKind;
+    use probes::event::{FilePath, GivenPath, Start};
+
+    use super::{Files, Inside, Mounts};
+
+    const DEVICE: (u32, u32) = (259, 3);
+
+    fn files() -> Files {
+        let mut files = Files::new(Mounts::default(), &[]);
+        files.log_dirs = [(DEVICE, "kafka/data"), ((8, 1), "kafka/other")]
+            .map(|(device, path)| Inside { device, path: path.to_owned() })
+            .to_vec();
+        files
+    }
+
+    fn path(path: &str, whole: bool) -> FilePath {
+        FilePath { path: path.into(), whole }
+    }
+
+    /// Relative to the file system's root.
+    fn given(text: &str) -> GivenPath {
+        let start = Start { device: DEVICE, path: Some(path("", true)) };
+        GivenPath { text: Some(text.into()), start: Some(start) }
     }
 
     #[test]
     fn a_path_is_named_from_its_log_dir_on() {
-        let mut files = Files::new(vec!["/var/lib/kafka/data".into(), "/mnt/d2".into()]);
-        for (tail, file, kind, partition) in [
+        let mut files = files();
+        for (seen, whole, file, kind, partition) in [
             (
-                "data/topicA-0/00000000000000000000.log",
-                "topicA-0/00000000000000000000.log",
+                "kafka/data/t-0/00000000000000000000.log",
+                true,
+                "t-0/00000000000000000000.log",
                 FileKind::Log,
-                Some("topicA-0"),
+                Some("t-0"),
             ),
-            ("lib/data/elsewhere", "lib/data/elsewhere", FileKind::Other, None),
+            (
+                "kafka/data/a/b/c/t-0/leader-epoch-checkpoint",
+                true,
+                "a/b/c/t-0/leader-epoch-checkpoint",
+                FileKind::Metadata,
+                Some("t-0"),
+            ),
             (
                 "kafka/data/recovery-point-offset-checkpoint",
+                true,
                 "recovery-point-offset-checkpoint",
                 FileKind::Checkpoint,
                 None,
             ),
-            ("var/log/server.log", "var/log/server.log", FileKind::Other, None),
+            ("kafka/other/x", true, "kafka/other/x", FileKind::Other, None),
+            ("kafka/database/x", true, "kafka/database/x", FileKind::Other, None),
+            ("kafka/data/x", false, "kafka/data/x", FileKind::Other, None),
+            ("var/log/server.log", true, "var/log/server.log", FileKind::Other, None),
         ] {
-            let named = files.name(tail);
+            let named = files.name(DEVICE, &path(seen, whole), 7);
             assert_eq!(&*named.file, file);
-            assert_eq!(named.topic_partition.map(|p| p.to_string()).as_deref(), partition);
-            assert_eq!(named.kind, kind, "{tail}");
+            assert_eq!(named.topic_partition.map(|p| p.to_string()).as_deref(), partition, "{seen}");
+            assert_eq!(named.kind, kind, "{seen}");
+        }
+        assert_eq!(&*Files::nameless(9).file, "inode 9");
+    }
+
+    #[test]
+    fn a_rename_takes_the_inode_along() {
+        let mut files = files();
+        files.name(DEVICE, &path("kafka/data/c.tmp", true), 41);
+        let inode = |files: &mut Files, text: &str| files.given(&given(text)).inode;
+        assert_eq!(inode(&mut files, "kafka/data/c.tmp"), 41);
+        files.moved(&given("kafka/./data/c.tmp"), Some(&given("kafka/data/../data/c")));
+        assert_eq!(inode(&mut files, "kafka/data/c.tmp"), 0);
+        assert_eq!(inode(&mut files, "kafka/data/c"), 41);
+        assert_eq!(&*files.given(&given("kafka/data/c")).named.file, "c");
+        files.moved(&given("kafka/data/c"), None);
+        assert_eq!(inode(&mut files, "kafka/data/c"), 0);
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_what_was_written() {
+        let mut files = files();
+        let lost = Start { device: DEVICE, path: None };
+        for (text, start, file) in [(Some("a/b"), Some(lost), "a/b"), (None, None, "unknown")] {
+            let text: Option<Arc<str>> = text.map(Into::into);
+            let found = files.given(&GivenPath { text, start });
+            assert_eq!((&*found.named.file, found.device, found.inode), (file, (0, 0), 0));
         }
     }
 }

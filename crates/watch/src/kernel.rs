@@ -1,17 +1,21 @@
 //! The kernel's side of a watch: polls the probes in a thread of its own and puts what they saw into the
 //! shared vocabulary. Which hooks run is `probes`' business.
 
+mod file_op;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::{
-    BatchHead, BlockIo, ClockOffset, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
-    JournalCommit, Loss, LossKind, Nanos, OffCpu,
+    BlockIo, ClockOffset, Direction, DirtyThrottle, Event, JournalCommit, Loss, LossKind, Nanos, OffCpu, Pid,
 };
 use probes::Probes;
 
-use crate::files::{Devices, Files};
+use crate::devices::Devices;
+use crate::files::Files;
+use crate::mounts::Mounts;
 use crate::queue::Sender;
 
 /// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills.
@@ -30,8 +34,8 @@ pub(crate) struct KernelSource {
 
 /// Names and numbers that probes do not know.
 pub(crate) struct Names {
-    pub(crate) files: Files,
-    pub(crate) devices: Devices,
+    files: Files,
+    devices: Devices,
 }
 
 impl KernelSource {
@@ -88,9 +92,15 @@ impl Losses {
 }
 
 impl Names {
+    /// Names as that process means them.
+    pub(crate) fn new(pid: Pid, log_dirs: &[PathBuf]) -> Self {
+        let mounts = Mounts::of(pid);
+        Self { files: Files::new(mounts.clone(), log_dirs), devices: Devices::new(mounts) }
+    }
+
     fn event(&mut self, event: probes::Event, offset: ClockOffset) -> Event {
         match event {
-            probes::Event::FileWrite(write) => Event::FileOp(Box::new(self.file_op(write, offset))),
+            probes::Event::FileOp(op) => Event::FileOp(Box::new(self.file_op(op, offset))),
             probes::Event::OffCpu(interval) => Event::OffCpu(Box::new(off_cpu(interval, offset))),
             probes::Event::JournalCommit(commit) => Event::JournalCommit(Box::new(JournalCommit {
                 start: offset.from_monotonic(commit.start_ns),
@@ -107,33 +117,6 @@ impl Names {
                 dirty_pages: pause.dirty_pages,
                 limit_pages: pause.setpoint_pages,
             }),
-        }
-    }
-
-    fn file_op(&mut self, write: probes::FileWrite, offset: ClockOffset) -> FileOp {
-        let named = self.files.name(&write.path);
-        let batch = if named.kind == FileKind::Log { batch_head(write.head()) } else { None };
-        FileOp {
-            start: offset.from_monotonic(write.start_ns),
-            end: offset.from_monotonic(write.end_ns),
-            op: FileOpKind::Write,
-            pid: write.pid,
-            tid: write.tid,
-            thread: write.comm,
-            bytes: u64::try_from(write.result).ok(),
-            errno: i32::try_from(-write.result).ok().filter(|errno| *errno > 0),
-            disk_bytes: None,
-            readahead_bytes: None,
-            renamed_to: None,
-            offset: write.offset,
-            file: named.file,
-            topic_partition: named.topic_partition,
-            kind: named.kind,
-            device: self.devices.device(write.device),
-            inode: write.inode,
-            fs: write.fs,
-            batch,
-            journal_transaction: write.journal_transaction,
         }
     }
 
@@ -177,20 +160,6 @@ fn direction(rwbs: &str) -> Direction {
         Some('R') => Direction::Read,
         _ => Direction::Other,
     }
-}
-
-/// The batch that a write to a segment began with.
-fn batch_head(head: &[u8]) -> Option<BatchHead> {
-    let batch = wire::batch::BatchHeader::parse(head).ok()?;
-    Some(BatchHead {
-        base_offset: batch.base_offset,
-        bytes: batch.length_bytes,
-        magic: batch.magic,
-        crc: batch.crc,
-        producer_id: batch.producer_id,
-        base_sequence: batch.base_sequence,
-        records: u32::try_from(batch.records_count).unwrap_or(0),
-    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 //! waits for a slow consumer: what the queue has no room for is dropped and counted.
 
 mod clock;
+mod devices;
 mod files;
 mod kernel;
+mod mounts;
 mod packets;
 mod queue;
 mod watch;

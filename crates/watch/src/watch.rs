@@ -13,7 +13,6 @@ use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
 use probes::{Facts, Hook, Mechanism, Plan, Probes, State, Target};
 
-use crate::files::{Devices, Files};
 use crate::kernel::{KernelSource, Names};
 use crate::packets::PacketSource;
 use crate::queue::{self, Queue, Sender};
@@ -162,7 +161,7 @@ impl Watch {
                 let source = KernelSource {
                     probes,
                     offset: self.offset,
-                    names: Names { files: Files::new(options.log_dirs.clone()), devices: Devices::default() },
+                    names: Names::new(options.pid, &options.log_dirs),
                     sender: self.sender.clone(),
                     stop: Arc::clone(&self.stop_kernel),
                 };

@@ -15,8 +15,10 @@
 /* NAME_MAX and the terminating NUL. */
 #define NAME_BYTES 256
 /* Components kept of a file's path, the file's own name among them. */
-#define PATH_COMPONENTS 3
+#define PATH_COMPONENTS 16
 #define PATH_BYTES (PATH_COMPONENTS * NAME_BYTES)
+/* A path as a program hands it to a system call, the terminating NUL included; longer ones are cut. */
+#define GIVEN_BYTES 1024
 #define FS_BYTES 16
 /* Deepest seen from a write down to __schedule is about 30, with stacked block devices. */
 #define STACK_FRAMES 48
@@ -24,11 +26,30 @@
 
 /* What a record is: the first word of each. */
 enum event_kind {
-	EVENT_FILE_WRITE = 1,
+	EVENT_FILE_OP = 1,
 	EVENT_OFF_CPU = 2,
 	EVENT_JOURNAL_COMMIT = 3,
 	EVENT_BLOCK_IO = 4,
 	EVENT_DIRTY_THROTTLE = 5,
+	EVENT_FILE_PATH = 6,
+};
+
+/* The operations on files: model::FileOpKind says which system calls each one is. */
+enum file_op {
+	OP_WRITE = 1,
+	OP_READ = 2,
+	OP_SENDFILE = 3,
+	OP_SPLICE = 4,
+	OP_COPY = 5,
+	OP_FSYNC = 6,
+	OP_FDATASYNC = 7,
+	OP_MSYNC = 8,
+	OP_TRUNCATE = 9,
+	OP_ALLOCATE = 10,
+	OP_RENAME = 11,
+	OP_UNLINK = 12,
+	OP_OPEN = 13,
+	OP_MMAP_FAULT = 14,
 };
 
 /* Slots of the per-CPU array `lost`. */
@@ -37,42 +58,94 @@ enum lost_slot {
 	LOST_RING_FULL = 0,
 	/* no room in a map: an operation, commit or block request that cannot be followed */
 	LOST_MAP_FULL = 1,
-	/* the head of a written buffer could not be read; the write itself is reported */
+	/* the head of a written buffer or a given path could not be read; the operation itself is reported */
 	LOST_HEAD = 2,
 	/* no kernel stack could be taken; the interval itself is reported */
 	LOST_STACK = 3,
 	LOST_SLOTS = 4,
 };
 
-/* A write(2), pwrite64(2), writev(2), pwritev(2) or pwritev2(2) to a regular file, when it returned. */
-struct file_write_event {
+/* A file for as long as it exists: inode numbers are used again, with another generation. */
+struct file_key {
+	__u64 inode;
+	__u32 device;
+	__u32 generation;
+};
+
+/* An operation on a file, when the system call returned. */
+struct file_op_event {
 	__u32 kind;
 	__u32 tid;
 	__u64 start_ns;
 	__u64 end_ns;
-	/* as the system call returned it: bytes, or a negative errno */
+	/* as the system call returned it: bytes, a descriptor or 0, or a negative errno */
 	__s64 result;
-	/* where the write went: the file position at entry, pwrite's offset, or the size with O_APPEND */
+	/* the file position at entry, the call's own offset, the size with O_APPEND, or a new length */
 	__u64 offset;
-	__u64 inode;
-	__u32 device;
+	/* all zero where only a name is known: see file_name_event */
+	struct file_key file;
+	/* the path of this file that holds: that of its file_path_event of this time or a later one */
+	__u64 path_ns;
+	/* bytes of the range asked for that this call added to the page cache, and bytes outside the range */
+	__u64 disk_bytes;
+	__u64 readahead_bytes;
+	__u32 pid;
 	__s32 fd;
 	/* the jbd2 transaction of the last handle that the thread started within the call; if has_handle */
 	__u32 transaction;
+	/* enum file_op */
+	__u8 op;
 	__u8 has_handle;
-	/* valid bytes of head */
+	/* valid bytes of the head in file_write_event */
 	__u8 head_len;
-	/* valid bytes of path */
-	__u16 path_len;
+	/* disk_bytes and readahead_bytes mean something */
+	__u8 reads_pages;
 	char comm[TASK_COMM_LEN];
-	char fs[FS_BYTES];
+};
+
+/* An OP_WRITE and the first bytes written; only head_len of them are sent. */
+struct file_write_event {
+	struct file_op_event op;
 	__u8 head[HEAD_BYTES];
 	__u8 reserved[3];
+};
+
+/* A path as it was given, and the directory it starts from unless it starts at the root. */
+struct given_path {
+	struct file_key dir;
+	/* as in file_op_event */
+	__u64 dir_path_ns;
+	/* bytes in file_name_event.given, the terminating NUL included; 0 where it could not be read */
+	__u16 length;
+	__u16 reserved[3];
+};
+
+/* An operation on a name: OP_RENAME, OP_UNLINK, OP_TRUNCATE by path, and an OP_OPEN that failed. */
+struct file_name_event {
+	struct file_op_event op;
+	struct given_path from;
+	/* a rename's second path */
+	struct given_path to;
+	/* both paths, one after the other; only their lengths are sent */
+	char given[2 * GIVEN_BYTES];
+};
+
+/* Where a file is, whenever that may have changed; always before the first operation that builds on it. */
+struct file_path_event {
+	__u32 kind;
+	/* valid bytes of path */
+	__u16 path_len;
+	/* the path starts at the file system's root */
+	__u8 whole;
+	__u8 reserved;
+	struct file_key file;
+	__u64 path_ns;
+	char fs[FS_BYTES];
 	/* NUL-terminated names, the file's own first, then its parents'; only path_len bytes are sent */
 	char path[PATH_BYTES];
 };
 
-/* A thread was off the CPU within such a write, or waited long after it (off_cpu.h). */
+/* A thread was off the CPU within such an operation, or waited long after it (off_cpu.h). */
 struct off_cpu_event {
 	__u32 kind;
 	__u32 tid;
@@ -202,19 +275,26 @@ struct settings {
 
 /* Never read: it makes the record types part of the object's BTF, from where the skeleton takes them. */
 struct records {
+	struct file_op_event file_op;
 	struct file_write_event file_write;
+	struct file_name_event file_name;
+	struct file_path_event file_path;
 	struct off_cpu_event off_cpu;
 	struct journal_commit_event journal_commit;
 	struct block_io_event block_io;
 	struct dirty_throttle_event dirty_throttle;
 };
 
-_Static_assert(sizeof(struct file_write_event) == 160 + PATH_BYTES, "file_write_event");
+_Static_assert(sizeof(struct file_op_event) == 112, "file_op_event");
+_Static_assert(sizeof(struct file_write_event) == 112 + 64, "file_write_event");
+_Static_assert(sizeof(struct file_name_event) == 112 + 2 * 32 + 2 * GIVEN_BYTES, "file_name_event");
+_Static_assert(sizeof(struct file_path_event) == 48 + PATH_BYTES, "file_path_event");
 _Static_assert(sizeof(struct off_cpu_event) == 56 + 8 * STACK_FRAMES, "off_cpu_event");
 _Static_assert(sizeof(struct journal_commit_event) == 88, "journal_commit_event");
 _Static_assert(sizeof(struct block_io_event) == 72, "block_io_event");
 _Static_assert(sizeof(struct dirty_throttle_event) == 64, "dirty_throttle_event");
-_Static_assert(__builtin_offsetof(struct file_write_event, path) == 160, "file_write_event.path");
+_Static_assert(__builtin_offsetof(struct file_name_event, given) == 176, "file_name_event.given");
+_Static_assert(__builtin_offsetof(struct file_path_event, path) == 48, "file_path_event.path");
 _Static_assert(__builtin_offsetof(struct off_cpu_event, stack) == 56, "off_cpu_event.stack");
 
 #endif

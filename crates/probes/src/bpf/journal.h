@@ -93,7 +93,7 @@ int handle_start(void *ctx)
 	if (!op)
 		return 0;
 	READ_FIELD(device, ctx, settings.at.handle_start.dev);
-	if (device != op->device)
+	if (device != op->file.device)
 		return 0;
 	READ_FIELD(op->transaction, ctx, settings.at.handle_start.tid);
 	op->has_handle = 1;

@@ -42,8 +42,12 @@ enum {
 
 /* include/uapi/linux/stat.h and include/uapi/asm-generic/fcntl.h (x86 and arm64 use the generic ones) */
 #define S_IFMT 0170000
+#define S_IFDIR 0040000
 #define S_IFREG 0100000
+#define S_IFSOCK 0140000
 #define O_APPEND 02000
+#define AT_FDCWD (-100)
+#define AT_REMOVEDIR 0x200
 
 #define TASK_COMM_LEN 16
 
@@ -70,6 +74,7 @@ struct super_block {
 struct inode {
 	__u16 i_mode;
 	unsigned long i_ino;
+	__u32 i_generation;
 	long long i_size;
 	struct super_block *i_sb;
 };
@@ -92,6 +97,10 @@ struct file {
 	long long f_pos;
 };
 
+struct fs_struct {
+	struct path pwd;
+};
+
 struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;
@@ -105,6 +114,7 @@ struct task_struct {
 	unsigned int __state;
 	int pid;
 	int tgid;
+	struct fs_struct *fs;
 	struct files_struct *files;
 	char comm[TASK_COMM_LEN];
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * When a thread of the target leaves and regains the CPU within a write, and the kernel stack at which it
+ * When a thread of the target leaves and regains the CPU within a call on a file, and the kernel stack at which it
  * left. These hooks run for every switch and wake-up of the host: they compare the process id of the tasks
  * at hand, which are in the cache, and leave before any look-up.
  *
- * After a write, until the thread's next one, only uninterruptible waits of a millisecond or more are
+ * After one, until the thread's next one, only uninterruptible waits of a millisecond or more are
  * followed: Kafka appends to the segment's mapped indexes there, still holding the log, and a fault on such a
  * page waits for the same journal and the same device as a write does. Waits for locks and for work are
  * interruptible, so idle threads cost nothing more. Threads that have not written are not followed.

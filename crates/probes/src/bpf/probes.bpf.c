@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The BPF object: one file per thing observed, all sharing the writes under way and one ring buffer.
+ * The BPF object: one file per thing observed, all sharing the calls under way and one ring buffer.
  * User space loads only the programs that its plan names.
  */
 #include "kernel.h"
@@ -12,7 +12,11 @@
 #include "events.h"
 #include "state.h"
 
-#include "file_write.h"
+#include "socket.h"
+#include "file_path.h"
+#include "file_op.h"
+#include "file_name.h"
+#include "file_call.h"
 #include "off_cpu.h"
 #include "journal.h"
 #include "block_io.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the handlers share: settings, the ring buffer, the counters of what was lost, and the writes that
+ * What the handlers share: settings, the ring buffer, the counters of what was lost, and the calls that
  * the target's threads are inside of. Knows no hook.
  */
 #ifndef BROKERSCOPE_STATE_H
@@ -23,45 +23,58 @@ struct {
 } lost SEC(".maps");
 
 /*
- * A write that a thread is inside of, or the last one it was inside of. The entry stays when the write
- * returns: what the thread waits for next, as for a fault on the segment's mapped index, belongs to the same
+ * A system call that a thread is inside of, or the last one it was inside of. The entry stays when the call
+ * returns: what the thread waits for next, as for a fault on a segment's mapped index, belongs to the same
  * append, and an entry that is there need not be inserted again.
  */
 struct op {
 	__u64 start_ns;
 	__u64 offset;
-	/* user space's buffer, or its first iovec if vectored */
-	const void *buffer;
+	/* user space's buffer, or its first iovec if vectored; a path for operations on names */
+	__u64 buffer;
+	/* bytes asked for; a rename's second path */
 	__u64 count;
+	/* the file's; not for operations on names */
 	struct dentry *dentry;
-	__u64 inode;
-	__u32 device;
+	struct file_key file;
+	__u64 disk_bytes;
+	__u64 readahead_bytes;
+	/* the directory that a relative path starts from, for operations on names */
 	__s32 fd;
+	/* the same for a rename's second path */
+	__s32 to_fd;
 	__u32 transaction;
+	/* enum file_op */
+	__u8 kind;
 	__u8 has_handle;
 	__u8 vectored;
 	__u8 preempted;
 	/* one of enum phase */
 	__u8 phase;
+	/* the op is of a name: its file is known when the call returns, if at all */
+	__u8 named;
+	__u8 reserved[2];
+	/* valid frames of stack */
+	__u32 frames;
 	/* when the thread left the CPU; 0 while it runs */
 	__u64 off_ns;
 	__u64 woken_ns;
-	__u32 frames;
-	__u32 reserved2;
 	/* taken where the thread left the CPU */
 	__u64 stack[STACK_FRAMES];
 };
 
 enum phase {
-	/* the thread's last write was not to a regular file: nothing it does is followed */
+	/* the thread's last call was not on a file: nothing it does is followed */
 	PHASE_NONE = 0,
-	/* within the write */
+	/* within a call on a file */
 	PHASE_INSIDE = 1,
-	/* after it, until the thread's next write: only long uninterruptible waits are followed */
+	/* after it, until the thread's next call: only long uninterruptible waits are followed */
 	PHASE_AFTER = 2,
+	/* within a call on a socket */
+	PHASE_SOCKET = 3,
 };
 
-/* Far more threads than a broker has, those that ended included; beyond it writes are counted as lost. */
+/* Far more threads than a broker has, those that ended included; beyond it calls are counted as lost. */
 #define MAX_OPS 4096
 
 /*
@@ -79,6 +92,8 @@ struct {
 union scratch {
 	struct op op;
 	struct file_write_event file_write;
+	struct file_name_event file_name;
+	struct file_path_event file_path;
 	struct off_cpu_event off_cpu;
 };
 
@@ -106,15 +121,18 @@ static __always_inline union scratch *scratch(void)
 }
 
 /*
- * Hands a record over. The reader looks by itself every few dozen milliseconds; waking it for every record
+ * Hands a record over; false where there was no room. The reader looks by itself every few dozen milliseconds; waking it for every record
  * would cost the broker's threads an interrupt each, so it is woken only when the buffer fills up.
  */
-static __always_inline void emit(void *record, __u64 size)
+static __always_inline bool emit(void *record, __u64 size)
 {
 	bool filling = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= settings.wake_bytes;
 
-	if (bpf_ringbuf_output(&ring, record, size, filling ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+	if (bpf_ringbuf_output(&ring, record, size, filling ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
 		count_lost(LOST_RING_FULL);
+		return false;
+	}
+	return true;
 }
 
 static __always_inline bool is_target(__u64 pid_tgid)
@@ -122,18 +140,65 @@ static __always_inline bool is_target(__u64 pid_tgid)
 	return pid_tgid >> 32 == settings.tgid;
 }
 
-/* The thread's last write, whatever its phase. */
+/* The thread's last call, whatever its phase. */
 static __always_inline struct op *last_op_of(__u32 tid)
 {
 	return bpf_map_lookup_elem(&ops, &tid);
 }
 
-/* The write that the thread is inside of, if any. */
+/* The call on a file that the thread is inside of, if any. */
 static __always_inline struct op *op_of(__u32 tid)
 {
 	struct op *op = last_op_of(tid);
 
 	return op && op->phase == PHASE_INSIDE ? op : NULL;
+}
+
+/*
+ * The entry of the thread, made where there is none. Changed in place by its own thread alone, but for
+ * woken_ns, which means something only while the thread is off the CPU.
+ */
+static __always_inline struct op *own_op(__u32 tid)
+{
+	struct op *op = last_op_of(tid);
+	union scratch *room;
+
+	if (op)
+		return op;
+	room = scratch();
+	if (!room)
+		return NULL;
+	__builtin_memset(&room->op, 0, sizeof(room->op));
+	if (bpf_map_update_elem(&ops, &tid, &room->op, BPF_ANY))
+		count_lost(LOST_MAP_FULL);
+	return last_op_of(tid);
+}
+
+/* What every call starts with; its start is set by the caller, last. */
+static __always_inline void reset_op(struct op *op, __u8 kind)
+{
+	op->kind = kind;
+	op->named = 0;
+	op->disk_bytes = 0;
+	op->readahead_bytes = 0;
+	op->transaction = 0;
+	op->has_handle = 0;
+	op->preempted = 0;
+	op->off_ns = 0;
+	op->woken_ns = 0;
+	op->frames = 0;
+}
+
+/*
+ * A call that is not followed. An exit that was missed must not be completed by this call's; and a thread
+ * that writes to a socket or wakes another one is done with its append.
+ */
+static __always_inline void forget_op(__u32 tid)
+{
+	struct op *op = last_op_of(tid);
+
+	if (op)
+		op->phase = PHASE_NONE;
 }
 
 /* Reads a classic tracepoint's field from where its format file says it is. */

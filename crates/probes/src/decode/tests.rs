@@ -1,9 +1,9 @@
 //! Records as the C structures lay them out, written by hand, and everything shorter.
 
-use model::Nanos;
+use model::{FileOpKind, Nanos};
 
-use super::Decoder;
-use crate::event::Event;
+use super::{Decoded, Decoder};
+use crate::event::{Event, FileOp, FilePath, GivenPath};
 use crate::kallsyms::Symbols;
 use crate::stacks::Stacks;
 
@@ -40,7 +40,9 @@ impl Bytes {
     }
 }
 
-fn file_write(path: &[u8]) -> Vec<u8> {
+/// An operation with its tail; a file of all zeros is one that only a name is known of.
+fn file_op(op: u8, inode: u64, path_ns: u64, head_len: u8, tail: &[u8]) -> Vec<u8> {
+    let device = if inode == 0 { 0 } else { (259 << 20) | 3 };
     let mut record = Bytes::default()
         .u32(1)
         .u32(7)
@@ -48,57 +50,117 @@ fn file_write(path: &[u8]) -> Vec<u8> {
         .u64(2_000)
         .u64((-28_i64) as u64)
         .u64(4096)
-        .u64(99)
-        .u32((259 << 20) | 3)
+        .u64(inode)
+        .u32(device)
+        .u32(u32::from(inode != 0))
+        .u64(path_ns)
+        .u64(8192)
+        .u64(4096)
+        .u32(42)
         .u32(11)
         .u32(2285)
+        .u8(op)
         .u8(1)
-        .u8(61)
-        .u16(path.len() as u16)
-        .text("data-plane-kafk", 16)
-        .text("ext4", 16)
-        .text("HEAD", 61)
-        .text("", 3);
-    assert_eq!(record.0.len(), 160);
-    record.0.extend(path);
+        .u8(head_len)
+        .u8(u8::from(op == 2))
+        .text("data-plane-kafk", 16);
+    assert_eq!(record.0.len(), 112);
+    record.0.extend(tail);
     record.0
 }
 
-#[test]
-fn a_file_write() {
-    let bytes = file_write(b"0000.log\0topicA-0\0data\0");
-    let Some(Event::FileWrite(write)) = decoder(None).decode(&bytes) else { panic!() };
-    assert_eq!((write.start_ns, write.end_ns, write.pid, write.tid), (1_000, 2_000, 42, 7));
-    assert_eq!((&*write.comm, &*write.fs), ("data-plane-kafk", "ext4"));
-    assert_eq!((write.fd, write.result, write.offset), (11, -28, 4096));
-    assert_eq!((write.device, write.inode), ((259, 3), 99));
-    assert_eq!(&*write.path, "data/topicA-0/0000.log");
-    assert_eq!(write.journal_transaction, Some(2285));
-    assert_eq!(write.head().len(), 61);
-    assert!(write.head().starts_with(b"HEAD\0"));
+fn file_path(inode: u64, path_ns: u64, names: &[u8]) -> Vec<u8> {
+    let record = Bytes::default().u32(6).u16(names.len() as u16).u8(1).u8(0);
+    let record = record.u64(inode).u32((259 << 20) | 3).u32(1).u64(path_ns).text("ext4", 16);
+    assert_eq!(record.0.len(), 48);
+    [record.0, names.to_vec()].concat()
+}
+
+fn decode(decoder: &mut Decoder, bytes: &[u8]) -> Option<Event> {
+    match decoder.decode(bytes) {
+        Decoded::Event(event) => Some(event),
+        _ => None,
+    }
+}
+
+fn operation(decoder: &mut Decoder, bytes: &[u8]) -> FileOp {
+    let Some(Event::FileOp(op)) = decode(decoder, bytes) else { panic!("no operation") };
+    op
 }
 
 #[test]
-fn a_file_write_without_path_handle_or_head() {
-    let mut bytes = file_write(b"");
-    bytes[60] = 0;
-    bytes[61] = 0;
-    let Some(Event::FileWrite(write)) = decoder(None).decode(&bytes) else { panic!() };
-    assert_eq!((&*write.path, write.journal_transaction), ("", None));
-    assert_eq!(write.head(), b"");
-    assert_eq!(write.head, [0; 61], "an earlier write's bytes");
+fn a_write() {
+    let mut decoder = decoder(None);
+    let path = file_path(99, 500, b"0000.log\0topicA-0\0data\0");
+    assert_eq!(decoder.decode(&path), Decoded::Learnt);
+    let write = operation(&mut decoder, &file_op(1, 99, 500, 61, &[b'H'; 61]));
+    assert_eq!((write.op, write.start_ns, write.end_ns), (FileOpKind::Write, 1_000, 2_000));
+    assert_eq!((write.pid, write.tid, &*write.comm, &*write.fs), (42, 7, "data-plane-kafk", "ext4"));
+    assert_eq!((write.fd, write.result, write.offset), (11, -28, 4096));
+    assert_eq!((write.device, write.inode, write.generation), ((259, 3), 99, 1));
+    let whole = FilePath { path: "data/topicA-0/0000.log".into(), whole: true };
+    assert_eq!(write.path, Some(whole));
+    assert_eq!((write.journal_transaction, write.disk_bytes, write.given.clone()), (Some(2285), None, None));
+    assert_eq!(write.head(), [b'H'; 61]);
+}
+
+#[test]
+fn a_read_whose_path_was_lost() {
+    let mut decoder = decoder(None);
+    assert_eq!(decoder.decode(&file_path(99, 500, b"old.log\0")), Decoded::Learnt);
+    let read = operation(&mut decoder, &file_op(2, 99, 501, 0, b""));
+    assert_eq!((read.path, &*read.fs, read.inode), (None, "", 99));
+    assert_eq!((read.disk_bytes, read.readahead_bytes), (Some(8192), Some(4096)));
+    assert_eq!(read.head, [0; 61]);
+}
+
+fn given_paths(relative: bool, from: &[u8], to: &[u8]) -> Vec<u8> {
+    let start = |record: Bytes, length: usize| {
+        let (inode, device) = if relative { (5, (259 << 20) | 3) } else { (0, 0) };
+        let record = record.u64(inode).u32(device).u32(u32::from(relative)).u64(u64::from(relative) * 500);
+        record.u16(length as u16).text("", 6)
+    };
+    let record = start(start(Bytes::default(), from.len()), to.len());
+    [record.0, from.to_vec(), to.to_vec()].concat()
+}
+
+#[test]
+fn a_rename() {
+    let mut decoder = decoder(None);
+    let rename = operation(&mut decoder, &file_op(11, 0, 0, 0, &given_paths(false, b"/d/a\0", b"/d/b\0")));
+    let given = rename.given.unwrap();
+    let absolute = |text: &str| GivenPath { text: Some(text.into()), start: None };
+    assert_eq!((given.from, given.to), (absolute("/d/a"), Some(absolute("/d/b"))));
+
+    assert_eq!(decoder.decode(&file_path(5, 500, b"d\0")), Decoded::Learnt);
+    let unlink = operation(&mut decoder, &file_op(12, 0, 0, 0, &given_paths(true, b"a\0", b"")));
+    let given = unlink.given.unwrap();
+    let start = given.from.start.unwrap();
+    assert_eq!((start.device, &*start.path.unwrap().path), ((259, 3), "d"));
+    assert_eq!((given.from.text.as_deref(), given.to), (Some("a"), None));
+}
+
+#[test]
+fn a_given_path_that_was_not_read_or_cut_is_none() {
+    for text in [Vec::new(), vec![b'x'; 1024]] {
+        let bytes = file_op(12, 0, 0, 0, &given_paths(false, &text, b""));
+        assert_eq!(operation(&mut decoder(None), &bytes).given.unwrap().from.text, None);
+    }
 }
 
 #[test]
 fn lengths_in_a_record_are_not_trusted() {
-    let mut bytes = file_write(b"a\0");
-    bytes[61] = 255;
-    bytes[62..64].copy_from_slice(&u16::MAX.to_ne_bytes());
-    let Some(Event::FileWrite(write)) = decoder(None).decode(&bytes) else { panic!() };
-    assert_eq!((&*write.path, write.head().len()), ("a", 61));
+    let write = operation(&mut decoder(None), &file_op(1, 9, 0, 255, b"HEAD"));
+    assert_eq!(write.head(), b"HEAD");
+    let mut bytes = file_op(12, 0, 0, 0, &given_paths(false, b"/a\0", b""));
+    bytes[136..138].copy_from_slice(&u16::MAX.to_ne_bytes());
+    assert_eq!(decode(&mut decoder(None), &bytes), None);
+    let mut bytes = file_path(9, 500, b"a\0");
+    bytes[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
+    assert_eq!(decoder(None).decode(&bytes), Decoded::Learnt);
     let mut bytes = off_cpu();
     bytes[52..56].copy_from_slice(&u32::MAX.to_ne_bytes());
-    let Some(Event::OffCpu(interval)) = decoder(None).decode(&bytes) else { panic!() };
+    let Some(Event::OffCpu(interval)) = decode(&mut decoder(None), &bytes) else { panic!() };
     assert!(interval.stack.ends_with("ksys_write;__schedule"));
 }
 
@@ -109,7 +171,7 @@ fn off_cpu() -> Vec<u8> {
 
 #[test]
 fn an_off_cpu_interval() {
-    let Some(Event::OffCpu(interval)) = decoder(None).decode(&off_cpu()) else { panic!() };
+    let Some(Event::OffCpu(interval)) = decode(&mut decoder(None), &off_cpu()) else { panic!() };
     assert_eq!((interval.start_ns, interval.end_ns, interval.woken_ns), (10, 30, Some(20)));
     assert_eq!((interval.pid, interval.tid, &*interval.comm), (42, 7, "kafka"));
     assert!(interval.preempted);
@@ -125,7 +187,7 @@ fn commit(seen: u32) -> Vec<u8> {
 #[test]
 fn a_commits_phases_are_jiffies_at_the_kernels_own_rate() {
     for (hz, flushing_ms) in [(100, 300), (250, 120), (1000, 30)] {
-        let Some(Event::JournalCommit(commit)) = decoder(Some(hz)).decode(&commit(1)) else { panic!() };
+        let Some(Event::JournalCommit(commit)) = decode(&mut decoder(Some(hz)), &commit(1)) else { panic!() };
         assert_eq!((commit.device, commit.transaction), ((7, 0), 2285));
         assert_eq!((commit.start_ns, commit.end_ns), (100, 900));
         let phases = commit.phases.unwrap();
@@ -137,7 +199,7 @@ fn a_commits_phases_are_jiffies_at_the_kernels_own_rate() {
 #[test]
 fn phases_are_left_out_where_they_were_not_seen_or_the_rate_is_unknown() {
     for (hz, seen) in [(Some(250), 0), (None, 1), (Some(0), 1)] {
-        let Some(Event::JournalCommit(commit)) = decoder(hz).decode(&commit(seen)) else { panic!() };
+        let Some(Event::JournalCommit(commit)) = decode(&mut decoder(hz), &commit(seen)) else { panic!() };
         assert_eq!(commit.phases, None);
     }
 }
@@ -146,7 +208,7 @@ fn phases_are_left_out_where_they_were_not_seen_or_the_rate_is_unknown() {
 fn a_block_request() {
     let record = Bytes::default().u32(4).u32((8 << 20) | 16).u64(1).u64(2).u64(2048).u32(4096).u32(55);
     let bytes = record.text("kworker/u4:1", 16).text("WFSM", 16).0;
-    let Some(Event::BlockIo(io)) = decoder(None).decode(&bytes) else { panic!() };
+    let Some(Event::BlockIo(io)) = decode(&mut decoder(None), &bytes) else { panic!() };
     assert_eq!((io.device, io.start_ns, io.end_ns), ((8, 16), 1, 2));
     assert_eq!((io.sector, io.bytes, io.tid), (2048, 4096, 55));
     assert_eq!((&*io.rwbs, &*io.comm), ("WFSM", "kworker/u4:1"));
@@ -155,7 +217,7 @@ fn a_block_request() {
 #[test]
 fn a_pause_for_dirty_pages() {
     let bytes = Bytes::default().u32(5).u32(7).u64(1).u64(200).u64(10).u64(20).u64(15).text("kafka", 16).0;
-    let Some(Event::DirtyThrottle(pause)) = decoder(None).decode(&bytes) else { panic!() };
+    let Some(Event::DirtyThrottle(pause)) = decode(&mut decoder(None), &bytes) else { panic!() };
     assert_eq!((pause.start_ns, pause.pause_ns, pause.tid), (1, 200_000_000, 7));
     assert_eq!((pause.dirty_pages, pause.limit_pages, pause.setpoint_pages), (10, 20, 15));
 }
@@ -164,12 +226,22 @@ fn a_pause_for_dirty_pages() {
 fn every_shorter_record_is_none() {
     let block = Bytes::default().u32(4).text("", 68).0;
     let pause = Bytes::default().u32(5).text("", 60).0;
-    for (bytes, least) in [(file_write(b""), 160), (off_cpu(), 56), (commit(1), 88), (block, 72), (pause, 64)]
-    {
-        assert!(decoder(Some(250)).decode(&bytes[..least]).is_some());
+    let unlink = file_op(12, 0, 0, 0, &given_paths(false, b"", b""));
+    for (bytes, least) in [
+        (file_op(1, 9, 0, 0, b""), 112),
+        (unlink, 176),
+        (off_cpu(), 56),
+        (commit(1), 88),
+        (block, 72),
+        (pause, 64),
+    ] {
+        assert!(decode(&mut decoder(Some(250)), &bytes[..least]).is_some());
         for length in 0..least {
-            assert!(decoder(Some(250)).decode(&bytes[..length]).is_none(), "{length}");
+            assert_eq!(decoder(Some(250)).decode(&bytes[..length]), Decoded::Unknown, "{length}");
         }
     }
-    assert!(decoder(None).decode(&Bytes::default().u32(99).text("", 200).0).is_none());
+    for length in 0..48 {
+        assert_eq!(decoder(None).decode(&file_path(9, 1, b"")[..length]), Decoded::Unknown, "{length}");
+    }
+    assert_eq!(decoder(None).decode(&Bytes::default().u32(99).text("", 200).0), Decoded::Unknown);
 }

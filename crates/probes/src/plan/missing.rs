@@ -2,7 +2,7 @@
 
 use super::{Point, Purpose, State};
 use crate::facts::{Facts, Field, Format, Lockdown, Tracefs};
-use crate::tracepoints::{Needed, NeededField};
+use crate::tracepoints::{Absent, Needed, NeededField};
 
 /// The tracepoints to use, or the first thing that is missing.
 pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State> {
@@ -18,7 +18,8 @@ pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State
         Purpose::CommitPhases => has_tick_rate(facts)?,
         _ => {}
     }
-    purpose.tracepoints(facts).iter().map(|needed| place(needed, facts)).collect()
+    let needed = purpose.tracepoints(facts).iter().filter(|needed| !is_needless(needed, facts));
+    needed.map(|needed| place(needed, facts)).collect()
 }
 
 /// Journal commits and block requests are observed for the whole host.
@@ -28,7 +29,18 @@ fn filters_by_process(purpose: Purpose) -> bool {
 
 /// Files and tasks are found by CO-RE; the other programs read tracepoints' records only.
 fn reads_kernel_structures(purpose: Purpose) -> bool {
-    matches!(purpose, Purpose::FileWrites | Purpose::OffCpu | Purpose::Wakeups)
+    matches!(
+        purpose,
+        Purpose::FileWrites
+            | Purpose::FileReads
+            | Purpose::FileTransfers
+            | Purpose::FileSyncs
+            | Purpose::FileSizes
+            | Purpose::FileNames
+            | Purpose::FileOpens
+            | Purpose::OffCpu
+            | Purpose::Wakeups
+    )
 }
 
 fn missing(why: impl Into<String>, remedy: &str) -> State {
@@ -86,6 +98,11 @@ fn has_tick_rate(facts: &Facts) -> Result<(), State> {
         "the kernel's HZ, in which jbd2 counts, is unknown",
         "make /boot/config-$(uname -r) readable",
     ))
+}
+
+/// A kernel that has tracepoints of system calls, but not of this one, does not have the call.
+fn is_needless(needed: &Needed, facts: &Facts) -> bool {
+    needed.absent == Absent::Fine && !facts.tracepoints.contains_key(needed.name)
 }
 
 fn place(needed: &Needed, facts: &Facts) -> Result<Point, State> {

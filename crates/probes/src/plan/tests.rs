@@ -56,8 +56,9 @@ fn an_able_host_uses_everything() {
     assert_eq!(plan.used().count(), Purpose::ALL.len());
     let writes = &plan.hooks[0];
     assert_eq!(writes.points.len(), tracepoints::FILE_WRITES.len());
-    assert_eq!(plan.hooks[1].mechanism, Mechanism::BtfTracepoint("sched_switch"));
-    assert_eq!(plan.hooks[1].programs().collect::<Vec<_>>(), ["sched_switch"]);
+    let off_cpu = plan.hooks.iter().find(|hook| hook.purpose == Purpose::OffCpu).unwrap();
+    assert_eq!(off_cpu.mechanism, Mechanism::BtfTracepoint("sched_switch"));
+    assert_eq!(off_cpu.programs().collect::<Vec<_>>(), ["sched_switch"]);
     let io = plan.hooks.iter().find(|hook| hook.purpose == Purpose::BlockIo).unwrap();
     assert_eq!(io.mechanism, Mechanism::BtfTracepoint("block_rq_complete"));
     assert_eq!(io.programs().collect::<Vec<_>>(), ["rq_issue", "block_rq_complete"]);
@@ -82,6 +83,12 @@ fn without_btf_the_journal_and_the_disk_remain() {
         lost_by(|facts| facts.btf = false),
         [
             Purpose::FileWrites,
+            Purpose::FileReads,
+            Purpose::FileTransfers,
+            Purpose::FileSyncs,
+            Purpose::FileSizes,
+            Purpose::FileNames,
+            Purpose::FileOpens,
             Purpose::OffCpu,
             Purpose::Wakeups,
             Purpose::KernelStacks,
@@ -107,7 +114,7 @@ fn in_another_pid_namespace_what_needs_no_process_remains() {
     for purpose in [Purpose::JournalCommits, Purpose::CommitPhases, Purpose::BlockIo] {
         assert!(!lost.contains(&purpose), "{purpose:?}");
     }
-    assert_eq!(lost.len(), 6);
+    assert_eq!(lost.len(), 12);
 }
 
 #[test]
@@ -145,6 +152,8 @@ fn each_missing_tracepoint_takes_its_own_purpose_away() {
     assert_eq!(remove("jbd2/jbd2_handle_start"), [Purpose::JournalHandles]);
     assert_eq!(remove("jbd2/jbd2_end_commit"), [Purpose::JournalCommits, Purpose::CommitPhases]);
     assert!(remove("syscalls/sys_exit_write").contains(&Purpose::FileWrites));
+    assert_eq!(remove("syscalls/sys_enter_unlinkat"), [Purpose::FileNames]);
+    assert_eq!(remove("syscalls/sys_enter_unlink"), [], "arm64 has no such call");
 }
 
 #[test]

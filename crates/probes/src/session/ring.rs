@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use libbpf_rs::{Map, RingBuffer, RingBufferBuilder};
 
-use crate::decode::Decoder;
+use crate::decode::{Decoded, Decoder};
 use crate::error::Error;
 use crate::event::Event;
 
@@ -33,8 +33,9 @@ struct Received {
 impl Received {
     fn take(&mut self, record: &[u8]) {
         match self.decoder.decode(record) {
-            Some(event) => self.events.push(event),
-            None => self.undecodable += 1,
+            Decoded::Event(event) => self.events.push(event),
+            Decoded::Learnt => {}
+            Decoded::Unknown => self.undecodable += 1,
         }
     }
 }

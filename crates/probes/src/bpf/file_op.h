@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Operations on files by the target, from the entry of the system call to its return. Does not see
+ * io_uring, and of mapped files only their syncs. Knows no hook: file_call.h does.
+ */
+
+/* The offset of a call that names none. */
+#define AT_POSITION (-1LL)
+
+/* What a call asks of the file behind a descriptor, as its arguments say. */
+struct asked {
+	__u8 op;
+	/* buffer is an array of count iovecs */
+	__u8 vectored;
+	__u32 fd;
+	__u64 buffer;
+	__u64 count;
+	__s64 offset;
+};
+
+/* NULL where the number is no open file. A racing close makes reads fail or be of another file: harmless. */
+static __always_inline struct file *open_file(__u32 fd)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd);
+	struct file *file = NULL;
+
+	if (fd < BPF_CORE_READ(table, max_fds))
+		bpf_probe_read_kernel(&file, sizeof(file), files + fd);
+	return file;
+}
+
+/* The offset an operation without one of its own is at: only the entry still knows it. */
+static __always_inline __u64 position(struct file *file, struct inode *inode, __u8 op)
+{
+	if (op == OP_WRITE && BPF_CORE_READ(file, f_flags) & O_APPEND)
+		return BPF_CORE_READ(inode, i_size);
+	return BPF_CORE_READ(file, f_pos);
+}
+
+static __always_inline bool moves_bytes(__u8 op)
+{
+	return op >= OP_WRITE && op <= OP_COPY;
+}
+
+/* Directories are synced like files, and a broker does so after it made or renamed one. */
+static __always_inline bool is_followed_type(__u16 mode, __u8 op)
+{
+	if ((mode & S_IFMT) == S_IFREG)
+		return true;
+	return (mode & S_IFMT) == S_IFDIR && (op == OP_FSYNC || op == OP_FDATASYNC);
+}
+
+/* The call on a regular file begins; NULL where it cannot be followed. */
+static __always_inline struct op *begin_file(__u32 tid, struct file *file, struct inode *inode,
+					     const struct asked *asked)
+{
+	struct op *op = own_op(tid);
+
+	if (!op)
+		return NULL;
+	reset_op(op, asked->op);
+	op->offset = asked->offset;
+	if (moves_bytes(asked->op) && asked->offset < 0)
+		op->offset = position(file, inode, asked->op);
+	op->buffer = asked->buffer;
+	op->count = asked->count;
+	op->vectored = asked->vectored;
+	op->fd = asked->fd;
+	op->dentry = BPF_CORE_READ(file, f_path.dentry);
+	identify(&op->file, inode);
+	op->phase = PHASE_INSIDE;
+	op->start_ns = bpf_ktime_get_ns();
+	return op;
+}
+
+/* Any call on a descriptor. */
+static __always_inline int begin(const struct asked *asked)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct file *file = open_file(asked->fd);
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u16 mode = BPF_CORE_READ(inode, i_mode);
+
+	/* pipes and the like end here; a failed read leaves 0, which is no type */
+	if (is_followed_type(mode, asked->op))
+		begin_file(tid, file, inode, asked);
+	else if ((mode & S_IFMT) == S_IFSOCK)
+		begin_socket(tid, file, asked->op, asked->fd, asked->count);
+	else
+		forget_op(tid);
+	return 0;
+}
+
+/* A call that takes bytes from one descriptor to another: from a file, or with splice to one. */
+static __always_inline int begin_transfer(__u8 kind, __u32 from_fd, __s64 from, __u32 to_fd, __s64 to,
+					  __u64 count)
+{
+	struct asked asked = { .op = kind, .fd = from_fd, .count = count, .offset = from };
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct file *file = open_file(from_fd);
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	struct op *op;
+
+	if (is_followed_type(BPF_CORE_READ(inode, i_mode), kind)) {
+		op = begin_file(tid, file, inode, &asked);
+		if (op)
+			begin_socket_side(op, to_fd);
+		return 0;
+	}
+	asked.fd = to_fd;
+	asked.offset = to;
+	return begin(&asked);
+}
+
+/* Read when the call returns: the kernel has just read the buffer, so its pages are present. */
+static __always_inline __u8 read_head(__u8 *head, struct op *op)
+{
+	struct iovec first = { (const void *)op->buffer, op->count };
+	__u64 bytes;
+
+	if (op->vectored && bpf_probe_read_user(&first, sizeof(first), (const void *)op->buffer)) {
+		count_lost(LOST_HEAD);
+		return 0;
+	}
+	bytes = first.iov_len;
+	if (bytes > HEAD_BYTES)
+		bytes = HEAD_BYTES;
+	if (bytes && bpf_probe_read_user(head, bytes, first.iov_base)) {
+		count_lost(LOST_HEAD);
+		return 0;
+	}
+	return bytes;
+}
+
+static __always_inline void describe(struct file_op_event *event, struct op *op, __s64 result)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	event->kind = EVENT_FILE_OP;
+	event->tid = id;
+	event->pid = id >> 32;
+	event->start_ns = op->start_ns;
+	event->result = result;
+	event->offset = op->offset;
+	event->file = op->file;
+	event->path_ns = 0;
+	event->disk_bytes = op->disk_bytes;
+	event->readahead_bytes = op->readahead_bytes;
+	event->fd = op->fd;
+	event->transaction = op->transaction;
+	event->op = op->kind;
+	event->has_handle = op->has_handle;
+	event->head_len = 0;
+	event->reads_pages = 0;
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+}
+
+/* The call on a file returned. */
+static __always_inline void end_file(struct op *op, __s64 result)
+{
+	__u64 now = bpf_ktime_get_ns();
+	/* first: it uses the same room */
+	__u64 path_ns = path_of(op->dentry, &op->file, now);
+	union scratch *room = scratch();
+	struct file_write_event *event;
+	__u8 head;
+
+	if (!room)
+		return;
+	event = &room->file_write;
+	describe(&event->op, op, result);
+	event->op.end_ns = now;
+	event->op.path_ns = path_ns;
+	head = op->kind == OP_WRITE && result > 0 ? read_head(event->head, op) : 0;
+	event->op.head_len = head;
+	if (head <= HEAD_BYTES)
+		emit(event, sizeof(event->op) + head);
+}

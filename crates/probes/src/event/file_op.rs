@@ -1,0 +1,99 @@
+//! A file operation as the probes report it: numbers, and paths as far as the kernel's side knows them.
+
+use std::sync::Arc;
+
+use model::FileOpKind;
+
+/// Bytes of a written buffer that are kept: the fixed head of a magic-2 record batch.
+pub const HEAD_BYTES: usize = 61;
+
+/// An operation of the target on a file, from the entry of the system call to its return.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileOp {
+    /// Entry of the system call.
+    pub start_ns: u64,
+    /// Its return.
+    pub end_ns: u64,
+    /// What was done.
+    pub op: FileOpKind,
+    /// The process: the target or a child of it.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread's name; the kernel keeps 15 bytes.
+    pub comm: Arc<str>,
+    /// The file descriptor; that of the starting directory for operations on names.
+    pub fd: i32,
+    /// As the call returned it: bytes, a descriptor or 0; or a negative errno.
+    pub result: i64,
+    /// The file position at entry, the call's own offset, or the file's size with `O_APPEND`; the new length
+    /// for a truncation.
+    pub offset: u64,
+    /// The file system's device, as the kernel numbers it; (0, 0) where only a name is known.
+    pub device: (u32, u32),
+    /// The file's inode number; 0 where only a name is known.
+    pub inode: u64,
+    /// Its generation: tells apart files that had the same inode number one after the other.
+    pub generation: u32,
+    /// The file system's type (`ext4`); empty where the path is unknown.
+    pub fs: Arc<str>,
+    /// Where the file is in its file system; none where that was lost or only a name is known.
+    pub path: Option<FilePath>,
+    /// What operations on names were given: renames, removals, truncations by path, opens that failed.
+    pub given: Option<Box<Given>>,
+    /// Bytes of the range asked for that this call added to the page cache; none where not watched.
+    pub disk_bytes: Option<u64>,
+    /// Bytes outside that range that it added.
+    pub readahead_bytes: Option<u64>,
+    /// The first bytes of the buffer (of the first one, for a vectored write); the first
+    /// [`FileOp::head_len`] are valid.
+    pub head: [u8; HEAD_BYTES],
+    /// Valid bytes of `head`: 0 for all but writes, after a failed one, or where it could not be read.
+    pub head_len: u8,
+    /// The jbd2 transaction of the last handle that the thread started within the call.
+    pub journal_transaction: Option<u32>,
+}
+
+impl FileOp {
+    /// The valid bytes of the head.
+    pub fn head(&self) -> &[u8] {
+        self.head.get(..usize::from(self.head_len)).unwrap_or_default()
+    }
+}
+
+/// Where a file or directory is in its file system, as it was at most about a second before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePath {
+    /// Components from the file system's root on, joined by `/`, without a leading one; empty for the root.
+    /// Mount points are not crossed.
+    pub path: Arc<str>,
+    /// Whether the path starts at the root; deeper ones lack their outer components.
+    pub whole: bool,
+}
+
+/// The paths that a system call was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The path, or a rename's first one.
+    pub from: GivenPath,
+    /// A rename's second path.
+    pub to: Option<GivenPath>,
+}
+
+/// A path as a program wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenPath {
+    /// The text; none where it could not be read or is too long.
+    pub text: Option<Arc<str>>,
+    /// Where a relative one starts; none for one that starts at the process's root.
+    pub start: Option<Start>,
+}
+
+/// A directory that a relative path starts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The file system's device.
+    pub device: (u32, u32),
+    /// Where it is in the file system, if known.
+    pub path: Option<FilePath>,
+}

@@ -1,0 +1,101 @@
+//! Names for the devices that the kernel numbers, and what is on them. Looks up each one once.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use model::Device;
+
+use crate::mounts::Mounts;
+
+/// Names of block devices, and the partitions of disks.
+pub(crate) struct Devices {
+    mounts: Mounts,
+    devices: HashMap<(u32, u32), Device>,
+    partitions: HashMap<(u32, u32), Vec<DiskPartition>>,
+}
+
+/// One partition of a disk.
+struct DiskPartition {
+    number: (u32, u32),
+    /// In sectors of 512 bytes, as the kernel counts everywhere.
+    sectors: std::ops::Range<u64>,
+}
+
+impl Devices {
+    /// Devices as a process's mounts show them.
+    pub(crate) fn new(mounts: Mounts) -> Self {
+        Self { mounts, devices: HashMap::new(), partitions: HashMap::new() }
+    }
+
+    /// The device of that number, by the kernel's name where it has one. For a file system whose number is
+    /// no block device (btrfs, overlay), the device that holds it.
+    pub(crate) fn device(&mut self, number: (u32, u32)) -> Device {
+        let mounts = &self.mounts;
+        let device = self.devices.entry(number).or_insert_with(|| {
+            // Major number 0 is for what has no device (fs/super.c, get_anon_bdev).
+            let held = if number.0 == 0 { mounts.block_device(number) } else { None };
+            let (major, minor) = held.unwrap_or(number);
+            Device { major, minor, name: name_of(major, minor) }
+        });
+        device.clone()
+    }
+
+    /// The partition of a disk that holds a sector, or the disk itself: block requests name the disk, file
+    /// systems the partition.
+    pub(crate) fn holding(&mut self, disk: (u32, u32), sector: u64) -> Device {
+        let partitions = self.partitions.entry(disk).or_insert_with(|| partitions_of(disk.0, disk.1));
+        let found = partitions.iter().find(|partition| partition.sectors.contains(&sector));
+        let number = found.map_or(disk, |partition| partition.number);
+        self.device(number)
+    }
+}
+
+/// `/sys/dev/block/7:0` is a link to `…/block/loop0`.
+fn name_of(major: u32, minor: u32) -> Arc<str> {
+    std::fs::read_link(format!("/sys/dev/block/{major}:{minor}"))
+        .ok()
+        .and_then(|target| target.file_name().map(|name| name.to_string_lossy().into()))
+        .unwrap_or_default()
+}
+
+/// A disk's directory in sysfs holds one for each partition, with `dev`, `start` and `size` in it.
+fn partitions_of(major: u32, minor: u32) -> Vec<DiskPartition> {
+    let Ok(entries) = std::fs::read_dir(format!("/sys/dev/block/{major}:{minor}/")) else {
+        return Vec::new();
+    };
+    entries.flatten().filter_map(|entry| partition_in(&entry.path())).collect()
+}
+
+fn partition_in(dir: &Path) -> Option<DiskPartition> {
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
+    read("partition")?;
+    let dev = read("dev")?;
+    let (major, minor) = dev.trim().split_once(':')?;
+    let start: u64 = read("start")?.trim().parse().ok()?;
+    let size: u64 = read("size")?.trim().parse().ok()?;
+    Some(DiskPartition {
+        number: (major.parse().ok()?, minor.parse().ok()?),
+        sectors: start..start.saturating_add(size),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::partition_in;
+
+    #[test]
+    fn a_partition_is_read_from_its_directory_in_sysfs() {
+        let dir = std::env::temp_dir().join(format!("brokerscope-partition-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (name, text) in [("partition", "1\n"), ("dev", "8:1\n"), ("start", "2048\n"), ("size", "1000\n")]
+        {
+            std::fs::write(dir.join(name), text).unwrap();
+        }
+        let partition = partition_in(&dir);
+        std::fs::remove_dir_all(&dir).unwrap();
+        let partition = partition.unwrap();
+        assert_eq!(partition.number, (8, 1));
+        assert_eq!(partition.sectors, 2048..3048);
+    }
+}

@@ -1,0 +1,259 @@
+//! Where directories are in their file systems: between paths as a process sees them and what the kernel's
+//! probes report, a device and a path inside its file system. Right for containers, bind mounts and
+//! subvolumes. Does not know what the files are for.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+
+/// A file system's device, as the kernel numbers it.
+pub(crate) type DeviceNumber = (u32, u32);
+
+/// A file or directory by where it is in its file system: components joined by `/`, without a leading one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Inside {
+    pub(crate) device: DeviceNumber,
+    pub(crate) path: String,
+}
+
+/// One line of `/proc/PID/mountinfo` (`Documentation/filesystems/proc.rst`, 3.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    id: u64,
+    device: DeviceNumber,
+    /// What of the file system is mounted, as [`Inside::path`].
+    root: String,
+    /// Where.
+    point: String,
+    fs: String,
+    source: String,
+    options: String,
+}
+
+/// What a process has mounted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mounts {
+    pid: u32,
+    own: Vec<Mount>,
+    theirs: Vec<Mount>,
+}
+
+impl Mounts {
+    /// Those of a process, and of this one. What cannot be read is empty.
+    pub(crate) fn of(pid: u32) -> Self {
+        let read = |process: &str| fs::read_to_string(format!("/proc/{process}/mountinfo"));
+        let parse = |text: String| text.lines().filter_map(parse_mount).collect();
+        Self {
+            pid,
+            own: read("self").map(parse).unwrap_or_default(),
+            theirs: read(&pid.to_string()).map(parse).unwrap_or_default(),
+        }
+    }
+
+    /// The same process's, read again.
+    pub(crate) fn again(&self) -> Self {
+        Self::of(self.pid)
+    }
+
+    /// Where a directory is that this process calls so.
+    pub(crate) fn locate(&self, directory: &Path) -> Option<Inside> {
+        let opened = rustix::fs::openat(CWD, directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        self.inside(&opened.ok()?)
+    }
+
+    /// Where a directory is that the process calls so, symbolic links followed below its own root.
+    pub(crate) fn locate_theirs(&self, directory: &str) -> Option<Inside> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, format!("/proc/{}/root", self.pid), flags, Mode::empty()).ok()?;
+        let opened = rustix::fs::openat2(&root, directory, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        self.inside(&opened.ok()?)
+    }
+
+    fn inside(&self, directory: &OwnedFd) -> Option<Inside> {
+        let fd = directory.as_fd().as_raw_fd();
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+        let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
+        // Seen from here, or from the root of the mounts that it is in.
+        let path = fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.to_str()?.to_owned();
+        let mount = self.own.iter().chain(&self.theirs).find(|mount| mount.id == id)?;
+        mount.inside(&path)
+    }
+
+    /// Where a path of the process is, by the names alone.
+    pub(crate) fn inside_by_name(&self, path: &str) -> Option<Inside> {
+        let above = self.theirs.iter().filter(|mount| below(path, &mount.point).is_some());
+        // Of several on one point, the last one hides the others.
+        above.max_by_key(|mount| mount.point.len())?.inside(path)
+    }
+
+    /// What the process calls a file, if it can see it.
+    pub(crate) fn seen(&self, device: DeviceNumber, path: &str) -> Option<String> {
+        let showing =
+            self.theirs.iter().filter(|mount| mount.device == device && below(path, &mount.root).is_some());
+        let mount = showing.max_by_key(|mount| mount.root.len())?;
+        Some(join(&mount.point, below(path, &mount.root)?))
+    }
+
+    /// The file system's type; empty where it is not mounted.
+    pub(crate) fn fs_of(&self, device: DeviceNumber) -> &str {
+        self.mounted(device).map_or("", |mount| &mount.fs)
+    }
+
+    /// The block device that holds a file system whose own number is none (btrfs, overlay): that of what
+    /// was mounted, or of the directory that an overlay writes to.
+    pub(crate) fn block_device(&self, device: DeviceNumber) -> Option<DeviceNumber> {
+        let mount = self.mounted(device)?;
+        if mount.fs == "overlay" {
+            let upper = mount.options.split(',').find_map(|option| option.strip_prefix("upperdir="))?;
+            return Some(number(fs::metadata(upper).ok()?.dev()));
+        }
+        if !mount.source.starts_with("/dev/") {
+            return None;
+        }
+        let named = fs::metadata(&mount.source).ok()?.rdev();
+        (named != 0).then(|| number(named))
+    }
+
+    fn mounted(&self, device: DeviceNumber) -> Option<&Mount> {
+        self.theirs.iter().chain(&self.own).find(|mount| mount.device == device)
+    }
+
+    /// Whether any of these mounts is of that device.
+    pub(crate) fn knows(&self, device: DeviceNumber) -> bool {
+        self.mounted(device).is_some()
+    }
+}
+
+impl Mount {
+    fn inside(&self, path: &str) -> Option<Inside> {
+        let rest = below(path, &self.point)?;
+        Some(Inside { device: self.device, path: join(&self.root, rest).trim_start_matches('/').to_owned() })
+    }
+}
+
+/// What follows a directory in a path: empty for the directory itself, none if it is not below it.
+pub(crate) fn below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
+    if rest.is_empty() { Some(rest) } else { below_root(rest, directory) }
+}
+
+fn below_root<'p>(rest: &'p str, directory: &str) -> Option<&'p str> {
+    let rest = if directory.is_empty() { rest } else { rest.strip_prefix('/')? };
+    Some(rest.trim_start_matches('/'))
+}
+
+fn join(directory: &str, rest: &str) -> String {
+    match (directory.trim_end_matches('/'), rest) {
+        (directory, "") if directory.is_empty() => "/".to_owned(),
+        (directory, "") => directory.to_owned(),
+        (directory, rest) => format!("{directory}/{rest}"),
+    }
+}
+
+fn number(device: u64) -> DeviceNumber {
+    (rustix::fs::major(device), rustix::fs::minor(device))
+}
+
+/// `36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda rw,errors=continue`
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (front, back) = line.split_once(" - ")?;
+    let mut front = front.split(' ');
+    let id = front.next()?.parse().ok()?;
+    let (major, minor) = front.nth(1)?.split_once(':')?;
+    let root = unescape(front.next()?);
+    let point = unescape(front.next()?);
+    let mut back = back.split(' ');
+    Some(Mount {
+        id,
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        root: root.trim_start_matches('/').to_owned(),
+        point,
+        fs: back.next()?.to_owned(),
+        source: unescape(back.next()?),
+        options: unescape(back.next().unwrap_or_default()),
+    })
+}
+
+/// Blanks and backslashes are written as `\040` and so on (`mangle`, fs/seq_file.c).
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = digits.filter(|_| byte == b'\\').and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inside, Mounts, below, parse_mount};
+
+    const MOUNTINFO: &str = "21 1 8:1 / / rw - ext4 /dev/sda1 rw
+22 21 0:45 /@data /srv rw,noatime shared:5 - btrfs /dev/loop7 rw,subvol=/@data
+23 21 8:1 /var/lib/kafka/d1 /data\\0401 rw - ext4 /dev/sda1 rw
+24 23 8:16 / /data\\0401 rw - xfs /dev/sdb rw
+25 21 0:50 / /merged rw - overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w
+";
+
+    fn mounts() -> Mounts {
+        Mounts { pid: 1, own: Vec::new(), theirs: MOUNTINFO.lines().filter_map(parse_mount).collect() }
+    }
+
+    fn inside(device: (u32, u32), path: &str) -> Option<Inside> {
+        Some(Inside { device, path: path.to_owned() })
+    }
+
+    #[test]
+    fn a_path_is_in_the_mount_that_hides_the_others() {
+        let mounts = mounts();
+        assert_eq!(mounts.theirs.len(), 5);
+        assert_eq!(mounts.inside_by_name("/etc/passwd"), inside((8, 1), "etc/passwd"));
+        assert_eq!(mounts.inside_by_name("/srv/t-0/0.log"), inside((0, 45), "@data/t-0/0.log"));
+        assert_eq!(mounts.inside_by_name("/srv"), inside((0, 45), "@data"));
+        assert_eq!(mounts.inside_by_name("/srvx/a"), inside((8, 1), "srvx/a"));
+        assert_eq!(mounts.inside_by_name("/data 1/t-0"), inside((8, 16), "t-0"));
+    }
+
+    #[test]
+    fn a_file_is_seen_through_the_nearest_mount() {
+        let mounts = mounts();
+        assert_eq!(mounts.seen((8, 1), "etc/passwd").as_deref(), Some("/etc/passwd"));
+        assert_eq!(mounts.seen((0, 45), "@data/t-0").as_deref(), Some("/srv/t-0"));
+        assert_eq!(mounts.seen((0, 45), "@other/t-0"), None, "of another subvolume");
+        assert_eq!(mounts.seen((8, 16), "t").as_deref(), Some("/data 1/t"));
+        assert_eq!(mounts.seen((9, 9), "t"), None);
+        assert_eq!((mounts.fs_of((0, 50)), mounts.fs_of((9, 9))), ("overlay", ""));
+    }
+
+    #[test]
+    fn below_is_by_whole_components() {
+        assert_eq!(below("a/b", "a"), Some("b"));
+        assert_eq!(below("ab", "a"), None);
+        assert_eq!(below("a", "a"), Some(""));
+        assert_eq!(below("a/b", ""), Some("a/b"));
+        assert_eq!(below("/a", "/"), Some("a"));
+    }
+
+    #[test]
+    fn a_directory_of_this_process_is_found_by_both_ways() {
+        let mounts = Mounts::of(std::process::id());
+        let directory = std::env::temp_dir();
+        let found = mounts.locate(&directory).expect("the directory of temporary files is mounted");
+        assert_eq!(mounts.locate_theirs(directory.to_str().unwrap()), Some(found.clone()));
+        assert!(mounts.knows(found.device));
+        assert_eq!(mounts.locate_theirs("/no/such/directory"), None);
+    }
+
+    #[test]
+    fn what_is_no_mount_is_none() {
+        for line in ["", "1 2 3", "21 1 8 / / rw - ext4 /dev/sda1 rw", "21 1 8:1 / / rw ext4 /dev/sda1 rw"] {
+            assert_eq!(parse_mount(line), None, "{line}");
+        }
+    }
+}
