@@ -8,7 +8,8 @@ use crate::{Device, Nanos, Tid};
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockIo {
     /// When its first part entered the device's queue (`block_bio_queue`), where that was seen: from there to
-    /// `start` it waited for the scheduler, for a free tag or for a limit.
+    /// `start` it waited for its thread's plug, the scheduler, a free tag or a limit that counts requests. What
+    /// blk-throttle (`io.max`) holds back has not entered yet.
     pub queued: Option<Nanos>,
     /// When it was handed to the driver (`block_rq_issue`).
     pub start: Nanos,

@@ -21,6 +21,24 @@ pub(crate) mod kind {
     pub(crate) const BLOCK_IO: u32 = 4;
     pub(crate) const DIRTY_THROTTLE: u32 = 5;
     pub(crate) const FILE_PATH: u32 = 6;
+    pub(crate) const RECLAIM: u32 = 20;
+    pub(crate) const KERNEL_SPAN: u32 = 21;
+}
+
+/// `enum block_flag`, and what stands for an operation.
+pub(crate) mod block {
+    pub(crate) const PREFLUSH: u16 = 1;
+    pub(crate) const FUA: u16 = 2;
+    pub(crate) const AHEAD: u16 = 4;
+    pub(crate) const SYNC: u16 = 8;
+    pub(crate) const META: u16 = 16;
+    pub(crate) const OP_IN_RWBS: u16 = 0xffff;
+}
+
+/// `enum span_source`.
+pub(crate) mod source {
+    pub(crate) const FUNCTION: u8 = 0;
+    pub(crate) const TRACEPOINTS: u8 = 1;
 }
 
 /// `enum lost_slot`.

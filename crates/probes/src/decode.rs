@@ -1,7 +1,10 @@
 //! Records of the ring buffer to [`Event`]s. The layout is `bpf/events.h`; both sides assert it.
 
+mod block_io;
 mod file_op;
+mod kernel_span;
 mod paths;
+mod reclaim;
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -10,17 +13,17 @@ use model::Nanos;
 use model::journal::CommitPhases;
 
 use crate::bpf::{kind, types};
-use crate::event::{BlockIo, DirtyThrottle, Event, JournalCommit, OffCpu};
+use crate::event::{DirtyThrottle, Event, JournalCommit, OffCpu};
 use crate::intern::Texts;
 use crate::stacks::Stacks;
 
+use kernel_span::Committing;
 use paths::Paths;
 
 const _: () = {
     assert!(size_of::<types::off_cpu_event>() == 56 + 8 * 48);
     assert!(offset_of!(types::off_cpu_event, stack) == 56);
     assert!(size_of::<types::journal_commit_event>() == 88);
-    assert!(size_of::<types::block_io_event>() == 72);
     assert!(size_of::<types::dirty_throttle_event>() == 64);
 };
 
@@ -29,7 +32,7 @@ const _: () = {
 pub(crate) enum Decoded {
     /// Something that happened.
     Event(Event),
-    /// Something that later records build on.
+    /// Something that later records build on, or that says nothing by itself.
     Learnt,
     /// Of no known kind, or shorter than its kind.
     Unknown,
@@ -42,11 +45,19 @@ pub(crate) struct Decoder {
     texts: Texts,
     stacks: Stacks,
     paths: Paths,
+    committing: Committing,
 }
 
 impl Decoder {
     pub(crate) fn new(pid: u32, hz: Option<u32>, stacks: Stacks) -> Self {
-        Self { pid, hz: hz.filter(|&hz| hz > 0), texts: Texts::default(), stacks, paths: Paths::default() }
+        Self {
+            pid,
+            hz: hz.filter(|&hz| hz > 0),
+            texts: Texts::default(),
+            stacks,
+            paths: Paths::default(),
+            committing: Committing::default(),
+        }
     }
 
     /// One record.
@@ -54,6 +65,11 @@ impl Decoder {
         let kind = bytes.get(..4).and_then(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)));
         if kind == Some(kind::FILE_PATH) {
             return if self.file_path(bytes).is_some() { Decoded::Learnt } else { Decoded::Unknown };
+        }
+        if kind == Some(kind::KERNEL_SPAN) {
+            let Some(record) = whole(bytes) else { return Decoded::Unknown };
+            let span = self.kernel_span(&record).map(Event::KernelSpan);
+            return span.map_or(Decoded::Learnt, Decoded::Event);
         }
         kind.and_then(|kind| self.event(kind, bytes)).map_or(Decoded::Unknown, Decoded::Event)
     }
@@ -68,12 +84,15 @@ impl Decoder {
             kind::JOURNAL_COMMIT => Some(Event::JournalCommit(self.journal_commit(&whole(bytes)?))),
             kind::BLOCK_IO => Some(Event::BlockIo(self.block_io(&whole(bytes)?))),
             kind::DIRTY_THROTTLE => Some(Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))),
+            kind::RECLAIM => Some(Event::Reclaim(self.reclaim(&whole(bytes)?))),
             _ => None,
         }
     }
 
     fn off_cpu(&mut self, record: &types::off_cpu_event) -> OffCpu {
         let frames = record.stack.get(..record.frames as usize).unwrap_or(&record.stack);
+        let stack = self.stacks.text(frames);
+        self.committing.waited(record.tid, record.start_ns, &stack);
         OffCpu {
             start_ns: record.start_ns,
             end_ns: record.end_ns,
@@ -82,7 +101,7 @@ impl Decoder {
             tid: record.tid,
             comm: self.text(&record.comm),
             preempted: record.preempted != 0,
-            stack: self.stacks.text(frames),
+            stack,
         }
     }
 
@@ -93,19 +112,6 @@ impl Decoder {
             device: device(record.device),
             transaction: record.transaction,
             phases: self.hz.filter(|_| record.phases.seen != 0).map(|hz| phases(&record.phases, hz)),
-        }
-    }
-
-    fn block_io(&mut self, record: &types::block_io_event) -> BlockIo {
-        BlockIo {
-            start_ns: record.start_ns,
-            end_ns: record.end_ns,
-            device: device(record.device),
-            sector: record.sector,
-            bytes: record.bytes,
-            rwbs: self.text(&record.rwbs),
-            tid: record.tid,
-            comm: self.text(&record.comm),
         }
     }
 
@@ -157,8 +163,6 @@ unsafe trait Record: Default {}
 unsafe impl Record for types::off_cpu_event {}
 // SAFETY: as above.
 unsafe impl Record for types::journal_commit_event {}
-// SAFETY: as above.
-unsafe impl Record for types::block_io_event {}
 // SAFETY: as above.
 unsafe impl Record for types::dirty_throttle_event {}
 

@@ -1,13 +1,20 @@
 //! What the probes report. Times are `CLOCK_MONOTONIC` nanoseconds, devices (major, minor), ids those of the
 //! root pid namespace. Nothing is interpreted: no topics, no causes.
 
+mod block_io;
 mod file_op;
+mod kernel_span;
+mod reclaim;
 
 use std::sync::Arc;
 
 use model::journal::CommitPhases;
 
+pub use block_io::{BlockFile, BlockIo};
 pub use file_op::{FileOp, FilePath, Given, GivenPath, HEAD_BYTES, Start};
+pub use kernel_span::KernelSpan;
+pub(crate) use kernel_span::{BTRFS_COMMIT, function};
+pub use reclaim::Reclaim;
 
 /// One thing seen by a probe.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +29,10 @@ pub enum Event {
     BlockIo(BlockIo),
     /// A thread is about to be paused for dirty pages.
     DirtyThrottle(DirtyThrottle),
+    /// A thread had to free memory.
+    Reclaim(Reclaim),
+    /// A kernel function returned.
+    KernelSpan(KernelSpan),
 }
 
 /// A stretch off the CPU within a [`FileOp`] of the same thread; or an uninterruptible wait of a
@@ -59,27 +70,6 @@ pub struct JournalCommit {
     pub transaction: u32,
     /// Phases, where they were seen and the kernel's HZ is known.
     pub phases: Option<CommitPhases>,
-}
-
-/// A request to a block device, by whichever process.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BlockIo {
-    /// `block_rq_issue`.
-    pub start_ns: u64,
-    /// `block_rq_complete` of its last part.
-    pub end_ns: u64,
-    /// The whole disk, not the partition.
-    pub device: (u32, u32),
-    /// First sector (512 bytes) on the disk; 0 for a flush without data.
-    pub sector: u64,
-    /// Bytes; 0 for a flush without data.
-    pub bytes: u32,
-    /// The kernel's flags: `W` write, `R` read, `D` discard, `F` flush or FUA, `S` sync, `M` metadata, …
-    pub rwbs: Arc<str>,
-    /// The thread that handed it to the driver.
-    pub tid: u32,
-    /// Its name.
-    pub comm: Arc<str>,
 }
 
 /// A pause in `balance_dirty_pages` of a thread of the target.

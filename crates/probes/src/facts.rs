@@ -4,8 +4,9 @@ mod format;
 mod privileges;
 mod tick;
 mod tracefs;
+mod typed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -41,6 +42,11 @@ pub struct Facts {
     pub tracepoints: BTreeMap<String, Format>,
     /// Whether jbd2 is in the kernel or loaded; its tracepoints exist only then.
     pub jbd2: bool,
+    /// Whether tracepoints of block requests pass the queue as their first argument (before Linux 5.11).
+    pub block_queue_argument: bool,
+    /// File systems and journals that are loaded as modules without BTF of their own: nothing typed can be
+    /// hooked in them.
+    pub untyped_modules: BTreeSet<String>,
     /// Whether `/proc/kallsyms` shows addresses, which names in stacks need (`kernel.kptr_restrict`).
     pub kallsyms: bool,
     /// `kernel.perf_event_max_stack`: deeper kernel stacks lose their outermost frames.
@@ -67,6 +73,8 @@ impl Facts {
                 || tracepoints.keys().any(|name| name.starts_with("jbd2/")),
             tracefs,
             tracepoints,
+            block_queue_argument: typed::arguments("block_rq_issue") == Some(2),
+            untyped_modules: untyped_modules(),
             kallsyms: crate::kallsyms::shows_addresses(),
             max_stack: read_line("/proc/sys/kernel/perf_event_max_stack").and_then(|text| text.parse().ok()),
             hz: tick::rate(&kernel_release),
@@ -80,9 +88,18 @@ fn read_line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
+/// What is built into the kernel has no `initstate`, and its types are among the kernel's own.
+fn untyped_modules() -> BTreeSet<String> {
+    let names = ["jbd2", "ext4", "xfs", "btrfs"].into_iter();
+    let loaded = names.filter(|name| Path::new("/sys/module").join(name).join("initstate").exists());
+    let untyped = loaded.filter(|name| !Path::new("/sys/kernel/btf").join(name).exists());
+    untyped.map(str::to_owned).collect()
+}
+
 /// The names of all tracepoints that any hook needs.
 fn needed_tracepoints() -> impl Iterator<Item = &'static str> {
-    tracepoints::ALL.iter().copied().flatten().map(|needed| needed.name)
+    let classic = tracepoints::ALL.iter().copied().flatten().map(|needed| needed.name);
+    classic.chain(tracepoints::TYPED.iter().copied())
 }
 
 #[cfg(test)]

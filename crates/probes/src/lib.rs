@@ -26,7 +26,9 @@ pub mod tracepoints;
 mod user;
 
 pub use error::Error;
-pub use event::{BlockIo, DirtyThrottle, Event, FileOp, JournalCommit, OffCpu};
+pub use event::{
+    BlockFile, BlockIo, DirtyThrottle, Event, FileOp, JournalCommit, KernelSpan, OffCpu, Reclaim,
+};
 pub use facts::Facts;
 pub use losses::Losses;
 pub use overhead::ProgramCost;

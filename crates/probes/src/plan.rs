@@ -36,13 +36,27 @@ pub enum Purpose {
     JournalHandles,
     /// Requests to block devices.
     BlockIo,
+    /// How long they waited before the driver had them.
+    BlockQueue,
     /// Pauses for dirty pages.
     DirtyThrottling,
+    /// Direct reclaim because the host is short of memory.
+    DirectReclaim,
+    /// Direct reclaim because a memory cgroup is.
+    MemcgReclaim,
+    /// ext4's fast commits.
+    FastCommits,
+    /// Waits for space in XFS's log.
+    XfsLogGrants,
+    /// Writes of XFS's log.
+    XfsLogWrites,
+    /// Commits of btrfs transactions.
+    BtrfsCommits,
 }
 
 impl Purpose {
     /// Every purpose, those that others build upon first.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 22] = [
         Self::FileWrites,
         Self::FileReads,
         Self::FileTransfers,
@@ -57,7 +71,14 @@ impl Purpose {
         Self::CommitPhases,
         Self::JournalHandles,
         Self::BlockIo,
+        Self::BlockQueue,
         Self::DirtyThrottling,
+        Self::DirectReclaim,
+        Self::MemcgReclaim,
+        Self::FastCommits,
+        Self::XfsLogGrants,
+        Self::XfsLogWrites,
+        Self::BtrfsCommits,
     ];
 
     /// The name in tables and JSON.
@@ -77,7 +98,14 @@ impl Purpose {
             Self::CommitPhases => "commit-phases",
             Self::JournalHandles => "journal-handles",
             Self::BlockIo => "block-io",
+            Self::BlockQueue => "block-queue",
             Self::DirtyThrottling => "dirty-throttling",
+            Self::DirectReclaim => "direct-reclaim",
+            Self::MemcgReclaim => "memcg-reclaim",
+            Self::FastCommits => "fast-commits",
+            Self::XfsLogGrants => "xfs-log-grants",
+            Self::XfsLogWrites => "xfs-log-writes",
+            Self::BtrfsCommits => "btrfs-commits",
         }
     }
 
@@ -85,10 +113,18 @@ impl Purpose {
     fn mechanism(self, facts: &Facts) -> Mechanism {
         match self {
             // Completions come in interrupts, in which programs on classic tracepoints may be skipped.
-            Self::BlockIo if facts.btf => Mechanism::BtfTracepoint("block_rq_complete"),
-            Self::OffCpu => Mechanism::BtfTracepoint("sched_switch"),
-            Self::Wakeups => Mechanism::BtfTracepoint("sched_wakeup"),
+            Self::BlockIo if facts.btf && facts.block_queue_argument => {
+                Mechanism::BtfTracepoints(&["block_rq_issue_of_queue", "block_rq_complete"])
+            }
+            Self::BlockIo if facts.btf => Mechanism::BtfTracepoints(&["block_rq_issue", "block_rq_complete"]),
+            Self::BlockQueue if facts.block_queue_argument => {
+                Mechanism::BtfTracepoints(&["block_bio_queue_of_queue", "block_split_of_queue"])
+            }
+            Self::BlockQueue => Mechanism::BtfTracepoints(&["block_bio_queue", "block_split"]),
+            Self::OffCpu => Mechanism::BtfTracepoints(&["sched_switch"]),
+            Self::Wakeups => Mechanism::BtfTracepoints(&["sched_wakeup"]),
             Self::KernelStacks => Mechanism::StackHelper,
+            Self::BtrfsCommits => Mechanism::BtfTracepoints(&["btrfs_transaction_commit"]),
             _ => Mechanism::Tracepoints,
         }
     }
@@ -99,6 +135,9 @@ impl Purpose {
             Self::OffCpu | Self::JournalHandles => Some(Self::FileWrites),
             Self::Wakeups | Self::KernelStacks => Some(Self::OffCpu),
             Self::CommitPhases => Some(Self::JournalCommits),
+            Self::BlockQueue => Some(Self::BlockIo),
+            // Without the waits inside, a commit has an end and no beginning.
+            Self::BtrfsCommits => Some(Self::KernelStacks),
             _ => None,
         }
     }
@@ -106,7 +145,7 @@ impl Purpose {
     /// The classic tracepoints it takes beside its mechanism.
     fn tracepoints(self, facts: &Facts) -> &'static [Needed] {
         match self {
-            Self::BlockIo if facts.btf => tracepoints::BLOCK_IO_ISSUE,
+            Self::BlockIo if facts.btf => &[],
             Self::FileWrites => tracepoints::FILE_WRITES,
             Self::FileReads => tracepoints::FILE_READS,
             Self::FileTransfers => tracepoints::FILE_TRANSFERS,
@@ -119,7 +158,12 @@ impl Purpose {
             Self::JournalHandles => tracepoints::JOURNAL_HANDLES,
             Self::BlockIo => tracepoints::BLOCK_IO,
             Self::DirtyThrottling => tracepoints::DIRTY_THROTTLING,
-            Self::OffCpu | Self::Wakeups | Self::KernelStacks => &[],
+            Self::DirectReclaim => tracepoints::DIRECT_RECLAIM,
+            Self::MemcgReclaim => tracepoints::MEMCG_RECLAIM,
+            Self::FastCommits => tracepoints::FAST_COMMITS,
+            Self::XfsLogGrants => tracepoints::XFS_LOG_GRANTS,
+            Self::XfsLogWrites => tracepoints::XFS_LOG_WRITES,
+            Self::OffCpu | Self::Wakeups | Self::KernelStacks | Self::BlockQueue | Self::BtrfsCommits => &[],
         }
     }
 }
@@ -129,9 +173,8 @@ impl Purpose {
 pub enum Mechanism {
     /// Classic tracepoints alone, those in [`Hook::points`].
     Tracepoints,
-    /// The tracepoint of that name with typed arguments: it needs BTF but no tracefs. For block requests,
-    /// beside the classic tracepoint of their start.
-    BtfTracepoint(&'static str),
+    /// Tracepoints with typed arguments, which need BTF but no tracefs, by these programs.
+    BtfTracepoints(&'static [&'static str]),
     /// `bpf_get_stack` and `/proc/kallsyms`.
     StackHelper,
 }
@@ -221,13 +264,17 @@ impl Hook {
         self.state == State::Use
     }
 
+    /// The programs for tracepoints with typed arguments.
+    pub(crate) fn typed_programs(&self) -> &'static [&'static str] {
+        match self.mechanism {
+            Mechanism::BtfTracepoints(programs) if self.is_used() => programs,
+            _ => &[],
+        }
+    }
+
     /// The BPF programs it needs.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let typed = match self.mechanism {
-            Mechanism::BtfTracepoint(name) if self.is_used() => Some(name),
-            _ => None,
-        };
-        self.points.iter().map(|point| point.program).chain(typed)
+        self.points.iter().map(|point| point.program).chain(self.typed_programs().iter().copied())
     }
 }
 

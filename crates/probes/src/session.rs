@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::kallsyms::Symbols;
 use crate::losses::Losses;
 use crate::overhead::{self, ProgramCost};
-use crate::plan::{Mechanism, Plan, Purpose};
+use crate::plan::{Plan, Purpose};
 use crate::stacks::Stacks;
 
 pub(crate) use object::{catch_log, map, program, take_log};
@@ -120,7 +120,7 @@ impl Probes {
 fn attach_all(plan: &Plan, object: &Object) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     for hook in plan.used() {
-        if let Mechanism::BtfTracepoint(name) = hook.mechanism {
+        for &name in hook.typed_programs().iter().rev() {
             let program = object::program(object, name)?;
             let link = program.attach_trace();
             links.push(link.map_err(|source| Error::Attach { program: name.to_owned(), source })?);

@@ -38,6 +38,10 @@ const fn field(name: &'static str, size: u16) -> NeededField {
     NeededField { name, min: size, max: size }
 }
 
+const fn required(name: &'static str, program: &'static str, fields: &'static [NeededField]) -> Needed {
+    Needed { name, program, fields, absent: Absent::Missing }
+}
+
 const fn entry(name: &'static str, program: &'static str) -> Needed {
     Needed { name, program, fields: &[], absent: Absent::Missing }
 }
@@ -167,25 +171,20 @@ pub(crate) const JOURNAL_HANDLES: &[Needed] = &[Needed {
     absent: Absent::Missing,
 }];
 
-/// `rwbs` grew from 8 to 10 bytes; the program keeps up to 15.
-const BLOCK_RQ_ISSUE: Needed = Needed {
-    name: "block/block_rq_issue",
-    program: "rq_issue",
-    fields: &[
-        field("dev", 4),
-        field("sector", 8),
-        field("nr_sector", 4),
-        field("bytes", 4),
-        NeededField { name: "rwbs", min: 1, max: 15 },
-    ],
-    absent: Absent::Missing,
-};
-
-/// Where completions come from a BTF tracepoint.
-pub(crate) const BLOCK_IO_ISSUE: &[Needed] = &[BLOCK_RQ_ISSUE];
-
+/// Where there is no BTF. `rwbs` grew from 8 to 10 bytes; the program keeps up to 15.
 pub(crate) const BLOCK_IO: &[Needed] = &[
-    BLOCK_RQ_ISSUE,
+    Needed {
+        name: "block/block_rq_issue",
+        program: "rq_issue",
+        fields: &[
+            field("dev", 4),
+            field("sector", 8),
+            field("nr_sector", 4),
+            field("bytes", 4),
+            NeededField { name: "rwbs", min: 1, max: 15 },
+        ],
+        absent: Absent::Missing,
+    },
     Needed {
         name: "block/block_rq_complete",
         program: "rq_complete",
@@ -201,6 +200,38 @@ pub(crate) const DIRTY_THROTTLING: &[Needed] = &[Needed {
     absent: Absent::Missing,
 }];
 
+pub(crate) const DIRECT_RECLAIM: &[Needed] = &[
+    required("vmscan/mm_vmscan_direct_reclaim_begin", "reclaim_begin", &[]),
+    required("vmscan/mm_vmscan_direct_reclaim_end", "reclaim_end", &[field("nr_reclaimed", 8)]),
+];
+
+/// One program serves both ends: they are of one class and have the same fields.
+pub(crate) const MEMCG_RECLAIM: &[Needed] = &[
+    required("vmscan/mm_vmscan_memcg_reclaim_begin", "memcg_reclaim_begin", &[]),
+    required("vmscan/mm_vmscan_memcg_reclaim_end", "reclaim_end", &[field("nr_reclaimed", 8)]),
+];
+
+pub(crate) const FAST_COMMITS: &[Needed] = &[
+    required("ext4/ext4_fc_commit_start", "fc_commit_start", &[field("dev", 4)]),
+    required("ext4/ext4_fc_commit_stop", "fc_commit_stop", &[]),
+];
+
+pub(crate) const XFS_LOG_GRANTS: &[Needed] = &[
+    required("xfs/xfs_log_grant_sleep", "grant_sleep", &[field("dev", 4)]),
+    required("xfs/xfs_log_grant_wake", "grant_wake", &[]),
+];
+
+pub(crate) const XFS_LOG_WRITES: &[Needed] = &[
+    required("xfs/xlog_iclog_syncing", "iclog_syncing", &[field("dev", 4), field("lsn", 8)]),
+    required("xfs/xlog_iclog_sync_done", "iclog_sync_done", &[field("dev", 4), field("lsn", 8)]),
+];
+
+/// A tracepoint of a module that is hooked with typed arguments: that it exists says the module is there.
+pub(crate) const BTRFS_COMMIT: &str = "btrfs/btrfs_transaction_commit";
+
+/// Those that are hooked with typed arguments and may be missing.
+pub(crate) const TYPED: &[&str] = &[BTRFS_COMMIT];
+
 /// Every table.
 pub(crate) const ALL: &[&[Needed]] = &[
     FILE_WRITES,
@@ -215,4 +246,9 @@ pub(crate) const ALL: &[&[Needed]] = &[
     JOURNAL_HANDLES,
     BLOCK_IO,
     DIRTY_THROTTLING,
+    DIRECT_RECLAIM,
+    MEMCG_RECLAIM,
+    FAST_COMMITS,
+    XFS_LOG_GRANTS,
+    XFS_LOG_WRITES,
 ];

@@ -1,6 +1,7 @@
 //! The kernel's side of a watch: polls the probes in a thread of its own and puts what they saw into the
 //! shared vocabulary. Which hooks run is `probes`' business.
 
+mod block_io;
 mod file_op;
 
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::{
-    BlockIo, ClockOffset, Direction, DirtyThrottle, Event, JournalCommit, Loss, LossKind, Nanos, OffCpu, Pid,
+    ClockOffset, DirtyThrottle, Event, JournalCommit, KernelSpan, Loss, LossKind, Nanos, OffCpu, Pid, Reclaim,
 };
 use probes::Probes;
 
@@ -117,23 +118,24 @@ impl Names {
                 dirty_pages: pause.dirty_pages,
                 limit_pages: pause.setpoint_pages,
             }),
-        }
-    }
-
-    fn block_io(&mut self, io: probes::BlockIo, offset: ClockOffset) -> BlockIo {
-        BlockIo {
-            queued: None,
-            inode: None,
-            file: None,
-            start: offset.from_monotonic(io.start_ns),
-            end: offset.from_monotonic(io.end_ns),
-            device: self.devices.holding(io.device, io.sector),
-            direction: direction(&io.rwbs),
-            sector: io.sector,
-            bytes: io.bytes,
-            tid: io.tid,
-            thread: io.comm,
-            flags: io.rwbs,
+            probes::Event::Reclaim(reclaim) => Event::Reclaim(Box::new(Reclaim {
+                start: offset.from_monotonic(reclaim.start_ns),
+                end: offset.from_monotonic(reclaim.end_ns),
+                pid: reclaim.pid,
+                tid: reclaim.tid,
+                thread: reclaim.comm,
+                memcg: reclaim.memcg,
+                pages: reclaim.pages,
+            })),
+            probes::Event::KernelSpan(span) => Event::KernelSpan(Box::new(KernelSpan {
+                start: offset.from_monotonic(span.start_ns),
+                end: offset.from_monotonic(span.end_ns),
+                function: span.function,
+                device: span.device.map(|device| self.devices.device(device)),
+                tid: span.tid,
+                thread: span.comm,
+                seen_by: span.seen_by,
+            })),
         }
     }
 }
@@ -149,37 +151,5 @@ fn off_cpu(interval: probes::OffCpu, offset: ClockOffset) -> OffCpu {
         preempted: interval.preempted,
         stack: interval.stack,
         waker: None,
-    }
-}
-
-/// `rwbs` as `blk_fill_rwbs` (block/blk-core, kernel/trace/blktrace.c) writes it: a leading `F` is a
-/// preflush, then the operation.
-fn direction(rwbs: &str) -> Direction {
-    match rwbs.trim_start_matches('F').chars().next() {
-        Some('W') => Direction::Write,
-        Some('R') => Direction::Read,
-        _ => Direction::Other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::direction;
-    use model::Direction;
-
-    #[test]
-    fn the_kernels_flags_say_which_way_the_data_went() {
-        for (rwbs, expected) in [
-            ("W", Direction::Write),
-            ("WS", Direction::Write),
-            ("FWFS", Direction::Write),
-            ("R", Direction::Read),
-            ("RA", Direction::Read),
-            ("FF", Direction::Other),
-            ("D", Direction::Other),
-            ("", Direction::Other),
-        ] {
-            assert_eq!(direction(rwbs), expected, "{rwbs}");
-        }
     }
 }

@@ -253,7 +253,9 @@ fn means(hook: &Hook) -> String {
     let points = hook.points.iter().map(|point| point.name);
     match hook.mechanism {
         Mechanism::Tracepoints => points.collect::<Vec<_>>().join(", "),
-        Mechanism::BtfTracepoint(name) => std::iter::once(name).chain(points).collect::<Vec<_>>().join(", "),
+        Mechanism::BtfTracepoints(names) => {
+            names.iter().copied().chain(points).collect::<Vec<_>>().join(", ")
+        }
         Mechanism::StackHelper => "bpf_get_stack, /proc/kallsyms".to_owned(),
     }
 }

@@ -32,6 +32,8 @@ enum event_kind {
 	EVENT_BLOCK_IO = 4,
 	EVENT_DIRTY_THROTTLE = 5,
 	EVENT_FILE_PATH = 6,
+	EVENT_RECLAIM = 20,
+	EVENT_KERNEL_SPAN = 21,
 };
 
 /* The operations on files: model::FileOpKind says which system calls each one is. */
@@ -188,18 +190,40 @@ struct journal_commit_event {
 	struct commit_phases phases;
 };
 
+/* The flags of a block request that are told, whatever their places in the running kernel. */
+enum block_flag {
+	BLOCK_PREFLUSH = 1,
+	BLOCK_FUA = 2,
+	BLOCK_AHEAD = 4,
+	BLOCK_SYNC = 8,
+	BLOCK_META = 16,
+};
+
+/* In place of an operation: rwbs tells it and the flags. */
+#define BLOCK_OP_IN_RWBS 0xffff
+
 /* A request to a block device, when it was completed. */
 struct block_io_event {
 	__u32 kind;
+	/* the whole disk */
 	__u32 device;
+	/* when its first part entered the device's queue; 0 if that was not seen */
+	__u64 queued_ns;
 	__u64 start_ns;
 	__u64 end_ns;
 	__u64 sector;
+	/* the regular file whose page the first part holds; else 0 */
+	struct file_key file;
 	__u32 bytes;
 	/* the thread that handed it to the driver: often a kernel worker */
 	__u32 tid;
+	/* enum req_op of the kernel, or BLOCK_OP_IN_RWBS */
+	__u16 op;
+	/* of enum block_flag */
+	__u16 flags;
+	__u32 reserved;
 	char comm[TASK_COMM_LEN];
-	/* NUL-terminated flags as in the tracepoint */
+	/* NUL-terminated flags as in the classic tracepoint, where op says so */
 	char rwbs[RWBS_BYTES];
 };
 
@@ -213,6 +237,63 @@ struct dirty_throttle_event {
 	__u64 dirty_pages;
 	__u64 limit_pages;
 	__u64 setpoint_pages;
+	char comm[TASK_COMM_LEN];
+};
+
+/* A thread of the target had to free memory, when it was done. */
+struct reclaim_event {
+	__u32 kind;
+	__u32 tid;
+	__u64 start_ns;
+	__u64 end_ns;
+	__u64 pages;
+	/* a memory cgroup's limit asked for it */
+	__u8 memcg;
+	__u8 reserved[7];
+	char comm[TASK_COMM_LEN];
+};
+
+/* Kernel functions whose calls are reported; `event/kernel_span.rs` names them. */
+enum span_function {
+	SPAN_NONE = 0,
+	SPAN_EXT4_FC_COMMIT = 1,
+	SPAN_XLOG_GRANT_HEAD_WAIT = 2,
+	SPAN_XLOG_SYNC = 3,
+	SPAN_BTRFS_COMMIT_TRANSACTION = 4,
+	SPAN_EXT4_FILE_WRITE_ITER = 5,
+	SPAN_EXT4_SYNC_FILE = 6,
+	SPAN_EXT4_DIRTY_INODE = 7,
+	SPAN_JBD2_LOG_WAIT_COMMIT = 8,
+	SPAN_XFS_FILE_WRITE_ITER = 9,
+	SPAN_XFS_FILE_FSYNC = 10,
+	SPAN_XFS_LOG_FORCE = 11,
+	SPAN_XFS_LOG_FORCE_SEQ = 12,
+	SPAN_BTRFS_FILE_WRITE_ITER = 13,
+	SPAN_BTRFS_SYNC_FILE = 14,
+};
+
+/* By what a call's ends are known. */
+enum span_source {
+	SPAN_BY_FUNCTION = 0,
+	SPAN_BY_TRACEPOINTS = 1,
+	/* only the end is known: what the thread waited for in the function says when it began at the latest */
+	SPAN_END_ONLY = 2,
+};
+
+/* A call of a kernel function, when it returned. */
+struct kernel_span_event {
+	__u32 kind;
+	/* the thread that called it */
+	__u32 tid;
+	__u64 start_ns;
+	__u64 end_ns;
+	/* of the file system; 0 where it is not known */
+	__u32 device;
+	/* enum span_function */
+	__u16 function;
+	/* enum span_source */
+	__u8 source;
+	__u8 reserved;
 	char comm[TASK_COMM_LEN];
 };
 
@@ -250,6 +331,18 @@ struct dirty_fields {
 	struct field limit, setpoint, dirty, pause;
 };
 
+struct reclaim_fields {
+	struct field nr_reclaimed;
+};
+
+struct span_fields {
+	struct field dev;
+};
+
+struct iclog_fields {
+	struct field dev, lsn;
+};
+
 struct fields {
 	struct commit_fields start_commit;
 	struct commit_fields end_commit;
@@ -258,6 +351,11 @@ struct fields {
 	struct rq_issue_fields rq_issue;
 	struct rq_complete_fields rq_complete;
 	struct dirty_fields dirty;
+	struct reclaim_fields reclaim_end;
+	struct span_fields fc_commit_start;
+	struct span_fields grant_sleep;
+	struct iclog_fields iclog_syncing;
+	struct iclog_fields iclog_sync_done;
 };
 
 /* Set once before loading; constants to the verifier. */
@@ -283,6 +381,8 @@ struct records {
 	struct journal_commit_event journal_commit;
 	struct block_io_event block_io;
 	struct dirty_throttle_event dirty_throttle;
+	struct reclaim_event reclaim;
+	struct kernel_span_event kernel_span;
 };
 
 _Static_assert(sizeof(struct file_op_event) == 112, "file_op_event");
@@ -291,10 +391,12 @@ _Static_assert(sizeof(struct file_name_event) == 112 + 2 * 32 + 2 * GIVEN_BYTES,
 _Static_assert(sizeof(struct file_path_event) == 48 + PATH_BYTES, "file_path_event");
 _Static_assert(sizeof(struct off_cpu_event) == 56 + 8 * STACK_FRAMES, "off_cpu_event");
 _Static_assert(sizeof(struct journal_commit_event) == 88, "journal_commit_event");
-_Static_assert(sizeof(struct block_io_event) == 72, "block_io_event");
+_Static_assert(sizeof(struct block_io_event) == 104, "block_io_event");
 _Static_assert(sizeof(struct dirty_throttle_event) == 64, "dirty_throttle_event");
 _Static_assert(__builtin_offsetof(struct file_name_event, given) == 176, "file_name_event.given");
 _Static_assert(__builtin_offsetof(struct file_path_event, path) == 48, "file_path_event.path");
+_Static_assert(sizeof(struct reclaim_event) == 56, "reclaim_event");
+_Static_assert(sizeof(struct kernel_span_event) == 48, "kernel_span_event");
 _Static_assert(__builtin_offsetof(struct off_cpu_event, stack) == 56, "off_cpu_event.stack");
 
 #endif

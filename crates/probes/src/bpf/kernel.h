@@ -123,6 +123,31 @@ struct task_struct___before_5_14 {
 	long state;
 };
 
+struct kiocb {
+	struct file *ki_filp;
+};
+
+struct block_device {
+	__u32 bd_dev;
+};
+
+/* jbd2's journal_t */
+struct journal_s {
+	struct block_device *j_fs_dev;
+};
+
+struct xfs_mount {
+	struct super_block *m_super;
+};
+
+struct btrfs_fs_info {
+	struct super_block *sb;
+};
+
+struct btrfs_trans_handle {
+	struct btrfs_fs_info *fs_info;
+};
+
 struct gendisk {
 	int major;
 	int first_minor;
@@ -133,9 +158,46 @@ struct request_queue {
 	struct gendisk *disk;
 };
 
+struct page {
+	unsigned long compound_head;
+	struct address_space *mapping;
+};
+
+struct page___since_7_1 {
+	unsigned long compound_info;
+};
+
+struct folio {
+	struct address_space *mapping;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+	unsigned int bv_len;
+	unsigned int bv_offset;
+};
+
+struct bvec_iter {
+	__u64 bi_sector;
+	unsigned int bi_idx;
+};
+
+struct bio {
+	struct bvec_iter bi_iter;
+	void *bi_private;
+	struct bio_vec *bi_io_vec;
+};
+
 struct request {
 	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int __data_len;
 	__u64 __sector;
+	struct bio *bio;
 };
 
 /* before 5.17 */
@@ -144,6 +206,19 @@ struct request___with_disk {
 };
 
 #pragma clang attribute pop
+
+/* include/linux/blk_types.h: the operations' numbers are old, the flags' places move and are relocated */
+#define REQ_OP_MASK 0xff
+#define REQ_OP_READ 0
+#define REQ_OP_WRITE 1
+
+enum req_flag_bits {
+	__REQ_SYNC,
+	__REQ_META,
+	__REQ_FUA,
+	__REQ_PREFLUSH,
+	__REQ_RAHEAD,
+};
 
 /* User space's struct iovec; its layout is ABI. */
 struct iovec {

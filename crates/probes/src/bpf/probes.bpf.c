@@ -19,7 +19,15 @@
 #include "file_call.h"
 #include "off_cpu.h"
 #include "journal.h"
+#include "block_queue.h"
 #include "block_io.h"
+#include "block_sector.h"
 #include "dirty_throttle.h"
+#include "reclaim.h"
+#include "span.h"
+#include "fast_commit.h"
+#include "xfs.h"
+#include "btrfs.h"
+#include "span_functions.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,9 +1,9 @@
 //! Records as the C structures lay them out, written by hand, and everything shorter.
 
-use model::{FileOpKind, Nanos};
+use model::{FileOpKind, Nanos, SpanSource};
 
 use super::{Decoded, Decoder};
-use crate::event::{Event, FileOp, FilePath, GivenPath};
+use crate::event::{BlockFile, Event, FileOp, FilePath, GivenPath};
 use crate::kallsyms::Symbols;
 use crate::stacks::Stacks;
 
@@ -204,14 +204,36 @@ fn phases_are_left_out_where_they_were_not_seen_or_the_rate_is_unknown() {
     }
 }
 
+fn block_io(op: u16, rwbs: &str) -> Vec<u8> {
+    let record = Bytes::default().u32(4).u32((8 << 20) | 16).u64(1).u64(2).u64(3).u64(2048).u64(99);
+    let record = record.u32((259 << 20) | 3).u32(1).u32(4096).u32(55).u16(op).u16(8).u32(0);
+    record.text("kworker/u4:1", 16).text(rwbs, 16).0
+}
+
 #[test]
 fn a_block_request() {
-    let record = Bytes::default().u32(4).u32((8 << 20) | 16).u64(1).u64(2).u64(2048).u32(4096).u32(55);
-    let bytes = record.text("kworker/u4:1", 16).text("WFSM", 16).0;
-    let Some(Event::BlockIo(io)) = decode(&mut decoder(None), &bytes) else { panic!() };
-    assert_eq!((io.device, io.start_ns, io.end_ns), ((8, 16), 1, 2));
+    let Some(Event::BlockIo(io)) = decode(&mut decoder(None), &block_io(1, "")) else { panic!() };
+    assert_eq!((io.device, io.queued_ns, io.start_ns, io.end_ns), ((8, 16), Some(1), 2, 3));
     assert_eq!((io.sector, io.bytes, io.tid), (2048, 4096, 55));
-    assert_eq!((&*io.rwbs, &*io.comm), ("WFSM", "kworker/u4:1"));
+    assert_eq!((&*io.rwbs, &*io.comm), ("WS", "kworker/u4:1"));
+    assert_eq!(io.file, Some(BlockFile { device: (259, 3), inode: 99, path: None }));
+}
+
+#[test]
+fn a_block_request_of_a_file_that_was_told() {
+    let mut decoder = decoder(None);
+    assert_eq!(decoder.decode(&file_path(99, 500, b"0000.log\0topicA-0\0")), Decoded::Learnt);
+    let Some(Event::BlockIo(io)) = decode(&mut decoder, &block_io(1, "")) else { panic!() };
+    assert_eq!(&*io.file.unwrap().path.unwrap().path, "topicA-0/0000.log");
+}
+
+#[test]
+fn a_block_request_of_a_kernel_without_types() {
+    let mut bytes = block_io(u16::MAX, "WFSM");
+    bytes[8..16].fill(0);
+    bytes[40..48].fill(0);
+    let Decoded::Event(Event::BlockIo(io)) = decoder(None).decode(&bytes) else { panic!() };
+    assert_eq!((&*io.rwbs, io.queued_ns, io.file), ("WFSM", None, None));
 }
 
 #[test]
@@ -224,16 +246,18 @@ fn a_pause_for_dirty_pages() {
 
 #[test]
 fn every_shorter_record_is_none() {
-    let block = Bytes::default().u32(4).text("", 68).0;
     let pause = Bytes::default().u32(5).text("", 60).0;
     let unlink = file_op(12, 0, 0, 0, &given_paths(false, b"", b""));
+    let reclaim = Bytes::default().u32(20).text("", 52).0;
     for (bytes, least) in [
         (file_op(1, 9, 0, 0, b""), 112),
         (unlink, 176),
         (off_cpu(), 56),
         (commit(1), 88),
-        (block, 72),
+        (block_io(1, ""), 104),
         (pause, 64),
+        (reclaim, 56),
+        (span(2, 1), 48),
     ] {
         assert!(decode(&mut decoder(Some(250)), &bytes[..least]).is_some());
         for length in 0..least {
@@ -244,4 +268,50 @@ fn every_shorter_record_is_none() {
         assert_eq!(decoder(None).decode(&file_path(9, 1, b"")[..length]), Decoded::Unknown, "{length}");
     }
     assert_eq!(decoder(None).decode(&Bytes::default().u32(99).text("", 200).0), Decoded::Unknown);
+}
+
+#[test]
+fn a_direct_reclaim() {
+    let bytes = Bytes::default().u32(20).u32(7).u64(5).u64(9).u64(32).u8(1).text("", 7).text("kafka", 16).0;
+    let Decoded::Event(Event::Reclaim(reclaim)) = decoder(None).decode(&bytes) else { panic!() };
+    assert_eq!((reclaim.start_ns, reclaim.end_ns, reclaim.pid, reclaim.tid), (5, 9, 42, 7));
+    assert_eq!((reclaim.memcg, reclaim.pages, &*reclaim.comm), (true, 32, "kafka"));
+}
+
+fn span(function: u16, source: u8) -> Vec<u8> {
+    let record = Bytes::default().u32(21).u32(7).u64(5).u64(90).u32(7 << 20).u16(function);
+    record.u8(source).u8(0).text("xfsaild/loop0", 16).0
+}
+
+#[test]
+fn a_call_of_a_kernel_function() {
+    for (source, seen_by) in [(0, SpanSource::Function), (1, SpanSource::Tracepoints)] {
+        let decoded = decoder(None).decode(&span(2, source));
+        let Decoded::Event(Event::KernelSpan(span)) = decoded else { panic!() };
+        assert_eq!((&*span.function, span.seen_by), ("xlog_grant_head_wait", seen_by));
+        assert_eq!((span.start_ns, span.end_ns, span.tid), (5, 90, 7));
+        assert_eq!((span.device, &*span.comm), (Some((7, 0)), "xfsaild/loop0"));
+    }
+    for function in [0, u16::MAX] {
+        assert_eq!(decoder(None).decode(&span(function, 0)), Decoded::Learnt);
+    }
+}
+
+#[test]
+fn a_commit_of_which_only_the_end_is_seen_began_with_the_threads_first_wait_in_it() {
+    let symbols = "1000 T btrfs_commit_transaction\n2000 T __schedule\n3000 T read\n";
+    let symbols = Symbols::read(symbols.as_bytes()).unwrap();
+    let mut decoder = Decoder::new(42, None, Stacks::new(symbols));
+    assert_eq!(decoder.decode(&span(4, 2)), Decoded::Learnt, "its beginning left no trace");
+    let wait = |start: u64, caller: u64| {
+        let record = Bytes::default().u32(2).u32(7).u64(start).u64(start + 5).u64(0).text("kafka", 16);
+        record.u8(0).text("", 3).u32(2).u64(0x2010).u64(caller).0
+    };
+    for (start, caller) in [(10, 0x3010), (20, 0x1010), (40, 0x1010)] {
+        decoder.decode(&wait(start, caller));
+    }
+    let Decoded::Event(Event::KernelSpan(commit)) = decoder.decode(&span(4, 2)) else { panic!() };
+    assert_eq!((&*commit.function, commit.start_ns, commit.end_ns), ("btrfs_commit_transaction", 20, 90));
+    assert_eq!(commit.seen_by, SpanSource::OffCpu);
+    assert_eq!(decoder.decode(&span(4, 2)), Decoded::Learnt, "it is told once");
 }

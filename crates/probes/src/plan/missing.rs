@@ -2,7 +2,7 @@
 
 use super::{Point, Purpose, State};
 use crate::facts::{Facts, Field, Format, Lockdown, Tracefs};
-use crate::tracepoints::{Absent, Needed, NeededField};
+use crate::tracepoints::{self, Absent, Needed, NeededField};
 
 /// The tracepoints to use, or the first thing that is missing.
 pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State> {
@@ -16,15 +16,26 @@ pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State
     match purpose {
         Purpose::KernelStacks => has_names(facts)?,
         Purpose::CommitPhases => has_tick_rate(facts)?,
+        Purpose::BtrfsCommits => has_typed_btrfs(facts)?,
         _ => {}
     }
     let needed = purpose.tracepoints(facts).iter().filter(|needed| !is_needless(needed, facts));
     needed.map(|needed| place(needed, facts)).collect()
 }
 
-/// Journal commits and block requests are observed for the whole host.
+/// Block requests and what commits for everyone are observed for the whole host.
 fn filters_by_process(purpose: Purpose) -> bool {
-    !matches!(purpose, Purpose::JournalCommits | Purpose::CommitPhases | Purpose::BlockIo)
+    !matches!(
+        purpose,
+        Purpose::JournalCommits
+            | Purpose::CommitPhases
+            | Purpose::BlockIo
+            | Purpose::BlockQueue
+            | Purpose::FastCommits
+            | Purpose::XfsLogGrants
+            | Purpose::XfsLogWrites
+            | Purpose::BtrfsCommits
+    )
 }
 
 /// Files and tasks are found by CO-RE; the other programs read tracepoints' records only.
@@ -40,6 +51,8 @@ fn reads_kernel_structures(purpose: Purpose) -> bool {
             | Purpose::FileOpens
             | Purpose::OffCpu
             | Purpose::Wakeups
+            | Purpose::BlockQueue
+            | Purpose::BtrfsCommits
     )
 }
 
@@ -105,30 +118,51 @@ fn is_needless(needed: &Needed, facts: &Facts) -> bool {
     needed.absent == Absent::Fine && !facts.tracepoints.contains_key(needed.name)
 }
 
+/// The tracepoint is a module's: its arguments have types only where the module brings them.
+fn has_typed_btrfs(facts: &Facts) -> Result<(), State> {
+    if !facts.tracepoints.contains_key(tracepoints::BTRFS_COMMIT) {
+        return Err(no_such_tracepoint(tracepoints::BTRFS_COMMIT, facts));
+    }
+    if facts.untyped_modules.contains("btrfs") {
+        return Err(missing("the module btrfs has no BTF", "Linux 5.11 or newer"));
+    }
+    Ok(())
+}
+
 fn place(needed: &Needed, facts: &Facts) -> Result<Point, State> {
-    let format = facts.tracepoints.get(needed.name).ok_or_else(|| no_such_tracepoint(needed, facts))?;
+    let format = facts.tracepoints.get(needed.name).ok_or_else(|| no_such_tracepoint(needed.name, facts))?;
     let fields = needed.fields.iter().map(|field| locate(needed, field, format)).collect::<Result<_, _>>()?;
     Ok(Point { name: needed.name, id: format.id, program: needed.program, fields })
 }
 
-fn no_such_tracepoint(needed: &Needed, facts: &Facts) -> State {
+fn no_such_tracepoint(name: &str, facts: &Facts) -> State {
     if let Tracefs::Missing(why) = &facts.tracefs {
         return missing(
             format!("tracefs cannot be read: {why}"),
             "mount -t tracefs nodev /sys/kernel/tracing",
         );
     }
-    if needed.name.starts_with("jbd2/") && !facts.jbd2 {
-        let why = "jbd2 is not loaded: no ext4 file system with a journal is mounted";
+    if let Some(why) = not_loaded(name, facts) {
         return State::Missing { why: why.to_owned(), remedy: None };
     }
-    if needed.name.starts_with("syscalls/") {
+    if name.starts_with("syscalls/") {
         return missing(
-            format!("this kernel has no tracepoint {}", needed.name),
+            format!("this kernel has no tracepoint {name}"),
             "a kernel with CONFIG_FTRACE_SYSCALLS=y",
         );
     }
-    State::Missing { why: format!("this kernel has no tracepoint {}", needed.name), remedy: None }
+    State::Missing { why: format!("this kernel has no tracepoint {name}"), remedy: None }
+}
+
+/// File systems bring their tracepoints with them.
+fn not_loaded(tracepoint: &str, facts: &Facts) -> Option<&'static str> {
+    match tracepoint.split_once('/')?.0 {
+        "jbd2" if !facts.jbd2 => Some("jbd2 is not loaded: no ext4 file system with a journal is mounted"),
+        "ext4" => Some("ext4 is not loaded, or older than its fast commits (Linux 5.10)"),
+        "xfs" => Some("xfs is not loaded, so no XFS file system is mounted, or it is older than Linux 5.9"),
+        "btrfs" => Some("btrfs is not loaded: no btrfs file system is mounted"),
+        _ => None,
+    }
 }
 
 /// A field that is gone or has another size means something this program does not know.

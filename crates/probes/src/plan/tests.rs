@@ -1,5 +1,7 @@
 //! The plan where one capability after the other is taken away.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Mechanism, Plan, Purpose, State};
 use crate::facts::{Capabilities, Facts, Field, Format, Lockdown, Tracefs};
 use crate::tracepoints;
@@ -16,6 +18,8 @@ fn able() -> Facts {
         });
         (needed.name.to_owned(), Format { id, fields: fields.collect() })
     });
+    let mut formats: BTreeMap<_, _> = formats.collect();
+    formats.extend(tracepoints::TYPED.iter().map(|&name| (name.to_owned(), Format::default())));
     Facts {
         kernel_release: "6.18.0".to_owned(),
         bpf_refused: None,
@@ -25,8 +29,10 @@ fn able() -> Facts {
         lockdown: Lockdown::Integrity,
         root_pid_namespace: true,
         tracefs: Tracefs::Private,
-        tracepoints: formats.collect(),
+        tracepoints: formats,
         jbd2: true,
+        block_queue_argument: false,
+        untyped_modules: BTreeSet::new(),
         kallsyms: true,
         max_stack: Some(127),
         hz: Some(250),
@@ -57,13 +63,13 @@ fn an_able_host_uses_everything() {
     let writes = &plan.hooks[0];
     assert_eq!(writes.points.len(), tracepoints::FILE_WRITES.len());
     let off_cpu = plan.hooks.iter().find(|hook| hook.purpose == Purpose::OffCpu).unwrap();
-    assert_eq!(off_cpu.mechanism, Mechanism::BtfTracepoint("sched_switch"));
+    assert_eq!(off_cpu.mechanism, Mechanism::BtfTracepoints(&["sched_switch"]));
     assert_eq!(off_cpu.programs().collect::<Vec<_>>(), ["sched_switch"]);
     let io = plan.hooks.iter().find(|hook| hook.purpose == Purpose::BlockIo).unwrap();
-    assert_eq!(io.mechanism, Mechanism::BtfTracepoint("block_rq_complete"));
-    assert_eq!(io.programs().collect::<Vec<_>>(), ["rq_issue", "block_rq_complete"]);
-    assert_eq!(io.points[0].fields.len(), 5);
-    assert_eq!(io.points[0].fields[1], Field { offset: 24, size: 8 });
+    assert_eq!(io.programs().collect::<Vec<_>>(), ["block_rq_issue", "block_rq_complete"]);
+    let phases = plan.hooks.iter().find(|hook| hook.purpose == Purpose::CommitPhases).unwrap();
+    assert_eq!(phases.points[0].fields.len(), 10);
+    assert_eq!(phases.points[0].fields[1], Field { offset: 24, size: 4 });
 }
 
 #[test]
@@ -92,7 +98,9 @@ fn without_btf_the_journal_and_the_disk_remain() {
             Purpose::OffCpu,
             Purpose::Wakeups,
             Purpose::KernelStacks,
-            Purpose::JournalHandles
+            Purpose::JournalHandles,
+            Purpose::BlockQueue,
+            Purpose::BtrfsCommits
         ]
     );
 }
@@ -108,22 +116,44 @@ fn without_btf_completions_come_from_their_classic_tracepoint() {
 }
 
 #[test]
-fn in_another_pid_namespace_what_needs_no_process_remains() {
-    let plan = |facts: &mut Facts| facts.root_pid_namespace = false;
-    let lost = lost_by(plan);
-    for purpose in [Purpose::JournalCommits, Purpose::CommitPhases, Purpose::BlockIo] {
-        assert!(!lost.contains(&purpose), "{purpose:?}");
-    }
-    assert_eq!(lost.len(), 12);
+fn before_5_11_tracepoints_of_blocks_pass_their_queue_first() {
+    let mut facts = able();
+    facts.block_queue_argument = true;
+    let plan = Plan::choose(&facts);
+    let programs = |purpose| {
+        let hook = plan.used().find(|hook| hook.purpose == purpose).unwrap();
+        hook.programs().collect::<Vec<_>>()
+    };
+    assert_eq!(programs(Purpose::BlockIo), ["block_rq_issue_of_queue", "block_rq_complete"]);
+    assert_eq!(programs(Purpose::BlockQueue), ["block_bio_queue_of_queue", "block_split_of_queue"]);
 }
 
 #[test]
-fn without_tracefs_nothing_remains_and_the_remedy_is_to_mount_it() {
+fn in_another_pid_namespace_what_needs_no_process_remains() {
+    let plan = |facts: &mut Facts| facts.root_pid_namespace = false;
+    let lost = lost_by(plan);
+    for purpose in [
+        Purpose::JournalCommits,
+        Purpose::CommitPhases,
+        Purpose::BlockIo,
+        Purpose::BlockQueue,
+        Purpose::FastCommits,
+        Purpose::XfsLogGrants,
+        Purpose::XfsLogWrites,
+    ] {
+        assert!(!lost.contains(&purpose), "{purpose:?}");
+    }
+    assert_eq!(lost.len(), 15);
+}
+
+#[test]
+fn without_tracefs_what_has_types_remains_and_the_remedy_is_to_mount_it() {
     let mut facts = able();
     facts.tracefs = Tracefs::Missing("EPERM".to_owned());
     facts.tracepoints.clear();
-    assert_eq!(Plan::choose(&facts).used().count(), 0);
-    let (why, remedy) = why(&facts, Purpose::BlockIo);
+    let used: Vec<_> = Plan::choose(&facts).used().map(|hook| hook.purpose).collect();
+    assert_eq!(used, [Purpose::BlockIo, Purpose::BlockQueue]);
+    let (why, remedy) = why(&facts, Purpose::JournalCommits);
     assert!(why.contains("EPERM"), "{why}");
     assert!(remedy.unwrap().starts_with("mount -t tracefs"));
 }
@@ -145,9 +175,11 @@ fn without_jbd2_only_the_journal_is_missing_and_nothing_is_to_be_done() {
 #[test]
 fn each_missing_tracepoint_takes_its_own_purpose_away() {
     let remove = |name: &'static str| lost_by(move |facts| drop(facts.tracepoints.remove(name)));
-    assert_eq!(remove("block/block_rq_issue"), [Purpose::BlockIo]);
+    assert_eq!(remove("block/block_rq_issue"), [], "BTF serves");
     assert_eq!(remove("block/block_rq_complete"), [], "BTF serves");
     assert_eq!(remove("writeback/balance_dirty_pages"), [Purpose::DirtyThrottling]);
+    assert_eq!(remove("vmscan/mm_vmscan_direct_reclaim_end"), [Purpose::DirectReclaim]);
+    assert_eq!(remove("vmscan/mm_vmscan_memcg_reclaim_begin"), [Purpose::MemcgReclaim]);
     assert_eq!(remove("jbd2/jbd2_run_stats"), [Purpose::CommitPhases]);
     assert_eq!(remove("jbd2/jbd2_handle_start"), [Purpose::JournalHandles]);
     assert_eq!(remove("jbd2/jbd2_end_commit"), [Purpose::JournalCommits, Purpose::CommitPhases]);
@@ -159,34 +191,35 @@ fn each_missing_tracepoint_takes_its_own_purpose_away() {
 #[test]
 fn a_field_that_is_gone_or_of_another_size_is_not_read() {
     let change = |facts: &mut Facts, size: Option<u16>| {
-        let format = facts.tracepoints.get_mut("block/block_rq_issue").unwrap();
+        let format = facts.tracepoints.get_mut("jbd2/jbd2_run_stats").unwrap();
         match size {
-            Some(size) => format.fields.get_mut("sector").unwrap().size = size,
-            None => drop(format.fields.remove("sector")),
+            Some(size) => format.fields.get_mut("flushing").unwrap().size = size,
+            None => drop(format.fields.remove("flushing")),
         }
     };
-    assert_eq!(lost_by(|facts| change(facts, Some(4))), [Purpose::BlockIo]);
-    assert_eq!(lost_by(|facts| change(facts, None)), [Purpose::BlockIo]);
+    assert_eq!(lost_by(|facts| change(facts, Some(4))), [Purpose::CommitPhases]);
+    assert_eq!(lost_by(|facts| change(facts, None)), [Purpose::CommitPhases]);
     let mut facts = able();
     change(&mut facts, Some(4));
-    let (why, _) = why(&facts, Purpose::BlockIo);
-    assert!(why.contains("block_rq_issue") && why.contains("sector"), "{why}");
+    let (why, _) = why(&facts, Purpose::CommitPhases);
+    assert!(why.contains("jbd2_run_stats") && why.contains("flushing"), "{why}");
 }
 
 #[test]
 fn both_known_sizes_of_rwbs_are_taken_and_no_others() {
-    for (size, lost) in [(8, 0), (10, 0), (0, 1), (16, 1)] {
-        let lost_purposes = lost_by(|facts| {
+    for (size, known) in [(8, true), (10, true), (0, false), (16, false)] {
+        let lost = lost_by(|facts| {
+            facts.btf = false;
             let format = facts.tracepoints.get_mut("block/block_rq_issue").unwrap();
             format.fields.get_mut("rwbs").unwrap().size = size;
         });
-        assert_eq!(lost_purposes.len(), lost, "{size}");
+        assert_eq!(!lost.contains(&Purpose::BlockIo), known, "{size}");
     }
 }
 
 #[test]
 fn small_things_missing_take_little_away() {
-    assert_eq!(lost_by(|facts| facts.kallsyms = false), [Purpose::KernelStacks]);
+    assert_eq!(lost_by(|facts| facts.kallsyms = false), [Purpose::KernelStacks, Purpose::BtrfsCommits]);
     assert_eq!(lost_by(|facts| facts.hz = None), [Purpose::CommitPhases]);
     assert_eq!(lost_by(|facts| facts.lockdown = Lockdown::Unknown), []);
 }
@@ -200,4 +233,27 @@ fn every_missing_hook_says_why() {
         assert!(!why.is_empty());
         assert!(hook.points.is_empty());
     }
+}
+
+#[test]
+fn a_file_system_that_is_not_loaded_takes_its_own_purposes_away_and_nothing_is_to_be_done() {
+    for (group, lost) in [
+        ("ext4/", vec![Purpose::FastCommits]),
+        ("xfs/", vec![Purpose::XfsLogGrants, Purpose::XfsLogWrites]),
+        ("btrfs/", vec![Purpose::BtrfsCommits]),
+    ] {
+        let unload = |facts: &mut Facts| facts.tracepoints.retain(|name, _| !name.starts_with(group));
+        assert_eq!(lost_by(unload), lost);
+        let mut facts = able();
+        unload(&mut facts);
+        let (why, remedy) = why(&facts, lost[0]);
+        assert!(why.contains("not loaded"), "{why}");
+        assert_eq!(remedy, None);
+    }
+}
+
+#[test]
+fn a_module_without_types_is_not_hooked_by_them() {
+    let untyped = BTreeSet::from(["btrfs".to_owned()]);
+    assert_eq!(lost_by(|facts| facts.untyped_modules = untyped), [Purpose::BtrfsCommits]);
 }

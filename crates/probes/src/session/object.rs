@@ -10,7 +10,7 @@ use super::Options;
 use crate::bpf::{OBJECT, types};
 use crate::error::Error;
 use crate::facts::Field;
-use crate::plan::{Hook, Plan, Point};
+use crate::plan::{Hook, Plan, Point, Purpose};
 
 /// What the programs are told.
 pub(super) struct Settings<'a> {
@@ -43,6 +43,9 @@ fn choose_programs(object: &mut OpenObject, plan: &Plan) {
 fn prepare_maps(object: &mut OpenObject, plan: &Plan, settings: &Settings<'_>) -> Result<(), Error> {
     let mut ring = open_map(object, |name| name == "ring")?;
     ring.set_max_entries(settings.options.ring_bytes).map_err(Error::Ring)?;
+    let typed = plan.used().any(|hook| hook.purpose == Purpose::BlockIo && !hook.typed_programs().is_empty());
+    let unused = if typed { "requests_at" } else { "requests" };
+    open_map(object, |name| name == unused)?.set_max_entries(1).map_err(Error::Ring)?;
     let mut constants = open_map(object, |name| name.ends_with(".rodata"))?;
     let bytes = constants.initial_value_mut().unwrap_or_default();
     let values = constants_of(plan, settings);
@@ -108,6 +111,11 @@ fn tell_fields(at: &mut types::fields, point: &Point) {
         "balance_dirty_pages" => {
             at.dirty = types::dirty_fields { limit: next(), setpoint: next(), dirty: next(), pause: next() }
         }
+        "reclaim_end" => at.reclaim_end = types::reclaim_fields { nr_reclaimed: next() },
+        "fc_commit_start" => at.fc_commit_start = types::span_fields { dev: next() },
+        "grant_sleep" => at.grant_sleep = types::span_fields { dev: next() },
+        "iclog_syncing" => at.iclog_syncing = types::iclog_fields { dev: next(), lsn: next() },
+        "iclog_sync_done" => at.iclog_sync_done = types::iclog_fields { dev: next(), lsn: next() },
         _ => {}
     }
 }

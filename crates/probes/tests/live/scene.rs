@@ -1,5 +1,5 @@
-//! The stage for the live test: a journaled ext4 on a loop device in a mount namespace of this thread, so
-//! that even a killed test leaves neither mount nor device behind.
+//! The stage for the live tests: a file system on a loop device in a mount namespace of this thread, so that
+//! even a killed test leaves neither mount nor device behind.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,7 +19,13 @@ pub(crate) struct FileSystem {
 }
 
 impl FileSystem {
+    /// A journaled ext4.
     pub(crate) fn new() -> Self {
+        Self::made_by("ext4", &["-q", "-F", "-O", "has_journal"], 64 << 20, "loop")
+    }
+
+    /// One of that type, made by its `mkfs` with these arguments and mounted with these options.
+    pub(crate) fn made_by(kind: &str, arguments: &[&str], bytes: u64, options: &str) -> Self {
         // SAFETY: the call takes a number only.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", io::Error::last_os_error());
         run(Command::new("mount").args(["--make-rprivate", "/"]));
@@ -27,9 +33,9 @@ impl FileSystem {
         let image = directory.path().join("image");
         let mount = directory.path().join("mount");
         fs::create_dir(&mount).unwrap();
-        File::create(&image).unwrap().set_len(64 << 20).unwrap();
-        run(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "has_journal"]).arg(&image));
-        run(Command::new("mount").args(["-t", "ext4", "-o", "loop"]).arg(&image).arg(&mount));
+        File::create(&image).unwrap().set_len(bytes).unwrap();
+        run(Command::new(format!("mkfs.{kind}")).args(arguments).arg(&image));
+        run(Command::new("mount").args(["-t", kind, "-o", options]).arg(&image).arg(&mount));
         Self { mount, image, _directory: directory }
     }
 
@@ -37,6 +43,7 @@ impl FileSystem {
         &self.mount
     }
 
+    /// As the kernel numbers it and `stat` shows it (btrfs shows another).
     pub(crate) fn device(&self) -> (u32, u32) {
         let device = fs::metadata(&self.mount).unwrap().dev();
         (libc::major(device), libc::minor(device))

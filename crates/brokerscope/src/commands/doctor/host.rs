@@ -78,7 +78,7 @@ fn mechanism(hook: &Hook) -> String {
     match hook.mechanism {
         Mechanism::Tracepoints if hook.points.is_empty() => "tracepoints".to_owned(),
         Mechanism::Tracepoints => hook.points.iter().map(|point| point.name).collect::<Vec<_>>().join(" "),
-        Mechanism::BtfTracepoint(name) => format!("BTF tracepoint {name}"),
+        Mechanism::BtfTracepoints(names) => format!("BTF tracepoints {}", names.join(" ")),
         Mechanism::StackHelper => "bpf_get_stack".to_owned(),
     }
 }
