@@ -4,7 +4,7 @@ use libbpf_rs::btf::types::FuncProto;
 use libbpf_rs::btf::{Btf, BtfType};
 
 /// The arguments of a tracepoint of the kernel itself; none where it has no BTF or no such tracepoint. The kernel
-/// declares `typedef void (*btf_trace_NAME)(void *, …)` for each (include/trace/bpf_probe.h).
+/// declares `typedef void (*btf_trace_NAME)(void *, …)` for each (`include/trace/bpf_probe.h`).
 pub(super) fn arguments(tracepoint: &str) -> Option<usize> {
     let kernel = Btf::from_vmlinux().ok()?;
     let pointer = kernel.type_by_name::<BtfType<'_>>(&format!("btf_trace_{tracepoint}"))?.next_type()?;
