@@ -148,7 +148,7 @@ pub(crate) struct Record {
     /// The latency from which on a request counts as slow in what is said at the end.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,
-    /// Stop after this time; without it, on Ctrl-C or when the broker is gone.
+    /// Stop after this time; without it, on Ctrl-C. A broker that is restarted meanwhile is followed.
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<model::Nanos>,
     /// The network interface to capture on.

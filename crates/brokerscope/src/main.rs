@@ -10,8 +10,6 @@ mod input;
 mod options;
 mod output;
 mod packets;
-#[cfg(feature = "live")]
-mod process;
 mod quantity;
 mod segments;
 mod stop;

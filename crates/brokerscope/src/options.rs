@@ -68,6 +68,21 @@ pub(crate) struct Presentation {
 }
 
 impl Presentation {
+    /// Says what became of the broker, but not that its first process is watched, which was said.
+    #[cfg(feature = "live")]
+    pub(crate) fn say_change(&self, change: &model::BrokerChange, first: model::Pid) {
+        let pid = change.pid;
+        match change.state {
+            model::BrokerState::Gone => {
+                self.say(&format!("broker {pid} is gone; waiting for it to come back"))
+            }
+            model::BrokerState::Watched if pid != first => {
+                self.say(&format!("the broker is back: watching {pid}"));
+            }
+            model::BrokerState::Watched => {}
+        }
+    }
+
     /// Says which flags were given that mean nothing to a command.
     pub(crate) fn say_unused(&self, command: &str, flags: &[(&str, bool)]) {
         for (flag, _) in flags.iter().filter(|(_, given)| *given) {

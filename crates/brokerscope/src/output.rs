@@ -31,10 +31,15 @@ pub(crate) enum Pace {
 }
 
 impl Presentation {
+    /// The time zone that was asked for.
+    pub(crate) fn zone(&self) -> Zone {
+        if self.utc { Zone::utc() } else { Zone::local() }
+    }
+
     /// How outputs for people look.
     pub(crate) fn look(&self, pace: Pace) -> Look {
         Look {
-            zone: if self.utc { Zone::utc() } else { Zone::local() },
+            zone: self.zone(),
             wide: self.wide,
             colour: colour(),
             lookahead: if pace == Pace::AllThere { LOOKAHEAD } else { 0 },

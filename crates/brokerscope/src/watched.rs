@@ -31,8 +31,14 @@ pub(crate) fn start(
     packets: Option<Packets>,
     kernel: bool,
 ) -> anyhow::Result<Watch> {
-    let log_dirs = if target.log_dirs.is_empty() { &broker.log_dirs } else { &target.log_dirs };
-    let watch = Watch::start(&Options { pid: broker.pid, log_dirs: log_dirs.clone(), packets, kernel });
+    let watch = Watch::start(&Options {
+        pid: broker.pid,
+        node_id: broker.node_id,
+        log_dirs: broker.log_dirs.clone(),
+        named_dirs: (!target.log_dirs.is_empty()).then(|| target.log_dirs.clone()),
+        packets,
+        kernel,
+    });
     if !watch.sees_anything() {
         let reasons = watch.plan().iter().filter_map(|purpose| match &purpose.outcome {
             Outcome::Missing(why) => Some(why.as_str()),

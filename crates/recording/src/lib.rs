@@ -28,7 +28,7 @@ mod writer;
 
 pub use error::Error;
 pub use events::Events;
-pub use manifest::{Broker, Clock, ClockPair, FORMAT, Host, Jvm, Manifest, VERSION};
+pub use manifest::{Broker, BrokerProcess, Clock, ClockPair, FORMAT, Host, Jvm, Manifest, VERSION};
 pub use reader::Recording;
 pub use table::Table;
 pub use writer::{Writer, WriterOptions};

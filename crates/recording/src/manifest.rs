@@ -90,8 +90,10 @@ pub struct Host {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Broker {
-    /// Its process.
+    /// Its process when the recording began.
     pub pid: u32,
+    /// Its processes, one after the other, where that was watched.
+    pub processes: Vec<BrokerProcess>,
     /// `node.id` or `broker.id`.
     pub node_id: Option<i32>,
     /// Its log dirs, as the host sees them.
@@ -102,6 +104,18 @@ pub struct Broker {
     pub properties: BTreeMap<String, String>,
     /// Its Java virtual machine.
     pub jvm: Option<Jvm>,
+}
+
+/// One process of a broker: a broker that was restarted while it was recorded has had several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BrokerProcess {
+    /// Its id.
+    pub pid: u32,
+    /// From when on it was watched, UTC nanoseconds.
+    pub watched_ns: i64,
+    /// When it was noticed to have ended; none where it ran on.
+    pub gone_ns: Option<i64>,
 }
 
 /// A broker's Java virtual machine.

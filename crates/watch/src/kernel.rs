@@ -46,9 +46,12 @@ impl KernelSource {
         let mut checked = Instant::now();
         loop {
             let stopping = self.stop.load(Ordering::Relaxed);
-            let (names, offset, sender) = (&mut self.names, self.offset, &self.sender);
+            let (names, offset) = (&mut self.names, self.offset);
             let timeout = if stopping { Duration::ZERO } else { POLL };
-            self.probes.poll(timeout, &mut |event| sender.send(names.event(event, offset)))?;
+            let mut events = Vec::new();
+            let polled = self.probes.poll(timeout, &mut |event| events.push(names.event(event, offset)));
+            self.sender.send_all(events);
+            polled?;
             if stopping || checked.elapsed() >= LOSS_CHECK {
                 losses.check(&self.probes, offset, &self.sender);
                 checked = Instant::now();

@@ -10,6 +10,7 @@ use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Loss, LossKind, Nanos, Request};
 
+use crate::keeper::Current;
 use crate::queue::Sender;
 
 /// The longest a full block of packets waits.
@@ -22,7 +23,7 @@ pub(crate) struct PacketSource {
     pub(crate) live: Live,
     pub(crate) analyzer: Analyzer,
     pub(crate) offset: ClockOffset,
-    pub(crate) log_dirs: Vec<std::path::PathBuf>,
+    pub(crate) current: Current,
     pub(crate) sender: Sender,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -42,22 +43,26 @@ impl PacketSource {
         self.read()?;
         let near = crate::now();
         let (sender, offset) = (&self.sender, self.offset);
-        self.analyzer.finish(&mut |request| send(sender, offset, near, request));
+        self.analyzer.finish(&mut |request| sender.send(on_clock(offset, near, request)));
         self.check(&mut seen)?;
         Ok(self.analyzer.counters())
     }
 
     fn read(&mut self) -> Result<(), capture::Error> {
         let near = crate::now();
-        let (analyzer, sender, offset) = (&mut self.analyzer, &self.sender, self.offset);
-        self.live.next_packets(WAIT, &mut |packet| {
-            analyzer.packet(packet, &mut |request| send(sender, offset, near, request));
-        })?;
-        Ok(())
+        let (analyzer, offset) = (&mut self.analyzer, self.offset);
+        let mut events = Vec::new();
+        let read = self.live.next_packets(WAIT, &mut |packet| {
+            analyzer.packet(packet, &mut |request| events.push(on_clock(offset, near, request)));
+        });
+        self.sender.send_all(events);
+        read.map(drop)
     }
 
     fn check(&mut self, seen: &mut Seen) -> Result<(), capture::Error> {
-        self.analyzer.learn_topics(broker::topic_ids::scan(&self.log_dirs));
+        if let Some(subject) = self.current.subject() {
+            self.analyzer.learn_topics(broker::topic_ids::scan(&subject.log_dirs));
+        }
         let drops = self.live.drops()?;
         self.analyzer.count_kernel_drops(drops.saturating_sub(seen.drops));
         let now = self.offset.from_monotonic(crate::now().monotonic_ns);
@@ -66,13 +71,14 @@ impl PacketSource {
     }
 }
 
-fn send(sender: &Sender, offset: ClockOffset, near: ClockPair, mut request: Request) {
+/// A request with its times on the recording's clock.
+fn on_clock(offset: ClockOffset, near: ClockPair, mut request: Request) -> Event {
     let onto = |time: Nanos| offset.from_realtime(time.0, near);
     request.arrival = onto(request.arrival);
     request.arrival_end = onto(request.arrival_end);
     request.response = request.response.map(onto);
     request.end = request.end.map(onto);
-    sender.send(Event::Request(Box::new(request)));
+    Event::Request(Box::new(request))
 }
 
 /// What had been lost when last looked at.

@@ -11,9 +11,10 @@ use capture::live::{Live, LiveConfig};
 use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
-use probes::{Facts, Hook, Mechanism, Plan, Probes, State, Target};
+use probes::{Facts, Hook, Mechanism, Plan, State};
 
-use crate::kernel::{KernelSource, Names};
+use crate::identity::Identity;
+use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::packets::PacketSource;
 use crate::queue::{self, Queue, Sender};
 
@@ -26,10 +27,14 @@ const KERNEL: &str = "file-writes";
 /// What to watch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The broker's process.
+    /// The broker's process, to begin with.
     pub pid: Pid,
-    /// Its log dirs, to name files and topics.
+    /// Its id, to know it again after a restart.
+    pub node_id: Option<i32>,
+    /// Its log dirs, to name files and topics and to know it again.
     pub log_dirs: Vec<PathBuf>,
+    /// Log dirs to take instead of the broker's own for the names of files.
+    pub named_dirs: Option<Vec<PathBuf>>,
     /// What to capture; none leaves the wire out.
     pub packets: Option<Packets>,
     /// Whether to run the probes.
@@ -70,12 +75,13 @@ pub struct Watch {
     queue: Queue,
     sender: Sender,
     stop_packets: Arc<AtomicBool>,
-    stop_kernel: Arc<AtomicBool>,
+    stop_keeper: Arc<AtomicBool>,
     offset: ClockOffset,
     started: ClockPair,
     plan: Vec<Purpose>,
     packets: Option<JoinHandle<Result<Counters, capture::Error>>>,
-    kernel: Option<JoinHandle<Result<Probes, probes::Error>>>,
+    keeper: Option<JoinHandle<Kept>>,
+    sees_files: bool,
 }
 
 /// What a watch knew when it ended.
@@ -85,6 +91,8 @@ pub struct Ended {
     pub packets: Option<Result<Counters, capture::Error>>,
     /// What kept the probes from running to the end.
     pub kernel: Option<probes::Error>,
+    /// What went wrong when the broker was restarted.
+    pub trouble: Vec<String>,
     /// Events dropped because nobody read them in time.
     pub dropped: u64,
 }
@@ -98,15 +106,16 @@ impl Watch {
             queue,
             sender,
             stop_packets: Arc::default(),
-            stop_kernel: Arc::default(),
+            stop_keeper: Arc::default(),
             offset: ClockOffset::at(started),
             started,
             plan: Vec::new(),
             packets: None,
-            kernel: None,
+            keeper: None,
+            sees_files: false,
         };
-        watch.start_kernel(options);
-        watch.start_packets(options);
+        let current = watch.start_keeper(options);
+        watch.start_packets(options, current);
         watch
     }
 
@@ -122,12 +131,12 @@ impl Watch {
 
     /// Whether any source runs.
     pub fn sees_anything(&self) -> bool {
-        self.packets.is_some() || self.kernel.is_some()
+        self.packets.is_some() || self.sees_files
     }
 
     /// Whether the broker's file operations are seen.
     pub fn sees_files(&self) -> bool {
-        self.kernel.is_some()
+        self.sees_files
     }
 
     /// The next event, if one comes within the time.
@@ -138,44 +147,53 @@ impl Watch {
     /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
     /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
-        let Self { queue, sender, stop_packets, stop_kernel, packets, kernel, .. } = self;
+        let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, .. } = self;
         stop_packets.store(true, Ordering::Relaxed);
         hand_out_until(&queue, rest, || finished(packets.as_ref()));
-        stop_kernel.store(true, Ordering::Relaxed);
-        hand_out_until(&queue, rest, || finished(kernel.as_ref()));
+        stop_keeper.store(true, Ordering::Relaxed);
+        keeper.iter().for_each(|keeper| keeper.thread().unpark());
+        hand_out_until(&queue, rest, || finished(keeper.as_ref()));
+        let Kept { kernel, trouble } = keeper.and_then(|thread| thread.join().ok()).unwrap_or_default();
         Ended {
             packets: packets.and_then(|thread| thread.join().ok()),
-            kernel: kernel.and_then(|thread| thread.join().ok()).and_then(Result::err),
+            kernel,
+            trouble,
             dropped: sender.dropped(),
         }
     }
 
-    fn start_kernel(&mut self, options: &Options) {
-        if !options.kernel {
-            return;
+    fn start_keeper(&mut self, options: &Options) -> Current {
+        let plan = options.kernel.then(|| Plan::choose(&Facts::survey()));
+        let mut attacher = Attacher { plan, offset: self.offset, sender: self.sender.clone() };
+        let log_dirs = options.named_dirs.as_ref().unwrap_or(&options.log_dirs);
+        let subject = Subject { pid: options.pid, log_dirs: log_dirs.clone() };
+        let attached = attacher.attach(&subject).unwrap_or_else(|error| {
+            self.missing(KERNEL, error.as_ref());
+            // What is refused now is refused later.
+            attacher.plan = None;
+            None
+        });
+        if let (Some(plan), Some(_)) = (&attacher.plan, &attached) {
+            self.plan.extend(plan.hooks.iter().map(purpose));
+            self.sees_files = true;
         }
-        let plan = Plan::choose(&Facts::survey());
-        match Probes::attach(&plan, &Target { pid: options.pid, stacks: true }) {
-            Ok(probes) => {
-                self.plan.extend(plan.hooks.iter().map(purpose));
-                let source = KernelSource {
-                    probes,
-                    offset: self.offset,
-                    names: Names::new(options.pid, &options.log_dirs),
-                    sender: self.sender.clone(),
-                    stop: Arc::clone(&self.stop_kernel),
-                };
-                match spawn("probes", move || source.run()) {
-                    Ok(thread) => self.kernel = Some(thread),
-                    Err(error) => self.missing(KERNEL, &error),
-                }
+        let identity = Identity::of(options.node_id, &options.log_dirs);
+        let stop = Arc::clone(&self.stop_keeper);
+        let keeper = Keeper::new(identity, options.named_dirs.clone(), attacher, stop);
+        let current = keeper.current();
+        match spawn("keeper", move || keeper.run(subject, attached)) {
+            Ok(thread) => self.keeper = Some(thread),
+            Err(error) => {
+                self.sees_files = false;
+                self.missing(KERNEL, &error);
             }
-            Err(error) => self.missing(KERNEL, &error),
         }
+        current
     }
 
-    fn start_packets(&mut self, options: &Options) {
+    fn start_packets(&mut self, options: &Options, current: Current) {
         let Some(packets) = &options.packets else { return };
+        let log_dirs = options.named_dirs.as_ref().unwrap_or(&options.log_dirs);
         let config = LiveConfig {
             interface: packets.interface.clone(),
             ports: packets.ports.clone(),
@@ -188,11 +206,11 @@ impl Watch {
                     analyzer: Analyzer::new(capture::Config {
                         ports: packets.ports.clone(),
                         message_id_header: packets.message_id_header.clone(),
-                        topics: broker::topic_ids::scan(&options.log_dirs),
+                        topics: broker::topic_ids::scan(log_dirs),
                         ..capture::Config::default()
                     }),
                     offset: self.offset,
-                    log_dirs: options.log_dirs.clone(),
+                    current,
                     sender: self.sender.clone(),
                     stop: Arc::clone(&self.stop_packets),
                 };
@@ -232,7 +250,7 @@ fn finished<T>(thread: Option<&JoinHandle<T>>) -> bool {
     thread.is_none_or(JoinHandle::is_finished)
 }
 
-fn spawn<T: Send + 'static>(
+pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {

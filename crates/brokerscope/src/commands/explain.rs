@@ -45,7 +45,7 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     let mut unobservable = record::missing(&recording.manifest().plan);
     unobservable.push(Unobservable { what: JVM.to_owned(), why: NO_JVM_SOURCE.to_owned() });
     let mut notes = recording.notes();
-    notes.extend(record::early_end(&recording.manifest().settings));
+    notes.extend(record::notes(recording.manifest(), &args.presentation));
     judged.finish(unobservable, notes, &[])
 }
 

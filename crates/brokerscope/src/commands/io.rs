@@ -10,6 +10,7 @@ use report::file_ops::{FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpTab
 use report::numbers::grouped;
 
 use crate::cli::Io;
+use crate::commands::record;
 use crate::failure::Usage;
 use crate::options::{Filter, Format};
 use crate::output::{self, Pace};
@@ -39,12 +40,13 @@ fn from_recording(args: &Io, dir: &Path) -> anyhow::Result<()> {
             Err(error) => output::warn(&error.to_string()),
         }
     }
-    shown.finish(&recording.notes())
+    let mut notes = recording.notes();
+    notes.extend(record::notes(recording.manifest(), &args.presentation));
+    shown.finish(&notes)
 }
 
 #[cfg(feature = "live")]
 fn live(args: &Io) -> anyhow::Result<()> {
-    use crate::process::Process;
     use crate::stop::Stop;
     use crate::watched;
     const WAIT: std::time::Duration = std::time::Duration::from_millis(100);
@@ -60,10 +62,13 @@ fn live(args: &Io) -> anyhow::Result<()> {
             losses.push(format!("lost {} {}: {}", grouped(loss.count), loss.kind.as_str(), loss.detail));
             Ok(())
         }
+        Event::BrokerChange(change) => {
+            args.presentation.say_change(&change, broker.pid);
+            Ok(())
+        }
         other => shown.event(other),
     };
-    let process = Process::of(broker.pid);
-    while !stop.asked() && !process.is_gone() {
+    while !stop.asked() {
         watch.next(WAIT).map_or(Ok(()), &mut event)?;
     }
     let mut last = Ok(());
@@ -73,12 +78,10 @@ fn live(args: &Io) -> anyhow::Result<()> {
         }
     });
     last?;
-    if process.is_gone() {
-        losses.push(format!("broker {} is gone", broker.pid));
-    }
     if let Some(error) = ended.kernel {
         losses.push(format!("the probes ended early: {error}"));
     }
+    losses.extend(ended.trouble);
     if ended.dropped > 0 {
         losses.push(format!("{} events came faster than they could be shown", grouped(ended.dropped)));
     }

@@ -4,14 +4,16 @@
 mod live;
 #[cfg(feature = "live")]
 mod manifest;
+mod processes;
 
 use std::collections::BTreeMap;
 
+use recording::Manifest;
 use report::explanation::Unobservable;
 
 use crate::cli::Record;
 use crate::failure::Usage;
-use crate::options::Filter;
+use crate::options::{Filter, Presentation};
 
 /// The manifest's setting that says why a recording ended before it was told to.
 const ENDED_BECAUSE: &str = "ended_because";
@@ -51,8 +53,16 @@ fn refuse_filters(args: &Record) -> anyhow::Result<()> {
     }
 }
 
-/// What a recording says of how it ended, where it was not told to.
-pub(crate) fn early_end(settings: &BTreeMap<String, String>) -> Option<String> {
+/// What a reader should know of how a recording was made.
+pub(crate) fn notes(manifest: &Manifest, presentation: &Presentation) -> Vec<String> {
+    let zone = presentation.zone();
+    let mut notes = processes::notes(manifest.broker.as_ref(), &|time| zone.time_of_day(time));
+    notes.extend(early_end(&manifest.settings));
+    notes
+}
+
+/// How it ended, where it was not told to.
+fn early_end(settings: &BTreeMap<String, String>) -> Option<String> {
     settings.get(ENDED_BECAUSE).map(|why| format!("the recording ended by itself: {why}"))
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use model::{Event, Loss, LossKind, Nanos};
+use model::{BrokerChange, Event, Loss, LossKind, Nanos};
 use recording::{Manifest, Writer, WriterOptions};
 use report::numbers::counted;
 use watch::{Ended, Watch};
@@ -11,7 +11,6 @@ use watch::{Ended, Watch};
 use super::manifest;
 use crate::cli::Record;
 use crate::output;
-use crate::process::Process;
 use crate::stop::Stop;
 use crate::watched;
 
@@ -19,8 +18,6 @@ use crate::watched;
 const WAIT: Duration = Duration::from_millis(50);
 /// How often the manifest gets a new pair of clock readings and the losses so far.
 const UPDATE: Duration = Duration::from_secs(10);
-/// How often to look whether the broker still runs.
-const LOOK: Duration = Duration::from_millis(500);
 /// Pairs kept: a week's worth at that rate.
 const MOST_PAIRS: usize = 60_480;
 /// Events written between two looks at the clocks and the signals.
@@ -39,17 +36,10 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     }
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     args.presentation.say(&format!("recording broker {} into {}{until}", broker.pid, args.output.display()));
-    let mut recorder = Recorder {
-        writer,
-        manifest,
-        counts: Counts::default(),
-        updated: Instant::now(),
-        looked: Instant::now(),
-        failed: false,
-    };
-    let process = Process::of(broker.pid);
-    while !stop.asked() && !recorder.lost_broker(&process) {
-        recorder.burst(&watch, args.slower_than);
+    let mut recorder =
+        Recorder { writer, manifest, counts: Counts::default(), updated: Instant::now(), failed: false };
+    while !stop.asked() {
+        recorder.burst(&watch, args);
     }
     recorder.finish(args, watch)
 }
@@ -82,33 +72,25 @@ struct Recorder {
     manifest: Manifest,
     counts: Counts,
     updated: Instant,
-    looked: Instant,
     failed: bool,
 }
 
 impl Recorder {
-    /// Whether the broker is gone: nothing more will come. Says so, now and in the manifest.
-    fn lost_broker(&mut self, broker: &Process) -> bool {
-        if self.looked.elapsed() < LOOK {
-            return false;
-        }
-        self.looked = Instant::now();
-        let gone = broker.is_gone();
-        if gone {
-            let why =
-                format!("broker {} is gone", self.manifest.broker.as_ref().map_or(0, |broker| broker.pid));
-            output::warn(&format!("{why}; the recording ends here"));
-            self.manifest.settings.insert(super::ENDED_BECAUSE.to_owned(), why);
-        }
-        gone
+    /// Notes in the manifest, at once, what became of the broker's process.
+    fn changed(&mut self, change: &BrokerChange, args: &Record) {
+        let Some(broker) = &mut self.manifest.broker else { return };
+        let first = broker.pid;
+        super::processes::note(broker, change);
+        args.presentation.say_change(change, first);
+        self.update();
     }
 
     /// Writes what is there, waiting briefly for the first of it.
-    fn burst(&mut self, watch: &Watch, slower_than: Nanos) {
+    fn burst(&mut self, watch: &Watch, args: &Record) {
         let mut wait = WAIT;
         for _ in 0..BURST {
             let Some(event) = watch.next(wait) else { break };
-            self.write(&event, slower_than);
+            self.write(&event, args);
             wait = Duration::ZERO;
         }
         let ticked = self.writer.tick(Instant::now());
@@ -119,10 +101,14 @@ impl Recorder {
         }
     }
 
-    fn write(&mut self, event: &Event, slower_than: Nanos) {
-        self.counts.count(event, slower_than);
-        if let Event::Loss(loss) = event {
-            *self.manifest.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;
+    fn write(&mut self, event: &Event, args: &Record) {
+        self.counts.count(event, args.slower_than);
+        match event {
+            Event::Loss(loss) => {
+                *self.manifest.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;
+            }
+            Event::BrokerChange(change) => self.changed(change, args),
+            _ => {}
         }
         let written = self.writer.write(event);
         self.check(written);
@@ -148,7 +134,7 @@ impl Recorder {
 
     fn finish(mut self, args: &Record, watch: Watch) -> anyhow::Result<()> {
         let (offset, started) = watch.clock();
-        let ended = watch.stop(&mut |event| self.write(&event, args.slower_than));
+        let ended = watch.stop(&mut |event| self.write(&event, args));
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
         self.manifest.clock.pairs.push(manifest::pair(now));
@@ -158,7 +144,7 @@ impl Recorder {
                 (offset.from_monotonic(started.monotonic_ns), offset.from_monotonic(now.monotonic_ns));
             let detail = "events were dropped before they could be recorded".into();
             let loss = Loss { start, end, kind: LossKind::EventsDropped, count: dropped, detail };
-            self.write(&Event::Loss(loss), args.slower_than);
+            self.write(&Event::Loss(loss), args);
         }
         say_trouble(&ended);
         self.writer.finish(&self.manifest).with_context(|| {
@@ -184,6 +170,9 @@ fn say_trouble(ended: &Ended) {
     }
     if let Some(Err(error)) = &ended.packets {
         output::warn(&format!("brokerscope: the capture ended early: {error}"));
+    }
+    for trouble in &ended.trouble {
+        output::warn(&format!("brokerscope: {trouble}"));
     }
     if ended.dropped > 0 {
         output::warn(&format!(

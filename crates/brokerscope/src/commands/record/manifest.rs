@@ -54,6 +54,7 @@ fn host() -> Host {
 fn watched(broker: &Broker) -> recording::Broker {
     recording::Broker {
         pid: broker.pid,
+        processes: Vec::new(),
         node_id: broker.node_id,
         log_dirs: broker.log_dirs.clone(),
         listeners: broker.listeners.iter().map(ToString::to_string).collect(),
