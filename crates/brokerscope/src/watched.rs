@@ -36,6 +36,7 @@ pub(crate) fn start(
         node_id: broker.node_id,
         log_dirs: broker.log_dirs.clone(),
         named_dirs: (!target.log_dirs.is_empty()).then(|| target.log_dirs.clone()),
+        host: packets.is_some(),
         packets,
         kernel,
     });

@@ -11,6 +11,7 @@
 mod clock;
 mod devices;
 mod files;
+pub mod host;
 mod identity;
 mod keeper;
 mod kernel;

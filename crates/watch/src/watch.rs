@@ -13,6 +13,7 @@ use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
 use probes::{Facts, Hook, Mechanism, Plan, State};
 
+use crate::host::HostSource;
 use crate::identity::Identity;
 use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::packets::PacketSource;
@@ -23,6 +24,7 @@ const QUEUE_EVENTS: usize = 65_536;
 /// What the plan calls the whole of each source.
 const REQUESTS: &str = "requests";
 const KERNEL: &str = "file-writes";
+const HOST: &str = "host-samples";
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ pub struct Options {
     pub packets: Option<Packets>,
     /// Whether to run the probes.
     pub kernel: bool,
+    /// Whether to sample the host each second.
+    pub host: bool,
 }
 
 /// What to capture.
@@ -81,6 +85,7 @@ pub struct Watch {
     plan: Vec<Purpose>,
     packets: Option<JoinHandle<Result<Counters, capture::Error>>>,
     keeper: Option<JoinHandle<Kept>>,
+    host: Option<JoinHandle<()>>,
     sees_files: bool,
 }
 
@@ -112,9 +117,11 @@ impl Watch {
             plan: Vec::new(),
             packets: None,
             keeper: None,
+            host: None,
             sees_files: false,
         };
         let current = watch.start_keeper(options);
+        watch.start_host(options, current.clone());
         watch.start_packets(options, current);
         watch
     }
@@ -147,9 +154,10 @@ impl Watch {
     /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
     /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
-        let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, .. } = self;
+        let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, .. } = self;
         stop_packets.store(true, Ordering::Relaxed);
-        hand_out_until(&queue, rest, || finished(packets.as_ref()));
+        host.iter().for_each(|host| host.thread().unpark());
+        hand_out_until(&queue, rest, || finished(packets.as_ref()) && finished(host.as_ref()));
         stop_keeper.store(true, Ordering::Relaxed);
         keeper.iter().for_each(|keeper| keeper.thread().unpark());
         hand_out_until(&queue, rest, || finished(keeper.as_ref()));
@@ -189,6 +197,22 @@ impl Watch {
             }
         }
         current
+    }
+
+    fn start_host(&mut self, options: &Options, current: Current) {
+        if !options.host {
+            return;
+        }
+        let (offset, sender) = (self.offset, self.sender.clone());
+        let source = HostSource { offset, current, sender, stop: Arc::clone(&self.stop_packets) };
+        match spawn("host", move || source.run()) {
+            Ok(thread) => {
+                self.host = Some(thread);
+                let outcome = Outcome::Seen("/proc, /sys, cgroup files, once a second".to_owned());
+                self.plan.push(Purpose { purpose: HOST.to_owned(), outcome });
+            }
+            Err(error) => self.missing(HOST, &error),
+        }
     }
 
     fn start_packets(&mut self, options: &Options, current: Current) {

@@ -1,0 +1,194 @@
+//! The broker's cgroup, of version 1, 2, or both at once. Finds its directories; what they say has one meaning
+//! for either version.
+
+use std::path::{Component, Path, PathBuf};
+
+use model::HostScope;
+
+use super::figures::{Figure, Figures};
+use super::pressure;
+use super::text::{self, Kernel};
+
+/// Version 1 says so of a group without a limit: the largest number of pages (`PAGE_COUNTER_MAX`).
+const NO_LIMIT_BYTES: u64 = 1 << 62;
+
+/// Where a process' groups are, by controller.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Cgroup {
+    /// What samples call it.
+    name: String,
+    unified: Option<PathBuf>,
+    cpu: Option<PathBuf>,
+    memory: Option<PathBuf>,
+    block_io: Option<PathBuf>,
+}
+
+impl Cgroup {
+    /// The groups of a process: what they are called and where this process finds them.
+    pub(super) fn of(kernel: &Kernel, pid: u32) -> Self {
+        let memberships = text::read(&kernel.of_process(pid, "cgroup")).unwrap_or_default();
+        let mounts = text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default();
+        let mut cgroup = Self::default();
+        for line in memberships.lines() {
+            // `4:memory:/user.slice`; `0::/user.slice` is version 2 (cgroups(7)).
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+            cgroup.joined(&mounts, controllers, path);
+        }
+        cgroup
+    }
+
+    fn joined(&mut self, mounts: &str, controllers: &str, path: &str) {
+        let has = |controller| controllers.split(',').any(|name| name == controller);
+        let found = || directory(mounts, controllers, path);
+        if controllers.is_empty() {
+            self.unified = found();
+        }
+        if has("cpu") {
+            self.cpu = found();
+        }
+        if has("memory") {
+            self.memory = found();
+        }
+        if has("blkio") {
+            self.block_io = found();
+        }
+        // The unified group's name says most; with version 1 any that is not the root's.
+        if self.name.len() <= 1 {
+            path.clone_into(&mut self.name);
+        }
+    }
+
+    pub(super) fn sample(&self, figures: &mut Figures) {
+        let mut figure = figures.of(HostScope::Cgroup, &self.name);
+        if let Some(dir) = &self.unified {
+            pressure::sample(dir, ".pressure", &mut figure);
+        }
+        self.processors(&mut figure);
+        match (&self.memory, &self.unified) {
+            (Some(dir), _) => memory_v1(dir, &mut figure),
+            (None, Some(dir)) => memory_v2(dir, &mut figure),
+            (None, None) => {}
+        }
+        match (&self.block_io, &self.unified) {
+            (Some(dir), _) => block_io_v1(dir, &mut figure),
+            (None, Some(dir)) => block_io_v2(dir, &mut figure),
+            (None, None) => {}
+        }
+    }
+
+    fn processors(&self, figure: &mut Figure<'_>) {
+        let Some(dir) = self.cpu.as_ref().or(self.unified.as_ref()) else { return };
+        let Some(stat) = text::read(&dir.join("cpu.stat")) else { return };
+        figure.rate("cpu_periods_per_second", text::keyed(&stat, "nr_periods"), 1.0);
+        figure.rate("cpu_throttled_per_second", text::keyed(&stat, "nr_throttled"), 1.0);
+        match text::keyed(&stat, "throttled_usec") {
+            Some(throttled_us) => figure.rate("cpu_throttled_ratio", Some(throttled_us), 1e-6),
+            None => figure.rate("cpu_throttled_ratio", text::keyed(&stat, "throttled_time"), 1e-9),
+        }
+    }
+}
+
+fn memory_v2(dir: &Path, figure: &mut Figure<'_>) {
+    let file = |name| text::read(&dir.join(name)).unwrap_or_default();
+    let stat = file("memory.stat");
+    let bytes = |key| text::keyed(&stat, key).map(|bytes| bytes as f64);
+    figure.stands("memory_bytes", text::number(&dir.join("memory.current")).map(|bytes| bytes as f64));
+    figure.stands("memory_limit_bytes", text::number(&dir.join("memory.max")).map(|bytes| bytes as f64));
+    figure.rate("memory_limit_hits_per_second", text::keyed(&file("memory.events"), "max"), 1.0);
+    figure.stands("page_cache_bytes", bytes("file"));
+    figure.stands("dirty_bytes", bytes("file_dirty"));
+    figure.stands("writeback_bytes", bytes("file_writeback"));
+}
+
+fn memory_v1(dir: &Path, figure: &mut Figure<'_>) {
+    let number = |name| text::number(&dir.join(name));
+    let stat = text::read(&dir.join("memory.stat")).unwrap_or_default();
+    let bytes = |key| text::keyed(&stat, key).map(|bytes| bytes as f64);
+    figure.stands("memory_bytes", number("memory.usage_in_bytes").map(|bytes| bytes as f64));
+    let limit = number("memory.limit_in_bytes").filter(|&limit| limit < NO_LIMIT_BYTES);
+    figure.stands("memory_limit_bytes", limit.map(|bytes| bytes as f64));
+    figure.rate("memory_limit_hits_per_second", number("memory.failcnt"), 1.0);
+    figure.stands("page_cache_bytes", bytes("total_cache"));
+    figure.stands("dirty_bytes", bytes("total_dirty"));
+    figure.stands("writeback_bytes", bytes("total_writeback"));
+}
+
+/// `8:0 rbytes=1 wbytes=2 rios=3 …`, a line a device.
+fn block_io_v2(dir: &Path, figure: &mut Figure<'_>) {
+    let Some(stat) = text::read(&dir.join("io.stat")) else { return };
+    let sum = |key: &str| {
+        stat.split_whitespace()
+            .filter_map(|word| word.strip_prefix(key))
+            .filter_map(|n| n.parse().ok())
+            .fold(0, u64::saturating_add)
+    };
+    figure.rate("read_bytes_per_second", Some(sum("rbytes=")), 1.0);
+    figure.rate("write_bytes_per_second", Some(sum("wbytes=")), 1.0);
+}
+
+/// `8:0 Read 1`, a line a device and direction.
+fn block_io_v1(dir: &Path, figure: &mut Figure<'_>) {
+    let Some(stat) = text::read(&dir.join("blkio.throttle.io_service_bytes")) else { return };
+    let sum = |direction: &str| {
+        let counts = stat.lines().filter_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            (words.next()? == direction).then(|| words.next()?.parse().ok()).flatten()
+        });
+        counts.fold(0, u64::saturating_add)
+    };
+    figure.rate("read_bytes_per_second", Some(sum("Read")), 1.0);
+    figure.rate("write_bytes_per_second", Some(sum("Write")), 1.0);
+}
+
+/// The directory of a group: below the mount of its hierarchy, which may show a part of it only.
+fn directory(mounts: &str, controllers: &str, path: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut mount = before.split(' ').skip(3);
+        let (root, point) = (mount.next()?, mount.next()?);
+        let mut kind = after.split(' ');
+        let is_wanted = match kind.next()? {
+            "cgroup2" => controllers.is_empty(),
+            "cgroup" => {
+                let options = kind.nth(1).unwrap_or_default();
+                !controllers.is_empty()
+                    && controllers.split(',').all(|name| options.split(',').any(|o| o == name))
+            }
+            _ => false,
+        };
+        if !is_wanted {
+            return None;
+        }
+        let below = Path::new(path).strip_prefix(root).ok()?;
+        // A group outside the reader's cgroup namespace begins with `..` (cgroup_namespaces(7)).
+        let inside = below.components().all(|part| matches!(part, Component::Normal(_) | Component::RootDir));
+        inside.then(|| Path::new(point).join(below))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::directory;
+
+    const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+                          32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                          35 31 0:32 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                          41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn a_group_is_found_below_the_mount_of_its_hierarchy() {
+        for (controllers, path, dir) in [
+            ("", "/system.slice/kafka", Some("/sys/fs/cgroup/unified/system.slice/kafka")),
+            ("cpu,cpuacct", "/", Some("/sys/fs/cgroup/cpu/")),
+            ("memory", "/docker/x/kafka", Some("/sys/fs/cgroup/memory/kafka")),
+            ("memory", "/elsewhere", None),
+            ("", "/../../other", None),
+            ("blkio", "/", None),
+        ] {
+            assert_eq!(directory(MOUNTS, controllers, path), dir.map(PathBuf::from), "{controllers}:{path}");
+        }
+    }
+}

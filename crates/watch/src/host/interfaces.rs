@@ -1,0 +1,117 @@
+//! Network interfaces of the broker's network namespace. Those that carried nothing are left out.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+
+use model::HostScope;
+
+use super::figures::{Bits, Figures};
+use super::text::{self, Kernel};
+
+/// A host of many containers has an interface for each: those beyond are left out.
+const MOST_INTERFACES: usize = 64;
+/// A link's speed is asked of its driver: seldom. In readings.
+const LINK_EVERY: u64 = 64;
+
+/// What is known of the links.
+#[derive(Default)]
+pub(super) struct Interfaces {
+    readings: u64,
+    links: HashMap<String, Link>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Link {
+    mtu_bytes: Option<u64>,
+    bits_per_second: Option<f64>,
+    packets: u64,
+}
+
+/// A line of `/proc/PID/net/dev`: (bytes, packets, errors, drops) each way.
+struct Counted<'t> {
+    name: &'t str,
+    fields: Vec<u64>,
+}
+
+impl Interfaces {
+    pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, figures: &mut Figures) {
+        let Some(table) = text::read(&kernel.of_process(pid, "net/dev")) else { return };
+        let fresh = self.readings % LINK_EVERY == 0;
+        self.readings += 1;
+        let sysfs = sysfs(kernel, pid);
+        let mut seen = HashMap::new();
+        for counted in table.lines().filter_map(Counted::parse).take(MOST_INTERFACES) {
+            let known = self.links.remove(counted.name);
+            let mut link = known.filter(|_| !fresh).unwrap_or_else(|| Link::read(&sysfs, counted.name));
+            let moved = known.is_none_or(|known| known.packets != counted.packets());
+            link.packets = counted.packets();
+            counted.sample(&link, moved, figures);
+            seen.insert(counted.name.to_owned(), link);
+        }
+        self.links = seen;
+    }
+}
+
+/// `/sys/class/net` shows the network namespace of whoever mounted it: the broker's own, where that is another.
+fn sysfs(kernel: &Kernel, pid: u32) -> PathBuf {
+    let namespace = |process: PathBuf| fs::read_link(process).ok();
+    let same = namespace(kernel.of_process(pid, "ns/net")) == namespace(kernel.proc.join("self/ns/net"));
+    if same { kernel.sys.join("class/net") } else { kernel.of_process(pid, "root/sys/class/net") }
+}
+
+impl Link {
+    fn read(sysfs: &std::path::Path, name: &str) -> Self {
+        // A name from the table is one component of a path: the kernel allows no slash (`dev_valid_name`).
+        if name.contains('/') || name.starts_with('.') {
+            return Self::default();
+        }
+        let dir = sysfs.join(name);
+        // In megabits; -1 or an error where there is none (`speed_show`, net/core/net-sysfs.c).
+        let megabits = text::number(&dir.join("speed")).filter(|&speed| speed > 0 && speed < 1 << 31);
+        Self {
+            mtu_bytes: text::number(&dir.join("mtu")),
+            bits_per_second: megabits.map(|speed| speed as f64 * 1e6),
+            packets: 0,
+        }
+    }
+}
+
+impl<'t> Counted<'t> {
+    fn parse(line: &'t str) -> Option<Self> {
+        let (name, counters) = line.split_once(':')?;
+        let fields: Vec<u64> = counters.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        (fields.len() >= 12).then(|| Self { name: name.trim(), fields })
+    }
+
+    fn field(&self, index: usize) -> Option<u64> {
+        self.fields.get(index).copied()
+    }
+
+    fn packets(&self) -> u64 {
+        self.field(1).unwrap_or(0).wrapping_add(self.field(9).unwrap_or(0))
+    }
+
+    /// Counters are read every time, for the next increase; told only where something `moved`.
+    fn sample(&self, link: &Link, moved: bool, figures: &mut Figures) {
+        let mut figure = figures.of(HostScope::Interface, self.name);
+        figure.rate("receive_bytes_per_second", self.field(0), 1.0);
+        figure.rate("transmit_bytes_per_second", self.field(8), 1.0);
+        figure.rate("receive_packets_per_second", self.field(1), 1.0);
+        figure.rate("transmit_packets_per_second", self.field(9), 1.0);
+        figure.mean("receive_packet_bytes", (self.field(0), Bits::SixtyFour), self.field(1));
+        figure.mean("transmit_packet_bytes", (self.field(8), Bits::SixtyFour), self.field(9));
+        figure.rate("receive_errors_per_second", self.field(2), 1.0);
+        figure.rate("receive_drops_per_second", self.field(3), 1.0);
+        figure.rate("transmit_drops_per_second", self.field(11), 1.0);
+        if let Some(speed) = link.bits_per_second {
+            figure.stands("speed_bits_per_second", speed);
+            figure.rate("receive_utilization_ratio", self.field(0), 8.0 / speed);
+            figure.rate("transmit_utilization_ratio", self.field(8), 8.0 / speed);
+        }
+        figure.stands("mtu_bytes", link.mtu_bytes.map(|bytes| bytes as f64));
+        if !moved {
+            figure.withdraw();
+        }
+    }
+}
