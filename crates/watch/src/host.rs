@@ -62,7 +62,7 @@ impl HostSource {
             }
             let subject = self.current.subject();
             let now = self.offset.from_monotonic(crate::now().monotonic_ns);
-            self.sender.send_all(sampler.sample(now, subject));
+            self.sender.send_all(sampler.sample(now, subject.as_ref()));
             // A host that stood still is not sampled in a hurry afterwards.
             next = (next + EVERY).max(Instant::now());
         }
@@ -96,14 +96,14 @@ impl Sampler {
     }
 
     /// The samples of this moment. The first reading gives no rates.
-    pub(crate) fn sample(&mut self, now: Nanos, subject: Option<Subject>) -> Vec<Event> {
-        self.survey(subject.as_ref());
+    pub(crate) fn sample(&mut self, now: Nanos, subject: Option<&Subject>) -> Vec<Event> {
+        self.survey(subject);
         self.figures.begin(now);
         disks::sample(&self.kernel, &self.devices, &mut self.figures);
         memory::sample(&self.kernel, &mut self.figures);
         let mut host = self.figures.of(HostScope::Host, "");
         pressure::sample(&self.kernel.proc.join("pressure"), "", &mut host);
-        if let Some(Subject { pid, .. }) = subject {
+        if let Some(&Subject { pid, .. }) = subject {
             self.interfaces.sample(&self.kernel, pid, &mut self.figures);
             self.threads.sample(&self.kernel, pid, &mut self.figures);
             process::sample(&self.kernel, pid, &mut self.figures);

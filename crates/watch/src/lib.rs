@@ -11,6 +11,7 @@
 mod clock;
 mod devices;
 mod files;
+mod flight;
 pub mod host;
 mod identity;
 mod keeper;
@@ -22,4 +23,5 @@ mod queue;
 mod watch;
 
 pub use clock::now;
+pub use flight::{Flight, FlightRecorder, Surroundings};
 pub use watch::{Ended, Options, Outcome, Packets, Purpose, Watch};

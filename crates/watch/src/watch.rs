@@ -156,10 +156,14 @@ impl Watch {
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
         let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, .. } = self;
         stop_packets.store(true, Ordering::Relaxed);
-        host.iter().for_each(|host| host.thread().unpark());
+        if let Some(host) = &host {
+            host.thread().unpark();
+        }
         hand_out_until(&queue, rest, || finished(packets.as_ref()) && finished(host.as_ref()));
         stop_keeper.store(true, Ordering::Relaxed);
-        keeper.iter().for_each(|keeper| keeper.thread().unpark());
+        if let Some(keeper) = &keeper {
+            keeper.thread().unpark();
+        }
         hand_out_until(&queue, rest, || finished(keeper.as_ref()));
         let Kept { kernel, trouble } = keeper.and_then(|thread| thread.join().ok()).unwrap_or_default();
         Ended {
@@ -175,13 +179,13 @@ impl Watch {
         let mut attacher = Attacher { plan, offset: self.offset, sender: self.sender.clone() };
         let log_dirs = options.named_dirs.as_ref().unwrap_or(&options.log_dirs);
         let subject = Subject { pid: options.pid, log_dirs: log_dirs.clone() };
-        let attached = attacher.attach(&subject).unwrap_or_else(|error| {
+        let probes = attacher.attach(&subject).unwrap_or_else(|error| {
             self.missing(KERNEL, error.as_ref());
             // What is refused now is refused later.
             attacher.plan = None;
             None
         });
-        if let (Some(plan), Some(_)) = (&attacher.plan, &attached) {
+        if let (Some(plan), Some(_)) = (&attacher.plan, &probes) {
             self.plan.extend(plan.hooks.iter().map(purpose));
             self.sees_files = true;
         }
@@ -189,7 +193,7 @@ impl Watch {
         let stop = Arc::clone(&self.stop_keeper);
         let keeper = Keeper::new(identity, options.named_dirs.clone(), attacher, stop);
         let current = keeper.current();
-        match spawn("keeper", move || keeper.run(subject, attached)) {
+        match spawn("keeper", move || keeper.run(subject, probes)) {
             Ok(thread) => self.keeper = Some(thread),
             Err(error) => {
                 self.sees_files = false;

@@ -126,8 +126,8 @@ fn fixture_device(fixture: &Fixture) -> (u32, u32) {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-fn subject(fixture: &Fixture) -> Option<Subject> {
-    Some(Subject { pid: 7, log_dirs: vec![fixture.path("")] })
+fn subject(fixture: &Fixture) -> Subject {
+    Subject { pid: 7, log_dirs: vec![fixture.path("")] }
 }
 
 /// Two readings, two seconds apart.
@@ -135,10 +135,10 @@ fn read_twice(fixture: &Fixture) -> Samples {
     let mut sampler = Sampler::of(fixture.kernel());
     host(fixture, 1);
     sampler.devices = BTreeSet::from([fixture_device(fixture)]);
-    sampler.sample(Nanos(1_000_000_000), subject(fixture));
+    sampler.sample(Nanos(1_000_000_000), Some(&subject(fixture)));
     sampler.devices = BTreeSet::from([fixture_device(fixture)]);
     host(fixture, 2);
-    values(sampler.sample(Nanos(3_000_000_000), subject(fixture)))
+    values(sampler.sample(Nanos(3_000_000_000), Some(&subject(fixture))))
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_host_without_any_of_the_files_gives_no_figures() {
     let fixture = Fixture::new("nothing");
     let mut sampler = Sampler::of(fixture.kernel());
     for second in 1..4 {
-        assert_eq!(sampler.sample(Nanos(second * 1_000_000_000), subject(&fixture)), []);
+        assert_eq!(sampler.sample(Nanos(second * 1_000_000_000), Some(&subject(&fixture))), []);
     }
 }
 
@@ -250,7 +250,7 @@ fn files_that_say_something_else_give_no_figures_and_no_panic() {
             fixture.file(&format!("proc/{name}"), text);
             let mut sampler = Sampler::of(fixture.kernel());
             for second in 1..3 {
-                values(sampler.sample(Nanos(second * 1_000_000_000), subject(&fixture)));
+                values(sampler.sample(Nanos(second * 1_000_000_000), Some(&subject(&fixture))));
             }
         }
         host(&fixture, 1);
@@ -262,11 +262,11 @@ fn a_broker_that_was_restarted_begins_anew() {
     let fixture = Fixture::new("restart");
     let mut sampler = Sampler::of(fixture.kernel());
     host(&fixture, 1);
-    sampler.sample(Nanos(1_000_000_000), subject(&fixture));
+    sampler.sample(Nanos(1_000_000_000), Some(&subject(&fixture)));
     let away = values(sampler.sample(Nanos(2_000_000_000), None));
     assert_eq!(value(&away, HostScope::Process, "", "resident_bytes"), None);
     assert!(value(&away, HostScope::Host, "", "memory_bytes").is_some());
-    let back = values(sampler.sample(Nanos(3_000_000_000), subject(&fixture)));
+    let back = values(sampler.sample(Nanos(3_000_000_000), Some(&subject(&fixture))));
     assert_eq!(value(&back, HostScope::Process, "", "user_cpu_ratio"), None);
     assert!(value(&back, HostScope::Process, "", "resident_bytes").is_some());
 }
