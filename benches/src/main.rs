@@ -1,11 +1,12 @@
 //! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
 //! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
-//! `DumpLogSegments`. Ratios within one run count; absolute figures are the machine's.
+//! `DumpLogSegments`; what watching costs a broker. Ratios within one run count; absolute figures are the machine's.
 //!
 //! It knows the product as a user does: by its command line.
 
 mod contest;
 mod frames;
+mod kernel;
 mod live;
 mod memory;
 mod packets;
@@ -29,7 +30,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 4] = ["files", "memory", "live", "segment"];
+const PARTS: [&str; 5] = ["files", "memory", "live", "segment", "kernel"];
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,6 +40,12 @@ fn main() -> anyhow::Result<ExitCode> {
         [run::MEASURE_UNTIL_TOLD, kept, program, ref rest @ ..] => {
             run::measure_until_told(kept, program, rest)?;
         }
+        // Each is a process of its own, as it would be without the bench.
+        [kernel::PRODUCE, port, partitions, rate, seconds] => {
+            kernel::produce(port.parse()?, partitions.parse()?, rate.parse()?, seconds.parse()?)?;
+        }
+        [kernel::BYSTAND, deed] => kernel::bystand(deed)?,
+        [kernel::FLOOD, file, ..] => kernel::flood(Path::new(file))?,
         [live::INJECT, interface, watched, capture] => live::inject(interface, watched, Path::new(capture))?,
         [brokerscope, directory, ref parts @ ..] if parts.iter().all(|part| PARTS.contains(part)) => {
             return bench(Path::new(brokerscope), Path::new(directory), parts);
@@ -77,6 +84,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "files" => contest::hold(brokerscope, &Capture::make(directory, 1)?),
         "memory" => memory::compare(brokerscope, directory),
         "live" => live::hold(brokerscope, directory),
+        "kernel" => kernel::hold(brokerscope, directory),
         _ => segments::hold(brokerscope, directory),
     }
 }

@@ -1,0 +1,107 @@
+//! Ten times the events: a process that does nothing but write, watched as if it were a broker. Every write
+//! must be recorded or counted as lost, and the recorder must stay within its memory.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::stage::Stage;
+use super::watcher::Watcher;
+use super::{FLOOD, accounts, recorded};
+use crate::table;
+use crate::target::{Bound, Target};
+
+const SECONDS: u64 = 5;
+/// Ten times the requests that a broker must bear.
+const LEAST_RATE: f64 = 50_000.0;
+/// What the recorder is given.
+const CEILING_MIB: u64 = 64;
+/// A write as small as an append of the load.
+const BYTES: [u8; 180] = [0x5a; 180];
+
+/// Waits until standard input is closed, writes for [`SECONDS`], and prints how many writes and microseconds
+/// that were.
+pub(crate) fn flood(file: &Path) -> anyhow::Result<()> {
+    let file = File::create(file).with_context(|| file.display().to_string())?;
+    std::io::stdin().lock().read_to_end(&mut Vec::new())?;
+    let (start, mut count) = (Instant::now(), 0_u64);
+    while start.elapsed() < Duration::from_secs(SECONDS) {
+        for _ in 0..100 {
+            file.write_all_at(&BYTES, count % 1000 * BYTES.len() as u64)?;
+            count += 1;
+        }
+    }
+    println!("{count} {}", start.elapsed().as_micros());
+    Ok(())
+}
+
+/// Has a flood recorded and prints what became of it.
+pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
+    let (recording, properties) = (stage.path("flood"), stage.path("flood.properties"));
+    fs::write(
+        &properties,
+        format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", stage.path("").display()),
+    )?;
+    // Looks like a broker: by its name and its main class.
+    let mut flood = Command::new(std::env::current_exe()?)
+        .arg0("java")
+        .arg(FLOOD)
+        .arg(stage.path("flooded.log"))
+        .arg("kafka.Kafka")
+        .arg(&properties)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let ceiling = format!("{CEILING_MIB}MiB");
+    let watcher = Watcher::brokerscope(brokerscope, &recording, flood.id(), &["--max-memory", &ceiling])?;
+    drop(flood.stdin.take());
+    let mut said = String::new();
+    flood.stdout.take().context("no pipe")?.read_to_string(&mut said)?;
+    let peak = accounts::peak_memory(watcher.pid());
+    let status = flood.wait()?;
+    // It may have ended by itself, as what it watched is gone.
+    let ended = watcher.stop();
+    anyhow::ensure!(status.success(), "the flood failed");
+    let numbers: Vec<u64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let [writes, micros] = numbers[..] else { anyhow::bail!("the flood said {said}") };
+    let (_, recorded) =
+        recorded::file_ops(brokerscope, &recording, |op| recorded::text(op, "op") == "write")?;
+    let lost = recorded::lost(&recording)?;
+    let rate = writes as f64 * 1e6 / micros as f64;
+    let peak_mib = peak? as f64 / f64::from(1 << 20);
+    table::print(
+        &["flood", "writes/s", "recorded", "lost and counted", "neither", "peak MiB"],
+        [vec![
+            writes.to_string(),
+            format!("{rate:.0}"),
+            recorded.to_string(),
+            lost.to_string(),
+            (writes as i64 - recorded as i64 - lost as i64).to_string(),
+            format!("{peak_mib:.1}"),
+        ]],
+    );
+    println!("{}", ended.map_or_else(|error| error.to_string(), |said| said.trim().to_owned()));
+    let one = |what: &str, measured, bound, unit| Target {
+        what: format!("kernel: flood: {what}"),
+        measured,
+        spread: None,
+        bound,
+        unit,
+    };
+    Ok(vec![
+        one("writes a second", rate, Bound::AtLeast(LEAST_RATE), "/s"),
+        one(
+            "neither recorded nor counted",
+            writes.saturating_sub(recorded + lost) as f64,
+            Bound::AtMost(0.0),
+            "",
+        ),
+        one("the recorder's peak memory", peak_mib, Bound::AtMost(CEILING_MIB as f64), "MiB"),
+    ])
+}

@@ -1,0 +1,182 @@
+//! What the runs say together: the tables of programs and of what was recorded, and the targets.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::accounts::Ran;
+use super::run::Run;
+use super::watcher::Kind;
+use crate::table;
+use crate::target::{Bound, Target};
+
+/// Requests a second that all of it must hold at.
+const LEAST_RATE: f64 = 5_000.0;
+const THROUGHPUT_PERCENT: f64 = -2.0;
+const P99_PERCENT: f64 = 5.0;
+const PROCESSOR_PERCENT: f64 = 5.0;
+/// Probe time for one operation that was hooked.
+const OPERATION_NANOS: f64 = 1_000.0;
+/// A program that ran so rarely in all runs tells nothing by its mean.
+const OFTEN: u64 = 3_000;
+
+/// Prints tables and judges.
+pub(super) fn of(unpaced: &[Run], paced: &[Run], counted: &[Run]) -> Vec<Target> {
+    let programs = programs(counted, Kind::Brokerscope);
+    print_programs(&programs, counted);
+    print_recorded([unpaced, paced, counted].into_iter().flatten());
+    let mut targets = loads(unpaced, paced, counted);
+    targets.extend(against_nobody(unpaced, paced));
+    targets.extend(cost(counted, &programs));
+    targets.extend(against_tools(unpaced, paced, counted));
+    targets.extend(completeness([unpaced, paced, counted].into_iter().flatten()));
+    targets
+}
+
+fn of_kind(runs: &[Run], kind: Kind) -> impl Iterator<Item = &Run> {
+    runs.iter().filter(move |run| run.kind == kind)
+}
+
+/// By how many per cent a figure differs between the runs of two kinds that were beside each other.
+fn differences(runs: &[Run], one: Kind, other: Kind, of: impl Fn(&Run) -> f64) -> Vec<f64> {
+    let pairs = of_kind(runs, one).zip(of_kind(runs, other));
+    pairs.map(|(one, other)| (of(one) / of(other) - 1.0) * 100.0).collect()
+}
+
+fn throughput(run: &Run) -> f64 {
+    run.seen.per_second()
+}
+
+fn p99(run: &Run) -> f64 {
+    run.seen.p99.as_secs_f64()
+}
+
+/// Time of all who watch and of their programs, over the broker's own.
+fn share(run: &Run) -> f64 {
+    let own = run.broker.saturating_sub(run.in_programs());
+    (run.watchers + run.in_programs()).as_secs_f64() * 100.0 / own.as_secs_f64()
+}
+
+fn percent(what: &str, runs: &[f64], bound: Bound) -> Target {
+    Target::of_runs(format!("kernel: {what}"), runs, bound, "%")
+}
+
+fn loads(unpaced: &[Run], paced: &[Run], counted: &[Run]) -> Vec<Target> {
+    let watched = [unpaced, paced, counted].into_iter().flat_map(|runs| of_kind(runs, Kind::Brokerscope));
+    let rates: Vec<f64> = watched.map(throughput).collect();
+    vec![Target::of_runs("kernel: requests a second".to_owned(), &rates, Bound::AtLeast(LEAST_RATE), "/s")]
+}
+
+fn against_nobody(unpaced: &[Run], paced: &[Run]) -> [Target; 2] {
+    let (on, off) = (Kind::Brokerscope, Kind::Nobody);
+    [
+        percent(
+            "throughput, watched against not",
+            &differences(unpaced, on, off, throughput),
+            Bound::AtLeast(THROUGHPUT_PERCENT),
+        ),
+        percent("p99, watched against not", &differences(paced, on, off, p99), Bound::AtMost(P99_PERCENT)),
+    ]
+}
+
+fn cost(counted: &[Run], programs: &BTreeMap<String, Ran>) -> Vec<Target> {
+    let shares: Vec<f64> = of_kind(counted, Kind::Brokerscope).map(share).collect();
+    let per_operation: Vec<f64> = of_kind(counted, Kind::Brokerscope)
+        .filter_map(|run| {
+            let operations = run.recorded.as_ref()?.file_ops as f64 * run.measured_share();
+            Some(run.in_programs().as_nanos() as f64 / operations)
+        })
+        .collect();
+    let dearest = programs.values().filter(|ran| ran.count >= OFTEN).map(mean_nanos).fold(0.0, f64::max);
+    vec![
+        percent("recorder and programs over the broker", &shares, Bound::AtMost(PROCESSOR_PERCENT)),
+        Target {
+            what: "kernel: the dearest program, a run".to_owned(),
+            measured: dearest,
+            spread: None,
+            bound: Bound::AtMost(OPERATION_NANOS),
+            unit: "ns",
+        },
+        Target::of_runs(
+            "kernel: all programs, an operation".to_owned(),
+            &per_operation,
+            Bound::AtMost(OPERATION_NANOS),
+            "ns",
+        ),
+    ]
+}
+
+fn against_tools(unpaced: &[Run], paced: &[Run], counted: &[Run]) -> [Target; 3] {
+    let (ours, theirs) = (Kind::Brokerscope, Kind::Tools);
+    [
+        percent(
+            "throughput against tcpdump + bpftrace",
+            &differences(unpaced, ours, theirs, throughput),
+            Bound::AtLeast(0.0),
+        ),
+        percent("p99 against them", &differences(paced, ours, theirs, p99), Bound::AtMost(0.0)),
+        percent(
+            "processor time against theirs",
+            &differences(counted, ours, theirs, share),
+            Bound::AtMost(0.0),
+        ),
+    ]
+}
+
+fn completeness<'a>(runs: impl Iterator<Item = &'a Run>) -> [Target; 2] {
+    let recorded: Vec<_> = runs.filter_map(|run| run.recorded.as_ref()).collect();
+    // One in one run is one too many.
+    let worst = |what: &str, runs: Vec<f64>| Target {
+        measured: runs.iter().copied().fold(0.0, f64::max),
+        ..Target::of_runs(format!("kernel: {what}"), &runs, Bound::AtMost(0.0), "")
+    };
+    [
+        worst("appends not recorded once", recorded.iter().map(|one| one.wrong() as f64).collect()),
+        worst("events lost", recorded.iter().map(|one| one.lost as f64).collect()),
+    ]
+}
+
+fn programs(counted: &[Run], kind: Kind) -> BTreeMap<String, Ran> {
+    let mut programs: BTreeMap<String, Ran> = BTreeMap::new();
+    for (name, ran) in of_kind(counted, kind).flat_map(|run| &run.programs) {
+        programs.entry(name.clone()).or_default().add(*ran);
+    }
+    programs
+}
+
+fn mean_nanos(ran: &Ran) -> f64 {
+    ran.time.as_nanos() as f64 / ran.count as f64
+}
+
+/// The dearest first; those that never ran are named together.
+fn print_programs(programs: &BTreeMap<String, Ran>, counted: &[Run]) {
+    let seconds: f64 = of_kind(counted, Kind::Brokerscope).map(|run| run.seen.seconds).sum();
+    let mut ran: Vec<_> = programs.iter().filter(|(_, ran)| ran.count > 0).collect();
+    ran.sort_by_key(|(_, ran)| std::cmp::Reverse(ran.time));
+    table::print(
+        &["program", "runs/s", "ns a run", "of a processor", "skipped"],
+        ran.iter().map(|(name, ran)| {
+            vec![
+                (*name).clone(),
+                format!("{:.0}", ran.count as f64 / seconds),
+                format!("{:.0}", mean_nanos(ran)),
+                format!("{:.2} %", ran.time.as_secs_f64() * 100.0 / seconds),
+                ran.skipped.to_string(),
+            ]
+        }),
+    );
+    let idle = programs.values().filter(|ran| ran.count == 0 && ran.time == Duration::ZERO).count();
+    println!("and {idle} programs that did not run\n");
+}
+
+fn print_recorded<'a>(runs: impl Iterator<Item = &'a Run>) {
+    let recorded: Vec<_> = runs.filter_map(|run| run.recorded.as_ref()).collect();
+    table::print(
+        &["appends", "recorded", "file operations", "lost"],
+        recorded.iter().map(|one| {
+            [one.appended, one.appends, one.file_ops, one.lost].map(|count| count.to_string()).to_vec()
+        }),
+    );
+    if let Some(last) = recorded.last() {
+        println!("{}\n", last.said.trim());
+    }
+}

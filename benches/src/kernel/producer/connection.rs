@@ -1,0 +1,68 @@
+//! One connection of the producer: what was sent on it and is not answered yet.
+
+use std::collections::VecDeque;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+use super::frame;
+use crate::kernel::TOPIC;
+
+pub(super) struct Connection {
+    stream: TcpStream,
+    request: Vec<u8>,
+    /// Requests written in one go.
+    going: Vec<u8>,
+    /// Answers that are not complete yet.
+    coming: Vec<u8>,
+    /// When what is unanswered was due, oldest first: a broker answers a connection in order.
+    unanswered: VecDeque<Instant>,
+    sent: i32,
+}
+
+impl Connection {
+    pub(super) fn open(port: u16, partition: i32) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).context("cannot reach the broker")?;
+        stream.set_nodelay(true)?;
+        let request = frame::request(TOPIC, partition);
+        let (going, coming, unanswered) = (Vec::new(), Vec::new(), VecDeque::new());
+        Ok(Self { stream, request, going, coming, unanswered, sent: 0 })
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends so many requests that are due at `due`.
+    pub(super) fn send(&mut self, count: usize, due: Instant) -> anyhow::Result<()> {
+        self.going.clear();
+        for _ in 0..count {
+            self.sent = self.sent.wrapping_add(1);
+            frame::number(&mut self.request, self.sent);
+            self.going.extend_from_slice(&self.request);
+            self.unanswered.push_back(due);
+        }
+        self.stream.write_all(&self.going).context("the broker takes no request")
+    }
+
+    /// Reads what is there and tells the latency of every answer in it; returns how many there were.
+    pub(super) fn receive(&mut self, mut tell: impl FnMut(Duration)) -> anyhow::Result<usize> {
+        let mut buffer = [0; 16_384];
+        let bytes = self.stream.read(&mut buffer)?;
+        ensure!(bytes > 0, "the broker closed a connection");
+        self.coming.extend_from_slice(buffer.get(..bytes).unwrap_or_default());
+        let now = Instant::now();
+        let (mut taken, mut answers) = (0, 0);
+        while let Some((length, error)) = frame::answer(self.coming.get(taken..).unwrap_or_default(), TOPIC) {
+            ensure!(error == 0, "the broker refused a batch with error {error}");
+            let due = self.unanswered.pop_front().context("an answer to nothing")?;
+            tell(now.saturating_duration_since(due));
+            taken += length;
+            answers += 1;
+        }
+        self.coming.drain(..taken);
+        Ok(answers)
+    }
+}

@@ -1,0 +1,92 @@
+//! A Produce request of version 7 with one batch of one record, and the head of its answer.
+
+use crate::records::{Deltas, Head, UNCOMPRESSED, batch, record};
+
+/// What a record carries.
+const VALUE: [u8; 100] = [0x5a; 100];
+/// Where the correlation id is in a frame: after its size, the API key and the version.
+const CORRELATION_ID: std::ops::Range<usize> = 8..12;
+
+/// What every request carries.
+pub(super) fn batch_of_one() -> Vec<u8> {
+    let mut records = Vec::new();
+    record(&mut records, Deltas { offset: 0, timestamp_ms: 0 }, &[1; 8], &VALUE, None);
+    let head = Head {
+        base_offset: 0,
+        base_timestamp_ms: 1_760_000_000_000,
+        max_timestamp_ms: 1_760_000_000_000,
+        attributes: UNCOMPRESSED,
+        count: 1,
+    };
+    batch(&head, &records)
+}
+
+/// The bytes of a request; all but the correlation id stay the same.
+pub(super) fn request(topic: &str, partition: i32) -> Vec<u8> {
+    let batch = batch_of_one();
+    let mut bytes = vec![0; 4];
+    bytes.extend(0i16.to_be_bytes());
+    bytes.extend(7i16.to_be_bytes());
+    bytes.extend(0i32.to_be_bytes());
+    string(&mut bytes, "bench");
+    // No transactional id, acks=1, 30 s, one topic.
+    bytes.extend((-1i16).to_be_bytes());
+    bytes.extend(1i16.to_be_bytes());
+    bytes.extend(30_000i32.to_be_bytes());
+    bytes.extend(1i32.to_be_bytes());
+    string(&mut bytes, topic);
+    bytes.extend(1i32.to_be_bytes());
+    bytes.extend(partition.to_be_bytes());
+    bytes.extend((batch.len() as i32).to_be_bytes());
+    bytes.extend(batch);
+    let size = bytes.len() as u32 - 4;
+    if let Some(field) = bytes.first_chunk_mut::<4>() {
+        *field = size.to_be_bytes();
+    }
+    bytes
+}
+
+/// Gives a request its number.
+pub(super) fn number(request: &mut [u8], correlation_id: i32) {
+    if let Some(field) = request.get_mut(CORRELATION_ID) {
+        field.copy_from_slice(&correlation_id.to_be_bytes());
+    }
+}
+
+/// Takes a whole answer off the front of `bytes`: how long it is, and its error code (of the one partition).
+pub(super) fn answer(bytes: &[u8], topic: &str) -> Option<(usize, i16)> {
+    let length = u32::from_be_bytes(*bytes.first_chunk::<4>()?) as usize + 4;
+    let frame = bytes.get(..length)?;
+    // Size, correlation id, count of topics, the name with its length, count of partitions, the partition.
+    let error = 4 + 4 + 4 + 2 + topic.len() + 4 + 4;
+    // What is too short to say how it went did not go well.
+    let code = frame.get(error..error + 2).and_then(|code| code.first_chunk::<2>());
+    Some((length, code.map_or(-1, |code| i16::from_be_bytes(*code))))
+}
+
+fn string(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u16).to_be_bytes());
+    bytes.extend(text.bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{answer, number, request};
+
+    #[test]
+    fn a_request_knows_its_size_and_its_number() {
+        let mut bytes = request("t", 3);
+        number(&mut bytes, 0x0102_0304);
+        assert_eq!(bytes.len() as u32 - 4, u32::from_be_bytes(*bytes.first_chunk().unwrap()));
+        assert_eq!(bytes.get(8..12).unwrap(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn an_answer_is_whole_or_none_and_tells_its_error() {
+        let mut bytes = vec![0, 0, 0, 43, 0, 0, 0, 9, 0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 1, 0, 0, 0, 3, 0, 7];
+        bytes.resize(47, 0);
+        assert_eq!(answer(&bytes, "t"), Some((47, 7)));
+        assert_eq!(answer(bytes.get(..46).unwrap(), "t"), None);
+        assert_eq!(answer(&[0, 0, 0, 4, 0, 0, 0, 9], "t"), Some((8, -1)));
+    }
+}

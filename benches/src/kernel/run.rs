@@ -1,0 +1,138 @@
+//! One run of the load, with or without somebody who watches: what the producer saw, and what everybody took
+//! of the processors meanwhile.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::accounts::{self, Ran};
+use super::latencies::Seen;
+use super::recorded::Recorded;
+use super::stage::{PARTITIONS, Stage};
+use super::watcher::{Kind, Watcher};
+use super::{MEASURED_SECONDS, PRODUCE, producer};
+use crate::stop;
+
+/// What one run showed.
+pub(crate) struct Run {
+    pub(crate) kind: Kind,
+    pub(crate) seen: Seen,
+    /// The broker's processor time, with what hooks took of it.
+    pub(crate) broker: Duration,
+    /// That of the processes that watched.
+    pub(crate) watchers: Duration,
+    /// What their BPF programs ran in others' time; without times unless the kernel counts them.
+    pub(crate) programs: BTreeMap<String, Ran>,
+    /// What was recorded, where it was.
+    pub(crate) recorded: Option<Recorded>,
+}
+
+impl Run {
+    /// Runs the load once; `rate` as in [`super::producer::produce`].
+    pub(crate) fn hold(stage: &Stage, brokerscope: &Path, kind: Kind, rate: u64) -> anyhow::Result<Self> {
+        stop::check()?;
+        let recording = stage.path("recording");
+        let _ = fs::remove_dir_all(&recording);
+        let watchers = match kind {
+            Kind::Nobody => Vec::new(),
+            Kind::Brokerscope => vec![Watcher::brokerscope(brokerscope, &recording, stage.pid(), &[])?],
+            Kind::Tools => vec![
+                Watcher::tcpdump(&stage.path("tools.pcap"), stage.port())?,
+                Watcher::bpftrace(&stage.path("tools.bt"), stage.pid())?,
+            ],
+        };
+        let before = stage.appended()?;
+        let mut run = measure(stage, kind, rate, &watchers)?;
+        let appended = stage.appended()? - before;
+        let mut said = String::new();
+        for watcher in watchers {
+            said = watcher.stop()?;
+        }
+        if kind == Kind::Brokerscope {
+            run.recorded = Some(Recorded::read(brokerscope, &recording, appended, said)?);
+        }
+        Ok(run)
+    }
+
+    /// Processor time that the programs took, all together.
+    pub(crate) fn in_programs(&self) -> Duration {
+        self.programs.values().map(|ran| ran.time).sum()
+    }
+
+    /// How much of what was recorded fell into the time that was measured.
+    pub(crate) fn measured_share(&self) -> f64 {
+        let whole = self.seen.seconds + producer::SETTLE.as_secs_f64();
+        self.seen.seconds / whole
+    }
+
+    pub(crate) fn row(&self) -> Vec<String> {
+        let millis = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e3);
+        let percent = |time: Duration| format!("{:.1} %", time.as_secs_f64() * 100.0 / self.seen.seconds);
+        vec![
+            self.kind.name().to_owned(),
+            format!("{:.0}", self.seen.per_second()),
+            millis(self.seen.median),
+            millis(self.seen.p99),
+            millis(self.seen.longest),
+            percent(self.broker),
+            percent(self.watchers),
+            if self.in_programs().is_zero() { "-".to_owned() } else { percent(self.in_programs()) },
+        ]
+    }
+
+    pub(crate) const HEADINGS: [&'static str; 8] =
+        ["watched by", "requests/s", "median ms", "p99 ms", "max ms", "broker", "watchers", "BPF"];
+}
+
+/// Lets the producer run and reads the accounts when it begins to measure and when it ends.
+fn measure(stage: &Stage, kind: Kind, rate: u64, watchers: &[Watcher]) -> anyhow::Result<Run> {
+    let numbers = [u64::from(stage.port()), PARTITIONS.into(), rate, MEASURED_SECONDS];
+    let mut producer = Command::new(std::env::current_exe()?)
+        .arg(PRODUCE)
+        .args(numbers.map(|number| number.to_string()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut lines = BufReader::new(producer.stdout.take().context("no pipe")?).lines();
+    let begun = lines.next().context("the producer did not begin")??;
+    anyhow::ensure!(begun == "begin", "the producer said {begun}");
+    let before = Accounts::read(stage, watchers)?;
+    let last = lines.next().context("the producer failed")??;
+    let after = Accounts::read(stage, watchers)?;
+    producer.wait()?;
+    let ran = |(name, ran): (&String, &Ran)| {
+        (name.clone(), ran.since(before.programs.get(name).copied().unwrap_or_default()))
+    };
+    Ok(Run {
+        kind,
+        seen: Seen::parse(&last)?,
+        broker: after.broker.saturating_sub(before.broker),
+        watchers: after.watchers.saturating_sub(before.watchers),
+        programs: after.programs.iter().map(ran).collect(),
+        recorded: None,
+    })
+}
+
+/// What everybody took so far.
+struct Accounts {
+    broker: Duration,
+    watchers: Duration,
+    programs: BTreeMap<String, Ran>,
+}
+
+impl Accounts {
+    fn read(stage: &Stage, watchers: &[Watcher]) -> anyhow::Result<Self> {
+        let mut programs = BTreeMap::new();
+        let mut taken = Duration::ZERO;
+        for watcher in watchers {
+            taken += watcher.processor_time()?;
+            programs.extend(accounts::programs(watcher.pid())?);
+        }
+        Ok(Self { broker: accounts::processor_time(stage.pid())?, watchers: taken, programs })
+    }
+}

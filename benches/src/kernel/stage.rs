@@ -1,0 +1,114 @@
+//! Where it is measured: a journaled ext4 on a loop device in memory, with a real broker on it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use lab::clean;
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::{Broker, BrokerOptions, Site, Steps};
+
+use super::TOPIC;
+
+/// Of the topic.
+pub(crate) const PARTITIONS: u32 = 8;
+/// How long the partitions may take to be there, and then to be led.
+const PATIENCE: Duration = Duration::from_secs(20);
+const SETTLE: Duration = Duration::from_secs(1);
+/// Sparse, so that no more is used than is written.
+const VOLUME_BYTES: u64 = 6 << 30;
+
+/// A broker with one topic, and the directory that everything lies in. Taken down when dropped.
+pub(crate) struct Stage {
+    // Dropped in this order: what is mounted goes last.
+    broker: Broker,
+    site: Site,
+}
+
+impl Stage {
+    /// Also takes down what a killed run left.
+    pub(crate) fn set(directory: &Path) -> anyhow::Result<Self> {
+        let sites = directory.join("kernel");
+        fs::create_dir_all(&sites)?;
+        clean::sweep_in(&sites, Steps::aloud())?;
+        let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud())?;
+        let site = Site::claim_in(&sites)?;
+        let volume = mount(&site)?;
+        let mut options = BrokerOptions::new(site.directory("broker")?);
+        options.log_dir = Some(volume);
+        options.metadata_dir = Some(site.directory("metadata")?);
+        options.site = Some(site.path().to_owned());
+        let broker = Broker::start(&kafka, options)?;
+        broker.create_topic(&kafka, TOPIC, PARTITIONS)?;
+        let stage = Self { broker, site };
+        stage.await_partitions()?;
+        Ok(stage)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.broker.pid
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.broker.port
+    }
+
+    /// A path in a directory that goes with this.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.site.path().join(name)
+    }
+
+    /// The controller answers for a new topic before the broker leads its partitions.
+    fn await_partitions(&self) -> anyhow::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while !(0..PARTITIONS).all(|number| self.partition(number).is_dir()) {
+            ensure!(Instant::now() < end, "the broker does not make the topic's partitions");
+            sleep(Duration::from_millis(50));
+        }
+        sleep(SETTLE);
+        Ok(())
+    }
+
+    fn partition(&self, number: u32) -> PathBuf {
+        self.broker.log_dir.join(format!("{TOPIC}-{number}"))
+    }
+
+    /// Bytes in the topic's segments: what was appended, exactly, as nothing is deleted or compressed.
+    pub(crate) fn appended(&self) -> anyhow::Result<u64> {
+        let mut bytes = 0;
+        for number in 0..PARTITIONS {
+            let directory = self.partition(number);
+            for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+                let path = entry?.path();
+                if path.extension().is_some_and(|extension| extension == "log") {
+                    bytes += fs::metadata(path)?.len();
+                }
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// In memory: how long this machine's disk makes a journal commit take says nothing about who watches.
+fn mount(site: &Site) -> anyhow::Result<PathBuf> {
+    let (memory, volume) = (site.directory("memory")?, site.directory("volume")?);
+    let room = format!("size={VOLUME_BYTES}");
+    run(Command::new("mount").args(["-t", "tmpfs", "-o", &room, "tmpfs"]).arg(&memory))?;
+    let image = memory.join("image");
+    File::create(&image)?.set_len(VOLUME_BYTES)?;
+    let initialised = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+    run(Command::new("mkfs.ext4").args(["-q", "-F", "-N", "16384", "-E", initialised]).arg(&image))?;
+    run(Command::new("mount").args(["-t", "ext4", "-o", "loop,commit=1"]).arg(&image).arg(&volume))?;
+    // A log directory may hold nothing but partitions.
+    fs::remove_dir(volume.join("lost+found"))?;
+    Ok(volume)
+}
+
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let said = command.output().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    ensure!(said.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said.stderr).trim());
+    Ok(())
+}
