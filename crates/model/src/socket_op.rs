@@ -95,7 +95,8 @@ pub struct TcpTrouble {
 pub enum TcpTroubleKind {
     /// A segment had to be sent again (`tcp:tcp_retransmit_skb`).
     Retransmit,
-    /// The other end offered a window of 0 when the broker wanted to write.
+    /// The other end offered a window of 0 when the broker wanted to write; or the connection stood still for its
+    /// window before the write for 200 ms, the least after which the kernel probes, and two round trips more.
     ZeroWindow,
     /// A connection was accepted without window scaling (SYN cookies, KAFKA-9648): its windows end at 64 KiB.
     NoWindowScaling,

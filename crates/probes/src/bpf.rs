@@ -23,6 +23,8 @@ pub(crate) mod kind {
     pub(crate) const FILE_PATH: u32 = 6;
     pub(crate) const RECLAIM: u32 = 20;
     pub(crate) const KERNEL_SPAN: u32 = 21;
+    pub(crate) const SOCKET: u32 = 22;
+    pub(crate) const TCP_TROUBLE: u32 = 23;
 }
 
 /// `enum block_flag`, and what stands for an operation.

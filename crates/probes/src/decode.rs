@@ -5,6 +5,7 @@ mod file_op;
 mod kernel_span;
 mod paths;
 mod reclaim;
+mod socket;
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -85,6 +86,8 @@ impl Decoder {
             kind::BLOCK_IO => Some(Event::BlockIo(self.block_io(&whole(bytes)?))),
             kind::DIRTY_THROTTLE => Some(Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))),
             kind::RECLAIM => Some(Event::Reclaim(self.reclaim(&whole(bytes)?))),
+            kind::SOCKET => Some(Event::SocketOp(self.socket_op(bytes)?)),
+            kind::TCP_TROUBLE => Some(Event::TcpTrouble(socket::tcp_trouble(bytes)?)),
             _ => None,
         }
     }

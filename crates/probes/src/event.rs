@@ -5,6 +5,7 @@ mod block_io;
 mod file_op;
 mod kernel_span;
 mod reclaim;
+mod socket;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub use file_op::{FileOp, FilePath, Given, GivenPath, HEAD_BYTES, Start};
 pub use kernel_span::KernelSpan;
 pub(crate) use kernel_span::{BTRFS_COMMIT, function};
 pub use reclaim::Reclaim;
+pub use socket::{SocketOp, TcpTrouble};
 
 /// One thing seen by a probe.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,10 @@ pub enum Event {
     Reclaim(Reclaim),
     /// A kernel function returned.
     KernelSpan(KernelSpan),
+    /// A call on a TCP connection returned.
+    SocketOp(SocketOp),
+    /// Something went wrong with a TCP connection.
+    TcpTrouble(TcpTrouble),
 }
 
 /// A stretch off the CPU within a [`FileOp`] of the same thread; or an uninterruptible wait of a

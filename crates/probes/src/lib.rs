@@ -27,7 +27,8 @@ mod user;
 
 pub use error::Error;
 pub use event::{
-    BlockFile, BlockIo, DirtyThrottle, Event, FileOp, JournalCommit, KernelSpan, OffCpu, Reclaim,
+    BlockFile, BlockIo, DirtyThrottle, Event, FileOp, JournalCommit, KernelSpan, OffCpu, Reclaim, SocketOp,
+    TcpTrouble,
 };
 pub use facts::Facts;
 pub use losses::Losses;

@@ -52,11 +52,15 @@ pub enum Purpose {
     XfsLogWrites,
     /// Commits of btrfs transactions.
     BtrfsCommits,
+    /// Calls on its TCP connections, closed windows and windows that do not scale.
+    SocketOps,
+    /// Segments sent again on these.
+    TcpRetransmits,
 }
 
 impl Purpose {
     /// Every purpose, those that others build upon first.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::FileWrites,
         Self::FileReads,
         Self::FileTransfers,
@@ -79,6 +83,8 @@ impl Purpose {
         Self::XfsLogGrants,
         Self::XfsLogWrites,
         Self::BtrfsCommits,
+        Self::SocketOps,
+        Self::TcpRetransmits,
     ];
 
     /// The name in tables and JSON.
@@ -106,6 +112,8 @@ impl Purpose {
             Self::XfsLogGrants => "xfs-log-grants",
             Self::XfsLogWrites => "xfs-log-writes",
             Self::BtrfsCommits => "btrfs-commits",
+            Self::SocketOps => "socket-ops",
+            Self::TcpRetransmits => "tcp-retransmits",
         }
     }
 
@@ -125,6 +133,7 @@ impl Purpose {
             Self::Wakeups => Mechanism::BtfTracepoints(&["sched_wakeup"]),
             Self::KernelStacks => Mechanism::StackHelper,
             Self::BtrfsCommits => Mechanism::BtfTracepoints(&["btrfs_transaction_commit"]),
+            Self::TcpRetransmits => Mechanism::BtfTracepoints(&["tcp_retransmit_skb"]),
             _ => Mechanism::Tracepoints,
         }
     }
@@ -138,6 +147,9 @@ impl Purpose {
             Self::BlockQueue => Some(Self::BlockIo),
             // Without the waits inside, a commit has an end and no beginning.
             Self::BtrfsCommits => Some(Self::KernelStacks),
+            // Most calls on sockets are calls on files too.
+            Self::SocketOps => Some(Self::FileTransfers),
+            Self::TcpRetransmits => Some(Self::SocketOps),
             _ => None,
         }
     }
@@ -163,7 +175,13 @@ impl Purpose {
             Self::FastCommits => tracepoints::FAST_COMMITS,
             Self::XfsLogGrants => tracepoints::XFS_LOG_GRANTS,
             Self::XfsLogWrites => tracepoints::XFS_LOG_WRITES,
-            Self::OffCpu | Self::Wakeups | Self::KernelStacks | Self::BlockQueue | Self::BtrfsCommits => &[],
+            Self::SocketOps => tracepoints::SOCKET_CALLS,
+            Self::OffCpu
+            | Self::Wakeups
+            | Self::KernelStacks
+            | Self::BlockQueue
+            | Self::BtrfsCommits
+            | Self::TcpRetransmits => &[],
         }
     }
 }

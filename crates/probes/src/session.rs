@@ -100,14 +100,24 @@ impl Probes {
         }
     }
 
+    /// Calls on TCP connections that moved nothing and are no [`crate::SocketOp`]: they would have had to wait, or
+    /// the stream had ended.
+    pub fn quiet_socket_calls(&self) -> u64 {
+        self.sum("quiet", 0)
+    }
+
     /// What each BPF program cost so far; times and counts only with [`Options::measure`].
     pub fn overhead(&self) -> Vec<ProgramCost> {
         overhead::costs(&self.object)
     }
 
-    /// The sum over all CPUs. A slot of a per-CPU array always exists, so a failed look-up has no meaning.
     fn lost(&self, slot: u32) -> u64 {
-        let counts = object::map(&self.object, "lost").ok();
+        self.sum("lost", slot)
+    }
+
+    /// The sum over all CPUs. A slot of a per-CPU array always exists, so a failed look-up has no meaning.
+    fn sum(&self, map: &str, slot: u32) -> u64 {
+        let counts = object::map(&self.object, map).ok();
         let counts =
             counts.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
         let counts = counts.unwrap_or_default();

@@ -131,6 +131,18 @@ pub(crate) const FILE_OPENS: &[Needed] = &[
     exit("syscalls/sys_exit_openat2"),
 ];
 
+/// What sockets have beside the calls on files.
+pub(crate) const SOCKET_CALLS: &[Needed] = &[
+    entry("syscalls/sys_enter_recvfrom", "recvfrom_enter"),
+    entry("syscalls/sys_enter_recvmsg", "recvmsg_enter"),
+    entry("syscalls/sys_enter_sendto", "sendto_enter"),
+    entry("syscalls/sys_enter_sendmsg", "sendmsg_enter"),
+    exit("syscalls/sys_exit_recvfrom"),
+    exit("syscalls/sys_exit_recvmsg"),
+    exit("syscalls/sys_exit_sendto"),
+    exit("syscalls/sys_exit_sendmsg"),
+];
+
 pub(crate) const JOURNAL_COMMITS: &[Needed] = &[
     Needed {
         name: "jbd2/jbd2_start_commit",
@@ -241,6 +253,7 @@ pub(crate) const ALL: &[&[Needed]] = &[
     FILE_SIZES,
     FILE_NAMES,
     FILE_OPENS,
+    SOCKET_CALLS,
     JOURNAL_COMMITS,
     COMMIT_PHASES,
     JOURNAL_HANDLES,

@@ -2,6 +2,7 @@
 //! whole did, as the kernel's own files count it. [`METRICS`] lists the figures. Does not judge them, and hooks
 //! nothing: it costs the broker nothing and itself about a millisecond a second.
 
+mod accept_queue;
 mod cgroup;
 mod devices;
 mod disks;
@@ -28,6 +29,7 @@ use model::{ClockOffset, Event, HostScope, Nanos};
 
 use crate::keeper::{Current, Subject};
 use crate::queue::Sender;
+use accept_queue::AcceptQueue;
 use cgroup::Cgroup;
 use figures::Figures;
 use interfaces::Interfaces;
@@ -79,6 +81,7 @@ pub(crate) struct Sampler {
     cgroup: Cgroup,
     interfaces: Interfaces,
     threads: Threads,
+    accept_queue: AcceptQueue,
 }
 
 impl Sampler {
@@ -92,6 +95,7 @@ impl Sampler {
             cgroup: Cgroup::default(),
             interfaces: Interfaces::default(),
             threads: Threads::default(),
+            accept_queue: AcceptQueue::default(),
         }
     }
 
@@ -111,7 +115,10 @@ impl Sampler {
             tcp::sample(&self.kernel, pid, &mut self.figures);
         }
         self.readings += 1;
-        self.figures.take()
+        let mut events = self.figures.take();
+        let overflow = subject.and_then(|subject| self.accept_queue.sample(&self.kernel, subject.pid, now));
+        events.extend(overflow.map(|trouble| Event::TcpTrouble(Box::new(trouble))));
+        events
     }
 
     /// Where the broker is on this host: its devices and its cgroup. What was known of a broker that is gone

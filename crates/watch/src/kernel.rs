@@ -3,6 +3,7 @@
 
 mod block_io;
 mod file_op;
+mod socket;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -114,6 +115,10 @@ impl Names {
                 phases: commit.phases,
             })),
             probes::Event::BlockIo(io) => Event::BlockIo(Box::new(self.block_io(io, offset))),
+            probes::Event::SocketOp(op) => Event::SocketOp(Box::new(socket::socket_op(op, offset))),
+            probes::Event::TcpTrouble(trouble) => {
+                Event::TcpTrouble(Box::new(socket::tcp_trouble(&trouble, offset)))
+            }
             probes::Event::DirtyThrottle(pause) => Event::DirtyThrottle(DirtyThrottle {
                 start: offset.from_monotonic(pause.start_ns),
                 end: offset.from_monotonic(pause.start_ns.saturating_add(pause.pause_ns)),

@@ -25,6 +25,7 @@ const QUEUE_EVENTS: usize = 65_536;
 const REQUESTS: &str = "requests";
 const KERNEL: &str = "file-writes";
 const HOST: &str = "host-samples";
+const ACCEPT_QUEUE: &str = "accept-queue";
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -214,6 +215,8 @@ impl Watch {
                 self.host = Some(thread);
                 let outcome = Outcome::Seen("/proc, /sys, cgroup files, once a second".to_owned());
                 self.plan.push(Purpose { purpose: HOST.to_owned(), outcome });
+                let outcome = Outcome::Seen("/proc/PID/net/netstat, once a second".to_owned());
+                self.plan.push(Purpose { purpose: ACCEPT_QUEUE.to_owned(), outcome });
             }
             Err(error) => self.missing(HOST, &error),
         }

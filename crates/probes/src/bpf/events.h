@@ -34,6 +34,8 @@ enum event_kind {
 	EVENT_FILE_PATH = 6,
 	EVENT_RECLAIM = 20,
 	EVENT_KERNEL_SPAN = 21,
+	EVENT_SOCKET = 22,
+	EVENT_TCP_TROUBLE = 23,
 };
 
 /* The operations on files: model::FileOpKind says which system calls each one is. */
@@ -145,6 +147,55 @@ struct file_path_event {
 	char fs[FS_BYTES];
 	/* NUL-terminated names, the file's own first, then its parents'; only path_len bytes are sent */
 	char path[PATH_BYTES];
+};
+
+/* A connection's two ends, in the packets' byte order; IPv4 addresses are mapped into IPv6 ones. */
+struct endpoints {
+	/* the target's */
+	__u32 local[4];
+	__u32 remote[4];
+	__u16 local_port;
+	__u16 remote_port;
+};
+
+/* A call on a TCP connection, when it returned. */
+struct socket_event {
+	__u32 kind;
+	__u32 tid;
+	__u64 start_ns;
+	__u64 end_ns;
+	/* bytes, or a negative errno */
+	__s32 result;
+	/* copied_seq of reads, write_seq of writes, at entry and at return */
+	__u32 sequence;
+	__u32 sequence_end;
+	/* snd_wnd at entry; 0 for reads */
+	__u32 peer_window;
+	struct endpoints ends;
+	__u32 pid;
+	char comm[TASK_COMM_LEN];
+	/* OP_READ, OP_WRITE, OP_SENDFILE or OP_SPLICE */
+	__u8 op;
+	__u8 reserved[7];
+};
+
+enum tcp_trouble {
+	/* a segment was sent again */
+	TCP_RETRANSMIT = 1,
+	/* the peer's window was closed when a thread wanted to write */
+	TCP_ZERO_WINDOW = 2,
+	/* the connection was opened without window scaling */
+	TCP_NO_WINDOW_SCALING = 3,
+};
+
+/* Something is wrong with a connection of the target. */
+struct tcp_trouble_event {
+	__u32 kind;
+	/* enum tcp_trouble */
+	__u32 trouble;
+	__u64 at_ns;
+	struct endpoints ends;
+	__u32 reserved;
 };
 
 /* A thread was off the CPU within such an operation, or waited long after it (off_cpu.h). */
@@ -365,7 +416,12 @@ struct settings {
 	__u8 stacks;
 	/* only the devices in the map `devices` */
 	__u8 only_devices;
-	__u16 reserved;
+	/* follow the target's TCP connections */
+	__u8 sockets;
+	__u8 reserved;
+	/* microseconds of a jiffy; 0 where that is not known */
+	__u32 jiffy_us;
+	__u32 reserved2;
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
 	struct fields at;
@@ -377,6 +433,8 @@ struct records {
 	struct file_write_event file_write;
 	struct file_name_event file_name;
 	struct file_path_event file_path;
+	struct socket_event socket;
+	struct tcp_trouble_event tcp_trouble;
 	struct off_cpu_event off_cpu;
 	struct journal_commit_event journal_commit;
 	struct block_io_event block_io;
@@ -389,6 +447,8 @@ _Static_assert(sizeof(struct file_op_event) == 112, "file_op_event");
 _Static_assert(sizeof(struct file_write_event) == 112 + 64, "file_write_event");
 _Static_assert(sizeof(struct file_name_event) == 112 + 2 * 32 + 2 * GIVEN_BYTES, "file_name_event");
 _Static_assert(sizeof(struct file_path_event) == 48 + PATH_BYTES, "file_path_event");
+_Static_assert(sizeof(struct socket_event) == 104, "socket_event");
+_Static_assert(sizeof(struct tcp_trouble_event) == 56, "tcp_trouble_event");
 _Static_assert(sizeof(struct off_cpu_event) == 56 + 8 * STACK_FRAMES, "off_cpu_event");
 _Static_assert(sizeof(struct journal_commit_event) == 88, "journal_commit_event");
 _Static_assert(sizeof(struct block_io_event) == 104, "block_io_event");

@@ -117,5 +117,3 @@ int call_exit(struct syscall_exit *ctx)
 {
 	return is_target(bpf_get_current_pid_tgid()) ? end_call(ctx->ret) : 0;
 }
-
-#undef A

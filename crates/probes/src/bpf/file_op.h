@@ -18,19 +18,6 @@ struct asked {
 	__s64 offset;
 };
 
-/* NULL where the number is no open file. A racing close makes reads fail or be of another file: harmless. */
-static __always_inline struct file *open_file(__u32 fd)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files = BPF_CORE_READ(table, fd);
-	struct file *file = NULL;
-
-	if (fd < BPF_CORE_READ(table, max_fds))
-		bpf_probe_read_kernel(&file, sizeof(file), files + fd);
-	return file;
-}
-
 /* The offset an operation without one of its own is at: only the entry still knows it. */
 static __always_inline __u64 position(struct file *file, struct inode *inode, __u8 op)
 {

@@ -49,6 +49,11 @@ enum {
 #define AT_FDCWD (-100)
 #define AT_REMOVEDIR 0x200
 
+/* include/linux/socket.h, include/linux/net.h, include/uapi/linux/in.h */
+#define AF_INET6 10
+#define SOCK_STREAM 1
+#define IPPROTO_TCP 6
+
 #define TASK_COMM_LEN 16
 
 /* include/linux/kdev_t.h: the kernel's own dev_t, as in super_block.s_dev and in every tracepoint */
@@ -92,6 +97,7 @@ struct path {
 
 struct file {
 	struct path f_path;
+	void *private_data;
 	struct inode *f_inode;
 	unsigned int f_flags;
 	long long f_pos;
@@ -146,6 +152,52 @@ struct btrfs_fs_info {
 
 struct btrfs_trans_handle {
 	struct btrfs_fs_info *fs_info;
+};
+
+struct in6_addr {
+	union {
+		__u32 u6_addr32[4];
+	} in6_u;
+};
+
+/* ports and addresses are in anonymous unions; the IPv6 ones only with CONFIG_IPV6 */
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_type;
+	__u16 sk_protocol;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+/* A struct tcp_sock begins with its struct inet_sock, and that with its struct sock. */
+struct inet_sock {
+	__be16 inet_sport;
+};
+
+struct tcp_options_received {
+	__u16 wscale_ok : 1;
+};
+
+struct tcp_sock {
+	__u32 copied_seq;
+	__u32 write_seq;
+	__u32 snd_wnd;
+	/* smoothed round-trip time, in eighths of a microsecond */
+	__u32 srtt_us;
+	__u32 chrono_stat[3];
+	struct tcp_options_received rx_opt;
 };
 
 struct gendisk {

@@ -8,15 +8,18 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/bpf_endian.h>
 
 #include "events.h"
 #include "state.h"
 
+#include "tcp.h"
 #include "socket.h"
 #include "file_path.h"
 #include "file_op.h"
 #include "file_name.h"
 #include "file_call.h"
+#include "socket_call.h"
 #include "off_cpu.h"
 #include "journal.h"
 #include "block_queue.h"

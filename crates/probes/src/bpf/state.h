@@ -22,6 +22,17 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
+/* The connection's side of a call on a socket, or of a sendfile or splice to one. */
+struct socket_side {
+	/* NULL where that is no TCP connection */
+	struct sock *sock;
+	/* both as the call found them */
+	__u32 sequence;
+	__u32 peer_window;
+	struct endpoints ends;
+	__u32 reserved;
+};
+
 /*
  * A system call that a thread is inside of, or the last one it was inside of. The entry stays when the call
  * returns: what the thread waits for next, as for a fault on a segment's mapped index, belongs to the same
@@ -39,6 +50,8 @@ struct op {
 	struct file_key file;
 	__u64 disk_bytes;
 	__u64 readahead_bytes;
+	/* the connection it reads from or writes to */
+	struct socket_side socket;
 	/* the directory that a relative path starts from, for operations on names */
 	__s32 fd;
 	/* the same for a rename's second path */
@@ -199,6 +212,19 @@ static __always_inline void forget_op(__u32 tid)
 
 	if (op)
 		op->phase = PHASE_NONE;
+}
+
+/* NULL where the number is no open file. A racing close makes reads fail or be of another file: harmless. */
+static __always_inline struct file *open_file(__u32 fd)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd);
+	struct file *file = NULL;
+
+	if (fd < BPF_CORE_READ(table, max_fds))
+		bpf_probe_read_kernel(&file, sizeof(file), files + fd);
+	return file;
 }
 
 /* Reads a classic tracepoint's field from where its format file says it is. */

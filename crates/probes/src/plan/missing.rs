@@ -53,6 +53,8 @@ fn reads_kernel_structures(purpose: Purpose) -> bool {
             | Purpose::Wakeups
             | Purpose::BlockQueue
             | Purpose::BtrfsCommits
+            | Purpose::SocketOps
+            | Purpose::TcpRetransmits
     )
 }
 

@@ -64,6 +64,8 @@ fn constants_of(plan: &Plan, settings: &Settings<'_>) -> types::settings {
     let mut constants = types::settings {
         tgid: settings.pid,
         stacks: u8::from(settings.stacks),
+        sockets: u8::from(plan.uses(Purpose::SocketOps)),
+        jiffy_us: plan.hz.filter(|&hz| hz > 0).map_or(0, |hz| 1_000_000 / hz),
         only_devices: u8::from(!settings.options.devices.is_empty()),
         wake_bytes: u64::from(settings.options.ring_bytes / 4),
         ..types::settings::default()

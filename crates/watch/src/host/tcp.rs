@@ -24,7 +24,7 @@ pub(super) fn sample(kernel: &Kernel, pid: u32, figures: &mut Figures) {
 }
 
 /// The kernel writes a line of names and a line of numbers, both begun by the protocol (net/ipv4/proc.c).
-fn counter(text: &str, protocol: &str, name: &str) -> Option<u64> {
+pub(super) fn counter(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, numbers) = (lines.next()?, lines.next()?);
     let at = names.split_whitespace().position(|candidate| candidate == name)?;

@@ -13,10 +13,14 @@ type Samples = BTreeMap<(HostScopeName, String, String), f64>;
 type HostScopeName = &'static str;
 
 fn values(events: Vec<Event>) -> Samples {
-    let keyed = events.into_iter().map(|event| match event {
+    let keyed = events.into_iter().filter_map(|event| match event {
         Event::HostSample(sample) => {
             assert!(is_listed(sample.scope, &sample.metric), "{sample:?} is not in METRICS");
-            ((sample.scope.as_str(), sample.name.to_string(), sample.metric.to_string()), sample.value)
+            Some(((sample.scope.as_str(), sample.name.to_string(), sample.metric.to_string()), sample.value))
+        }
+        Event::TcpTrouble(overflow) => {
+            assert_eq!(overflow.count, 1);
+            None
         }
         other => panic!("{other:?}"),
     });

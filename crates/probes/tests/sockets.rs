@@ -1,0 +1,286 @@
+//! The probes on TCP connections of this very process, over loopback: every call reported once with the sequence
+//! numbers that the kernel itself names (`TCP_QUEUE_SEQ`), retransmissions as many as it counts (`TCP_INFO`),
+//! closed windows and missing window scaling once each. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`;
+//! without that it says loudly that it did not run, and with it whatever is missing is a failure.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "sockets/connection.rs"]
+mod connection;
+
+use std::io::Write;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use connection::{Connection, Queue};
+use model::{SocketOpKind, TcpTroubleKind};
+use probes::event::{SocketOp, TcpTrouble};
+use probes::{Event, Facts, FileOp, Plan, Probes, Purpose, Target};
+
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+#[test]
+fn connections_are_followed_exactly() {
+    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
+        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+        return;
+    }
+    connection::enter_own_network();
+    let mut watched = Watched::of(std::process::id());
+    for (listen, connect) in
+        [("127.0.0.1", "127.0.0.1"), ("[::1]", "[::1]"), ("[::]", "127.0.0.1"), ("[::]", "[::1]")]
+    {
+        check_every_call(&mut watched, listen, connect);
+    }
+    check_what_is_no_connection(&mut watched);
+    check_closed_window(&mut watched);
+    check_scaling(&mut watched);
+    check_retransmission(&mut watched);
+    check_another_process();
+    let losses = watched.probes.losses();
+    assert!(!losses.any_event(), "{losses:?}");
+}
+
+/// Probes on a process and what they have reported of connections.
+struct Watched {
+    probes: Probes,
+    ops: Vec<SocketOp>,
+    troubles: Vec<TcpTrouble>,
+    files: Vec<FileOp>,
+}
+
+impl Watched {
+    fn of(pid: u32) -> Self {
+        let plan = Plan::choose(&Facts::survey());
+        for purpose in [Purpose::SocketOps, Purpose::TcpRetransmits] {
+            assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
+        }
+        let probes = Probes::attach(&plan, &Target { pid, stacks: false }).unwrap();
+        Self { probes, ops: Vec::new(), troubles: Vec::new(), files: Vec::new() }
+    }
+
+    fn poll(&mut self, timeout: Duration) {
+        let Self { probes, ops, troubles, files } = self;
+        let mut take = |event| match event {
+            Event::SocketOp(op) => ops.push(op),
+            Event::TcpTrouble(trouble) => troubles.push(trouble),
+            Event::FileOp(op) => files.push(op),
+            _ => {}
+        };
+        probes.poll(timeout, &mut take).unwrap();
+    }
+
+    /// Reads until what has been reported satisfies the caller.
+    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + GIVE_UP;
+        while !done(self) {
+            assert!(Instant::now() < end, "no {what}; {:?}", self.probes.losses());
+            self.poll(Duration::from_millis(100));
+        }
+    }
+
+    /// Reads what is there: events are in the buffer when the calls return.
+    fn all(&mut self) {
+        self.poll(Duration::ZERO);
+    }
+
+    /// Operations by one end of a connection.
+    fn ops_of(&self, (local, remote): (SocketAddr, SocketAddr)) -> Vec<&SocketOp> {
+        self.ops.iter().filter(|op| (op.local, op.remote) == (local, remote)).collect()
+    }
+
+    fn troubles_of(&self, ends: (SocketAddr, SocketAddr), kind: TcpTroubleKind) -> usize {
+        let of = |trouble: &&TcpTrouble| (trouble.local, trouble.remote) == ends && trouble.kind == kind;
+        self.troubles.iter().filter(of).count()
+    }
+}
+
+/// What a call must be reported as.
+type Expected = (SocketOpKind, i32, u32, u32);
+
+fn seen(ops: &[&SocketOp]) -> Vec<Expected> {
+    ops.iter().map(|op| (op.op, op.result, op.sequence, op.sequence_end)).collect()
+}
+
+/// Every call that moves bytes, both ends in this thread; what the kernel says of its queues is the truth.
+fn check_every_call(watched: &mut Watched, listen: &str, connect: &str) {
+    let connection = Connection::open(listen, connect);
+    let (client, server) = (&connection.client, &connection.server);
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    let quiet = watched.probes.quiet_socket_calls();
+    let first = client.sequence(Queue::Send);
+    for (send, bytes) in connection::SENDS {
+        let before = client.sequence(Queue::Send);
+        send(client, bytes);
+        let after = client.sequence(Queue::Send);
+        assert_eq!(after.wrapping_sub(before), bytes as u32);
+        let kind = if bytes >= connection::FROM_FILE { SocketOpKind::Sendfile } else { SocketOpKind::Write };
+        sent.push((kind, bytes as i32, before, after));
+    }
+    let mut at = first;
+    for (receive, bytes) in connection::RECEIVES {
+        receive(server, bytes);
+        let end = at.wrapping_add(bytes as u32);
+        received.push((SocketOpKind::Read, bytes as i32, at, end));
+        at = end;
+    }
+    let rest = client.sequence(Queue::Send).wrapping_sub(at);
+    server.read_exactly(rest as usize);
+    received.push((SocketOpKind::Read, rest as i32, at, at.wrapping_add(rest)));
+    assert_eq!(server.sequence(Queue::Receive), at.wrapping_add(rest));
+    server.find_nothing(3);
+    watched.all();
+
+    let by_client = watched.ops_of(client.ends());
+    assert_eq!(seen(&by_client), sent, "listening at {listen}, connected to {connect}");
+    assert!(by_client.iter().all(|op| op.peer_window.is_some_and(|window| window > 0)), "{by_client:#?}");
+    let by_server = watched.ops_of(server.ends());
+    assert_eq!(seen(&by_server), received, "listening at {listen}, connected to {connect}");
+    assert!(by_server.iter().all(|op| op.peer_window.is_none()), "{by_server:#?}");
+    for op in by_client.iter().chain(&by_server) {
+        assert_eq!((op.pid, op.tid), (std::process::id(), connection::current_tid()));
+        assert!(op.start_ns < op.end_ns && !op.comm.is_empty(), "{op:?}");
+    }
+    assert_eq!(watched.probes.quiet_socket_calls() - quiet, 3);
+    check_the_files_side(watched, &by_client.iter().copied().cloned().collect::<Vec<_>>());
+    check_failure(watched, connection);
+}
+
+/// A `sendfile` is an operation on a file too, of the same thread and start.
+fn check_the_files_side(watched: &Watched, by_client: &[SocketOp]) {
+    let from_file: Vec<_> = by_client.iter().filter(|op| op.op == SocketOpKind::Sendfile).collect();
+    let sendfile = from_file.first().expect("no sendfile");
+    let file = watched.files.iter().filter(|op| (op.tid, op.start_ns) == (sendfile.tid, sendfile.start_ns));
+    let file: Vec<_> = file.collect();
+    assert_eq!(file.len(), 1, "{file:#?}");
+    assert_eq!(file[0].result, i64::from(sendfile.result));
+}
+
+/// After a reset both calls fail; the second finds no connection any more.
+fn check_failure(watched: &mut Watched, connection: Connection) {
+    let ends = connection.client.ends();
+    let before = watched.ops_of(ends).len();
+    let client = connection.reset_by_server();
+    assert_eq!(client.fail_to_read(), libc::ECONNRESET);
+    assert_eq!(client.fail_to_write(), libc::EPIPE);
+    watched.all();
+    let failed: Vec<_> = watched.ops_of(ends)[before..].iter().map(|op| (op.op, op.result)).collect();
+    let expected = [(SocketOpKind::Read, -libc::ECONNRESET), (SocketOpKind::Write, -libc::EPIPE)];
+    assert_eq!(failed, expected);
+}
+
+fn check_what_is_no_connection(watched: &mut Watched) {
+    watched.all();
+    let (ops, quiet) = (watched.ops.len(), watched.probes.quiet_socket_calls());
+    let (mut one, other) = UnixStream::pair().unwrap();
+    one.write_all(b"local").unwrap();
+    connection::receive_from(&other);
+    let (sender, receiver) =
+        (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    sender.send_to(b"datagram", receiver.local_addr().unwrap()).unwrap();
+    receiver.recv(&mut [0; 100]).unwrap();
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"pipe").unwrap();
+    std::io::Read::read_exact(&mut reader, &mut [0; 4]).unwrap();
+    watched.all();
+    assert_eq!(watched.ops.len(), ops, "{:#?}", &watched.ops[ops..]);
+    assert_eq!(watched.probes.quiet_socket_calls(), quiet);
+}
+
+/// A reader that stops closes its window: once, however often the writer tries, and again the next time; also
+/// where the writer only tries once it is open again.
+fn check_closed_window(watched: &mut Watched) {
+    let connection = Connection::open("127.0.0.1", "127.0.0.1");
+    let (writer, reader) = (&connection.client, &connection.server);
+    connection.fix_buffers();
+    let first = writer.sequence(Queue::Send);
+    for (stalls, attempts) in [(1, 20), (2, 0), (3, 1)] {
+        writer.fill();
+        writer.wait_for_window_probes();
+        // The probe took what was left of the window, and so made room once more.
+        (0..attempts).for_each(|_| writer.fill());
+        watched.all();
+        let reported = stalls - usize::from(attempts == 0);
+        assert_eq!(watched.troubles_of(writer.ends(), TcpTroubleKind::ZeroWindow), reported);
+        reader.drain();
+        for _ in 0..3 {
+            writer.write(10);
+            reader.drain();
+        }
+        watched.all();
+        assert_eq!(watched.troubles_of(writer.ends(), TcpTroubleKind::ZeroWindow), stalls);
+    }
+    let moved = |ends| watched.ops_of(ends).iter().map(|op| i64::from(op.result)).sum::<i64>();
+    let sent = i64::from(writer.sequence(Queue::Send).wrapping_sub(first));
+    assert_eq!((moved(writer.ends()), moved(reader.ends())), (sent, sent));
+}
+
+/// Both ends of a connection are this process's, and each is told of once.
+fn check_scaling(watched: &mut Watched) {
+    let unscaled = |watched: &Watched| {
+        watched.troubles.iter().filter(|trouble| trouble.kind == TcpTroubleKind::NoWindowScaling).count()
+    };
+    watched.all();
+    assert_eq!(unscaled(watched), 0, "every connection so far has window scaling");
+    connection::offer_window_scaling(false);
+    let plain = [Connection::open("127.0.0.1", "127.0.0.1"), Connection::open("[::1]", "[::1]")];
+    connection::offer_window_scaling(true);
+    for connection in &plain {
+        for _ in 0..5 {
+            connection.client.write(100);
+            connection.server.read_exactly(100);
+        }
+    }
+    watched.all();
+    for connection in &plain {
+        for end in [&connection.client, &connection.server] {
+            assert_eq!(watched.troubles_of(end.ends(), TcpTroubleKind::NoWindowScaling), 1);
+        }
+    }
+    assert_eq!(unscaled(watched), 4);
+}
+
+/// Segments that the receiver drops are sent again; the sender's own count says how often.
+fn check_retransmission(watched: &mut Watched) {
+    let connection = Connection::open("127.0.0.1", "127.0.0.1");
+    let (client, server) = (&connection.client, &connection.server);
+    server.drop_segments();
+    client.write(100);
+    let end = Instant::now() + GIVE_UP;
+    while client.retransmits() < 2 {
+        assert!(Instant::now() < end, "nothing is sent again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.accept_segments();
+    server.read_exactly(100);
+    let count = client.retransmits() as usize;
+    watched
+        .until("retransmission", |seen| seen.troubles_of(client.ends(), TcpTroubleKind::Retransmit) >= count);
+    assert_eq!(watched.troubles_of(client.ends(), TcpTroubleKind::Retransmit), count);
+    assert_eq!(watched.troubles_of(server.ends(), TcpTroubleKind::Retransmit), 0);
+}
+
+/// None of this is of a process that has no connections.
+fn check_another_process() {
+    let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+    let mut watched = Watched::of(other.id());
+    let connection = Connection::open("127.0.0.1", "127.0.0.1");
+    connection.server.drop_segments();
+    connection.client.write(100);
+    while connection.client.retransmits() == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    connection.server.accept_segments();
+    connection.server.read_exactly(100);
+    watched.all();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!((watched.ops, watched.troubles), (Vec::new(), Vec::new()));
+}

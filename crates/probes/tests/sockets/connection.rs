@@ -1,0 +1,282 @@
+//! Connections whose both ends are this test's, each call made by name, and what the kernel says of them.
+
+use std::fs::{self, File};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// One end.
+pub(crate) struct End(TcpStream);
+
+/// Both ends.
+pub(crate) struct Connection {
+    pub(crate) client: End,
+    pub(crate) server: End,
+}
+
+/// The queues whose sequence numbers the kernel names (`TCP_QUEUE_SEQ`, net/ipv4/tcp.c).
+#[derive(Clone, Copy)]
+pub(crate) enum Queue {
+    Receive = 1,
+    Send = 2,
+}
+
+/// The calls that send, with how many bytes each is to send. From this many on they come from a file.
+pub(crate) const FROM_FILE: usize = 5_000;
+pub(crate) const SENDS: [(fn(&End, usize), usize); 6] = [
+    (End::write, 100),
+    (End::write_vectored, 200),
+    (End::send, 300),
+    (End::send_message, 400),
+    (End::send_file, FROM_FILE),
+    (End::splice_file, FROM_FILE + 1),
+];
+
+/// The calls that receive, likewise.
+pub(crate) const RECEIVES: [(fn(&End, usize), usize); 4] =
+    [(End::read_exactly, 70), (End::read_vectored, 80), (End::receive, 90), (End::receive_message, 95)];
+
+/// A network namespace of this thread's own, with a loopback interface that is up.
+pub(crate) fn enter_own_network() {
+    // SAFETY: the call takes a number only.
+    done(unsafe { libc::unshare(libc::CLONE_NEWNET) } as isize);
+    let any = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    // SAFETY: all zero is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as _;
+    request.ifr_name[1] = b'o' as _;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as _;
+    // SAFETY: the request is a valid ifreq, which the call reads.
+    done(unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) } as isize);
+}
+
+/// Whether connections opened from now on in this namespace have window scaling (RFC 7323).
+pub(crate) fn offer_window_scaling(offered: bool) {
+    fs::write("/proc/sys/net/ipv4/tcp_window_scaling", if offered { "1" } else { "0" }).unwrap();
+}
+
+pub(crate) fn current_tid() -> u32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// One `recvfrom` of whatever is there.
+pub(crate) fn receive_from(socket: &UnixStream) {
+    let mut bytes = [0u8; 100];
+    // SAFETY: the buffer is writable for its length.
+    done(unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) });
+}
+
+fn done(result: isize) -> usize {
+    usize::try_from(result).unwrap_or_else(|_| panic!("{}", io::Error::last_os_error()))
+}
+
+/// A file of so many bytes, at its start.
+fn file(bytes: usize) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&vec![7; bytes]).unwrap();
+    io::Seek::rewind(&mut file).unwrap();
+    file
+}
+
+impl Connection {
+    pub(crate) fn open(listen: &str, connect: &str) -> Self {
+        let listener = TcpListener::bind(format!("{listen}:0")).unwrap();
+        let client =
+            TcpStream::connect(format!("{connect}:{}", listener.local_addr().unwrap().port())).unwrap();
+        Self { client: End(client), server: End(listener.accept().unwrap().0) }
+    }
+
+    /// The server takes little and the client holds much, however long the connection lasts.
+    pub(crate) fn fix_buffers(&self) {
+        self.server.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &(32 << 10));
+        self.client.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &(192 << 10));
+    }
+
+    /// The server's end goes away with unread bytes and no lingering; what remains.
+    pub(crate) fn reset_by_server(self) -> End {
+        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        self.server.set(libc::SOL_SOCKET, libc::SO_LINGER, &linger);
+        drop(self.server);
+        self.client
+    }
+}
+
+impl End {
+    /// This end and the other one, IPv4 addresses as such.
+    pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
+        let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+        (plain(self.0.local_addr().unwrap()), plain(self.0.peer_addr().unwrap()))
+    }
+
+    fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    fn set<T>(&self, level: i32, option: i32, value: &T) {
+        let length = size_of::<T>() as libc::socklen_t;
+        // SAFETY: the value is readable for its size.
+        done(unsafe { libc::setsockopt(self.fd(), level, option, (&raw const *value).cast(), length) }
+            as isize);
+    }
+
+    /// The next sequence number of a queue. The socket is in repair mode meanwhile, and leaves it without a
+    /// window probe.
+    pub(crate) fn sequence(&self, queue: Queue) -> u32 {
+        const OFF_WITHOUT_PROBE: i32 = -1;
+        self.set(libc::IPPROTO_TCP, libc::TCP_REPAIR, &1);
+        self.set(libc::IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, &(queue as i32));
+        let (mut sequence, mut length) = (0u32, 4);
+        // SAFETY: both are writable, the value for as many bytes as said.
+        done(unsafe {
+            let value = (&raw mut sequence).cast();
+            libc::getsockopt(self.fd(), libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ, value, &raw mut length)
+        } as isize);
+        self.set(libc::IPPROTO_TCP, libc::TCP_REPAIR, &OFF_WITHOUT_PROBE);
+        sequence
+    }
+
+    fn info(&self) -> libc::tcp_info {
+        // SAFETY: all zero is a valid tcp_info.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut length = size_of_val(&info) as libc::socklen_t;
+        // SAFETY: both are writable, the value for as many bytes as said.
+        done(unsafe {
+            let value = (&raw mut info).cast();
+            libc::getsockopt(self.fd(), libc::IPPROTO_TCP, libc::TCP_INFO, value, &raw mut length)
+        } as isize);
+        info
+    }
+
+    pub(crate) fn retransmits(&self) -> u32 {
+        self.info().tcpi_total_retrans
+    }
+
+    /// Returns once the kernel has twice asked the other end for its window.
+    pub(crate) fn wait_for_window_probes(&self) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.info().tcpi_backoff < 2 {
+            assert!(Instant::now() < end, "the window does not close");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn write(&self, bytes: usize) {
+        assert_eq!((&self.0).write(&vec![1; bytes]).unwrap(), bytes);
+    }
+
+    fn write_vectored(&self, bytes: usize) {
+        let (one, other) = (vec![2; bytes / 2], vec![3; bytes - bytes / 2]);
+        assert_eq!((&self.0).write_vectored(&[IoSlice::new(&one), IoSlice::new(&other)]).unwrap(), bytes);
+    }
+
+    fn send(&self, bytes: usize) {
+        let buffer = vec![4u8; bytes];
+        // SAFETY: the buffer is readable for its length.
+        assert_eq!(done(unsafe { libc::send(self.fd(), buffer.as_ptr().cast(), bytes, 0) }), bytes);
+    }
+
+    fn send_message(&self, bytes: usize) {
+        let mut buffer = vec![5u8; bytes];
+        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: bytes };
+        // SAFETY: all zero is a valid msghdr.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        // SAFETY: the message names one buffer, which is readable for its length.
+        assert_eq!(done(unsafe { libc::sendmsg(self.fd(), &raw const message, 0) }), bytes);
+    }
+
+    fn send_file(&self, bytes: usize) {
+        let file = file(bytes);
+        let to = self.fd();
+        // SAFETY: both descriptors are open; no offset is given.
+        let sent = unsafe { libc::sendfile(to, file.as_raw_fd(), std::ptr::null_mut(), bytes) };
+        assert_eq!(done(sent), bytes);
+    }
+
+    /// From a file into a pipe, and from there.
+    fn splice_file(&self, bytes: usize) {
+        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = (OwnedFd::from(reader), OwnedFd::from(writer));
+        let none = std::ptr::null_mut();
+        let file = file(bytes);
+        // SAFETY: the descriptors are open; no offsets are given.
+        done(unsafe { libc::splice(file.as_raw_fd(), none, writer.as_raw_fd(), none, bytes, 0) });
+        // SAFETY: as above.
+        assert_eq!(done(unsafe { libc::splice(reader.as_raw_fd(), none, self.fd(), none, bytes, 0) }), bytes);
+    }
+
+    /// In one call: all of it is there.
+    pub(crate) fn read_exactly(&self, bytes: usize) {
+        assert_eq!((&self.0).read(&mut vec![0; bytes]).unwrap(), bytes);
+    }
+
+    fn read_vectored(&self, bytes: usize) {
+        let (mut one, mut other) = (vec![0; bytes / 2], vec![0; bytes - bytes / 2]);
+        let parts = &mut [IoSliceMut::new(&mut one), IoSliceMut::new(&mut other)];
+        assert_eq!((&self.0).read_vectored(parts).unwrap(), bytes);
+    }
+
+    fn receive(&self, bytes: usize) {
+        let mut buffer = vec![0u8; bytes];
+        // SAFETY: the buffer is writable for its length.
+        assert_eq!(done(unsafe { libc::recv(self.fd(), buffer.as_mut_ptr().cast(), bytes, 0) }), bytes);
+    }
+
+    fn receive_message(&self, bytes: usize) {
+        let mut buffer = vec![0u8; bytes];
+        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: bytes };
+        // SAFETY: all zero is a valid msghdr.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        // SAFETY: the message names one buffer, which is writable for its length.
+        assert_eq!(done(unsafe { libc::recvmsg(self.fd(), &raw mut message, 0) }), bytes);
+    }
+
+    /// So many reads without waiting, of nothing.
+    pub(crate) fn find_nothing(&self, reads: usize) {
+        self.0.set_nonblocking(true).unwrap();
+        for _ in 0..reads {
+            assert_eq!((&self.0).read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+        self.0.set_nonblocking(false).unwrap();
+    }
+
+    /// Writes without waiting until nothing more is taken.
+    pub(crate) fn fill(&self) {
+        self.0.set_nonblocking(true).unwrap();
+        let chunk = vec![6; 1 << 20];
+        while (&self.0).write(&chunk).is_ok() {}
+        self.0.set_nonblocking(false).unwrap();
+    }
+
+    /// Reads until nothing has come for a while.
+    pub(crate) fn drain(&self) {
+        self.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut buffer = vec![0; 1 << 20];
+        while (&self.0).read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
+        self.0.set_read_timeout(None).unwrap();
+    }
+
+    pub(crate) fn fail_to_read(&self) -> i32 {
+        (&self.0).read(&mut [0]).unwrap_err().raw_os_error().unwrap()
+    }
+
+    pub(crate) fn fail_to_write(&self) -> i32 {
+        (&self.0).write(&[0]).unwrap_err().raw_os_error().unwrap()
+    }
+
+    /// Has this end drop every segment that comes, as if it were lost on the way.
+    pub(crate) fn drop_segments(&self) {
+        const RETURN_CONSTANT: u16 = 0x06;
+        let mut accept_nothing = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: 0 };
+        let program = libc::sock_fprog { len: 1, filter: &raw mut accept_nothing };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program);
+    }
+
+    pub(crate) fn accept_segments(&self) {
+        self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
+    }
+}
