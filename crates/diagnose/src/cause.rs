@@ -64,7 +64,8 @@ pub(crate) fn of_append(window: &Window, hold: &Hold<'_>) -> Option<Finding> {
             Wait::Journal => Some(journal_commit::find(window, waits)),
             Wait::DirtyPages => Some(dirty_throttling::find(window, waits)),
             Wait::Device => slow_device::find(window, waits),
-            Wait::Other => None,
+            // Waits that stand for no cause yet: they pass for no other.
+            _ => None,
         },
         None => dirty_throttling::without_stack(window, op),
     };
@@ -145,7 +146,7 @@ fn dominant_waits<'w>(hold: &Hold<'w>) -> Option<Waits<'w>> {
     let inside = hold.inside.iter().map(|interval| (Part::Write, *interval));
     let after = hold.after.iter().map(|interval| (Part::After, *interval));
     for (part, interval) in inside.chain(after) {
-        let kind = stack::classify(interval);
+        let kind = stack::classify(interval).of_verdict();
         let time = hold.waited_in(part, interval);
         match kinds.iter_mut().find(|waits| (waits.part, waits.kind) == (part, kind)) {
             Some(waits) => {

@@ -11,7 +11,7 @@
 //! - `hold` says how long an append held its partition's log.
 //! - `lock` infers who held a partition's log while an append waited.
 //! - `cause` holds one file a cause: the evidence it needs and its advice.
-//! - [`Reasons`] splits a file operation's time over what its thread waited for.
+//! - [`Reasons`] splits a file operation's time into reasons that add up to it.
 //! - `judge` puts a request's stages and causes together.
 
 mod cause;
@@ -31,5 +31,5 @@ pub use cause::advice;
 pub use config::Config;
 pub use engine::Engine;
 pub use join::{AppendJoin, JoinKey};
-pub use reasons::Reasons;
+pub use reasons::{Reason, Reasons};
 pub use summary::{CauseTotal, Joins, RootTotal, Summary};

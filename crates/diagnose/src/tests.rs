@@ -9,7 +9,7 @@ use model::{
     TopicPartition, Verdict,
 };
 
-use crate::{Config, Engine, Reasons, Summary};
+use crate::{Config, Engine, Summary};
 
 const JOURNAL_STACK: &str =
     "ext4_file_write_iter;ext4_dirty_inode;jbd2__journal_start;wait_transaction_locked;schedule";
@@ -490,19 +490,6 @@ fn old_events_are_forgotten_and_memory_stays_bounded() {
         engine.push(op(append(7, 0, Nanos(i * 1_000_000), Nanos(i * 1_000_000 + 1_000), i as u32)));
     }
     assert!(engine.kept_file_ops() <= 2_000, "{}", engine.kept_file_ops());
-}
-
-#[test]
-fn an_operations_time_is_split_over_its_waits() {
-    let mut reasons = Reasons::default();
-    let Event::OffCpu(mut wait) = off_cpu(7, ms(2), ms(12), JOURNAL_STACK) else { unreachable!() };
-    wait.woken = Some(ms(9));
-    reasons.off_cpu(*wait);
-    let Event::OffCpu(elsewhere) = off_cpu(8, ms(2), ms(12), JOURNAL_STACK) else { unreachable!() };
-    reasons.off_cpu(*elsewhere);
-    let op = append(7, 0, ms(1), ms(13), 1);
-    assert_eq!(reasons.of(&op), [("journal-commit", ms(7)), ("run-queue", ms(3))]);
-    assert_eq!(reasons.of(&op), [], "an interval belongs to one operation");
 }
 
 const FAULT_STACK: &str = "asm_exc_page_fault;do_fault;ext4_page_mkwrite;ext4_dirty_inode;jbd2_journal_get_write_access;do_get_write_access;out_of_line_wait_on_bit;io_schedule;schedule";

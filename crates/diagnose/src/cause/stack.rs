@@ -1,176 +1,141 @@
-//! What a kernel stack at a context switch says about the wait. Looks at names only.
+//! What a kernel stack at a context switch says about the wait. Looks at names only; which ones is in `rules`.
+
+mod rules;
+#[cfg(test)]
+mod tests;
 
 use model::{Cause, OffCpu};
 
+use rules::{RULES, Rule};
+
 /// What a thread waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
-    /// A jbd2 transaction: fs/jbd2/transaction.c, fs/jbd2/commit.c.
+    /// The commit of a jbd2 transaction: fs/jbd2/transaction.c, fs/jbd2/commit.c.
     Journal,
+    /// A fast commit: fs/ext4/fast_commit.c.
+    FastCommit,
+    /// Room in the journal: fs/jbd2/checkpoint.c.
+    Checkpoint,
     /// The pause of a writer of too many dirty pages: mm/page-writeback.c.
     DirtyPages,
+    /// Memory that had to be freed first: mm/vmscan.c.
+    Reclaim,
+    /// A page's lock: mm/filemap.c.
+    PageLock,
+    /// A page that is being written and must not change meanwhile.
+    StablePage,
+    /// Pages that are being written, of whoever waits until they are.
+    Writeback,
+    /// Room in XFS's log: fs/xfs/xfs_log.c.
+    XfsLogSpace,
+    /// XFS's log on its way to the device.
+    XfsLogForce,
+    /// An XFS inode's lock: fs/xfs/xfs_inode.c.
+    XfsInodeLock,
+    /// Any other inode's lock.
+    InodeLock,
+    /// The commit of a btrfs transaction or of its log of fsyncs: fs/btrfs/transaction.c, fs/btrfs/tree-log.c.
+    BtrfsTransaction,
+    /// Leave to hand a block request to the device.
+    DeviceQueue,
     /// A block request.
     Device,
+    /// The other end of a connection.
+    Network,
     /// Anything else, a CPU included.
     Other,
 }
 
 impl Wait {
-    /// The cause that such a wait stands for, as `io` names it.
+    /// The name of such a wait in `io`: of the cause that it stands for, where there is one.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Journal => Cause::JournalCommit.as_str(),
+            Self::FastCommit => "fast-commit",
+            Self::Checkpoint => "journal-checkpoint",
             Self::DirtyPages => Cause::DirtyThrottling.as_str(),
-            Self::Device => Cause::SlowDevice.as_str(),
+            Self::Reclaim => "memory-reclaim",
+            Self::PageLock => "page-lock",
+            Self::StablePage => "stable-page",
+            Self::Writeback => "writeback-wait",
+            Self::XfsLogSpace => "xfs-log-space",
+            Self::XfsLogForce => "xfs-log-force",
+            Self::XfsInodeLock => "xfs-inode-lock",
+            Self::InodeLock => "inode-lock",
+            Self::BtrfsTransaction => "btrfs-transaction",
+            Self::DeviceQueue => "device-queue",
+            Self::Device => "device",
+            Self::Network => "network",
             Self::Other => "other",
         }
     }
 }
 
-/// A rule: the wait it stands for and the functions of which one must be on the stack.
-struct Rule {
-    wait: Wait,
-    functions: &'static [&'static str],
+impl Wait {
+    /// The kind of wait that a verdict takes it for: one that is refused a place in the device's queue waits for
+    /// the device.
+    pub(crate) fn of_verdict(self) -> Self {
+        if self == Self::DeviceQueue { Self::Device } else { self }
+    }
 }
 
-/// In order of precedence: a journal wait ends in the same `io_schedule` as a plain read.
-const RULES: &[Rule] = &[
-    Rule { wait: Wait::DirtyPages, functions: &["balance_dirty_pages"] },
-    // Waits that have a cause of their own, which is not named yet: they must not pass for a slow device.
-    Rule {
-        wait: Wait::Other,
-        functions: &[
-            "folio_wait_stable",
-            "wait_for_stable_page",
-            "folio_wait_writeback",
-            "wait_on_page_writeback",
-            "__folio_lock",
-            "__lock_page",
-            "jbd2_log_do_checkpoint",
-        ],
-    },
-    Rule {
-        wait: Wait::Journal,
-        functions: &[
-            "wait_transaction_locked",
-            "wait_transaction_switching",
-            "do_get_write_access",
-            "jbd2_journal_get_write_access",
-            "add_transaction_credits",
-            "jbd2_log_wait_commit",
-        ],
-    },
-    Rule {
-        wait: Wait::Device,
-        functions: &[
-            "blk_mq_get_tag",
-            "__wait_on_buffer",
-            "wait_on_page_bit",
-            "folio_wait_bit",
-            "folio_wait_bit_common",
-            "submit_bio_wait",
-            "blkdev_issue_flush",
-            "bit_wait_io",
-            "io_schedule",
-        ],
-    },
-];
-
 /// Functions that every wait ends in and that tell nothing.
-const TAIL: &[&str] = &["schedule", "io_schedule", "bit_wait", "wait_on_bit", "prepare_to_wait", "trace"];
+const TAIL: &[&str] =
+    &["schedule", "bit_wait", "wait_on_bit", "prepare_to_wait", "trace", "preempt", "__switch_to"];
 
 /// What the interval was spent on. A thread that was preempted waited for a CPU only.
 pub(crate) fn classify(interval: &OffCpu) -> Wait {
-    if interval.preempted {
-        return Wait::Other;
-    }
-    RULES
-        .iter()
-        .find(|rule| frames(&interval.stack).any(|frame| rule.functions.contains(&frame)))
-        .map_or(Wait::Other, |rule| rule.wait)
+    if interval.preempted { Wait::Other } else { read(&interval.stack).0 }
 }
 
 /// The function that names the wait best: the one a rule knows, else the innermost that is no scheduler's.
 pub(crate) fn telling_frame(stack: &str) -> &str {
-    RULES
-        .iter()
-        .flat_map(|rule| rule.functions)
-        .find_map(|function| frames(stack).find(|frame| frame == function))
-        .or_else(|| frames(stack).rev().find(|frame| !TAIL.iter().any(|tail| frame.contains(tail))))
-        .unwrap_or_default()
+    read(stack).1
 }
 
-/// A stack's functions without the compiler's suffixes (`do_get_write_access.part.0`) and offsets.
-fn frames(stack: &str) -> impl DoubleEndedIterator<Item = &str> {
+/// What a thread with this stack waits for, and the function that says so best.
+pub(crate) fn read(stack: &str) -> (Wait, &str) {
+    let frames: Vec<&str> = frames(stack).collect();
+    let known = RULES.iter().find_map(|rule| rule.frame(&frames).map(|frame| (rule.wait, frame)));
+    known.unwrap_or_else(|| {
+        let telling = frames.iter().rev().find(|frame| !TAIL.iter().any(|tail| frame.contains(tail)));
+        (Wait::Other, telling.copied().unwrap_or_default())
+    })
+}
+
+/// A stack's functions, outermost first, without the compiler's suffixes (`do_get_write_access.part.0`) and
+/// offsets.
+pub(crate) fn frames(stack: &str) -> impl DoubleEndedIterator<Item = &str> {
     stack.split(';').map(|frame| {
         let end = frame.find(['.', '+']).unwrap_or(frame.len());
         frame.get(..end).unwrap_or(frame)
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Wait, classify, telling_frame};
-    use model::{Nanos, OffCpu};
-
-    fn interval(stack: &str) -> OffCpu {
-        OffCpu {
-            start: Nanos(0),
-            end: Nanos(1),
-            woken: None,
-            pid: 1,
-            tid: 1,
-            thread: "t".into(),
-            preempted: false,
-            waker: None,
-            stack: stack.into(),
-        }
+/// Whether a function has this name, or begins with it where the name ends in `*`.
+pub(crate) fn is_named(function: &str, name: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(beginning) => function.starts_with(beginning),
+        None => function == name,
     }
+}
 
-    #[test]
-    fn a_stack_names_the_wait() {
-        for (stack, wait, frame) in [
-            (
-                "ext4_dirty_inode;__ext4_mark_inode_dirty;ext4_reserve_inode_write;jbd2_journal_get_write_access;do_get_write_access;out_of_line_wait_on_bit;__wait_on_bit;bit_wait_io;io_schedule;schedule;__schedule",
-                Wait::Journal,
-                "do_get_write_access",
-            ),
-            (
-                "ext4_da_write_begin;__ext4_journal_start_sb;jbd2__journal_start;start_this_handle;add_transaction_credits;wait_transaction_locked.isra.0;schedule",
-                Wait::Journal,
-                "wait_transaction_locked",
-            ),
-            (
-                "generic_perform_write;balance_dirty_pages_ratelimited_flags;balance_dirty_pages;io_schedule_timeout;schedule_timeout;schedule",
-                Wait::DirtyPages,
-                "balance_dirty_pages",
-            ),
-            (
-                "ext4_map_blocks;ext4_mb_new_blocks;ext4_wait_block_bitmap;__wait_on_buffer;bit_wait_io;io_schedule;schedule",
-                Wait::Device,
-                "__wait_on_buffer",
-            ),
-            (
-                "generic_perform_write;ext4_da_write_begin;folio_wait_stable;folio_wait_writeback;folio_wait_bit_common;io_schedule;schedule",
-                Wait::Other,
-                "folio_wait_stable",
-            ),
-            (
-                "vfs_write;ext4_file_write_iter;down_write;rwsem_down_write_slowpath;schedule",
-                Wait::Other,
-                "rwsem_down_write_slowpath",
-            ),
-            ("", Wait::Other, ""),
-        ] {
-            assert_eq!(classify(&interval(stack)), wait, "{stack}");
-            assert_eq!(telling_frame(stack), frame, "{stack}");
-        }
+impl Rule {
+    /// The function that makes the rule hold, the first of the rule's that is there.
+    fn frame<'s>(&self, frames: &[&'s str]) -> Option<&'s str> {
+        let found =
+            self.functions.iter().find_map(|name| frames.iter().position(|frame| is_named(frame, name)))?;
+        let within = self.within.is_empty() || any(frames, self.within);
+        let caller = || {
+            let outermost = frames.iter().position(|frame| any(&[frame], self.functions))?;
+            frames.get(outermost.checked_sub(1)?)
+        };
+        let called = self.called_by.is_empty() || caller().is_some_and(|by| any(&[by], self.called_by));
+        if within && called { frames.get(found).copied() } else { None }
     }
+}
 
-    #[test]
-    fn a_preempted_thread_waited_for_a_cpu_whatever_it_was_doing() {
-        let mut preempted = interval("do_get_write_access;schedule");
-        preempted.preempted = true;
-        assert_eq!(classify(&preempted), Wait::Other);
-    }
+fn any(frames: &[&str], names: &[&str]) -> bool {
+    frames.iter().any(|frame| names.iter().any(|name| is_named(frame, name)))
 }

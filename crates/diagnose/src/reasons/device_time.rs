@@ -1,0 +1,71 @@
+//! Block requests of late, to tell how much of a wait for a device passed before the device had the request.
+//!
+//! A wait ends when its request does: the request of the same device that was done just before the wake-up is the one
+//! waited for. Where several were done then, it is not known which, and nothing is told.
+
+use std::collections::{HashMap, VecDeque};
+
+use model::{BlockIo, FileOp, Nanos};
+
+use super::past::Interval;
+use crate::cause::stack::Wait;
+
+/// The longest from a request's completion to the wake-up of who waits for it: both are done in one go, which an
+/// interrupt may hold up.
+const WAKES_WITHIN: Nanos = Nanos::from_micros(200);
+/// Kept of one device, which is a second of a device at its busiest.
+const MOST_REQUESTS: usize = 65_536;
+/// More devices than any broker has.
+const MOST_DEVICES: usize = 64;
+
+/// Requests of each device in the order of their ends.
+#[derive(Debug, Default)]
+pub(super) struct DeviceTimes {
+    devices: HashMap<(u32, u32), VecDeque<Request>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    start: Nanos,
+    end: Nanos,
+    inode: Option<u64>,
+}
+
+impl DeviceTimes {
+    pub(super) fn block_io(&mut self, io: &BlockIo) {
+        let number = io.device.number();
+        if self.devices.len() >= MOST_DEVICES && !self.devices.contains_key(&number) {
+            return;
+        }
+        let past = self.devices.entry(number).or_default();
+        if past.len() >= MOST_REQUESTS {
+            past.pop_front();
+        }
+        let later = past.iter().rev().take_while(|kept| kept.end > io.end).count();
+        past.insert(past.len() - later, Request { start: io.start, end: io.end, inode: io.inode });
+    }
+
+    /// When the device was handed the request that a wait for it was for, where that is known.
+    pub(super) fn handed_over(&self, op: &FileOp, interval: &Interval) -> Option<Nanos> {
+        if interval.wait != Wait::Device {
+            return None;
+        }
+        let woken = interval.waited_until();
+        let past = self.devices.get(&op.device.number())?;
+        let first = past.partition_point(|request| request.end < woken - WAKES_WITHIN);
+        let done = || {
+            past.range(first..)
+                .take_while(|request| request.end <= woken)
+                .filter(|request| request.end > interval.start)
+        };
+        let own = || done().filter(|request| request.inode == Some(op.inode));
+        let request = only(own()).or_else(|| if own().next().is_some() { None } else { only(done()) })?;
+        Some(request.start)
+    }
+}
+
+/// The item of an iterator that has just one.
+fn only<'r>(mut requests: impl Iterator<Item = &'r Request>) -> Option<&'r Request> {
+    let request = requests.next()?;
+    requests.next().is_none().then_some(request)
+}
