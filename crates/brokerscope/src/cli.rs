@@ -1,12 +1,13 @@
 //! What can be typed: the commands and what each takes. Flags that several share are in [`crate::options`].
 
 mod flags;
+mod names;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::options::{Filter, Presentation, Selection, Target};
+use crate::options::{Filter, Presentation, Selection, Source, Target};
 use crate::quantity;
 
 /// Why was this Kafka request slow? Watches a broker's network, kernel and disk, and says.
@@ -25,6 +26,10 @@ pub(crate) enum Command {
     Requests(Requests),
     /// Which file operations of the broker were slow?
     Io(Io),
+    /// Which files cause the disk reads and writes?
+    Files(Files),
+    /// How long did journal commits and file-system functions take, side by side in time?
+    Kernel(Kernel),
     /// What is in this segment?
     Segment(Segment),
     /// Collect everything, to explain it later.
@@ -86,19 +91,78 @@ pub(crate) struct Requests {
 #[command(mut_args(flags::of_files))]
 #[command(after_help = "Examples:
   brokerscope io --slower-than 50ms
+  brokerscope io --op fsync --op rename --slower-than 1ms --wide
+  brokerscope io --summary --for 30s
+  brokerscope io --from DIR --top 20
   brokerscope io --from DIR --slower-than 50ms --message-id id")]
 pub(crate) struct Io {
-    /// Read a recording instead of watching live.
-    #[arg(long, value_name = "RECORDING")]
-    pub(crate) from: Option<PathBuf>,
     /// Show only operations that took at least this long.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,
-    /// Stop after this time (live).
-    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
-    pub(crate) duration: Option<model::Nanos>,
+    /// Show only this operation (repeatable).
+    #[arg(long = "op", value_name = "OP", value_parser = names::file_op())]
+    pub(crate) ops: Vec<model::FileOpKind>,
+    /// Show only operations on this kind of file (repeatable).
+    #[arg(long = "kind", value_name = "KIND", value_parser = names::file_kind())]
+    pub(crate) kinds: Vec<model::FileKind>,
+    /// Show only the N slowest, slowest first.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) top: Option<u32>,
+    /// Sum up instead: how many of each operation on each kind of file, how long they took, and why.
+    #[arg(long, conflicts_with = "top")]
+    pub(crate) summary: bool,
+    #[command(flatten)]
+    pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `files`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  brokerscope files --for 60s
+  brokerscope files --from DIR --by kind
+  brokerscope files --from DIR --sort reads --top 10")]
+pub(crate) struct Files {
+    /// What to tell apart.
+    #[arg(long, value_name = "WHAT", default_value = "file", value_parser = names::files_by())]
+    pub(crate) by: report::files::By,
+    /// What to put first; bytes are those read from disk and those written.
+    #[arg(long, value_name = "WHAT", default_value = "bytes", value_parser = names::files_sort())]
+    pub(crate) sort: report::files::Sort,
+    /// Show only the first N; without it, 20 in a table and all elsewhere.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top: Option<u32>,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `kernel`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  brokerscope kernel --slower-than 50ms
+  brokerscope kernel --from DIR --slower-than 100ms --wide
+  brokerscope kernel --from DIR --function 'ext4_*' --device sda1")]
+pub(crate) struct Kernel {
+    /// Show only calls that took at least this long.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    pub(crate) slower_than: model::Nanos,
+    /// Show only this function; `*` at the end for any more (repeatable).
+    #[arg(long = "function", value_name = "FUNCTION")]
+    pub(crate) functions: Vec<String>,
+    /// Show only calls for this device, by name or major:minor (repeatable).
+    #[arg(long = "device", value_name = "DEVICE")]
+    pub(crate) devices: Vec<String>,
+    #[command(flatten)]
+    pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]

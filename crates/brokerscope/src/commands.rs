@@ -2,7 +2,9 @@
 
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod files;
 pub(crate) mod io;
+pub(crate) mod kernel;
 #[cfg(feature = "live")]
 pub(crate) mod lab;
 pub(crate) mod record;

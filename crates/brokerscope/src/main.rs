@@ -11,6 +11,7 @@ mod options;
 mod output;
 mod packets;
 mod quantity;
+mod seen;
 mod segments;
 mod stop;
 mod topics;
@@ -31,6 +32,8 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Requests(args) => commands::requests::run(&args),
         Command::Io(args) => commands::io::run(&args),
+        Command::Files(args) => commands::files::run(&args),
+        Command::Kernel(args) => commands::kernel::run(&args),
         Command::Segment(args) => commands::segment::run(&args),
         Command::Record(args) => commands::record::run(&args),
         Command::Explain(args) => commands::explain::run(&args),

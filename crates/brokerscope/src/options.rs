@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::client::Client;
+use crate::quantity;
 
 /// What to look at.
 #[derive(Clone, Debug, Default, Args)]
@@ -48,6 +49,17 @@ pub(crate) struct Target {
     /// A log dir of the broker (repeatable); without it, the broker's own.
     #[arg(long = "log-dir", value_name = "DIR")]
     pub(crate) log_dirs: Vec<PathBuf>,
+}
+
+/// Where a command gets what was seen of a broker from.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Source {
+    /// Read a recording instead of watching live.
+    #[arg(long, value_name = "RECORDING")]
+    pub(crate) from: Option<PathBuf>,
+    /// Stop after this time (live).
+    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) duration: Option<model::Nanos>,
 }
 
 /// How it is shown.

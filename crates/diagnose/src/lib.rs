@@ -12,8 +12,10 @@
 //! - `lock` infers who held a partition's log while an append waited.
 //! - `cause` holds one file a cause: the evidence it needs and its advice.
 //! - [`Reasons`] splits a file operation's time into reasons that add up to it.
+//! - [`Calls`] puts commits and calls of file-system functions side by side in time.
 //! - `judge` puts a request's stages and causes together.
 
+mod calls;
 mod cause;
 mod config;
 mod engine;
@@ -27,6 +29,7 @@ mod summary;
 mod tests;
 mod window;
 
+pub use calls::{Call, Calls, Detail};
 pub use cause::advice;
 pub use config::Config;
 pub use engine::Engine;

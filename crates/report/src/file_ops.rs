@@ -2,24 +2,30 @@
 
 pub mod csv;
 pub mod json;
+mod reasons;
+pub mod summary;
 pub mod table;
+mod top;
 
 use std::io;
 use std::sync::Arc;
 
-use model::{FileOp, Nanos};
+use diagnose::Reason;
+use model::FileOp;
 
 pub use csv::FileOpCsv;
 pub use json::FileOpJson;
+pub use summary::{FileOpSummary, FileOpSummaryReport};
 pub use table::FileOpTable;
+pub use top::TopFileOps;
 
 /// One operation and what is known about it from elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOpRow<'a> {
     /// The operation.
     pub op: &'a FileOp,
-    /// What its thread waited for meanwhile, and how long, longest first (see `diagnose::Reasons`).
-    pub reasons: &'a [(&'static str, Nanos)],
+    /// What its time was spent on, longest first.
+    pub reasons: &'a [Reason],
     /// Message ids of the records it wrote, where they were looked for.
     pub message_ids: &'a [Arc<str>],
 }

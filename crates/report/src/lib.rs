@@ -5,17 +5,24 @@
 //! request was captured or how a verdict was reached, and it does not look at the terminal: [`Look`]
 //! says what the caller found out about it.
 
+mod bounded;
 pub mod csv;
 pub mod doctor;
+pub mod errno;
 pub mod error_code;
 pub mod escape;
 pub mod explanation;
+mod fields;
 pub mod file_ops;
+pub mod files;
 pub mod json;
+pub mod kernel;
 pub mod numbers;
 pub mod paint;
 pub mod requests;
 pub mod segments;
+mod slowest;
+mod spread;
 pub mod table;
 pub mod time_of_day;
 pub mod wrap;

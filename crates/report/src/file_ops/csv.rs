@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use super::{FileOpReport, FileOpRow};
 use crate::csv::{self, known};
+use crate::errno;
 
-const HEADINGS: [&str; 19] = [
+const HEADINGS: [&str; 27] = [
     "start_ns",
     "end_ns",
     "latency_ns",
@@ -25,6 +26,14 @@ const HEADINGS: [&str; 19] = [
     "base_offset",
     "reasons",
     "message_ids",
+    "pid",
+    "errno",
+    "disk_bytes",
+    "readahead_bytes",
+    "renamed_to",
+    "functions",
+    "held_up_by_tid",
+    "held_up_by_thread",
 ];
 
 /// File operations as CSV.
@@ -48,9 +57,14 @@ impl<W: Write> FileOpCsv<W> {
     }
 }
 
-fn fields(row: &FileOpRow<'_>) -> [String; 19] {
+fn fields(row: &FileOpRow<'_>) -> [String; 27] {
     let op = row.op;
-    let reasons = row.reasons.iter().map(|(reason, length)| format!("{reason}={}", length.0));
+    let reasons = row.reasons.iter().map(|reason| format!("{}={}", reason.name, reason.time.0));
+    let functions = row
+        .reasons
+        .iter()
+        .filter_map(|reason| Some(format!("{}={}", reason.name, reason.function.as_ref()?)));
+    let held_up_by = row.reasons.first().and_then(|reason| reason.held_by.as_ref());
     [
         op.start.0.to_string(),
         op.end.0.to_string(),
@@ -71,6 +85,14 @@ fn fields(row: &FileOpRow<'_>) -> [String; 19] {
         known(op.batch.map(|batch| batch.base_offset)),
         reasons.collect::<Vec<_>>().join(" "),
         row.message_ids.join(" "),
+        op.pid.to_string(),
+        known(op.errno.map(errno::name)),
+        known(op.disk_bytes),
+        known(op.readahead_bytes),
+        known(op.renamed_to.as_ref()),
+        functions.collect::<Vec<_>>().join(" "),
+        known(held_up_by.map(|by| by.tid)),
+        known(held_up_by.map(|by| &by.thread)),
     ]
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use model::Waker;
 use serde::Serialize;
 
 use super::{FileOpReport, FileOpRow};
-use crate::json;
+use crate::{errno, json};
 
 /// File operations as JSON lines.
 pub struct FileOpJson<W>(pub W);
@@ -37,11 +38,33 @@ struct FileOpView<'a> {
     records: Option<u32>,
     journal_transaction: Option<u32>,
     message_ids: Vec<&'a str>,
+    errno: Option<String>,
+    disk_bytes: Option<u64>,
+    readahead_bytes: Option<u64>,
+    renamed_to: Option<&'a str>,
+    functions: BTreeMap<&'a str, &'a str>,
+    held_up_by: Option<HeldUpBy<'a>>,
+}
+
+/// The thread whose doing ended the longest reason.
+#[derive(Serialize)]
+struct HeldUpBy<'a> {
+    tid: u32,
+    thread: &'a str,
+    stack: &'a str,
+}
+
+impl<'a> From<&'a Waker> for HeldUpBy<'a> {
+    fn from(waker: &'a Waker) -> Self {
+        Self { tid: waker.tid, thread: &waker.thread, stack: &waker.stack }
+    }
 }
 
 impl<'a> From<&FileOpRow<'a>> for FileOpView<'a> {
     fn from(row: &FileOpRow<'a>) -> Self {
         let op = row.op;
+        let functions =
+            row.reasons.iter().filter_map(|reason| Some((reason.name, reason.function.as_deref()?)));
         Self {
             start_ns: op.start.0,
             end_ns: op.end.0,
@@ -59,12 +82,18 @@ impl<'a> From<&FileOpRow<'a>> for FileOpView<'a> {
             device: op.device.to_string(),
             inode: op.inode,
             fs: &op.fs,
-            reasons: row.reasons.iter().map(|&(reason, length)| (reason, length.0)).collect(),
+            reasons: row.reasons.iter().map(|reason| (reason.name, reason.time.0)).collect(),
             batch_crc: op.batch.map(|batch| batch.crc),
             base_offset: op.batch.map(|batch| batch.base_offset),
             records: op.batch.map(|batch| batch.records),
             journal_transaction: op.journal_transaction,
             message_ids: row.message_ids.iter().map(AsRef::as_ref).collect(),
+            errno: op.errno.map(errno::name),
+            disk_bytes: op.disk_bytes,
+            readahead_bytes: op.readahead_bytes,
+            renamed_to: op.renamed_to.as_deref(),
+            functions: functions.collect(),
+            held_up_by: row.reasons.first().and_then(|reason| reason.held_by.as_ref()).map(HeldUpBy::from),
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
-use model::Nanos;
-
-use super::{FileOpReport, FileOpRow};
+use super::{FileOpReport, FileOpRow, reasons};
+use crate::errno;
 use crate::escape::escape;
-use crate::numbers::{NONE, or_none};
+use crate::numbers::or_none;
 use crate::table::{Column, Table};
 use crate::{Look, Zone};
 
@@ -31,17 +30,21 @@ const BY_MESSAGE: [Column; 6] = [
     Column::text("OFF_KB", 9),
 ];
 
-/// What took most of the time that was not spent working.
-const REASON: Column = Column::text("REASON", 0);
+/// What was done, and what took most of its time.
+const WHAT_AND_WHY: [Column; 2] = [Column::text("OP", 5), Column::text("REASON", 0)];
 
-const WIDE: [Column; 8] = [
-    Column::text("OP", 5),
+const WIDE: [Column; 12] = [
     Column::text("THREAD", 15),
     Column::text("KIND", 9),
     Column::text("DEVICE", 0),
     Column::text("FS", 4),
     Column::text("BATCH_CRC", 10),
     Column::number("BASE_OFFSET", 0),
+    Column::number("DISK", 0),
+    Column::number("READAHEAD", 0),
+    Column::text("ERRNO", 0),
+    Column::text("RENAMED_TO", 0),
+    Column::text("HELD_UP_BY", 0),
     Column::text("REASONS", 0),
 ];
 
@@ -58,7 +61,7 @@ impl<W: Write> FileOpTable<W> {
     pub fn new(out: W, look: &Look, by_message: bool) -> Self {
         let mut columns = TIMES.to_vec();
         columns.extend(if by_message { BY_MESSAGE } else { BY_WRITE });
-        columns.push(REASON);
+        columns.extend(WHAT_AND_WHY);
         if look.wide {
             columns.extend(WIDE);
         }
@@ -83,7 +86,7 @@ impl<W: Write> FileOpTable<W> {
         } else {
             cells.extend([op.tid.to_string(), bytes, off_kb, file, topic, partition]);
         }
-        cells.push(row.reasons.first().map_or_else(|| NONE.to_owned(), reason));
+        cells.extend([op.op.as_str().to_owned(), reasons::longest(row.reasons)]);
         if self.wide {
             cells.extend(wide_cells(row));
         }
@@ -91,22 +94,21 @@ impl<W: Write> FileOpTable<W> {
     }
 }
 
-fn reason(&(reason, length): &(&'static str, Nanos)) -> String {
-    format!("{reason} {length}")
-}
-
-fn wide_cells(row: &FileOpRow<'_>) -> [String; 8] {
+fn wide_cells(row: &FileOpRow<'_>) -> [String; 12] {
     let op = row.op;
-    let reasons = row.reasons.iter().map(reason).collect::<Vec<_>>();
     [
-        op.op.as_str().to_owned(),
         escape(&op.thread).into_owned(),
         op.kind.as_str().to_owned(),
         escape(&op.device.to_string()).into_owned(),
         escape(&op.fs).into_owned(),
         or_none(op.batch.map(|batch| format!("{:#010x}", batch.crc))),
         or_none(op.batch.map(|batch| batch.base_offset)),
-        if reasons.is_empty() { NONE.to_owned() } else { reasons.join(", ") },
+        or_none(op.disk_bytes),
+        or_none(op.readahead_bytes),
+        or_none(op.errno.map(errno::name)),
+        or_none(op.renamed_to.as_deref().map(escape)),
+        reasons::held_up_by(row.reasons),
+        reasons::all(row.reasons),
     ]
 }
 

@@ -2,12 +2,10 @@
 //! connection, and how full producers' batches are. Holds a bounded number of groups. Does not print.
 
 mod batch_fill;
-mod bounded;
 mod csv;
 mod group;
 mod json;
 mod kinds;
-mod spread;
 mod table;
 mod view;
 
@@ -22,10 +20,10 @@ pub use csv::OverviewCsv;
 pub use group::Group;
 pub use json::OverviewJson;
 pub use kinds::{By, Kind, Producer, Who};
-pub use spread::Spread;
 pub use table::OverviewTable;
 
-use bounded::Bounded;
+use crate::bounded::Bounded;
+pub use crate::spread::Spread;
 use group::Share;
 use kinds::Client;
 

@@ -14,7 +14,10 @@ use std::rc::Rc;
 use model::{LossKind, Nanos, Request};
 use report::doctor::{DoctorJson, DoctorReport, DoctorText};
 use report::explanation::{Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText};
-use report::file_ops::{FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpTable};
+use report::file_ops::{
+    FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
+    TopFileOps,
+};
 use report::requests::overview::{
     By, Group, Groups, Kind, Overview, OverviewCsv, OverviewJson, OverviewTable, Who,
 };
@@ -178,8 +181,8 @@ fn the_slowest_come_first_and_no_more_than_were_asked_for() {
         let mut out = Vec::new();
         let shared = Shared::default();
         let mut top = TopRequests::new(most, Box::new(RequestJson(shared.clone())));
-        for (nth, request) in traffic.iter().enumerate() {
-            top.request(nth as u64, request);
+        for request in &traffic {
+            top.request(request);
         }
         assert_eq!(
             top.unranked(),
@@ -214,15 +217,10 @@ impl Write for Shared {
 
 fn file_ops(mut to: impl FileOpReport) {
     let ids = ["839584818".into(), "839584819".into()];
-    for (i, op) in sample::file_ops().iter().enumerate() {
-        let reasons = [("journal-commit", Nanos::from_millis(151)), ("run-queue", Nanos::from_millis(2))];
-        let slow = i == 0;
-        let row = FileOpRow {
-            op,
-            reasons: if slow { &reasons } else { &[] },
-            message_ids: if slow { &ids } else { &[] },
-        };
-        to.file_op(&row).unwrap();
+    for (op, reasons) in sample::file_ops() {
+        let slow = op.latency() > Nanos::from_millis(100);
+        to.file_op(&FileOpRow { op: &op, reasons: &reasons, message_ids: if slow { &ids } else { &[] } })
+            .unwrap();
     }
     to.finish().unwrap();
 }
@@ -234,6 +232,60 @@ fn file_operations_in_every_form() {
     golden("io-message-ids.txt", |out| file_ops(FileOpTable::new(out, &look(false), true)));
     golden("io.jsonl", |out| file_ops(FileOpJson(out)));
     golden("io.csv", |out| file_ops(FileOpCsv::new(out)));
+}
+
+#[test]
+fn a_summary_of_file_operations_in_every_form() {
+    fn summary(form: FileOpSummaryReport, out: &mut Vec<u8>) {
+        file_ops(FileOpSummary::new(out, form));
+    }
+    golden("io-summary.txt", |out| summary(FileOpSummaryReport::Table(look(false)), out));
+    golden("io-summary-wide.txt", |out| summary(FileOpSummaryReport::Table(look(true)), out));
+    golden("io-summary.jsonl", |out| summary(FileOpSummaryReport::Json, out));
+    golden("io-summary.csv", |out| summary(FileOpSummaryReport::Csv, out));
+}
+
+#[test]
+fn a_file_operation_has_every_field_of_the_contract_and_its_reasons_add_up() {
+    let mut out = Vec::new();
+    file_ops(FileOpJson(&mut out));
+    for line in json_lines(&out) {
+        for field in [
+            "start_ns",
+            "end_ns",
+            "latency_ns",
+            "op",
+            "tid",
+            "thread",
+            "bytes",
+            "offset",
+            "file",
+            "topic",
+            "partition",
+            "kind",
+            "device",
+            "fs",
+            "reasons",
+            "batch_crc",
+            "base_offset",
+        ] {
+            assert!(line.get(field).is_some(), "{field} is missing in {line}");
+        }
+        let reasons = line["reasons"].as_object().unwrap();
+        let total = reasons.values().map(|time| time.as_i64().unwrap()).sum::<i64>();
+        assert_eq!(Some(total), line["latency_ns"].as_i64(), "{line}");
+    }
+}
+
+#[test]
+fn the_slowest_operations_come_first() {
+    let shared = Shared::default();
+    file_ops(TopFileOps::new(2, Box::new(FileOpJson(shared.clone()))));
+    let rows = json_lines(&shared.0.borrow());
+    let found = rows.iter().map(|row| row["latency_ns"].as_i64().unwrap()).collect::<Vec<_>>();
+    let mut all = sample::file_ops().iter().map(|(op, _)| op.latency().0).collect::<Vec<_>>();
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    assert_eq!(found, all[..2]);
 }
 
 fn segment(mut to: impl SegmentReport, records: bool) {

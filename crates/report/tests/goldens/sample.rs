@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use diagnose::{CauseTotal, Joins, RootTotal, Summary};
+use diagnose::{CauseTotal, Joins, Reason, RootTotal, Summary};
 use model::{
     Batch, BatchHead, Cause, Confidence, Device, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind,
-    LossKind, Nanos, Partition, Request, Stage, Stages, TopicId, TopicPartition, Verdict,
+    LossKind, Nanos, Partition, Request, Stage, Stages, TopicId, TopicPartition, Verdict, Waker,
 };
 use report::doctor::{BrokerFound, Examination, Fact, Hook, Remedy};
 use report::explanation::{Conclusion, Unobservable};
@@ -213,8 +213,81 @@ fn device() -> Device {
     Device { major: 7, minor: 0, name: "loop0".into() }
 }
 
-pub(crate) fn file_ops() -> Vec<FileOp> {
-    let slow = FileOp {
+/// Operations and what their time was spent on.
+pub(crate) fn file_ops() -> Vec<(FileOp, Vec<Reason>)> {
+    let ms = Nanos::from_millis;
+    let slow = slow_write();
+    let why_slow = vec![
+        Reason {
+            function: Some("wait_transaction_locked".into()),
+            held_by: Some(Waker {
+                tid: 812,
+                thread: "jbd2/loop0-8".into(),
+                stack: "kthread;kjournald2;jbd2_journal_commit_transaction;__wake_up".into(),
+            }),
+            ..reason("journal-commit", ms(151))
+        },
+        reason("cpu", Nanos(5_400_000)),
+        reason("run-queue", ms(2)),
+    ];
+    let failed = FileOp {
+        end: ARRIVAL + Nanos(300_000),
+        thread: HOSTILE.into(),
+        file: HOSTILE.into(),
+        bytes: None,
+        errno: Some(28),
+        offset: 0,
+        topic_partition: None,
+        kind: FileKind::Other,
+        device: Device { major: 254, minor: 17, name: "".into() },
+        batch: None,
+        journal_transaction: None,
+        ..slow.clone()
+    };
+    let failed_reasons = vec![reason("unobserved", failed.latency())];
+    let moved = FileOp {
+        op: FileOpKind::Rename,
+        end: ARRIVAL + ms(12),
+        errno: None,
+        bytes: Some(0),
+        offset: 0,
+        file: "topicA-0/00000000000000000000.snapshot".into(),
+        renamed_to: Some("topicA-0/00000000000000000000.snapshot.deleted".into()),
+        kind: FileKind::Snapshot,
+        batch: None,
+        ..slow.clone()
+    };
+    let moved_reasons = vec![
+        Reason { function: Some("__mutex_lock".into()), ..reason("other", ms(11)) },
+        reason("cpu", ms(1)),
+    ];
+    let from_disk = FileOp {
+        op: FileOpKind::Sendfile,
+        end: ARRIVAL + ms(31),
+        tid: 4_461,
+        thread: "data-plane-kafk".into(),
+        bytes: Some(1_048_576),
+        disk_bytes: Some(983_040),
+        readahead_bytes: Some(131_072),
+        offset: 4_096,
+        batch: None,
+        journal_transaction: None,
+        ..slow.clone()
+    };
+    let from_disk_reasons = vec![
+        Reason { function: Some("folio_wait_bit_common".into()), ..reason("device", ms(20)) },
+        reason("device-queue", ms(8)),
+        reason("cpu", ms(3)),
+    ];
+    vec![(slow, why_slow), (failed, failed_reasons), (moved, moved_reasons), (from_disk, from_disk_reasons)]
+}
+
+fn reason(name: &'static str, time: Nanos) -> Reason {
+    Reason { name, time, function: None, held_by: None }
+}
+
+fn slow_write() -> FileOp {
+    FileOp {
         start: ARRIVAL,
         end: ARRIVAL + Nanos(158_400_000),
         op: FileOpKind::Write,
@@ -243,21 +316,7 @@ pub(crate) fn file_ops() -> Vec<FileOp> {
             records: 5,
         }),
         journal_transaction: Some(2_286),
-    };
-    let failed = FileOp {
-        end: ARRIVAL + Nanos(300_000),
-        thread: HOSTILE.into(),
-        file: HOSTILE.into(),
-        bytes: None,
-        offset: 0,
-        topic_partition: None,
-        kind: FileKind::Other,
-        device: Device { major: 254, minor: 17, name: "".into() },
-        batch: None,
-        journal_transaction: None,
-        ..slow.clone()
-    };
-    vec![slow, failed]
+    }
 }
 
 pub(crate) fn segment_file() -> SegmentFile {

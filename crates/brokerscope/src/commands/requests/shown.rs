@@ -65,7 +65,7 @@ impl<'a> Shown<'a> {
     fn show(&mut self, request: &Request, hold: Option<Hold>) -> anyhow::Result<()> {
         match &mut self.form {
             Form::Rows(rows) => rows.request(request).context(CANNOT_WRITE)?,
-            Form::Top(top) => top.request(self.seen, request),
+            Form::Top(top) => top.request(request),
             Form::Overview(overview) => overview.request(request, hold),
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use model::{Partition, Request};
 
-use super::spread::Spread;
+use crate::spread::Spread;
 
 /// What one producer sent. A batch here is what one partition got in one request: with magic 2 that is one
 /// record batch (the broker refuses more); before, it is one message set.

@@ -3,11 +3,10 @@
 
 use std::io::{self, Write};
 
-use serde_json::Value;
-
-use super::view::{self, Fields};
+use super::view;
 use super::{BatchFill, Group, Groups, Kind, Producer, Who};
 use crate::csv;
+use crate::fields::{Fields, plain};
 
 /// An overview as CSV.
 pub struct OverviewCsv<W>(pub W);
@@ -33,14 +32,6 @@ impl<W: Write> OverviewCsv<W> {
         };
         let values = names.iter().map(value).collect::<Vec<_>>();
         csv::write_line(&mut self.0, values.iter().map(String::as_str))
-    }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 

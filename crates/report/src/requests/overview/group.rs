@@ -2,7 +2,7 @@
 
 use model::{Nanos, Request};
 
-use super::spread::Spread;
+use crate::spread::Spread;
 
 /// The requests of one group.
 #[derive(Clone, Debug)]

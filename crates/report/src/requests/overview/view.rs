@@ -1,13 +1,10 @@
 //! Groups as programs read them: named fields in a fixed order, the same in JSON and CSV. Shortens nothing.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-use super::spread::Spread;
 use super::{BatchFill, Group, Groups, Kind, Producer, Who};
-
-/// One object or line.
-pub(super) struct Fields(pub(super) Vec<(&'static str, Value)>);
+use crate::fields::Fields;
+use crate::spread::Spread;
 
 /// Names of what is told of a spread, in [`told`]'s order.
 type Names = [&'static str; 6];
@@ -52,16 +49,6 @@ const PARTITIONS: Names = [
     "request_partitions_p999",
     "request_partitions_max",
 ];
-
-impl Serialize for Fields {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
 
 /// A group's fields.
 pub(super) fn group(groups: &Groups, (kind, who, group): &(Kind, Who, Group)) -> Fields {

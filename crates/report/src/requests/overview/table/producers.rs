@@ -2,8 +2,8 @@
 
 use super::rows::client_shown;
 use crate::numbers::{NONE, or_none, size};
-use crate::requests::overview::spread::Spread;
 use crate::requests::overview::{BatchFill, Producer};
+use crate::spread::Spread;
 use crate::table::Column;
 
 const NARROW: [&str; 7] = ["BATCHES", "RECORDS", "P50", "BYTES", "P50", "MAX", "PARTS"];

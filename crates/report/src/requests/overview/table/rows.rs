@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use crate::escape::escape;
 use crate::numbers::{NONE, or_none, size};
-use crate::requests::overview::spread::Spread;
 use crate::requests::overview::{By, Group, Groups, Kind, Who, kinds::Client};
+use crate::spread::Spread;
 use crate::table::Column;
 
 /// Longer names are shortened, so that rows fit a terminal.

@@ -1,0 +1,71 @@
+//! `files`: what was read and written of which file, from a recording or live.
+
+use anyhow::Context as _;
+use model::Event;
+use recording::Table;
+use report::files::Files;
+use report::numbers::counted;
+
+use crate::cli::Files as Args;
+use crate::options::Format;
+use crate::output::{self, Pace};
+use crate::seen::{self, About, Reader};
+
+/// What traffic is told from.
+const TABLES: [Table; 2] = [Table::FileOps, Table::BlockIos];
+/// Rows of a table, unless more are asked for. Programs get all.
+const SHOWN: usize = 20;
+
+/// Adds up, and shows the sums when the input has ended.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Counted::new(args, about))
+}
+
+struct Counted<'a> {
+    files: Files,
+    args: &'a Args,
+    ops: u64,
+}
+
+impl<'a> Counted<'a> {
+    fn new(args: &'a Args, about: &About) -> Self {
+        if about.pace == Pace::AsTheyCome && args.source.duration.is_none() {
+            args.presentation.say("Ctrl-C shows what was found");
+        }
+        Self { files: Files::new(args.by), args, ops: 0 }
+    }
+}
+
+impl Reader for Counted<'_> {
+    fn event(&mut self, event: Event) -> anyhow::Result<()> {
+        match event {
+            Event::FileOp(op) => {
+                self.ops += 1;
+                self.files.file_op(&op);
+            }
+            Event::BlockIo(io) => self.files.block_io(&io),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self, notes: &[String]) -> anyhow::Result<()> {
+        let Self { files, args, ops } = self;
+        let totals = files.finish(args.sort);
+        let asked = args.top.map(|most| most as usize);
+        let all = asked.unwrap_or(usize::MAX);
+        let mut out = output::stdout(Pace::AllThere);
+        let written = match args.presentation.format {
+            Format::Table => {
+                let look = args.presentation.look(Pace::AllThere);
+                totals.write_table(&mut out, &look, asked.unwrap_or(SHOWN))
+            }
+            Format::Json => totals.write_json(&mut out, all),
+            Format::Csv => totals.write_csv(&mut out, all),
+        };
+        written.context("cannot write to standard output")?;
+        args.presentation.say(&format!("{} counted", counted(ops, "file operation")));
+        notes.iter().for_each(|note| args.presentation.say(note));
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! `kernel`: journal commits and calls of file-system functions side by side in time, from a recording or live.
+
+use anyhow::Context as _;
+use diagnose::{Call, Calls};
+use model::{Event, Nanos};
+use recording::Table;
+use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
+use report::numbers::counted;
+
+use crate::cli::Kernel;
+use crate::options::Format;
+use crate::output::{self, Pace};
+use crate::seen::{self, About, Reader};
+
+/// What calls are told from.
+const TABLES: [Table; 5] =
+    [Table::JournalCommits, Table::KernelSpans, Table::Reclaims, Table::OffCpu, Table::FileOps];
+/// How long a call may take and still stand in its place among the others: who watches does not want to wait longer.
+const LIVE: Nanos = Nanos::from_millis(2_000);
+const REPLAY: Nanos = Nanos::from_millis(60_000);
+const CANNOT_WRITE: &str = "cannot write to standard output";
+
+/// Shows the calls.
+pub(crate) fn run(args: &Kernel) -> anyhow::Result<()> {
+    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Shown::new(args, about))
+}
+
+struct Shown<'a> {
+    calls: Calls,
+    report: Box<dyn KernelReport>,
+    args: &'a Kernel,
+    count: u64,
+    /// Whether threads off the CPU were watched.
+    off_cpu: bool,
+}
+
+impl<'a> Shown<'a> {
+    fn new(args: &'a Kernel, about: &About) -> Self {
+        let out = output::stdout(about.pace);
+        let report: Box<dyn KernelReport> = match args.presentation.format {
+            Format::Table => Box::new(KernelTable::new(out, &args.presentation.look(about.pace))),
+            Format::Json => Box::new(KernelJson(out)),
+            Format::Csv => Box::new(KernelCsv::new(out)),
+        };
+        let held_for = if about.pace == Pace::AllThere { REPLAY } else { LIVE };
+        Self { calls: Calls::new(args.slower_than, held_for), report, args, count: 0, off_cpu: about.off_cpu }
+    }
+
+    fn show(&mut self, all: bool) -> anyhow::Result<()> {
+        while let Some(call) = self.calls.take(all) {
+            if self.wants(&call) {
+                self.count += 1;
+                self.report.call(&call).context(CANNOT_WRITE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, call: &Call) -> bool {
+        let Kernel { functions, devices, .. } = self.args;
+        let function = |wanted: &String| match wanted.strip_suffix('*') {
+            Some(beginning) => call.function.starts_with(beginning),
+            None => *call.function == **wanted,
+        };
+        let device = |wanted: &String| {
+            call.device.as_ref().is_some_and(|device| {
+                let (major, minor) = device.number();
+                *device.name == **wanted || format!("{major}:{minor}") == *wanted
+            })
+        };
+        (functions.is_empty() || functions.iter().any(function))
+            && (devices.is_empty() || devices.iter().any(device))
+    }
+}
+
+impl Reader for Shown<'_> {
+    fn event(&mut self, event: Event) -> anyhow::Result<()> {
+        self.calls.event(&event);
+        self.show(false)
+    }
+
+    fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
+        self.show(true)?;
+        self.report.finish().context(CANNOT_WRITE)?;
+        let presentation = &self.args.presentation;
+        presentation.say(&format!("{} shown", counted(self.count, "call")));
+        if !self.off_cpu {
+            presentation.say(
+                "threads off the CPU were not watched: of calls, only those whose own ends were recorded are shown",
+            );
+        }
+        notes.iter().for_each(|note| presentation.say(note));
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Calls of kernel functions side by side in time. Does not put them in order: `diagnose::Calls` does.
+
+mod table;
+mod view;
+
+use std::io::{self, Write};
+
+use diagnose::{Call, Detail};
+use model::journal::CommitPhases;
+use model::{JournalCommit, Nanos};
+
+pub use table::KernelTable;
+
+use crate::numbers::counted;
+
+/// An output of calls, one after the other.
+pub trait KernelReport {
+    /// Writes one call.
+    fn call(&mut self, call: &Call) -> io::Result<()>;
+
+    /// Ends the output.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// Calls as JSON lines.
+pub struct KernelJson<W>(pub W);
+
+impl<W: Write> KernelReport for KernelJson<W> {
+    fn call(&mut self, call: &Call) -> io::Result<()> {
+        view::fields(call).write_json(&mut self.0)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Calls as CSV.
+pub struct KernelCsv<W> {
+    out: W,
+    headed: bool,
+}
+
+impl<W: Write> KernelCsv<W> {
+    /// CSV to this output.
+    pub fn new(out: W) -> Self {
+        Self { out, headed: false }
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        if !self.headed {
+            self.headed = true;
+            view::names().write_csv_names(&mut self.out)?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> KernelReport for KernelCsv<W> {
+    fn call(&mut self, call: &Call) -> io::Result<()> {
+        self.head()?;
+        view::fields(call).write_csv(&mut self.out)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.head()?;
+        self.out.flush()
+    }
+}
+
+/// What else is known of a call, in words. Not escaped.
+fn told(detail: &Detail) -> Option<String> {
+    Some(match detail {
+        Detail::Nothing => return None,
+        Detail::Commit(commit) => commit_told(commit),
+        Detail::Wait(name, function) if function.is_empty() => (*name).to_owned(),
+        Detail::Wait(name, function) => format!("{name} in {function}"),
+        Detail::Reclaim { pages, memcg } => {
+            let whose = if *memcg { "the memory cgroup's limit" } else { "the host's shortage" };
+            format!("freed {} for {whose}", counted(*pages, "page"))
+        }
+    })
+}
+
+fn commit_told(commit: &JournalCommit) -> String {
+    let mut text = format!("transaction {}", commit.transaction);
+    let Some(phases) = commit.phases else { return text };
+    for (name, length) in spent(phases) {
+        if length > Nanos::ZERO {
+            text.push_str(&format!(", {name} {length}"));
+        }
+    }
+    let blocks = counted(phases.blocks_logged.into(), "block");
+    let handles = counted(phases.handles.into(), "handle");
+    text.push_str(&format!(", {blocks} logged, {handles}"));
+    text
+}
+
+/// The phases that a commit itself consists of, in their order.
+fn spent(phases: CommitPhases) -> [(&'static str, Nanos); 3] {
+    [("locked", phases.locked), ("flushing", phases.flushing), ("logging", phases.logging)]
+}

@@ -1,0 +1,87 @@
+//! The slowest of many, slowest first: as many as were asked for are held, whatever the length of the input. Does
+//! not know what they are.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use model::Nanos;
+
+/// Holds the slowest.
+pub(crate) struct Slowest<T> {
+    most: usize,
+    held: BinaryHeap<Reverse<Ranked<T>>>,
+    offered: u64,
+}
+
+/// One by its latency; of two equally slow ones the earlier ranks higher.
+struct Ranked<T> {
+    latency: Nanos,
+    nth: Reverse<u64>,
+    item: T,
+}
+
+impl<T> Slowest<T> {
+    /// At most so many.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, held: BinaryHeap::new(), offered: 0 }
+    }
+
+    /// How many are held.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.len() as u64
+    }
+
+    /// Offers one; it is made only if it is among the slowest so far.
+    pub(crate) fn offer(&mut self, latency: Nanos, item: impl FnOnce() -> T) {
+        self.offered += 1;
+        let full = self.held.len() >= self.most;
+        if full && self.held.peek().is_none_or(|Reverse(fastest)| fastest.latency >= latency) {
+            return;
+        }
+        if full {
+            self.held.pop();
+        }
+        self.held.push(Reverse(Ranked { latency, nth: Reverse(self.offered), item: item() }));
+    }
+
+    /// Those held, slowest first.
+    pub(crate) fn into_sorted(self) -> impl Iterator<Item = T> {
+        self.held.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item)
+    }
+}
+
+impl<T> Ord for Ranked<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.latency, self.nth).cmp(&(other.latency, other.nth))
+    }
+}
+
+impl<T> PartialOrd for Ranked<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Ranked<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<T> Eq for Ranked<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::Slowest;
+    use model::Nanos;
+
+    #[test]
+    fn the_slowest_come_first_and_of_equals_the_earliest() {
+        let mut slowest = Slowest::new(3);
+        for (name, latency) in [('a', 1), ('b', 5), ('c', 3), ('d', 5), ('e', 2), ('f', 3)] {
+            slowest.offer(Nanos(latency), || name);
+        }
+        assert_eq!(slowest.held(), 3);
+        assert_eq!(slowest.into_sorted().collect::<String>(), "bdc");
+    }
+}
