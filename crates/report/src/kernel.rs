@@ -83,17 +83,14 @@ fn told(detail: &Detail) -> Option<String> {
 }
 
 fn commit_told(commit: &JournalCommit) -> String {
-    let mut text = format!("transaction {}", commit.transaction);
-    let Some(phases) = commit.phases else { return text };
-    for (name, length) in spent(phases) {
-        if length > Nanos::ZERO {
-            text.push_str(&format!(", {name} {length}"));
-        }
+    let mut told = vec![format!("transaction {}", commit.transaction)];
+    if let Some(phases) = commit.phases {
+        let spent = spent(phases).into_iter().filter(|&(_, length)| length > Nanos::ZERO);
+        told.extend(spent.map(|(name, length)| format!("{name} {length}")));
+        told.push(format!("{} logged", counted(phases.blocks_logged.into(), "block")));
+        told.push(counted(phases.handles.into(), "handle"));
     }
-    let blocks = counted(phases.blocks_logged.into(), "block");
-    let handles = counted(phases.handles.into(), "handle");
-    text.push_str(&format!(", {blocks} logged, {handles}"));
-    text
+    told.join(", ")
 }
 
 /// The phases that a commit itself consists of, in their order.

@@ -13,7 +13,7 @@ use rules::{RULES, Rule};
 pub(crate) enum Wait {
     /// The commit of a jbd2 transaction: fs/jbd2/transaction.c, fs/jbd2/commit.c.
     Journal,
-    /// A fast commit: fs/ext4/fast_commit.c.
+    /// A fast commit: `fs/ext4/fast_commit.c`.
     FastCommit,
     /// Room in the journal: fs/jbd2/checkpoint.c.
     Checkpoint,
@@ -27,11 +27,11 @@ pub(crate) enum Wait {
     StablePage,
     /// Pages that are being written, of whoever waits until they are.
     Writeback,
-    /// Room in XFS's log: fs/xfs/xfs_log.c.
+    /// Room in XFS's log: `fs/xfs/xfs_log.c`.
     XfsLogSpace,
     /// XFS's log on its way to the device.
     XfsLogForce,
-    /// An XFS inode's lock: fs/xfs/xfs_inode.c.
+    /// An XFS inode's lock: `fs/xfs/xfs_inode.c`.
     XfsInodeLock,
     /// Any other inode's lock.
     InodeLock,
@@ -131,8 +131,8 @@ impl Rule {
             let outermost = frames.iter().position(|frame| any(&[frame], self.functions))?;
             frames.get(outermost.checked_sub(1)?)
         };
-        let called = self.called_by.is_empty() || caller().is_some_and(|by| any(&[by], self.called_by));
-        if within && called { frames.get(found).copied() } else { None }
+        let rightly = self.called_by.is_empty() || caller().is_some_and(|by| any(&[by], self.called_by));
+        if within && rightly { frames.get(found).copied() } else { None }
     }
 }
 

@@ -111,7 +111,7 @@ fn unknown(out: &mut impl Write, unknown: &Traffic) -> io::Result<()> {
     }
     writeln!(
         out,
-        "{} more of no known file (journals, metadata, other programs): {} read, {} written",
+        "beside them {} of no known file (journals, metadata, other programs): {} read, {} written",
         counted(requests, "block request"),
         size(unknown.block_read_bytes),
         size(unknown.block_written_bytes)

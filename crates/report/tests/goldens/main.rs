@@ -18,6 +18,8 @@ use report::file_ops::{
     FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
     TopFileOps,
 };
+use report::files::{By as FilesBy, FileTotals, Files, Sort, Traffic};
+use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
 use report::requests::overview::{
     By, Group, Groups, Kind, Overview, OverviewCsv, OverviewJson, OverviewTable, Who,
 };
@@ -286,6 +288,69 @@ fn the_slowest_operations_come_first() {
     let mut all = sample::file_ops().iter().map(|(op, _)| op.latency().0).collect::<Vec<_>>();
     all.sort_unstable_by(|a, b| b.cmp(a));
     assert_eq!(found, all[..2]);
+}
+
+fn calls(mut to: impl KernelReport) {
+    for call in sample::calls() {
+        to.call(&call).unwrap();
+    }
+    to.finish().unwrap();
+}
+
+#[test]
+fn calls_of_kernel_functions_in_every_form() {
+    golden("kernel.txt", |out| calls(KernelTable::new(out, &look(false))));
+    golden("kernel-wide.txt", |out| calls(KernelTable::new(out, &look(true))));
+    golden("kernel.jsonl", |out| calls(KernelJson(out)));
+    golden("kernel.csv", |out| calls(KernelCsv::new(out)));
+}
+
+fn files(by: FilesBy, sort: Sort, room: usize) -> FileTotals {
+    let mut files = Files::with_room_for(by, room);
+    // Block requests before anybody named their inodes, and after.
+    let (early, late) = sample::block_ios();
+    early.iter().for_each(|io| files.block_io(io));
+    sample::file_ops().iter().for_each(|(op, _)| files.file_op(op));
+    late.iter().for_each(|io| files.block_io(io));
+    files.finish(sort)
+}
+
+#[test]
+fn files_in_every_form() {
+    let all = || files(FilesBy::File, Sort::Bytes, 100);
+    golden("files.txt", |out| all().write_table(out, &look(false), 2).unwrap());
+    golden("files-wide.txt", |out| all().write_table(out, &look(true), 100).unwrap());
+    golden("files.jsonl", |out| all().write_json(out, 100).unwrap());
+    golden("files.csv", |out| all().write_csv(out, 100).unwrap());
+    golden("files-crowded.txt", |out| {
+        files(FilesBy::File, Sort::Reads, 1).write_table(out, &look(false), 9).unwrap()
+    });
+    golden("files-by-kind.txt", |out| {
+        files(FilesBy::Kind, Sort::Time, 9).write_table(out, &look(false), 9).unwrap()
+    });
+    golden("files-by-topic.txt", |out| {
+        files(FilesBy::Topic, Sort::Time, 9).write_table(out, &look(false), 9).unwrap()
+    });
+}
+
+#[test]
+fn no_traffic_is_lost_between_files() {
+    let ops = sample::file_ops();
+    let (early, late) = sample::block_ios();
+    for by in FilesBy::ALL {
+        for room in [1, 2, 100] {
+            let totals = files(by, Sort::Block, room);
+            let sum =
+                |of: fn(&Traffic) -> u64| totals.groups.iter().map(|(_, traffic)| of(traffic)).sum::<u64>();
+            let counted = sum(|traffic| {
+                traffic.reads + traffic.writes + traffic.fsyncs + traffic.faults + traffic.others
+            });
+            assert_eq!(counted, ops.len() as u64);
+            let blocks = |traffic: &Traffic| traffic.block_reads + traffic.block_writes;
+            assert_eq!(sum(blocks) + blocks(&totals.unknown), (early.len() + late.len()) as u64);
+            assert!(blocks(&totals.unknown) > 0 && sum(blocks) > 0);
+        }
+    }
 }
 
 fn segment(mut to: impl SegmentReport, records: bool) {

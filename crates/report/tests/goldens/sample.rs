@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use diagnose::{CauseTotal, Joins, Reason, RootTotal, Summary};
+use diagnose::{Call, CauseTotal, Detail, Joins, Reason, RootTotal, Summary};
+use model::journal::CommitPhases;
 use model::{
-    Batch, BatchHead, Cause, Confidence, Device, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind,
-    LossKind, Nanos, Partition, Request, Stage, Stages, TopicId, TopicPartition, Verdict, Waker,
+    Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Evidence, EvidenceKind, FileKind,
+    FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, Stages,
+    TopicId, TopicPartition, Verdict, Waker,
 };
 use report::doctor::{BrokerFound, Examination, Fact, Hook, Remedy};
 use report::explanation::{Conclusion, Unobservable};
@@ -317,6 +319,93 @@ fn slow_write() -> FileOp {
         }),
         journal_transaction: Some(2_286),
     }
+}
+
+fn block_io(inode: Option<u64>, direction: Direction, bytes: u32) -> BlockIo {
+    BlockIo {
+        queued: None,
+        start: ARRIVAL,
+        end: ARRIVAL + Nanos(700_000),
+        device: device(),
+        direction,
+        sector: 8,
+        bytes,
+        tid: 33,
+        thread: "kworker/u4:1".into(),
+        flags: "W".into(),
+        inode,
+        file: None,
+    }
+}
+
+/// Block requests before and after the operations.
+pub(crate) fn block_ios() -> (Vec<BlockIo>, Vec<BlockIo>) {
+    let early = vec![block_io(Some(1_234), Direction::Read, 131_072)];
+    let late = vec![
+        block_io(Some(1_234), Direction::Write, 4_096),
+        block_io(Some(99), Direction::Write, 8_192),
+        block_io(None, Direction::Write, 40_960),
+    ];
+    (early, late)
+}
+
+/// A commit, a call behind it, and what else a call may be.
+pub(crate) fn calls() -> Vec<Call> {
+    let ms = Nanos::from_millis;
+    let commit = Call {
+        start: ARRIVAL,
+        end: ARRIVAL + ms(1_332),
+        function: "jbd2_journal_commit_transaction".into(),
+        seen_by: SpanSource::Tracepoints,
+        device: Some(device()),
+        thread: None,
+        file: None,
+        detail: Detail::Commit(JournalCommit {
+            start: ARRIVAL,
+            end: ARRIVAL + ms(1_332),
+            device: device(),
+            transaction: 2_285,
+            phases: Some(CommitPhases {
+                wait: ms(4),
+                running: ms(5_000),
+                locked: Nanos::ZERO,
+                flushing: ms(1_240),
+                logging: ms(88),
+                handles: 1_812,
+                blocks: 31,
+                blocks_logged: 33,
+            }),
+        }),
+    };
+    let behind = Call {
+        start: ARRIVAL + ms(2),
+        end: ARRIVAL + ms(1_282),
+        function: "ext4_dirty_inode".into(),
+        seen_by: SpanSource::OffCpu,
+        thread: Some((4_478, "data-plane-kafk".into())),
+        file: Some("topicA-0/00000000002938697123.log".into()),
+        detail: Detail::Wait("journal-commit", "wait_transaction_locked".into()),
+        ..commit.clone()
+    };
+    let reclaim = Call {
+        start: ARRIVAL + ms(9),
+        end: ARRIVAL + ms(14),
+        function: "try_to_free_mem_cgroup_pages".into(),
+        seen_by: SpanSource::Tracepoints,
+        device: None,
+        thread: Some((4_461, HOSTILE.into())),
+        file: None,
+        detail: Detail::Reclaim { pages: 32, memcg: true },
+    };
+    let span = Call {
+        start: ARRIVAL + ms(20),
+        end: ARRIVAL + ms(31),
+        function: "xfs_log_force_seq".into(),
+        seen_by: SpanSource::Function,
+        detail: Detail::Nothing,
+        ..behind.clone()
+    };
+    vec![commit, behind, reclaim, span]
 }
 
 pub(crate) fn segment_file() -> SegmentFile {

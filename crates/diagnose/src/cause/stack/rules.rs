@@ -40,7 +40,7 @@ const DIRTYING: &[&str] = &[
 ];
 
 /// Who takes an inode's own locks: its `i_rwsem`, its mapping's invalidate lock, ext4's `i_data_sem`. The address
-/// space's lock (mmap_lock) is another.
+/// space's lock (`mmap_lock`) is another.
 const INODE_LOCKERS: &[&str] = &[
     "ext4_*",
     "btrfs_*",
