@@ -52,6 +52,13 @@ impl Presentation {
             warn(sentence);
         }
     }
+
+    /// Says several things.
+    pub(crate) fn say_each(&self, sentences: &[String]) {
+        for sentence in sentences {
+            self.say(sentence);
+        }
+    }
 }
 
 /// Says something beside the data that even those who want quiet must know.

@@ -236,7 +236,8 @@ fn write(file: &str, offset: usize, bytes: usize, tid: u32) -> FileOp {
 /// A recording of some writes, the first of which waited for the journal nearly all the time.
 fn recording(dir: &Path, log_dirs: Vec<PathBuf>, ops: &[FileOp]) {
     let broker = Some(Broker { log_dirs, ..Broker::default() });
-    let manifest = Manifest { broker, ended_ns: Some(1), ..Manifest::default() };
+    let plan = vec![("off-cpu".to_owned(), "seen: sched_switch".to_owned())];
+    let manifest = Manifest { broker, plan, ended_ns: Some(1), ..Manifest::default() };
     let mut writer = Writer::create(dir, &manifest, WriterOptions::default()).unwrap();
     for (i, op) in ops.iter().enumerate() {
         let wait = OffCpu {
@@ -275,17 +276,20 @@ fn a_write_s_message_ids_come_from_its_segment_and_its_reasons_from_its_thread()
     let found = objects(&stdout);
     let ids = found.iter().map(|row| row["message_ids"].clone()).collect::<Vec<_>>();
     assert_eq!(ids, [json!(["c", "tombstone"]), json!([]), json!([]), json!([])]);
-    assert_eq!(found[0]["reasons"], json!({"journal-commit": 151_000_000, "run-queue": 4_000_000}));
-    assert_eq!(found[1]["reasons"], json!({}), "another thread's wait is not its own");
+    assert_eq!(
+        found[0]["reasons"],
+        json!({"journal-commit": 151_000_000, "run-queue": 4_000_000, "cpu": 3_000_000})
+    );
+    assert_eq!(found[1]["reasons"], json!({"cpu": 158_000_000}), "another thread's wait is not its own");
 
     let (_, stdout, _) = run(&from);
     let lines = stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect::<Vec<_>>();
     assert_eq!(
         lines[0].join(" "),
-        "START TIME END TIME LATENCY MESSAGE_ID FILE TOPIC PARTITION BYTES OFF_KB REASON"
+        "START TIME END TIME LATENCY MESSAGE_ID FILE TOPIC PARTITION BYTES OFF_KB OP REASON"
     );
     let expected = format!(
-        "12:11:36.521 12:11:36.679 158 ms c {NAME} topicA 0 {} {} journal-commit 151 ms",
+        "12:11:36.521 12:11:36.679 158 ms c {NAME} topicA 0 {} {} write journal-commit 151 ms",
         batches[1].len(),
         batches[0].len() / 1024
     );

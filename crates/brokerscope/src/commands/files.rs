@@ -65,7 +65,7 @@ impl Reader for Counted<'_> {
         };
         written.context("cannot write to standard output")?;
         args.presentation.say(&format!("{} counted", counted(ops, "file operation")));
-        notes.iter().for_each(|note| args.presentation.say(note));
+        args.presentation.say_each(notes);
         Ok(())
     }
 }

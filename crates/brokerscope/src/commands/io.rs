@@ -94,7 +94,7 @@ impl Reader for Shown<'_> {
         let shown = self.args.top.map_or(self.count, |most| self.count.min(u64::from(most)));
         let what = if self.args.summary { "summed up" } else { "shown" };
         presentation.say(&format!("{} {what} of {} file operations", grouped(shown), grouped(self.seen)));
-        notes.iter().for_each(|note| presentation.say(note));
+        presentation.say_each(notes);
         Ok(())
     }
 }

@@ -89,7 +89,7 @@ impl Reader for Shown<'_> {
                 "threads off the CPU were not watched: of calls, only those whose own ends were recorded are shown",
             );
         }
-        notes.iter().for_each(|note| presentation.say(note));
+        presentation.say_each(notes);
         Ok(())
     }
 }

@@ -239,7 +239,9 @@ proptest! {
         watched in any::<bool>(),
     ) {
         let mut reasons = Reasons::new(watched);
-        events.iter().for_each(|event| reasons.event(event));
+        for event in &events {
+            reasons.event(event);
+        }
         let op = op(start, start + length);
         let parts = reasons.of(&op);
         prop_assert_eq!(parts.iter().map(|part| part.time).sum::<Nanos>(), op.latency());
@@ -259,7 +261,9 @@ proptest! {
         length in 1_i64..80,
     ) {
         let mut reasons = Reasons::default();
-        events.iter().for_each(|event| reasons.event(event));
+        for event in &events {
+            reasons.event(event);
+        }
         let told = |name: &str, parts: &[Reason]| {
             parts.iter().filter(|part| part.name == name).map(|part| part.time.0).sum::<i64>()
         };

@@ -309,9 +309,15 @@ fn files(by: FilesBy, sort: Sort, room: usize) -> FileTotals {
     let mut files = Files::with_room_for(by, room);
     // Block requests before anybody named their inodes, and after.
     let (early, late) = sample::block_ios();
-    early.iter().for_each(|io| files.block_io(io));
-    sample::file_ops().iter().for_each(|(op, _)| files.file_op(op));
-    late.iter().for_each(|io| files.block_io(io));
+    for io in &early {
+        files.block_io(io);
+    }
+    for (op, _) in &sample::file_ops() {
+        files.file_op(op);
+    }
+    for io in &late {
+        files.block_io(io);
+    }
     files.finish(sort)
 }
 
@@ -323,13 +329,13 @@ fn files_in_every_form() {
     golden("files.jsonl", |out| all().write_json(out, 100).unwrap());
     golden("files.csv", |out| all().write_csv(out, 100).unwrap());
     golden("files-crowded.txt", |out| {
-        files(FilesBy::File, Sort::Reads, 1).write_table(out, &look(false), 9).unwrap()
+        files(FilesBy::File, Sort::Reads, 1).write_table(out, &look(false), 9).unwrap();
     });
     golden("files-by-kind.txt", |out| {
-        files(FilesBy::Kind, Sort::Time, 9).write_table(out, &look(false), 9).unwrap()
+        files(FilesBy::Kind, Sort::Time, 9).write_table(out, &look(false), 9).unwrap();
     });
     golden("files-by-topic.txt", |out| {
-        files(FilesBy::Topic, Sort::Time, 9).write_table(out, &look(false), 9).unwrap()
+        files(FilesBy::Topic, Sort::Time, 9).write_table(out, &look(false), 9).unwrap();
     });
 }
 
