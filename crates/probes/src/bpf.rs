@@ -25,6 +25,8 @@ pub(crate) mod kind {
     pub(crate) const KERNEL_SPAN: u32 = 21;
     pub(crate) const SOCKET: u32 = 22;
     pub(crate) const TCP_TROUBLE: u32 = 23;
+    pub(crate) const KERNEL_WAIT: u32 = 24;
+    pub(crate) const WAKER_STACK: u32 = 25;
 }
 
 /// `enum block_flag`, and what stands for an operation.

@@ -3,27 +3,27 @@
 mod block_io;
 mod file_op;
 mod kernel_span;
+mod kernel_wait;
+mod off_cpu;
 mod paths;
 mod reclaim;
 mod socket;
 
-use std::mem::offset_of;
 use std::sync::Arc;
 
 use model::Nanos;
 use model::journal::CommitPhases;
 
 use crate::bpf::{kind, types};
-use crate::event::{DirtyThrottle, Event, JournalCommit, OffCpu};
+use crate::event::{DirtyThrottle, Event, JournalCommit};
 use crate::intern::Texts;
 use crate::stacks::Stacks;
 
 use kernel_span::Committing;
+use off_cpu::Wakers;
 use paths::Paths;
 
 const _: () = {
-    assert!(size_of::<types::off_cpu_event>() == 56 + 8 * 48);
-    assert!(offset_of!(types::off_cpu_event, stack) == 56);
     assert!(size_of::<types::journal_commit_event>() == 88);
     assert!(size_of::<types::dirty_throttle_event>() == 64);
 };
@@ -47,6 +47,7 @@ pub(crate) struct Decoder {
     stacks: Stacks,
     paths: Paths,
     committing: Committing,
+    wakers: Wakers,
 }
 
 impl Decoder {
@@ -58,30 +59,32 @@ impl Decoder {
             stacks,
             paths: Paths::default(),
             committing: Committing::default(),
+            wakers: Wakers::default(),
         }
     }
 
     /// One record.
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> Decoded {
         let kind = bytes.get(..4).and_then(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)));
-        if kind == Some(kind::FILE_PATH) {
-            return if self.file_path(bytes).is_some() { Decoded::Learnt } else { Decoded::Unknown };
+        let known = match kind {
+            Some(kind::FILE_PATH) => self.file_path(bytes).map(|()| None),
+            Some(kind::WAKER_STACK) => self.waker_stack(bytes).map(|()| None),
+            Some(kind::KERNEL_SPAN) => whole(bytes).map(|record| self.kernel_span(&record)),
+            Some(kind::KERNEL_WAIT) => self.kernel_wait(bytes),
+            Some(kind) => return self.event(kind, bytes).map_or(Decoded::Unknown, Decoded::Event),
+            None => None,
+        };
+        match known {
+            Some(Some(span)) => Decoded::Event(Event::KernelSpan(span)),
+            Some(None) => Decoded::Learnt,
+            None => Decoded::Unknown,
         }
-        if kind == Some(kind::KERNEL_SPAN) {
-            let Some(record) = whole(bytes) else { return Decoded::Unknown };
-            let span = self.kernel_span(&record).map(Event::KernelSpan);
-            return span.map_or(Decoded::Learnt, Decoded::Event);
-        }
-        kind.and_then(|kind| self.event(kind, bytes)).map_or(Decoded::Unknown, Decoded::Event)
     }
 
     fn event(&mut self, kind: u32, bytes: &[u8]) -> Option<Event> {
         match kind {
             kind::FILE_OP => Some(Event::FileOp(self.file_op(bytes)?)),
-            kind::OFF_CPU => {
-                let record = record(bytes, offset_of!(types::off_cpu_event, stack))?;
-                Some(Event::OffCpu(self.off_cpu(&record)))
-            }
+            kind::OFF_CPU => Some(Event::OffCpu(self.off_cpu(bytes)?)),
             kind::JOURNAL_COMMIT => Some(Event::JournalCommit(self.journal_commit(&whole(bytes)?))),
             kind::BLOCK_IO => Some(Event::BlockIo(self.block_io(&whole(bytes)?))),
             kind::DIRTY_THROTTLE => Some(Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))),
@@ -89,22 +92,6 @@ impl Decoder {
             kind::SOCKET => Some(Event::SocketOp(self.socket_op(bytes)?)),
             kind::TCP_TROUBLE => Some(Event::TcpTrouble(socket::tcp_trouble(bytes)?)),
             _ => None,
-        }
-    }
-
-    fn off_cpu(&mut self, record: &types::off_cpu_event) -> OffCpu {
-        let frames = record.stack.get(..record.frames as usize).unwrap_or(&record.stack);
-        let stack = self.stacks.text(frames);
-        self.committing.waited(record.tid, record.start_ns, &stack);
-        OffCpu {
-            start_ns: record.start_ns,
-            end_ns: record.end_ns,
-            woken_ns: (record.woken_ns != 0).then_some(record.woken_ns),
-            pid: self.pid,
-            tid: record.tid,
-            comm: self.text(&record.comm),
-            preempted: record.preempted != 0,
-            stack,
         }
     }
 
@@ -163,8 +150,6 @@ fn phases(record: &types::commit_phases, hz: u32) -> CommitPhases {
 /// Only for `repr(C)` types without padding, references, `bool` or enums.
 unsafe trait Record: Default {}
 // SAFETY: generated from the C structures in events.h, which hold integers and arrays only.
-unsafe impl Record for types::off_cpu_event {}
-// SAFETY: as above.
 unsafe impl Record for types::journal_commit_event {}
 // SAFETY: as above.
 unsafe impl Record for types::dirty_throttle_event {}

@@ -4,6 +4,7 @@
 mod block_io;
 mod file_op;
 mod kernel_span;
+mod off_cpu;
 mod reclaim;
 mod socket;
 
@@ -15,6 +16,7 @@ pub use block_io::{BlockFile, BlockIo};
 pub use file_op::{FileOp, FilePath, Given, GivenPath, HEAD_BYTES, Start};
 pub use kernel_span::KernelSpan;
 pub(crate) use kernel_span::{BTRFS_COMMIT, function};
+pub use off_cpu::{OffCpu, Waker};
 pub use reclaim::Reclaim;
 pub use socket::{SocketOp, TcpTrouble};
 
@@ -39,28 +41,6 @@ pub enum Event {
     SocketOp(SocketOp),
     /// Something went wrong with a TCP connection.
     TcpTrouble(TcpTrouble),
-}
-
-/// A stretch off the CPU within a [`FileOp`] of the same thread; or an uninterruptible wait of a
-/// millisecond or more after one, before the thread's next call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OffCpu {
-    /// When the thread was switched out.
-    pub start_ns: u64,
-    /// When it was switched in again.
-    pub end_ns: u64,
-    /// When it became runnable, where that was seen.
-    pub woken_ns: Option<u64>,
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// The thread's name; the kernel keeps 15 bytes.
-    pub comm: Arc<str>,
-    /// It could have gone on: it waited for nothing but the CPU.
-    pub preempted: bool,
-    /// Kernel functions, outermost first, joined by `;`; empty where no stack was taken.
-    pub stack: Arc<str>,
 }
 
 /// A commit of any jbd2 journal on the host.

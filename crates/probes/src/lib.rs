@@ -28,7 +28,7 @@ mod user;
 pub use error::Error;
 pub use event::{
     BlockFile, BlockIo, DirtyThrottle, Event, FileOp, JournalCommit, KernelSpan, OffCpu, Reclaim, SocketOp,
-    TcpTrouble,
+    TcpTrouble, Waker,
 };
 pub use facts::Facts;
 pub use losses::Losses;

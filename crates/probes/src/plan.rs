@@ -24,7 +24,7 @@ pub enum Purpose {
     FileOpens,
     /// Off-CPU intervals within these.
     OffCpu,
-    /// When a thread off the CPU became runnable.
+    /// When a thread off the CPU became runnable, and by whom.
     Wakeups,
     /// Kernel stacks of off-CPU intervals, by name.
     KernelStacks,
@@ -56,11 +56,13 @@ pub enum Purpose {
     SocketOps,
     /// Segments sent again on these.
     TcpRetransmits,
+    /// Long waits of file systems' own threads.
+    KernelThreads,
 }
 
 impl Purpose {
     /// Every purpose, those that others build upon first.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::FileWrites,
         Self::FileReads,
         Self::FileTransfers,
@@ -85,6 +87,7 @@ impl Purpose {
         Self::BtrfsCommits,
         Self::SocketOps,
         Self::TcpRetransmits,
+        Self::KernelThreads,
     ];
 
     /// The name in tables and JSON.
@@ -114,6 +117,7 @@ impl Purpose {
             Self::BtrfsCommits => "btrfs-commits",
             Self::SocketOps => "socket-ops",
             Self::TcpRetransmits => "tcp-retransmits",
+            Self::KernelThreads => "kernel-threads",
         }
     }
 
@@ -130,8 +134,9 @@ impl Purpose {
             }
             Self::BlockQueue => Mechanism::BtfTracepoints(&["block_bio_queue", "block_split"]),
             Self::OffCpu => Mechanism::BtfTracepoints(&["sched_switch"]),
-            Self::Wakeups => Mechanism::BtfTracepoints(&["sched_wakeup"]),
-            Self::KernelStacks => Mechanism::StackHelper,
+            Self::Wakeups => Mechanism::BtfTracepoints(&["sched_waking"]),
+            // Within the hook of OffCpu.
+            Self::KernelStacks | Self::KernelThreads => Mechanism::StackHelper,
             Self::BtrfsCommits => Mechanism::BtfTracepoints(&["btrfs_transaction_commit"]),
             Self::TcpRetransmits => Mechanism::BtfTracepoints(&["tcp_retransmit_skb"]),
             _ => Mechanism::Tracepoints,
@@ -146,7 +151,7 @@ impl Purpose {
             Self::CommitPhases => Some(Self::JournalCommits),
             Self::BlockQueue => Some(Self::BlockIo),
             // Without the waits inside, a commit has an end and no beginning.
-            Self::BtrfsCommits => Some(Self::KernelStacks),
+            Self::BtrfsCommits | Self::KernelThreads => Some(Self::KernelStacks),
             // Most calls on sockets are calls on files too.
             Self::SocketOps => Some(Self::FileTransfers),
             Self::TcpRetransmits => Some(Self::SocketOps),
@@ -181,7 +186,8 @@ impl Purpose {
             | Self::KernelStacks
             | Self::BlockQueue
             | Self::BtrfsCommits
-            | Self::TcpRetransmits => &[],
+            | Self::TcpRetransmits
+            | Self::KernelThreads => &[],
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Probes on one process: loaded, attached, read, and gone when dropped. Decides nothing: see
 //! [`crate::plan`].
 
+mod kernel_threads;
 mod object;
 mod perf_event;
 mod ring;
@@ -20,6 +21,7 @@ use crate::overhead::{self, ProgramCost};
 use crate::plan::{Plan, Purpose};
 use crate::stacks::Stacks;
 
+use kernel_threads::KernelThreads;
 pub(crate) use object::{catch_log, map, program, take_log};
 use ring::Ring;
 
@@ -56,6 +58,7 @@ pub struct Probes {
     _links: Vec<Link>,
     ring: Ring,
     object: Object,
+    kernel_threads: Option<KernelThreads>,
     _measuring: Option<OwnedFd>,
 }
 
@@ -77,13 +80,16 @@ impl Probes {
             if stacks { Symbols::of_this_kernel().map_err(Error::Read)? } else { Symbols::default() };
         let decoder = Decoder::new(target.pid, plan.hz, Stacks::new(symbols));
         let ring = Ring::new(&object::map(&object, "ring")?, decoder)?;
+        let mut kernel_threads = (stacks && plan.uses(Purpose::KernelThreads)).then(KernelThreads::default);
+        kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&object))?;
         let links = attach_all(plan, &object)?;
-        Ok(Self { _links: links, ring, object, _measuring: measuring })
+        Ok(Self { _links: links, ring, object, kernel_threads, _measuring: measuring })
     }
 
     /// Waits until the ring buffer fills up, 50 ms have passed or the timeout has, then delivers what is
     /// there: in the order in which the kernel finished the events, roughly by their end.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
+        self.kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&self.object))?;
         self.ring.wait(timeout)?;
         self.ring.drain(out)
     }

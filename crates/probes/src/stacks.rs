@@ -7,8 +7,8 @@ use crate::kallsyms::Symbols;
 
 /// Distinct stacks kept: a handful in practice.
 const MOST_STACKS: usize = 8_192;
-/// The scheduler's own function: what lies further inside is the tracepoint and the BPF program.
-const SCHEDULER: &str = "__schedule";
+/// The scheduler's own functions: what lies further inside is the tracepoint and the BPF program.
+const SCHEDULER: [&str; 2] = ["__schedule", "try_to_wake_up"];
 
 /// Resolves stacks.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Stacks {
 
     fn resolve(&self, frames: &[u64]) -> String {
         let mut names: Vec<&str> = frames.iter().rev().map(|&frame| self.function(frame)).collect();
-        if let Some(scheduler) = names.iter().rposition(|&name| name == SCHEDULER) {
+        if let Some(scheduler) = names.iter().rposition(|name| SCHEDULER.contains(name)) {
             names.truncate(scheduler + 1);
         }
         names.join(";")

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use model::SpanSource;
 use probes::{Event, Facts, KernelSpan, Options, Plan, Probes, Purpose, Target};
-use scene::FileSystem;
+use scene::{FileSystem, Frozen};
 
 const GIVE_UP: Duration = Duration::from_secs(30);
 
@@ -29,6 +29,7 @@ fn planted_reasons_are_reported() {
         eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
         return;
     }
+    check_waker();
     check_memcg_reclaim();
     check_fast_commits();
     check_xfs_log();
@@ -70,6 +71,33 @@ impl Watched {
         });
         spans.filter(|span| &*span.function == function && span.device == Some(device)).collect()
     }
+}
+
+/// A write to a frozen file system waits until this thread thaws it.
+fn check_waker() {
+    let file_system = FileSystem::new();
+    let mut watched = Watched::new(&[Purpose::OffCpu, Purpose::Wakeups, Purpose::KernelStacks]);
+    let file = File::create(file_system.path().join("frozen")).unwrap();
+    let frozen = Frozen::new(&file_system);
+    let (tell, told) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        tell.send(scene::current_tid()).unwrap();
+        (&file).write_all(b"waits").unwrap();
+    });
+    let tid = told.recv().unwrap();
+    scene::wait_until_blocked(tid);
+    // Wakers' stacks are taken from a millisecond on.
+    std::thread::sleep(Duration::from_millis(5));
+    drop(frozen);
+    writer.join().unwrap();
+    let long = |event: &Event| matches!(event, Event::OffCpu(away) if away.tid == tid && !away.preempted);
+    watched.until("wait", |seen| seen.events.iter().any(long));
+    let Some(Event::OffCpu(wait)) = watched.events.iter().find(|event| long(event)) else { unreachable!() };
+    let waker = wait.waker.as_ref().expect("nobody was seen waking it");
+    assert_eq!(waker.tid, scene::current_tid(), "{waker:?}");
+    assert!(waker.stack.contains("thaw") && waker.stack.ends_with(";try_to_wake_up"), "{waker:?}");
+    let woken = wait.woken_ns.unwrap();
+    assert!(wait.start_ns + 5_000_000 <= woken && woken <= wait.end_ns, "{wait:?}");
 }
 
 /// A thread that writes more than its memory cgroup may hold frees pages itself.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use model::off_cpu::Waker;
 use model::{
     ClockOffset, DirtyThrottle, Event, JournalCommit, KernelSpan, Loss, LossKind, Nanos, OffCpu, Pid, Reclaim,
 };
@@ -158,6 +159,6 @@ fn off_cpu(interval: probes::OffCpu, offset: ClockOffset) -> OffCpu {
         thread: interval.comm,
         preempted: interval.preempted,
         stack: interval.stack,
-        waker: None,
+        waker: interval.waker.map(|waker| Waker { tid: waker.tid, thread: waker.comm, stack: waker.stack }),
     }
 }

@@ -22,6 +22,8 @@
 #define FS_BYTES 16
 /* Deepest seen from a write down to __schedule is about 30, with stacked block devices. */
 #define STACK_FRAMES 48
+/* From an interrupt's completion of I/O down to the wake-up is about 25. */
+#define WAKER_FRAMES 32
 #define RWBS_BYTES 16
 
 /* What a record is: the first word of each. */
@@ -36,6 +38,8 @@ enum event_kind {
 	EVENT_KERNEL_SPAN = 21,
 	EVENT_SOCKET = 22,
 	EVENT_TCP_TROUBLE = 23,
+	EVENT_KERNEL_WAIT = 24,
+	EVENT_WAKER_STACK = 25,
 };
 
 /* The operations on files: model::FileOpKind says which system calls each one is. */
@@ -207,11 +211,15 @@ struct off_cpu_event {
 	/* when it was made runnable; 0 if that was not seen */
 	__u64 woken_ns;
 	char comm[TASK_COMM_LEN];
-	/* it was taken off the CPU although it could have gone on */
+	/* who made it runnable; if woken_ns. An interrupt does it in the name of whom it interrupted: 0 is idle. */
+	__u32 waker_tid;
+	char waker_comm[TASK_COMM_LEN];
+	/* it could have gone on: it waited for nothing but the CPU */
 	__u8 preempted;
 	__u8 reserved[3];
 	/* valid frames of stack */
 	__u32 frames;
+	__u32 reserved2;
 	/* return addresses, innermost first; only `frames` of them are sent */
 	__u64 stack[STACK_FRAMES];
 };
@@ -348,6 +356,31 @@ struct kernel_span_event {
 	char comm[TASK_COMM_LEN];
 };
 
+/* The kernel stack of who made such a thread runnable after a long wait: comes before the wait itself. */
+struct waker_stack_event {
+	__u32 kind;
+	/* the thread that was made runnable */
+	__u32 tid;
+	__u64 woken_ns;
+	__u32 reserved;
+	__u32 frames;
+	/* as in off_cpu_event */
+	__u64 stack[WAKER_FRAMES];
+};
+
+/* A file system's own thread waited long: it holds up whoever waits for what it does. */
+struct kernel_wait_event {
+	__u32 kind;
+	__u32 tid;
+	__u64 start_ns;
+	__u64 end_ns;
+	char comm[TASK_COMM_LEN];
+	__u32 reserved;
+	__u32 frames;
+	/* as in off_cpu_event */
+	__u64 stack[STACK_FRAMES];
+};
+
 /*
  * Where a tracepoint's field lies in its record, from the tracepoint's own format file: fields move between
  * kernels (block_rq_issue gained ioprio), and for tracepoints of modules there may be no BTF to ask.
@@ -418,10 +451,11 @@ struct settings {
 	__u8 only_devices;
 	/* follow the target's TCP connections */
 	__u8 sockets;
-	__u8 reserved;
+	/* the threads in the map `kernel_threads` too */
+	__u8 kernel_threads;
 	/* microseconds of a jiffy; 0 where that is not known */
 	__u32 jiffy_us;
-	__u32 reserved2;
+	__u32 reserved;
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
 	struct fields at;
@@ -441,6 +475,8 @@ struct records {
 	struct dirty_throttle_event dirty_throttle;
 	struct reclaim_event reclaim;
 	struct kernel_span_event kernel_span;
+	struct waker_stack_event waker_stack;
+	struct kernel_wait_event kernel_wait;
 };
 
 _Static_assert(sizeof(struct file_op_event) == 112, "file_op_event");
@@ -449,14 +485,18 @@ _Static_assert(sizeof(struct file_name_event) == 112 + 2 * 32 + 2 * GIVEN_BYTES,
 _Static_assert(sizeof(struct file_path_event) == 48 + PATH_BYTES, "file_path_event");
 _Static_assert(sizeof(struct socket_event) == 104, "socket_event");
 _Static_assert(sizeof(struct tcp_trouble_event) == 56, "tcp_trouble_event");
-_Static_assert(sizeof(struct off_cpu_event) == 56 + 8 * STACK_FRAMES, "off_cpu_event");
+_Static_assert(sizeof(struct off_cpu_event) == 80 + 8 * STACK_FRAMES, "off_cpu_event");
+_Static_assert(sizeof(struct waker_stack_event) == 24 + 8 * WAKER_FRAMES, "waker_stack_event");
+_Static_assert(__builtin_offsetof(struct waker_stack_event, stack) == 24, "waker_stack_event.stack");
 _Static_assert(sizeof(struct journal_commit_event) == 88, "journal_commit_event");
 _Static_assert(sizeof(struct block_io_event) == 104, "block_io_event");
 _Static_assert(sizeof(struct dirty_throttle_event) == 64, "dirty_throttle_event");
 _Static_assert(__builtin_offsetof(struct file_name_event, given) == 176, "file_name_event.given");
 _Static_assert(__builtin_offsetof(struct file_path_event, path) == 48, "file_path_event.path");
 _Static_assert(sizeof(struct reclaim_event) == 56, "reclaim_event");
+_Static_assert(sizeof(struct kernel_wait_event) == 48 + 8 * STACK_FRAMES, "kernel_wait_event");
+_Static_assert(__builtin_offsetof(struct kernel_wait_event, stack) == 48, "kernel_wait_event.stack");
 _Static_assert(sizeof(struct kernel_span_event) == 48, "kernel_span_event");
-_Static_assert(__builtin_offsetof(struct off_cpu_event, stack) == 56, "off_cpu_event.stack");
+_Static_assert(__builtin_offsetof(struct off_cpu_event, stack) == 80, "off_cpu_event.stack");
 
 #endif

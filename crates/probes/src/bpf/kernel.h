@@ -56,6 +56,13 @@ enum {
 
 #define TASK_COMM_LEN 16
 
+/* include/linux/sched.h: states and flags of a task */
+#define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_WAKEKILL 0x100
+#define TASK_NOLOAD 0x400
+#define PF_IDLE 0x2
+#define PF_KTHREAD 0x200000
+
 /* include/linux/kdev_t.h: the kernel's own dev_t, as in super_block.s_dev and in every tracepoint */
 #define MINOR_BITS 20
 #define MAJOR(dev) ((dev) >> MINOR_BITS)
@@ -118,6 +125,7 @@ struct files_struct {
 
 struct task_struct {
 	unsigned int __state;
+	unsigned int flags;
 	int pid;
 	int tgid;
 	struct fs_struct *fs;

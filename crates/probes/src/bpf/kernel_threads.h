@@ -52,18 +52,19 @@ static __always_inline void report_wait(struct task_struct *task, __u64 since_ns
 	if (!room)
 		return;
 	event = &room->kernel_wait;
+	event->kind = EVENT_KERNEL_WAIT;
+	event->tid = task->pid;
+	event->start_ns = since_ns;
+	event->end_ns = now_ns;
+	event->reserved = 0;
+	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
 	bytes = bpf_get_task_stack(task, event->stack, sizeof(event->stack), 0);
 	/* without a stack nobody knows what the wait was for */
 	if (bytes <= 0 || bytes > (long)sizeof(event->stack)) {
 		count_lost(LOST_STACK);
 		return;
 	}
-	event->kind = EVENT_KERNEL_WAIT;
-	event->tid = task->pid;
-	event->start_ns = since_ns;
-	event->end_ns = now_ns;
 	event->frames = bytes / sizeof(event->stack[0]);
-	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
 	emit(event, __builtin_offsetof(struct kernel_wait_event, stack) + bytes);
 }
 

@@ -1,49 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * When a thread of the target leaves and regains the CPU within a call on a file, and the kernel stack at which it
- * left. These hooks run for every switch and wake-up of the host: they compare the process id of the tasks
- * at hand, which are in the cache, and leave before any look-up.
+ * When a thread of the target leaves and regains the CPU within a call on a file, the kernel stack at which it left,
+ * and who made it runnable. These hooks run for every switch and wake-up of the host: they compare the process id of
+ * the tasks at hand, which are in the cache, and leave before any look-up.
  *
- * After one, until the thread's next one, only uninterruptible waits of a millisecond or more are
+ * After such a call, until the thread's next one, only uninterruptible waits of a millisecond or more are
  * followed: Kafka appends to the segment's mapped indexes there, still holding the log, and a fault on such a
  * page waits for the same journal and the same device as a write does. Waits for locks and for work are
- * interruptible, so idle threads cost nothing more. Threads that have not written are not followed.
+ * interruptible, so idle threads cost nothing more. Threads that have not been in one are not followed.
  */
 
-/* Shorter waits after a write are not worth an event. */
-#define SHORTEST_AFTER_NS 1000000
-
-/* include/linux/sched.h */
-#define TASK_UNINTERRUPTIBLE 2
+/* Shorter waits after a call are not worth an event, shorter ones within not their waker's stack. */
+#define LONG_WAIT_NS 1000000
 
 static __always_inline bool in_target(struct task_struct *task)
 {
 	return (__u32)task->tgid == settings.tgid;
 }
 
-/* Whether the task sleeps where no signal wakes it. The field was renamed in 5.14. */
-static __always_inline bool sleeps_deeply(struct task_struct *task)
-{
-	struct task_struct___before_5_14 *old = (void *)task;
-
-	if (bpf_core_field_exists(old->state))
-		return BPF_CORE_READ(old, state) & TASK_UNINTERRUPTIBLE;
-	return BPF_CORE_READ(task, __state) & TASK_UNINTERRUPTIBLE;
-}
-
 /* Whether the thread's absence from the CPU is to be reported. */
-static __always_inline bool is_followed(struct op *op, struct task_struct *task, bool preempt)
+static __always_inline bool is_followed(struct op *op, struct task_struct *task, bool runnable)
 {
 	if (op->phase == PHASE_INSIDE)
 		return true;
-	return op->phase == PHASE_AFTER && !preempt && sleeps_deeply(task);
+	return op->phase == PHASE_AFTER && !runnable && state_of(task) & TASK_UNINTERRUPTIBLE;
 }
 
-static __always_inline void leave_cpu(void *ctx, struct op *op, bool preempt)
+static __always_inline void leave_cpu(void *ctx, struct op *op, bool runnable)
 {
 	long bytes;
 
-	op->preempted = preempt;
+	op->preempted = runnable;
 	op->woken_ns = 0;
 	op->frames = 0;
 	op->off_ns = bpf_ktime_get_ns();
@@ -69,15 +56,15 @@ static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
 	event->tid = task->pid;
 	event->start_ns = op->off_ns;
 	event->end_ns = bpf_ktime_get_ns();
-	if (op->phase != PHASE_INSIDE && event->end_ns - event->start_ns < SHORTEST_AFTER_NS) {
-		op->off_ns = 0;
+	op->off_ns = 0;
+	if (op->phase != PHASE_INSIDE && event->end_ns - event->start_ns < LONG_WAIT_NS)
 		return;
-	}
 	event->woken_ns = op->woken_ns;
+	event->waker_tid = op->waker_tid;
+	__builtin_memcpy(event->waker_comm, op->waker_comm, sizeof(event->waker_comm));
 	event->preempted = op->preempted;
 	event->frames = op->frames;
 	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
-	op->off_ns = 0;
 	/* bounded right before it is used: verifiers before 6.3 forget the bound of a value that was spilled */
 	stack_bytes = (__u64)op->frames * sizeof(op->stack[0]);
 	barrier_var(stack_bytes);
@@ -93,27 +80,72 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct op *op;
 
 	if (in_target(prev)) {
+		bool runnable = preempt || !state_of(prev);
+
 		op = last_op_of(prev->pid);
-		if (op && is_followed(op, prev, preempt))
-			leave_cpu(ctx, op, preempt);
+		if (op && is_followed(op, prev, runnable))
+			leave_cpu(ctx, op, runnable);
+	} else if (is_kernel_thread(prev)) {
+		kernel_thread_leaves(prev, preempt);
 	}
 	if (in_target(next)) {
 		op = last_op_of(next->pid);
 		if (op)
 			regain_cpu(next, op);
+	} else if (is_kernel_thread(next)) {
+		kernel_thread_returns(next);
 	}
 	return 0;
 }
 
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(sched_wakeup, struct task_struct *task)
+/* Wake-ups come in interrupts too, which may hit a handler that is using the other scratch room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct waker_stack_event);
+} waker_scratches SEC(".maps");
+
+static __always_inline void send_waker_stack(void *ctx, struct task_struct *task, __u64 woken_ns)
+{
+	__u32 zero = 0;
+	struct waker_stack_event *event = bpf_map_lookup_elem(&waker_scratches, &zero);
+	long bytes;
+
+	if (!event)
+		return;
+	bytes = bpf_get_stack(ctx, event->stack, sizeof(event->stack), 0);
+	if (bytes <= 0 || bytes > (long)sizeof(event->stack)) {
+		count_lost(LOST_STACK);
+		return;
+	}
+	event->kind = EVENT_WAKER_STACK;
+	event->tid = task->pid;
+	event->woken_ns = woken_ns;
+	event->frames = bytes / sizeof(event->stack[0]);
+	emit(event, __builtin_offsetof(struct waker_stack_event, stack) + bytes);
+}
+
+/*
+ * Runs in the waker, once for each time that the task becomes runnable (try_to_wake_up, kernel/sched/core.c); what
+ * the wake-up itself takes counts as waiting for the CPU.
+ */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *task)
 {
 	struct op *op;
+	__u64 now;
 
 	if (!in_target(task))
 		return 0;
 	op = last_op_of(task->pid);
-	if (op && op->off_ns)
-		op->woken_ns = bpf_ktime_get_ns();
+	if (!op || !op->off_ns)
+		return 0;
+	now = bpf_ktime_get_ns();
+	op->woken_ns = now;
+	op->waker_tid = bpf_get_current_pid_tgid();
+	bpf_get_current_comm(op->waker_comm, sizeof(op->waker_comm));
+	if (settings.stacks && now - op->off_ns >= LONG_WAIT_NS)
+		send_waker_stack(ctx, task, now);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include "file_name.h"
 #include "file_call.h"
 #include "socket_call.h"
+#include "kernel_threads.h"
 #include "off_cpu.h"
 #include "journal.h"
 #include "block_queue.h"

@@ -72,6 +72,10 @@ struct op {
 	/* when the thread left the CPU; 0 while it runs */
 	__u64 off_ns;
 	__u64 woken_ns;
+	/* who made it runnable; if woken_ns */
+	__u32 waker_tid;
+	__u32 reserved2;
+	char waker_comm[TASK_COMM_LEN];
 	/* taken where the thread left the CPU */
 	__u64 stack[STACK_FRAMES];
 };
@@ -108,6 +112,7 @@ union scratch {
 	struct file_name_event file_name;
 	struct file_path_event file_path;
 	struct off_cpu_event off_cpu;
+	struct kernel_wait_event kernel_wait;
 };
 
 struct {
@@ -225,6 +230,16 @@ static __always_inline struct file *open_file(__u32 fd)
 	if (fd < BPF_CORE_READ(table, max_fds))
 		bpf_probe_read_kernel(&file, sizeof(file), files + fd);
 	return file;
+}
+
+/* What a tracepoint's task sleeps for, 0 if it is runnable. The field was renamed in 5.14. */
+static __always_inline __u32 state_of(struct task_struct *task)
+{
+	struct task_struct___before_5_14 *old = (void *)task;
+
+	if (bpf_core_field_exists(old->state))
+		return old->state;
+	return task->__state;
 }
 
 /* Reads a classic tracepoint's field from where its format file says it is. */

@@ -159,14 +159,15 @@ fn lengths_in_a_record_are_not_trusted() {
     bytes[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
     assert_eq!(decoder(None).decode(&bytes), Decoded::Learnt);
     let mut bytes = off_cpu();
-    bytes[52..56].copy_from_slice(&u32::MAX.to_ne_bytes());
+    bytes[72..76].copy_from_slice(&u32::MAX.to_ne_bytes());
     let Some(Event::OffCpu(interval)) = decode(&mut decoder(None), &bytes) else { panic!() };
     assert!(interval.stack.ends_with("ksys_write;__schedule"));
 }
 
 fn off_cpu() -> Vec<u8> {
     let record = Bytes::default().u32(2).u32(7).u64(10).u64(30).u64(20).text("kafka", 16);
-    record.u8(1).text("", 3).u32(2).u64(0x2010).u64(0x1010).0
+    let record = record.u32(11).text("jbd2/sda1-8", 16).u8(1).text("", 3).u32(2).u32(0);
+    record.u64(0x2010).u64(0x1010).0
 }
 
 #[test]
@@ -176,6 +177,41 @@ fn an_off_cpu_interval() {
     assert_eq!((interval.pid, interval.tid, &*interval.comm), (42, 7, "kafka"));
     assert!(interval.preempted);
     assert_eq!(&*interval.stack, "ksys_write;__schedule");
+    let waker = interval.waker.unwrap();
+    assert_eq!((waker.tid, &*waker.comm, &*waker.stack), (11, "jbd2/sda1-8", ""));
+}
+
+#[test]
+fn a_wakers_stack_belongs_to_its_own_wake_up() {
+    for (woken_ns, stack) in [(20, "ksys_write"), (19, "")] {
+        let mut decoder = decoder(None);
+        let waker = Bytes::default().u32(25).u32(7).u64(woken_ns).u32(0).u32(1).u64(0x1010).0;
+        assert_eq!(decoder.decode(&waker), Decoded::Learnt);
+        for expected in [stack, ""] {
+            let Some(Event::OffCpu(interval)) = decode(&mut decoder, &off_cpu()) else { panic!() };
+            assert_eq!(&*interval.waker.unwrap().stack, expected, "told once");
+        }
+    }
+}
+
+fn kernel_wait(tid: u32, caller: u64) -> Vec<u8> {
+    let record = Bytes::default().u32(24).u32(tid).u64(10).u64(30).text("xfsaild/sda1", 16);
+    record.u32(0).u32(2).u64(0x2010).u64(caller).0
+}
+
+#[test]
+fn a_long_wait_of_a_file_systems_thread() {
+    let symbols =
+        "1000 T xfsaild_push\n2000 T __schedule\n3000 T btrfs_commit_transaction\n4000 T wb_workfn\n";
+    let mut decoder = Decoder::new(42, None, Stacks::new(Symbols::read(symbols.as_bytes()).unwrap()));
+    let Some(Event::KernelSpan(wait)) = decode(&mut decoder, &kernel_wait(7, 0x1010)) else { panic!() };
+    assert_eq!((&*wait.function, &*wait.comm, wait.tid), ("xfsaild_push", "xfsaild/sda1", 7));
+    assert_eq!((wait.start_ns, wait.end_ns, wait.seen_by), (10, 30, SpanSource::OffCpu));
+    for caller in [0x3010, 0x4010] {
+        assert_eq!(decoder.decode(&kernel_wait(7, caller)), Decoded::Learnt);
+    }
+    let Some(Event::KernelSpan(commit)) = decode(&mut decoder, &span(4, 2)) else { panic!() };
+    assert_eq!((commit.start_ns, commit.end_ns), (10, 90), "the wait began it");
 }
 
 fn commit(seen: u32) -> Vec<u8> {
@@ -252,7 +288,7 @@ fn every_shorter_record_is_none() {
     for (bytes, least) in [
         (file_op(1, 9, 0, 0, b""), 112),
         (unlink, 176),
-        (off_cpu(), 56),
+        (off_cpu(), 80),
         (commit(1), 88),
         (block_io(1, ""), 104),
         (pause, 64),
@@ -265,6 +301,7 @@ fn every_shorter_record_is_none() {
         }
     }
     for length in 0..48 {
+        assert_eq!(decoder(None).decode(&kernel_wait(7, 0)[..length]), Decoded::Unknown, "{length}");
         assert_eq!(decoder(None).decode(&file_path(9, 1, b"")[..length]), Decoded::Unknown, "{length}");
     }
     assert_eq!(decoder(None).decode(&Bytes::default().u32(99).text("", 200).0), Decoded::Unknown);
@@ -305,7 +342,8 @@ fn a_commit_of_which_only_the_end_is_seen_began_with_the_threads_first_wait_in_i
     assert_eq!(decoder.decode(&span(4, 2)), Decoded::Learnt, "its beginning left no trace");
     let wait = |start: u64, caller: u64| {
         let record = Bytes::default().u32(2).u32(7).u64(start).u64(start + 5).u64(0).text("kafka", 16);
-        record.u8(0).text("", 3).u32(2).u64(0x2010).u64(caller).0
+        let record = record.u32(0).text("", 16).u8(0).text("", 3).u32(2).u32(0);
+        record.u64(0x2010).u64(caller).0
     };
     for (start, caller) in [(10, 0x3010), (20, 0x1010), (40, 0x1010)] {
         decoder.decode(&wait(start, caller));

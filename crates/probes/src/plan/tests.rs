@@ -102,7 +102,8 @@ fn without_btf_the_journal_and_the_disk_remain() {
             Purpose::BlockQueue,
             Purpose::BtrfsCommits,
             Purpose::SocketOps,
-            Purpose::TcpRetransmits
+            Purpose::TcpRetransmits,
+            Purpose::KernelThreads
         ]
     );
 }
@@ -145,7 +146,7 @@ fn in_another_pid_namespace_what_needs_no_process_remains() {
     ] {
         assert!(!lost.contains(&purpose), "{purpose:?}");
     }
-    assert_eq!(lost.len(), 17);
+    assert_eq!(lost.len(), 18);
 }
 
 #[test]
@@ -221,7 +222,10 @@ fn both_known_sizes_of_rwbs_are_taken_and_no_others() {
 
 #[test]
 fn small_things_missing_take_little_away() {
-    assert_eq!(lost_by(|facts| facts.kallsyms = false), [Purpose::KernelStacks, Purpose::BtrfsCommits]);
+    assert_eq!(
+        lost_by(|facts| facts.kallsyms = false),
+        [Purpose::KernelStacks, Purpose::BtrfsCommits, Purpose::KernelThreads]
+    );
     assert_eq!(lost_by(|facts| facts.hz = None), [Purpose::CommitPhases]);
     assert_eq!(lost_by(|facts| facts.lockdown = Lockdown::Unknown), []);
 }

@@ -67,6 +67,7 @@ fn constants_of(plan: &Plan, settings: &Settings<'_>) -> types::settings {
         sockets: u8::from(plan.uses(Purpose::SocketOps)),
         jiffy_us: plan.hz.filter(|&hz| hz > 0).map_or(0, |hz| 1_000_000 / hz),
         only_devices: u8::from(!settings.options.devices.is_empty()),
+        kernel_threads: u8::from(settings.stacks && plan.uses(Purpose::KernelThreads)),
         wake_bytes: u64::from(settings.options.ring_bytes / 4),
         ..types::settings::default()
     };
