@@ -29,6 +29,7 @@ const _: () = {
 };
 
 /// What a record was.
+#[expect(clippy::large_enum_variant, reason = "most are events, moved once into the list of them")]
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decoded {
     /// Something that happened.
@@ -66,17 +67,13 @@ impl Decoder {
     /// One record.
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> Decoded {
         let kind = bytes.get(..4).and_then(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)));
-        let known = match kind {
-            Some(kind::FILE_PATH) => self.file_path(bytes).map(|()| None),
-            Some(kind::WAKER_STACK) => self.waker_stack(bytes).map(|()| None),
-            Some(kind::KERNEL_SPAN) => whole(bytes).map(|record| self.kernel_span(&record)),
+        let learnt = |known: Option<()>| known.map_or(Decoded::Unknown, |()| Decoded::Learnt);
+        match kind {
+            Some(kind::FILE_PATH) => learnt(self.file_path(bytes)),
+            Some(kind::WAKER_STACK) => learnt(self.waker_stack(bytes)),
+            Some(kind::KERNEL_SPAN) => self.kernel_span(bytes),
             Some(kind::KERNEL_WAIT) => self.kernel_wait(bytes),
-            Some(kind) => return self.event(kind, bytes).map_or(Decoded::Unknown, Decoded::Event),
-            None => None,
-        };
-        match known {
-            Some(Some(span)) => Decoded::Event(Event::KernelSpan(span)),
-            Some(None) => Decoded::Learnt,
+            Some(kind) => self.event(kind, bytes).map_or(Decoded::Unknown, Decoded::Event),
             None => Decoded::Unknown,
         }
     }

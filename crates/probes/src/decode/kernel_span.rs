@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use model::SpanSource;
 
-use super::{Decoder, Record, device};
+use super::{Decoded, Decoder, Record, device, whole};
 use crate::bpf::{source, types};
-use crate::event::{BTRFS_COMMIT, KernelSpan, function};
+use crate::event::{BTRFS_COMMIT, Event, KernelSpan, function};
 
 const _: () = assert!(size_of::<types::kernel_span_event>() == 48);
 
@@ -35,8 +35,13 @@ impl Committing {
 }
 
 impl Decoder {
-    /// None for a commit whose beginning left no trace, and for functions that this build does not know.
-    pub(super) fn kernel_span(&mut self, record: &types::kernel_span_event) -> Option<KernelSpan> {
+    /// Says nothing of a commit whose beginning left no trace, nor of functions that this build does not know.
+    pub(super) fn kernel_span(&mut self, bytes: &[u8]) -> Decoded {
+        let Some(record) = whole(bytes) else { return Decoded::Unknown };
+        self.call_of(&record).map_or(Decoded::Learnt, |span| Decoded::Event(Event::KernelSpan(span)))
+    }
+
+    fn call_of(&mut self, record: &types::kernel_span_event) -> Option<KernelSpan> {
         let (start_ns, seen_by) = match record.source {
             source::FUNCTION => (record.start_ns, SpanSource::Function),
             source::TRACEPOINTS => (record.start_ns, SpanSource::Tracepoints),

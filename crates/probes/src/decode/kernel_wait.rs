@@ -4,9 +4,9 @@ use std::mem::offset_of;
 
 use model::SpanSource;
 
-use super::{Decoder, Record, record};
+use super::{Decoded, Decoder, Record, record};
 use crate::bpf::types;
-use crate::event::{BTRFS_COMMIT, KernelSpan};
+use crate::event::{BTRFS_COMMIT, Event, KernelSpan};
 
 const _: () = {
     assert!(size_of::<types::kernel_wait_event>() == 48 + 8 * 48);
@@ -17,16 +17,17 @@ const _: () = {
 unsafe impl Record for types::kernel_wait_event {}
 
 impl Decoder {
-    /// No span where the thread was at no file system's work, or within a commit whose end will tell of it.
-    pub(super) fn kernel_wait(&mut self, bytes: &[u8]) -> Option<Option<KernelSpan>> {
-        let record: types::kernel_wait_event = record(bytes, offset_of!(types::kernel_wait_event, stack))?;
+    /// Says nothing where the thread was at no file system's work, or within a commit whose end will tell of it.
+    pub(super) fn kernel_wait(&mut self, bytes: &[u8]) -> Decoded {
+        let least = offset_of!(types::kernel_wait_event, stack);
+        let Some(record) = record::<types::kernel_wait_event>(bytes, least) else { return Decoded::Unknown };
         let frames = record.stack.get(..record.frames as usize).unwrap_or(&record.stack);
         let stack = self.stacks.text(frames);
         self.committing.waited(record.tid, record.start_ns, &stack);
         let Some(function) = function_of(&stack).filter(|&function| function != BTRFS_COMMIT) else {
-            return Some(None);
+            return Decoded::Learnt;
         };
-        Some(Some(KernelSpan {
+        Decoded::Event(Event::KernelSpan(KernelSpan {
             start_ns: record.start_ns,
             end_ns: record.end_ns,
             function: self.texts.share(function.as_bytes()),
