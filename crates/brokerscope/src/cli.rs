@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::inside::Inside;
 use crate::options::{Filter, Presentation, Selection, Source, Target};
 use crate::quantity;
 
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Files(Files),
     /// How long did journal commits and file-system functions take, side by side in time?
     Kernel(Kernel),
+    /// Where does a thread spend its time, on and off the CPU?
+    Stacks(Stacks),
     /// What is in this segment?
     Segment(Segment),
     /// Collect everything, to explain it later.
@@ -163,6 +166,58 @@ pub(crate) struct Kernel {
     pub(crate) devices: Vec<String>,
     #[command(flatten)]
     pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `stacks`.
+#[derive(Debug, Args)]
+#[command(mut_args(flags::of_stacks))]
+#[command(after_help = "Examples:
+  brokerscope stacks --for 10s -o stacks.svg
+  brokerscope stacks --off-cpu --inside write --for 30s -o write.svg --folded write.folded
+  brokerscope stacks --inside ext4_dirty_inode --thread data-plane -o dirty.svg
+  brokerscope stacks --from DIR --on-cpu -o cpu.svg
+
+Java's own frames need a broker that was started with -XX:+PreserveFramePointer, and the list
+that `jcmd PID Compiler.perfmap` (JDK 17) writes.")]
+pub(crate) struct Stacks {
+    /// Read a recording instead of watching live.
+    #[arg(long, value_name = "RECORDING")]
+    pub(crate) from: Option<PathBuf>,
+    /// Show time on the CPU (without this and --off-cpu, both).
+    #[arg(long)]
+    pub(crate) on_cpu: bool,
+    /// Show time off the CPU.
+    #[arg(long)]
+    pub(crate) off_cpu: bool,
+    /// Only within this system call (write, read, fsync, sendfile, each with its variants) or function
+    /// (`*` at its end for any more, as in ext4_*).
+    #[arg(long, value_name = "CALL|FUNCTION")]
+    pub(crate) inside: Option<Inside>,
+    /// Only threads whose name begins so. The kernel knows fifteen characters of a name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) thread: Option<String>,
+    /// Keep threads of the same name apart.
+    #[arg(long)]
+    pub(crate) each_thread: bool,
+    /// Samples a second on each CPU (live).
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) frequency: u32,
+    /// Leave out shorter absences from the CPU.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    pub(crate) min: model::Nanos,
+    /// Stop after this time (live); without it, on Ctrl-C.
+    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) duration: Option<model::Nanos>,
+    /// The flame graph to write, an SVG; `-` for standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write folded stacks (frames;joined microseconds) for other tools; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) folded: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]

@@ -10,3 +10,4 @@ pub(crate) mod lab;
 pub(crate) mod record;
 pub(crate) mod requests;
 pub(crate) mod segment;
+pub(crate) mod stacks;

@@ -7,6 +7,7 @@ mod commands;
 mod failure;
 mod filter;
 mod input;
+mod inside;
 mod options;
 mod output;
 mod packets;
@@ -34,6 +35,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Io(args) => commands::io::run(&args),
         Command::Files(args) => commands::files::run(&args),
         Command::Kernel(args) => commands::kernel::run(&args),
+        Command::Stacks(args) => commands::stacks::run(&args),
         Command::Segment(args) => commands::segment::run(&args),
         Command::Record(args) => commands::record::run(&args),
         Command::Explain(args) => commands::explain::run(&args),

@@ -1,6 +1,7 @@
 //! Where a process's threads spend their time, on and off the CPU: sampled and added up in the kernel,
 //! named here. Its own BPF object, so that it neither needs nor disturbs [`crate::Probes`]. Draws nothing.
 
+mod calls;
 mod cpu_clock;
 mod frames;
 mod object;
@@ -13,6 +14,7 @@ use libbpf_rs::{Link, Object};
 use model::{Nanos, StackTime};
 
 pub use crate::user::Java;
+pub use calls::call_number;
 pub use sampler::{Sample, Sampler};
 
 use crate::error::Error;
@@ -42,6 +44,7 @@ pub struct Profile {
     links: Vec<Link>,
     object: Object,
     options: ProfileOptions,
+    frames: Frames,
     in_calls: bool,
     _measuring: Option<std::os::fd::OwnedFd>,
 }
@@ -91,6 +94,8 @@ impl Profile {
     pub fn attach(options: &ProfileOptions) -> Result<Self, Error> {
         let measuring = if options.measure { overhead::count_run_time() } else { None };
         let in_calls = options.calls.is_empty() || object::can_tell_calls();
+        // The process may be gone when the profile ends.
+        let frames = Frames::of(options.pid)?;
         let sampling = Sampling::Total { options, in_calls };
         let object = object::load(&sampling)?;
         let mut links = Vec::new();
@@ -100,7 +105,7 @@ impl Profile {
         if let Some(hz) = options.on_cpu_hz {
             links.extend(cpu_clock::attach(&crate::session::program(&object, "sample_total")?, hz)?);
         }
-        Ok(Self { links, object, options: options.clone(), in_calls, _measuring: measuring })
+        Ok(Self { links, object, options: options.clone(), frames, in_calls, _measuring: measuring })
     }
 
     /// What each BPF program cost so far.
@@ -113,9 +118,9 @@ impl Profile {
     /// # Errors
     /// Where the kernel's tables cannot be read.
     pub fn finish(self) -> Result<Profiled, Error> {
-        let Self { links, object, options, in_calls, .. } = self;
+        let Self { links, object, options, mut frames, in_calls, .. } = self;
         drop(links);
-        let mut frames = Frames::of(options.pid)?;
+        frames.refresh();
         let stacks = tables::read(&object, &options, &mut frames)?;
         let costs = overhead::costs(&object);
         let skipped = costs.iter().map(|cost| cost.skipped).sum();

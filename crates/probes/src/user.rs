@@ -69,10 +69,11 @@ impl UserCode {
 
     /// Looks again what the process has mapped and compiled.
     pub(crate) fn refresh(&mut self) {
-        if let Ok(mappings) = Mappings::read(&self.process) {
-            self.mappings = mappings;
-            self.names.clear();
-        }
+        // Of a process that has ended, what it had stays known.
+        let mappings = Mappings::read(&self.process).ok().filter(|mappings| !mappings.are_none());
+        let Some(mappings) = mappings else { return };
+        self.mappings = mappings;
+        self.names.clear();
         self.java.is_jvm = self.mappings.have_file(LIBJVM);
         self.java.frame_pointers = keeps_frame_pointers(&self.process);
         self.java.no_list = self.read_list().err().filter(|_| self.java.is_jvm);

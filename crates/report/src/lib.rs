@@ -1,9 +1,9 @@
 //! How what was seen and concluded is printed: tables for people, JSON lines and CSV for programs.
 //!
 //! One trait a subject ([`requests`], [`file_ops`], [`segments`], [`explanation`], [`doctor`]), one small
-//! file an output. Everything goes to an `io::Write` that the caller chooses. It does not know how a
-//! request was captured or how a verdict was reached, and it does not look at the terminal: [`Look`]
-//! says what the caller found out about it.
+//! file an output; [`flame_graph`] draws time by stack. Everything goes to an `io::Write` that the caller
+//! chooses. It does not know how a request was captured or how a verdict was reached, and it does not look at
+//! the terminal: [`Look`] says what the caller found out about it.
 
 mod bounded;
 pub mod csv;
@@ -15,6 +15,7 @@ pub mod explanation;
 mod fields;
 pub mod file_ops;
 pub mod files;
+pub mod flame_graph;
 pub mod json;
 pub mod kernel;
 pub mod numbers;

@@ -59,6 +59,11 @@ impl Mappings {
         self.0.get(after.checked_sub(1)?).filter(|mapping| address < mapping.end)
     }
 
+    /// Whether there are none, as of a process that has ended.
+    pub(crate) fn are_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a file of that name is mapped.
     pub(crate) fn have_file(&self, name: &str) -> bool {
         self.0.iter().any(|mapping| {

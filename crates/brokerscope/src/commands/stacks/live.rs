@@ -1,0 +1,127 @@
+//! Takes a profile of a running process.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use broker::Broker;
+use model::{CpuState, Nanos};
+use probes::profile::{Java, Profile, ProfileLosses, ProfileOptions, Profiled, call_number};
+use report::flame_graph::{About, Fold};
+use report::numbers::{counted, grouped};
+
+use super::{Meant, Seen, conditions, states};
+use crate::cli::Stacks;
+use crate::inside::Inside;
+use crate::process::Process;
+use crate::stop::Stop;
+use crate::watched;
+
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(super) fn take(args: &Stacks) -> anyhow::Result<Seen> {
+    let stop = Stop::after(args.duration)?;
+    let (pid, name) = process(args)?;
+    let options = options(args, pid);
+    let profile = Profile::attach(&options).with_context(|| format!("{name}: no profile can be taken"))?;
+    let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
+    args.presentation.say(&format!("profiling {name}{until}"));
+    let (started, process) = (Instant::now(), Process::of(pid));
+    while !stop.asked() && !process.is_gone() {
+        std::thread::sleep(LOOK);
+    }
+    let took = Nanos(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX));
+    let profiled = profile.finish()?;
+    let mut missing = missing(&profiled, pid);
+    if process.is_gone() {
+        missing.push(format!("{name} is gone: it was profiled until then"));
+    }
+    let about = About { title: title(args, &name), notes: vec![how(args, took)], missing };
+    let mut fold = Fold::default();
+    let meant = Meant { args, in_calls: profiled.in_calls && !options.calls.is_empty() };
+    profiled.stacks.iter().filter(|spent| meant.admits(spent)).for_each(|spent| fold.add(spent));
+    Ok(Seen { fold, about })
+}
+
+/// The process and what to call it: a broker unless the user names another.
+fn process(args: &Stacks) -> anyhow::Result<(u32, String)> {
+    if let Some(pid) = args.target.pid {
+        let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        if Broker::of_pid(pid).is_err() && !command.is_empty() {
+            return Ok((pid, format!("process {pid} ({})", command.trim_end())));
+        }
+    }
+    let broker = watched::broker(&args.target)?;
+    Ok((broker.pid, format!("broker {}", broker.pid)))
+}
+
+fn options(args: &Stacks, pid: u32) -> ProfileOptions {
+    let calls = match &args.inside {
+        Some(Inside::Call(_, calls)) => calls.iter().filter_map(|name| call_number(name)).collect(),
+        _ => Vec::new(),
+    };
+    let min = Duration::from_nanos(u64::try_from(args.min.0).unwrap_or(0));
+    let shows = |state| states(args).contains(&state);
+    ProfileOptions {
+        pid,
+        on_cpu_hz: shows(CpuState::On).then_some(args.frequency),
+        off_cpu_from: shows(CpuState::Off).then_some(min),
+        calls,
+        by_thread: args.each_thread,
+        measure: false,
+    }
+}
+
+fn title(args: &Stacks, name: &str) -> String {
+    format!("Where {name} spends its time{}", conditions(args))
+}
+
+fn how(args: &Stacks, took: Nanos) -> String {
+    let mut parts = vec![format!("{took} of observation")];
+    if states(args).contains(&CpuState::On) {
+        parts.push(format!("on CPU: {} samples a second on each CPU", args.frequency));
+    }
+    if states(args).contains(&CpuState::Off) {
+        let min = if args.min > Nanos::ZERO { format!(" from {}", args.min) } else { String::new() };
+        parts.push(format!("off CPU: every absence{min}, those that lasted to the end too"));
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    parts.push(format!("Linux {}", release.trim_end()));
+    parts.join("; ")
+}
+
+fn missing(profiled: &Profiled, pid: u32) -> Vec<String> {
+    let mut missing = lost(&profiled.losses);
+    missing.extend(java(&profiled.java, pid));
+    missing
+}
+
+fn lost(losses: &ProfileLosses) -> Vec<String> {
+    let ProfileLosses { stacks, uncounted, uncounted_time, intervals, samples } = *losses;
+    let mut lost = Vec::new();
+    if stacks > 0 {
+        lost.push(format!("{} times there was no room for another stack: see [stack lost]", grouped(stacks)));
+    }
+    if uncounted > 0 {
+        lost.push(format!("lost {uncounted_time} in {}: no room to add it up", counted(uncounted, "piece")));
+    }
+    if intervals + samples > 0 {
+        lost.push(format!("lost {}", counted(intervals + samples, "interval or sample")));
+    }
+    lost
+}
+
+/// What keeps Java's frames from being seen, and what to do: one line.
+fn java(java: &Java, pid: u32) -> Option<String> {
+    if !java.is_jvm || (java.frame_pointers && java.no_list.is_none()) {
+        return None;
+    }
+    let mut lacks = Vec::new();
+    if !java.frame_pointers {
+        lacks.push("start the broker with -XX:+PreserveFramePointer".to_owned());
+    }
+    if let Some(why) = &java.no_list {
+        lacks.push(format!("run `jcmd {pid} Compiler.perfmap` (JDK 17) while it is watched ({why})"));
+    }
+    Some(format!("for Java's own frames, {}", lacks.join(", and ")))
+}

@@ -1,0 +1,125 @@
+//! What kind of code a frame is, by its name, and its colour. Warm colours for time on the CPU, cool ones for
+//! time off it.
+
+use model::{CpuState, StackTime};
+
+/// Kinds of code that are told apart by colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Not code: all of a panel, or a thread.
+    Thread,
+    Kernel,
+    Java,
+    Jvm,
+    Native,
+    /// What is missing.
+    Missing,
+}
+
+impl Kind {
+    /// Those that the legend explains.
+    pub(super) const CODE: [Self; 4] = [Self::Java, Self::Jvm, Self::Native, Self::Kernel];
+
+    pub(super) fn of(name: &str, depth: usize) -> Self {
+        let plain = shown(name);
+        if depth < 2 {
+            Self::Thread
+        } else if matches!(plain, "[truncated]" | "[stack lost]" | "[unknown]") {
+            Self::Missing
+        } else if name.ends_with(StackTime::KERNEL) {
+            Self::Kernel
+        } else if name.ends_with(StackTime::COMPILED) {
+            Self::Java
+        } else if name.contains("::") || name.starts_with("JVM_") || name.starts_with("[libjvm") {
+            Self::Jvm
+        } else {
+            Self::Native
+        }
+    }
+
+    /// In tooltips and the legend.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Thread => "thread",
+            Self::Kernel => "kernel",
+            Self::Java => "Java",
+            Self::Jvm => "JVM, C++",
+            Self::Native => "native",
+            Self::Missing => "missing",
+        }
+    }
+
+    /// A shade of the kind's colour, the same for the same name.
+    pub(super) fn colour(self, state: CpuState, name: &str) -> String {
+        let (hue, saturation, lightness) = match (self, state) {
+            (Self::Thread, CpuState::On) => (40, 12, 82),
+            (Self::Thread, CpuState::Off) => (220, 14, 82),
+            (Self::Missing, _) => (0, 0, 72),
+            (Self::Kernel, CpuState::On) => (28, 90, 62),
+            (Self::Java, CpuState::On) => (95, 48, 60),
+            (Self::Jvm, CpuState::On) => (50, 82, 58),
+            (Self::Native, CpuState::On) => (6, 74, 68),
+            (Self::Kernel, CpuState::Off) => (208, 68, 65),
+            (Self::Java, CpuState::Off) => (165, 42, 60),
+            (Self::Jvm, CpuState::Off) => (235, 50, 76),
+            (Self::Native, CpuState::Off) => (275, 42, 74),
+        };
+        hex(hue, saturation, lightness + shade(name))
+    }
+}
+
+/// A frame's name without the mark of its kind.
+pub(super) fn shown(name: &str) -> &str {
+    let plain = name.strip_suffix(StackTime::KERNEL).or_else(|| name.strip_suffix(StackTime::COMPILED));
+    plain.unwrap_or(name)
+}
+
+/// Neighbours of one kind differ a little, the same name never: -4 to 4.
+fn shade(name: &str) -> i32 {
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (hash % 9) as i32 - 4
+}
+
+/// `hsl()` as `#rrggbb`, which every viewer of SVG reads.
+fn hex(hue: i32, saturation: i32, lightness: i32) -> String {
+    let (saturation, lightness) = (f64::from(saturation) / 100.0, f64::from(lightness) / 100.0);
+    let reach = saturation * lightness.min(1.0 - lightness);
+    let channel = |n: f64| {
+        let k = (n + f64::from(hue) / 30.0) % 12.0;
+        let value = lightness - reach * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0);
+        (value * 255.0).round() as u8
+    };
+    format!("#{:02x}{:02x}{:02x}", channel(0.0), channel(8.0), channel(4.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, hex, shown};
+    use model::CpuState;
+
+    #[test]
+    fn a_frames_kind_is_in_its_name() {
+        for (name, kind) in [
+            ("vfs_write_[k]", Kind::Kernel),
+            ("java.util.ArrayList.add_[j]", Kind::Java),
+            ("JavaThread::run", Kind::Jvm),
+            ("[libjvm.so]", Kind::Jvm),
+            ("write", Kind::Native),
+            ("[stack lost]_[k]", Kind::Missing),
+            ("[truncated]", Kind::Missing),
+        ] {
+            assert_eq!(Kind::of(name, 2), kind, "{name}");
+            assert_eq!(Kind::of(name, 1), Kind::Thread);
+        }
+        assert_eq!((shown("vfs_write_[k]"), shown("a_[j]"), shown("a")), ("vfs_write", "a", "a"));
+    }
+
+    #[test]
+    fn colours_are_of_the_state() {
+        assert_ne!(Kind::Kernel.colour(CpuState::On, "a"), Kind::Kernel.colour(CpuState::Off, "a"));
+        assert_eq!(hex(0, 100, 50), "#ff0000");
+        assert_eq!(hex(240, 100, 50), "#0000ff");
+        assert_eq!(hex(120, 0, 50), "#808080");
+    }
+}

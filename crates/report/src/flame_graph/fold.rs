@@ -1,0 +1,154 @@
+//! Adds up time by thread and stack, and writes it as folded text. Draws nothing.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use model::{CpuState, Nanos, StackTime};
+
+use crate::escape::escape;
+
+/// Time by stack, of threads of one name together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fold {
+    /// By state and folded stack, the thread first.
+    stacks: BTreeMap<(CpuState, String), Total>,
+}
+
+/// An amount of time, and in how many samples or intervals it was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// The time.
+    pub time: Nanos,
+    /// Samples of time on the CPU, intervals of time off it.
+    pub count: u64,
+}
+
+impl Total {
+    fn add(&mut self, other: Self) {
+        self.time = Nanos(self.time.0.saturating_add(other.time.0));
+        self.count = self.count.saturating_add(other.count);
+    }
+}
+
+impl Fold {
+    /// Adds what was seen. Threads that come with an id stay apart.
+    pub fn add(&mut self, spent: &StackTime) {
+        let mut line = thread_frame(spent);
+        for frame in spent.stack.split(';').filter(|frame| !frame.is_empty()) {
+            line.push(';');
+            line.push_str(&escape(frame));
+        }
+        let total = Total { time: Nanos(spent.time.0.max(0)), count: spent.count };
+        self.stacks.entry((spent.state, line)).or_default().add(total);
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.stacks.is_empty()
+    }
+
+    /// All of a state.
+    pub fn total(&self, state: CpuState) -> Total {
+        let mut sum = Total::default();
+        self.of(state).for_each(|(_, total)| sum.add(total));
+        sum
+    }
+
+    /// The stacks of a state in the order of their text, the thread first.
+    pub(super) fn of(&self, state: CpuState) -> impl Iterator<Item = (&str, Total)> {
+        let stacks = self.stacks.iter().filter(move |((of, _), _)| *of == state);
+        stacks.map(|((_, stack), total)| (stack.as_str(), *total))
+    }
+
+    /// One line a stack: its frames, joined by `;`, and the time in microseconds, as flame graph tools read
+    /// it. With both states in it, the first frame is `on CPU` or `off CPU`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_folded(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut states: Vec<CpuState> = self.stacks.keys().map(|(state, _)| *state).collect();
+        states.dedup();
+        for ((state, stack), total) in &self.stacks {
+            if states.len() > 1 {
+                write!(out, "{};", state_name(*state))?;
+            }
+            writeln!(out, "{stack} {}", (total.time.0 + 500) / 1000)?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn state_name(state: CpuState) -> &'static str {
+    match state {
+        CpuState::On => "on CPU",
+        CpuState::Off => "off CPU",
+    }
+}
+
+fn thread_frame(spent: &StackTime) -> String {
+    let name = match &*spent.thread {
+        "" => "[unnamed thread]".into(),
+        name => escape(name),
+    };
+    let name = name.replace(';', ",");
+    match spent.tid {
+        Some(tid) => format!("{name} {tid}"),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fold, Total};
+    use model::{CpuState, Nanos, StackTime};
+
+    fn spent(state: CpuState, thread: &str, stack: &str, us: i64) -> StackTime {
+        let (thread, stack) = (thread.into(), stack.into());
+        StackTime { state, thread, tid: None, stack, time: Nanos(us * 1000), count: 1 }
+    }
+
+    fn folded(all: &[StackTime]) -> String {
+        let mut fold = Fold::default();
+        for one in all {
+            fold.add(one);
+        }
+        let mut out = Vec::new();
+        fold.write_folded(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_same_stack_is_one_line() {
+        let on = |us| spent(CpuState::On, "handler", "main;write_[k]", us);
+        assert_eq!(folded(&[on(5), on(7)]), "handler;main;write_[k] 12\n");
+        let other = spent(CpuState::On, "other", "", 1);
+        assert_eq!(folded(&[on(5), other]), "handler;main;write_[k] 5\nother 1\n");
+        let apart = [1, 2].map(|tid| StackTime { tid: Some(tid), ..on(5) });
+        assert_eq!(folded(&apart), "handler 1;main;write_[k] 5\nhandler 2;main;write_[k] 5\n");
+    }
+
+    #[test]
+    fn on_and_off_the_cpu_have_a_root_each_only_where_both_are_there() {
+        let both = [spent(CpuState::Off, "t", "a", 9), spent(CpuState::On, "t", "a", 2)];
+        assert_eq!(folded(&both), "on CPU;t;a 2\noff CPU;t;a 9\n");
+        assert_eq!(folded(&both[..1]), "t;a 9\n");
+    }
+
+    #[test]
+    fn names_from_outside_neither_break_a_line_nor_make_a_frame() {
+        let hostile = spent(CpuState::On, "a;b\n\x1b[2J", "f 1\r\n;g\u{202e}", 3);
+        assert_eq!(folded(&[hostile]), "a,b\\x0a\\x1b[2J;f 1\\x0d\\x0a;g\\u{202e} 3\n");
+        assert_eq!(folded(&[spent(CpuState::On, "", ";;", 1)]), "[unnamed thread] 1\n");
+    }
+
+    #[test]
+    fn totals_do_not_overflow() {
+        let mut fold = Fold::default();
+        fold.add(&StackTime { time: Nanos(i64::MAX), count: u64::MAX, ..spent(CpuState::On, "t", "a", 1) });
+        fold.add(&spent(CpuState::On, "t", "b", 1));
+        assert_eq!(fold.total(CpuState::On), Total { time: Nanos(i64::MAX), count: u64::MAX });
+        assert_eq!(fold.total(CpuState::Off), Total::default());
+        fold.add(&spent(CpuState::Off, "t", "b", -5));
+        assert_eq!(fold.total(CpuState::Off), Total { time: Nanos(0), count: 1 });
+    }
+}

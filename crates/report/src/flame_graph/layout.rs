@@ -1,0 +1,127 @@
+//! Where each frame of a flame graph lies: which frames touch, how wide and how high they are. In
+//! nanoseconds and rows; knows no pixels.
+
+use super::fold::Total;
+
+/// Frames kept of a panel: a browser draws some ten thousand without delay.
+const MOST_FRAMES: usize = 12_000;
+/// Frames narrower than one of so many parts of their panel are left out in any case: a fifth of a pixel.
+const FINEST: i64 = 5_000;
+
+/// A frame: the time of all stacks that begin with the same frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Frame<'a> {
+    pub(super) name: &'a str,
+    /// 0 is the outermost.
+    pub(super) depth: usize,
+    /// The time to its left.
+    pub(super) start_ns: i64,
+    pub(super) total: Total,
+}
+
+/// The frames of a panel, each after the one that it stands on, from left to right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout<'a> {
+    pub(super) frames: Vec<Frame<'a>>,
+    pub(super) total: Total,
+    pub(super) rows: usize,
+    /// Frames left out because they are too narrow.
+    pub(super) left_out: usize,
+}
+
+/// Lays stacks out under a frame that holds them all. They come sorted frame by frame or not: frames that
+/// begin alike touch only if their stacks are neighbours, so they are sorted here.
+pub(super) fn lay_out<'a>(root: &'a str, stacks: impl Iterator<Item = (&'a str, Total)>) -> Layout<'a> {
+    let mut stacks: Vec<(Vec<&str>, Total)> =
+        stacks.map(|(stack, total)| (stack.split(';').collect(), total)).collect();
+    stacks.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut open: Vec<Frame<'a>> = vec![Frame { name: root, depth: 0, start_ns: 0, total: Total::default() }];
+    let mut done = Vec::new();
+    let mut at_ns: i64 = 0;
+    for (stack, total) in stacks {
+        let shared = open.iter().skip(1).zip(&stack).take_while(|(frame, name)| frame.name == **name).count();
+        done.extend(open.drain(shared + 1..));
+        for (above, name) in stack.iter().enumerate().skip(shared) {
+            open.push(Frame { name, depth: above + 1, start_ns: at_ns, total: Total::default() });
+        }
+        for frame in &mut open {
+            frame.total = sum(frame.total, total);
+        }
+        at_ns = at_ns.saturating_add(total.time.0);
+    }
+    done.append(&mut open);
+    thin_out(done)
+}
+
+fn sum(one: Total, other: Total) -> Total {
+    let time = model::Nanos(one.time.0.saturating_add(other.time.0));
+    Total { time, count: one.count.saturating_add(other.count) }
+}
+
+/// Leaves the narrowest frames out, none before those that stand on it: what stands on a frame is narrower.
+fn thin_out(mut frames: Vec<Frame<'_>>) -> Layout<'_> {
+    let total = frames.iter().find(|frame| frame.depth == 0).map(|frame| frame.total).unwrap_or_default();
+    let all = frames.len();
+    let mut widths: Vec<i64> = frames.iter().map(|frame| frame.total.time.0).collect();
+    widths.sort_unstable_by(|one, other| other.cmp(one));
+    let crowd = widths.get(MOST_FRAMES).map_or(0, |width| width + 1);
+    let narrowest = crowd.max(total.time.0 / FINEST);
+    frames.retain(|frame| frame.depth == 0 || frame.total.time.0 >= narrowest);
+    frames.sort_by_key(|frame| (frame.start_ns, frame.depth));
+    let rows = frames.iter().map(|frame| frame.depth + 1).max().unwrap_or(0);
+    Layout { total, rows, left_out: all - frames.len(), frames }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_FRAMES, Total, lay_out};
+    use model::Nanos;
+
+    fn total(ns: i64) -> Total {
+        Total { time: Nanos(ns), count: 1 }
+    }
+
+    fn shown(stacks: &[(&str, i64)]) -> Vec<(String, usize, i64, i64)> {
+        let layout = lay_out("all", stacks.iter().map(|&(stack, ns)| (stack, total(ns))));
+        let frames = layout.frames.iter();
+        frames.map(|frame| (frame.name.to_owned(), frame.depth, frame.start_ns, frame.total.time.0)).collect()
+    }
+
+    #[test]
+    fn frames_that_begin_alike_are_one() {
+        let frames = shown(&[("t;a;b", 5), ("t;a", 2), ("t;c", 3), ("u;a", 1)]);
+        let expected = [
+            ("all", 0, 0, 11),
+            ("t", 1, 0, 10),
+            ("a", 2, 0, 7),
+            ("b", 3, 2, 5),
+            ("c", 2, 7, 3),
+            ("u", 1, 10, 1),
+            ("a", 2, 10, 1),
+        ];
+        assert_eq!(frames, expected.map(|(name, depth, start, ns)| (name.to_owned(), depth, start, ns)));
+    }
+
+    #[test]
+    fn a_name_that_sorts_between_a_frame_and_its_separator_does_not_part_them() {
+        // As text, "a b" lies between "a" and "a;x".
+        let frames = shown(&[("a", 1), ("a b", 2), ("a;x", 4)]);
+        assert_eq!(frames.iter().filter(|(name, ..)| name == "a").count(), 1, "{frames:?}");
+    }
+
+    #[test]
+    fn a_panel_stays_drawable() {
+        let names: Vec<String> = (0..3 * MOST_FRAMES).map(|i| format!("t;{i}")).collect();
+        let layout =
+            lay_out("all", names.iter().enumerate().map(|(i, name)| (name.as_str(), total(i as i64))));
+        assert!(layout.frames.len() <= MOST_FRAMES + 1);
+        assert_eq!(layout.frames.len() + layout.left_out, 3 * MOST_FRAMES + 2);
+        assert_eq!(layout.total.count, 3 * MOST_FRAMES as u64);
+    }
+
+    #[test]
+    fn nothing_is_a_panel_too() {
+        let layout = lay_out("all", std::iter::empty());
+        assert_eq!((layout.frames.len(), layout.rows, layout.left_out), (1, 1, 0));
+    }
+}
