@@ -43,6 +43,24 @@ fn the_sample_has_both_kinds_of_slow_requests() {
     assert!(by_crc > 1_000 && unjoined * 1_000 <= by_crc, "{joins}");
 }
 
+#[test]
+fn the_sample_spends_its_writes_waiting_for_the_journal() {
+    let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
+        .args(["stacks", "--from", project("samples/journal-stall").to_str().unwrap()])
+        .args(["--off-cpu", "--inside", "write", "--folded", "-"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let folded = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let time = |function: &str| -> u64 {
+        let lines = folded.lines().filter(|line| line.contains(function));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    };
+    assert!(time("") > 0 && time("ext4_dirty_inode_[k];") * 2 > time(""), "{folded}");
+    assert_eq!(time("vfs_write_[k];"), time(""), "{folded}");
+}
+
 /// Blessed by `BLESS=1 cargo test -p brokerscope --test sample`, as every golden.
 #[test]
 fn readme_quotes_the_sample_as_it_is_explained() {

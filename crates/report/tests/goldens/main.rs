@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod sample;
+mod stacks;
 
 use std::cell::RefCell;
 use std::io::Write;

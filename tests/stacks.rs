@@ -1,0 +1,122 @@
+//! `brokerscope stacks` on a thread whose appends meet a slow journal: most of the time within its writes is
+//! off the CPU, in ext4's dirtying of the inode, waiting for jbd2.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use e2e::brokerscope;
+use e2e::gate;
+use e2e::traffic::directory;
+use lab::Site;
+use lab::device::DeviceOptions;
+use lab::volume::{Volume, VolumeOptions};
+
+#[test]
+fn a_journal_stall_is_where_the_writes_spend_their_time() {
+    let Some(_alone) = gate::live("a_journal_stall_is_where_the_writes_spend_their_time") else { return };
+    let site = Site::claim().unwrap();
+    let device = DeviceOptions { size_bytes: 1 << 30, seed: 7 };
+    let options = VolumeOptions { device, mount_options: String::new() };
+    let mut volume = Volume::prepare(&brokerscope::binary().unwrap(), &site, &options).unwrap();
+    let acting = Acting::start(volume.directory());
+    volume.plant_journal_delay(120, 200).unwrap();
+    let (folded, svg) = profile(&directory("stacks"));
+    volume.device().clear().unwrap();
+    drop(acting);
+    check_folded(&folded);
+    check_svg(&svg);
+}
+
+/// Folded stacks and flame graph of three seconds of this process.
+fn profile(into: &Path) -> (String, String) {
+    let (folded, svg) = (into.join("write.folded"), into.join("write.svg"));
+    let pid = std::process::id().to_string();
+    let (to, graph) = (folded.to_str().unwrap(), svg.to_str().unwrap());
+    let mut arguments = vec!["stacks", "--pid", &pid, "--inside", "write", "--thread", "test-appends"];
+    arguments.extend(["--for", "3s", "--folded", to, "-o", graph]);
+    brokerscope::run(arguments).done();
+    (fs::read_to_string(&folded).unwrap(), fs::read_to_string(&svg).unwrap())
+}
+
+fn check_folded(folded: &str) {
+    let lines = folded.lines().map(|line| line.rsplit_once(' ').unwrap());
+    let lines: Vec<(&str, u64)> = lines.map(|(stack, us)| (stack, us.parse().unwrap())).collect();
+    let time = |holds: &dyn Fn(&str) -> bool| -> u64 {
+        lines.iter().filter(|(stack, _)| holds(stack)).map(|(_, us)| us).sum()
+    };
+    let all = time(&|_| true);
+    let stalled = time(&|stack| stack.starts_with("off CPU;") && stack.contains(";ext4_dirty_inode_[k];"));
+    let in_jbd2 = time(&|stack| stack.contains(";ext4_dirty_inode_[k];") && stack.contains(";jbd2_"));
+    assert!(all > 500_000, "a second at least is spent within the writes, in a stall each commit:\n{folded}");
+    assert!(
+        stalled * 10 > all * 6 && in_jbd2 * 10 > all * 6,
+        "{stalled} and {in_jbd2} of {all} us:\n{folded}"
+    );
+    for (stack, _) in &lines {
+        let thread = stack.split(';').nth(1);
+        assert_eq!(thread, Some("test-appends"), "{stack}");
+        assert!(stack.contains("vfs_write_[k]") || stack.starts_with("on CPU;"), "{stack}");
+    }
+    assert!(lines.iter().all(|(stack, _)| !stack.contains("sync_filesystem")), "{folded}");
+}
+
+fn check_svg(svg: &str) {
+    assert!(svg.contains("inside write") && svg.trim_end().ends_with("</svg>"));
+    for frame in ["ext4_dirty_inode", "vfs_write", "test-appends"] {
+        assert!(svg.contains(&format!("<title>{frame}\n")), "{frame} is missing");
+    }
+}
+
+/// A thread that appends, and one that has the journal commit several times a second.
+struct Acting {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Acting {
+    fn start(directory: &Path) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let mut segment = File::create(directory.join("segment")).unwrap();
+        let append = move || {
+            segment.write_all(&[7; 500]).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let root = File::open(directory).unwrap();
+        let commit = move || {
+            rustix::fs::syncfs(&root).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        let threads = vec![again("test-appends", append, &stop), again("test-commits", commit, &stop)];
+        Self { stop, threads }
+    }
+}
+
+impl Drop for Acting {
+    /// Where the test fails they must not hold the volume either.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn again(name: &str, mut act: impl FnMut() + Send + 'static, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
+    let stop = Arc::clone(stop);
+    let run = move || {
+        while !stop.load(Ordering::Relaxed) {
+            act();
+        }
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).unwrap()
+}
