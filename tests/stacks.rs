@@ -44,7 +44,8 @@ fn profile(into: &Path) -> (String, String) {
     let (to, graph) = (folded.to_str().unwrap(), svg.to_str().unwrap());
     let mut arguments = vec!["stacks", "--pid", &pid, "--inside", "write", "--thread", "test-appends"];
     arguments.extend(["--for", "3s", "--folded", to, "-o", graph]);
-    brokerscope::run(arguments).done();
+    let said = brokerscope::run(arguments).done().stderr;
+    assert!(said.contains(" off CPU in "), "{said}");
     (fs::read_to_string(&folded).unwrap(), fs::read_to_string(&svg).unwrap())
 }
 
@@ -57,7 +58,7 @@ fn check_folded(folded: &str) {
     let all = time(&|_| true);
     let stalled = time(&|stack| stack.starts_with("off CPU;") && stack.contains(";ext4_dirty_inode_[k];"));
     let in_jbd2 = time(&|stack| stack.contains(";ext4_dirty_inode_[k];") && stack.contains(";jbd2_"));
-    assert!(all > 500_000, "a second at least is spent within the writes, in a stall each commit:\n{folded}");
+    assert!(all > 500_000, "commits of 120 ms and more, one after the other, hold no write up:\n{folded}");
     assert!(
         stalled * 10 > all * 6 && in_jbd2 * 10 > all * 6,
         "{stalled} and {in_jbd2} of {all} us:\n{folded}"
@@ -65,9 +66,8 @@ fn check_folded(folded: &str) {
     for (stack, _) in &lines {
         let thread = stack.split(';').nth(1);
         assert_eq!(thread, Some("test-appends"), "{stack}");
-        assert!(stack.contains("vfs_write_[k]") || stack.starts_with("on CPU;"), "{stack}");
+        assert!(stack.ends_with("_[k]") && !stack.contains("nanosleep"), "not inside write(2): {stack}");
     }
-    assert!(lines.iter().all(|(stack, _)| !stack.contains("sync_filesystem")), "{folded}");
 }
 
 fn check_svg(svg: &str) {
@@ -89,7 +89,8 @@ impl Acting {
         let mut segment = File::create(directory.join("segment")).unwrap();
         let append = move || {
             segment.write_all(&[7; 500]).unwrap();
-            std::thread::sleep(Duration::from_millis(1));
+            // Longer than a tick of the file system's clock: each append has a time of its own to note.
+            std::thread::sleep(Duration::from_millis(12));
         };
         let root = File::open(directory).unwrap();
         let commit = move || {

@@ -113,7 +113,7 @@ impl<'a> Sinks<'a> {
     fn write(&self, args: &Stacks, seen: &Seen) -> anyhow::Result<()> {
         let states = states(args);
         if let Some(path) = self.folded {
-            write_to(path, |out| seen.fold.write_folded(out))?;
+            write_to(path, |out| seen.fold.write_folded(out, states))?;
         }
         if let Some(path) = self.svg {
             write_to(path, |out| flame_graph::write_svg(out, &seen.fold, states, &seen.about))?;

@@ -61,18 +61,18 @@ impl Fold {
     }
 
     /// One line a stack: its frames, joined by `;`, and the time in microseconds, as flame graph tools read
-    /// it. With both states in it, the first frame is `on CPU` or `off CPU`.
+    /// it. Where several states are asked for, the first frame is `on CPU` or `off CPU`.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write_folded(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut states: Vec<CpuState> = self.stacks.keys().map(|(state, _)| *state).collect();
-        states.dedup();
-        for ((state, stack), total) in &self.stacks {
-            if states.len() > 1 {
-                write!(out, "{};", state_name(*state))?;
+    pub fn write_folded(&self, out: &mut dyn Write, states: &[CpuState]) -> io::Result<()> {
+        for &state in states {
+            for (stack, total) in self.of(state) {
+                if states.len() > 1 {
+                    write!(out, "{};", state_name(state))?;
+                }
+                writeln!(out, "{stack} {}", (total.time.0 + 500) / 1000)?;
             }
-            writeln!(out, "{stack} {}", (total.time.0 + 500) / 1000)?;
         }
         Ok(())
     }
@@ -107,38 +107,41 @@ mod tests {
         StackTime { state, thread, tid: None, stack, time: Nanos(us * 1000), count: 1 }
     }
 
-    fn folded(all: &[StackTime]) -> String {
+    const BOTH: &[CpuState] = &[CpuState::On, CpuState::Off];
+
+    fn folded(all: &[StackTime], states: &[CpuState]) -> String {
         let mut fold = Fold::default();
         for one in all {
             fold.add(one);
         }
         let mut out = Vec::new();
-        fold.write_folded(&mut out).unwrap();
+        fold.write_folded(&mut out, states).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn the_same_stack_is_one_line() {
         let on = |us| spent(CpuState::On, "handler", "main;write_[k]", us);
-        assert_eq!(folded(&[on(5), on(7)]), "handler;main;write_[k] 12\n");
+        assert_eq!(folded(&[on(5), on(7)], &BOTH[..1]), "handler;main;write_[k] 12\n");
         let other = spent(CpuState::On, "other", "", 1);
-        assert_eq!(folded(&[on(5), other]), "handler;main;write_[k] 5\nother 1\n");
+        assert_eq!(folded(&[on(5), other], &BOTH[..1]), "handler;main;write_[k] 5\nother 1\n");
         let apart = [1, 2].map(|tid| StackTime { tid: Some(tid), ..on(5) });
-        assert_eq!(folded(&apart), "handler 1;main;write_[k] 5\nhandler 2;main;write_[k] 5\n");
+        assert_eq!(folded(&apart, &BOTH[..1]), "handler 1;main;write_[k] 5\nhandler 2;main;write_[k] 5\n");
     }
 
     #[test]
-    fn on_and_off_the_cpu_have_a_root_each_only_where_both_are_there() {
+    fn on_and_off_the_cpu_have_a_root_each_where_both_are_asked_for() {
         let both = [spent(CpuState::Off, "t", "a", 9), spent(CpuState::On, "t", "a", 2)];
-        assert_eq!(folded(&both), "on CPU;t;a 2\noff CPU;t;a 9\n");
-        assert_eq!(folded(&both[..1]), "t;a 9\n");
+        assert_eq!(folded(&both, BOTH), "on CPU;t;a 2\noff CPU;t;a 9\n");
+        assert_eq!(folded(&both[..1], BOTH), "off CPU;t;a 9\n");
+        assert_eq!(folded(&both, &BOTH[1..]), "t;a 9\n");
     }
 
     #[test]
     fn names_from_outside_neither_break_a_line_nor_make_a_frame() {
         let hostile = spent(CpuState::On, "a;b\n\x1b[2J", "f 1\r\n;g\u{202e}", 3);
-        assert_eq!(folded(&[hostile]), "a,b\\x0a\\x1b[2J;f 1\\x0d\\x0a;g\\u{202e} 3\n");
-        assert_eq!(folded(&[spent(CpuState::On, "", ";;", 1)]), "[unnamed thread] 1\n");
+        assert_eq!(folded(&[hostile], &BOTH[..1]), "a,b\\x0a\\x1b[2J;f 1\\x0d\\x0a;g\\u{202e} 3\n");
+        assert_eq!(folded(&[spent(CpuState::On, "", ";;", 1)], &BOTH[..1]), "[unnamed thread] 1\n");
     }
 
     #[test]
