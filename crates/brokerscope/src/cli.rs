@@ -184,9 +184,6 @@ pub(crate) struct Kernel {
 Java's own frames need a broker that was started with -XX:+PreserveFramePointer, and the list
 that `jcmd PID Compiler.perfmap` (JDK 17) writes.")]
 pub(crate) struct Stacks {
-    /// Read a recording instead of watching live.
-    #[arg(long, value_name = "RECORDING")]
-    pub(crate) from: Option<PathBuf>,
     /// Show time on the CPU (without this and --off-cpu, both).
     #[arg(long)]
     pub(crate) on_cpu: bool,
@@ -209,15 +206,14 @@ pub(crate) struct Stacks {
     /// Leave out shorter absences from the CPU.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     pub(crate) min: model::Nanos,
-    /// Stop after this time (live); without it, on Ctrl-C.
-    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
-    pub(crate) duration: Option<model::Nanos>,
     /// The flame graph to write, an SVG; `-` for standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Write folded stacks (frames;joined microseconds) for other tools; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) folded: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]

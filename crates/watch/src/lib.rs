@@ -24,4 +24,5 @@ mod watch;
 
 pub use clock::now;
 pub use flight::{Flight, FlightRecorder, Surroundings};
+pub use process::Process;
 pub use watch::{Ended, Options, Outcome, Packets, Purpose, Watch};

@@ -5,21 +5,21 @@ use std::path::PathBuf;
 
 /// A process, known again by the time it started at: its id may be given to another.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     dir: PathBuf,
     started: Option<String>,
 }
 
 impl Process {
     /// The process that has this id now.
-    pub(crate) fn of(pid: u32) -> Self {
+    pub fn of(pid: u32) -> Self {
         let dir = PathBuf::from(format!("/proc/{pid}"));
         let started = stat(&dir).map(|stat| stat.started);
         Self { dir, started }
     }
 
     /// Whether it has ended since. Where that cannot be told, it has not.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         match stat(&self.dir) {
             Some(now) => self.started.as_ref().is_some_and(|then| *then != now.started) || self.is_dead(&now),
             None => !self.dir.exists(),

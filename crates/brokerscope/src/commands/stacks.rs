@@ -24,8 +24,8 @@ const NAME_BYTES: usize = 15;
 pub(crate) fn run(args: &Stacks) -> anyhow::Result<()> {
     let sinks = Sinks::of(args)?;
     args.presentation.say_unused("stacks", &[("--log-dir", !args.target.log_dirs.is_empty())]);
-    let seen = match &args.from {
-        Some(_) if args.duration.is_some() => {
+    let seen = match &args.source.from {
+        Some(_) if args.source.duration.is_some() => {
             return Err(Usage("--for is for live input; a recording is read to its end".to_owned()).into());
         }
         Some(dir) => recorded::read(args, dir)?,

@@ -9,22 +9,22 @@ use model::{CpuState, Nanos};
 use probes::profile::{Java, Profile, ProfileLosses, ProfileOptions, Profiled, call_number};
 use report::flame_graph::{About, Fold};
 use report::numbers::{counted, grouped};
+use watch::Process;
 
 use super::{Meant, Seen, conditions, states};
 use crate::cli::Stacks;
 use crate::inside::Inside;
-use crate::process::Process;
 use crate::stop::Stop;
 use crate::watched;
 
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) fn take(args: &Stacks) -> anyhow::Result<Seen> {
-    let stop = Stop::after(args.duration)?;
+    let stop = Stop::after(args.source.duration)?;
     let (pid, name) = process(args)?;
     let options = options(args, pid);
     let profile = Profile::attach(&options).with_context(|| format!("{name}: no profile can be taken"))?;
-    let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
+    let until = if args.source.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     args.presentation.say(&format!("profiling {name}{until}"));
     let (started, process) = (Instant::now(), Process::of(pid));
     while !stop.asked() && !process.is_gone() {
