@@ -5,7 +5,7 @@
 //! log (`LogSegment.append`, `OffsetIndex.append`). The probes report a thread's long uninterruptible waits
 //! between two of its writes; one that begins right after the write is taken for that store.
 
-use model::{FileOp, Nanos, OffCpu};
+use model::{FileOp, FileOpKind, Nanos, OffCpu};
 
 use crate::cause::Part;
 use crate::window::{CLOCK_SLACK, Window};
@@ -30,9 +30,10 @@ impl<'w> Hold<'w> {
         let mut hold = Self { op, inside: Vec::new(), after: Vec::new() };
         let Some(past) = window.thread(op.tid) else { return hold };
         hold.inside.extend(past.off_cpu.overlapping(op.start, op.end));
-        let next_write =
-            past.file_ops.ended_after(op.end).map(|next| next.start).find(|&start| start >= op.end);
-        let over = next_write.unwrap_or(Nanos::MAX).min(until + CLOCK_SLACK);
+        // A fault on a mapped file is what the thread may wait for right after the write.
+        let later = past.file_ops.ended_after(op.end).filter(|next| next.op != FileOpKind::MmapFault);
+        let next_call = later.map(|next| next.start).find(|&start| start >= op.end);
+        let over = next_call.unwrap_or(Nanos::MAX).min(until + CLOCK_SLACK);
         for wait in past.off_cpu.ended_after(op.end).filter(|wait| wait.start >= op.end) {
             if wait.start > hold.end() + RIGHT_AFTER || wait.end > over {
                 break;

@@ -51,4 +51,5 @@ pub(crate) mod lost {
     pub(crate) const MAP_FULL: u32 = 1;
     pub(crate) const HEAD: u32 = 2;
     pub(crate) const STACK: u32 = 3;
+    pub(crate) const MAPPING: u32 = 4;
 }

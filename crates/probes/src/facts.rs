@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use libbpf_rs::MapType;
+use libbpf_rs::{MapType, libbpf_sys};
 
 pub use format::{Field, Format};
 pub use privileges::{Capabilities, Lockdown};
@@ -30,6 +30,8 @@ pub struct Facts {
     pub ring_buffer: bool,
     /// BTF of the kernel itself (`CONFIG_DEBUG_INFO_BTF`).
     pub btf: bool,
+    /// Whether programs can find the file mapped at an address (`bpf_find_vma`, Linux 5.17).
+    pub find_vma: bool,
     /// This process's effective capabilities.
     pub capabilities: Capabilities,
     /// The kernel's lockdown state.
@@ -65,6 +67,7 @@ impl Facts {
             ring_buffer: bpf_refused.is_none() && MapType::RingBuf.is_supported().unwrap_or(false),
             bpf_refused,
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
+            find_vma: privileges::has_helper(libbpf_sys::BPF_FUNC_find_vma),
             capabilities: Capabilities::of_this_process(),
             lockdown: Lockdown::current(),
             root_pid_namespace: privileges::in_root_pid_namespace(),

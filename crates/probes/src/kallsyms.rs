@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::ops::Range;
 
 const PATH: &str = "/proc/kallsyms";
 
@@ -38,6 +39,17 @@ impl Symbols {
         };
         self.starts.push((address, at, length));
         self.names.push_str(name);
+    }
+
+    /// Where the function of that name lies, up to the next function.
+    pub(crate) fn range_of(&self, name: &str) -> Option<Range<u64>> {
+        let named = |&(_, at, length): &(u64, u32, u8)| {
+            self.names.get(at as usize..at as usize + usize::from(length)) == Some(name)
+        };
+        let at = self.starts.iter().position(named)?;
+        let &(start, ..) = self.starts.get(at)?;
+        let end = self.starts.get(at..)?.iter().map(|&(next, ..)| next).find(|&next| next > start)?;
+        Some(start..end)
     }
 
     /// The function that holds an address: the one that starts last at or before it.
@@ -106,6 +118,15 @@ ffffffff81000250
         assert_eq!(name(0xffff_ffff_c000_0020), Some("ext4_write"));
         assert_eq!(name(0xffff_ffff_80ff_ffff), None);
         assert_eq!(name(0), None);
+    }
+
+    #[test]
+    fn a_function_ends_where_the_next_one_starts() {
+        let symbols = Symbols::read("30 T c\n10 T a\n10 t alias\n20 T b\n".as_bytes()).unwrap();
+        assert_eq!(symbols.range_of("a"), Some(0x10..0x20));
+        assert_eq!(symbols.range_of("alias"), Some(0x10..0x20));
+        assert_eq!(symbols.range_of("c"), None, "it has no end");
+        assert_eq!(symbols.range_of("d"), None);
     }
 
     #[test]

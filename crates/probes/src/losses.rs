@@ -14,6 +14,8 @@ pub struct Losses {
     pub heads_unread: u64,
     /// Off-CPU intervals reported without their stack.
     pub stacks_missing: u64,
+    /// Syncs of mapped files that are not reported: which file was mapped there could not be seen.
+    pub mappings_unseen: u64,
     /// Records that user space could not decode.
     pub undecodable: u64,
 }
@@ -21,6 +23,6 @@ pub struct Losses {
 impl Losses {
     /// Whether any event is missing altogether, not merely incomplete.
     pub fn any_event(&self) -> bool {
-        self.ring_full + self.map_full + self.skipped + self.undecodable > 0
+        self.ring_full + self.map_full + self.skipped + self.mappings_unseen + self.undecodable > 0
     }
 }

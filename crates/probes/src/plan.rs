@@ -22,8 +22,16 @@ pub enum Purpose {
     FileNames,
     /// Opens.
     FileOpens,
+    /// `msync`.
+    MappedSyncs,
+    /// How much of what is read comes from the device.
+    DiskReads,
+    /// Operations of processes that the broker starts.
+    ChildProcesses,
     /// Off-CPU intervals within these.
     OffCpu,
+    /// Faults on mapped files that wait for the device.
+    MmapFaults,
     /// When a thread off the CPU became runnable, and by whom.
     Wakeups,
     /// Kernel stacks of off-CPU intervals, by name.
@@ -62,7 +70,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// Every purpose, those that others build upon first.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 29] = [
         Self::FileWrites,
         Self::FileReads,
         Self::FileTransfers,
@@ -70,7 +78,11 @@ impl Purpose {
         Self::FileSizes,
         Self::FileNames,
         Self::FileOpens,
+        Self::MappedSyncs,
+        Self::DiskReads,
+        Self::ChildProcesses,
         Self::OffCpu,
+        Self::MmapFaults,
         Self::Wakeups,
         Self::KernelStacks,
         Self::JournalCommits,
@@ -100,6 +112,10 @@ impl Purpose {
             Self::FileSizes => "file-sizes",
             Self::FileNames => "file-names",
             Self::FileOpens => "file-opens",
+            Self::MappedSyncs => "mapped-syncs",
+            Self::DiskReads => "disk-reads",
+            Self::ChildProcesses => "child-processes",
+            Self::MmapFaults => "mmap-faults",
             Self::OffCpu => "off-cpu",
             Self::Wakeups => "wakeups",
             Self::KernelStacks => "kernel-stacks",
@@ -143,19 +159,21 @@ impl Purpose {
         }
     }
 
-    /// The purpose without which this one sees nothing.
-    fn requires(self) -> Option<Self> {
+    /// The purposes without which this one sees nothing.
+    fn requires(self) -> &'static [Self] {
         match self {
-            Self::OffCpu | Self::JournalHandles => Some(Self::FileWrites),
-            Self::Wakeups | Self::KernelStacks => Some(Self::OffCpu),
-            Self::CommitPhases => Some(Self::JournalCommits),
-            Self::BlockQueue => Some(Self::BlockIo),
+            Self::OffCpu | Self::JournalHandles | Self::ChildProcesses => &[Self::FileWrites],
+            Self::DiskReads => &[Self::FileReads],
+            Self::MmapFaults => &[Self::OffCpu, Self::DiskReads],
+            Self::Wakeups | Self::KernelStacks => &[Self::OffCpu],
+            Self::CommitPhases => &[Self::JournalCommits],
+            Self::BlockQueue => &[Self::BlockIo],
             // Without the waits inside, a commit has an end and no beginning.
-            Self::BtrfsCommits | Self::KernelThreads => Some(Self::KernelStacks),
+            Self::BtrfsCommits | Self::KernelThreads => &[Self::KernelStacks],
             // Most calls on sockets are calls on files too.
-            Self::SocketOps => Some(Self::FileTransfers),
-            Self::TcpRetransmits => Some(Self::SocketOps),
-            _ => None,
+            Self::SocketOps => &[Self::FileTransfers],
+            Self::TcpRetransmits => &[Self::SocketOps],
+            _ => &[],
         }
     }
 
@@ -170,6 +188,10 @@ impl Purpose {
             Self::FileSizes => tracepoints::FILE_SIZES,
             Self::FileNames => tracepoints::FILE_NAMES,
             Self::FileOpens => tracepoints::FILE_OPENS,
+            Self::MappedSyncs => tracepoints::MAPPED_SYNCS,
+            Self::DiskReads => tracepoints::DISK_READS,
+            Self::ChildProcesses => tracepoints::CHILD_PROCESSES,
+            Self::MmapFaults => tracepoints::MMAP_FAULTS,
             Self::JournalCommits => tracepoints::JOURNAL_COMMITS,
             Self::CommitPhases => tracepoints::COMMIT_PHASES,
             Self::JournalHandles => tracepoints::JOURNAL_HANDLES,
@@ -303,11 +325,13 @@ impl Hook {
 }
 
 fn required(purpose: Purpose, before: &[Hook]) -> Result<(), State> {
-    let Some(basis) = purpose.requires() else { return Ok(()) };
-    if before.iter().any(|hook| hook.purpose == basis && hook.is_used()) {
-        return Ok(());
+    let is_used = |basis: &Purpose| before.iter().any(|hook| hook.purpose == *basis && hook.is_used());
+    match purpose.requires().iter().find(|basis| !is_used(basis)) {
+        None => Ok(()),
+        Some(basis) => {
+            Err(State::Missing { why: format!("needs {}, which is missing", basis.as_str()), remedy: None })
+        }
     }
-    Err(State::Missing { why: format!("needs {}, which is missing", basis.as_str()), remedy: None })
 }
 
 #[cfg(test)]

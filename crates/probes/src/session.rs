@@ -1,6 +1,7 @@
 //! Probes on one process: loaded, attached, read, and gone when dropped. Decides nothing: see
 //! [`crate::plan`].
 
+mod children;
 mod kernel_threads;
 mod object;
 mod perf_event;
@@ -75,9 +76,12 @@ impl Probes {
         }
         let stacks = target.stacks && plan.uses(Purpose::KernelStacks);
         let measuring = if options.measure { overhead::count_run_time() } else { None };
-        let object = object::load(plan, &object::Settings { pid: target.pid, stacks, options })?;
         let symbols =
             if stacks { Symbols::of_this_kernel().map_err(Error::Read)? } else { Symbols::default() };
+        let children = &children::of(target.pid);
+        let filemap_fault = symbols.range_of("filemap_fault");
+        let settings = object::Settings { pid: target.pid, stacks, children, filemap_fault, options };
+        let object = object::load(plan, &settings)?;
         let decoder = Decoder::new(target.pid, plan.hz, Stacks::new(symbols));
         let ring = Ring::new(&object::map(&object, "ring")?, decoder)?;
         let mut kernel_threads = (stacks && plan.uses(Purpose::KernelThreads)).then(KernelThreads::default);
@@ -101,6 +105,7 @@ impl Probes {
             map_full: self.lost(lost::MAP_FULL),
             heads_unread: self.lost(lost::HEAD),
             stacks_missing: self.lost(lost::STACK),
+            mappings_unseen: self.lost(lost::MAPPING),
             skipped: self.overhead().iter().map(|cost| cost.skipped).sum(),
             undecodable: self.ring.undecodable(),
         }

@@ -19,7 +19,7 @@ pub struct Needed {
 pub enum Absent {
     /// What it is needed for cannot be seen.
     Missing,
-    /// The architecture has no such system call: nobody calls it.
+    /// Nothing: the architecture has no such system call, or the program can do without.
     Fine,
 }
 
@@ -28,7 +28,7 @@ pub enum Absent {
 pub struct NeededField {
     /// Its name in the format file.
     pub name: &'static str,
-    /// Least size.
+    /// Least size; 0 where the program does without the field.
     pub min: u16,
     /// Greatest size.
     pub max: u16,
@@ -143,6 +143,40 @@ pub(crate) const SOCKET_CALLS: &[Needed] = &[
     exit("syscalls/sys_exit_sendmsg"),
 ];
 
+pub(crate) const MAPPED_SYNCS: &[Needed] =
+    &[entry("syscalls/sys_enter_msync", "msync_enter"), exit("syscalls/sys_exit_msync")];
+
+/// The page's `order` came with large pages in the page cache (Linux 5.18).
+pub(crate) const DISK_READS: &[Needed] = &[Needed {
+    name: "filemap/mm_filemap_add_to_page_cache",
+    program: "page_added",
+    fields: &[
+        field("i_ino", 8),
+        field("s_dev", 4),
+        field("index", 8),
+        NeededField { name: "order", min: 0, max: 1 },
+    ],
+    absent: Absent::Missing,
+}];
+
+/// Since Linux 6.12. Without it a fault is known by the pages it adds.
+pub(crate) const MMAP_FAULTS: &[Needed] = &[Needed {
+    name: "filemap/mm_filemap_fault",
+    program: "page_fault",
+    fields: &[field("i_ino", 8), field("s_dev", 4), field("index", 8)],
+    absent: Absent::Fine,
+}];
+
+pub(crate) const CHILD_PROCESSES: &[Needed] = &[
+    Needed {
+        name: "task/task_newtask",
+        program: "task_start",
+        fields: &[field("pid", 4), field("clone_flags", 8)],
+        absent: Absent::Missing,
+    },
+    Needed { name: "sched/sched_process_exit", program: "task_end", fields: &[], absent: Absent::Missing },
+];
+
 pub(crate) const JOURNAL_COMMITS: &[Needed] = &[
     Needed {
         name: "jbd2/jbd2_start_commit",
@@ -254,6 +288,10 @@ pub(crate) const ALL: &[&[Needed]] = &[
     FILE_NAMES,
     FILE_OPENS,
     SOCKET_CALLS,
+    MAPPED_SYNCS,
+    DISK_READS,
+    MMAP_FAULTS,
+    CHILD_PROCESSES,
     JOURNAL_COMMITS,
     COMMIT_PHASES,
     JOURNAL_HANDLES,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use model::{FileKind, TopicPartition};
 use probes::event::{FilePath, GivenPath};
 
+use crate::mapped::Mapped;
 use crate::mounts::{DeviceNumber, Inside, Mounts, below};
 
 /// A file as the broker means it.
@@ -35,6 +36,9 @@ pub(crate) struct Files {
     looked_at_mounts: Instant,
     log_dirs: Vec<Inside>,
     known: HashMap<(DeviceNumber, Arc<str>), Known>,
+    /// The same files by number, for those that are seen without a path.
+    by_inode: HashMap<(DeviceNumber, u64), Arc<str>>,
+    mapped: Mapped,
     parents: HashMap<Box<str>, Option<Inside>>,
 }
 
@@ -53,11 +57,14 @@ const MOUNTS_AGAIN: Duration = Duration::from_secs(1);
 impl Files {
     pub(crate) fn new(mounts: Mounts, log_dirs: &[PathBuf]) -> Self {
         let log_dirs = log_dirs.iter().filter_map(|dir| mounts.locate(dir)).collect();
+        let mapped = Mapped::of(mounts.pid());
         Self {
             mounts,
             looked_at_mounts: Instant::now(),
             log_dirs,
             known: HashMap::new(),
+            by_inode: HashMap::new(),
+            mapped,
             parents: HashMap::new(),
         }
     }
@@ -65,8 +72,27 @@ impl Files {
     /// The file at that place in its file system.
     pub(crate) fn name(&mut self, device: DeviceNumber, path: &FilePath, inode: u64) -> NamedFile {
         let known = self.known_at(device, &path.path, path.whole);
-        known.inode = inode;
-        known.named.clone()
+        let is_new = std::mem::replace(&mut known.inode, inode) != inode;
+        let named = known.named.clone();
+        if is_new && path.whole {
+            if self.by_inode.len() >= MOST_NAMES {
+                self.by_inode.clear();
+            }
+            self.by_inode.insert((device, inode), Arc::clone(&path.path));
+        }
+        named
+    }
+
+    /// The mapped file of that number.
+    pub(crate) fn mapped(&mut self, device: DeviceNumber, inode: u64) -> NamedFile {
+        if let Some(path) = self.by_inode.get(&(device, inode)).cloned() {
+            return self.known_at(device, &path, true).named.clone();
+        }
+        let seen = self.mapped.path(device, inode).and_then(|path| self.mounts.inside_by_name(path));
+        match seen.filter(|inside| inside.device == device) {
+            Some(inside) => self.known_at(device, &inside.path.into(), true).named.clone(),
+            None => Self::nameless(inode),
+        }
     }
 
     /// A file whose path was lost.
@@ -86,9 +112,12 @@ impl Files {
         GivenFile { named: known.named.clone(), device: inside.device, inode: known.inode, fs }
     }
 
-    /// A file is no longer where it was.
+    /// A file, or a directory with all that is in it, is no longer where it was.
     pub(crate) fn moved(&mut self, from: &GivenPath, to: Option<&GivenPath>) {
+        self.mapped.forget();
         let Some(inside) = self.place(from) else { return };
+        self.by_inode
+            .retain(|(device, _), path| *device != inside.device || below(path, &inside.path).is_none());
         let known = self.known_at(inside.device, &inside.path.into(), true);
         let inode = std::mem::take(&mut known.inode);
         if let Some(inside) = to.and_then(|to| self.place(to)) {
@@ -100,6 +129,7 @@ impl Files {
         let key = (device, Arc::clone(path));
         if self.known.len() >= MOST_NAMES && !self.known.contains_key(&key) {
             self.known.clear();
+            self.by_inode.clear();
         }
         if !self.mounts.knows(device) && self.looked_at_mounts.elapsed() >= MOUNTS_AGAIN {
             self.mounts = self.mounts.again();

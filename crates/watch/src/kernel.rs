@@ -87,6 +87,12 @@ impl Losses {
             ),
             (LossKind::ProbeEventsDropped, seen.skipped, losses.skipped, "the kernel skipped a probe"),
             (LossKind::ProbeEventsDropped, seen.undecodable, losses.undecodable, "records could not be read"),
+            (
+                LossKind::ProbeEventsDropped,
+                seen.mappings_unseen,
+                losses.mappings_unseen,
+                "the file of an msync could not be seen",
+            ),
             (LossKind::ProbeMapFull, seen.map_full, losses.map_full, "a probe's map was full"),
         ] {
             let count = after.saturating_sub(before);

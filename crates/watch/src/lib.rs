@@ -16,6 +16,7 @@ pub mod host;
 mod identity;
 mod keeper;
 mod kernel;
+mod mapped;
 mod mounts;
 mod packets;
 mod process;

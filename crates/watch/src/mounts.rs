@@ -53,6 +53,11 @@ impl Mounts {
         }
     }
 
+    /// The process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// The same process's, read again.
     pub(crate) fn again(&self) -> Self {
         Self::of(self.pid)

@@ -70,7 +70,9 @@ enum lost_slot {
 	LOST_HEAD = 2,
 	/* no kernel stack could be taken; the interval itself is reported */
 	LOST_STACK = 3,
-	LOST_SLOTS = 4,
+	/* a sync of a mapped file that could not be found: it is not reported */
+	LOST_MAPPING = 4,
+	LOST_SLOTS = 5,
 };
 
 /* A file for as long as it exists: inode numbers are used again, with another generation. */
@@ -427,6 +429,20 @@ struct iclog_fields {
 	struct field dev, lsn;
 };
 
+struct page_added_fields {
+	struct field ino, dev, index;
+	/* of size 0 where the kernel has none */
+	struct field order;
+};
+
+struct page_fault_fields {
+	struct field ino, dev, index;
+};
+
+struct task_start_fields {
+	struct field pid, flags;
+};
+
 struct fields {
 	struct commit_fields start_commit;
 	struct commit_fields end_commit;
@@ -440,6 +456,9 @@ struct fields {
 	struct span_fields grant_sleep;
 	struct iclog_fields iclog_syncing;
 	struct iclog_fields iclog_sync_done;
+	struct page_added_fields page_added;
+	struct page_fault_fields page_fault;
+	struct task_start_fields task_start;
 };
 
 /* Set once before loading; constants to the verifier. */
@@ -455,6 +474,13 @@ struct settings {
 	__u8 kernel_threads;
 	/* microseconds of a jiffy; 0 where that is not known */
 	__u32 jiffy_us;
+	/* children that the map `children` has from the start */
+	__u32 children;
+	/* where the kernel's function of that name begins and ends; 0 if that is unknown */
+	__u64 filemap_fault;
+	__u64 filemap_fault_end;
+	/* log2 of the page size */
+	__u32 page_shift;
 	__u32 reserved;
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;

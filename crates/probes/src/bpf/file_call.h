@@ -10,10 +10,31 @@
  * calls pay for one, which returns after comparing the process id.
  */
 
+/* More of them are taken for endless: what they ask for only tells reading from reading ahead. */
+#define COUNTED_IOVECS 8
+#define ENDLESS (1ULL << 62)
+
+static __always_inline __u64 bytes_of_iovecs(__u64 iovecs, __u64 count)
+{
+	struct iovec parts[COUNTED_IOVECS] = {};
+	__u64 bytes = 0;
+
+	if (count > COUNTED_IOVECS ||
+	    bpf_probe_read_user(parts, count * sizeof(parts[0]), (const void *)iovecs))
+		return ENDLESS;
+#pragma unroll
+	for (int i = 0; i < COUNTED_IOVECS; i++)
+		bytes += parts[i].iov_len;
+	return bytes;
+}
+
 /* Bytes to or from one buffer, or several. */
 static __always_inline int begin_io(__u8 op, __u32 fd, __u64 buffer, __u64 count, bool vectored, __s64 offset)
 {
-	struct asked asked = { op, vectored, fd, buffer, count, offset };
+	struct asked asked = { op, vectored, op == OP_READ, fd, buffer, count, offset };
+
+	if (vectored && asked.reads)
+		asked.count = bytes_of_iovecs(buffer, count);
 
 	return begin(&asked);
 }

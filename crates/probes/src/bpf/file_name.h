@@ -72,16 +72,19 @@ static __always_inline void send_names(struct op *op, __s64 result, __u64 now)
 	describe(&event->op, op, result);
 	event->op.end_ns = now;
 	first = read_given(event->given, op->buffer);
+	from.length = first;
+	event->from = from;
+	/* bounded right before they are used: see off_cpu.h */
+	barrier_var(first);
 	if (first > GIVEN_BYTES)
 		return;
 	second = read_given(event->given + first, op->count);
-	if (second > GIVEN_BYTES)
-		return;
-	from.length = first;
 	to.length = second;
-	event->from = from;
 	event->to = to;
-	emit(event, __builtin_offsetof(struct file_name_event, given) + first + second);
+	first += second;
+	barrier_var(first);
+	if (first <= 2 * GIVEN_BYTES)
+		emit(event, __builtin_offsetof(struct file_name_event, given) + first);
 }
 
 /* An open succeeded: only regular files are reported. */

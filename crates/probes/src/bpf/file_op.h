@@ -10,8 +10,10 @@
 /* What a call asks of the file behind a descriptor, as its arguments say. */
 struct asked {
 	__u8 op;
-	/* buffer is an array of count iovecs */
+	/* buffer is an array of iovecs */
 	__u8 vectored;
+	/* it takes bytes from the file */
+	__u8 reads;
 	__u32 fd;
 	__u64 buffer;
 	__u64 count;
@@ -39,6 +41,13 @@ static __always_inline bool is_followed_type(__u16 mode, __u8 op)
 	return (mode & S_IFMT) == S_IFDIR && (op == OP_FSYNC || op == OP_FDATASYNC);
 }
 
+static __always_inline void watch_pages(struct op *op, struct file *file, struct inode *inode)
+{
+	op->reads = 1;
+	op->direct = !!(BPF_CORE_READ(file, f_flags) & O_DIRECT);
+	op->stacked = BPF_CORE_READ(inode, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC;
+}
+
 /* The call on a regular file begins; NULL where it cannot be followed. */
 static __always_inline struct op *begin_file(__u32 tid, struct file *file, struct inode *inode,
 					     const struct asked *asked)
@@ -57,6 +66,8 @@ static __always_inline struct op *begin_file(__u32 tid, struct file *file, struc
 	op->fd = asked->fd;
 	op->dentry = BPF_CORE_READ(file, f_path.dentry);
 	identify(&op->file, inode);
+	if (asked->reads)
+		watch_pages(op, file, inode);
 	op->phase = PHASE_INSIDE;
 	op->start_ns = bpf_ktime_get_ns();
 	return op;
@@ -84,7 +95,7 @@ static __always_inline int begin(const struct asked *asked)
 static __always_inline int begin_transfer(__u8 kind, __u32 from_fd, __s64 from, __u32 to_fd, __s64 to,
 					  __u64 count)
 {
-	struct asked asked = { .op = kind, .fd = from_fd, .count = count, .offset = from };
+	struct asked asked = { .op = kind, .reads = true, .fd = from_fd, .count = count, .offset = from };
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct file *file = open_file(from_fd);
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
@@ -96,6 +107,7 @@ static __always_inline int begin_transfer(__u8 kind, __u32 from_fd, __s64 from, 
 			begin_socket_side(op, to_fd);
 		return 0;
 	}
+	asked.reads = false;
 	asked.fd = to_fd;
 	asked.offset = to;
 	return begin(&asked);
@@ -140,7 +152,9 @@ static __always_inline void describe(struct file_op_event *event, struct op *op,
 	event->op = op->kind;
 	event->has_handle = op->has_handle;
 	event->head_len = 0;
-	event->reads_pages = 0;
+	event->reads_pages = op->reads && (op->direct || settings.at.page_added.ino.size);
+	if (op->direct)
+		event->disk_bytes = result > 0 ? result : 0;
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 }
 
@@ -152,6 +166,7 @@ static __always_inline void end_file(struct op *op, __s64 result)
 	__u64 path_ns = path_of(op->dentry, &op->file, now);
 	union scratch *room = scratch();
 	struct file_write_event *event;
+	__u64 bytes;
 	__u8 head;
 
 	if (!room)
@@ -162,6 +177,9 @@ static __always_inline void end_file(struct op *op, __s64 result)
 	event->op.path_ns = path_ns;
 	head = op->kind == OP_WRITE && result > 0 ? read_head(event->head, op) : 0;
 	event->op.head_len = head;
-	if (head <= HEAD_BYTES)
-		emit(event, sizeof(event->op) + head);
+	/* bounded right before it is used: see off_cpu.h */
+	bytes = head;
+	barrier_var(bytes);
+	if (bytes <= HEAD_BYTES)
+		emit(event, sizeof(event->op) + bytes);
 }

@@ -70,9 +70,11 @@ static __always_inline bool send_path(struct dentry *dentry, struct file_key *fi
 	bpf_probe_read_kernel_str(event->fs, sizeof(event->fs),
 				  BPF_CORE_READ(dentry, d_inode, i_sb, s_type, name));
 	bytes = read_names(event, dentry);
+	event->path_len = bytes;
+	/* bounded right before it is used: see off_cpu.h */
+	barrier_var(bytes);
 	if (bytes > PATH_BYTES)
 		return false;
-	event->path_len = bytes;
 	return emit(event, __builtin_offsetof(struct file_path_event, path) + bytes);
 }
 

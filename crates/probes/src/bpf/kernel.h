@@ -46,6 +46,11 @@ enum {
 #define S_IFREG 0100000
 #define S_IFSOCK 0140000
 #define O_APPEND 02000
+#if defined(__TARGET_ARCH_arm64)
+#define O_DIRECT 0200000
+#else
+#define O_DIRECT 040000
+#endif
 #define AT_FDCWD (-100)
 #define AT_REMOVEDIR 0x200
 
@@ -53,6 +58,9 @@ enum {
 #define AF_INET6 10
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
+
+/* include/uapi/linux/magic.h */
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
 
 #define TASK_COMM_LEN 16
 
@@ -80,6 +88,7 @@ struct file_system_type {
 
 struct super_block {
 	__u32 s_dev;
+	unsigned long s_magic;
 	struct file_system_type *s_type;
 };
 
@@ -110,6 +119,12 @@ struct file {
 	long long f_pos;
 };
 
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+};
+
 struct fs_struct {
 	struct path pwd;
 };
@@ -126,6 +141,7 @@ struct files_struct {
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
+	unsigned in_iowait : 1;
 	int pid;
 	int tgid;
 	struct fs_struct *fs;

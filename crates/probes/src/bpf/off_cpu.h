@@ -7,30 +7,29 @@
  * After such a call, until the thread's next one, only uninterruptible waits of a millisecond or more are
  * followed: Kafka appends to the segment's mapped indexes there, still holding the log, and a fault on such a
  * page waits for the same journal and the same device as a write does. Waits for locks and for work are
- * interruptible, so idle threads cost nothing more. Threads that have not been in one are not followed.
+ * interruptible, so idle threads cost nothing more. Threads that have not been in one are not followed, but
+ * for faults on mapped files (mmap_fault.h).
  */
 
 /* Shorter waits after a call are not worth an event, shorter ones within not their waker's stack. */
 #define LONG_WAIT_NS 1000000
-
-static __always_inline bool in_target(struct task_struct *task)
-{
-	return (__u32)task->tgid == settings.tgid;
-}
 
 /* Whether the thread's absence from the CPU is to be reported. */
 static __always_inline bool is_followed(struct op *op, struct task_struct *task, bool runnable)
 {
 	if (op->phase == PHASE_INSIDE)
 		return true;
-	return op->phase == PHASE_AFTER && !runnable && state_of(task) & TASK_UNINTERRUPTIBLE;
+	if (op->phase != PHASE_AFTER && !op->fault_ns)
+		return false;
+	return !runnable && state_of(task) & TASK_UNINTERRUPTIBLE;
 }
 
-static __always_inline void leave_cpu(void *ctx, struct op *op, bool runnable)
+static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_struct *task, bool runnable)
 {
 	long bytes;
 
 	op->preempted = runnable;
+	op->fault_waits = waits_for_page(op, task);
 	op->woken_ns = 0;
 	op->frames = 0;
 	op->off_ns = bpf_ktime_get_ns();
@@ -43,22 +42,27 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, bool runnable)
 		count_lost(LOST_STACK);
 }
 
-static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
+/* Within a call every absence counts; after one, long ones; and those for a mapped page. */
+static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 length_ns)
+{
+	if (op->phase == PHASE_INSIDE || in_fault)
+		return true;
+	return op->phase == PHASE_AFTER && length_ns >= LONG_WAIT_NS;
+}
+
+static __always_inline void send_absence(struct task_struct *task, struct op *op, __u64 now)
 {
 	union scratch *room = scratch();
 	struct off_cpu_event *event;
 	__u64 stack_bytes;
 
-	if (!op->off_ns || !room)
+	if (!room)
 		return;
 	event = &room->off_cpu;
 	event->kind = EVENT_OFF_CPU;
 	event->tid = task->pid;
 	event->start_ns = op->off_ns;
-	event->end_ns = bpf_ktime_get_ns();
-	op->off_ns = 0;
-	if (op->phase != PHASE_INSIDE && event->end_ns - event->start_ns < LONG_WAIT_NS)
-		return;
+	event->end_ns = now;
 	event->woken_ns = op->woken_ns;
 	event->waker_tid = op->waker_tid;
 	__builtin_memcpy(event->waker_comm, op->waker_comm, sizeof(event->waker_comm));
@@ -74,6 +78,24 @@ static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
 	emit(event, __builtin_offsetof(struct off_cpu_event, stack) + stack_bytes);
 }
 
+static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
+{
+	bool in_fault;
+	__u64 now;
+
+	if (!op->off_ns)
+		return;
+	now = bpf_ktime_get_ns();
+	in_fault = op->fault_waits && left_in_fault(op);
+	if (is_reported(op, in_fault, now - op->off_ns))
+		send_absence(task, op, now);
+	op->off_ns = 0;
+	if (!in_fault)
+		return;
+	send_fault(op, task, now);
+	op->fault_ns = 0;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -84,7 +106,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 		op = last_op_of(prev->pid);
 		if (op && is_followed(op, prev, runnable))
-			leave_cpu(ctx, op, runnable);
+			leave_cpu(ctx, op, prev, runnable);
 	} else if (is_kernel_thread(prev)) {
 		kernel_thread_leaves(prev, preempt);
 	}

@@ -52,6 +52,14 @@ struct op {
 	__u64 readahead_bytes;
 	/* the connection it reads from or writes to */
 	struct socket_side socket;
+	/* a fault on a mapped file outside of a call, see page_cache.h; 0 if there was none since the last call */
+	__u64 fault_ns;
+	__u64 fault_bytes;
+	__u64 fault_offset;
+	__u64 fault_inode;
+	__u32 fault_device;
+	/* the thread left the CPU to wait for that fault's page */
+	__u32 fault_waits;
 	/* the directory that a relative path starts from, for operations on names */
 	__s32 fd;
 	/* the same for a rename's second path */
@@ -66,7 +74,11 @@ struct op {
 	__u8 phase;
 	/* the op is of a name: its file is known when the call returns, if at all */
 	__u8 named;
-	__u8 reserved[2];
+	/* it reads this file through the page cache; past it; through another file system's */
+	__u8 reads;
+	__u8 direct;
+	__u8 stacked;
+	__u8 reserved[3];
 	/* valid frames of stack */
 	__u32 frames;
 	/* when the thread left the CPU; 0 while it runs */
@@ -153,9 +165,33 @@ static __always_inline bool emit(void *record, __u64 size)
 	return true;
 }
 
+/* The target's children by process id. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u8);
+} children SEC(".maps");
+
+/* How many more there are than when the programs were loaded. */
+__s32 more_children;
+
+/* The target itself costs one compare, and so does everybody else while it has no children. */
+static __always_inline bool is_target_process(__u32 tgid)
+{
+	if (tgid == settings.tgid)
+		return true;
+	return (__s32)settings.children + more_children > 0 && bpf_map_lookup_elem(&children, &tgid);
+}
+
 static __always_inline bool is_target(__u64 pid_tgid)
 {
-	return pid_tgid >> 32 == settings.tgid;
+	return is_target_process(pid_tgid >> 32);
+}
+
+static __always_inline bool in_target(struct task_struct *task)
+{
+	return is_target_process(task->tgid);
 }
 
 /* The thread's last call, whatever its phase. */
@@ -197,6 +233,10 @@ static __always_inline void reset_op(struct op *op, __u8 kind)
 {
 	op->kind = kind;
 	op->named = 0;
+	op->reads = 0;
+	op->direct = 0;
+	op->stacked = 0;
+	op->fault_ns = 0;
 	op->disk_bytes = 0;
 	op->readahead_bytes = 0;
 	op->transaction = 0;

@@ -84,6 +84,15 @@ pub(super) fn bpf_refused() -> Option<String> {
     }
 }
 
+/// Whether tracepoint programs may call a helper.
+pub(super) fn has_helper(helper: libbpf_sys::bpf_func_id) -> bool {
+    let none = std::ptr::null();
+    // SAFETY: numbers, and options that may be null.
+    let known =
+        unsafe { libbpf_sys::libbpf_probe_bpf_helper(libbpf_sys::BPF_PROG_TYPE_TRACEPOINT, helper, none) };
+    known == 1
+}
+
 /// The root pid namespace's inode number is fixed (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
 pub(super) fn in_root_pid_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")

@@ -17,6 +17,7 @@ pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State
         Purpose::KernelStacks => has_names(facts)?,
         Purpose::CommitPhases => has_tick_rate(facts)?,
         Purpose::BtrfsCommits => has_typed_btrfs(facts)?,
+        Purpose::MappedSyncs => finds_mappings(facts)?,
         _ => {}
     }
     let needed = purpose.tracepoints(facts).iter().filter(|needed| !is_needless(needed, facts));
@@ -49,6 +50,7 @@ fn reads_kernel_structures(purpose: Purpose) -> bool {
             | Purpose::FileSizes
             | Purpose::FileNames
             | Purpose::FileOpens
+            | Purpose::MappedSyncs
             | Purpose::OffCpu
             | Purpose::Wakeups
             | Purpose::BlockQueue
@@ -103,6 +105,16 @@ fn has_names(facts: &Facts) -> Result<(), State> {
         return Ok(());
     }
     Err(missing("/proc/kallsyms shows no addresses", "sysctl kernel.kptr_restrict=1 and CAP_SYSLOG"))
+}
+
+fn finds_mappings(facts: &Facts) -> Result<(), State> {
+    if facts.find_vma {
+        return Ok(());
+    }
+    Err(missing(
+        "this kernel's BPF programs cannot find the file mapped at an address",
+        "Linux 5.17 or newer",
+    ))
 }
 
 fn has_tick_rate(facts: &Facts) -> Result<(), State> {
@@ -173,8 +185,11 @@ fn locate(needed: &Needed, field: &NeededField, format: &Format) -> Result<Field
         why: format!("the tracepoint {} {what}: this kernel is not known", needed.name),
         remedy: Some("report this kernel's release to brokerscope".to_owned()),
     };
-    let found =
-        format.fields.get(field.name).ok_or_else(|| unknown(format!("has no field {}", field.name)))?;
+    let Some(found) = format.fields.get(field.name) else {
+        let does_without = field.min == 0;
+        let nowhere = Field { offset: 0, size: 0 };
+        return if does_without { Ok(nowhere) } else { Err(unknown(format!("has no field {}", field.name))) };
+    };
     if (field.min..=field.max).contains(&found.size) {
         return Ok(*found);
     }

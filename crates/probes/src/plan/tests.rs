@@ -25,6 +25,7 @@ fn able() -> Facts {
         bpf_refused: None,
         ring_buffer: true,
         btf: true,
+        find_vma: true,
         capabilities: Capabilities(u64::MAX),
         lockdown: Lockdown::Integrity,
         root_pid_namespace: true,
@@ -95,7 +96,11 @@ fn without_btf_the_journal_and_the_disk_remain() {
             Purpose::FileSizes,
             Purpose::FileNames,
             Purpose::FileOpens,
+            Purpose::MappedSyncs,
+            Purpose::DiskReads,
+            Purpose::ChildProcesses,
             Purpose::OffCpu,
+            Purpose::MmapFaults,
             Purpose::Wakeups,
             Purpose::KernelStacks,
             Purpose::JournalHandles,
@@ -146,7 +151,7 @@ fn in_another_pid_namespace_what_needs_no_process_remains() {
     ] {
         assert!(!lost.contains(&purpose), "{purpose:?}");
     }
-    assert_eq!(lost.len(), 18);
+    assert_eq!(lost.len(), 22);
 }
 
 #[test]
@@ -188,6 +193,8 @@ fn each_missing_tracepoint_takes_its_own_purpose_away() {
     assert_eq!(remove("jbd2/jbd2_end_commit"), [Purpose::JournalCommits, Purpose::CommitPhases]);
     assert!(remove("syscalls/sys_exit_write").contains(&Purpose::FileWrites));
     assert_eq!(remove("syscalls/sys_enter_unlinkat"), [Purpose::FileNames]);
+    assert_eq!(remove("filemap/mm_filemap_add_to_page_cache"), [Purpose::DiskReads, Purpose::MmapFaults]);
+    assert_eq!(remove("filemap/mm_filemap_fault"), [], "older kernels");
     assert_eq!(remove("syscalls/sys_enter_unlink"), [], "arm64 has no such call");
 }
 
@@ -209,6 +216,17 @@ fn a_field_that_is_gone_or_of_another_size_is_not_read() {
 }
 
 #[test]
+fn a_field_that_a_program_does_without_has_no_size() {
+    let mut facts = able();
+    let format = facts.tracepoints.get_mut("filemap/mm_filemap_add_to_page_cache").unwrap();
+    format.fields.remove("order");
+    let plan = Plan::choose(&facts);
+    let pages = plan.used().find(|hook| hook.purpose == Purpose::DiskReads).unwrap();
+    assert_eq!(pages.points[0].fields[3].size, 0);
+    assert_ne!(pages.points[0].fields[2].size, 0);
+}
+
+#[test]
 fn both_known_sizes_of_rwbs_are_taken_and_no_others() {
     for (size, known) in [(8, true), (10, true), (0, false), (16, false)] {
         let lost = lost_by(|facts| {
@@ -227,6 +245,7 @@ fn small_things_missing_take_little_away() {
         [Purpose::KernelStacks, Purpose::BtrfsCommits, Purpose::KernelThreads]
     );
     assert_eq!(lost_by(|facts| facts.hz = None), [Purpose::CommitPhases]);
+    assert_eq!(lost_by(|facts| facts.find_vma = false), [Purpose::MappedSyncs]);
     assert_eq!(lost_by(|facts| facts.lockdown = Lockdown::Unknown), []);
 }
 

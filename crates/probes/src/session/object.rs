@@ -1,5 +1,6 @@
 //! Opens the BPF object, fills in its settings and loads the programs that the plan uses. Attaches none.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
 use libbpf_rs::{
@@ -16,6 +17,10 @@ use crate::plan::{Hook, Plan, Point, Purpose};
 pub(super) struct Settings<'a> {
     pub(super) pid: u32,
     pub(super) stacks: bool,
+    /// Processes that the target started, with theirs.
+    pub(super) children: &'a [u32],
+    /// Where the kernel's function of that name is, if known.
+    pub(super) filemap_fault: Option<Range<u64>>,
     pub(super) options: &'a Options,
 }
 
@@ -30,6 +35,7 @@ pub(super) fn load(plan: &Plan, settings: &Settings<'_>) -> Result<Object, Error
     prepare_maps(&mut opened, plan, settings)?;
     let object = opened.load().map_err(refused)?;
     allow_devices(&object, &settings.options.devices)?;
+    follow_children(&object, settings.children)?;
     Ok(object)
 }
 
@@ -66,6 +72,10 @@ fn constants_of(plan: &Plan, settings: &Settings<'_>) -> types::settings {
         stacks: u8::from(settings.stacks),
         sockets: u8::from(plan.uses(Purpose::SocketOps)),
         jiffy_us: plan.hz.filter(|&hz| hz > 0).map_or(0, |hz| 1_000_000 / hz),
+        children: settings.children.len() as u32,
+        filemap_fault: settings.filemap_fault.as_ref().map_or(0, |function| function.start),
+        filemap_fault_end: settings.filemap_fault.as_ref().map_or(0, |function| function.end),
+        page_shift: page_shift(),
         only_devices: u8::from(!settings.options.devices.is_empty()),
         kernel_threads: u8::from(settings.stacks && plan.uses(Purpose::KernelThreads)),
         wake_bytes: u64::from(settings.options.ring_bytes / 4),
@@ -119,8 +129,30 @@ fn tell_fields(at: &mut types::fields, point: &Point) {
         "grant_sleep" => at.grant_sleep = types::span_fields { dev: next() },
         "iclog_syncing" => at.iclog_syncing = types::iclog_fields { dev: next(), lsn: next() },
         "iclog_sync_done" => at.iclog_sync_done = types::iclog_fields { dev: next(), lsn: next() },
+        "page_added" => {
+            at.page_added =
+                types::page_added_fields { ino: next(), dev: next(), index: next(), order: next() }
+        }
+        "page_fault" => at.page_fault = types::page_fault_fields { ino: next(), dev: next(), index: next() },
+        "task_start" => at.task_start = types::task_start_fields { pid: next(), flags: next() },
         _ => {}
     }
+}
+
+/// Of the page size, which is a power of two.
+fn page_shift() -> u32 {
+    // SAFETY: the call takes a number only.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    bytes.trailing_zeros()
+}
+
+fn follow_children(object: &Object, children: &[u32]) -> Result<(), Error> {
+    let map = map(object, "children")?;
+    for pid in children {
+        map.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|source| Error::Load { source, log: format!("child process {pid}") })?;
+    }
+    Ok(())
 }
 
 fn allow_devices(object: &Object, devices: &[(u32, u32)]) -> Result<(), Error> {

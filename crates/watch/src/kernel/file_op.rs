@@ -54,6 +54,7 @@ impl Names {
         }
         let named = match &op.path {
             Some(path) => self.files.name(op.device, path, op.inode),
+            None if op.op == FileOpKind::MmapFault => self.files.mapped(op.device, op.inode),
             None => Files::nameless(op.inode),
         };
         Subject { named, renamed_to: None, device: op.device, inode: op.inode, fs: Arc::clone(&op.fs) }
