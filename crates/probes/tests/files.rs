@@ -1,0 +1,287 @@
+//! Every operation on files, on an ext4 of its own: each is reported once, with its bytes, its offset and its
+//! file, also after renames and where an inode's number is used again; what came from the disk; faults on mapped
+//! files; children. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not
+//! run, and with it whatever is missing is a failure.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "live/calls.rs"]
+mod calls;
+#[allow(dead_code, reason = "the other live test uses the rest")]
+#[path = "live/scene.rs"]
+mod scene;
+
+use std::fs::{self, File, create_dir_all};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use model::FileOpKind;
+use probes::{Event, Facts, FileOp, Options, Plan, Probes, Purpose, Target};
+use scene::FileSystem;
+
+const GIVE_UP: Duration = Duration::from_secs(30);
+const PAGE: u64 = 4096;
+const DIRECTORY: &str = "kafka/disk 1/data/topicA-0";
+
+#[test]
+fn every_operation_on_files_is_reported_once() {
+    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
+        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+        return;
+    }
+    let file_system = FileSystem::new();
+    create_dir_all(file_system.path().join(DIRECTORY)).unwrap();
+    let mut watched = Watched::new();
+    check_calls(&file_system, &mut watched);
+    check_renames(&file_system, &mut watched);
+    check_reused_inode(&file_system, &mut watched);
+    check_disk_reads(&file_system, &mut watched);
+    check_mmap_fault(&file_system, &mut watched);
+    check_child(&file_system, &mut watched);
+    let losses = watched.probes.losses();
+    assert!(!losses.any_event() && losses.heads_unread == 0, "{losses:?}");
+    watched.print_costs();
+}
+
+/// Probes on this very process and the file operations they have reported.
+struct Watched {
+    probes: Probes,
+    ops: Vec<FileOp>,
+}
+
+impl Watched {
+    fn new() -> Self {
+        let plan = Plan::choose(&Facts::survey());
+        for purpose in
+            [Purpose::MappedSyncs, Purpose::DiskReads, Purpose::MmapFaults, Purpose::ChildProcesses]
+        {
+            assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
+        }
+        let target = Target { pid: std::process::id(), stacks: true };
+        let options = Options { measure: true, ..Options::default() };
+        Self { probes: Probes::attach_with(&plan, &target, &options).unwrap(), ops: Vec::new() }
+    }
+
+    /// Reads until there is such an operation, and returns the first.
+    fn until(&mut self, what: &str, wanted: impl Fn(&FileOp) -> bool) -> FileOp {
+        let end = Instant::now() + GIVE_UP;
+        loop {
+            if let Some(found) = self.ops.iter().find(|op| wanted(op)) {
+                return found.clone();
+            }
+            assert!(Instant::now() < end, "no {what}; {:?}", self.probes.losses());
+            let ops = &mut self.ops;
+            let mut take = |event| {
+                if let Event::FileOp(op) = event {
+                    ops.push(op);
+                }
+            };
+            self.probes.poll(Duration::from_millis(50), &mut take).unwrap();
+        }
+    }
+
+    /// What one thread does to a file system, in order, up to a removal that ends it. Forgets the rest.
+    fn during(&mut self, file_system: &FileSystem, what: impl FnOnce()) -> Vec<FileOp> {
+        self.ops.clear();
+        what();
+        let mark = file_system.path().join("mark");
+        let _ = fs::remove_file(&mark);
+        let name = mark.to_str().unwrap().to_owned();
+        self.until("mark", |op| given(op) == Some(&name));
+        let root = file_system.path().to_str().unwrap();
+        let mut ops = std::mem::take(&mut self.ops);
+        ops.retain(|op| op.tid == scene::current_tid() && given(op) != Some(&name));
+        ops.retain(|op| match &op.given {
+            None => op.device == file_system.device(),
+            Some(given) => match &given.from.start {
+                None => given.from.text.as_ref().is_some_and(|text| text.starts_with(root)),
+                Some(start) => start.device == file_system.device(),
+            },
+        });
+        ops
+    }
+
+    fn print_costs(&self) {
+        for cost in self.probes.overhead().iter().filter(|cost| cost.run_count > 0) {
+            eprintln!(
+                "{:20} {:>9} runs {:>6} ns each",
+                cost.program,
+                cost.run_count,
+                cost.run_time_ns / cost.run_count
+            );
+        }
+    }
+}
+
+/// The whole path inside the file system; empty if it was lost.
+fn path(op: &FileOp) -> &str {
+    op.path.as_ref().filter(|path| path.whole).map_or("", |path| &*path.path)
+}
+
+/// The path that an operation on a name was given.
+fn given(op: &FileOp) -> Option<&str> {
+    op.given.as_ref()?.from.text.as_deref()
+}
+
+fn check_calls(file_system: &FileSystem, watched: &mut Watched) {
+    let directory = file_system.path().join(DIRECTORY);
+    let mut expected = Vec::new();
+    let ops = watched.during(file_system, || expected = calls::make(&directory));
+    let shown =
+        |op: &FileOp| format!("{:?} {} at {} of {:?} {:?}", op.op, op.result, op.offset, path(op), given(op));
+    for (op, expected) in ops.iter().zip(&expected) {
+        assert_eq!((op.op, op.result), (expected.op, expected.result), "{} is not {expected:?}", shown(op));
+        assert_eq!(op.offset, expected.offset, "{}", shown(op));
+        match &op.given {
+            None => assert_eq!(
+                path(op),
+                format!("{DIRECTORY}/{}", expected.name).trim_end_matches('/'),
+                "{}",
+                shown(op)
+            ),
+            Some(given) => {
+                let at =
+                    |text: &str| text.strip_prefix(&format!("{}/", directory.display())).map(str::to_owned);
+                let name = |path: &probes::event::GivenPath| {
+                    let text = path.text.as_deref().unwrap();
+                    let Some(start) = &path.start else { return at(text).unwrap() };
+                    assert_eq!(&*start.path.as_ref().unwrap().path, DIRECTORY);
+                    text.to_owned()
+                };
+                assert_eq!(name(&given.from), expected.name);
+                assert_eq!(given.to.as_ref().map(name), expected.to.map(str::to_owned));
+            }
+        }
+        assert!(op.start_ns < op.end_ns && op.pid == std::process::id(), "{}", shown(op));
+        let reads = matches!(op.op, FileOpKind::Read | FileOpKind::Sendfile | FileOpKind::Copy);
+        assert!(!reads || op.disk_bytes == Some(0), "what was just written is in memory: {}", shown(op));
+    }
+    let all: Vec<_> = ops.iter().map(shown).collect();
+    assert_eq!(ops.len(), expected.len(), "{all:#?}");
+    assert!(ops.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{all:#?}");
+}
+
+fn write_ops(ops: &[FileOp]) -> Vec<&str> {
+    ops.iter().filter(|op| op.op == FileOpKind::Write).map(path).collect()
+}
+
+/// A file that is renamed, and then its directory.
+fn check_renames(file_system: &FileSystem, watched: &mut Watched) {
+    let root = file_system.path();
+    let ops = watched.during(file_system, || {
+        create_dir_all(root.join("d/a/b/t-0")).unwrap();
+        let mut file = File::create(root.join("d/a/b/t-0/x.log")).unwrap();
+        file.write_all(b"1").unwrap();
+        fs::rename(root.join("d/a/b/t-0/x.log"), root.join("d/a/b/t-0/x.log.deleted")).unwrap();
+        file.write_all(b"2").unwrap();
+        fs::rename(root.join("d/a/b/t-0"), root.join("d/a/b/t-0.1f-delete")).unwrap();
+        file.write_all(b"3").unwrap();
+        fs::rename(root.join("d/a"), root.join("d/z")).unwrap();
+        file.write_all(b"4").unwrap();
+    });
+    let expected = [
+        "d/a/b/t-0/x.log",
+        "d/a/b/t-0/x.log.deleted",
+        "d/a/b/t-0.1f-delete/x.log.deleted",
+        "d/z/b/t-0.1f-delete/x.log.deleted",
+    ];
+    assert_eq!(write_ops(&ops), expected);
+}
+
+/// A number that is used again is another file.
+fn check_reused_inode(file_system: &FileSystem, watched: &mut Watched) {
+    let root = file_system.path();
+    let mut inodes = Vec::new();
+    let ops = watched.during(file_system, || {
+        for name in ["first", "second"] {
+            let mut file = File::create(root.join(name)).unwrap();
+            file.write_all(b"x").unwrap();
+            inodes.push(file.metadata().unwrap().ino());
+            drop(file);
+            fs::remove_file(root.join(name)).unwrap();
+        }
+    });
+    assert_eq!(inodes[0], inodes[1], "ext4 gives the number of a removed file to the next one");
+    assert_eq!(write_ops(&ops), ["first", "second"]);
+    let mut generations: Vec<_> = ops.iter().filter(|op| op.inode != 0).map(|op| op.generation).collect();
+    generations.dedup();
+    assert_eq!(generations.len(), 2);
+}
+
+/// A file whose pages are on the disk alone.
+fn cold_file(path: &std::path::Path, pages: u64) -> File {
+    fs::write(path, vec![7; (pages * PAGE) as usize]).unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    cool(&file);
+    file
+}
+
+fn cool(file: &File) {
+    file.sync_all().unwrap();
+    // SAFETY: numbers only.
+    let result = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    assert_eq!(result, 0);
+}
+
+fn check_disk_reads(file_system: &FileSystem, watched: &mut Watched) {
+    let root = file_system.path();
+    let ops = watched.during(file_system, || {
+        let file = cold_file(&root.join("cold"), 64);
+        let mut bytes = vec![0; 2 * PAGE as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        cool(&file);
+        calls::send(&file, 40 * PAGE, 8 * PAGE);
+        calls::send(&file, 44 * PAGE, 8 * PAGE);
+    });
+    let read = |op: &&FileOp| matches!(op.op, FileOpKind::Read | FileOpKind::Sendfile);
+    let reads: Vec<_> = ops.iter().filter(read).collect();
+    let disk: Vec<_> = reads.iter().map(|op| op.disk_bytes.unwrap()).collect();
+    assert_eq!(disk[..3], [2 * PAGE, 0, 8 * PAGE], "{reads:#?}");
+    assert!(disk[3] <= 4 * PAGE && disk[3] + reads[2].readahead_bytes.unwrap() >= 4 * PAGE, "{reads:#?}");
+    assert!(reads[0].readahead_bytes > Some(0) && reads[1].readahead_bytes == Some(0), "{reads:#?}");
+}
+
+/// A load from a mapped page that is on the disk alone, while no call is under way.
+fn check_mmap_fault(file_system: &FileSystem, watched: &mut Watched) {
+    let at = file_system.path().join("index");
+    let file = cold_file(&at, 64);
+    let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
+    watched.ops.clear();
+    let tid = std::thread::spawn(move || {
+        calls::load_mapped(&file, 64 * PAGE, 20 * PAGE + 5);
+        calls::load_mapped(&file, 64 * PAGE, 20 * PAGE + 7);
+        scene::current_tid()
+    });
+    let tid = tid.join().unwrap();
+    let is_fault = |op: &FileOp| op.op == FileOpKind::MmapFault && op.inode == inode;
+    let fault = watched.until("fault", is_fault);
+    assert_eq!((fault.tid, fault.device, fault.pid), (tid, device, std::process::id()));
+    assert_eq!((fault.offset, fault.result, fault.disk_bytes), (20 * PAGE, PAGE as i64, Some(PAGE)));
+    assert!(fault.start_ns < fault.end_ns);
+    let again = File::open(&at).unwrap();
+    watched.until("later operation", |op| op.op == FileOpKind::Open && op.fd == again.as_raw_fd());
+    assert_eq!(
+        watched.ops.iter().filter(|op| is_fault(op)).count(),
+        1,
+        "its page was there for the second load"
+    );
+}
+
+fn check_child(file_system: &FileSystem, watched: &mut Watched) {
+    let at = file_system.path().join("by a child");
+    let mut child = Command::new("sh").args(["-c", "echo five > \"$0\""]).arg(&at).spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    let write =
+        watched.until("write of a child", |op| op.op == FileOpKind::Write && path(op) == "by a child");
+    assert_eq!((write.pid, write.result, &write.head()[..]), (child.id(), 5, &b"five\n"[..]));
+    assert_eq!(write.inode, fs::metadata(&at).unwrap().ino());
+}
