@@ -46,7 +46,9 @@ static __always_inline __u64 read_names(struct file_path_event *event, struct de
 		bytes = bpf_probe_read_kernel_str(event->path + length, NAME_BYTES, name);
 		if (bytes <= 0 || bytes > NAME_BYTES)
 			break;
-		length += bytes;
+		/* 1 to NAME_BYTES, said so that the verifier of 6.1 sees it in whichever copy the compiler uses */
+		barrier_var(bytes);
+		length += ((bytes - 1) & (NAME_BYTES - 1)) + 1;
 		dentry = parent;
 	}
 	return length;
