@@ -8,19 +8,25 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Where README.md quotes the explanation, and how much of it.
-const BEGIN: &str = "<!-- begin: explain samples/journal-stall --utc -->\n";
+/// Where README.md quotes what a command prints: its arguments, and how many of its first lines.
+const BEGIN: &str = "<!-- begin: ";
+const HEAD: &str = " | head -";
+const BEGUN: &str = " -->\n";
 const END: &str = "<!-- end -->";
-const QUOTED_LINES: usize = 42;
 
 fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
 fn explain(more: &[&str]) -> String {
+    brokerscope(&[&["explain", "samples/journal-stall"], more].concat())
+}
+
+/// What it prints, run in the project's directory.
+fn brokerscope(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
-        .args(["explain", project("samples/journal-stall").to_str().unwrap()])
-        .args(more)
+        .args(arguments)
+        .current_dir(project(""))
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -63,17 +69,28 @@ fn the_sample_spends_its_writes_waiting_for_the_journal() {
 
 /// Blessed by `BLESS=1 cargo test -p brokerscope --test sample`, as every golden.
 #[test]
-fn readme_quotes_the_sample_as_it_is_explained() {
-    let told: String = explain(&["--utc"]).lines().take(QUOTED_LINES).map(quoted_line).collect();
+fn readme_quotes_what_commands_print() {
     let readme = fs::read_to_string(project("README.md")).unwrap();
-    let start = readme.find(BEGIN).expect("README.md quotes the sample") + BEGIN.len();
-    let end = start + readme[start..].find(END).unwrap();
-    let expected = format!("\n{told}\n");
+    let mut blessed = String::new();
+    let mut rest = readme.as_str();
+    let mut commands = Vec::new();
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        let (command, after) = after.split_once(BEGUN).unwrap();
+        let (_, after) = after.split_once(END).unwrap();
+        let (arguments, lines) = command.split_once(HEAD).expect("how many lines are quoted");
+        let printed = brokerscope(&arguments.split(' ').collect::<Vec<_>>());
+        let told = printed.lines().take(lines.parse().unwrap()).map(quoted_line).collect::<String>();
+        blessed.extend([before, BEGIN, command, BEGUN, "\n", &told, "\n", END]);
+        commands.extend(arguments.split(' ').next());
+        rest = after;
+    }
+    blessed.push_str(rest);
+    assert_eq!(commands, ["explain", "io", "io", "kernel"], "README.md quotes the sample");
     if std::env::var_os("BLESS").is_some() {
-        fs::write(project("README.md"), [&readme[..start], &expected, &readme[end..]].concat()).unwrap();
+        fs::write(project("README.md"), blessed).unwrap();
         return;
     }
-    assert_eq!(&readme[start..end], expected, "bless README.md anew: see CONTRIBUTING.md");
+    assert!(readme == blessed, "bless README.md anew: see CONTRIBUTING.md; it would be:\n{blessed}");
 }
 
 /// A line of a Markdown code block.

@@ -90,8 +90,8 @@ pub struct Calls {
 /// The latest calls of one thread.
 #[derive(Debug, Default)]
 struct ThreadCalls {
-    /// Those that wait for the operation that they are part of.
-    unnamed: Vec<Key>,
+    /// Those that wait for the operation that they are part of, with the stack that they are known from.
+    unnamed: Vec<(Key, Option<Arc<str>>)>,
     /// The last one, and the length of the longest stretch off the CPU in it.
     last: Option<(Key, Nanos)>,
 }
@@ -156,11 +156,11 @@ impl Calls {
         });
     }
 
-    /// What was seen of the same call off the CPU is no call of its own.
+    /// A stretch off the CPU in the same call is no call of its own.
     fn span(&mut self, span: &KernelSpan) {
         let mut detail = Detail::Nothing;
-        for key in self.unnamed_within(span.tid, span.start, span.end) {
-            if self.held.get(&key).is_some_and(|call| call.seen_by == SpanSource::OffCpu) {
+        for (key, stack) in self.unnamed_within(span.tid, span.start, span.end) {
+            if stack.is_some_and(|stack| stack::frames(&stack).any(|frame| *frame == *span.function)) {
                 let replaced = self.held.remove(&key);
                 detail = replaced.map_or(detail, |call| call.detail);
             }
@@ -175,7 +175,7 @@ impl Calls {
             file: None,
             detail,
         };
-        self.hold_unnamed(span.tid, call);
+        self.hold_unnamed(span.tid, call, None);
     }
 
     fn reclaim(&mut self, reclaim: &Reclaim) {
@@ -190,14 +190,12 @@ impl Calls {
             file: None,
             detail: Detail::Reclaim { pages: reclaim.pages, memcg: reclaim.memcg },
         };
-        self.hold_unnamed(reclaim.tid, call);
+        self.hold_unnamed(reclaim.tid, call, None);
     }
 
     fn off_cpu(&mut self, interval: &OffCpu) {
         let Some(function) = function::of(&interval.stack) else { return };
-        let (wait, telling) = stack::read(&interval.stack);
-        let name = if interval.preempted { RUN_QUEUE } else { wait.name() };
-        let detail = Detail::Wait(name, telling.into());
+        let detail = longer_part(interval);
         if self.goes_on(interval, function, &detail) {
             return;
         }
@@ -211,7 +209,7 @@ impl Calls {
             file: None,
             detail,
         };
-        let key = self.hold_unnamed(interval.tid, call);
+        let key = self.hold_unnamed(interval.tid, call, Some(Arc::clone(&interval.stack)));
         if let Some(thread) = self.threads.get_mut(&interval.tid) {
             thread.last = Some((key, interval.length()));
         }
@@ -239,7 +237,7 @@ impl Calls {
 
     /// Everything of the thread within the operation was on its file; what was quick is let go at once.
     fn file_op(&mut self, op: &FileOp) {
-        for key in self.unnamed_within(op.tid, op.start, op.end) {
+        for (key, _) in self.unnamed_within(op.tid, op.start, op.end) {
             let Some(call) = self.held.get_mut(&key) else { continue };
             call.file = Some(Arc::clone(&op.file));
             call.device.get_or_insert_with(|| op.device.clone());
@@ -250,29 +248,36 @@ impl Calls {
         let held = &self.held;
         if let Some(thread) = self.threads.get_mut(&op.tid) {
             thread.last = None;
-            thread.unnamed.retain(|key| held.get(key).is_some_and(|call| call.end > op.end));
+            thread.unnamed.retain(|(key, _)| held.get(key).is_some_and(|call| call.end > op.end));
             if thread.unnamed.is_empty() {
                 self.threads.remove(&op.tid);
             }
         }
     }
 
-    fn unnamed_within(&self, tid: Tid, start: Nanos, end: Nanos) -> Vec<Key> {
+    fn unnamed_within(&self, tid: Tid, start: Nanos, end: Nanos) -> Vec<(Key, Option<Arc<str>>)> {
         let unnamed = self.threads.get(&tid).map(|thread| thread.unnamed.as_slice()).unwrap_or_default();
-        let within =
-            |key: &&Key| self.held.get(key).is_some_and(|call| call.start >= start && call.end <= end);
-        unnamed.iter().filter(within).copied().collect()
+        let within = |call: &Call| call.start >= start && call.end <= end;
+        unnamed.iter().filter(|(key, _)| self.held.get(key).is_some_and(within)).cloned().collect()
     }
 
-    fn hold_unnamed(&mut self, tid: Tid, call: Call) -> Key {
+    fn hold_unnamed(&mut self, tid: Tid, call: Call, stack: Option<Arc<str>>) -> Key {
         let key = self.hold(call);
         let held = &self.held;
         let thread = self.threads.entry(tid).or_default();
         if thread.unnamed.len() >= MOST_UNNAMED {
-            thread.unnamed.retain(|key| held.contains_key(key));
+            thread.unnamed.retain(|(key, _)| held.contains_key(key));
             thread.unnamed.drain(..thread.unnamed.len().saturating_sub(MOST_UNNAMED / 2));
         }
-        thread.unnamed.push(key);
+        thread.unnamed.push((key, stack));
         key
     }
+}
+
+/// What the thread waited for, or that it then waited longer for a CPU.
+fn longer_part(interval: &OffCpu) -> Detail {
+    let woken = if interval.preempted { interval.start } else { interval.woken.unwrap_or(interval.end) };
+    let (wait, telling) = stack::read(&interval.stack);
+    let name = if interval.end - woken > woken - interval.start { RUN_QUEUE } else { wait.name() };
+    Detail::Wait(name, telling.into())
 }

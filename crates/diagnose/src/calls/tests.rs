@@ -174,6 +174,33 @@ fn a_call_whose_own_ends_are_known_takes_the_place_of_what_was_seen_inside_it() 
 }
 
 #[test]
+fn a_thread_that_was_woken_and_got_no_cpu_waited_for_that() {
+    let Event::OffCpu(mut interval) = off(1, ms(10), ms(40), DIRTY_INODE) else { unreachable!() };
+    let detail =
+        |interval: &OffCpu| match &calls(ms(1), [Event::OffCpu(Box::new(interval.clone()))])[0].detail {
+            Detail::Wait(name, _) => *name,
+            _ => unreachable!(),
+        };
+    interval.woken = Some(ms(30));
+    assert_eq!(detail(&interval), "journal-commit");
+    interval.woken = Some(ms(20));
+    assert_eq!(detail(&interval), "run-queue");
+    interval.woken = None;
+    interval.preempted = true;
+    assert_eq!(detail(&interval), "run-queue");
+}
+
+#[test]
+fn a_call_that_is_not_on_the_stack_takes_no_place() {
+    // XFS's log buffer was handed over by this thread; what it waited for meanwhile is its own.
+    let told = calls(
+        ms(1),
+        [off(1, ms(10), ms(40), DIRTY_INODE), span(1, 9, 41, "xlog_sync", SpanSource::Tracepoints)],
+    );
+    assert_eq!(shown(&told), [(9, 41, "xlog_sync"), (10, 40, "ext4_dirty_inode")]);
+}
+
+#[test]
 fn what_was_quick_or_in_no_file_system_is_left_out() {
     let told = calls(
         ms(50),

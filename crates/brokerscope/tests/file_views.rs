@@ -1,0 +1,145 @@
+//! `io`, `files` and `kernel` on the recording of a real broker that is shipped: what one of them says is compared with
+//! the rows of another.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn run(command: &str, arguments: &[&str]) -> Output {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/journal-stall");
+    Command::new(env!("CARGO_BIN_EXE_brokerscope"))
+        .args([command, "--from"])
+        .arg(sample)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn text(command: &str, arguments: &[&str]) -> String {
+    let output = run(command, arguments);
+    assert!(output.status.success(), "{command} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn rows(command: &str, arguments: &[&str]) -> Vec<Value> {
+    let text = text(command, &[&["--format", "json"], arguments].concat());
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn number(row: &Value, field: &str) -> i64 {
+    row[field].as_i64().unwrap()
+}
+
+fn sum(rows: &[Value], field: &str) -> i64 {
+    rows.iter().filter_map(|row| row[field].as_i64()).sum()
+}
+
+#[test]
+fn the_reasons_of_every_operation_add_up_to_its_latency() {
+    let all = rows("io", &[]);
+    assert!(all.len() > 10_000, "{}", all.len());
+    for row in &all {
+        let reasons = row["reasons"].as_object().unwrap();
+        assert_eq!(
+            reasons.values().map(|time| time.as_i64().unwrap()).sum::<i64>(),
+            number(row, "latency_ns"),
+            "{row}"
+        );
+    }
+    let stalled = all.iter().filter(|row| row["reasons"]["journal-commit"].as_i64() > Some(100_000_000));
+    assert!(stalled.count() >= 10, "the planted stalls are there");
+}
+
+#[test]
+fn conditions_hold_at_once_and_the_slowest_come_first() {
+    let all = rows("io", &[]);
+    let slow = rows("io", &["--slower-than", "100ms", "--kind", "log", "--op", "write", "--topic", "topicA"]);
+    let expected = all.iter().filter(|row| {
+        number(row, "latency_ns") >= 100_000_000
+            && row["kind"] == "log"
+            && row["op"] == "write"
+            && row["topic"] == "topicA"
+    });
+    assert_eq!(slow, expected.cloned().collect::<Vec<_>>());
+    assert!(!slow.is_empty());
+    let of_op = |op: &str| all.iter().filter(|row| row["op"] == op).cloned().collect::<Vec<_>>();
+    assert_eq!(rows("io", &["--op", "rename"]), of_op("rename"));
+    let mut latencies = all.iter().map(|row| number(row, "latency_ns")).collect::<Vec<_>>();
+    latencies.sort_unstable_by(|a, b| b.cmp(a));
+    let top = rows("io", &["--top", "7"]);
+    assert_eq!(top.iter().map(|row| number(row, "latency_ns")).collect::<Vec<_>>(), latencies[..7]);
+}
+
+#[test]
+fn a_name_that_is_none_is_wrong_usage_and_the_names_are_listed() {
+    for (command, arguments, listed) in [
+        ("io", ["--op", "scribble"], "fdatasync"),
+        ("io", ["--kind", "novel"], "timeindex"),
+        ("files", ["--by", "colour"], "partition"),
+        ("files", ["--sort", "colour"], "fsyncs"),
+    ] {
+        let output = run(command, &arguments);
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(listed), "{said}");
+    }
+}
+
+#[test]
+fn a_summary_and_files_add_up_to_the_rows() {
+    let all = rows("io", &[]);
+    let summary = rows("io", &["--summary"]);
+    assert_eq!(sum(&summary, "count"), all.len() as i64);
+    assert_eq!(sum(&summary, "bytes"), sum(&all, "bytes"));
+    assert_eq!(sum(&summary, "time_ns"), sum(&all, "latency_ns"));
+    for group in &summary {
+        let reasons = group["reasons"].as_object().unwrap();
+        assert_eq!(
+            reasons.values().map(|time| time.as_i64().unwrap()).sum::<i64>(),
+            number(group, "time_ns")
+        );
+    }
+    let written = all.iter().filter(|row| row["op"] == "write").cloned().collect::<Vec<_>>();
+    for by in ["file", "kind", "topic", "partition"] {
+        let files = rows("files", &["--by", by]);
+        assert_eq!(sum(&files, "writes"), written.len() as i64, "{by}");
+        assert_eq!(sum(&files, "written_bytes"), sum(&written, "bytes"), "{by}");
+        assert_eq!(sum(&files, "time_ns"), sum(&all, "latency_ns"), "{by}");
+    }
+    let by_writes = rows("files", &["--sort", "writes", "--top", "2"]);
+    assert_eq!(by_writes.len(), 2);
+    assert!(number(&by_writes[0], "writes") >= number(&by_writes[1], "writes"));
+    let csv = text("files", &["--format", "csv"]);
+    assert_eq!(csv.lines().count(), rows("files", &[]).len() + 1);
+}
+
+#[test]
+fn commits_and_the_calls_behind_them_stand_side_by_side() {
+    let calls = rows("kernel", &["--slower-than", "100ms"]);
+    assert!(calls.is_sorted_by_key(|call| number(call, "start_ns")));
+    assert!(calls.iter().all(|call| number(call, "latency_ns") >= 100_000_000));
+    let behind = |commit: &Value| {
+        let behind = calls.iter().filter(|call| {
+            call["function"] == "ext4_dirty_inode"
+                && number(call, "start_ns") >= number(commit, "start_ns")
+                && number(call, "end_ns") <= number(commit, "end_ns")
+                && call["device"] == commit["device"]
+                && call["detail"].as_str().is_some_and(|detail| detail.starts_with("journal-commit in "))
+                && call["file"].as_str().is_some_and(|file| file.ends_with(".log"))
+        });
+        behind.count()
+    };
+    let commits = calls.iter().filter(|call| call["function"] == "jbd2_journal_commit_transaction");
+    assert!(commits.filter(|commit| behind(commit) >= 2).count() >= 2);
+    let only = rows("kernel", &["--slower-than", "100ms", "--function", "jbd2_*"]);
+    let expected = calls.iter().filter(|call| call["function"].as_str().unwrap().starts_with("jbd2_"));
+    assert_eq!(only, expected.cloned().collect::<Vec<_>>());
+    assert_eq!(rows("kernel", &["--device", "sdz"]), Vec::<Value>::new());
+    let table = text("kernel", &["--slower-than", "100ms"]);
+    assert!(table.lines().all(|line| line.chars().count() <= 120), "{table}");
+}
