@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+#[allow(dead_code, reason = "shared with the other live tests")]
 #[path = "live/scene.rs"]
 mod scene;
 

@@ -1,6 +1,7 @@
-//! Why operations take long, as the probes see it on this kernel: memory that must be freed, and the commits of
-//! file systems beside jbd2's. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it
-//! did not run, and with it whatever is missing is a failure.
+//! Why operations take long, as the probes see it on this kernel: who woke whom, memory that must be freed, a device
+//! that holds requests back, and the commits of file systems beside jbd2's. Needs root, BPF and
+//! `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it whatever is missing is
+//! a failure.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -10,17 +11,22 @@ mod scene;
 
 #[path = "reasons/cgroup.rs"]
 mod cgroup;
+#[path = "reasons/direct.rs"]
+mod direct;
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::SpanSource;
-use probes::{Event, Facts, KernelSpan, Options, Plan, Probes, Purpose, Target};
-use scene::{FileSystem, Frozen};
+use probes::{BlockIo, Event, Facts, KernelSpan, Options, Plan, Probes, Purpose, Target};
+use scene::{EXT4, FileSystem, Frozen, Making};
 
 const GIVE_UP: Duration = Duration::from_secs(30);
+/// How long what is held back is held back.
+const HELD: Duration = Duration::from_millis(200);
 
 /// One test: what it plants is the whole host's or this process's, so nothing else may run beside it.
 #[test]
@@ -29,11 +35,53 @@ fn planted_reasons_are_reported() {
         eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
         return;
     }
-    check_waker();
-    check_memcg_reclaim();
-    check_fast_commits();
-    check_xfs_log();
-    check_btrfs_commits();
+    let stage = Stage::new();
+    let mut watched = Watched::new();
+    check_waker(&stage, &mut watched);
+    check_memcg_reclaim(&mut watched);
+    check_file_of_a_request(&stage, &mut watched);
+    check_held_requests(&stage, &mut watched);
+    check_fast_commits(&stage, &mut watched);
+    check_xfs_log(&stage, &mut watched);
+    check_btrfs_commits(&stage, &mut watched);
+    check_commit_of_a_kernel_thread(&stage, &mut watched);
+    let losses = watched.probes.losses();
+    assert!(!losses.any_event(), "{losses:?}");
+}
+
+/// Dropped from the top, so inner file systems come first.
+struct Stage {
+    /// On a file of `outer`, as is `slow`.
+    btrfs: FileSystem,
+    slow: FileSystem,
+    fast_commits: FileSystem,
+    xfs: FileSystem,
+    outer: FileSystem,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let outer = FileSystem::made(Making { bytes: 256 << 20, ..EXT4 });
+        let fast_commits = ["-q", "-F", "-O", "has_journal,fast_commit"];
+        Self {
+            btrfs: outer.inside(Making {
+                kind: "btrfs",
+                arguments: &["-q"],
+                bytes: 128 << 20,
+                // Without its log tree, btrfs commits a transaction for every fsync.
+                options: "loop,notreelog",
+            }),
+            slow: outer.inside(Making { bytes: 32 << 20, ..EXT4 }),
+            fast_commits: FileSystem::made(Making { arguments: &fast_commits, ..EXT4 }),
+            xfs: FileSystem::made(Making {
+                kind: "xfs",
+                arguments: &["-q"],
+                bytes: 320 << 20,
+                options: "loop",
+            }),
+            outer,
+        }
+    }
 }
 
 /// Probes on this very process and everything they have reported.
@@ -44,9 +92,21 @@ struct Watched {
 
 impl Watched {
     /// File systems bring their tracepoints with them: mount them first.
-    fn new(needed: &[Purpose]) -> Self {
+    fn new() -> Self {
         let plan = Plan::choose(&Facts::survey());
-        for &purpose in needed {
+        for purpose in [
+            Purpose::Wakeups,
+            Purpose::KernelStacks,
+            Purpose::DirectReclaim,
+            Purpose::MemcgReclaim,
+            Purpose::BlockIo,
+            Purpose::BlockQueue,
+            Purpose::FastCommits,
+            Purpose::XfsLogGrants,
+            Purpose::XfsLogWrites,
+            Purpose::BtrfsCommits,
+            Purpose::KernelThreads,
+        ] {
             assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
         }
         let target = Target { pid: std::process::id(), stacks: true };
@@ -64,21 +124,33 @@ impl Watched {
         }
     }
 
-    fn spans<'a>(&'a self, function: &'a str, device: (u32, u32)) -> Vec<&'a KernelSpan> {
+    fn spans(&self, function: &str) -> Vec<&KernelSpan> {
         let spans = self.events.iter().filter_map(|event| match event {
             Event::KernelSpan(span) => Some(span),
             _ => None,
         });
-        spans.filter(|span| &*span.function == function && span.device == Some(device)).collect()
+        spans.filter(|span| &*span.function == function).collect()
+    }
+
+    fn spans_on(&self, function: &str, device: (u32, u32)) -> Vec<&KernelSpan> {
+        self.spans(function).into_iter().filter(|span| span.device == Some(device)).collect()
+    }
+
+    /// Writes to a device that it had at that time or later.
+    fn writes_to(&self, device: (u32, u32), since_ns: u64) -> Vec<&BlockIo> {
+        let requests = self.events.iter().filter_map(|event| match event {
+            Event::BlockIo(io) => Some(io),
+            _ => None,
+        });
+        let ours = |io: &&BlockIo| io.device == device && io.end_ns >= since_ns && io.rwbs.contains('W');
+        requests.filter(ours).collect()
     }
 }
 
 /// A write to a frozen file system waits until this thread thaws it.
-fn check_waker() {
-    let file_system = FileSystem::new();
-    let mut watched = Watched::new(&[Purpose::OffCpu, Purpose::Wakeups, Purpose::KernelStacks]);
-    let file = File::create(file_system.path().join("frozen")).unwrap();
-    let frozen = Frozen::new(&file_system);
+fn check_waker(stage: &Stage, watched: &mut Watched) {
+    let file = File::create(stage.xfs.path().join("frozen")).unwrap();
+    let frozen = Frozen::new(&stage.xfs);
     let (tell, told) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
         tell.send(scene::current_tid()).unwrap();
@@ -101,9 +173,8 @@ fn check_waker() {
 }
 
 /// A thread that writes more than its memory cgroup may hold frees pages itself.
-fn check_memcg_reclaim() {
+fn check_memcg_reclaim(watched: &mut Watched) {
     let directory = tempfile::tempdir().unwrap();
-    let mut watched = Watched::new(&[Purpose::DirectReclaim, Purpose::MemcgReclaim]);
     cgroup::in_small_memory(16 << 20, || write_much(&directory.path().join("much"), 64 << 20));
     let tid = scene::current_tid();
     let is_it = |event: &Event| matches!(event, Event::Reclaim(reclaim) if reclaim.tid == tid);
@@ -111,13 +182,12 @@ fn check_memcg_reclaim() {
     let mut freed = 0;
     for event in &watched.events {
         let Event::Reclaim(reclaim) = event else { continue };
-        assert_eq!(reclaim.pid, std::process::id());
-        assert_eq!(reclaim.tid, tid, "no other thread uses memory: {reclaim:?}");
+        assert_eq!((reclaim.pid, reclaim.tid), (std::process::id(), tid), "no other thread uses memory");
         assert!(reclaim.memcg && reclaim.start_ns < reclaim.end_ns, "{reclaim:?}");
         assert!(!reclaim.comm.is_empty());
         freed += reclaim.pages;
     }
-    assert!(freed > 0, "it freed nothing in {} reclaims", watched.events.len());
+    assert!(freed > 0, "it freed nothing");
 }
 
 fn write_much(path: &Path, bytes: usize) {
@@ -125,6 +195,55 @@ fn write_much(path: &Path, bytes: usize) {
     let chunk = vec![0x5a; 1 << 20];
     for _ in 0..bytes / chunk.len() {
         file.write_all(&chunk).unwrap();
+    }
+}
+
+/// What writes a file's pages back says whose they are.
+fn check_file_of_a_request(stage: &Stage, watched: &mut Watched) {
+    let path = stage.fast_commits.path().join("topicA-0.log");
+    let mut file = File::create(&path).unwrap();
+    file.write_all(&vec![7; 20_000]).unwrap();
+    file.sync_all().unwrap();
+    let (device, inode) = (stage.fast_commits.device(), file.metadata().unwrap().ino());
+    let of_file = |io: &&&BlockIo| io.file.as_ref().is_some_and(|file| file.inode == inode);
+    watched.until("write of the file", |seen| seen.writes_to(device, 0).iter().any(|io| of_file(&io)));
+    let writes = watched.writes_to(device, 0);
+    let written: u32 = writes.iter().filter(of_file).map(|io| io.bytes).sum();
+    assert_eq!(written, 20_480, "{writes:#?}");
+    for io in writes.iter().filter(of_file) {
+        let file = io.file.as_ref().unwrap();
+        let name = file.path.as_ref().expect("the write told where it is");
+        assert_eq!((file.device, &*name.path), (device, "topicA-0.log"), "{io:?}");
+        assert!(io.queued_ns.is_some_and(|queued| queued <= io.start_ns), "{io:?}");
+    }
+    assert!(writes.iter().any(|io| io.file.is_none()), "the journal is no file: {writes:#?}");
+}
+
+/// Twice as many writes as a device takes at once, all held back: half of them in the device, half before it.
+fn check_held_requests(stage: &Stage, watched: &mut Watched) {
+    let threads = direct::Writers::new(&stage.slow, 2 * direct::DEPTH);
+    let device = stage.slow.device();
+    let frozen = Frozen::new(&stage.outer);
+    let started_ns = scene::monotonic_ns();
+    let running = threads.start();
+    std::thread::sleep(HELD);
+    drop(frozen);
+    let longest = running.join();
+    let data = |io: &&BlockIo| io.bytes == direct::BYTES && io.queued_ns.is_some_and(|at| at >= started_ns);
+    let all = |seen: &Watched| {
+        seen.writes_to(device, started_ns).into_iter().filter(data).cloned().collect::<Vec<_>>()
+    };
+    watched.until("writes", |seen| all(seen).len() >= 2 * direct::DEPTH);
+    let writes = all(watched);
+    assert_eq!(writes.len(), 2 * direct::DEPTH, "{writes:#?}");
+    let (least, most) = (HELD.as_nanos() as u64 * 9 / 10, longest.as_nanos() as u64);
+    let queue_ns = |io: &&BlockIo| io.start_ns - io.queued_ns.unwrap();
+    let in_queue = writes.iter().filter(|io| queue_ns(io) >= least).count();
+    let in_device = writes.iter().filter(|io| io.end_ns - io.start_ns >= least).count();
+    assert_eq!((in_queue, in_device), (direct::DEPTH, direct::DEPTH), "{writes:#?}");
+    for io in &writes {
+        let whole = io.end_ns - io.queued_ns.unwrap();
+        assert!((least..=most).contains(&whole), "{whole} ns of {most} ns: {io:?}");
     }
 }
 
@@ -141,47 +260,50 @@ fn append_and_sync(file_system: &FileSystem) {
 }
 
 /// Every fsync of a file system with fast commits tries one.
-fn check_fast_commits() {
-    let arguments = ["-q", "-F", "-O", "has_journal,fast_commit"];
-    let file_system = FileSystem::made_by("ext4", &arguments, 64 << 20, "loop");
-    let mut watched = Watched::new(&[Purpose::FastCommits]);
-    append_and_sync(&file_system);
-    let device = file_system.device();
-    watched.until("fast commits", |seen| seen.spans("ext4_fc_commit", device).len() >= SYNCS);
-    for span in watched.spans("ext4_fc_commit", device) {
+fn check_fast_commits(stage: &Stage, watched: &mut Watched) {
+    append_and_sync(&stage.fast_commits);
+    let device = stage.fast_commits.device();
+    watched.until("fast commits", |seen| seen.spans_on("ext4_fc_commit", device).len() >= SYNCS);
+    for span in watched.spans_on("ext4_fc_commit", device) {
         assert_eq!((span.tid, span.seen_by), (scene::current_tid(), SpanSource::Tracepoints));
         assert!(span.start_ns < span.end_ns, "{span:?}");
     }
 }
 
 /// Every fsync that changed something writes XFS's log.
-fn check_xfs_log() {
-    let file_system = FileSystem::made_by("xfs", &["-q"], 320 << 20, "loop");
-    let mut watched = Watched::new(&[Purpose::XfsLogGrants, Purpose::XfsLogWrites]);
-    append_and_sync(&file_system);
-    let device = file_system.device();
-    watched.until("writes of the log", |seen| seen.spans("xlog_sync", device).len() >= SYNCS);
-    for span in watched.spans("xlog_sync", device) {
+fn check_xfs_log(stage: &Stage, watched: &mut Watched) {
+    append_and_sync(&stage.xfs);
+    let device = stage.xfs.device();
+    watched.until("writes of the log", |seen| seen.spans_on("xlog_sync", device).len() >= SYNCS);
+    for span in watched.spans_on("xlog_sync", device) {
         assert!(span.start_ns < span.end_ns && span.seen_by == SpanSource::Tracepoints, "{span:?}");
         assert!(span.tid != 0 && !span.comm.is_empty(), "{span:?}");
     }
 }
 
-/// Without its log tree, btrfs commits a transaction for every fsync, in which the thread waits for the disk.
-fn check_btrfs_commits() {
-    let file_system = FileSystem::made_by("btrfs", &["-q"], 128 << 20, "loop,notreelog");
-    let mut watched = Watched::new(&[Purpose::BtrfsCommits]);
-    append_and_sync(&file_system);
-    let commits = |seen: &Watched| {
-        let spans = seen.events.iter().filter_map(|event| match event {
-            Event::KernelSpan(span) if &*span.function == "btrfs_commit_transaction" => Some(span.clone()),
-            _ => None,
-        });
-        spans.filter(|span| span.tid == scene::current_tid()).collect::<Vec<_>>()
-    };
-    watched.until("commits", |seen| !commits(seen).is_empty());
-    for span in commits(&watched) {
+const COMMIT: &str = "btrfs_commit_transaction";
+
+/// Each fsync commits a transaction; the thread waits for the disk inside.
+fn check_btrfs_commits(stage: &Stage, watched: &mut Watched) {
+    append_and_sync(&stage.btrfs);
+    let tid = scene::current_tid();
+    let ours = |span: &&KernelSpan| span.tid == tid;
+    watched.until("commits", |seen| seen.spans(COMMIT).into_iter().filter(ours).count() >= SYNCS);
+    for span in watched.spans(COMMIT).into_iter().filter(ours) {
         assert!(span.start_ns < span.end_ns && span.seen_by == SpanSource::OffCpu, "{span:?}");
         assert!(span.device.is_some(), "{span:?}");
     }
+}
+
+/// btrfs's own thread commits what it is asked to, on a device that holds it back.
+fn check_commit_of_a_kernel_thread(stage: &Stage, watched: &mut Watched) {
+    std::fs::write(stage.btrfs.path().join("changed"), "something to commit").unwrap();
+    let frozen = Frozen::new(&stage.outer);
+    direct::ask_for_commit(&stage.btrfs);
+    std::thread::sleep(HELD);
+    drop(frozen);
+    let own = |span: &&KernelSpan| span.comm.starts_with("btrfs-transacti");
+    watched.until("commit of its own", |seen| seen.spans(COMMIT).into_iter().any(|span| own(&span)));
+    let commit = watched.spans(COMMIT).into_iter().find(own).unwrap();
+    assert!(commit.end_ns - commit.start_ns >= HELD.as_nanos() as u64 / 2, "{commit:?}");
 }

@@ -18,21 +18,47 @@ pub(crate) struct FileSystem {
     _directory: TempDir,
 }
 
+/// What a file system is made with.
+#[derive(Clone, Copy)]
+pub(crate) struct Making<'a> {
+    pub(crate) kind: &'a str,
+    /// Of its `mkfs`.
+    pub(crate) arguments: &'a [&'a str],
+    pub(crate) bytes: u64,
+    /// Of `mount`.
+    pub(crate) options: &'a str,
+}
+
+/// A journaled ext4.
+pub(crate) const EXT4: Making<'static> =
+    Making { kind: "ext4", arguments: &["-q", "-F", "-O", "has_journal"], bytes: 64 << 20, options: "loop" };
+
 impl FileSystem {
     /// A journaled ext4.
     pub(crate) fn new() -> Self {
-        Self::made_by("ext4", &["-q", "-F", "-O", "has_journal"], 64 << 20, "loop")
+        Self::made(EXT4)
     }
 
-    /// One of that type, made by its `mkfs` with these arguments and mounted with these options.
-    pub(crate) fn made_by(kind: &str, arguments: &[&str], bytes: u64, options: &str) -> Self {
+    /// One made so, on an image of its own.
+    pub(crate) fn made(making: Making<'_>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("image");
+        Self::on(image, directory, making)
+    }
+
+    /// One whose device is a file of this one: what this one holds back, that device holds back.
+    pub(crate) fn inside(&self, making: Making<'_>) -> Self {
+        let image = self.path().join(format!("{}.image", making.kind));
+        Self::on(image, tempfile::tempdir().unwrap(), making)
+    }
+
+    fn on(image: PathBuf, directory: TempDir, making: Making<'_>) -> Self {
         // SAFETY: the call takes a number only.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", io::Error::last_os_error());
         run(Command::new("mount").args(["--make-rprivate", "/"]));
-        let directory = tempfile::tempdir().unwrap();
-        let image = directory.path().join("image");
         let mount = directory.path().join("mount");
         fs::create_dir(&mount).unwrap();
+        let Making { kind, arguments, bytes, options } = making;
         File::create(&image).unwrap().set_len(bytes).unwrap();
         run(Command::new(format!("mkfs.{kind}")).args(arguments).arg(&image));
         run(Command::new("mount").args(["-t", kind, "-o", options]).arg(&image).arg(&mount));
@@ -138,6 +164,14 @@ impl Drop for MappedFile {
         // SAFETY: the mapping was made by this value, which is gone.
         unsafe { libc::munmap(self.0.cast(), 4096) };
     }
+}
+
+/// The clock of the probes.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one timespec.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) }, 0);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 pub(crate) fn current_tid() -> u32 {
