@@ -255,14 +255,20 @@ pub(crate) struct Segment {
 
 Examples:
   brokerscope record -o DIR --for 60s && brokerscope explain DIR
+  brokerscope record -o DIR --slower-than 100ms
   brokerscope record -o DIR --pid 4400 --message-id id")]
 pub(crate) struct Record {
     /// The directory to write; it must not exist or be empty.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-    /// The latency from which on a request counts as slow in what is said at the end.
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
-    pub(crate) slower_than: model::Nanos,
+    /// Keep fine detail only around requests and file operations that took at least this long; every request
+    /// and the host's samples are kept. Without it, everything is.
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) slower_than: Option<model::Nanos>,
+    /// The most memory the recorder takes, the kernel's buffers for it included (at least 96MiB). What does not
+    /// fit is dropped and counted.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = quantity::memory)]
+    pub(crate) max_memory: u64,
     /// Stop after this time; without it, on Ctrl-C. A broker that is restarted meanwhile is followed.
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<model::Nanos>,

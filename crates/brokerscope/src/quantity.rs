@@ -62,6 +62,18 @@ pub(crate) fn snaplen(text: &str) -> Result<u32, String> {
     Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
+/// The least memory that a recorder works with.
+const MEMORY_AT_LEAST: u64 = 96 << 20;
+
+/// How much memory to take at most.
+pub(crate) fn memory(text: &str) -> Result<u64, String> {
+    let bytes = size(text)?;
+    if bytes < MEMORY_AT_LEAST {
+        return Err(format!("a recorder needs at least {}MiB", MEMORY_AT_LEAST >> 20));
+    }
+    Ok(bytes)
+}
+
 /// Numbers with units one after the other, added up; none where anything else is in the text.
 fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let mut rest = text.trim();
@@ -81,7 +93,7 @@ fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{size, snaplen, time};
+    use super::{memory, size, snaplen, time};
     use model::Nanos;
 
     #[test]
@@ -109,6 +121,17 @@ mod tests {
         {
             assert_eq!(snaplen(text).map_err(drop), bytes, "{text}");
         }
+    }
+
+    #[test]
+    fn a_memory_ceiling_leaves_room_to_work() {
+        for (text, bytes) in
+            [("96MiB", Ok(96 << 20)), ("1GiB", Ok(1 << 30)), ("95MiB", Err(())), ("x", Err(()))]
+        {
+            assert_eq!(memory(text).map_err(drop), bytes, "{text}");
+        }
+        #[cfg(feature = "live")]
+        assert_eq!(super::MEMORY_AT_LEAST, watch::LEAST_MEMORY);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use broker::Broker;
-use watch::{Options, Outcome, Packets, Watch};
+use watch::{Memory, Options, Outcome, Packets, Watch};
 
 use crate::options::{Filter, Target};
 
@@ -30,6 +30,7 @@ pub(crate) fn start(
     broker: &Broker,
     packets: Option<Packets>,
     kernel: bool,
+    memory: Memory,
 ) -> anyhow::Result<Watch> {
     let watch = Watch::start(&Options {
         pid: broker.pid,
@@ -39,6 +40,7 @@ pub(crate) fn start(
         host: packets.is_some(),
         packets,
         kernel,
+        memory,
     });
     if !watch.sees_anything() {
         let reasons = watch.plan().iter().filter_map(|purpose| match &purpose.outcome {

@@ -99,21 +99,17 @@ impl FlightRecorder {
         }
     }
 
-    /// Decides all that is still held.
-    pub fn finish(mut self, out: &mut dyn FnMut(Event)) {
+    /// Decides all that is still held. How many events there were that were near nothing slow.
+    pub fn finish(mut self, out: &mut dyn FnMut(Event)) -> u64 {
         while !self.held.is_empty() {
             self.decide_oldest(out);
         }
+        self.left_out.total
     }
 
     /// What the held events weigh.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
-    }
-
-    /// Events that were near nothing slow.
-    pub fn left_out(&self) -> u64 {
-        self.left_out.total
     }
 
     fn look_for_slowness(&mut self, event: &Event, out: &mut dyn FnMut(Event)) {

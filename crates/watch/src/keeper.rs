@@ -55,6 +55,8 @@ pub(crate) struct Attacher {
     /// None where the kernel is not to be watched, or cannot be.
     pub(crate) plan: Option<Plan>,
     pub(crate) offset: ClockOffset,
+    /// Of the probes' ring buffer.
+    pub(crate) ring_bytes: u32,
     pub(crate) sender: Sender,
 }
 
@@ -142,7 +144,9 @@ impl Attacher {
     /// Puts probes on a process and starts to poll them; none where there is no plan.
     pub(crate) fn attach(&self, subject: &Subject) -> Result<Option<Attached>, Box<dyn std::error::Error>> {
         let Some(plan) = &self.plan else { return Ok(None) };
-        let probes = Probes::attach(plan, &Target { pid: subject.pid, stacks: true })?;
+        let target = Target { pid: subject.pid, stacks: true };
+        let options = probes::Options { ring_bytes: self.ring_bytes, ..probes::Options::default() };
+        let probes = Probes::attach_with(plan, &target, &options)?;
         let stop = Arc::new(AtomicBool::new(false));
         let source = KernelSource {
             probes,

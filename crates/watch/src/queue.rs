@@ -72,6 +72,11 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// Events that it has room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.fill.capacity
+    }
+
     /// The next event, if one comes within the time. `Err` once every source has ended.
     pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Event>, ()> {
         let mut ready = self.ready.borrow_mut();

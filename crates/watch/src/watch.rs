@@ -16,11 +16,10 @@ use probes::{Facts, Hook, Mechanism, Plan, State};
 use crate::host::HostSource;
 use crate::identity::Identity;
 use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
+use crate::memory::Memory;
 use crate::packets::PacketSource;
 use crate::queue::{self, Queue, Sender};
 
-/// Events kept for a slow reader: at 20,000 events a second, three seconds.
-const QUEUE_EVENTS: usize = 65_536;
 /// What the plan calls the whole of each source.
 const REQUESTS: &str = "requests";
 const KERNEL: &str = "file-writes";
@@ -44,6 +43,8 @@ pub struct Options {
     pub kernel: bool,
     /// Whether to sample the host each second.
     pub host: bool,
+    /// How much memory the buffers take.
+    pub memory: Memory,
 }
 
 /// What to capture.
@@ -106,7 +107,7 @@ pub struct Ended {
 impl Watch {
     /// Starts whatever can be started.
     pub fn start(options: &Options) -> Self {
-        let (sender, queue) = queue::queue(QUEUE_EVENTS);
+        let (sender, queue) = queue::queue(options.memory.queue_events);
         let started = crate::now();
         let mut watch = Self {
             queue,
@@ -177,7 +178,12 @@ impl Watch {
 
     fn start_keeper(&mut self, options: &Options) -> Current {
         let plan = options.kernel.then(|| Plan::choose(&Facts::survey()));
-        let mut attacher = Attacher { plan, offset: self.offset, sender: self.sender.clone() };
+        let mut attacher = Attacher {
+            plan,
+            offset: self.offset,
+            ring_bytes: options.memory.probe_ring_bytes,
+            sender: self.sender.clone(),
+        };
         let log_dirs = options.named_dirs.as_ref().unwrap_or(&options.log_dirs);
         let subject = Subject { pid: options.pid, log_dirs: log_dirs.clone() };
         let probes = attacher.attach(&subject).unwrap_or_else(|error| {
@@ -228,6 +234,7 @@ impl Watch {
         let config = LiveConfig {
             interface: packets.interface.clone(),
             ports: packets.ports.clone(),
+            ring_bytes: options.memory.capture_ring_bytes,
             ..LiveConfig::default()
         };
         match Live::open(&config) {
@@ -271,7 +278,7 @@ fn hand_out_until(queue: &Queue, rest: &mut dyn FnMut(Event), ended: impl Fn() -
             rest(event);
         }
     }
-    for _ in 0..QUEUE_EVENTS {
+    for _ in 0..queue.capacity() {
         let Ok(Some(event)) = queue.next(Duration::ZERO) else { return };
         rest(event);
     }

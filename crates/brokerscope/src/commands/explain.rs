@@ -33,7 +33,9 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
 }
 
 fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
-    let files_seen = recording.events_of(&[Table::FileOps]).next().is_some();
+    let partial = record::partial::threshold(&recording.manifest().settings);
+    // Of a partial recording, joins of requests that were not slow would find nothing and say nothing.
+    let files_seen = partial.is_none() && recording.events_of(&[Table::FileOps]).next().is_some();
     let mut judged = Judged::new(args, files_seen);
     for event in recording.events() {
         match event {
@@ -46,6 +48,11 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     unobservable.push(Unobservable { what: JVM.to_owned(), why: NO_JVM_SOURCE.to_owned() });
     let mut notes = recording.notes();
     notes.extend(record::notes(recording.manifest(), &args.presentation));
+    if let Some(threshold) = partial.filter(|threshold| args.slower_than < *threshold) {
+        notes.push(format!(
+            "of requests that took less than {threshold} most of the time is therefore unobserved"
+        ));
+    }
     judged.finish(unobservable, notes, &[])
 }
 

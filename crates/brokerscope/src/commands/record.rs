@@ -4,6 +4,7 @@
 mod live;
 #[cfg(feature = "live")]
 mod manifest;
+pub(crate) mod partial;
 mod processes;
 
 use std::collections::BTreeMap;
@@ -57,6 +58,7 @@ fn refuse_filters(args: &Record) -> anyhow::Result<()> {
 pub(crate) fn notes(manifest: &Manifest, presentation: &Presentation) -> Vec<String> {
     let zone = presentation.zone();
     let mut notes = processes::notes(manifest.broker.as_ref(), &|time| zone.time_of_day(time));
+    notes.extend(partial::note(&manifest.settings));
     notes.extend(early_end(&manifest.settings));
     notes
 }

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use model::{BrokerChange, Event, Loss, LossKind, Nanos};
 use recording::{Manifest, Writer, WriterOptions};
 use report::numbers::counted;
-use watch::{Ended, Watch};
+use watch::{Ended, FlightRecorder, Memory, Watch};
 
-use super::manifest;
+use super::{manifest, partial};
 use crate::cli::Record;
 use crate::output;
 use crate::stop::Stop;
@@ -20,6 +20,8 @@ const WAIT: Duration = Duration::from_millis(50);
 const UPDATE: Duration = Duration::from_secs(10);
 /// Pairs kept: a week's worth at that rate.
 const MOST_PAIRS: usize = 60_480;
+/// What counts as slow where nothing was said.
+const SLOW: Nanos = Nanos::from_millis(100);
 /// Events written between two looks at the clocks and the signals.
 const BURST: usize = 1_000;
 
@@ -28,7 +30,8 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let stop = Stop::after(args.duration)?;
     let broker = watched::broker(&args.target)?;
     let packets = watched::packets(&args.filter, &broker, &args.interface);
-    let watch = watched::start(&args.target, &broker, Some(packets), true)?;
+    let memory = Memory::within(args.max_memory);
+    let watch = watched::start(&args.target, &broker, Some(packets), true, memory)?;
     let manifest = manifest::at_start(args, &broker, &watch);
     let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
     for what in super::missing(&manifest.plan) {
@@ -36,8 +39,14 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     }
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     args.presentation.say(&format!("recording broker {} into {}{until}", broker.pid, args.output.display()));
-    let mut recorder =
-        Recorder { writer, manifest, counts: Counts::default(), updated: Instant::now(), failed: false };
+    let mut recorder = Recorder {
+        writer,
+        manifest,
+        flight: args.slower_than.map(|slower_than| partial::flight(slower_than, memory)),
+        counts: Counts::default(),
+        updated: Instant::now(),
+        failed: false,
+    };
     while !stop.asked() {
         recorder.burst(&watch, args);
     }
@@ -67,9 +76,16 @@ impl Counts {
     }
 }
 
+/// From where on a request counts as slow in what is said at the end.
+fn slow_from(args: &Record) -> Nanos {
+    args.slower_than.unwrap_or(SLOW)
+}
+
 struct Recorder {
     writer: Writer,
     manifest: Manifest,
+    /// Decides what is kept, where not everything is.
+    flight: Option<FlightRecorder>,
     counts: Counts,
     updated: Instant,
     failed: bool,
@@ -90,7 +106,7 @@ impl Recorder {
         let mut wait = WAIT;
         for _ in 0..BURST {
             let Some(event) = watch.next(wait) else { break };
-            self.write(&event, args);
+            self.take(event, args);
             wait = Duration::ZERO;
         }
         let ticked = self.writer.tick(Instant::now());
@@ -101,8 +117,19 @@ impl Recorder {
         }
     }
 
+    /// Takes what the watch saw: all of it, or what a flight recorder lets through.
+    fn take(&mut self, event: Event, args: &Record) {
+        self.counts.count(&event, slow_from(args));
+        match self.flight.take() {
+            Some(mut flight) => {
+                flight.push(event, &mut |decided| self.write(&decided, args));
+                self.flight = Some(flight);
+            }
+            None => self.write(&event, args),
+        }
+    }
+
     fn write(&mut self, event: &Event, args: &Record) {
-        self.counts.count(event, args.slower_than);
         match event {
             Event::Loss(loss) => {
                 *self.manifest.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;
@@ -134,7 +161,11 @@ impl Recorder {
 
     fn finish(mut self, args: &Record, watch: Watch) -> anyhow::Result<()> {
         let (offset, started) = watch.clock();
-        let ended = watch.stop(&mut |event| self.write(&event, args));
+        let ended = watch.stop(&mut |event| self.take(event, args));
+        if let Some(flight) = self.flight.take() {
+            let held = flight.finish(&mut |decided| self.write(&decided, args));
+            self.manifest.settings.insert(partial::LEFT_OUT.to_owned(), held.to_string());
+        }
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
         self.manifest.clock.pairs.push(manifest::pair(now));
@@ -155,7 +186,7 @@ impl Recorder {
             "recorded {} ({} took {} or longer), {}, {}; `brokerscope explain {}` says why",
             counted(counts.requests, "request"),
             counts.slow,
-            args.slower_than,
+            slow_from(args),
             counted(counts.file_ops, "file write"),
             counted(counts.journal_commits, "journal commit"),
             args.output.display(),

@@ -8,6 +8,7 @@ use broker::Broker;
 use recording::{Clock, Host, Manifest};
 use watch::{Outcome, Purpose, Watch};
 
+use super::partial::PARTIAL;
 use super::{MISSING, SEEN};
 use crate::cli::Record;
 
@@ -78,9 +79,13 @@ fn public(broker: &Broker) -> BTreeMap<String, String> {
 
 fn settings(args: &Record) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([
-        ("slower_than_ns".to_owned(), args.slower_than.0.to_string()),
+        ("max_memory_bytes".to_owned(), args.max_memory.to_string()),
         ("interface".to_owned(), args.interface.clone()),
     ]);
+    if let Some(slower_than) = args.slower_than {
+        settings.insert("slower_than_ns".to_owned(), slower_than.0.to_string());
+        settings.insert(PARTIAL.to_owned(), slower_than.0.to_string());
+    }
     if let Some(header) = &args.filter.message_id {
         settings.insert("message_id".to_owned(), header.clone());
     }

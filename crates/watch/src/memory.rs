@@ -1,0 +1,65 @@
+//! One ceiling for all of a recorder's memory, shared out among what grows with the load. Allocates nothing.
+
+/// What each buffer may take, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The packets' ring, which the kernel fills.
+    pub capture_ring_bytes: usize,
+    /// The probes' ring, which the kernel fills: a power of two.
+    pub probe_ring_bytes: u32,
+    /// Events between the sources and the reader.
+    pub queue_events: usize,
+    /// Events that a flight recorder holds.
+    pub flight_bytes: usize,
+}
+
+/// The least that a recorder works with: below, its fixed part alone (code, the kernel's symbols, a table's
+/// columns while they are written) would be more.
+pub const LEAST_MEMORY: u64 = 96 << 20;
+/// The ceiling where none is asked for.
+pub const DEFAULT_MEMORY: u64 = 256 << 20;
+
+/// An event, what it points to, and its allocations, generously.
+const EVENT_BYTES: u64 = 512;
+/// The fixed part, with the streams that are being reassembled and the columns that are being written.
+const FIXED_BYTES: u64 = 64 << 20;
+
+impl Memory {
+    /// The shares of a ceiling of at least [`LEAST_MEMORY`]: with the fixed part they come to less than it, since
+    /// an allocator keeps more than is in use.
+    pub fn within(ceiling: u64) -> Self {
+        let shared = ceiling.max(LEAST_MEMORY) - FIXED_BYTES;
+        let probe_ring = (shared / 32).clamp(1 << 20, 16 << 20);
+        Self {
+            capture_ring_bytes: (shared / 6).min(64 << 20) as usize,
+            probe_ring_bytes: 1 << probe_ring.ilog2(),
+            queue_events: (shared / 6 / EVENT_BYTES) as usize,
+            flight_bytes: (shared / 2) as usize,
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::within(DEFAULT_MEMORY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EVENT_BYTES, FIXED_BYTES, LEAST_MEMORY, Memory};
+
+    #[test]
+    fn the_shares_and_the_fixed_part_stay_below_the_ceiling() {
+        for ceiling in [LEAST_MEMORY, 100 << 20, 256 << 20, 1 << 30, 64 << 30] {
+            let memory = Memory::within(ceiling);
+            assert!(memory.probe_ring_bytes.is_power_of_two());
+            let shares = memory.capture_ring_bytes as u64
+                + u64::from(memory.probe_ring_bytes)
+                + memory.queue_events as u64 * EVENT_BYTES
+                + memory.flight_bytes as u64;
+            assert!(FIXED_BYTES + shares < ceiling, "{memory:?} of {ceiling}");
+            assert!(memory.queue_events >= 8_192, "{memory:?}");
+        }
+    }
+}
