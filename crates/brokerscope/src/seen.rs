@@ -95,7 +95,7 @@ fn live<R: Reader>(
 
     let stop = Stop::after(source.duration)?;
     let broker = watched::broker(target)?;
-    let watch = watched::start(target, &broker, None, true)?;
+    let watch = watched::start(target, &broker, None, true, watch::Memory::default())?;
     let off_cpu = watch
         .plan()
         .iter()

@@ -342,7 +342,7 @@ impl Broker {
 fn generated_recordings_are_explained_alike_from_what_was_kept() {
     let (mut judged, mut spared) = (0, 0);
     let mut chains = std::collections::BTreeSet::new();
-    for seed in 1..13 {
+    for seed in 1..7 {
         let events = Broker::run(seed * 7_919, Nanos(60 * SECOND.0));
         for ms in [20, 100, 1_000] {
             let slower_than = Nanos::from_millis(ms);
@@ -358,7 +358,7 @@ fn generated_recordings_are_explained_alike_from_what_was_kept() {
             spared += left_out;
         }
     }
-    assert!(judged > 500 && spared > 1_000, "{judged} verdicts, {spared} events left out");
+    assert!(judged > 250 && spared > 1_000, "{judged} verdicts, {spared} events left out");
     assert!(chains.len() >= 4, "the generator has few stories: {chains:?}");
 }
 

@@ -26,6 +26,6 @@ mod watch;
 
 pub use clock::now;
 pub use flight::{Flight, FlightRecorder, Surroundings};
-pub use process::Process;
 pub use memory::{DEFAULT_MEMORY, LEAST_MEMORY, Memory};
+pub use process::Process;
 pub use watch::{Ended, Options, Outcome, Packets, Purpose, Watch};
