@@ -275,6 +275,9 @@ pub(crate) struct Record {
     /// The network interface to capture on.
     #[arg(long, value_name = "IFACE", default_value = "any")]
     pub(crate) interface: String,
+    /// Samples a second of what the broker runs on each CPU; 0 takes none.
+    #[arg(long, value_name = "HZ", default_value_t = 49, value_parser = clap::value_parser!(u32).range(0..=999))]
+    pub(crate) cpu_samples: u32,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]

@@ -48,6 +48,8 @@ pub struct Java {
     pub frame_pointers: bool,
     /// Why its list of compiled code is not there, if it is not.
     pub no_list: Option<String>,
+    /// Whether compiled code was seen that its list does not name.
+    pub unnamed: bool,
 }
 
 impl UserCode {
@@ -150,10 +152,13 @@ impl UserCode {
         }
     }
 
-    fn compiled_name(&self, address: u64) -> Arc<str> {
+    fn compiled_name(&mut self, address: u64) -> Arc<str> {
         match self.compiled.name_of(address) {
             Some(name) => format!("{}{}", as_frame(name), StackTime::COMPILED).into(),
-            None if self.java.is_jvm => UNNAMED_JAVA.into(),
+            None if self.java.is_jvm => {
+                self.java.unnamed = true;
+                UNNAMED_JAVA.into()
+            }
             None => UNNAMED_CODE.into(),
         }
     }

@@ -22,6 +22,7 @@ mod mounts;
 mod packets;
 mod process;
 mod queue;
+mod samples;
 mod watch;
 
 pub use clock::now;

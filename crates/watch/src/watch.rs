@@ -11,6 +11,7 @@ use capture::live::{Live, LiveConfig};
 use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
+use probes::profile::Sampler;
 use probes::{Facts, Hook, Mechanism, Plan, State};
 
 use crate::host::HostSource;
@@ -19,11 +20,13 @@ use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::memory::Memory;
 use crate::packets::PacketSource;
 use crate::queue::{self, Queue, Sender};
+use crate::samples::SampleSource;
 
 /// What the plan calls the whole of each source.
 const REQUESTS: &str = "requests";
 const KERNEL: &str = "file-writes";
 const HOST: &str = "host-samples";
+const CPU: &str = "cpu-samples";
 const ACCEPT_QUEUE: &str = "accept-queue";
 
 /// What to watch.
@@ -88,6 +91,8 @@ pub struct Watch {
     packets: Option<JoinHandle<Result<Counters, capture::Error>>>,
     keeper: Option<JoinHandle<Kept>>,
     host: Option<JoinHandle<()>>,
+    samples: Option<JoinHandle<()>>,
+    current: Current,
     sees_files: bool,
 }
 
@@ -120,9 +125,12 @@ impl Watch {
             packets: None,
             keeper: None,
             host: None,
+            samples: None,
+            current: Current::default(),
             sees_files: false,
         };
         let current = watch.start_keeper(options);
+        watch.current = current.clone();
         watch.start_host(options, current.clone());
         watch.start_packets(options, current);
         watch
@@ -156,12 +164,14 @@ impl Watch {
     /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
     /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
-        let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, .. } = self;
+        let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, samples, .. } = self;
         stop_packets.store(true, Ordering::Relaxed);
-        if let Some(host) = &host {
-            host.thread().unpark();
+        for sleeper in [&host, &samples].into_iter().flatten() {
+            sleeper.thread().unpark();
         }
-        hand_out_until(&queue, rest, || finished(packets.as_ref()) && finished(host.as_ref()));
+        let all_finished =
+            || finished(packets.as_ref()) && finished(host.as_ref()) && finished(samples.as_ref());
+        hand_out_until(&queue, rest, all_finished);
         stop_keeper.store(true, Ordering::Relaxed);
         if let Some(keeper) = &keeper {
             keeper.thread().unpark();
@@ -225,6 +235,29 @@ impl Watch {
                 self.plan.push(Purpose { purpose: ACCEPT_QUEUE.to_owned(), outcome });
             }
             Err(error) => self.missing(HOST, &error),
+        }
+    }
+
+    /// Also samples what the broker runs, so many times a second on each CPU.
+    pub fn sample_cpu(&mut self, pid: Pid, hz: u32) {
+        let sampler = match Sampler::attach(pid, hz, false) {
+            Ok(sampler) => sampler,
+            Err(error) => return self.missing(CPU, &error),
+        };
+        let source = SampleSource {
+            hz,
+            offset: self.offset,
+            current: self.current.clone(),
+            sender: self.sender.clone(),
+            stop: Arc::clone(&self.stop_packets),
+        };
+        match spawn("samples", move || source.run(pid, sampler)) {
+            Ok(thread) => {
+                self.samples = Some(thread);
+                let outcome = Outcome::Seen(format!("a sampling clock at {hz} Hz, bpf_get_stack"));
+                self.plan.push(Purpose { purpose: CPU.to_owned(), outcome });
+            }
+            Err(error) => self.missing(CPU, &error),
         }
     }
 

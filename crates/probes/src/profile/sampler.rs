@@ -17,8 +17,8 @@ use crate::session;
 
 /// How often the process's code is looked at again: Java is compiled all the time.
 const REFRESH: Duration = Duration::from_secs(30);
-/// Distinct pairs of stacks remembered.
-const MOST_STACKS: usize = 8_192;
+/// Distinct stacks, and pairs of them by name, that are remembered: a few MiB.
+const MOST_STACKS: usize = 2_048;
 
 /// A thread was on the CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -105,7 +105,7 @@ impl<'a> Panel<'a> {
         self.write_legend(out)?;
         let left_out = match self.layout.left_out {
             0 => String::new(),
-            some => format!("; {} too narrow to be seen left out", grouped(some as u64)),
+            some => format!("; {} frames too narrow to be seen are left out", grouped(some as u64)),
         };
         writeln!(
             out,

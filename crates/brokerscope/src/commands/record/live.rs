@@ -31,7 +31,10 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let broker = watched::broker(&args.target)?;
     let packets = watched::packets(&args.filter, &broker, &args.interface);
     let memory = Memory::within(args.max_memory);
-    let watch = watched::start(&args.target, &broker, Some(packets), true, memory)?;
+    let mut watch = watched::start(&args.target, &broker, Some(packets), true, memory)?;
+    if args.cpu_samples > 0 {
+        watch.sample_cpu(broker.pid, args.cpu_samples);
+    }
     let manifest = manifest::at_start(args, &broker, &watch);
     let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
     for what in super::missing(&manifest.plan) {

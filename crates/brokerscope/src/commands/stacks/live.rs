@@ -113,7 +113,7 @@ fn lost(losses: &ProfileLosses) -> Vec<String> {
 
 /// What keeps Java's frames from being seen, and what to do: one line.
 fn java(java: &Java, pid: u32) -> Option<String> {
-    if !java.is_jvm || (java.frame_pointers && java.no_list.is_none()) {
+    if !java.is_jvm || (java.frame_pointers && java.no_list.is_none() && !java.unnamed) {
         return None;
     }
     let mut lacks = Vec::new();
@@ -122,6 +122,11 @@ fn java(java: &Java, pid: u32) -> Option<String> {
     }
     if let Some(why) = &java.no_list {
         lacks.push(format!("run `jcmd {pid} Compiler.perfmap` (JDK 17) while it is watched ({why})"));
+    }
+    if java.no_list.is_none() && java.unnamed {
+        lacks.push(format!(
+            "run `jcmd {pid} Compiler.perfmap` again: [java] was compiled after it wrote its list"
+        ));
     }
     Some(format!("for Java's own frames, {}", lacks.join(", and ")))
 }
