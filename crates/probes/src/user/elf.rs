@@ -8,8 +8,8 @@ use std::path::Path;
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
-/// A JVM is 20 MiB; with everything in it, some hundred.
-const MOST_BYTES: u64 = 512 << 20;
+/// A JVM is 20 MiB. Larger files go without names.
+const MOST_BYTES: u64 = 128 << 20;
 const MOST_SYMBOLS: usize = 4 << 20;
 const MOST_NAME_BYTES: usize = 4096;
 
