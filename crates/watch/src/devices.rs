@@ -11,7 +11,7 @@ use crate::mounts::Mounts;
 /// Names of block devices, and the partitions of disks.
 pub(crate) struct Devices {
     mounts: Mounts,
-    devices: HashMap<(u32, u32), Device>,
+    known: HashMap<(u32, u32), Device>,
     partitions: HashMap<(u32, u32), Vec<DiskPartition>>,
 }
 
@@ -25,14 +25,14 @@ struct DiskPartition {
 impl Devices {
     /// Devices as a process's mounts show them.
     pub(crate) fn new(mounts: Mounts) -> Self {
-        Self { mounts, devices: HashMap::new(), partitions: HashMap::new() }
+        Self { mounts, known: HashMap::new(), partitions: HashMap::new() }
     }
 
     /// The device of that number, by the kernel's name where it has one. For a file system whose number is
     /// no block device (btrfs, overlay), the device that holds it.
     pub(crate) fn device(&mut self, number: (u32, u32)) -> Device {
         let mounts = &self.mounts;
-        let device = self.devices.entry(number).or_insert_with(|| {
+        let device = self.known.entry(number).or_insert_with(|| {
             // Major number 0 is for what has no device (fs/super.c, get_anon_bdev).
             let held = if number.0 == 0 { mounts.block_device(number) } else { None };
             let (major, minor) = held.unwrap_or(number);

@@ -152,7 +152,7 @@ fn below_root<'p>(rest: &'p str, directory: &str) -> Option<&'p str> {
 
 fn join(directory: &str, rest: &str) -> String {
     match (directory.trim_end_matches('/'), rest) {
-        (directory, "") if directory.is_empty() => "/".to_owned(),
+        ("", "") => "/".to_owned(),
         (directory, "") => directory.to_owned(),
         (directory, rest) => format!("{directory}/{rest}"),
     }
@@ -182,7 +182,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// Blanks and backslashes are written as `\040` and so on (`mangle`, fs/seq_file.c).
+/// Blanks and backslashes are written as `\040` and so on (`mangle_path`, `fs/seq_file.c`).
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -210,19 +210,19 @@ mod tests {
         Mounts { pid: 1, own: Vec::new(), theirs: MOUNTINFO.lines().filter_map(parse_mount).collect() }
     }
 
-    fn inside(device: (u32, u32), path: &str) -> Option<Inside> {
-        Some(Inside { device, path: path.to_owned() })
+    fn inside(device: (u32, u32), path: &str) -> Inside {
+        Inside { device, path: path.to_owned() }
     }
 
     #[test]
     fn a_path_is_in_the_mount_that_hides_the_others() {
         let mounts = mounts();
         assert_eq!(mounts.theirs.len(), 5);
-        assert_eq!(mounts.inside_by_name("/etc/passwd"), inside((8, 1), "etc/passwd"));
-        assert_eq!(mounts.inside_by_name("/srv/t-0/0.log"), inside((0, 45), "@data/t-0/0.log"));
-        assert_eq!(mounts.inside_by_name("/srv"), inside((0, 45), "@data"));
-        assert_eq!(mounts.inside_by_name("/srvx/a"), inside((8, 1), "srvx/a"));
-        assert_eq!(mounts.inside_by_name("/data 1/t-0"), inside((8, 16), "t-0"));
+        assert_eq!(mounts.inside_by_name("/etc/passwd"), Some(inside((8, 1), "etc/passwd")));
+        assert_eq!(mounts.inside_by_name("/srv/t-0/0.log"), Some(inside((0, 45), "@data/t-0/0.log")));
+        assert_eq!(mounts.inside_by_name("/srv"), Some(inside((0, 45), "@data")));
+        assert_eq!(mounts.inside_by_name("/srvx/a"), Some(inside((8, 1), "srvx/a")));
+        assert_eq!(mounts.inside_by_name("/data 1/t-0"), Some(inside((8, 16), "t-0")));
     }
 
     #[test]

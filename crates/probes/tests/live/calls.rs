@@ -64,8 +64,8 @@ fn at(bytes: &[u8]) -> usize {
     bytes.as_ptr() as usize
 }
 
-/// All calls, below a directory that is empty.
-pub(crate) fn make(directory: &Path) -> Vec<Expected> {
+/// All calls, below a directory that is empty; `msync` where it can be seen.
+pub(crate) fn make(directory: &Path, mapped_syncs: bool) -> Vec<Expected> {
     let mut caller = Caller::default();
     let (a, b) = (c(&directory.join("a")), c(&directory.join("b")));
     let dir = raw(libc::SYS_open, &[at(&c(directory)), libc::O_DIRECTORY as usize]) as usize;
@@ -78,6 +78,9 @@ pub(crate) fn make(directory: &Path) -> Vec<Expected> {
     let other = caller.call(FileOpKind::Open, "b", 0, libc::SYS_creat, &[at(&b), 0o644]) as usize;
     transfer(&mut caller, fd, other);
     sync(&mut caller, fd, dir);
+    if mapped_syncs {
+        sync_mapped(&mut caller, fd);
+    }
     resize(&mut caller, fd, &a);
     names(&mut caller, dir, &a, &b);
     for fd in [fd, other, dir] {
@@ -141,6 +144,9 @@ fn sync(caller: &mut Caller, fd: usize, dir: usize) {
     caller.call(FileOpKind::Fsync, "a", 0, libc::SYS_fsync, &[fd]);
     caller.call(FileOpKind::Fdatasync, "a", 0, libc::SYS_fdatasync, &[fd]);
     caller.call(FileOpKind::Fsync, "", 0, libc::SYS_fsync, &[dir]);
+}
+
+fn sync_mapped(caller: &mut Caller, fd: usize) {
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let map = raw(libc::SYS_mmap, &[0, 8192, access, libc::MAP_SHARED as usize, fd, 0]) as usize;
     let second_page = map + 4096;
