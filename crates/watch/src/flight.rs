@@ -50,7 +50,7 @@ impl Surroundings {
     /// itself); what it waited for began earlier still. After the end comes only what tells that it ended.
     fn of(slower_than: Nanos) -> Self {
         let before = Nanos(slower_than.0.saturating_mul(3)).max(Nanos::from_millis(1_000));
-        Self { before, after: Nanos::from_millis(500) }
+        Self { before, after: slower_than.max(Nanos::from_millis(500)) }
     }
 }
 
@@ -155,7 +155,13 @@ impl FlightRecorder {
         let Some((event, bytes)) = self.held.pop_front() else { return };
         self.held_bytes -= bytes as usize;
         let (start, end) = weight::span(&event);
-        if self.kept.touches(start, end) {
+        let passes = match event {
+            // Whole or not at all: without what held it up, its time would seem to be spent at work. One that
+            // is cut off is not slow, or it would have surroundings of its own.
+            Event::FileOp(_) => self.kept.covers(start, end),
+            _ => self.kept.touches(start, end),
+        };
+        if passes {
             out(event);
         } else {
             self.left_out.count(end);

@@ -22,6 +22,12 @@ impl Intervals {
         self.0.get(first).is_some_and(|&(kept_start, _)| kept_start <= end)
     }
 
+    /// Whether a stretch lies within one of them.
+    pub(super) fn covers(&self, start: Nanos, end: Nanos) -> bool {
+        let first = self.0.partition_point(|&(_, kept_end)| kept_end < end);
+        self.0.get(first).is_some_and(|&(kept_start, _)| kept_start <= start)
+    }
+
     /// Forgets those that ended before.
     pub(super) fn forget_before(&mut self, time: Nanos) {
         if self.0.first().is_some_and(|&(_, end)| end < time) {
@@ -64,6 +70,11 @@ mod tests {
             [(0, 9, false), (0, 10, true), (20, 20, true), (21, 29, false), (25, 35, true), (41, 50, false)]
         {
             assert_eq!(intervals.touches(Nanos(start), Nanos(end)), touches, "{start} to {end}");
+        }
+        for (start, end, covers) in
+            [(10, 20, true), (12, 13, true), (9, 12, false), (18, 31, false), (41, 42, false)]
+        {
+            assert_eq!(intervals.covers(Nanos(start), Nanos(end)), covers, "{start} to {end}");
         }
         intervals.forget_before(Nanos(21));
         assert!(!intervals.touches(Nanos(15), Nanos(15)));
