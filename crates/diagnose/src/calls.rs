@@ -25,6 +25,8 @@ const PAUSE: Nanos = Nanos::from_millis(1);
 const MOST_HELD: usize = 200_000;
 /// Calls of one thread that wait to be told their file.
 const MOST_UNNAMED: usize = 1_024;
+/// Threads are looked through for those without calls when there are so many.
+const MANY_THREADS: usize = 4_096;
 
 /// One call of a kernel function.
 #[derive(Clone, Debug, PartialEq)]
@@ -264,6 +266,9 @@ impl Calls {
     fn hold_unnamed(&mut self, tid: Tid, call: Call, stack: Option<Arc<str>>) -> Key {
         let key = self.hold(call);
         let held = &self.held;
+        if self.threads.len() >= MANY_THREADS {
+            self.threads.retain(|_, thread| thread.unnamed.iter().any(|(key, _)| held.contains_key(key)));
+        }
         let thread = self.threads.entry(tid).or_default();
         if thread.unnamed.len() >= MOST_UNNAMED {
             thread.unnamed.retain(|(key, _)| held.contains_key(key));
