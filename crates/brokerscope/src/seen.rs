@@ -93,9 +93,10 @@ fn live<R: Reader>(
     use watch::Outcome;
     const WAIT: std::time::Duration = std::time::Duration::from_millis(100);
 
-    let stop = Stop::after(source.duration)?;
+    let stop = Stop::after(None)?;
     let broker = watched::broker(target)?;
     let watch = watched::start(target, &broker, None, true, watch::Memory::default())?;
+    let stop = stop.within(source.duration);
     let off_cpu = watch
         .plan()
         .iter()

@@ -29,10 +29,15 @@ impl Stop {
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
                 .context("cannot catch signals")?;
         }
+        Ok(Self { flag, deadline: None }.within(duration))
+    }
+
+    /// The same, with the time counted from now: what has to be done first may take long.
+    pub(crate) fn within(self, duration: Option<Nanos>) -> Self {
         let deadline = duration.and_then(|length| {
             Instant::now().checked_add(Duration::from_nanos(u64::try_from(length.0).unwrap_or(0)))
         });
-        Ok(Self { flag, deadline })
+        Self { deadline, ..self }
     }
 
     /// Whether to stop now.

@@ -56,7 +56,8 @@ pub enum Detail {
     Nothing,
     /// It was this commit.
     Commit(JournalCommit),
-    /// What the longest stretch off the CPU in it was for: its name in `io`, and the function that says so.
+    /// What the longest stretch off the CPU in it was for: its name in `io`, and the function that says so, if one
+    /// does.
     Wait(&'static str, Arc<str>),
     /// It freed so many pages, for a memory cgroup's limit or not.
     Reclaim {
@@ -282,7 +283,9 @@ impl Calls {
 /// What the thread waited for, or that it then waited longer for a CPU.
 fn longer_part(interval: &OffCpu) -> Detail {
     let woken = if interval.preempted { interval.start } else { interval.woken.unwrap_or(interval.end) };
+    if interval.end - woken > woken - interval.start {
+        return Detail::Wait(RUN_QUEUE, Arc::default());
+    }
     let (wait, telling) = stack::read(&interval.stack);
-    let name = if interval.end - woken > woken - interval.start { RUN_QUEUE } else { wait.name() };
-    Detail::Wait(name, telling.into())
+    Detail::Wait(wait.name(), telling.into())
 }

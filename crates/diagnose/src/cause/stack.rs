@@ -83,6 +83,16 @@ impl Wait {
 /// Functions that every wait ends in and that tell nothing.
 const TAIL: &[&str] =
     &["schedule", "bit_wait", "wait_on_bit", "prepare_to_wait", "trace", "preempt", "__switch_to"];
+/// Those that take a lock: who wants it tells more.
+const LOCKS: &[&str] = &[
+    "mutex_lock*",
+    "__mutex_lock*",
+    "rwsem_down_*",
+    "down_read*",
+    "down_write*",
+    "__down_read*",
+    "__down_write*",
+];
 
 /// What the interval was spent on. A thread that was preempted waited for a CPU only.
 pub(crate) fn classify(interval: &OffCpu) -> Wait {
@@ -99,7 +109,10 @@ pub(crate) fn read(stack: &str) -> (Wait, &str) {
     let frames: Vec<&str> = frames(stack).collect();
     let known = RULES.iter().find_map(|rule| rule.frame(&frames).map(|frame| (rule.wait, frame)));
     known.unwrap_or_else(|| {
-        let telling = frames.iter().rev().find(|frame| !TAIL.iter().any(|tail| frame.contains(tail)));
+        let tells = |frame: &&&str| {
+            !TAIL.iter().any(|tail| frame.contains(tail)) && !LOCKS.iter().any(|lock| is_named(frame, lock))
+        };
+        let telling = frames.iter().rev().find(tells);
         (Wait::Other, telling.copied().unwrap_or_default())
     })
 }
@@ -122,17 +135,18 @@ pub(crate) fn is_named(function: &str, name: &str) -> bool {
 }
 
 impl Rule {
-    /// The function that makes the rule hold, the first of the rule's that is there.
+    /// The function that makes the rule hold, the first of the rule's that is there, or its caller.
     fn frame<'s>(&self, frames: &[&'s str]) -> Option<&'s str> {
         let found =
-            self.functions.iter().find_map(|name| frames.iter().position(|frame| is_named(frame, name)))?;
-        let within = self.within.is_empty() || any(frames, self.within);
-        let caller = || {
-            let outermost = frames.iter().position(|frame| any(&[frame], self.functions))?;
-            frames.get(outermost.checked_sub(1)?)
-        };
-        let rightly = self.called_by.is_empty() || caller().is_some_and(|by| any(&[by], self.called_by));
-        if within && rightly { frames.get(found).copied() } else { None }
+            self.functions.iter().find_map(|name| frames.iter().find(|frame| is_named(frame, name)))?;
+        if !self.within.is_empty() && !any(frames, self.within) {
+            return None;
+        }
+        if self.called_by.is_empty() {
+            return Some(found);
+        }
+        let outermost = frames.iter().position(|frame| any(&[frame], self.functions))?;
+        frames.get(outermost.checked_sub(1)?).copied().filter(|by| any(&[by], self.called_by))
     }
 }
 

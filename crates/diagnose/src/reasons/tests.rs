@@ -206,7 +206,7 @@ fn a_reason_names_its_function_and_the_thread_that_held_it_up() {
     };
     let commit = "kjournald2;jbd2_journal_commit_transaction;__wake_up;autoremove_wake_function";
     assert_eq!(told(JOURNAL, waker(44, commit)), ("wait_transaction_locked".to_owned(), Some(44)));
-    assert_eq!(told(MUTEX, waker(44, "ext4_create;mutex_unlock")), ("__mutex_lock".to_owned(), Some(44)));
+    assert_eq!(told(MUTEX, waker(44, "ext4_create;mutex_unlock")), ("ext4_create".to_owned(), Some(44)));
     assert_eq!(told(MUTEX, waker(44, "asm_common_interrupt;common_interrupt;wake_up")).1, None);
     assert_eq!(told(MUTEX, waker(0, "cpu_startup_entry;wake_up")).1, None);
     assert_eq!(told(MUTEX, waker(44, "")).1, None, "what it was doing is not known");

@@ -260,7 +260,7 @@ pub(crate) fn file_ops() -> Vec<(FileOp, Vec<Reason>)> {
         ..slow.clone()
     };
     let moved_reasons = vec![
-        Reason { function: Some("__mutex_lock".into()), ..reason("other", ms(11)) },
+        Reason { function: Some("ext4_rename2".into()), ..reason("other", ms(11)) },
         reason("cpu", ms(1)),
     ];
     let from_disk = FileOp {

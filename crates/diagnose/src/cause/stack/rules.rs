@@ -14,7 +14,7 @@ pub(super) struct Rule {
     pub(super) functions: &'static [&'static str],
     /// One of them is too, unless there are none.
     pub(super) within: &'static [&'static str],
-    /// The outermost of `functions` was called by one of them, unless there are none.
+    /// The outermost of `functions` was called by one of them, unless there are none: then the caller tells more.
     pub(super) called_by: &'static [&'static str],
 }
 
@@ -39,13 +39,26 @@ const DIRTYING: &[&str] = &[
     "btrfs_page_mkwrite",
 ];
 
-/// Who takes an inode's own locks: its `i_rwsem`, its mapping's invalidate lock, ext4's `i_data_sem`. The address
-/// space's lock (`mmap_lock`) is another.
+/// Who takes an inode's own locks: its `i_rwsem`, its mapping's invalidate lock, ext4's `i_data_sem`. Other locks are
+/// taken in the same way: the address space's (`mmap_lock`), those of btrfs's trees.
 const INODE_LOCKERS: &[&str] = &[
-    "ext4_*",
-    "btrfs_*",
-    "f2fs_*",
-    "xfs_*",
+    "ext4_file_*",
+    "ext4_buffered_write_iter",
+    "ext4_dio_*",
+    "ext4_map_blocks",
+    "ext4_da_map_blocks*",
+    "ext4_da_get_block_prep",
+    "ext4_page_mkwrite",
+    "ext4_filemap_fault",
+    "ext4_setattr",
+    "ext4_truncate",
+    "ext4_fallocate",
+    "btrfs_inode_lock",
+    "btrfs_file_*",
+    "btrfs_buffered_write",
+    "btrfs_direct_write",
+    "btrfs_sync_file",
+    "btrfs_page_mkwrite",
     "generic_file_*",
     "vfs_*",
     "filemap_*",
@@ -141,6 +154,7 @@ pub(super) const RULES: &[Rule] = &[
             "xlog_state_get_iclog_space",
             "xlog_cil_push_background",
             "xlog_cil_force_seq",
+            "xlog_cil_commit",
             "xfs_log_force*",
             "__xfs_iunpin_wait",
             "xfs_iunpin_wait",
@@ -206,4 +220,6 @@ pub(super) const RULES: &[Rule] = &[
             "wait_for_completion_io*",
         ],
     ),
+    // Waits for others to join; what it waits for on the way to the device is named above.
+    rule(Wait::BtrfsTransaction, &["btrfs_sync_log"]),
 ];

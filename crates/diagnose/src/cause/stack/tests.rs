@@ -143,18 +143,23 @@ const STACKS: &[(&str, Wait, &str)] = &[
     (
         "vfs_write;ext4_file_write_iter;ext4_buffered_write_iter;down_write;rwsem_down_write_slowpath;schedule",
         Wait::InodeLock,
-        "rwsem_down_write_slowpath",
+        "ext4_buffered_write_iter",
     ),
     (
         "do_user_addr_fault;handle_mm_fault;do_fault;ext4_page_mkwrite;down_read;rwsem_down_read_slowpath;schedule",
         Wait::InodeLock,
-        "rwsem_down_read_slowpath",
+        "ext4_page_mkwrite",
     ),
     // The address space's lock, wanted by a fault within a write.
     (
         "ext4_file_write_iter;fault_in_readable;asm_exc_page_fault;do_user_addr_fault;lock_mm_and_find_vma;down_read_killable;rwsem_down_read_slowpath;schedule",
         Wait::Other,
-        "rwsem_down_read_slowpath",
+        "lock_mm_and_find_vma",
+    ),
+    (
+        "do_unlinkat;vfs_unlink;btrfs_unlink;btrfs_search_slot;btrfs_read_lock_root_node;btrfs_tree_read_lock_nested;down_read;rwsem_down_read_slowpath;schedule_preempt_disabled",
+        Wait::Other,
+        "btrfs_tree_read_lock_nested",
     ),
     (
         "btrfs_file_write_iter;btrfs_buffered_write;btrfs_delalloc_reserve_metadata;start_transaction;wait_current_trans;schedule",
@@ -166,6 +171,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::BtrfsTransaction,
         "btrfs_commit_transaction",
     ),
+    ("do_fsync;btrfs_sync_file;btrfs_sync_log;schedule;__schedule", Wait::BtrfsTransaction, "btrfs_sync_log"),
     (
         "ext4_sync_file;ext4_writepages;submit_bio_noacct;blk_mq_submit_bio;__blk_mq_alloc_requests;blk_mq_get_tag;io_schedule;schedule",
         Wait::DeviceQueue,
@@ -199,7 +205,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
     (
         "ext4_create;mutex_lock;__mutex_lock.isra.0;schedule_preempt_disabled;schedule",
         Wait::Other,
-        "__mutex_lock",
+        "ext4_create",
     ),
     ("", Wait::Other, ""),
 ];
