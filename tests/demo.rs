@@ -100,7 +100,19 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
         ["by_crc", "by_base_offset", "unjoined"].iter().map(|key| joins[key].as_u64().unwrap()).sum::<u64>(),
     );
     assert!(all > 100 && by_crc * 1000 >= all * 999, "joined by batch CRC: {joins}");
+    assert_samples_are_recorded(&recording);
     fs::remove_dir_all(&site).unwrap();
+}
+
+/// What the broker ran, by the recording's samples: some of it in the kernel, most of it not.
+fn assert_samples_are_recorded(recording: &Path) {
+    let recording = recording.to_str().unwrap();
+    let stacks = brokerscope::run(["stacks", "--from", recording, "--on-cpu", "--folded", "-"]).done();
+    let threads = stacks.stdout.lines().filter_map(|line| line.split(';').next());
+    assert!(threads.clone().any(|thread| thread == "data-plane-kafk"), "{}", stacks.stdout);
+    // Where the JVM's own symbols are stripped, its frames are the library's name.
+    let jvm = ["JavaThread::", "[libjvm.so]"].iter().any(|frame| stacks.stdout.contains(frame));
+    assert!(stacks.stdout.contains("_[k] ") && jvm, "{}", stacks.stdout);
 }
 
 #[test]

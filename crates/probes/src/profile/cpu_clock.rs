@@ -1,5 +1,6 @@
 //! The sampling clock: one of the kernel's timers on each CPU. It needs no hardware counter, so that it works
-//! in virtual machines too.
+//! in virtual machines too. What runs with interrupts off, as the scheduler itself, is counted where they are on
+//! again: a thread that runs for microseconds at a time is given a little less than it takes.
 
 use std::fs;
 use std::io;

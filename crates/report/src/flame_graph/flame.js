@@ -15,7 +15,7 @@
     panel.idle = panel.detail.textContent;
     for (const frame of frames) {
       frame.element.addEventListener("click", () => zoom(panel, frame));
-      frame.element.addEventListener("mouseenter", () => { panel.detail.textContent = frame.title; });
+      frame.element.addEventListener("mouseenter", () => { panel.detail.textContent = frame.title.replace("\n", " — "); });
       frame.element.addEventListener("mouseleave", () => { panel.detail.textContent = panel.idle; });
     }
     return panel;
