@@ -16,6 +16,14 @@ pub enum Error {
         /// The last lines of its log, among them the verifier's.
         log: String,
     },
+    /// The kernel refused to load or attach one program.
+    #[error("the kernel refused the BPF program {program}: {why}")]
+    Refused {
+        /// Its name.
+        program: String,
+        /// The last that the verifier or libbpf said of it.
+        why: String,
+    },
     /// The BPF object has no part of that name: the build is broken.
     #[error("the BPF object has no {what} named {name}")]
     NoSuchPart {

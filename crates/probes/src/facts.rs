@@ -1,6 +1,7 @@
 //! What this kernel and this user offer for probing, as data. Decides nothing: see [`crate::plan`].
 
 mod format;
+mod functions;
 mod privileges;
 mod tick;
 mod tracefs;
@@ -13,6 +14,7 @@ use std::path::Path;
 use libbpf_rs::{MapType, libbpf_sys};
 
 pub use format::{Field, Format};
+pub use functions::Functions;
 pub use privileges::{Capabilities, Lockdown};
 pub use tracefs::Tracefs;
 
@@ -20,7 +22,7 @@ use crate::tracepoints;
 
 /// The host as the survey found it.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not states of one thing")]
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// `uname -r`.
     pub kernel_release: String,
@@ -42,6 +44,10 @@ pub struct Facts {
     pub tracefs: Tracefs,
     /// The tracepoints of [`crate::tracepoints`] that exist, by group and name.
     pub tracepoints: BTreeMap<String, Format>,
+    /// What it offers for hooking its functions.
+    pub functions: Functions,
+    /// Programs that it refused to load or attach, by name, and why; a survey tries none.
+    pub refused: BTreeMap<String, String>,
     /// Whether jbd2 is in the kernel or loaded; its tracepoints exist only then.
     pub jbd2: bool,
     /// Whether tracepoints of block requests pass the queue as their first argument (before Linux 5.11).
@@ -78,6 +84,8 @@ impl Facts {
             tracepoints,
             block_queue_argument: typed::arguments("block_rq_issue") == Some(2),
             untyped_modules: untyped_modules(),
+            functions: functions::survey(),
+            refused: BTreeMap::new(),
             kallsyms: crate::kallsyms::shows_addresses(),
             max_stack: read_line("/proc/sys/kernel/perf_event_max_stack").and_then(|text| text.parse().ok()),
             hz: tick::rate(&kernel_release),

@@ -14,6 +14,7 @@ mod decode;
 pub mod error;
 pub mod event;
 pub mod facts;
+pub mod functions;
 mod intern;
 mod kallsyms;
 pub mod losses;

@@ -1,8 +1,10 @@
 //! Which hooks to use on this host: a pure function of [`Facts`]. Loads nothing.
 
+mod by_function;
 mod missing;
 
 use crate::facts::{Facts, Field};
+use crate::functions::{self, Function};
 use crate::tracepoints::{self, Needed};
 
 /// What a hook is for.
@@ -177,6 +179,11 @@ impl Purpose {
         }
     }
 
+    /// The kernel's functions that serve it where they can be hooked.
+    fn functions(self, facts: &Facts) -> Vec<Function> {
+        functions::of_calls(self.tracepoints(facts))
+    }
+
     /// The classic tracepoints it takes beside its mechanism.
     fn tracepoints(self, facts: &Facts) -> &'static [Needed] {
         match self {
@@ -217,6 +224,8 @@ impl Purpose {
 /// How a hook gets at the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
+    /// The kernel's own functions, those in [`Hook::functions`], at entry and return (fentry, fexit).
+    Functions,
     /// Classic tracepoints alone, those in [`Hook::points`].
     Tracepoints,
     /// Tracepoints with typed arguments, which need BTF but no tracefs, by these programs.
@@ -250,6 +259,8 @@ pub struct Hook {
     pub state: State,
     /// The classic tracepoints to attach to; empty for missing hooks.
     pub points: Vec<Point>,
+    /// The kernel's functions to attach to; empty for missing hooks.
+    pub functions: Vec<Function>,
 }
 
 /// A classic tracepoint of the running kernel with the program for it.
@@ -272,6 +283,7 @@ pub struct Plan {
     pub hooks: Vec<Hook>,
     /// The kernel's HZ, if known.
     pub hz: Option<u32>,
+    facts: Box<Facts>,
 }
 
 impl Plan {
@@ -279,15 +291,26 @@ impl Plan {
     pub fn choose(facts: &Facts) -> Self {
         let mut hooks: Vec<Hook> = Vec::with_capacity(Purpose::ALL.len());
         for purpose in Purpose::ALL {
-            let chosen = required(purpose, &hooks).and_then(|()| missing::check(purpose, facts));
-            hooks.push(Hook::new(purpose, purpose.mechanism(facts), chosen));
+            hooks.push(Hook::choose(purpose, facts, &hooks));
         }
-        Self { hooks, hz: facts.hz }
+        Self { hooks, hz: facts.hz, facts: Box::new(facts.clone()) }
+    }
+
+    /// What remains where the kernel refuses a program: other hooks in its place, or none for its purposes.
+    pub(crate) fn without(&self, program: &str, why: &str) -> Self {
+        let mut facts = self.facts.clone();
+        facts.refused.insert(program.to_owned(), why.to_owned());
+        Self::choose(&facts)
     }
 
     /// Whether what serves this purpose will be used.
     pub fn uses(&self, purpose: Purpose) -> bool {
         self.hooks.iter().any(|hook| hook.purpose == purpose && hook.is_used())
+    }
+
+    /// Whether it names this program.
+    pub(crate) fn needs(&self, program: &str) -> bool {
+        self.used().flat_map(Hook::programs).any(|name| name == program)
     }
 
     /// The hooks that will be used.
@@ -297,12 +320,43 @@ impl Plan {
 }
 
 impl Hook {
-    fn new(purpose: Purpose, mechanism: Mechanism, chosen: Result<Vec<Point>, State>) -> Self {
-        let (state, points) = match chosen {
-            Ok(points) => (State::Use, points),
-            Err(missing) => (missing, Vec::new()),
+    /// By the kernel's functions where those can be hooked, else by the purpose's other mechanism.
+    fn choose(purpose: Purpose, facts: &Facts, before: &[Self]) -> Self {
+        if let Err(missing) = required(purpose, before) {
+            return Self::missing(purpose, purpose.mechanism(facts), missing);
+        }
+        let by_function = by_function::check(purpose, facts)
+            .and_then(Result::ok)
+            .map(|functions| Self { functions, ..Self::used(purpose, Mechanism::Functions) });
+        if let Some(hook) = by_function.filter(|hook| hook.refused(facts).is_none()) {
+            return hook;
+        }
+        let mechanism = purpose.mechanism(facts);
+        let hook = match missing::check(purpose, facts) {
+            Ok(points) => Self { points, ..Self::used(purpose, mechanism) },
+            Err(missing) => return Self::missing(purpose, mechanism, missing),
         };
-        Self { purpose, mechanism, state, points }
+        match hook.refused(facts) {
+            Some(missing) => Self::missing(purpose, mechanism, missing),
+            None => hook,
+        }
+    }
+
+    fn used(purpose: Purpose, mechanism: Mechanism) -> Self {
+        Self { purpose, mechanism, state: State::Use, points: Vec::new(), functions: Vec::new() }
+    }
+
+    fn missing(purpose: Purpose, mechanism: Mechanism, state: State) -> Self {
+        Self { state, ..Self::used(purpose, mechanism) }
+    }
+
+    /// That the kernel refused one of its programs.
+    fn refused(&self, facts: &Facts) -> Option<State> {
+        let (program, why) = self.programs().find_map(|name| facts.refused.get_key_value(name))?;
+        Some(State::Missing {
+            why: format!("this kernel refuses the program {program}: {why}"),
+            remedy: None,
+        })
     }
 
     /// Whether it will be used.
@@ -319,8 +373,10 @@ impl Hook {
     }
 
     /// The BPF programs it needs.
-    pub(crate) fn programs(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.points.iter().map(|point| point.program).chain(self.typed_programs().iter().copied())
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
+        let functions = self.functions.iter().flat_map(|it| [it.entry.as_str(), it.exit.as_str()]);
+        let points = self.points.iter().map(|point| point.program);
+        points.chain(self.typed_programs().iter().copied()).chain(functions)
     }
 }
 

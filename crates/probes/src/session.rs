@@ -5,6 +5,7 @@ mod children;
 mod kernel_threads;
 mod object;
 mod perf_event;
+mod refusal;
 mod ring;
 
 use std::os::fd::OwnedFd;
@@ -61,6 +62,7 @@ pub struct Probes {
     object: Object,
     kernel_threads: Option<KernelThreads>,
     _measuring: Option<OwnedFd>,
+    plan: Plan,
 }
 
 impl Probes {
@@ -69,8 +71,21 @@ impl Probes {
         Self::attach_with(plan, target, &Options::default())
     }
 
-    /// Loads and attaches what the plan uses.
+    /// Loads and attaches what the plan uses. A program that the kernel refuses is left out, with the purposes it
+    /// served: [`Probes::plan`] says which.
     pub fn attach_with(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
+        let mut plan = plan.clone();
+        loop {
+            match Self::try_attach(&plan, target, options) {
+                Err(Error::Refused { program, why }) if plan.needs(&program) => {
+                    plan = plan.without(&program, &why);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_attach(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
         if plan.used().next().is_none() {
             return Err(Error::NothingToAttach);
         }
@@ -87,7 +102,12 @@ impl Probes {
         let mut kernel_threads = (stacks && plan.uses(Purpose::KernelThreads)).then(KernelThreads::default);
         kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&object))?;
         let links = attach_all(plan, &object)?;
-        Ok(Self { _links: links, ring, object, kernel_threads, _measuring: measuring })
+        Ok(Self { _links: links, ring, object, kernel_threads, _measuring: measuring, plan: plan.clone() })
+    }
+
+    /// What was attached: the plan less what the kernel refused.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Waits until the ring buffer fills up, 50 ms have passed or the timeout has, then delivers what is
@@ -141,10 +161,12 @@ impl Probes {
 fn attach_all(plan: &Plan, object: &Object) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     for hook in plan.used() {
-        for &name in hook.typed_programs().iter().rev() {
-            let program = object::program(object, name)?;
-            let link = program.attach_trace();
-            links.push(link.map_err(|source| Error::Attach { program: name.to_owned(), source })?);
+        for name in hook.typed_programs().iter().rev() {
+            links.push(attach_typed(object, name)?);
+        }
+        for function in &hook.functions {
+            links.push(attach_typed(object, &function.exit)?);
+            links.push(attach_typed(object, &function.entry)?);
         }
         for point in hook.points.iter().rev() {
             let program = object::program(object, point.program)?;
@@ -152,4 +174,10 @@ fn attach_all(plan: &Plan, object: &Object) -> Result<Vec<Link>, Error> {
         }
     }
     Ok(links)
+}
+
+/// To the tracepoint or function that the program names itself.
+fn attach_typed(object: &Object, name: &str) -> Result<Link, Error> {
+    let link = object::program(object, name)?.attach_trace();
+    link.map_err(|error| Error::Refused { program: name.to_owned(), why: error.to_string() })
 }

@@ -481,7 +481,9 @@ struct settings {
 	__u64 filemap_fault_end;
 	/* log2 of the page size */
 	__u32 page_shift;
-	__u32 reserved;
+	/* handlers of system calls may be preempted: they are on fentry and fexit */
+	__u8 preemptible;
+	__u8 reserved[3];
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
 	struct fields at;

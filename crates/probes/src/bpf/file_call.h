@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The system calls on files, as they enter the kernel and return. What is done then is in file_op.h and
- * file_name.h, whichever way the arguments came.
- *
- * Hooks: the classic tracepoints of these system calls alone. Any system-call tracepoint puts all threads
- * of the host on the entry path that traces (SYSCALL_WORK_SYSCALL_TRACEPOINT, kernel/tracepoint.c), which
- * then tests one bit per call (kernel/trace/trace_syscalls.c). The generic sys_enter/sys_exit tracepoints
- * would run a BPF program on top for every system call of every process; with these only callers of these
- * calls pay for one, which returns after comparing the process id.
+ * file_name.h, whichever way the arguments came (system_call.h).
  */
 
 /* More of them are taken for endless: what they ask for only tells reading from reading ahead. */
@@ -123,16 +117,10 @@ static __always_inline int end_call(__s64 result)
 	CALL(openat, begin_name(OP_OPEN, A(0), A(1), 0, 0, 0))                                               \
 	CALL(openat2, begin_name(OP_OPEN, A(0), A(1), 0, 0, 0))
 
-#define A(n) (ctx->args[n])
-#define TRACED_ENTRY(name, begins)                                                                           \
-	SEC("tracepoint/syscalls/sys_enter_" #name)                                                          \
-	int name##_enter(struct syscall_enter *ctx)                                                          \
-	{                                                                                                    \
-		return is_target(bpf_get_current_pid_tgid()) ? begins : 0;                                   \
-	}
+FILE_CALLS(TRACED_CALL)
+FILE_CALLS(FUNCTION_CALL)
 
-FILE_CALLS(TRACED_ENTRY)
-
+/* The return of any of them, by its tracepoint. */
 SEC("tracepoint/syscalls/sys_exit_write")
 int call_exit(struct syscall_exit *ctx)
 {

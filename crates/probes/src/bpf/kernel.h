@@ -30,7 +30,11 @@ enum {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
+
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 enum { BPF_ANY = 0 };
 
@@ -147,6 +151,15 @@ struct task_struct {
 	struct fs_struct *fs;
 	struct files_struct *files;
 	char comm[TASK_COMM_LEN];
+};
+
+/* The system calls' arguments: arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h */
+struct pt_regs {
+#if defined(__TARGET_ARCH_arm64)
+	__u64 regs[31];
+#else
+	unsigned long r10, r9, r8, dx, si, di;
+#endif
 };
 
 struct task_struct___before_5_14 {

@@ -45,7 +45,7 @@ static __always_inline void kernel_thread_leaves(struct task_struct *task, bool 
 
 static __always_inline void report_wait(struct task_struct *task, __u64 since_ns, __u64 now_ns)
 {
-	union scratch *room = scratch();
+	union scratch *room = cpu_scratch();
 	struct kernel_wait_event *event;
 	long bytes;
 

@@ -52,7 +52,7 @@ static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 leng
 
 static __always_inline void send_absence(struct task_struct *task, struct op *op, __u64 now)
 {
-	union scratch *room = scratch();
+	union scratch *room = cpu_scratch();
 	struct off_cpu_event *event;
 	__u64 stack_bytes;
 

@@ -12,6 +12,7 @@
 
 #include "events.h"
 #include "state.h"
+#include "system_call.h"
 
 #include "tcp.h"
 #include "socket.h"

@@ -22,4 +22,5 @@ static __always_inline int begin_socket_fd(__u8 kind, __u32 fd, __u64 count)
 	return 0;
 }
 
-SOCKET_CALLS(TRACED_ENTRY)
+SOCKET_CALLS(TRACED_CALL)
+SOCKET_CALLS(FUNCTION_CALL)

@@ -117,7 +117,7 @@ struct {
 	__type(value, struct op);
 } ops SEC(".maps");
 
-/* Room for what is larger than a BPF stack. All users run with preemption off. */
+/* Room for what is larger than a BPF stack. */
 union scratch {
 	struct op op;
 	struct file_write_event file_write;
@@ -127,12 +127,24 @@ union scratch {
 	struct kernel_wait_event kernel_wait;
 };
 
+/* For handlers that run with preemption off. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, union scratch);
 } scratches SEC(".maps");
+
+/*
+ * For handlers that may be preempted: in their midst another thread's may run on the same CPU. Made only if
+ * settings.preemptible.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, union scratch);
+} thread_scratches SEC(".maps");
 
 static __always_inline void count_lost(__u32 slot)
 {
@@ -143,11 +155,29 @@ static __always_inline void count_lost(__u32 slot)
 		__sync_fetch_and_add(count, 1);
 }
 
-static __always_inline union scratch *scratch(void)
+/* For handlers that hold the run queue's lock, or run in an interrupt. */
+static __always_inline union scratch *cpu_scratch(void)
 {
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&scratches, &zero);
+}
+
+/*
+ * For the system calls' handlers. Tracepoints of system calls keep preemption off (kernel/trace/trace_syscalls.c);
+ * fentry and fexit keep a thread on its CPU only (__bpf_prog_enter_recur, kernel/bpf/trampoline.c).
+ */
+static __always_inline union scratch *scratch(void)
+{
+	union scratch *room;
+
+	if (!settings.preemptible)
+		return cpu_scratch();
+	room = bpf_task_storage_get(&thread_scratches, bpf_get_current_task_btf(), NULL,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!room)
+		count_lost(LOST_MAP_FULL);
+	return room;
 }
 
 /*

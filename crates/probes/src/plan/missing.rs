@@ -6,6 +6,13 @@ use crate::tracepoints::{self, Absent, Needed, NeededField};
 
 /// The tracepoints to use, or the first thing that is missing.
 pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State> {
+    check_host(purpose, facts)?;
+    let needed = purpose.tracepoints(facts).iter().filter(|needed| !is_needless(needed, facts));
+    needed.map(|needed| place(needed, facts)).collect()
+}
+
+/// What the purpose needs by whatever hooks it is served.
+pub(super) fn check_host(purpose: Purpose, facts: &Facts) -> Result<(), State> {
     permitted(facts)?;
     if filters_by_process(purpose) {
         same_process_ids(facts)?;
@@ -14,14 +21,12 @@ pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State
         has_btf(facts)?;
     }
     match purpose {
-        Purpose::KernelStacks => has_names(facts)?,
-        Purpose::CommitPhases => has_tick_rate(facts)?,
-        Purpose::BtrfsCommits => has_typed_btrfs(facts)?,
-        Purpose::MappedSyncs => finds_mappings(facts)?,
-        _ => {}
+        Purpose::KernelStacks => has_names(facts),
+        Purpose::CommitPhases => has_tick_rate(facts),
+        Purpose::BtrfsCommits => has_typed_btrfs(facts),
+        Purpose::MappedSyncs => finds_mappings(facts),
+        _ => Ok(()),
     }
-    let needed = purpose.tracepoints(facts).iter().filter(|needed| !is_needless(needed, facts));
-    needed.map(|needed| place(needed, facts)).collect()
 }
 
 /// Block requests and what commits for everyone are observed for the whole host.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Mechanism, Plan, Purpose, State};
-use crate::facts::{Capabilities, Facts, Field, Format, Lockdown, Tracefs};
-use crate::tracepoints;
+use crate::facts::{Capabilities, Facts, Field, Format, Functions, Lockdown, Tracefs};
+use crate::{functions, tracepoints};
 
-/// A host that lacks nothing.
+/// A host that lacks nothing but leave to hook the kernel's functions.
 fn able() -> Facts {
     let mut id = 100;
     let formats = tracepoints::ALL.iter().copied().flatten().map(|needed| {
@@ -31,6 +31,11 @@ fn able() -> Facts {
         root_pid_namespace: true,
         tracefs: Tracefs::Private,
         tracepoints: formats,
+        functions: Functions {
+            refused: Some("EPERM".to_owned()),
+            known: functions::wanted().into_iter().collect(),
+        },
+        refused: BTreeMap::new(),
         jbd2: true,
         block_queue_argument: false,
         untyped_modules: BTreeSet::new(),
@@ -281,4 +286,77 @@ fn a_file_system_that_is_not_loaded_takes_its_own_purposes_away_and_nothing_is_t
 fn a_module_without_types_is_not_hooked_by_them() {
     let untyped = BTreeSet::from(["btrfs".to_owned()]);
     assert_eq!(lost_by(|facts| facts.untyped_modules = untyped), [Purpose::BtrfsCommits]);
+}
+
+/// A host that lacks nothing.
+fn free() -> Facts {
+    let mut facts = able();
+    facts.functions.refused = None;
+    facts
+}
+
+fn mechanism(plan: &Plan, purpose: Purpose) -> Mechanism {
+    plan.used().find(|hook| hook.purpose == purpose).unwrap().mechanism
+}
+
+#[test]
+fn where_functions_can_be_hooked_system_calls_are() {
+    let plan = Plan::choose(&free());
+    assert_eq!(plan.used().count(), Purpose::ALL.len());
+    let writes = plan.hooks.iter().find(|hook| hook.purpose == Purpose::FileWrites).unwrap();
+    assert_eq!((writes.mechanism, writes.points.len()), (Mechanism::Functions, 0));
+    assert_eq!(writes.functions.len(), 5);
+    assert!(writes.functions[0].name.ends_with("_sys_write"), "{:?}", writes.functions[0]);
+    assert_eq!(writes.programs().take(2).collect::<Vec<_>>(), ["write_called", "write_returned"]);
+    assert_eq!(mechanism(&plan, Purpose::JournalCommits), Mechanism::Tracepoints);
+}
+
+#[test]
+fn without_tracefs_system_calls_remain_by_their_functions() {
+    let mut facts = free();
+    facts.tracepoints.clear();
+    facts.tracefs = Tracefs::Missing("EPERM".to_owned());
+    let plan = Plan::choose(&facts);
+    assert_eq!(mechanism(&plan, Purpose::FileWrites), Mechanism::Functions);
+    assert!(plan.uses(Purpose::OffCpu) && !plan.uses(Purpose::JournalCommits));
+}
+
+#[test]
+fn what_functions_cannot_serve_tracepoints_do() {
+    for change in [
+        |facts: &mut Facts| facts.functions.refused = Some("EPERM".to_owned()),
+        |facts: &mut Facts| facts.functions.known.clear(),
+        |facts: &mut Facts| drop(facts.refused.insert("pwritev2_returned".to_owned(), "EINVAL".to_owned())),
+    ] {
+        let mut facts = free();
+        change(&mut facts);
+        let plan = Plan::choose(&facts);
+        assert_eq!(mechanism(&plan, Purpose::FileWrites), Mechanism::Tracepoints);
+        assert!(plan.uses(Purpose::OffCpu));
+    }
+}
+
+#[test]
+fn a_function_of_old_calls_need_not_be_there() {
+    let mut facts = free();
+    facts.functions.known.retain(|name| !name.ends_with("_sys_unlink"));
+    assert_eq!(mechanism(&Plan::choose(&facts), Purpose::FileNames), Mechanism::Functions);
+    facts.functions.known.retain(|name| !name.ends_with("_sys_unlinkat"));
+    assert_eq!(mechanism(&Plan::choose(&facts), Purpose::FileNames), Mechanism::Tracepoints);
+}
+
+#[test]
+fn a_refused_program_takes_its_own_purpose_away_and_what_builds_on_it() {
+    let refuse = |program: &'static str| {
+        lost_by(move |facts| drop(facts.refused.insert(program.to_owned(), "R2 unbounded".to_owned())))
+    };
+    assert_eq!(refuse("run_stats"), [Purpose::CommitPhases]);
+    assert_eq!(refuse("sched_wakeup"), [Purpose::Wakeups]);
+    assert!(refuse("sched_switch").contains(&Purpose::KernelStacks));
+    assert_eq!(refuse("no_such_program"), []);
+    let plan = Plan::choose(&able()).without("run_stats", "R2 unbounded");
+    let hook = plan.hooks.iter().find(|hook| hook.purpose == Purpose::CommitPhases).unwrap();
+    let State::Missing { why, .. } = &hook.state else { panic!("{hook:?}") };
+    assert!(why.contains("run_stats") && why.contains("R2 unbounded"), "{why}");
+    assert!(!plan.needs("run_stats"));
 }

@@ -7,11 +7,11 @@ use libbpf_rs::{
     Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, ProgramMut,
 };
 
-use super::Options;
+use super::{Options, refusal};
 use crate::bpf::{OBJECT, types};
 use crate::error::Error;
 use crate::facts::Field;
-use crate::plan::{Hook, Plan, Point, Purpose};
+use crate::plan::{Hook, Mechanism, Plan, Point, Purpose};
 
 /// What the programs are told.
 pub(super) struct Settings<'a> {
@@ -33,7 +33,7 @@ pub(super) fn load(plan: &Plan, settings: &Settings<'_>) -> Result<Object, Error
         builder.name("brokerscope").and_then(|builder| builder.open_memory(OBJECT)).map_err(refused)?;
     choose_programs(&mut opened, plan);
     prepare_maps(&mut opened, plan, settings)?;
-    let object = opened.load().map_err(refused)?;
+    let object = opened.load().map_err(|source| refusal::error(source, take_log()))?;
     allow_devices(&object, &settings.options.devices)?;
     follow_children(&object, settings.children)?;
     Ok(object)
@@ -47,6 +47,9 @@ fn choose_programs(object: &mut OpenObject, plan: &Plan) {
 }
 
 fn prepare_maps(object: &mut OpenObject, plan: &Plan, settings: &Settings<'_>) -> Result<(), Error> {
+    // Kernels before 5.11 have no such map, nor need it.
+    let mut rooms = open_map(object, |name| name == "thread_scratches")?;
+    rooms.set_autocreate(is_preemptible(plan)).map_err(Error::Ring)?;
     let mut ring = open_map(object, |name| name == "ring")?;
     ring.set_max_entries(settings.options.ring_bytes).map_err(Error::Ring)?;
     let typed = plan.used().any(|hook| hook.purpose == Purpose::BlockIo && !hook.typed_programs().is_empty());
@@ -78,6 +81,7 @@ fn constants_of(plan: &Plan, settings: &Settings<'_>) -> types::settings {
         page_shift: page_shift(),
         only_devices: u8::from(!settings.options.devices.is_empty()),
         kernel_threads: u8::from(settings.stacks && plan.uses(Purpose::KernelThreads)),
+        preemptible: u8::from(is_preemptible(plan)),
         wake_bytes: u64::from(settings.options.ring_bytes / 4),
         ..types::settings::default()
     };
@@ -85,6 +89,11 @@ fn constants_of(plan: &Plan, settings: &Settings<'_>) -> types::settings {
         tell_fields(&mut constants.at, point);
     }
     constants
+}
+
+/// Programs on functions of the kernel may be preempted, unlike those on its tracepoints.
+fn is_preemptible(plan: &Plan) -> bool {
+    plan.used().any(|hook| hook.mechanism == Mechanism::Functions)
 }
 
 /// Fields come in the order of the C structures: see [`crate::tracepoints`].

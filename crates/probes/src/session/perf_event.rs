@@ -15,7 +15,7 @@ pub(super) fn attach(program: &ProgramMut<'_>, point: &Point) -> Result<Link, Er
         open(point.id).map_err(|source| Error::Tracepoint { tracepoint: point.name.to_owned(), source })?;
     let link = program
         .attach_perf_event(event.as_raw_fd())
-        .map_err(|source| Error::Attach { program: point.program.to_owned(), source })?;
+        .map_err(|error| Error::Refused { program: point.program.to_owned(), why: error.to_string() })?;
     // The link closes it.
     let _ = event.into_raw_fd();
     Ok(link)

@@ -1,0 +1,119 @@
+//! Whether programs may hook the kernel's functions (fentry, fexit), and which of those of interest it has, by its
+//! BTF and that of its modules. Hooks none of them: what is tried is tried on a function that nothing calls.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::libbpf_sys as sys;
+
+use crate::functions;
+
+/// What the kernel offers for hooking its functions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Functions {
+    /// Why none can be hooked; none where they can.
+    pub refused: Option<String>,
+    /// Those of [`crate::functions`] that exist, by name.
+    pub known: BTreeSet<String>,
+}
+
+/// `bpf_fentry_test1` is there for tests (`net/bpf/test_run.c`) and called by nothing else.
+const HARMLESS: &str = "bpf_fentry_test1";
+
+/// Looks at the kernel's BTF, and hooks the harmless function for a moment.
+pub(super) fn survey() -> Functions {
+    let Some(kernel) = Btf::of_kernel() else {
+        return Functions { refused: Some("the kernel has no BTF".to_owned()), known: BTreeSet::new() };
+    };
+    let modules: Vec<Btf> = functions::MODULES.iter().filter_map(|name| kernel.of_module(name)).collect();
+    let has = |name: &&str| kernel.function(name).is_some() || modules.iter().any(|btf| btf.has(name));
+    let wanted = functions::wanted();
+    let known = wanted.iter().map(String::as_str).filter(has).map(str::to_owned).collect();
+    Functions { refused: try_hook(&kernel).err(), known }
+}
+
+fn try_hook(kernel: &Btf) -> Result<(), String> {
+    let function =
+        kernel.function(HARMLESS).ok_or_else(|| format!("{HARMLESS} is not in the kernel's BTF"))?;
+    let program = load(function).map_err(|error| format!("loading an fentry program: {error}"))?;
+    // SAFETY: attaching to the function that the program was loaded for takes no name.
+    let link = unsafe { sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
+    // Closed at once: the program is off again.
+    owned(link).map(drop).map_err(|error| format!("attaching an fentry program: {error}"))
+}
+
+/// A program that does nothing (`r0 = 0; exit`), for the entry of the function of that number.
+fn load(function: u32) -> io::Result<OwnedFd> {
+    let mut zero = sys::bpf_insn { code: 0xb7, ..Default::default() };
+    zero.set_dst_reg(0);
+    let instructions = [zero, sys::bpf_insn { code: 0x95, ..Default::default() }];
+    let mut options = sys::bpf_prog_load_opts {
+        sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
+        expected_attach_type: sys::BPF_TRACE_FENTRY,
+        attach_btf_id: function,
+        ..Default::default()
+    };
+    // SAFETY: name and licence are NUL-terminated, the instructions as many as said, the options of the size they
+    // name; all outlive the call.
+    owned(unsafe {
+        sys::bpf_prog_load(
+            sys::BPF_PROG_TYPE_TRACING,
+            c"survey".as_ptr(),
+            c"GPL".as_ptr(),
+            instructions.as_ptr(),
+            instructions.len() as sys::size_t,
+            &raw mut options,
+        )
+    })
+}
+
+/// libbpf's numbers: a descriptor, or a negative errno.
+fn owned(result: i32) -> io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    // SAFETY: the kernel has just returned this descriptor and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result) })
+}
+
+/// Type information, freed when dropped; a module's before its kernel's.
+struct Btf(*mut sys::btf);
+
+impl Btf {
+    fn of_kernel() -> Option<Self> {
+        // SAFETY: the call takes nothing.
+        Self::new(unsafe { sys::btf__load_vmlinux_btf() })
+    }
+
+    /// None where the module is not loaded, is built in, or the kernel keeps no BTF of modules (before 5.11).
+    fn of_module(&self, name: &str) -> Option<Self> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the name is NUL-terminated, and the kernel's BTF outlives its modules' (see `survey`).
+        Self::new(unsafe { sys::btf__load_module_btf(name.as_ptr(), self.0) })
+    }
+
+    fn new(btf: *mut sys::btf) -> Option<Self> {
+        (!btf.is_null()).then_some(Self(btf))
+    }
+
+    /// The number of a function's type.
+    fn function(&self, name: &str) -> Option<u32> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the BTF is valid for as long as this value, the name NUL-terminated.
+        let found = unsafe { sys::btf__find_by_name_kind(self.0, name.as_ptr(), sys::BTF_KIND_FUNC) };
+        u32::try_from(found).ok()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.function(name).is_some()
+    }
+}
+
+impl Drop for Btf {
+    fn drop(&mut self) {
+        // SAFETY: it was loaded by this value and nobody else frees it.
+        unsafe { sys::btf__free(self.0) };
+    }
+}

@@ -1,0 +1,46 @@
+//! Whether a purpose can be served by hooking the kernel's functions, which costs threads that do not call them
+//! nothing. Where it cannot, tracepoints may serve: see [`super::missing`].
+
+use super::{Purpose, State, missing};
+use crate::facts::Facts;
+use crate::functions::Function;
+use crate::tracepoints::Absent;
+
+/// The functions to hook, or the first thing that is missing; none for purposes that no function serves.
+pub(super) fn check(purpose: Purpose, facts: &Facts) -> Option<Result<Vec<Function>, State>> {
+    let wanted = purpose.functions(facts);
+    (!wanted.is_empty()).then(|| available(purpose, facts, wanted))
+}
+
+fn available(purpose: Purpose, facts: &Facts, wanted: Vec<Function>) -> Result<Vec<Function>, State> {
+    missing::check_host(purpose, facts)?;
+    if let Some(refused) = &facts.functions.refused {
+        return Err(State::Missing {
+            why: format!("the kernel does not let programs hook its functions ({refused})"),
+            remedy: Some(remedy(facts)),
+        });
+    }
+    wanted.into_iter().filter(|function| !is_needless(function, facts)).map(|it| known(it, facts)).collect()
+}
+
+fn remedy(facts: &Facts) -> String {
+    if facts.lockdown == crate::facts::Lockdown::Integrity {
+        "boot with lockdown=none; tracepoints serve everything but exact lengths of kernel functions"
+            .to_owned()
+    } else {
+        "Linux 5.11 or newer with CONFIG_DEBUG_INFO_BTF_MODULES=y and CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y; \
+         tracepoints serve everything but exact lengths of kernel functions"
+            .to_owned()
+    }
+}
+
+fn is_needless(function: &Function, facts: &Facts) -> bool {
+    function.absent == Absent::Fine && !facts.functions.known.contains(&function.name)
+}
+
+fn known(function: Function, facts: &Facts) -> Result<Function, State> {
+    if facts.functions.known.contains(&function.name) {
+        return Ok(function);
+    }
+    Err(State::Missing { why: format!("this kernel has no function {}", function.name), remedy: None })
+}
