@@ -40,8 +40,29 @@ fn of_call(needed: &Needed) -> Option<Function> {
     })
 }
 
+/// ext4's and its journal's (`bpf/span_functions.h`).
+pub(crate) const EXT4: &[&str] =
+    &["ext4_file_write_iter", "ext4_sync_file", "ext4_dirty_inode", "jbd2_log_wait_commit"];
+/// XFS's.
+pub(crate) const XFS: &[&str] =
+    &["xfs_file_write_iter", "xfs_file_fsync", "xfs_log_force", "xfs_log_force_seq"];
+/// btrfs's.
+pub(crate) const BTRFS: &[&str] = &["btrfs_file_write_iter", "btrfs_sync_file", "btrfs_commit_transaction"];
+
+/// A file system's functions: those that a kernel does not have are done without.
+pub(crate) fn of_file_system(names: &[&str]) -> Vec<Function> {
+    let functions = names.iter().map(|name| Function {
+        name: (*name).to_owned(),
+        entry: format!("{name}_enter"),
+        exit: format!("{name}_leave"),
+        absent: Absent::Fine,
+    });
+    functions.collect()
+}
+
 /// The names of all of them.
 pub(crate) fn wanted() -> Vec<String> {
-    let calls = tracepoints::ALL.iter().flat_map(|table| of_calls(table));
-    calls.map(|function| function.name).collect()
+    let calls = tracepoints::ALL.iter().flat_map(|table| of_calls(table)).map(|function| function.name);
+    let of_file_systems = [EXT4, XFS, BTRFS].into_iter().flatten().map(|name| (*name).to_owned());
+    calls.chain(of_file_systems).collect()
 }

@@ -68,11 +68,17 @@ pub enum Purpose {
     TcpRetransmits,
     /// Long waits of file systems' own threads.
     KernelThreads,
+    /// ext4's and its journal's functions, from entry to return.
+    Ext4Functions,
+    /// XFS's.
+    XfsFunctions,
+    /// btrfs's.
+    BtrfsFunctions,
 }
 
 impl Purpose {
     /// Every purpose, those that others build upon first.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::FileWrites,
         Self::FileReads,
         Self::FileTransfers,
@@ -102,6 +108,9 @@ impl Purpose {
         Self::SocketOps,
         Self::TcpRetransmits,
         Self::KernelThreads,
+        Self::Ext4Functions,
+        Self::XfsFunctions,
+        Self::BtrfsFunctions,
     ];
 
     /// The name in tables and JSON.
@@ -136,6 +145,9 @@ impl Purpose {
             Self::SocketOps => "socket-ops",
             Self::TcpRetransmits => "tcp-retransmits",
             Self::KernelThreads => "kernel-threads",
+            Self::Ext4Functions => "ext4-functions",
+            Self::XfsFunctions => "xfs-functions",
+            Self::BtrfsFunctions => "btrfs-functions",
         }
     }
 
@@ -157,6 +169,7 @@ impl Purpose {
             Self::KernelStacks | Self::KernelThreads => Mechanism::StackHelper,
             Self::BtrfsCommits => Mechanism::BtfTracepoints(&["btrfs_transaction_commit"]),
             Self::TcpRetransmits => Mechanism::BtfTracepoints(&["tcp_retransmit_skb"]),
+            Self::Ext4Functions | Self::XfsFunctions | Self::BtrfsFunctions => Mechanism::Functions,
             _ => Mechanism::Tracepoints,
         }
     }
@@ -181,7 +194,12 @@ impl Purpose {
 
     /// The kernel's functions that serve it where they can be hooked.
     fn functions(self, facts: &Facts) -> Vec<Function> {
-        functions::of_calls(self.tracepoints(facts))
+        match self {
+            Self::Ext4Functions => functions::of_file_system(functions::EXT4),
+            Self::XfsFunctions => functions::of_file_system(functions::XFS),
+            Self::BtrfsFunctions => functions::of_file_system(functions::BTRFS),
+            _ => functions::of_calls(self.tracepoints(facts)),
+        }
     }
 
     /// The classic tracepoints it takes beside its mechanism.
@@ -217,6 +235,7 @@ impl Purpose {
             | Self::BtrfsCommits
             | Self::TcpRetransmits
             | Self::KernelThreads => &[],
+            Self::Ext4Functions | Self::XfsFunctions | Self::BtrfsFunctions => &[],
         }
     }
 }
@@ -325,20 +344,19 @@ impl Hook {
         if let Err(missing) = required(purpose, before) {
             return Self::missing(purpose, purpose.mechanism(facts), missing);
         }
-        let by_function = by_function::check(purpose, facts)
-            .and_then(Result::ok)
-            .map(|functions| Self { functions, ..Self::used(purpose, Mechanism::Functions) });
-        if let Some(hook) = by_function.filter(|hook| hook.refused(facts).is_none()) {
-            return hook;
-        }
         let mechanism = purpose.mechanism(facts);
-        let hook = match missing::check(purpose, facts) {
-            Ok(points) => Self { points, ..Self::used(purpose, mechanism) },
-            Err(missing) => return Self::missing(purpose, mechanism, missing),
-        };
-        match hook.refused(facts) {
-            Some(missing) => Self::missing(purpose, mechanism, missing),
-            None => hook,
+        let by_function = by_function::check(purpose, facts).map(|found| match found {
+            Ok(functions) => Self { functions, ..Self::used(purpose, Mechanism::Functions) },
+            Err(missing) => Self::missing(purpose, Mechanism::Functions, missing),
+        });
+        if let Some(hook) = by_function.map(|hook| hook.unless_refused(facts)) {
+            if hook.is_used() || mechanism == Mechanism::Functions {
+                return hook;
+            }
+        }
+        match missing::check(purpose, facts) {
+            Ok(points) => Self { points, ..Self::used(purpose, mechanism) }.unless_refused(facts),
+            Err(missing) => Self::missing(purpose, mechanism, missing),
         }
     }
 
@@ -350,13 +368,12 @@ impl Hook {
         Self { state, ..Self::used(purpose, mechanism) }
     }
 
-    /// That the kernel refused one of its programs.
-    fn refused(&self, facts: &Facts) -> Option<State> {
-        let (program, why) = self.programs().find_map(|name| facts.refused.get_key_value(name))?;
-        Some(State::Missing {
-            why: format!("this kernel refuses the program {program}: {why}"),
-            remedy: None,
-        })
+    /// Missing, where the kernel refused one of its programs.
+    fn unless_refused(self, facts: &Facts) -> Self {
+        let refused = self.programs().find_map(|name| facts.refused.get_key_value(name));
+        let Some((program, why)) = refused else { return self };
+        let why = format!("this kernel refuses the program {program}: {why}");
+        Self::missing(self.purpose, self.mechanism, State::Missing { why, remedy: None })
     }
 
     /// Whether it will be used.

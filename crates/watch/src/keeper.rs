@@ -141,12 +141,17 @@ impl Keeper {
 }
 
 impl Attacher {
-    /// Puts probes on a process and starts to poll them; none where there is no plan.
-    pub(crate) fn attach(&self, subject: &Subject) -> Result<Option<Attached>, Box<dyn std::error::Error>> {
+    /// Puts probes on a process and starts to poll them; none where there is no plan. What the kernel refused is
+    /// in the plan no more.
+    pub(crate) fn attach(
+        &mut self,
+        subject: &Subject,
+    ) -> Result<Option<Attached>, Box<dyn std::error::Error>> {
         let Some(plan) = &self.plan else { return Ok(None) };
         let target = Target { pid: subject.pid, stacks: true };
         let options = probes::Options { ring_bytes: self.ring_bytes, ..probes::Options::default() };
         let probes = Probes::attach_with(plan, &target, &options)?;
+        self.plan = Some(probes.plan().clone());
         let stop = Arc::new(AtomicBool::new(false));
         let source = KernelSource {
             probes,

@@ -345,6 +345,10 @@ fn means(hook: &Hook) -> String {
         Mechanism::BtfTracepoints(names) => {
             names.iter().copied().chain(points).collect::<Vec<_>>().join(", ")
         }
+        Mechanism::Functions => {
+            let names = hook.functions.iter().map(|function| function.name.as_str());
+            format!("functions {}", names.collect::<Vec<_>>().join(", "))
+        }
         Mechanism::StackHelper => "bpf_get_stack, /proc/kallsyms".to_owned(),
     }
 }

@@ -26,15 +26,11 @@ static long use_mapping(struct task_struct *task, struct vm_area_struct *area, s
 	return 0;
 }
 
-SEC("tracepoint/syscalls/sys_enter_msync")
-int msync_enter(struct syscall_enter *ctx)
+static __always_inline int begin_msync(__u64 address)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-	struct mapping mapping = { .address = ctx->args[0] };
+	struct mapping mapping = { .address = address };
 
-	if (!is_target(id))
-		return 0;
-	mapping.op = own_op(id);
+	mapping.op = own_op(bpf_get_current_pid_tgid());
 	if (!mapping.op)
 		return 0;
 	reset_op(mapping.op, OP_MSYNC);
@@ -49,3 +45,6 @@ int msync_enter(struct syscall_enter *ctx)
 	mapping.op->start_ns = bpf_ktime_get_ns();
 	return 0;
 }
+
+TRACED_CALL(msync, begin_msync(A(0)))
+FUNCTION_CALL(msync, begin_msync(A(0)))

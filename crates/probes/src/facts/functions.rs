@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{MapType, libbpf_sys as sys};
 
 use crate::functions;
 
@@ -30,8 +30,11 @@ pub(super) fn survey() -> Functions {
     let modules: Vec<Btf> = functions::MODULES.iter().filter_map(|name| kernel.of_module(name)).collect();
     let has = |name: &&str| kernel.function(name).is_some() || modules.iter().any(|btf| btf.has(name));
     let wanted = functions::wanted();
+    // Their programs need room of their thread's.
+    let has_rooms = MapType::TaskStorage.is_supported().unwrap_or(false);
+    let rooms = if has_rooms { Ok(()) } else { Err("no BPF task storage: Linux 5.11 has it".to_owned()) };
     let known = wanted.iter().map(String::as_str).filter(has).map(str::to_owned).collect();
-    Functions { refused: try_hook(&kernel).err(), known }
+    Functions { refused: rooms.and_then(|()| try_hook(&kernel)).err(), known }
 }
 
 fn try_hook(kernel: &Btf) -> Result<(), String> {

@@ -20,7 +20,22 @@ fn available(purpose: Purpose, facts: &Facts, wanted: Vec<Function>) -> Result<V
             remedy: Some(remedy(facts)),
         });
     }
-    wanted.into_iter().filter(|function| !is_needless(function, facts)).map(|it| known(it, facts)).collect()
+    let wanted = wanted.into_iter().filter(|function| !is_needless(function, facts));
+    let known = wanted.map(|function| known(function, facts)).collect::<Result<Vec<_>, _>>()?;
+    if known.is_empty() {
+        return Err(State::Missing { why: no_functions(purpose).to_owned(), remedy: None });
+    }
+    Ok(known)
+}
+
+/// All of them are done without: they are in a module that is not there.
+fn no_functions(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Ext4Functions => "ext4 is not loaded, or has no BTF",
+        Purpose::XfsFunctions => "xfs is not loaded, or has no BTF",
+        Purpose::BtrfsFunctions => "btrfs is not loaded, or has no BTF",
+        _ => "this kernel has none of its functions",
+    }
 }
 
 fn remedy(facts: &Facts) -> String {

@@ -45,6 +45,13 @@ fn facts_shown(facts: &Facts) -> Vec<Fact> {
         fact("lockdown", facts.lockdown.as_str().to_owned()),
         fact("root pid namespace", yes_no(facts.root_pid_namespace)),
         fact("tracepoints", format!("{} of those used exist", facts.tracepoints.len())),
+        fact(
+            "kernel functions",
+            match &facts.functions.refused {
+                None => format!("{} of those used exist", facts.functions.known.len()),
+                Some(why) => format!("cannot be hooked: {why}"),
+            },
+        ),
         fact("jbd2 (ext4 journal)", yes_no(facts.jbd2)),
         fact("kernel symbols", yes_no(facts.kallsyms)),
         fact("deepest kernel stack", number(facts.max_stack)),
@@ -79,6 +86,11 @@ fn mechanism(hook: &Hook) -> String {
         Mechanism::Tracepoints if hook.points.is_empty() => "tracepoints".to_owned(),
         Mechanism::Tracepoints => hook.points.iter().map(|point| point.name).collect::<Vec<_>>().join(" "),
         Mechanism::BtfTracepoints(names) => format!("BTF tracepoints {}", names.join(" ")),
+        Mechanism::Functions if hook.functions.is_empty() => "kernel functions".to_owned(),
+        Mechanism::Functions => {
+            let names = hook.functions.iter().map(|function| function.name.as_str());
+            format!("functions {}", names.collect::<Vec<_>>().join(" "))
+        }
         Mechanism::StackHelper => "bpf_get_stack".to_owned(),
     }
 }

@@ -1,0 +1,225 @@
+//! Every plan that this kernel allows, on ext4 and on XFS: a known workload, and the events that must come of it.
+//! That a program attached says nothing: kernels change which functions a call reaches. Runs on the host, and by
+//! `make vmtest` under other kernels. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly
+//! that it did not run. `BROKERSCOPE_PLANS` names the plans that must be possible (`functions`, `tracepoints`).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+#[allow(dead_code, reason = "shared with the other live tests")]
+#[path = "live/scene.rs"]
+mod scene;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::{Duration, Instant};
+
+use model::FileOpKind;
+use probes::{Event, Facts, FileOp, KernelSpan, Mechanism, OffCpu, Plan, Probes, Purpose, Target};
+use scene::FileSystem;
+
+const GIVE_UP: Duration = Duration::from_secs(60);
+/// What must be seen by every plan, on every kernel since 5.10, once ext4 and XFS are mounted.
+const ALWAYS: [Purpose; 16] = [
+    Purpose::FileWrites,
+    Purpose::FileReads,
+    Purpose::FileTransfers,
+    Purpose::FileSyncs,
+    Purpose::FileSizes,
+    Purpose::FileNames,
+    Purpose::FileOpens,
+    Purpose::OffCpu,
+    Purpose::Wakeups,
+    Purpose::KernelStacks,
+    Purpose::JournalCommits,
+    Purpose::CommitPhases,
+    Purpose::JournalHandles,
+    Purpose::BlockIo,
+    Purpose::BlockQueue,
+    Purpose::XfsLogGrants,
+];
+
+#[test]
+fn every_plan_reports_the_workload() {
+    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
+        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+        return;
+    }
+    let ext4 = FileSystem::new();
+    let xfs = FileSystem::made_by("xfs", &["-q", "-f"], 320 << 20, "loop");
+    let facts = Facts::survey();
+    let mut tried = Vec::new();
+    for (name, plan) in plans(&facts) {
+        eprintln!("plan of {name} on Linux {}", facts.kernel_release);
+        let mut watched = Watched::new(&plan);
+        check_file_system(&mut watched, &ext4, "ext4");
+        check_file_system(&mut watched, &xfs, "xfs");
+        let losses = watched.probes.losses();
+        assert!(!losses.any_event(), "{losses:?}");
+        tried.push(name);
+    }
+    let must = std::env::var("BROKERSCOPE_PLANS").unwrap_or_else(|_| "tracepoints".to_owned());
+    for plan in must.split_whitespace() {
+        assert!(tried.contains(&plan), "no plan of {plan}: {:?}", facts.functions.refused);
+    }
+}
+
+/// The plans that the facts allow: the one chosen, and the one without the kernel's functions.
+fn plans(facts: &Facts) -> Vec<(&'static str, Plan)> {
+    let mut plans = Vec::new();
+    if facts.functions.refused.is_none() {
+        let plan = Plan::choose(facts);
+        let writes = plan.used().find(|hook| hook.purpose == Purpose::FileWrites).expect("no writes");
+        assert_eq!(writes.mechanism, Mechanism::Functions);
+        for purpose in [Purpose::Ext4Functions, Purpose::XfsFunctions] {
+            assert!(plan.uses(purpose), "{:#?}", plan.hooks);
+        }
+        plans.push(("functions", plan));
+    }
+    let mut without = facts.clone();
+    without.functions.refused = Some("this test does without".to_owned());
+    plans.push(("tracepoints", Plan::choose(&without)));
+    plans
+}
+
+/// Probes on this very process and everything they have reported.
+struct Watched {
+    probes: Probes,
+    events: Vec<Event>,
+}
+
+impl Watched {
+    /// Attaches every hook of the plan: none may be refused.
+    fn new(plan: &Plan) -> Self {
+        for purpose in ALWAYS {
+            assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
+        }
+        let began = Instant::now();
+        let probes = Probes::attach(plan, &Target { pid: std::process::id(), stacks: true }).unwrap();
+        eprintln!("attached {} hooks in {:?}", plan.used().count(), began.elapsed());
+        let refused: Vec<_> = probes.plan().hooks.iter().zip(&plan.hooks).filter(|(a, b)| a != b).collect();
+        assert!(refused.is_empty(), "the kernel refused something: {refused:#?}");
+        Self { probes, events: Vec::new() }
+    }
+
+    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + GIVE_UP;
+        while !done(self) {
+            assert!(Instant::now() < end, "no {what}; {:?}; {:#?}", self.probes.losses(), self.events);
+            let events = &mut self.events;
+            self.probes.poll(Duration::from_millis(100), &mut |event| events.push(event)).unwrap();
+        }
+    }
+
+    fn ops(&self, kind: FileOpKind, wanted: impl Fn(&FileOp) -> bool) -> Vec<&FileOp> {
+        let ops = self.events.iter().filter_map(|event| match event {
+            Event::FileOp(op) if op.op == kind && wanted(op) => Some(op),
+            _ => None,
+        });
+        ops.collect()
+    }
+
+    fn spans(&self, function: &str, within: &FileOp) -> Vec<&KernelSpan> {
+        let spans = self.events.iter().filter_map(|event| match event {
+            Event::KernelSpan(span) if &*span.function == function && span.tid == within.tid => Some(span),
+            _ => None,
+        });
+        spans.filter(|span| within.start_ns <= span.start_ns && span.end_ns <= within.end_ns).collect()
+    }
+
+    fn waits(&self, within: &FileOp) -> Vec<&OffCpu> {
+        let waits = self.events.iter().filter_map(|event| match event {
+            Event::OffCpu(wait) if wait.tid == within.tid && !wait.preempted => Some(wait),
+            _ => None,
+        });
+        waits.filter(|wait| within.start_ns <= wait.start_ns && wait.end_ns <= within.end_ns).collect()
+    }
+
+    fn commits(&self, device: (u32, u32)) -> usize {
+        let of_device = |event: &&Event| matches!(event, Event::JournalCommit(it) if it.device == device);
+        self.events.iter().filter(of_device).count()
+    }
+
+    fn block_writes(&self, device: (u32, u32)) -> usize {
+        let of_device = |event: &&Event| matches!(event, Event::BlockIo(it) if it.device == device && it.rwbs.contains('W'));
+        self.events.iter().filter(of_device).count()
+    }
+}
+
+/// Three appends, an fsync, a rename, another append, a read, a removal.
+fn check_file_system(watched: &mut Watched, file_system: &FileSystem, kind: &str) {
+    let directory = file_system.path().join("data/kafka/topicA-0");
+    fs::create_dir_all(&directory).unwrap();
+    let (first, second) = (directory.join("0.tmp"), directory.join("0.log"));
+    let mut file = File::options().create_new(true).read(true).write(true).open(&first).unwrap();
+    let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
+    for length in [100, 200, 300] {
+        file.write_all(&vec![0x61; length]).unwrap();
+    }
+    file.sync_all().unwrap();
+    fs::rename(&first, &second).unwrap();
+    file.write_all(&[0x62; 50]).unwrap();
+    file.read_exact_at(&mut [0; 600], 0).unwrap();
+    fs::remove_file(&second).unwrap();
+
+    let of_file = move |op: &FileOp| op.device == device && op.inode == inode;
+    let names_second = |op: &FileOp| {
+        let given = op.given.as_ref().and_then(|given| given.from.text.clone());
+        given.is_some_and(|text| *text == *second.to_str().unwrap())
+    };
+    watched.until("removal", |seen| {
+        !seen.ops(FileOpKind::Unlink, names_second).is_empty() && seen.block_writes(device) > 0
+    });
+    check_ops(watched, of_file, kind);
+    let renames = watched.ops(FileOpKind::Rename, |op| {
+        let to = op.given.as_ref().and_then(|given| given.to.clone()).and_then(|to| to.text);
+        to.is_some_and(|text| *text == *second.to_str().unwrap())
+    });
+    assert_eq!((renames.len(), renames[0].result), (1, 0), "{renames:#?}");
+    let fsync = watched.ops(FileOpKind::Fsync, of_file)[0].clone();
+    let stacks: Vec<_> = watched.waits(&fsync).iter().map(|wait| wait.stack.to_string()).collect();
+    let function = if kind == "ext4" { "ext4_sync_file" } else { "xfs_file_fsync" };
+    assert!(stacks.iter().any(|stack| stack.contains(function)), "{kind}: {stacks:#?}");
+    if kind == "ext4" {
+        assert!(watched.commits(device) > 0, "no commit of ext4's journal");
+    }
+    if watched.probes.plan().uses(Purpose::Ext4Functions) {
+        check_functions(watched, of_file, kind);
+    }
+}
+
+fn check_ops(watched: &Watched, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
+    let writes = watched.ops(FileOpKind::Write, of_file);
+    let seen: Vec<_> = writes.iter().map(|op| (op.offset, op.result, &*op.fs)).collect();
+    assert_eq!(seen, [(0, 100, kind), (100, 200, kind), (300, 300, kind), (600, 50, kind)]);
+    let paths: Vec<_> =
+        writes.iter().filter_map(|op| op.path.as_ref()).map(|it| (&*it.path, it.whole)).collect();
+    let (before, after) = (("data/kafka/topicA-0/0.tmp", true), ("data/kafka/topicA-0/0.log", true));
+    assert_eq!(paths, [before, before, before, after]);
+    assert_eq!(writes[0].journal_transaction.is_some(), kind == "ext4", "{:#?}", writes[0]);
+    assert!(writes.iter().all(|op| op.tid == scene::current_tid() && op.start_ns < op.end_ns));
+    for (op, expected) in [(FileOpKind::Open, 1), (FileOpKind::Fsync, 1), (FileOpKind::Read, 1)] {
+        assert_eq!(watched.ops(op, of_file).len(), expected, "{op:?} on {kind}");
+    }
+    assert_eq!(watched.ops(FileOpKind::Read, of_file)[0].result, 600);
+}
+
+/// Each call of the file system's own functions, within the system call that made it.
+fn check_functions(watched: &Watched, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
+    let (write, fsync) = match kind {
+        "ext4" => ("ext4_file_write_iter", "ext4_sync_file"),
+        _ => ("xfs_file_write_iter", "xfs_file_fsync"),
+    };
+    for (function, op) in [(write, FileOpKind::Write), (fsync, FileOpKind::Fsync)] {
+        for op in watched.ops(op, of_file) {
+            let spans = watched.spans(function, op);
+            assert_eq!(spans.len(), 1, "{function} within {op:#?}");
+            assert_eq!(spans[0].device, Some(op.device), "{:?}", spans[0]);
+        }
+    }
+}
