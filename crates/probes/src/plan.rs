@@ -234,8 +234,10 @@ impl Purpose {
             | Self::BlockQueue
             | Self::BtrfsCommits
             | Self::TcpRetransmits
-            | Self::KernelThreads => &[],
-            Self::Ext4Functions | Self::XfsFunctions | Self::BtrfsFunctions => &[],
+            | Self::KernelThreads
+            | Self::Ext4Functions
+            | Self::XfsFunctions
+            | Self::BtrfsFunctions => &[],
         }
     }
 }

@@ -21,8 +21,11 @@ use std::time::{Duration, Instant};
 
 use model::FileOpKind;
 use probes::{Event, Facts, FileOp, KernelSpan, Mechanism, OffCpu, Plan, Probes, Purpose, Target};
-use scene::FileSystem;
+use scene::{FileSystem, Making};
 
+/// The smallest that its `mkfs` makes is 300 MiB.
+const XFS: Making<'static> =
+    Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 320 << 20, options: "loop" };
 const GIVE_UP: Duration = Duration::from_secs(60);
 /// What must be seen by every plan, on every kernel since 5.10, once ext4 and XFS are mounted.
 const ALWAYS: [Purpose; 16] = [
@@ -51,7 +54,7 @@ fn every_plan_reports_the_workload() {
         return;
     }
     let ext4 = FileSystem::new();
-    let xfs = FileSystem::made_by("xfs", &["-q", "-f"], 320 << 20, "loop");
+    let xfs = FileSystem::made(XFS);
     let facts = Facts::survey();
     let mut tried = Vec::new();
     for (name, plan) in plans(&facts) {
@@ -201,7 +204,8 @@ fn check_ops(watched: &Watched, of_file: impl Fn(&FileOp) -> bool + Copy, kind: 
         writes.iter().filter_map(|op| op.path.as_ref()).map(|it| (&*it.path, it.whole)).collect();
     let (before, after) = (("data/kafka/topicA-0/0.tmp", true), ("data/kafka/topicA-0/0.log", true));
     assert_eq!(paths, [before, before, before, after]);
-    assert_eq!(writes[0].journal_transaction.is_some(), kind == "ext4", "{:#?}", writes[0]);
+    // Not all need the journal: a file's time is changed once a tick.
+    assert_eq!(writes.iter().any(|op| op.journal_transaction.is_some()), kind == "ext4", "{seen:?}");
     assert!(writes.iter().all(|op| op.tid == scene::current_tid() && op.start_ns < op.end_ns));
     for (op, expected) in [(FileOpKind::Open, 1), (FileOpKind::Fsync, 1), (FileOpKind::Read, 1)] {
         assert_eq!(watched.ops(op, of_file).len(), expected, "{op:?} on {kind}");
