@@ -14,6 +14,7 @@ use std::path::Path;
 use e2e::brokerscope::{self, Finished};
 use e2e::gate;
 use e2e::traffic::directory;
+use e2e::views;
 use serde_json::Value;
 
 /// Long enough for two commits: ext4 commits every five seconds.
@@ -101,6 +102,11 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
     );
     assert!(all > 100 && by_crc * 1000 >= all * 999, "joined by batch CRC: {joins}");
     assert_samples_are_recorded(&recording);
+    let from = ["--from", recording.to_str().unwrap()];
+    let stalled = views::operations(&from).into_iter().filter(|op| views::mostly(op, "journal-commit", 100));
+    assert!(stalled.count() >= 2, "the stall is the main reason of the writes that it slowed");
+    views::assert_commits_beside_their_victims(&from);
+    views::assert_files_add_up(&from);
     fs::remove_dir_all(&site).unwrap();
 }
 

@@ -33,6 +33,7 @@ use e2e::row::{self, Output};
 use e2e::spoken::Spoken;
 use e2e::tcpdump::Tcpdump;
 use e2e::traffic::{directory, traffic};
+use e2e::views;
 use lab::kafka::DEFAULT_VERSION;
 
 /// Seeds of all damage; printed where a test fails, by its message.
@@ -352,6 +353,9 @@ fn a_killed_recorder_leaves_all_but_its_last_second() {
         sleep(Duration::from_millis(1_500 + Random::new(seed).below(4_000)));
         killed.push((recording, begun_ns, recorder.kill()));
     }
+    // The load serves the live views too: a broker takes long to start.
+    let live = ["--pid", &bench.pid().to_string(), "--for", "2s"].map(str::to_owned);
+    show_what_the_broker_does(&live.each_ref().map(String::as_str));
     drop(load);
     tcpdump.stop();
     let output = brokerscope::requests(&capture, bench.port());
@@ -359,6 +363,23 @@ fn a_killed_recorder_leaves_all_but_its_last_second() {
     for (recording, begun_ns, killed_ns) in killed {
         lacks_at_most_a_second(&recording, &output, begun_ns, killed_ns);
     }
+}
+
+/// `io`, `files` and `kernel`, all at once and live.
+fn show_what_the_broker_does(live: &[&str]) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let appends = views::operations(live);
+            let appends = appends.iter().filter(|op| op["op"] == "write" && op["kind"] == "log");
+            assert!(appends.filter(|op| op["batch_crc"].is_u64()).count() > 20, "the load appends");
+        });
+        scope.spawn(|| {
+            let kinds = views::rows("files", &[live, &["--by", "kind"]].concat());
+            let log = kinds.iter().find(|kind| kind["kind"] == "log").expect("logs are written");
+            assert!(log["writes"].as_u64() > Some(20), "{log}");
+        });
+        scope.spawn(|| views::rows("kernel", live));
+    });
 }
 
 /// Waits until a load is at work: a JVM may take seconds to begin.

@@ -30,3 +30,4 @@ pub mod row;
 pub mod spoken;
 pub mod tcpdump;
 pub mod traffic;
+pub mod views;

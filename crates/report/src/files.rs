@@ -130,8 +130,17 @@ impl Sort {
 /// Who a group is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Who {
-    /// A file, and its device's name.
-    File(Arc<str>, Arc<str>),
+    /// A file, and what else its name tells.
+    File {
+        /// As operations name it.
+        file: Arc<str>,
+        /// Its device's name.
+        device: Arc<str>,
+        /// What kind of file it is.
+        kind: &'static str,
+        /// The topic and the partition that it belongs to.
+        of: Option<(Arc<str>, i32)>,
+    },
     /// A kind of file.
     Kind(&'static str),
     /// A topic; none for files of no topic.
@@ -245,12 +254,17 @@ impl Files {
 
 impl Known {
     fn who(&self, by: By) -> Who {
-        let of = self.topic_partition.as_ref();
+        let of = self.topic_partition.as_ref().map(|of| (Arc::clone(&of.topic), of.partition));
         match by {
-            By::File => Who::File(Arc::clone(&self.file), Arc::clone(&self.device)),
+            By::File => Who::File {
+                file: Arc::clone(&self.file),
+                device: Arc::clone(&self.device),
+                kind: self.kind.as_str(),
+                of,
+            },
             By::Kind => Who::Kind(self.kind.as_str()),
-            By::Topic => Who::Topic(of.map(|of| Arc::clone(&of.topic))),
-            By::Partition => Who::Partition(of.map(|of| (Arc::clone(&of.topic), of.partition))),
+            By::Topic => Who::Topic(of.map(|(topic, _)| topic)),
+            By::Partition => Who::Partition(of),
         }
     }
 }

@@ -85,7 +85,7 @@ fn cells(who: &Who, traffic: &Traffic, wide: bool) -> Vec<String> {
             size(traffic.block_read_bytes),
             grouped(traffic.block_writes),
             size(traffic.block_written_bytes),
-            if let Who::File(_, device) = who { escape(device).into_owned() } else { NONE.to_owned() },
+            if let Who::File { device, .. } = who { escape(device).into_owned() } else { NONE.to_owned() },
         ]);
     }
     cells.push(name(who));
@@ -94,7 +94,7 @@ fn cells(who: &Who, traffic: &Traffic, wide: bool) -> Vec<String> {
 
 fn name(who: &Who) -> String {
     match who {
-        Who::File(file, _) => escape(file).into_owned(),
+        Who::File { file, .. } => escape(file).into_owned(),
         Who::Kind(kind) => (*kind).to_owned(),
         Who::Topic(topic) => or_none(topic.as_deref().map(escape)),
         Who::Partition(of) => {

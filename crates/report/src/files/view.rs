@@ -6,17 +6,20 @@ use crate::fields::Fields;
 /// Its fields; those that do not name what was told apart are null.
 pub(super) fn fields(by: By, who: &Who, traffic: &Traffic) -> Fields {
     let (file, device) = match who {
-        Who::File(file, device) => (Some(&**file), Some(&**device)),
+        Who::File { file, device, .. } => (Some(&**file), Some(&**device)),
         _ => (None, None),
     };
     let (topic, partition) = match who {
         Who::Topic(topic) => (topic.as_deref(), None),
-        Who::Partition(of) => {
+        Who::File { of, .. } | Who::Partition(of) => {
             (of.as_ref().map(|(topic, _)| &**topic), of.as_ref().map(|(_, number)| *number))
         }
         _ => (None, None),
     };
-    let kind = if let Who::Kind(kind) = who { Some(*kind) } else { None };
+    let kind = match who {
+        Who::File { kind, .. } | Who::Kind(kind) => Some(*kind),
+        _ => None,
+    };
     Fields(vec![
         ("type", "files".into()),
         ("by", by.as_str().into()),
