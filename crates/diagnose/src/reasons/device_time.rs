@@ -29,6 +29,8 @@ struct Request {
     start: Nanos,
     end: Nanos,
     inode: Option<u64>,
+    /// Whether it is part of a flush, which is several requests one after the other (block/blk-flush.c).
+    flush: bool,
 }
 
 impl DeviceTimes {
@@ -42,7 +44,10 @@ impl DeviceTimes {
             past.pop_front();
         }
         let later = past.iter().rev().take_while(|kept| kept.end > io.end).count();
-        past.insert(past.len() - later, Request { start: io.start, end: io.end, inode: io.inode });
+        past.insert(
+            past.len() - later,
+            Request { start: io.start, end: io.end, inode: io.inode, flush: io.flags.starts_with('F') },
+        );
     }
 
     /// When the device was handed the request that a wait for it was for, where that is known.
@@ -60,7 +65,10 @@ impl DeviceTimes {
         };
         let own = || done().filter(|request| request.inode == Some(op.inode));
         let request = only(own()).or_else(|| if own().next().is_some() { None } else { only(done()) })?;
-        Some(request.start)
+        // Of a flush, what was done earlier in the wait may have been the device's work for the same.
+        let mut before = past.iter().rev().take_while(|request| request.end > interval.start);
+        let in_parts = request.flush && before.any(|other| other.end <= request.start);
+        (!in_parts).then_some(request.start)
     }
 }
 

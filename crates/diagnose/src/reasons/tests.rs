@@ -185,6 +185,14 @@ fn a_wait_for_a_device_is_split_where_its_request_was_handed_over() {
     assert_eq!(queued(both()), 500, "the operation's own file");
     let neither = || vec![io(None, us(400), us(990), None), io(None, us(600), us(1_000), Some(5))];
     assert_eq!(queued(neither()), 0, "one of two");
+    let flush = |event| match event {
+        Event::BlockIo(io) => Event::BlockIo(Box::new(BlockIo { flags: "FF".into(), ..*io })),
+        other => other,
+    };
+    let alone = || flush(io(None, us(400), us(1_000), None));
+    assert_eq!(queued(vec![alone()]), 300);
+    let second = vec![flush(io(None, us(150), us(390), None)), alone()];
+    assert_eq!(queued(second), 0, "the flush before it was the device's work");
     let elsewhere = vec![io(None, us(400), us(1_000), None)].into_iter().map(|event| match event {
         Event::BlockIo(mut io) => {
             io.device.minor = 1;
