@@ -126,6 +126,7 @@ pub(crate) struct Io {
 
 /// `files`.
 #[derive(Debug, Args)]
+#[command(mut_args(flags::of_totals))]
 #[command(after_help = "Examples:
   brokerscope files --for 60s
   brokerscope files --from DIR --by kind
@@ -143,6 +144,8 @@ pub(crate) struct Files {
     #[command(flatten)]
     pub(crate) source: Source,
     #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) presentation: Presentation,
@@ -150,6 +153,7 @@ pub(crate) struct Files {
 
 /// `kernel`.
 #[derive(Debug, Args)]
+#[command(mut_args(flags::of_kernel))]
 #[command(after_help = "Examples:
   brokerscope kernel --slower-than 50ms
   brokerscope kernel --from DIR --slower-than 100ms --wide
@@ -166,6 +170,8 @@ pub(crate) struct Kernel {
     pub(crate) devices: Vec<String>,
     #[command(flatten)]
     pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]

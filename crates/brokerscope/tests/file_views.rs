@@ -111,6 +111,9 @@ fn a_summary_and_files_add_up_to_the_rows() {
         assert_eq!(sum(&files, "written_bytes"), sum(&written, "bytes"), "{by}");
         assert_eq!(sum(&files, "time_ns"), sum(&all, "latency_ns"), "{by}");
     }
+    let of_topic = rows("files", &["--topic", "topicA", "--by", "topic"]);
+    let bytes = written.iter().filter(|row| row["topic"] == "topicA").filter_map(|row| row["bytes"].as_i64());
+    assert_eq!((of_topic.len(), sum(&of_topic, "written_bytes")), (1, bytes.sum()));
     let by_writes = rows("files", &["--sort", "writes", "--top", "2"]);
     assert_eq!(by_writes.len(), 2);
     assert!(number(&by_writes[0], "writes") >= number(&by_writes[1], "writes"));
@@ -130,7 +133,7 @@ fn commits_and_the_calls_behind_them_stand_side_by_side() {
                 && number(call, "end_ns") <= number(commit, "end_ns")
                 && call["device"] == commit["device"]
                 && call["detail"].as_str().is_some_and(|detail| detail.starts_with("journal-commit in "))
-                && call["file"].as_str().is_some_and(|file| file.ends_with(".log"))
+                && call["file"].as_str().is_some_and(|file| file.starts_with("topic"))
         });
         behind.count()
     };

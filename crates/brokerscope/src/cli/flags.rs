@@ -39,6 +39,22 @@ pub(super) fn of_stacks(flag: Arg) -> Arg {
     }
 }
 
+/// For files added up, which have no single message either.
+pub(super) fn of_totals(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "message_id" => flag.hide(true),
+        _ => of_files(flag),
+    }
+}
+
+/// For kernel functions, which know no topic.
+pub(super) fn of_kernel(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "topics" => flag.hide(true),
+        _ => of_totals(flag),
+    }
+}
+
 /// For the recorder: what to show of it is for later.
 pub(super) fn of_recorder(flag: Arg) -> Arg {
     match flag.get_id().as_str() {

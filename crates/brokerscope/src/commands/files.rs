@@ -1,13 +1,13 @@
 //! `files`: what was read and written of which file, from a recording or live.
 
 use anyhow::Context as _;
-use model::Event;
+use model::{Event, Nanos};
 use recording::Table;
-use report::files::Files;
+use report::files::{Files, Traffic};
 use report::numbers::counted;
 
 use crate::cli::Files as Args;
-use crate::options::Format;
+use crate::options::{Filter, Format};
 use crate::output::{self, Pace};
 use crate::seen::{self, About, Reader};
 
@@ -18,6 +18,10 @@ const SHOWN: usize = 20;
 
 /// Adds up, and shows the sums when the input has ended.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let Filter { ports, apis, message_id, .. } = &args.filter;
+    let unused =
+        [("--port", !ports.is_empty()), ("--api", !apis.is_empty()), ("--message-id", message_id.is_some())];
+    args.presentation.say_unused("files", &unused);
     seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Counted::new(args, about))
 }
 
@@ -39,7 +43,7 @@ impl<'a> Counted<'a> {
 impl Reader for Counted<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
         match event {
-            Event::FileOp(op) => {
+            Event::FileOp(op) if self.args.filter.admits(&op, Nanos::MIN) => {
                 self.ops += 1;
                 self.files.file_op(&op);
             }
@@ -51,7 +55,11 @@ impl Reader for Counted<'_> {
 
     fn finish(self, notes: &[String]) -> anyhow::Result<()> {
         let Self { files, args, ops } = self;
-        let totals = files.finish(args.sort);
+        let mut totals = files.finish(args.sort);
+        if !args.filter.topics.is_empty() {
+            // Among them are those of the topics left out.
+            totals.unknown = Traffic::default();
+        }
         let asked = args.top.map(|most| most as usize);
         let all = asked.unwrap_or(usize::MAX);
         let mut out = output::stdout(Pace::AllThere);

@@ -8,7 +8,7 @@ use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
 use report::numbers::counted;
 
 use crate::cli::Kernel;
-use crate::options::Format;
+use crate::options::{Filter, Format};
 use crate::output::{self, Pace};
 use crate::seen::{self, About, Reader};
 
@@ -22,6 +22,14 @@ const CANNOT_WRITE: &str = "cannot write to standard output";
 
 /// Shows the calls.
 pub(crate) fn run(args: &Kernel) -> anyhow::Result<()> {
+    let Filter { ports, topics, apis, message_id } = &args.filter;
+    let unused = [
+        ("--port", !ports.is_empty()),
+        ("--topic", !topics.is_empty()),
+        ("--api", !apis.is_empty()),
+        ("--message-id", message_id.is_some()),
+    ];
+    args.presentation.say_unused("kernel", &unused);
     seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Shown::new(args, about))
 }
 
