@@ -42,7 +42,9 @@ fn kept(events: &[Event], slower_than: Nanos, max_bytes: usize) -> (Vec<Event>, 
 fn verdicts(mut events: Vec<Event>, slower_than: Nanos) -> Vec<Verdict> {
     events.sort_by_key(Event::time);
     let mut engine = Engine::new(Config::replay(slower_than));
-    events.into_iter().for_each(|event| engine.push(event));
+    for event in events {
+        engine.push(event);
+    }
     engine.finish();
     engine.take_verdicts()
 }
@@ -71,7 +73,9 @@ fn explain_says_of_a_partial_recording_what_it_says_of_a_full_one_and_that_it_is
     manifest.settings.insert("fine_events_left_out".to_owned(), left_out.to_string());
     let partial = dir.path().join("partial");
     let mut writer = Writer::create(&partial, &manifest, WriterOptions::default()).unwrap();
-    kept.iter().for_each(|event| writer.write(event).unwrap());
+    for event in &kept {
+        writer.write(event).unwrap();
+    }
     writer.finish(&manifest).unwrap();
     let told = |dir: &Path, format: &str| {
         let arguments = ["explain", dir.to_str().unwrap(), "--format", format];
@@ -131,7 +135,7 @@ impl Broker {
             requests: 0,
         };
         while broker.now < begin + length {
-            broker.now = broker.now + broker.random.micros(2_000, 60_000);
+            broker.now += broker.random.micros(2_000, 60_000);
             match broker.random.below(60) {
                 0 => broker.stall(),
                 1 => broker.other_work(),
@@ -140,7 +144,7 @@ impl Broker {
         }
         // Sources deliver what ended, within tens of milliseconds.
         let mut events = broker.events;
-        events.sort_by_key(|event| event.time());
+        events.sort_by_key(Event::time);
         events
     }
 

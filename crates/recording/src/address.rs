@@ -1,5 +1,6 @@
 //! Columns of the ends of connections, as text that repeats (`[::1]:9092`). Does not resolve names.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
 
@@ -12,20 +13,26 @@ use crate::columns::{Kind, Maybe, Text};
 /// An end of a connection: stored as [`Text`] is.
 pub(crate) struct Address;
 
-/// Addresses come with every operation on a connection: they are written out in one buffer, again and again.
+/// Addresses come with every operation on a connection: each is written out once a batch.
 #[derive(Default)]
 pub(crate) struct AddressBuilder {
     texts: <Text as Kind>::Builder,
+    keys: HashMap<SocketAddr, i32>,
     text: String,
 }
 
 impl AddressBuilder {
     /// Appends an address.
     pub(crate) fn append(&mut self, address: SocketAddr) {
-        self.text.clear();
-        // Writing to a `String` cannot fail.
-        let _ = write!(self.text, "{address}");
-        self.texts.append_value(&self.text);
+        let key = self.keys.get(&address).copied().unwrap_or_else(|| {
+            self.text.clear();
+            // Writing to a `String` cannot fail.
+            let _ = write!(self.text, "{address}");
+            let key = self.texts.key(&self.text);
+            self.keys.insert(address, key);
+            key
+        });
+        self.texts.append_key(key);
     }
 
     /// Appends an address or none.
@@ -44,6 +51,7 @@ impl Kind for Address {
         Text::data_type()
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
+        builder.keys.clear();
         Text::finish(&mut builder.texts)
     }
 }

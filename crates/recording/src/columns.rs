@@ -6,15 +6,15 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BooleanBuilder, ListBuilder, PrimitiveBuilder, StringBuilder, StringDictionaryBuilder,
-};
+use arrow_array::builder::{BooleanBuilder, ListBuilder, PrimitiveBuilder, StringBuilder};
 use arrow_array::types::{
     ArrowPrimitiveType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{ArrayRef, ListArray, RecordBatch, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+
+use crate::text_builder::TextBuilder;
 
 /// A set of columns under construction. `finish` hands out what was appended and starts anew.
 pub(crate) trait Columns: Default {
@@ -80,13 +80,13 @@ impl Kind for Flag {
 pub(crate) struct Text;
 
 impl Kind for Text {
-    type Builder = StringDictionaryBuilder<Int32Type>;
+    type Builder = TextBuilder;
     const NULLABLE: bool = false;
     fn data_type() -> DataType {
         DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
-        Arc::new(builder.finish())
+        builder.finish()
     }
 }
 

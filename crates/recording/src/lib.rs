@@ -24,6 +24,7 @@ mod stream_part;
 mod table;
 mod tables;
 mod text;
+mod text_builder;
 mod writer;
 
 pub use error::Error;

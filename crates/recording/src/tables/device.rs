@@ -4,20 +4,17 @@
 use std::sync::Arc;
 
 use arrow_array::types::UInt32Type;
-use arrow_array::{
-    PrimitiveArray,
-    builder::{PrimitiveBuilder, StringDictionaryBuilder},
-    types::Int32Type,
-};
+use arrow_array::{PrimitiveArray, builder::PrimitiveBuilder};
 use model::Device;
 
 use crate::cells::{BadRow, Cells, Texts};
 use crate::text::TextPool;
+use crate::text_builder::TextBuilder;
 
 /// Appends a device to its columns.
 pub(crate) fn append(
     device: &Device,
-    name: &mut StringDictionaryBuilder<Int32Type>,
+    name: &mut TextBuilder,
     major: &mut PrimitiveBuilder<UInt32Type>,
     minor: &mut PrimitiveBuilder<UInt32Type>,
 ) {
