@@ -9,6 +9,9 @@
     reason = "what cannot go on panics, and the test fails with it"
 )]
 
+#[path = "end_to_end/calls.rs"]
+mod calls;
+
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -132,6 +135,17 @@ fn produce_partitions_join_their_writes_by_crc() {
 fn the_recorder_saw_what_tcpdump_saw() {
     let Some(_alone) = gate::live("recording against capture") else { return };
     agreement::of_recorder_and_capture(traffic());
+}
+
+#[test]
+fn requests_join_the_calls_that_read_and_answered_them() {
+    let Some(_alone) = gate::live("requests against calls on connections") else { return };
+    let joins = calls::Joins::of(&traffic().capture.with_file_name("recording"));
+    println!("{joins:?}");
+    assert!(joins.requests > 1_500 && joins.responses > 1_500, "too few requests to prove much");
+    assert_eq!(joins.exact, joins.calls, "{joins:?}");
+    assert!(joins.read * 100 >= joins.requests * 99, "{joins:?}");
+    assert!(joins.written * 100 >= joins.responses * 99, "{joins:?}");
 }
 
 /// Runs `requests` on a damaged capture: it must end well and say nothing that the whole one does not.

@@ -31,7 +31,7 @@ pub struct SocketOp {
     /// The TCP sequence number of the first byte: `copied_seq` of a read, `write_seq` of a write, at entry. The
     /// same numbers as in the packets of that direction.
     pub sequence: u32,
-    /// The same at the return: the number of the byte after the last.
+    /// The same at the return: the number after the last byte, and after the FIN where a read came upon that too.
     pub sequence_end: u32,
     /// The window that the other end offered when a write began (`snd_wnd`); 0 stops the connection.
     pub peer_window: Option<u32>,

@@ -68,7 +68,8 @@ static __always_inline bool read_ends(struct endpoints *ends, struct sock *sock)
 	ends->local_port = BPF_CORE_READ(inet, inet_sport);
 	if (!ends->remote_port || state == TCP_SYN_SENT || state == TCP_SYN_RECV)
 		return false;
-	if (BPF_CORE_READ(sock, __sk_common.skc_family) == AF_INET6) {
+	if (bpf_core_field_exists(sock->__sk_common.skc_v6_daddr) &&
+	    BPF_CORE_READ(sock, __sk_common.skc_family) == AF_INET6) {
 		BPF_CORE_READ_INTO(&ends->local, sock, __sk_common.skc_v6_rcv_saddr);
 		BPF_CORE_READ_INTO(&ends->remote, sock, __sk_common.skc_v6_daddr);
 		return true;

@@ -30,7 +30,7 @@ pub struct SocketOp {
     pub result: i32,
     /// The TCP sequence number of the first byte: `copied_seq` of a read, `write_seq` of a write, at entry.
     pub sequence: u32,
-    /// The same at the return.
+    /// The same at the return. A FIN has a number too: a read that comes upon it counts it.
     pub sequence_end: u32,
     /// What the other end could take when a write began (`snd_wnd`); none for reads.
     pub peer_window: Option<u32>,
