@@ -195,7 +195,7 @@ fn check_what_is_no_connection(watched: &mut Watched) {
         (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     sender.send_to(b"datagram", receiver.local_addr().unwrap()).unwrap();
     receiver.recv(&mut [0; 100]).unwrap();
-    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    let (mut reader, mut writer) = connection::pipe();
     writer.write_all(b"pipe").unwrap();
     std::io::Read::read_exact(&mut reader, &mut [0; 4]).unwrap();
     watched.all();

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,12 @@ pub(crate) enum Queue {
     Send = 2,
 }
 
+/// A call, and how many bytes it moves.
+type Call = (fn(&End, usize), usize);
+
 /// The calls that send, with how many bytes each is to send. From this many on they come from a file.
 pub(crate) const FROM_FILE: usize = 5_000;
-pub(crate) const SENDS: [(fn(&End, usize), usize); 6] = [
+pub(crate) const SENDS: [Call; 6] = [
     (End::write, 100),
     (End::write_vectored, 200),
     (End::send, 300),
@@ -35,7 +38,7 @@ pub(crate) const SENDS: [(fn(&End, usize), usize); 6] = [
 ];
 
 /// The calls that receive, likewise.
-pub(crate) const RECEIVES: [(fn(&End, usize), usize); 4] =
+pub(crate) const RECEIVES: [Call; 4] =
     [(End::read_exactly, 70), (End::read_vectored, 80), (End::receive, 90), (End::receive_message, 95)];
 
 /// A network namespace of this thread's own, with a loopback interface that is up.
@@ -71,6 +74,15 @@ pub(crate) fn receive_from(socket: &UnixStream) {
 
 fn done(result: isize) -> usize {
     usize::try_from(result).unwrap_or_else(|_| panic!("{}", io::Error::last_os_error()))
+}
+
+/// Its reading and its writing end.
+pub(crate) fn pipe() -> (File, File) {
+    let mut ends = [0; 2];
+    // SAFETY: there is room for two descriptors.
+    done(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } as isize);
+    // SAFETY: the kernel has just made these descriptors, and nobody else has them.
+    ends.map(|end| unsafe { File::from_raw_fd(end) }).into()
 }
 
 /// A file of so many bytes, at its start.
@@ -198,8 +210,7 @@ impl End {
 
     /// From a file into a pipe, and from there.
     fn splice_file(&self, bytes: usize) {
-        let (reader, writer) = io::pipe().unwrap();
-        let (reader, writer) = (OwnedFd::from(reader), OwnedFd::from(writer));
+        let (reader, writer) = pipe();
         let none = std::ptr::null_mut();
         let file = file(bytes);
         // SAFETY: the descriptors are open; no offsets are given.
