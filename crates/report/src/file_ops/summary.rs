@@ -35,9 +35,9 @@ impl Group {
     fn add(&mut self, row: &FileOpRow<'_>) {
         let FileOp { bytes, disk_bytes, errno, .. } = row.op;
         self.errors += u64::from(errno.is_some());
-        self.bytes += bytes.unwrap_or(0);
+        self.bytes = self.bytes.saturating_add(bytes.unwrap_or(0));
         if let Some(bytes) = disk_bytes {
-            *self.disk_bytes.get_or_insert(0) += bytes;
+            self.disk_bytes = Some(self.disk_bytes.unwrap_or(0).saturating_add(*bytes));
         }
         self.latency.add(u64::try_from(row.op.latency().0).unwrap_or(0));
         for reason in row.reasons {

@@ -43,11 +43,11 @@ impl Traffic {
         match op.op {
             FileOpKind::Read | FileOpKind::Sendfile => {
                 self.reads += 1;
-                self.read_bytes += bytes;
+                self.read_bytes = self.read_bytes.saturating_add(bytes);
             }
             FileOpKind::Write => {
                 self.writes += 1;
-                self.written_bytes += bytes;
+                self.written_bytes = self.written_bytes.saturating_add(bytes);
             }
             FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync => self.fsyncs += 1,
             FileOpKind::MmapFault => self.faults += 1,
@@ -60,9 +60,9 @@ impl Traffic {
             | FileOpKind::Open => self.others += 1,
         }
         if let Some(bytes) = op.disk_bytes {
-            *self.disk_bytes.get_or_insert(0) += bytes;
+            self.disk_bytes = Some(self.disk_bytes.unwrap_or(0).saturating_add(bytes));
         }
-        self.readahead_bytes += op.readahead_bytes.unwrap_or(0);
+        self.readahead_bytes = self.readahead_bytes.saturating_add(op.readahead_bytes.unwrap_or(0));
         self.errors += u64::from(op.errno.is_some());
         self.time += op.latency().at_least_zero();
     }

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 
-use model::{LossKind, Nanos, Request};
+use model::{FileOp, LossKind, Nanos, Request};
 use report::doctor::{DoctorJson, DoctorReport, DoctorText};
 use report::explanation::{Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText};
 use report::file_ops::{
@@ -338,6 +338,27 @@ fn files_in_every_form() {
     golden("files-by-topic.txt", |out| {
         files(FilesBy::Topic, Sort::Time, 9).write_table(out, &look(false), 9).unwrap();
     });
+}
+
+#[test]
+fn figures_that_no_broker_has_do_no_harm() {
+    let (op, _) = sample::file_ops().swap_remove(3);
+    let huge = FileOp {
+        bytes: Some(u64::MAX),
+        disk_bytes: Some(u64::MAX),
+        readahead_bytes: Some(u64::MAX),
+        start: Nanos::MIN,
+        end: Nanos::MAX,
+        ..op
+    };
+    let mut files = Files::new(FilesBy::File);
+    let mut summary = FileOpSummary::new(Vec::new(), FileOpSummaryReport::Json);
+    for op in [&huge, &huge, &FileOp { end: Nanos::MIN, start: Nanos::MAX, ..huge.clone() }] {
+        files.file_op(op);
+        summary.file_op(&FileOpRow { op, reasons: &[], message_ids: &[] }).unwrap();
+    }
+    files.finish(Sort::Bytes).write_table(&mut Vec::new(), &look(true), 9).unwrap();
+    summary.finish().unwrap();
 }
 
 #[test]
