@@ -23,9 +23,9 @@ struct asked {
 /* The offset an operation without one of its own is at: only the entry still knows it. */
 static __always_inline __u64 position(struct file *file, struct inode *inode, __u8 op)
 {
-	if (op == OP_WRITE && BPF_CORE_READ(file, f_flags) & O_APPEND)
-		return BPF_CORE_READ(inode, i_size);
-	return BPF_CORE_READ(file, f_pos);
+	if (op == OP_WRITE && DIRECT(file, f_flags) & O_APPEND)
+		return DIRECT(inode, i_size);
+	return DIRECT(file, f_pos);
 }
 
 static __always_inline bool moves_bytes(__u8 op)
@@ -44,7 +44,7 @@ static __always_inline bool is_followed_type(__u16 mode, __u8 op)
 static __always_inline void watch_pages(struct op *op, struct file *file, struct inode *inode)
 {
 	op->reads = 1;
-	op->direct = !!(BPF_CORE_READ(file, f_flags) & O_DIRECT);
+	op->direct = !!(DIRECT(file, f_flags) & O_DIRECT);
 	op->stacked = BPF_CORE_READ(inode, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC;
 }
 
@@ -78,8 +78,8 @@ static __always_inline int begin(const struct asked *asked)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct file *file = open_file(asked->fd);
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	__u16 mode = BPF_CORE_READ(inode, i_mode);
+	struct inode *inode = DIRECT(file, f_inode);
+	__u16 mode = DIRECT(inode, i_mode);
 
 	/* pipes and the like end here; a failed read leaves 0, which is no type */
 	if (is_followed_type(mode, asked->op))
@@ -98,10 +98,10 @@ static __always_inline int begin_transfer(__u8 kind, __u32 from_fd, __s64 from, 
 	struct asked asked = { .op = kind, .reads = true, .fd = from_fd, .count = count, .offset = from };
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct file *file = open_file(from_fd);
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	struct inode *inode = DIRECT(file, f_inode);
 	struct op *op;
 
-	if (is_followed_type(BPF_CORE_READ(inode, i_mode), kind)) {
+	if (is_followed_type(DIRECT(inode, i_mode), kind)) {
 		op = begin_file(tid, file, inode, &asked);
 		if (op)
 			begin_socket_side(op, to_fd);

@@ -104,9 +104,12 @@ static __always_inline __u64 path_of(struct dentry *dentry, struct file_key *fil
 	return now;
 }
 
-static __always_inline void identify(struct file_key *file, struct inode *inode)
+static __always_inline void identify(struct file_key *file, struct inode *found)
 {
-	file->inode = BPF_CORE_READ(inode, i_ino);
-	file->generation = BPF_CORE_READ(inode, i_generation);
-	file->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	struct inode *inode = TYPED(struct inode, found);
+	struct super_block *super = DIRECT(inode, i_sb);
+
+	file->inode = DIRECT(inode, i_ino);
+	file->generation = DIRECT(inode, i_generation);
+	file->device = DIRECT(super, s_dev);
 }

@@ -11,6 +11,7 @@
 #include <bpf/bpf_endian.h>
 
 #include "events.h"
+#include "read.h"
 #include "state.h"
 #include "system_call.h"
 

@@ -292,14 +292,15 @@ static __always_inline void forget_op(__u32 tid)
 /* NULL where the number is no open file. A racing close makes reads fail or be of another file: harmless. */
 static __always_inline struct file *open_file(__u32 fd)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files = BPF_CORE_READ(table, fd);
+	struct task_struct *task = TYPED(struct task_struct, bpf_get_current_task());
+	struct files_struct *open = DIRECT(task, files);
+	struct fdtable *table = DIRECT(open, fdt);
+	struct file **files = DIRECT(table, fd);
 	struct file *file = NULL;
 
-	if (fd < BPF_CORE_READ(table, max_fds))
+	if (fd < DIRECT(table, max_fds))
 		bpf_probe_read_kernel(&file, sizeof(file), files + fd);
-	return file;
+	return TYPED(struct file, file);
 }
 
 /* What a tracepoint's task sleeps for, 0 if it is runnable. The field was renamed in 5.14. */
