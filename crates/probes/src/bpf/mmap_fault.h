@@ -36,10 +36,10 @@ static __always_inline bool left_in_fault(struct op *op)
 	return false;
 }
 
-/* The thread is back on the CPU after such a wait. Uses the scratch room. */
+/* The thread is back on the CPU after such a wait. Uses the scratch room of the CPU. */
 static __always_inline void send_fault(struct op *op, struct task_struct *task, __u64 now)
 {
-	union scratch *room = scratch();
+	union scratch *room = cpu_scratch();
 	struct file_op_event *event;
 	__u64 page = 1ULL << settings.page_shift;
 
