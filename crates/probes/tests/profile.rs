@@ -146,7 +146,12 @@ fn only_what_is_inside_a_system_call() {
     let started = Instant::now();
     let profiled = profile(&ProfileOptions { calls, by_thread: true, ..options() });
     let took = started.elapsed().as_secs_f64();
-    assert!(profiled.in_calls, "this kernel cannot tell system calls");
+    if !profiled.in_calls {
+        assert!(before_5_15(), "this kernel can tell system calls");
+        assert!(!of(&profiled, "test-reads", CpuState::Off).is_empty(), "all is there, to be chosen from");
+        eprintln!("NOT CHECKED: system calls cannot be told before Linux 5.15");
+        return;
+    }
     for spent in &profiled.stacks {
         assert!(spent.stack.contains("write_[k];") && spent.tid.is_some(), "{spent:?}");
         assert!((spent.time.0 as f64) < took * 1e9, "{spent:?}");
@@ -154,6 +159,12 @@ fn only_what_is_inside_a_system_call() {
     assert!(seconds(&of(&profiled, "test-writes", CpuState::Off)) > 0.25, "{:#?}", profiled.stacks);
     assert!(of(&profiled, "test-runs", CpuState::On).is_empty());
     assert!(of(&profiled, "test-reads", CpuState::Off).is_empty());
+}
+
+fn before_5_15() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap(), numbers.next().unwrap()) < (5, 15)
 }
 
 fn single_samples() {
