@@ -86,7 +86,7 @@ impl Presentation {
         let pid = change.pid;
         match change.state {
             model::BrokerState::Gone => {
-                self.say(&format!("broker {pid} is gone; waiting for it to come back"))
+                self.say(&format!("broker {pid} is gone; waiting for it to come back"));
             }
             model::BrokerState::Watched if pid != first => {
                 self.say(&format!("the broker is back: watching {pid}"));

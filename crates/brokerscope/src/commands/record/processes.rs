@@ -13,7 +13,9 @@ pub(super) fn note(broker: &mut Broker, change: &model::BrokerChange) {
         }
         model::BrokerState::Gone => {
             let ended = broker.processes.iter_mut().rfind(|process| process.pid == pid);
-            ended.into_iter().for_each(|process| process.gone_ns = Some(at.0));
+            if let Some(process) = ended {
+                process.gone_ns = Some(at.0);
+            }
         }
     }
 }
