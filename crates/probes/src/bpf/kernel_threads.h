@@ -3,7 +3,8 @@
  * Long waits of the file systems' own threads, which commit and clean for everyone: of those that user space lists,
  * because no field of a task says what it works for. Called from the one hook on switches (off_cpu.h). Idle threads
  * sleep so that signals wake them or so that they count as no load; those that wait for a device or a lock do not.
- * The stack is taken when such a thread returns, and only after a long wait.
+ * The stack is taken when such a thread returns, and only after a long wait: it then lacks the functions that wait
+ * for others (__sched, stack_trace_save_tsk in kernel/stacktrace.c), but not those of the file system.
  */
 
 #define KERNEL_WAIT_NS 1000000

@@ -33,7 +33,8 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_stru
 	op->woken_ns = 0;
 	op->frames = 0;
 	op->off_ns = bpf_ktime_get_ns();
-	if (!settings.stacks)
+	/* who waits for nothing but the CPU may be anywhere */
+	if (!settings.stacks || runnable)
 		return;
 	bytes = bpf_get_stack(ctx, op->stack, sizeof(op->stack), 0);
 	if (bytes > 0)

@@ -20,7 +20,7 @@ pub struct OffCpu {
     pub comm: Arc<str>,
     /// It could have gone on: it waited for nothing but the CPU.
     pub preempted: bool,
-    /// Kernel functions, outermost first, joined by `;`; empty where no stack was taken.
+    /// Kernel functions, outermost first, joined by `;`; empty where no stack was taken, as of preempted ones.
     pub stack: Arc<str>,
     /// Who made it runnable, where that was seen.
     pub waker: Option<Waker>,
