@@ -11,7 +11,7 @@ int BPF_PROG(btrfs_transaction_commit, struct btrfs_fs_info *fs)
 	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN };
 
 	/* Linux 6.12 takes no argument of a module's tracepoint for granted */
-	if (!fs)
+	if (!fs || settings.exact_commits)
 		return 0;
 	event.tid = bpf_get_current_pid_tgid();
 	event.end_ns = bpf_ktime_get_ns();

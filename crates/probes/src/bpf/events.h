@@ -483,7 +483,9 @@ struct settings {
 	__u32 page_shift;
 	/* handlers of system calls may be preempted: they are on fentry and fexit */
 	__u8 preemptible;
-	__u8 reserved[3];
+	/* both ends of btrfs's commits are seen by their function */
+	__u8 exact_commits;
+	__u8 reserved[2];
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
 	struct fields at;

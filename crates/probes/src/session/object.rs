@@ -82,6 +82,7 @@ fn constants_of(plan: &Plan, settings: &Settings<'_>) -> types::settings {
         only_devices: u8::from(!settings.options.devices.is_empty()),
         kernel_threads: u8::from(settings.stacks && plan.uses(Purpose::KernelThreads)),
         preemptible: u8::from(is_preemptible(plan)),
+        exact_commits: u8::from(plan.uses(Purpose::BtrfsFunctions)),
         wake_bytes: u64::from(settings.options.ring_bytes / 4),
         ..types::settings::default()
     };
