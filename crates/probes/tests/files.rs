@@ -196,6 +196,8 @@ fn check_renames(file_system: &FileSystem, watched: &mut Watched) {
         "d/z/b/t-0.1f-delete/x.log.deleted",
     ];
     assert_eq!(write_ops(&ops), expected);
+    let renames: Vec<_> = ops.iter().filter(|op| op.op == FileOpKind::Rename).collect();
+    assert!(renames.len() == 3 && renames.iter().all(|op| op.journal_transaction.is_some()), "{renames:#?}");
 }
 
 /// A number that is used again is another file.

@@ -41,11 +41,10 @@ static __always_inline bool is_followed_type(__u16 mode, __u8 op)
 	return (mode & S_IFMT) == S_IFDIR && (op == OP_FSYNC || op == OP_FDATASYNC);
 }
 
-static __always_inline void watch_pages(struct op *op, struct file *file, struct inode *inode)
+static __always_inline void watch_pages(struct op *op, struct file *file)
 {
 	op->reads = 1;
 	op->direct = !!(DIRECT(file, f_flags) & O_DIRECT);
-	op->stacked = BPF_CORE_READ(inode, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC;
 }
 
 /* The call on a regular file begins; NULL where it cannot be followed. */
@@ -53,6 +52,7 @@ static __always_inline struct op *begin_file(__u32 tid, struct file *file, struc
 					     const struct asked *asked)
 {
 	struct op *op = own_op(tid);
+	struct super_block *super;
 
 	if (!op)
 		return NULL;
@@ -66,8 +66,10 @@ static __always_inline struct op *begin_file(__u32 tid, struct file *file, struc
 	op->fd = asked->fd;
 	op->dentry = BPF_CORE_READ(file, f_path.dentry);
 	identify(&op->file, inode);
+	super = DIRECT(inode, i_sb);
+	op->stacked = DIRECT(super, s_magic) == OVERLAYFS_SUPER_MAGIC;
 	if (asked->reads)
-		watch_pages(op, file, inode);
+		watch_pages(op, file);
 	op->phase = PHASE_INSIDE;
 	op->start_ns = bpf_ktime_get_ns();
 	return op;

@@ -93,7 +93,8 @@ int handle_start(void *ctx)
 	if (!op)
 		return 0;
 	READ_FIELD(device, ctx, settings.at.handle_start.dev);
-	if (device != op->file.device)
+	/* a name's file system is not known here, and an overlay's handles are of the one below */
+	if (device != op->file.device && !op->named && !op->stacked)
 		return 0;
 	READ_FIELD(op->transaction, ctx, settings.at.handle_start.tid);
 	op->has_handle = 1;
