@@ -1,10 +1,13 @@
 //! Starting a live watch on the broker that is meant. Does not read its events.
 
+use std::path::Path;
+
 use anyhow::bail;
 use broker::Broker;
 use watch::{Memory, Options, Outcome, Packets, Watch};
 
 use crate::options::{Filter, Target};
+use crate::output;
 
 /// The broker the user named, or the only one that runs here.
 pub(crate) fn broker(target: &Target) -> anyhow::Result<Broker> {
@@ -56,4 +59,11 @@ pub(crate) fn start(
         );
     }
     Ok(watch)
+}
+
+/// Gives away what attaching needed and watching does not. `output` is where the command goes on writing files.
+pub(crate) fn drop_privileges(output: Option<&Path>) {
+    if let Err(error) = watch::keep_only_needed(output) {
+        output::warn(&format!("capabilities that are not needed any more could not be given away: {error}"));
+    }
 }

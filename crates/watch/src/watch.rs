@@ -325,7 +325,12 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
-    std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect()).spawn(run)
+    let thread = std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect());
+    thread.spawn(move || {
+        // What could not be given away does no harm to the watch.
+        let _ = crate::privileges::keep_only_needed(None);
+        run()
+    })
 }
 
 fn purpose(hook: &Hook) -> Purpose {

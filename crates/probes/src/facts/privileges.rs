@@ -9,6 +9,14 @@ use libbpf_rs::{MapHandle, MapType, ProgramType, libbpf_sys};
 pub struct Capabilities(pub u64);
 
 impl Capabilities {
+    /// `CAP_DAC_READ_SEARCH`.
+    pub const DAC_READ_SEARCH: u32 = 2;
+    /// `CAP_NET_RAW`.
+    pub const NET_RAW: u32 = 13;
+    /// `CAP_SYS_PTRACE`.
+    pub const SYS_PTRACE: u32 = 19;
+    /// `CAP_SYSLOG`.
+    pub const SYSLOG: u32 = 34;
     /// `CAP_SYS_ADMIN`.
     pub const SYS_ADMIN: u32 = 21;
     /// `CAP_PERFMON` (Linux 5.8).

@@ -34,9 +34,12 @@ pub(super) fn survey() -> (Tracefs, BTreeMap<String, Format>) {
             let place = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
             (Tracefs::Private, read_formats(&place))
         }
-        Err(error) => {
-            (Tracefs::Missing(format!("not mounted, and a private mount failed: {error}")), BTreeMap::new())
-        }
+        Err(error) => (
+            Tracefs::Missing(format!(
+                "not mounted where this user may read it, and a private mount failed: {error}"
+            )),
+            BTreeMap::new(),
+        ),
     }
 }
 

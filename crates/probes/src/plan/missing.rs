@@ -1,7 +1,7 @@
 //! What a purpose needs of a host, and what to say where the host lacks it.
 
 use super::{Point, Purpose, State};
-use crate::facts::{Facts, Field, Format, Lockdown, Tracefs};
+use crate::facts::{Capabilities, Facts, Field, Format, Lockdown, Tracefs};
 use crate::tracepoints::{self, Absent, Needed, NeededField};
 
 /// The tracepoints to use, or the first thing that is missing.
@@ -73,7 +73,7 @@ fn permitted(facts: &Facts) -> Result<(), State> {
     if let Some(refused) = &facts.bpf_refused {
         return Err(missing(
             format!("the kernel does not let this user use BPF ({refused})"),
-            "run as root, or give the binary CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN",
+            &privileges(facts),
         ));
     }
     if facts.lockdown == Lockdown::Confidentiality {
@@ -86,6 +86,26 @@ fn permitted(facts: &Facts) -> Result<(), State> {
         return Err(missing("this kernel has no BPF ring buffer", "Linux 5.8 or newer"));
     }
     Ok(())
+}
+
+/// What BPF takes and this process lacks, and where to say so. The others that are named let it read the broker's
+/// files, processes and packets, the tracepoints' formats and the kernel's symbols.
+fn privileges(facts: &Facts) -> String {
+    let needed = [(Capabilities::BPF, "CAP_BPF"), (Capabilities::PERFMON, "CAP_PERFMON")];
+    let lacking = needed.iter().filter(|(number, _)| !facts.capabilities.has(*number)).map(|(_, name)| *name);
+    let lacking = lacking.collect::<Vec<_>>().join(" and ");
+    let lacking = if lacking.is_empty() {
+        "it has CAP_BPF and CAP_PERFMON; before Linux 5.11 also set LimitMEMLOCK=infinity, elsewhere seccomp may forbid bpf(2)"
+            .to_owned()
+    } else {
+        format!("it lacks {lacking}")
+    };
+    format!(
+        "{lacking}: run as root, or setcap cap_bpf,cap_perfmon,cap_net_raw,cap_sys_ptrace,cap_dac_read_search,\
+         cap_syslog+ep on the binary; systemd: AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_NET_RAW CAP_SYS_PTRACE \
+         CAP_DAC_READ_SEARCH CAP_SYSLOG; Kubernetes: securityContext.capabilities.add: [BPF, PERFMON, NET_RAW, \
+         SYS_PTRACE, DAC_READ_SEARCH, SYSLOG]"
+    )
 }
 
 fn same_process_ids(facts: &Facts) -> Result<(), State> {
@@ -109,7 +129,10 @@ fn has_names(facts: &Facts) -> Result<(), State> {
     if facts.kallsyms {
         return Ok(());
     }
-    Err(missing("/proc/kallsyms shows no addresses", "sysctl kernel.kptr_restrict=1 and CAP_SYSLOG"))
+    Err(missing(
+        "/proc/kallsyms shows no addresses",
+        "sysctl kernel.kptr_restrict=1 (or 0), and CAP_SYSLOG for who is not root",
+    ))
 }
 
 fn finds_mappings(facts: &Facts) -> Result<(), State> {
@@ -158,7 +181,7 @@ fn no_such_tracepoint(name: &str, facts: &Facts) -> State {
     if let Tracefs::Missing(why) = &facts.tracefs {
         return missing(
             format!("tracefs cannot be read: {why}"),
-            "mount -t tracefs nodev /sys/kernel/tracing",
+            "mount -t tracefs nodev /sys/kernel/tracing, and CAP_DAC_READ_SEARCH for who is not root",
         );
     }
     if let Some(why) = not_loaded(name, facts) {

@@ -384,3 +384,13 @@ fn a_refused_program_takes_its_own_purpose_away_and_what_builds_on_it() {
     assert!(why.contains("run_stats") && why.contains("R2 unbounded"), "{why}");
     assert!(!plan.needs("run_stats"));
 }
+
+#[test]
+fn without_bpf_the_capabilities_that_are_lacking_are_named() {
+    let mut facts = able();
+    facts.bpf_refused = Some("EPERM".to_owned());
+    facts.capabilities = Capabilities(1 << Capabilities::PERFMON);
+    let remedy = why(&facts, Purpose::FileWrites).1.unwrap();
+    assert!(remedy.starts_with("it lacks CAP_BPF: "), "{remedy}");
+    assert!(remedy.contains("setcap") && remedy.contains("AmbientCapabilities"), "{remedy}");
+}

@@ -61,9 +61,13 @@ fn facts_shown(facts: &Facts) -> Vec<Fact> {
 
 fn capabilities(held: Capabilities) -> String {
     let known = [
-        (Capabilities::SYS_ADMIN, "CAP_SYS_ADMIN"),
-        (Capabilities::PERFMON, "CAP_PERFMON"),
         (Capabilities::BPF, "CAP_BPF"),
+        (Capabilities::PERFMON, "CAP_PERFMON"),
+        (Capabilities::NET_RAW, "CAP_NET_RAW"),
+        (Capabilities::SYS_PTRACE, "CAP_SYS_PTRACE"),
+        (Capabilities::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"),
+        (Capabilities::SYSLOG, "CAP_SYSLOG"),
+        (Capabilities::SYS_ADMIN, "CAP_SYS_ADMIN"),
     ];
     let held =
         known.iter().filter(|(number, _)| held.has(*number)).map(|(_, name)| *name).collect::<Vec<_>>();

@@ -37,6 +37,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     }
     let manifest = manifest::at_start(args, &broker, &watch);
     let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
+    watched::drop_privileges(Some(&args.output));
     for what in super::missing(&manifest.plan) {
         output::warn(&format!("not seen: {}: {}", what.what, what.why));
     }

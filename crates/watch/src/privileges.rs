@@ -1,0 +1,67 @@
+//! Gives away the capabilities that a watch does not need once its hooks are attached. Asks for none, and does not
+//! say which were needed to attach: `brokerscope doctor` does.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+/// What attaching to the process that takes a restarted broker's place takes, and reading about it in `/proc`.
+const KEPT: [CapabilitySet; 6] = [
+    CapabilitySet::BPF,
+    CapabilitySet::PERFMON,
+    CapabilitySet::NET_RAW,
+    CapabilitySet::SYS_PTRACE,
+    CapabilitySet::DAC_READ_SEARCH,
+    CapabilitySet::SYSLOG,
+];
+
+/// Gives away all other capabilities of the calling thread and of those it will start, from all sets, and the means
+/// to come by new ones. Capabilities are a thread's own: a watch's threads each call it first of all, and the main
+/// thread once its output is there. `output` is a directory to go on writing to; where it is another user's, as
+/// when root records into a home, the capability to write there stays too.
+pub fn keep_only_needed(output: Option<&Path>) -> rustix::io::Result<()> {
+    let mut kept = KEPT.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
+    if output.is_some_and(is_of_another) {
+        kept |= CapabilitySet::DAC_OVERRIDE;
+    }
+    rustix::thread::set_no_new_privs(true)?;
+    // Needs a capability of its own, and matters no more where no program can gain any.
+    for capability in CapabilitySet::all().difference(kept) {
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
+    // Kernels before 4.3 have no such set.
+    let _ = rustix::thread::clear_ambient_capability_set();
+    let now = rustix::thread::capabilities(None)?;
+    let left = CapabilitySets {
+        effective: now.effective & kept,
+        permitted: now.permitted & kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, left)
+}
+
+fn is_of_another(directory: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    directory.metadata().is_ok_and(|metadata| metadata.uid() != own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT, keep_only_needed};
+    use rustix::thread::CapabilitySet;
+
+    #[test]
+    fn a_thread_keeps_what_it_needs_and_cannot_gain_more() {
+        let check = || {
+            keep_only_needed(None).unwrap();
+            let sets = rustix::thread::capabilities(None).unwrap();
+            let kept = KEPT.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
+            assert!(kept.contains(sets.permitted) && sets.effective == sets.permitted, "{sets:?}");
+            assert_eq!(sets.inheritable, CapabilitySet::empty());
+            assert!(rustix::thread::no_new_privs().unwrap());
+        };
+        // A thread of its own: the other tests keep theirs.
+        std::thread::spawn(check).join().unwrap();
+    }
+}
