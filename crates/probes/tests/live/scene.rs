@@ -82,8 +82,7 @@ impl FileSystem {
 
     /// Whether this kernel can limit the dirty pages of one device.
     pub(crate) fn limit_dirty_bytes(&self, bytes: u64) -> bool {
-        let (major, minor) = self.device();
-        let bdi = PathBuf::from(format!("/sys/class/bdi/{major}:{minor}"));
+        let bdi = self.bdi();
         if !bdi.join("max_bytes").exists() {
             return false;
         }
@@ -91,10 +90,19 @@ impl FileSystem {
         fs::write(bdi.join("max_bytes"), bytes.to_string()).unwrap();
         true
     }
+
+    fn bdi(&self) -> PathBuf {
+        let (major, minor) = self.device();
+        PathBuf::from(format!("/sys/class/bdi/{major}:{minor}"))
+    }
 }
 
 impl Drop for FileSystem {
     fn drop(&mut self) {
+        // A loop device outlives the file system on it, and so would its limit.
+        for (file, value) in [("strict_limit", "0"), ("max_ratio", "100")] {
+            let _ = fs::write(self.bdi().join(file), value);
+        }
         let result = Command::new("umount").arg(&self.mount).status();
         if !result.is_ok_and(|status| status.success()) {
             eprintln!("could not unmount {}", self.mount.display());

@@ -215,6 +215,9 @@ pub(super) const RULES: &[Rule] = &[
             "blkdev_issue_flush",
             "xfs_buf_iowait",
             "blk_io_schedule",
+            // Direct I/O, where what it waits by is inlined: fs/iomap/direct-io.c, fs/direct-io.c.
+            "__iomap_dio_rw",
+            "dio_await_one",
             "bit_wait_io",
             "io_schedule",
             "wait_for_completion_io*",

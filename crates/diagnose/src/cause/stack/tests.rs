@@ -183,6 +183,11 @@ const STACKS: &[(&str, Wait, &str)] = &[
         "rq_qos_wait",
     ),
     (
+        "vfs_write;ext4_file_write_iter;iomap_dio_rw;__iomap_dio_rw;io_schedule_timeout;schedule_timeout;schedule;__schedule",
+        Wait::Device,
+        "__iomap_dio_rw",
+    ),
+    (
         "ext4_map_blocks;ext4_mb_new_blocks;ext4_wait_block_bitmap;__wait_on_buffer;bit_wait_io;io_schedule;schedule",
         Wait::Device,
         "__wait_on_buffer",

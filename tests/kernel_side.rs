@@ -1,0 +1,200 @@
+//! What the kernel's side of brokerscope says of operations that are known: of a process that does what it is
+//! told, on a journaled ext4 on a device with planted latency. Its oracles are the orders, strace, the device
+//! itself and the kernel's own counts.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use e2e::gate;
+use e2e::ground::Ground;
+use e2e::operations::{Operation, operations};
+use e2e::recorder::Recorder;
+use e2e::workload::{Call, Strace, Workload};
+use lab::device::Direction;
+
+/// The log dir, as deep below the file system's root as a real one.
+const LOG_DIR: &str = "var/lib/kafka/data";
+const SEGMENT: &str = "topicA-0/00000000000000000000.log";
+const ROLLED: &str = "topicA-0/00000000000000004096.log";
+/// As Kafka renames a partition's directory before it deletes it.
+const DELETED: &str = "topicA-0.0123456789abcdef0123456789abcdef-delete";
+const DEEP: &str = "topicB-1/remote/cache/tier/00000000000000000007.index";
+/// Slack of clocks that are read one after the other, and of strace's microseconds.
+const SLACK_SECONDS: f64 = 0.000_100;
+
+/// An order and what brokerscope must say of it.
+struct Step {
+    order: String,
+    /// As strace calls it.
+    call: &'static str,
+    expected: Option<Expected>,
+}
+
+/// What must be said of one operation.
+#[derive(Clone, Debug, PartialEq)]
+struct Expected {
+    op: &'static str,
+    file: String,
+    bytes: Option<i64>,
+    offset: u64,
+    renamed_to: Option<String>,
+    failed: bool,
+}
+
+fn step(order: impl Into<String>, call: &'static str, expected: impl Into<Option<Expected>>) -> Step {
+    Step { order: order.into(), call, expected: expected.into() }
+}
+
+fn seen(op: &'static str, file: &str, bytes: i64, offset: u64) -> Expected {
+    Expected { op, file: file.to_owned(), bytes: Some(bytes), offset, renamed_to: None, failed: false }
+}
+
+/// Every kind of operation there is, in an order in which each leaves a trace of its own.
+fn script() -> Vec<Step> {
+    let mut steps = vec![
+        step(format!("open s {SEGMENT} create"), "openat", seen("open", SEGMENT, 0, 0)),
+        step("write s 1000", "write", seen("write", SEGMENT, 1000, 0)),
+        step("write s 2009", "write", seen("write", SEGMENT, 2009, 1000)),
+        step("writev s 100 200 300", "writev", seen("write", SEGMENT, 600, 3009)),
+        step("pwrite s 10000 77", "pwrite64", seen("write", SEGMENT, 77, 10_000)),
+        step("pwritev s 20000 11 22", "pwritev", seen("write", SEGMENT, 33, 20_000)),
+        // Past its end: 20,033 bytes are there, and the call ends where they do.
+        step("pread s 20000 500", "pread64", seen("read", SEGMENT, 33, 20_000)),
+        step("preadv s 100 5 6", "preadv", seen("read", SEGMENT, 11, 100)),
+        step("seek s 1000", "lseek", None),
+        step("read s 50", "read", seen("read", SEGMENT, 50, 1000)),
+        step("readv s 7 8", "readv", seen("read", SEGMENT, 15, 1050)),
+        step("sendfile s 300 4000", "sendfile", seen("sendfile", SEGMENT, 4000, 300)),
+        step("splice s 4096 600", "splice", seen("splice", SEGMENT, 600, 4096)),
+        step("say 300", "sendto", None),
+        step("fsync s", "fsync", seen("fsync", SEGMENT, 0, 0)),
+        step(format!("open a {ROLLED} append"), "openat", seen("open", ROLLED, 0, 0)),
+        step("write a 4096", "write", seen("write", ROLLED, 4096, 0)),
+        step("write a 10", "write", seen("write", ROLLED, 10, 4096)),
+        step("fdatasync a", "fdatasync", seen("fdatasync", ROLLED, 0, 0)),
+        step("allocate a 8192 65536", "fallocate", seen("allocate", ROLLED, 0, 8192)),
+        step("truncate a 5000", "ftruncate", seen("truncate", ROLLED, 0, 5000)),
+        step(format!("open r {ROLLED} read"), "openat", seen("open", ROLLED, 0, 0)),
+        step("write r 10", "write", Expected { failed: true, bytes: None, ..seen("write", ROLLED, 0, 0) }),
+        step(format!("open d {DEEP} create"), "openat", seen("open", DEEP, 0, 0)),
+        step("truncate d 10485760", "ftruncate", seen("truncate", DEEP, 0, 10_485_760)),
+        step("map d 10485760", "mmap", None),
+        step("store d 4096", "", None),
+        step("msync d", "msync", seen("msync", DEEP, 0, 0)),
+        step("pwrite d 1048576 12", "pwrite64", seen("write", DEEP, 12, 1_048_576)),
+    ];
+    let deleted_file = format!("{SEGMENT}.deleted");
+    let moved = Expected { renamed_to: Some(deleted_file.clone()), ..seen("rename", SEGMENT, 0, 0) };
+    steps.extend([
+        step(format!("rename {SEGMENT} {deleted_file}"), "rename", moved),
+        step("pwrite s 0 5", "pwrite64", seen("write", &deleted_file, 5, 0)),
+    ]);
+    // The directory moves, and with it every file in it that is open.
+    let (old, new) = ("topicA-0", DELETED);
+    let (gone, kept) = (deleted_file.replace(old, new), ROLLED.replace(old, new));
+    let moved = Expected { renamed_to: Some(new.to_owned()), ..seen("rename", old, 0, 0) };
+    steps.extend([
+        step(format!("rename {old} {new}"), "rename", moved),
+        step("pwrite s 7 6", "pwrite64", seen("write", &gone, 6, 7)),
+        step("pread r 1 9", "pread64", seen("read", &kept, 9, 1)),
+        step(format!("unlink {gone}"), "unlink", seen("unlink", &gone, 0, 0)),
+        // It has no name any more and keeps its last.
+        step("pwrite s 9 3", "pwrite64", seen("write", &gone, 3, 9)),
+    ]);
+    steps
+}
+
+fn prepare(ground: &Ground) -> PathBuf {
+    let log_dir = ground.path().join(LOG_DIR);
+    for file in [SEGMENT, DEEP] {
+        fs::create_dir_all(log_dir.join(file).parent().unwrap()).unwrap();
+    }
+    log_dir
+}
+
+#[test]
+fn every_operation_is_told_once_with_its_file_and_agrees_with_strace() {
+    let Some(_alone) = gate::live("file operations against strace") else { return };
+    let mut ground = Ground::prepare("operations", "");
+    let log_dir = prepare(&ground);
+    let mut workload = Workload::start(&log_dir);
+    let recording = ground.directory().join("recording");
+    let recorder = Recorder::start(&recording, workload.pid());
+    let strace = Strace::start(workload.pid(), &ground.directory().join("strace.txt"));
+    // A device that is slow to write: an fsync then takes so long that strace's own time is nothing beside it.
+    ground.delay(Direction::Write, 60);
+    let steps = script();
+    for step in &steps {
+        let answer = workload.order(&step.order);
+        let fails = step.expected.as_ref().is_some_and(|expected| expected.failed);
+        assert_eq!(answer.starts_with("error"), fails, "{}: {answer}", step.order);
+    }
+    ground.clear();
+    let calls = strace.stop(workload.tid());
+    recorder.stop();
+    drop(workload);
+
+    let told = operations(&recording, &ground.device());
+    compare(&steps, &told);
+    compare_durations(&steps, &told, &calls);
+}
+
+fn compare(steps: &[Step], told: &[Operation]) {
+    let expected: Vec<Expected> = steps.iter().filter_map(|step| step.expected.clone()).collect();
+    let said: Vec<Expected> = told.iter().map(expected_of).collect();
+    let mut wrong = Vec::new();
+    for at in 0..expected.len().max(said.len()) {
+        let (wanted, found) = (expected.get(at), said.get(at));
+        if wanted != found {
+            wrong.push(format!("wanted {wanted:?}\n found {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), expected.len(), wrong.join("\n"));
+}
+
+fn expected_of(told: &Operation) -> Expected {
+    Expected {
+        op: Box::leak(told.op.clone().into_boxed_str()),
+        file: told.file.clone(),
+        bytes: told.bytes,
+        offset: told.offset,
+        renamed_to: told.renamed_to.clone(),
+        failed: told.errno.is_some(),
+    }
+}
+
+/// strace stops the thread before and after what the probes see: its time is never less, and where the device
+/// made the call long both say the same.
+fn compare_durations(steps: &[Step], told: &[Operation], calls: &[Call]) {
+    let mut rest = calls.iter();
+    let mut long = 0;
+    for (step, told) in steps.iter().filter(|step| step.expected.is_some()).zip(told) {
+        let call = rest.by_ref().find(|call| call.name.trim_end_matches('2') == step.call);
+        let call = call.unwrap_or_else(|| panic!("strace did not see {}", step.order));
+        let seconds = told.latency_ns as f64 / 1e9;
+        assert!(
+            seconds <= call.seconds + SLACK_SECONDS,
+            "{}: {seconds} s, strace {}",
+            step.order,
+            call.seconds
+        );
+        if seconds > 0.05 {
+            assert!(
+                call.seconds - seconds < 0.1 * seconds,
+                "{}: {seconds} s, strace {}",
+                step.order,
+                call.seconds
+            );
+            long += 1;
+        }
+    }
+    assert!(long >= 2, "no operation was long: the device was not slow");
+}

@@ -1,0 +1,163 @@
+//! Causes planted in the kernel, each alone: the operations that it slowed name it as what most of their time
+//! was spent on. On a process that does what it is told, and for what a segment's roll does on a real broker.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::process::{Child, Command};
+
+use e2e::gate;
+use e2e::ground::{Ground, MemoryLimit};
+use e2e::operations::{Operation, operations};
+use e2e::recorder::Recorder;
+use e2e::workload::Workload;
+use lab::device::Direction;
+
+const SEGMENT: &str = "topicA-0/00000000000000000000.log";
+/// Kafka's request handlers write some KB; a chunk of this size is written in well under a millisecond.
+const CHUNK: usize = 1 << 20;
+
+/// Ahead of whatever else runs on this machine: a wait for a processor is planted in one test only.
+const FIRST: [&str; 3] = ["nice", "-n", "-15"];
+
+/// Records a workload that does as it is told by `play`, and returns what was recorded of the segment.
+fn recorded(
+    ground: &mut Ground,
+    starter: &[&str],
+    play: impl FnOnce(&mut Ground, &mut Workload),
+) -> Vec<Operation> {
+    let log_dir = ground.path().join("kafka");
+    std::fs::create_dir_all(log_dir.join("topicA-0")).unwrap();
+    let mut workload = Workload::start_by(&log_dir, starter);
+    let recording = ground.directory().join("recording");
+    let recorder = Recorder::start(&recording, workload.pid());
+    play(ground, &mut workload);
+    ground.clear();
+    recorder.stop();
+    drop(workload);
+    let told = operations(&recording, &ground.device());
+    told.into_iter().filter(|operation| operation.file == SEGMENT).collect()
+}
+
+/// Those that took at least so long must blame one of the causes for more of their time than anything else, all but
+/// one in ten: a machine has other troubles too. Every operation must add up.
+fn assert_slow_because(told: &[Operation], slower_than_ms: i64, at_least: usize, causes: &[&str]) {
+    for operation in told {
+        let total: i64 = operation.reasons.values().sum();
+        assert_eq!(total, operation.latency_ns, "reasons do not add up: {operation:?}");
+    }
+    let slow: Vec<&Operation> =
+        told.iter().filter(|operation| operation.latency_ns >= slower_than_ms * 1_000_000).collect();
+    let table: Vec<String> = slow.iter().map(|slow| format!("{} {:?}", slow.op, slow.reasons)).collect();
+    println!("{} of {} operations were slow:\n{}", slow.len(), told.len(), table.join("\n"));
+    assert!(slow.len() >= at_least, "what was planted slowed {} operations of {}", slow.len(), told.len());
+    let others: Vec<_> = slow.iter().filter(|slow| !causes.contains(&slow.main_reason().0)).collect();
+    assert!(others.len() * 10 < slow.len(), "not {causes:?}: {others:#?}");
+}
+
+#[test]
+fn a_journal_stall_is_blamed_for_appends() {
+    let Some(_alone) = gate::live("a journal stall") else { return };
+    let mut ground = Ground::prepare("journal-stall", "commit=1");
+    let told = recorded(&mut ground, &FIRST, |ground, workload| {
+        workload.order(&format!("open s {SEGMENT} create"));
+        workload.order("write s 4096");
+        ground.delay_journal(200);
+        workload.order("repeat 400 10 write s 4096");
+    });
+    assert_slow_because(&told, 50, 2, &["journal-commit"]);
+}
+
+#[test]
+fn dirty_throttling_is_blamed_for_writes() {
+    let Some(_alone) = gate::live("dirty throttling") else { return };
+    let mut ground = Ground::prepare("dirty-throttling", "");
+    let _limit = ground.limit_dirty_bytes(1 << 20);
+    let told = recorded(&mut ground, &FIRST, |_, workload| {
+        workload.order(&format!("open s {SEGMENT} create"));
+        workload.order(&format!("repeat 40 0 write s {CHUNK}"));
+    });
+    assert_slow_because(&told, 20, 3, &["dirty-throttling"]);
+}
+
+#[test]
+fn direct_reclaim_is_blamed_for_writes() {
+    let Some(_alone) = gate::live("direct reclaim") else { return };
+    let mut ground = Ground::prepare("direct-reclaim", "");
+    let limit = MemoryLimit::new(24 << 20);
+    let told = recorded(&mut ground, &FIRST, |ground, workload| {
+        workload.order(&format!("open s {SEGMENT} create"));
+        limit.put(workload.pid());
+        ground.delay_all_but_the_journal(Direction::Write, 40);
+        workload.order(&format!("repeat 80 0 write s {CHUNK}"));
+    });
+    assert_slow_because(&told, 20, 3, &["memory-reclaim"]);
+}
+
+#[test]
+fn a_slow_device_is_blamed_for_direct_writes_reads_and_for_fsyncs() {
+    let Some(_alone) = gate::live("a slow device") else { return };
+    let mut ground = Ground::prepare("slow-device", "");
+    let told = recorded(&mut ground, &FIRST, |ground, workload| {
+        workload.order(&format!("open s {SEGMENT} direct"));
+        workload.order(&format!("write s {CHUNK}"));
+        workload.order("fsync s");
+        ground.delay_all_but_the_journal(Direction::Write, 100);
+        ground.delay(Direction::Read, 100);
+        // Over what is there already: neither size nor blocks change, so the journal has no part in it.
+        workload.order("repeat 4 20 pwrite s 8192 4096");
+        workload.order(&format!("open b {SEGMENT} create"));
+        workload.order("forget b");
+        workload.order("pread b 131072 512");
+        workload.order("pread b 917504 512");
+        workload.order("pwrite b 16384 4096");
+        workload.order("fdatasync b");
+    });
+    assert_slow_because(&told, 50, 7, &["device", "writeback-wait"]);
+    for slow in told.iter().filter(|told| told.latency_ns > 50_000_000) {
+        let reason = if slow.op == "fdatasync" { "writeback-wait" } else { "device" };
+        assert_eq!(slow.main_reason().0, reason, "{slow:?}");
+    }
+    let slow = |op: &str| told.iter().filter(|told| told.op == op && told.latency_ns > 50_000_000).count();
+    assert_eq!((slow("write"), slow("fdatasync")), (4, 1));
+    let from_disk: Vec<i64> =
+        told.iter().filter(|told| told.op == "read").filter_map(|told| told.disk_bytes).collect();
+    assert_eq!(from_disk, [512, 512], "a read that misses the page cache brings its bytes from the device");
+}
+
+#[test]
+fn a_processor_that_is_taken_is_blamed_for_what_needs_nothing_else() {
+    let Some(_alone) = gate::live("run-queue delay") else { return };
+    let mut ground = Ground::prepare("run-queue", "");
+    let told = recorded(&mut ground, &["taskset", "--cpu-list", "1", "nice", "-n", "10"], |_, workload| {
+        workload.order(&format!("open s {SEGMENT} create"));
+        // A hole, so that nothing but a processor is needed to read it, and for longer than one turn of a thread.
+        workload.order(&format!("truncate s {}", 32 * CHUNK));
+        let _hog = Hog::on_processor("1");
+        workload.order(&format!("repeat 3 0 pread s 0 {}", 32 * CHUNK));
+    });
+    assert_slow_because(&told, 20, 3, &["run-queue"]);
+}
+
+/// A process that does nothing, as hard as it can; killed when dropped.
+struct Hog(Child);
+
+impl Hog {
+    fn on_processor(number: &str) -> Self {
+        let idle = "while :; do :; done";
+        let command = ["--cpu-list", number, "sh", "-c", idle];
+        Self(Command::new("taskset").args(command).spawn().unwrap())
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,205 @@
+//! A process that does with files what it is told (`workload.py`), under the name of a broker; and the same
+//! under strace.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::tcpdump::signal;
+
+/// How long it may take to begin.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running workload; killed when dropped.
+#[derive(Debug)]
+pub struct Workload {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    tid: u32,
+    properties: PathBuf,
+}
+
+impl Workload {
+    /// Starts one whose log dir is `log_dir`, which is made.
+    ///
+    /// # Panics
+    /// Where that fails.
+    pub fn start(log_dir: &Path) -> Self {
+        Self::start_by(log_dir, &[])
+    }
+
+    /// As [`Workload::start`], by a command that runs the rest of its arguments (`taskset`, `nice`).
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_by(log_dir: &Path, starter: &[&str]) -> Self {
+        fs::create_dir_all(log_dir).unwrap();
+        let properties = std::env::temp_dir().join(format!("workload-{}.properties", std::process::id()));
+        fs::write(
+            &properties,
+            format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", log_dir.display()),
+        )
+        .unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("workload.py");
+        // The last to be run takes a broker's name. `python3` may be a script that looks for one, and Python finds
+        // its library by its name, unless it is told.
+        let named = "set -e; python=$(python3 -c 'import sys; print(sys.executable)'); \
+                     export PYTHONHOME=$(python3 -c 'import sys; print(sys.base_prefix)'); \
+                     exec -a java \"$python\" \"$@\"";
+        let named = ["bash", "-c", named, "bash"];
+        let words: Vec<&str> = starter.iter().copied().chain(named).collect();
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
+            .arg(script)
+            .arg("kafka.Kafka")
+            .arg(&properties)
+            .current_dir(log_dir)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (orders, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut this = Self { child, orders, answers, tid: 0, properties };
+        this.tid = this.answer().strip_prefix("ready ").unwrap().parse().unwrap();
+        this
+    }
+
+    /// Its process: nothing was forked on the way.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The thread that obeys.
+    pub fn tid(&self) -> u32 {
+        self.tid
+    }
+
+    /// Has it do one thing, and returns what it answered.
+    ///
+    /// # Panics
+    /// Where it is gone.
+    pub fn order(&mut self, order: &str) -> String {
+        writeln!(self.orders, "{order}").unwrap();
+        self.answer()
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the workload ended");
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        // All fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_file(&self.properties);
+    }
+}
+
+/// strace on all threads of a process; killed when dropped.
+#[derive(Debug)]
+pub struct Strace {
+    child: Child,
+    said: PathBuf,
+}
+
+impl Strace {
+    /// Traces everything from when this returns.
+    ///
+    /// # Panics
+    /// Where it does not begin.
+    pub fn start(pid: u32, said: &Path) -> Self {
+        let errors = said.with_extension("err");
+        let child = Command::new("strace")
+            .args(["-f", "-T", "-ttt", "-s", "0", "-o"])
+            .arg(said)
+            .args(["-p", &pid.to_string()])
+            .stdin(Stdio::null())
+            .stderr(File::create(&errors).unwrap())
+            .spawn()
+            .expect("strace starts");
+        let end = Instant::now() + PATIENCE;
+        while !fs::read_to_string(&errors).unwrap_or_default().contains("attached") {
+            assert!(Instant::now() < end, "strace does not attach");
+            sleep(Duration::from_millis(20));
+        }
+        Self { child, said: said.to_owned() }
+    }
+
+    /// Lets go, and returns the calls of one thread in the order of their ends.
+    ///
+    /// # Panics
+    /// Where it does not end, or what it wrote cannot be read.
+    pub fn stop(mut self, tid: u32) -> Vec<Call> {
+        signal(&self.child, Signal::INT);
+        self.child.wait().unwrap();
+        let text = fs::read_to_string(&self.said).unwrap();
+        text.lines().filter_map(|line| Call::parse(line, tid)).collect()
+    }
+}
+
+impl Drop for Strace {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A system call as strace tells of it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Its name.
+    pub name: String,
+    /// What it returned; negative where it failed.
+    pub result: i64,
+    /// How long it took, as `-T` says.
+    pub seconds: f64,
+}
+
+impl Call {
+    /// `123 1700000000.000001 write(3, ""..., 100) = 100 <0.000021>`, or a call that was resumed.
+    fn parse(line: &str, tid: u32) -> Option<Self> {
+        // The columns are padded.
+        let (of, rest) = line.split_once(' ')?;
+        let (_time, said) = rest.trim_start().split_once(' ').filter(|_| of.parse() == Ok(tid))?;
+        let name = match said.strip_prefix("<... ") {
+            Some(rest) => rest.split(' ').next()?,
+            None => said.split('(').next()?,
+        };
+        let (head, time) = said.rsplit_once(" <")?;
+        let seconds = time.strip_suffix('>')?.parse().ok()?;
+        let result = head.rsplit_once("= ")?.1.split(' ').next()?.parse().unwrap_or(0);
+        Some(Self { name: name.to_owned(), result, seconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Call;
+
+    #[test]
+    fn a_line_of_strace_is_read() {
+        let call =
+            Call::parse(r#"12 1763736887.1234 pwrite64(3, ""..., 100, 0) = 100 <0.000021>"#, 12).unwrap();
+        assert_eq!((call.name.as_str(), call.result), ("pwrite64", 100));
+        assert!((call.seconds - 0.000_021).abs() < 1e-9);
+        let failed = "12    1763736887.1 write(4, \"\"..., 1) = -1 EBADF (Bad file descriptor) <0.000003>";
+        assert_eq!(Call::parse(failed, 12).unwrap().result, -1);
+        let resumed = "12 1763736887.2 <... fsync resumed>) = 0 <0.200100>";
+        assert_eq!(Call::parse(resumed, 12).unwrap().name, "fsync");
+        assert!(Call::parse("13 1763736887.2 fsync(3) = 0 <0.2>", 12).is_none());
+        assert!(Call::parse("12 1763736887.2 fsync(3 <unfinished ...>", 12).is_none());
+    }
+}
