@@ -32,7 +32,7 @@ use watcher::Kind;
 pub(crate) const PRODUCE: &str = "--produce";
 /// The first argument that makes this binary [`bystand`].
 pub(crate) const BYSTAND: &str = "--bystand";
-/// The first argument that makes this binary [`flood`].
+/// The first argument that makes this binary [`mod@flood`].
 pub(crate) const FLOOD: &str = "--flood";
 
 /// The topic that is written to.
