@@ -188,3 +188,30 @@ impl Drop for MemoryLimit {
         }
     }
 }
+
+/// A limit on what is written to a device (cgroup v1, the root group, so that it holds for write-back too); lifted
+/// when dropped.
+#[derive(Debug)]
+pub struct WriteLimit(String);
+
+impl WriteLimit {
+    const FILE: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device";
+
+    /// Limits a device to so many bytes a second.
+    ///
+    /// # Panics
+    /// Where that is not permitted.
+    pub fn new(major: u32, minor: u32, bytes_per_second: u64) -> Self {
+        let device = format!("{major}:{minor}");
+        fs::write(Self::FILE, format!("{device} {bytes_per_second}")).expect("a blkio cgroup of version 1");
+        Self(device)
+    }
+}
+
+impl Drop for WriteLimit {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(Self::FILE, format!("{} 0", self.0)) {
+            eprintln!("the limit on {} stays: {error}", self.0);
+        }
+    }
+}

@@ -30,6 +30,7 @@ pub mod recorder;
 pub mod recording;
 pub mod row;
 pub mod spoken;
+pub mod table;
 pub mod tcpdump;
 pub mod traffic;
 pub mod views;

@@ -1,0 +1,169 @@
+//! Two brokers on one host are kept apart, a broker that is restarted is recorded on, and a segment's roll is seen
+//! with what it waited for. All on real brokers.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use e2e::brokerscope;
+use e2e::gate;
+use e2e::ground::Ground;
+use e2e::operations::operations;
+use e2e::recorder::Recorder;
+use e2e::recording::Recording;
+use e2e::traffic::directory;
+use lab::device::Direction;
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::load::{Load, Producer};
+use lab::{Broker, BrokerOptions, Steps};
+use serde_json::Value;
+
+/// How long producers run; their JVMs take a second or two to begin.
+const LOAD: Duration = Duration::from_secs(5);
+/// How long a recorder may take to find the process that took a broker's place.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn kafka() -> Kafka {
+    Kafka::prepare(DEFAULT_VERSION, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn broker(kafka: &Kafka, directory: PathBuf, adjust: impl FnOnce(&mut BrokerOptions)) -> Broker {
+    let mut options = BrokerOptions::new(directory);
+    adjust(&mut options);
+    Broker::start(kafka, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Produces to a broker until dropped.
+fn load(kafka: &Kafka, broker: &Broker, topic: &str, record_bytes: u32, rate: u32, directory: &Path) -> Load {
+    let producer = Producer {
+        topic: topic.to_owned(),
+        client_id: format!("{topic}-producer"),
+        rate,
+        record_bytes,
+        properties: vec!["acks=1".to_owned()],
+    };
+    Load::start(kafka, broker, &[producer], directory, None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn files(recording: &Recording) -> BTreeSet<&str> {
+    recording.file_ops.iter().filter_map(|operation| operation["file"].as_str()).collect()
+}
+
+#[test]
+fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
+    let Some(_alone) = gate::live("two brokers, one of which is restarted") else { return };
+    let (directory, kafka) = (directory("two-brokers"), kafka());
+    let start =
+        |name: &str, port: Option<u16>| broker(&kafka, directory.join(name), |options| options.port = port);
+    let (ours, other) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| start("other", None));
+        (start("ours", None), other.join().unwrap())
+    });
+    let (first_pid, port) = (ours.pid, ours.port);
+    let recording = directory.join("recording");
+    let recorder = Recorder::start(&recording, ours.pid);
+    let produce =
+        |broker: &Broker, topic: &str| load(&kafka, broker, topic, 500, 200, &directory.join(topic));
+    let loads = [produce(&ours, "before"), produce(&other, "elsewhere")];
+    sleep(LOAD);
+    drop(loads);
+    ours.stop();
+    // Meanwhile there is one broker here, and it is not the one that is recorded.
+    let elsewhere = produce(&other, "elsewhere");
+    let ours = start("ours", Some(port));
+    await_process(&recording, ours.pid);
+    let after = produce(&ours, "after");
+    sleep(LOAD);
+    drop((elsewhere, after));
+    recorder.stop();
+
+    let read = Recording::read(&recording);
+    let files = files(&read);
+    let has = |topic: &str| files.iter().any(|file| file.starts_with(&format!("{topic}-0/")));
+    assert!(has("before") && has("after") && !has("elsewhere"), "{files:?}");
+    let pids: BTreeSet<u64> =
+        read.file_ops.iter().filter_map(|operation| operation["pid"].as_u64()).collect();
+    assert!(pids.is_subset(&[u64::from(first_pid), ours.pid.into()].into()), "{pids:?}");
+    let end = format!(":{port}");
+    for request in &read.requests {
+        assert!(request["broker"].as_str().unwrap().ends_with(&end), "of the other broker: {request}");
+    }
+    let clients: BTreeSet<&str> =
+        read.requests.iter().filter_map(|request| request["client_id"].as_str()).collect();
+    assert!(clients.contains("before-producer") && clients.contains("after-producer"), "{clients:?}");
+    let said = brokerscope::run(["explain".as_ref(), recording.as_os_str()]).done();
+    let noted = format!("{}{}", said.stdout, said.stderr);
+    assert!(noted.contains("restarted") && noted.contains(&first_pid.to_string()), "{noted}");
+    drop(other);
+}
+
+/// Waits until a recording says that it watches a process.
+fn await_process(recording: &Path, pid: u32) {
+    let watches = || {
+        let manifest: Value = fs::read(recording.join("manifest.json"))
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        let processes = manifest["broker"]["processes"].as_array().cloned().unwrap_or_default();
+        processes.iter().any(|process| process["pid"] == pid)
+    };
+    let end = Instant::now() + PATIENCE;
+    while !watches() {
+        assert!(Instant::now() < end, "the recorder did not find process {pid}");
+        sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() {
+    let Some(_alone) = gate::live("a segment's roll") else { return };
+    let mut ground = Ground::prepare("segment-roll", "");
+    let (kafka, directory) = (kafka(), ground.directory().to_owned());
+    let broker = broker(&kafka, directory.join("broker"), |options| {
+        options.log_dir = Some(ground.path().to_owned());
+        options.metadata_dir = Some(directory.join("metadata"));
+        options.properties = vec![("log.segment.bytes".to_owned(), (1 << 20).to_string())];
+    });
+    broker.create_topic(&kafka, "rolled", 1).unwrap();
+    let recording = directory.join("recording");
+    let recorder = Recorder::start(&recording, broker.pid);
+    ground.delay(Direction::Write, 40);
+    // A segment a second.
+    let load = load(&kafka, &broker, "rolled", 1000, 1000, &directory.join("load"));
+    sleep(LOAD);
+    drop(load);
+    ground.clear();
+    recorder.stop();
+    drop(broker);
+
+    let told = operations(&recording, &ground.device());
+    let syncs: Vec<_> = told
+        .iter()
+        .filter(|told| {
+            matches!(told.op.as_str(), "fsync" | "fdatasync" | "msync") && told.file.starts_with("rolled-0/")
+        })
+        .collect();
+    let table: Vec<String> =
+        syncs.iter().map(|sync| format!("{} {} {:?}", sync.op, sync.file, sync.reasons)).collect();
+    println!("{}", table.join("\n"));
+    for extension in [".log", ".index", ".timeindex"] {
+        assert!(syncs.iter().any(|sync| sync.file.ends_with(extension)), "no sync of a {extension}");
+    }
+    let slow: Vec<_> = syncs.iter().filter(|sync| sync.latency_ns > 30_000_000).collect();
+    assert!(slow.len() >= 3, "{} syncs were slow", slow.len());
+    for sync in slow {
+        let (reason, ns) = sync.main_reason();
+        let known = ["device", "slow-device", "writeback-wait", "journal-commit"];
+        assert!(known.contains(&reason) && ns * 2 > sync.latency_ns, "{sync:?}");
+    }
+}

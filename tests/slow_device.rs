@@ -1,0 +1,165 @@
+//! A device whose speed is known: what brokerscope says of its requests, of how busy it was and of the operations
+//! that waited for it is right within ten per cent. The oracles are the delays that were planted, what the device
+//! counted itself, and the orders' own times.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use e2e::gate;
+use e2e::ground::{Ground, WriteLimit};
+use e2e::operations::{Operation, operations};
+use e2e::recorder::Recorder;
+use e2e::table::{Row, rows};
+use e2e::workload::Workload;
+use lab::device::Direction;
+
+const SEGMENT: &str = "topicA-0/00000000000000000000.log";
+const DELAY_MS: u64 = 50;
+/// As many as take some seconds, of which samples have at least two whole ones.
+const WRITES: usize = 70;
+/// What the limited device may be given, and what it is given.
+const LIMITED_BYTES_PER_SECOND: u64 = 8 << 20;
+const LIMITED_BYTES: u64 = 1 << 20;
+const LIMITED_WRITES: usize = 16;
+const NS_PER_MS: f64 = 1e6;
+const ROOM: f64 = 0.1;
+
+/// What a recording has of one device.
+struct Told {
+    operations: Vec<Operation>,
+    requests: Vec<Row>,
+    samples: Vec<Row>,
+}
+
+fn recorded(ground: &mut Ground, play: impl FnOnce(&mut Ground, &mut Workload)) -> Told {
+    let log_dir = ground.path().join("kafka");
+    std::fs::create_dir_all(log_dir.join("topicA-0")).unwrap();
+    let mut workload = Workload::start(&log_dir);
+    // Blocks and size are there before: what is written over them needs no journal.
+    workload.order(&format!("open s {SEGMENT} direct"));
+    workload.order("write s 4194304");
+    workload.order("fsync s");
+    let recording = ground.directory().join("recording");
+    let recorder = Recorder::start(&recording, workload.pid());
+    play(ground, &mut workload);
+    ground.clear();
+    recorder.stop();
+    drop(workload);
+    let device = ground.device();
+    let of_device = |column: &'static str| {
+        let device = device.clone();
+        move |row: &Row| row.text(column) == device
+    };
+    Told {
+        operations: operations(&recording, &device),
+        requests: rows(&recording, "block_ios").into_iter().filter(of_device("device")).collect(),
+        samples: rows(&recording, "host_samples").into_iter().filter(of_device("name")).collect(),
+    }
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    assert!(!all.is_empty());
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+fn assert_near(what: &str, found: f64, wanted: f64) {
+    println!("{what}: {found:.3}, known: {wanted:.3}");
+    assert!((found - wanted).abs() <= ROOM * wanted, "{what}: {found} is not within 10 % of {wanted}");
+}
+
+/// The mean of a figure over the samples that lie within `start..end`, nanoseconds.
+fn mean_of_samples(samples: &[Row], metric: &str, (start, end): (f64, f64)) -> f64 {
+    let within = |row: &&Row| {
+        row.text("metric") == metric
+            && row.number("start_ns").unwrap() >= start
+            && row.number("end_ns").unwrap() <= end
+    };
+    let values: Vec<f64> = samples.iter().filter(within).map(|row| row.number("value").unwrap()).collect();
+    assert!(values.len() >= 2, "{metric}: {} samples of {}", values.len(), samples.len());
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// From the first's start to the last's end.
+fn span(operations: &[&Operation]) -> (f64, f64) {
+    (operations[0].start_ns as f64, operations[operations.len() - 1].end_ns as f64)
+}
+
+#[test]
+fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
+    let Some(_alone) = gate::live("a device with a known delay") else { return };
+    let mut ground = Ground::prepare("known-delay", "");
+    let told = recorded(&mut ground, |ground, workload| {
+        ground.delay_all_but_the_journal(Direction::Write, DELAY_MS);
+        // Busy all of the time, then half of it.
+        workload.order(&format!("repeat {WRITES} 0 pwrite s 8192 4096"));
+        workload.order(&format!("repeat {WRITES} {DELAY_MS} pwrite s 16384 8192"));
+    });
+    let of_bytes = |bytes: i64| -> Vec<&Operation> {
+        told.operations.iter().filter(|told| told.op == "write" && told.bytes == Some(bytes)).collect()
+    };
+    for bytes in [4096, 8192] {
+        let writes = of_bytes(bytes);
+        assert_eq!(writes.len(), WRITES);
+        // The workers that write back metadata write such sizes too; a direct write is handed over by its thread.
+        let tid = f64::from(u32::try_from(writes[0].tid).unwrap());
+        let ours = |row: &&Row| row.number("bytes") == Some(bytes as f64) && row.number("tid") == Some(tid);
+        let latencies = told.requests.iter().filter(ours);
+        let service: Vec<f64> = latencies.map(|row| row.number("latency_ns").unwrap() / NS_PER_MS).collect();
+        assert_eq!(service.len(), WRITES, "one request a write");
+        assert!(service.iter().all(|ms| *ms >= DELAY_MS as f64), "{service:?}");
+        assert_near("service time, ms", median(service.clone()), DELAY_MS as f64);
+        assert_near(
+            "a write's time, ms",
+            median(writes.iter().map(|op| op.latency_ns as f64 / NS_PER_MS).collect()),
+            DELAY_MS as f64,
+        );
+        for write in &writes {
+            let total: i64 = write.reasons.values().sum();
+            assert_eq!(total, write.latency_ns, "{write:?}");
+        }
+        let in_device = |op: &&Operation| *op.reasons.get("device").unwrap_or(&0) as f64 / NS_PER_MS;
+        assert_near(
+            "of a write in the device, ms",
+            median(writes.iter().map(in_device).collect()),
+            DELAY_MS as f64,
+        );
+        // The device was busy for as long as it held requests, and no longer.
+        let (start, end) = span(&writes);
+        let busy = service.iter().sum::<f64>() * NS_PER_MS / (end - start);
+        let utilisation = mean_of_samples(&told.samples, "util_ratio", (start, end));
+        assert_near("utilisation", utilisation, busy);
+        let rate = mean_of_samples(&told.samples, "writes_per_second", (start, end));
+        assert_near("writes a second", rate, WRITES as f64 * 1e9 / (end - start));
+    }
+}
+
+#[test]
+fn a_limited_rate_is_time_that_writes_wait_and_not_the_device_s() {
+    let Some(_alone) = gate::live("a device with a limited rate") else { return };
+    let mut ground = Ground::prepare("limited-rate", "");
+    let (major, minor) = ground.device_number();
+    let told = recorded(&mut ground, |_, workload| {
+        let _limit = WriteLimit::new(major, minor, LIMITED_BYTES_PER_SECOND);
+        workload.order(&format!("repeat {LIMITED_WRITES} 0 pwrite s 0 {LIMITED_BYTES}"));
+    });
+    let writes: Vec<&Operation> = told.operations.iter().filter(|told| told.op == "write").collect();
+    assert_eq!(writes.len(), LIMITED_WRITES);
+    let known = LIMITED_BYTES as f64 / LIMITED_BYTES_PER_SECOND as f64 * 1e3;
+    // The first may use what had been saved up.
+    let ms = |of: &dyn Fn(&Operation) -> i64| {
+        median(writes[1..].iter().map(|write| of(write) as f64 / NS_PER_MS).collect())
+    };
+    assert_near("a write's time, ms", ms(&|write| write.latency_ns), known);
+    let waiting = |write: &Operation| {
+        ["device-queue", "device"].iter().filter_map(|reason| write.reasons.get(*reason)).sum::<i64>()
+    };
+    assert_near("of it before or in the device, ms", ms(&waiting), known);
+    let serving: Vec<f64> = told.requests.iter().filter_map(|row| row.number("latency_ns")).collect();
+    assert!(median(serving) / NS_PER_MS < known / 2.0, "the device itself was quick");
+}
