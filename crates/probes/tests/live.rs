@@ -311,7 +311,9 @@ fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watched) {
 /// A ring buffer of one page holds a score of writes: the others must be counted, none may vanish.
 fn check_full_ring(file_system: &FileSystem) {
     const WRITES: u64 = 100;
-    let options = Options { ring_bytes: 4096, measure: true, ..Options::default() };
+    // Requests of other devices would fill the ring before the first write.
+    let devices = vec![file_system.device()];
+    let options = Options { ring_bytes: 4096, measure: true, devices, ..Options::default() };
     let mut watched = Watched::with(&options);
     let mut file = File::create(file_system.path().join("crowd")).unwrap();
     let inode = file.metadata().unwrap().ino();
