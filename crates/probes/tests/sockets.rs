@@ -218,10 +218,10 @@ fn check_closed_window(watched: &mut Watched) {
         watched.all();
         let reported = stalls - usize::from(attempts == 0);
         assert_eq!(watched.troubles_of(writer.ends(), TcpTroubleKind::ZeroWindow), reported);
-        reader.drain();
+        reader.drain(writer);
         for _ in 0..3 {
             writer.write(10);
-            reader.drain();
+            reader.drain(writer);
         }
         watched.all();
         assert_eq!(watched.troubles_of(writer.ends(), TcpTroubleKind::ZeroWindow), stalls);

@@ -263,12 +263,28 @@ impl End {
         self.0.set_nonblocking(false).unwrap();
     }
 
-    /// Reads until nothing has come for a while.
-    pub(crate) fn drain(&self) {
+    /// Reads until the writer has nothing left to send and nothing has come for a while: a window that was closed
+    /// may take long to open.
+    pub(crate) fn drain(&self, writer: &Self) {
         self.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let mut buffer = vec![0; 1 << 20];
-        while (&self.0).read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let came = (&self.0).read(&mut buffer).is_ok_and(|bytes| bytes > 0);
+            if !came && writer.unsent() == 0 {
+                break;
+            }
+            assert!(Instant::now() < end, "{} bytes are not sent", writer.unsent());
+        }
         self.0.set_read_timeout(None).unwrap();
+    }
+
+    /// Bytes written that the other end has not acknowledged.
+    fn unsent(&self) -> i32 {
+        let mut bytes = 0_i32;
+        // SAFETY: this request writes an int.
+        done(unsafe { libc::ioctl(self.fd(), libc::TIOCOUTQ as _, &raw mut bytes) } as isize);
+        bytes
     }
 
     pub(crate) fn fail_to_read(&self) -> i32 {
