@@ -313,7 +313,7 @@ fn check_full_ring(file_system: &FileSystem) {
     const WRITES: u64 = 100;
     // Requests of other devices would fill the ring before the first write.
     let devices = vec![file_system.device()];
-    let options = Options { ring_bytes: 4096, measure: true, devices, ..Options::default() };
+    let options = Options { ring_bytes: 4096, measure: true, devices };
     let mut watched = Watched::with(&options);
     let mut file = File::create(file_system.path().join("crowd")).unwrap();
     let inode = file.metadata().unwrap().ino();
