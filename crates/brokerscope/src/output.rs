@@ -10,6 +10,9 @@ use crate::options::Presentation;
 /// Rows of a table held back to find its widths, where nobody waits for them.
 const LOOKAHEAD: usize = 200;
 
+/// What kept a command from writing its data, before the reason.
+pub(crate) const CANNOT_WRITE: &str = "cannot write to standard output";
+
 /// Standard output.
 pub(crate) type Stdout = Box<dyn Write>;
 

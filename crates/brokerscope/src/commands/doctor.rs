@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Doctor) -> anyhow::Result<()> {
         Format::Csv => return Err(Usage("doctor has no csv; use --format json".to_owned()).into()),
     };
     let examination = examine(args)?;
-    report.examination(&examination).context("cannot write to standard output")
+    report.examination(&examination).context(output::CANNOT_WRITE)
 }
 
 fn examine(args: &Doctor) -> anyhow::Result<Examination> {

@@ -109,7 +109,7 @@ impl<'a> Judged<'a> {
         let wanted = Wanted::new(&self.args.filter, &self.args.selection, self.args.slower_than);
         for verdict in self.engine.take_verdicts() {
             if wanted.wants(&verdict.request) {
-                self.report.verdict(verdict).context("cannot write to standard output")?;
+                self.report.verdict(verdict).context(output::CANNOT_WRITE)?;
             } else {
                 self.left_out += 1;
             }
@@ -134,6 +134,6 @@ impl<'a> Judged<'a> {
         }
         let slower_than = self.args.slower_than;
         let conclusion = Conclusion { summary, slower_than, unobservable, notes };
-        self.report.finish(&conclusion).context("cannot write to standard output")
+        self.report.finish(&conclusion).context(output::CANNOT_WRITE)
     }
 }

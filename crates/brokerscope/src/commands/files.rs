@@ -71,7 +71,7 @@ impl Reader for Counted<'_> {
             Format::Json => totals.write_json(&mut out, all),
             Format::Csv => totals.write_csv(&mut out, all),
         };
-        written.context("cannot write to standard output")?;
+        written.context(output::CANNOT_WRITE)?;
         args.presentation.say(&format!("{} counted", counted(ops, "file operation")));
         args.presentation.say_each(notes);
         Ok(())

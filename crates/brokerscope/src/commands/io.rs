@@ -66,7 +66,7 @@ impl<'a> Shown<'a> {
         let ids = self.message_ids.as_mut().filter(|_| op.op == FileOpKind::Write);
         let message_ids = ids.map(|ids| ids.written_by(op)).unwrap_or_default();
         let row = FileOpRow { op, reasons: &reasons, message_ids: &message_ids };
-        self.report.file_op(&row).context(CANNOT_WRITE)
+        self.report.file_op(&row).context(output::CANNOT_WRITE)
     }
 
     fn wants(&self, op: &FileOp) -> bool {
@@ -89,7 +89,7 @@ impl Reader for Shown<'_> {
     }
 
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
-        self.report.finish().context(CANNOT_WRITE)?;
+        self.report.finish().context(output::CANNOT_WRITE)?;
         let presentation = &self.args.presentation;
         let shown = self.args.top.map_or(self.count, |most| self.count.min(u64::from(most)));
         let what = if self.args.summary { "summed up" } else { "shown" };
@@ -98,8 +98,6 @@ impl Reader for Shown<'_> {
         Ok(())
     }
 }
-
-const CANNOT_WRITE: &str = "cannot write to standard output";
 
 fn report(args: &Io, pace: Pace) -> Box<dyn FileOpReport> {
     let out = output::stdout(pace);

@@ -18,7 +18,6 @@ const TABLES: [Table; 5] =
 /// How long a call may take and still stand in its place among the others: who watches does not want to wait longer.
 const LIVE: Nanos = Nanos::from_millis(2_000);
 const REPLAY: Nanos = Nanos::from_millis(60_000);
-const CANNOT_WRITE: &str = "cannot write to standard output";
 
 /// Shows the calls.
 pub(crate) fn run(args: &Kernel) -> anyhow::Result<()> {
@@ -58,7 +57,7 @@ impl<'a> Shown<'a> {
         while let Some(call) = self.calls.take(all) {
             if self.wants(&call) {
                 self.count += 1;
-                self.report.call(&call).context(CANNOT_WRITE)?;
+                self.report.call(&call).context(output::CANNOT_WRITE)?;
             }
         }
         Ok(())
@@ -89,7 +88,7 @@ impl Reader for Shown<'_> {
 
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
         self.show(true)?;
-        self.report.finish().context(CANNOT_WRITE)?;
+        self.report.finish().context(output::CANNOT_WRITE)?;
         let presentation = &self.args.presentation;
         presentation.say(&format!("{} shown", counted(self.count, "call")));
         if !self.off_cpu {

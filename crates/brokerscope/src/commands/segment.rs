@@ -54,7 +54,7 @@ impl<'a> Shown<'a> {
     }
 
     fn piece(&mut self, piece: &mut Piece) -> anyhow::Result<()> {
-        self.write(piece).context("cannot write to standard output")?;
+        self.write(piece).context(output::CANNOT_WRITE)?;
         piece.notes.drain(..).for_each(|sentence| self.note(sentence));
         Ok(())
     }
@@ -79,7 +79,7 @@ impl<'a> Shown<'a> {
     }
 
     fn finish(mut self) -> anyhow::Result<()> {
-        self.report.finish().context("cannot write to standard output")?;
+        self.report.finish().context(output::CANNOT_WRITE)?;
         let presentation = &self.args.presentation;
         presentation.say(&format!("{} with {}", batches(self.batches), counted(self.records, "record")));
         if self.damaged > 0 {

@@ -140,7 +140,7 @@ impl<'a> Sinks<'a> {
 fn write_to(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     if path == Path::new("-") {
         let mut out = output::stdout(Pace::AllThere);
-        return write(&mut out).and_then(|()| out.flush()).context("cannot write to standard output");
+        return write(&mut out).and_then(|()| out.flush()).context(output::CANNOT_WRITE);
     }
     let written = File::create(path).map(BufWriter::new).and_then(|mut out| {
         write(&mut out)?;

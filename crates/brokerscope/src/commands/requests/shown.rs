@@ -13,8 +13,6 @@ use crate::options::Format;
 use crate::output::{self, Pace};
 use crate::packets;
 
-const CANNOT_WRITE: &str = "cannot write to standard output";
-
 /// The output and how many requests went to it.
 pub(super) struct Shown<'a> {
     form: Form,
@@ -64,7 +62,7 @@ impl<'a> Shown<'a> {
 
     fn show(&mut self, request: &Request, hold: Option<Hold>) -> anyhow::Result<()> {
         match &mut self.form {
-            Form::Rows(rows) => rows.request(request).context(CANNOT_WRITE)?,
+            Form::Rows(rows) => rows.request(request).context(output::CANNOT_WRITE)?,
             Form::Top(top) => top.request(request),
             Form::Overview(overview) => overview.request(request, hold),
         }
@@ -76,11 +74,11 @@ impl<'a> Shown<'a> {
         let Self { form, args, pace, count, .. } = self;
         let mut summary = packets::summary(counters, count, notes);
         match form {
-            Form::Rows(mut rows) => rows.finish(&summary).context(CANNOT_WRITE)?,
+            Form::Rows(mut rows) => rows.finish(&summary).context(output::CANNOT_WRITE)?,
             Form::Top(top) => {
                 summary.shown = top.held();
                 summary.notes.extend(unranked(top.unranked()));
-                top.finish(&summary).context(CANNOT_WRITE)?;
+                top.finish(&summary).context(output::CANNOT_WRITE)?;
             }
             Form::Overview(overview) => write(args, pace, *overview, &summary)?,
         }
@@ -125,7 +123,7 @@ fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSumma
         Format::Json => OverviewJson(out).write(&groups, summary),
         Format::Csv => OverviewCsv(out).write(&groups),
     };
-    written.context(CANNOT_WRITE)
+    written.context(output::CANNOT_WRITE)
 }
 
 /// A request without a latency is neither slow nor quick.
