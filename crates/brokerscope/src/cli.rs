@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::function_name::FunctionName;
 use crate::inside::Inside;
 use crate::options::{Filter, Presentation, Selection, Source, Target};
 use crate::quantity;
@@ -164,7 +165,7 @@ pub(crate) struct Kernel {
     pub(crate) slower_than: model::Nanos,
     /// Show only this function; `*` at the end for any more (repeatable).
     #[arg(long = "function", value_name = "FUNCTION")]
-    pub(crate) functions: Vec<String>,
+    pub(crate) functions: Vec<FunctionName>,
     /// Show only calls for this device, by name or major:minor (repeatable).
     #[arg(long = "device", value_name = "DEVICE")]
     pub(crate) devices: Vec<String>,

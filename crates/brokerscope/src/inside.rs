@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use model::StackTime;
 
+use crate::function_name::FunctionName;
+
 /// System calls that mean the same to a user, by the one that stands for them.
 const FAMILIES: [(&str, &[&str]); 4] = [
     ("write", &["write", "pwrite64", "writev", "pwritev", "pwritev2"]),
@@ -23,20 +25,18 @@ const ENTRIES: [&str; 7] = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys
 pub(crate) enum Inside {
     /// One of these system calls.
     Call(&'static str, &'static [&'static str]),
-    /// A function of this name, or one whose name begins so.
-    Function { name: String, and_more: bool },
+    /// A function.
+    Function(FunctionName),
 }
 
 impl FromStr for Inside {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let family = FAMILIES.iter().find(|(name, _)| *name == text);
-        Ok(match (family, text.strip_suffix('*')) {
-            (Some(&(name, calls)), _) => Self::Call(name, calls),
-            (None, Some(beginning)) => Self::Function { name: beginning.to_owned(), and_more: true },
-            (None, None) => Self::Function { name: text.to_owned(), and_more: false },
-        })
+        match FAMILIES.iter().find(|(name, _)| *name == text) {
+            Some(&(name, calls)) => Ok(Self::Call(name, calls)),
+            None => text.parse().map(Self::Function),
+        }
     }
 }
 
@@ -49,9 +49,9 @@ impl Inside {
                 .filter_map(|entry| function.strip_prefix(entry))
                 .any(|call| calls.contains(&call)),
             (Self::Call(..), None) => false,
-            (Self::Function { name, and_more }, kernel) => {
+            (Self::Function(name), kernel) => {
                 let function = kernel.or_else(|| frame.strip_suffix(StackTime::COMPILED)).unwrap_or(frame);
-                if *and_more { function.starts_with(name.as_str()) } else { function == name }
+                name.is(function)
             }
         })
     }
@@ -61,7 +61,7 @@ impl std::fmt::Display for Inside {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Call(name, _) => f.write_str(name),
-            Self::Function { name, and_more } => write!(f, "{name}{}", if *and_more { "*" } else { "" }),
+            Self::Function(name) => name.fmt(f),
         }
     }
 }

@@ -65,17 +65,13 @@ impl<'a> Shown<'a> {
 
     fn wants(&self, call: &Call) -> bool {
         let Kernel { functions, devices, .. } = self.args;
-        let function = |wanted: &String| match wanted.strip_suffix('*') {
-            Some(beginning) => call.function.starts_with(beginning),
-            None => *call.function == **wanted,
-        };
         let device = |wanted: &String| {
             call.device.as_ref().is_some_and(|device| {
                 let (major, minor) = device.number();
                 *device.name == **wanted || format!("{major}:{minor}") == *wanted
             })
         };
-        (functions.is_empty() || functions.iter().any(function))
+        (functions.is_empty() || functions.iter().any(|wanted| wanted.is(&call.function)))
             && (devices.is_empty() || devices.iter().any(device))
     }
 }
