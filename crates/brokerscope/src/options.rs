@@ -1,10 +1,11 @@
 //! Flags that several commands share. Does not act on them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use crate::client::Client;
+use crate::failure::Usage;
 use crate::quantity;
 
 /// What to look at.
@@ -60,6 +61,29 @@ pub(crate) struct Source {
     /// Stop after this time (live).
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<model::Nanos>,
+}
+
+impl Source {
+    /// The recording to read; none for the broker itself.
+    pub(crate) fn recording(&self) -> Result<Option<&Path>, Usage> {
+        match &self.from {
+            Some(_) if self.duration.is_some() => {
+                Err(Usage("--for is for live input; a recording is read to its end".to_owned()))
+            }
+            from => Ok(from.as_deref()),
+        }
+    }
+
+    /// Whether only the user ends it.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.from.is_none() && self.duration.is_none()
+    }
+}
+
+/// What a program says that can only read, where it is to watch.
+#[cfg(not(feature = "live"))]
+pub(crate) fn cannot_watch() -> Usage {
+    Usage("--from RECORDING is needed: this brokerscope was built without the feature `live`".to_owned())
 }
 
 /// How it is shown.

@@ -7,7 +7,6 @@ use model::Event;
 use recording::{Recording, Table};
 
 use crate::commands::record;
-use crate::failure::Usage;
 use crate::options::{Presentation, Source, Target};
 use crate::output::{self, Pace};
 
@@ -43,10 +42,7 @@ pub(crate) fn read<R: Reader>(
     tables: &[Table],
     start: impl FnOnce(&About) -> R,
 ) -> anyhow::Result<()> {
-    match &source.from {
-        Some(_) if source.duration.is_some() => {
-            Err(Usage("--for is for live input; a recording is read to its end".to_owned()).into())
-        }
+    match source.recording()? {
         Some(dir) => from_recording(dir, target, presentation, tables, start),
         None => live(source, target, presentation, start),
     }
@@ -149,6 +145,5 @@ fn live<R: Reader>(
     _presentation: &Presentation,
     _start: impl FnOnce(&About) -> R,
 ) -> anyhow::Result<()> {
-    Err(Usage("--from RECORDING is needed: this brokerscope was built without the feature `live`".to_owned())
-        .into())
+    Err(crate::options::cannot_watch().into())
 }

@@ -9,7 +9,7 @@ use report::numbers::counted;
 use crate::cli::Files as Args;
 use crate::options::{Filter, Format};
 use crate::output::{self, Pace};
-use crate::seen::{self, About, Reader};
+use crate::seen::{self, Reader};
 
 /// What traffic is told from.
 const TABLES: [Table; 2] = [Table::FileOps, Table::BlockIos];
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let unused =
         [("--port", !ports.is_empty()), ("--api", !apis.is_empty()), ("--message-id", message_id.is_some())];
     args.presentation.say_unused("files", &unused);
-    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Counted::new(args, about))
+    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |_| Counted::new(args))
 }
 
 struct Counted<'a> {
@@ -32,8 +32,8 @@ struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    fn new(args: &'a Args, about: &About) -> Self {
-        if about.pace == Pace::AsTheyCome && args.source.duration.is_none() {
+    fn new(args: &'a Args) -> Self {
+        if args.source.is_endless() {
             args.presentation.say("Ctrl-C shows what was found");
         }
         Self { files: Files::new(args.by), args, ops: 0 }

@@ -41,7 +41,7 @@ impl<'a> Shown<'a> {
     fn new(args: &'a Io, about: &About) -> Self {
         let waits_for_end = args.summary || args.top.is_some();
         let pace = if waits_for_end { Pace::AllThere } else { about.pace };
-        if waits_for_end && about.pace == Pace::AsTheyCome && args.source.duration.is_none() {
+        if waits_for_end && args.source.is_endless() {
             args.presentation.say("Ctrl-C shows what was found");
         }
         let ids = args.filter.message_id.as_deref().filter(|_| !args.summary);

@@ -24,10 +24,7 @@ const NAME_BYTES: usize = 15;
 pub(crate) fn run(args: &Stacks) -> anyhow::Result<()> {
     let sinks = Sinks::of(args)?;
     args.presentation.say_unused("stacks", &[("--log-dir", !args.target.log_dirs.is_empty())]);
-    let seen = match &args.source.from {
-        Some(_) if args.source.duration.is_some() => {
-            return Err(Usage("--for is for live input; a recording is read to its end".to_owned()).into());
-        }
+    let seen = match args.source.recording()? {
         Some(dir) => recorded::read(args, dir)?,
         None => live(args)?,
     };
@@ -41,8 +38,7 @@ fn live(args: &Stacks) -> anyhow::Result<Seen> {
 
 #[cfg(not(feature = "live"))]
 fn live(_args: &Stacks) -> anyhow::Result<Seen> {
-    Err(Usage("--from RECORDING is needed: this brokerscope was built without the feature `live`".to_owned())
-        .into())
+    Err(crate::options::cannot_watch().into())
 }
 
 /// What was seen, and what is to be said of it.
