@@ -12,6 +12,8 @@
 
 #[path = "live/calls.rs"]
 mod calls;
+#[path = "live/gate.rs"]
+mod gate;
 #[allow(dead_code, reason = "the other live test uses the rest")]
 #[path = "live/scene.rs"]
 mod scene;
@@ -33,8 +35,7 @@ const DIRECTORY: &str = "kafka/disk 1/data/topicA-0";
 
 #[test]
 fn every_operation_on_files_is_reported_once() {
-    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+    if !gate::is_open() {
         return;
     }
     let file_system = FileSystem::new();

@@ -9,20 +9,25 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "live/gate.rs"]
+mod gate;
 #[allow(dead_code, reason = "shared with the other live tests")]
 #[path = "live/scene.rs"]
 mod scene;
+#[path = "live/watched.rs"]
+mod watched;
 
 use std::fs::{File, OpenOptions, create_dir_all, rename};
 use std::io::{IoSlice, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::FileOpKind;
 use probes::{Event, Facts, FileOp, JournalCommit, OffCpu, Options, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Frozen};
+use watched::Watched;
 
 const HEAD: usize = 61;
 const GIVE_UP: Duration = Duration::from_secs(30);
@@ -30,8 +35,7 @@ const SEGMENT: &str = "data/topicA-0/00000000000000000000.log";
 
 #[test]
 fn known_operations_are_reported_exactly_once() {
-    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+    if !gate::is_open() {
         return;
     }
     let file_system = FileSystem::new();
@@ -51,12 +55,6 @@ fn known_operations_are_reported_exactly_once() {
     check_device_filter(&file_system);
 }
 
-/// Probes on this very process and everything they have reported.
-struct Watched {
-    probes: Probes,
-    events: Vec<Event>,
-}
-
 impl Watched {
     fn new() -> Self {
         Self::with(&Options::default())
@@ -72,17 +70,7 @@ impl Watched {
         let target = Target { pid: std::process::id(), stacks: true };
         let probes = Probes::attach_with(&plan, &target, options).unwrap();
         assert!(probes.plan() == &plan, "the kernel refused something: {:#?}", probes.plan().hooks);
-        Self { probes, events: Vec::new() }
-    }
-
-    /// Reads until what has been reported satisfies the caller.
-    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        let end = Instant::now() + GIVE_UP;
-        while !done(self) {
-            assert!(Instant::now() < end, "no {what}; {:?}", self.probes.losses());
-            let events = &mut self.events;
-            self.probes.poll(Duration::from_millis(100), &mut |event| events.push(event)).unwrap();
-        }
+        Self::by(probes, GIVE_UP)
     }
 
     /// Writes to one inode of one file system, in order.

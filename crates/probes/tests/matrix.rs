@@ -10,9 +10,13 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "live/gate.rs"]
+mod gate;
 #[allow(dead_code, reason = "shared with the other live tests")]
 #[path = "live/scene.rs"]
 mod scene;
+#[path = "live/watched.rs"]
+mod watched;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,6 +26,7 @@ use std::time::{Duration, Instant};
 use model::FileOpKind;
 use probes::{Event, Facts, FileOp, KernelSpan, Mechanism, OffCpu, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Making};
+use watched::Watched;
 
 /// The smallest that its `mkfs` makes is 300 MiB.
 const XFS: Making<'static> =
@@ -49,8 +54,7 @@ const ALWAYS: [Purpose; 16] = [
 
 #[test]
 fn every_plan_reports_the_workload() {
-    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+    if !gate::is_open() {
         return;
     }
     let ext4 = FileSystem::new();
@@ -90,12 +94,6 @@ fn plans(facts: &Facts) -> Vec<(&'static str, Plan)> {
     plans
 }
 
-/// Probes on this very process and everything they have reported.
-struct Watched {
-    probes: Probes,
-    events: Vec<Event>,
-}
-
 impl Watched {
     /// Attaches every hook of the plan: none may be refused.
     fn new(plan: &Plan) -> Self {
@@ -107,16 +105,7 @@ impl Watched {
         eprintln!("attached {} hooks in {:?}", plan.used().count(), began.elapsed());
         let refused: Vec<_> = probes.plan().hooks.iter().zip(&plan.hooks).filter(|(a, b)| a != b).collect();
         assert!(refused.is_empty(), "the kernel refused something: {refused:#?}");
-        Self { probes, events: Vec::new() }
-    }
-
-    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        let end = Instant::now() + GIVE_UP;
-        while !done(self) {
-            assert!(Instant::now() < end, "no {what}; {:?}; {:#?}", self.probes.losses(), self.events);
-            let events = &mut self.events;
-            self.probes.poll(Duration::from_millis(100), &mut |event| events.push(event)).unwrap();
-        }
+        Self::by(probes, GIVE_UP)
     }
 
     fn ops(&self, kind: FileOpKind, wanted: impl Fn(&FileOp) -> bool) -> Vec<&FileOp> {

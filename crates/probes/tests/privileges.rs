@@ -9,6 +9,9 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "live/gate.rs"]
+mod gate;
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -26,8 +29,7 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 #[test]
 fn probes_attach_without_root() {
-    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+    if !gate::is_open() {
         return;
     }
     if std::env::var_os(INSIDE).is_some() {

@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+#[path = "live/gate.rs"]
+mod gate;
+
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -20,8 +23,7 @@ const BURNT: Duration = Duration::from_millis(200);
 
 #[test]
 fn threads_are_seen_where_they_spend_their_time() {
-    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+    if !gate::is_open() {
         return;
     }
     everything();

@@ -5,9 +5,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "live/gate.rs"]
+mod gate;
 #[allow(dead_code, reason = "shared with the other live tests")]
 #[path = "live/scene.rs"]
 mod scene;
+#[path = "live/watched.rs"]
+mod watched;
 
 #[path = "reasons/cgroup.rs"]
 mod cgroup;
@@ -18,11 +22,12 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::SpanSource;
 use probes::{BlockIo, Event, Facts, KernelSpan, Options, Plan, Probes, Purpose, Target};
 use scene::{EXT4, FileSystem, Frozen, Making};
+use watched::Watched;
 
 const GIVE_UP: Duration = Duration::from_secs(30);
 /// How long what is held back is held back.
@@ -31,8 +36,7 @@ const HELD: Duration = Duration::from_millis(200);
 /// One test: what it plants is the whole host's or this process's, so nothing else may run beside it.
 #[test]
 fn planted_reasons_are_reported() {
-    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
-        eprintln!("NOT RUN: needs root, BPF and BROKERSCOPE_LIVE_TESTS=1");
+    if !gate::is_open() {
         return;
     }
     let stage = Stage::new();
@@ -84,12 +88,6 @@ impl Stage {
     }
 }
 
-/// Probes on this very process and everything they have reported.
-struct Watched {
-    probes: Probes,
-    events: Vec<Event>,
-}
-
 impl Watched {
     /// File systems bring their tracepoints with them: mount them first.
     fn new() -> Self {
@@ -111,17 +109,7 @@ impl Watched {
         }
         let target = Target { pid: std::process::id(), stacks: true };
         let probes = Probes::attach_with(&plan, &target, &Options::default()).unwrap();
-        Self { probes, events: Vec::new() }
-    }
-
-    /// Reads until what has been reported satisfies the caller.
-    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        let end = Instant::now() + GIVE_UP;
-        while !done(self) {
-            assert!(Instant::now() < end, "no {what}; {:?}", self.probes.losses());
-            let events = &mut self.events;
-            self.probes.poll(Duration::from_millis(100), &mut |event| events.push(event)).unwrap();
-        }
+        Self::by(probes, GIVE_UP)
     }
 
     fn spans(&self, function: &str) -> Vec<&KernelSpan> {
