@@ -41,6 +41,8 @@ impl Stage {
         options.log_dir = Some(volume);
         options.metadata_dir = Some(site.directory("metadata")?);
         options.site = Some(site.path().to_owned());
+        // The producer's records are all of one old time: nothing may be deleted, for segments are measured.
+        options.properties.push(("log.retention.ms".to_owned(), "-1".to_owned()));
         let broker = Broker::start(&kafka, options)?;
         broker.create_topic(&kafka, TOPIC, PARTITIONS)?;
         let stage = Self { broker, site };

@@ -87,6 +87,8 @@ impl Engine {
             | Event::TcpTrouble(_)
             | Event::HostSample(_)
             | Event::CpuSample(_)
+            | Event::LockWait(_)
+            | Event::JvmPause(_)
             | Event::BrokerChange(_) => {}
             Event::Loss(loss) => {
                 self.totals.loss(&loss);

@@ -1,8 +1,8 @@
 //! Anything that was seen. Does not order events: sources deliver them roughly by [`Event::time`].
 
 use crate::{
-    BlockIo, BrokerChange, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, KernelSpan, Loss,
-    Nanos, OffCpu, Reclaim, Request, SocketOp, TcpTrouble,
+    BlockIo, BrokerChange, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause, KernelSpan,
+    LockWait, Loss, Nanos, OffCpu, Reclaim, Request, SocketOp, TcpTrouble,
 };
 
 /// One thing seen by one source.
@@ -32,6 +32,10 @@ pub enum Event {
     HostSample(Box<HostSample>),
     /// A thread on the CPU.
     CpuSample(Box<CpuSample>),
+    /// A thread that waited for a Java lock.
+    LockWait(Box<LockWait>),
+    /// The JVM stopped its threads.
+    JvmPause(Box<JvmPause>),
     /// The broker's process came or went.
     BrokerChange(BrokerChange),
     /// Something not seen.
@@ -55,6 +59,8 @@ impl Event {
             Self::TcpTrouble(trouble) => trouble.at,
             Self::HostSample(sample) => sample.end,
             Self::CpuSample(sample) => sample.at,
+            Self::LockWait(wait) => wait.end,
+            Self::JvmPause(pause) => pause.end,
             Self::BrokerChange(change) => change.at,
             Self::Loss(loss) => loss.end,
         }

@@ -13,9 +13,11 @@ use crate::tables::broker_changes::{BrokerChangeCells, BrokerChanges};
 use crate::tables::cpu_samples::{CpuSampleCells, CpuSamples};
 use crate::tables::dirty_throttles::{DirtyThrottleCells, DirtyThrottles};
 use crate::tables::file_ops::{FileOpCells, FileOps};
+use crate::tables::gc_pauses::{GcPauseCells, GcPauses};
 use crate::tables::host_samples::{HostSampleCells, HostSamples};
 use crate::tables::journal_commits::{JournalCommitCells, JournalCommits};
 use crate::tables::kernel_spans::{KernelSpanCells, KernelSpans};
+use crate::tables::lock_waits::{LockWaitCells, LockWaits};
 use crate::tables::losses::{LossCells, Losses};
 use crate::tables::off_cpu::{OffCpuCells, OffCpus};
 use crate::tables::reclaims::{ReclaimCells, Reclaims};
@@ -51,6 +53,10 @@ pub enum Table {
     HostSamples,
     /// Threads on the CPU.
     CpuSamples,
+    /// Waits for Java locks.
+    LockWaits,
+    /// Stops of the JVM, for collections and others.
+    GcPauses,
     /// The broker's process.
     BrokerChanges,
     /// What was not seen.
@@ -59,7 +65,7 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Requests,
         Self::FileOps,
         Self::OffCpu,
@@ -72,6 +78,8 @@ impl Table {
         Self::TcpTroubles,
         Self::HostSamples,
         Self::CpuSamples,
+        Self::LockWaits,
+        Self::GcPauses,
         Self::BrokerChanges,
         Self::Losses,
     ];
@@ -91,6 +99,8 @@ impl Table {
             Self::TcpTroubles => "tcp_troubles",
             Self::HostSamples => "host_samples",
             Self::CpuSamples => "cpu_samples",
+            Self::LockWaits => "lock_waits",
+            Self::GcPauses => "gc_pauses",
             Self::BrokerChanges => "broker_changes",
             Self::Losses => "losses",
         }
@@ -116,6 +126,8 @@ impl Table {
             Event::TcpTrouble(_) => Self::TcpTroubles,
             Event::HostSample(_) => Self::HostSamples,
             Event::CpuSample(_) => Self::CpuSamples,
+            Event::LockWait(_) => Self::LockWaits,
+            Event::JvmPause(_) => Self::GcPauses,
             Event::BrokerChange(_) => Self::BrokerChanges,
             Event::Loss(_) => Self::Losses,
         }
@@ -136,6 +148,8 @@ impl Table {
             Self::TcpTroubles => TcpTroubles::fields(),
             Self::HostSamples => HostSamples::fields(),
             Self::CpuSamples => CpuSamples::fields(),
+            Self::LockWaits => LockWaits::fields(),
+            Self::GcPauses => GcPauses::fields(),
             Self::BrokerChanges => BrokerChanges::fields(),
             Self::Losses => Losses::fields(),
         })
@@ -156,6 +170,8 @@ impl Table {
             Self::TcpTroubles => Box::new(TcpTroubleCells::of(batch)?),
             Self::HostSamples => Box::new(HostSampleCells::of(batch)?),
             Self::CpuSamples => Box::new(CpuSampleCells::of(batch)?),
+            Self::LockWaits => Box::new(LockWaitCells::of(batch)?),
+            Self::GcPauses => Box::new(GcPauseCells::of(batch)?),
             Self::BrokerChanges => Box::new(BrokerChangeCells::of(batch)?),
             Self::Losses => Box::new(LossCells::of(batch)?),
         })
@@ -193,6 +209,8 @@ pub(crate) struct RowBuffers {
     tcp_troubles: TcpTroubles,
     host_samples: HostSamples,
     cpu_samples: CpuSamples,
+    lock_waits: LockWaits,
+    gc_pauses: GcPauses,
     broker_changes: BrokerChanges,
     losses: Losses,
 }
@@ -213,6 +231,8 @@ impl RowBuffers {
             Event::TcpTrouble(row) => put(&mut self.tcp_troubles, row),
             Event::HostSample(row) => put(&mut self.host_samples, row),
             Event::CpuSample(row) => put(&mut self.cpu_samples, row),
+            Event::LockWait(row) => put(&mut self.lock_waits, row),
+            Event::JvmPause(row) => put(&mut self.gc_pauses, row),
             Event::BrokerChange(row) => put(&mut self.broker_changes, row),
             Event::Loss(row) => put(&mut self.losses, row),
         }
@@ -233,6 +253,8 @@ impl RowBuffers {
             Table::TcpTroubles => self.tcp_troubles.batch(),
             Table::HostSamples => self.host_samples.batch(),
             Table::CpuSamples => self.cpu_samples.batch(),
+            Table::LockWaits => self.lock_waits.batch(),
+            Table::GcPauses => self.gc_pauses.batch(),
             Table::BrokerChanges => self.broker_changes.batch(),
             Table::Losses => self.losses.batch(),
         }

@@ -107,6 +107,8 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         any_trouble().prop_map(|row| Event::TcpTrouble(Box::new(row))),
         any_host_sample().prop_map(|row| Event::HostSample(Box::new(row))),
         any_cpu_sample().prop_map(|row| Event::CpuSample(Box::new(row))),
+        any_lock_wait().prop_map(|row| Event::LockWait(Box::new(row))),
+        any_pause().prop_map(|row| Event::JvmPause(Box::new(row))),
         any_change().prop_map(Event::BrokerChange),
         any_loss().prop_map(Event::Loss),
     ]
@@ -267,6 +269,27 @@ prop_compose! {
         memcg in any::<bool>(), pages in any::<u64>(),
     ) -> Reclaim {
         Reclaim { start, end, pid, tid, thread, memcg, pages }
+    }
+}
+
+prop_compose! {
+    fn any_lock_wait()(
+        (start, end, pid, tid, thread) in (time(), time(), any::<u32>(), any::<u32>(), text()),
+        (kind, class, address) in (proptest::sample::select(LockKind::ALL.to_vec()), text(), any::<u64>()),
+        holder in option::of((option::of(any::<u32>()), text()).prop_map(|(tid, thread)| LockHolder { tid, thread })),
+        stack in text(), source in proptest::sample::select(LockSource::ALL.to_vec()),
+    ) -> LockWait {
+        LockWait { start, end, pid, tid, thread, lock: Lock { kind, class, address }, holder, stack, source }
+    }
+}
+
+prop_compose! {
+    fn any_pause()(
+        (start, end, pid) in (time(), time(), any::<u32>()),
+        kind in proptest::sample::select(JvmPauseKind::ALL.to_vec()),
+        (operation, cause) in (text(), text()), gc_id in option::of(any::<u32>()), reach in option::of(time()),
+    ) -> JvmPause {
+        JvmPause { start, end, pid, kind, operation, cause, gc_id, reach }
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) fn of(event: &Event) -> u32 {
         Event::TcpTrouble(trouble) => size_of_val(&**trouble),
         Event::HostSample(sample) => size_of_val(&**sample),
         Event::CpuSample(sample) => size_of_val(&**sample),
+        Event::LockWait(wait) => size_of_val(&**wait),
+        Event::JvmPause(pause) => size_of_val(&**pause),
         Event::DirtyThrottle(_) | Event::BrokerChange(_) | Event::Loss(_) => 0,
     };
     u32::try_from(PLACE + boxed).unwrap_or(u32::MAX)
@@ -39,6 +41,8 @@ pub(super) fn span(event: &Event) -> (Nanos, Nanos) {
         Event::KernelSpan(span) => (span.start, span.end),
         Event::SocketOp(op) => (op.start, op.end),
         Event::HostSample(sample) => (sample.start, sample.end),
+        Event::LockWait(wait) => (wait.start, wait.end),
+        Event::JvmPause(pause) => (pause.start, pause.end),
         Event::Loss(loss) => (loss.start, loss.end),
         Event::TcpTrouble(_) | Event::CpuSample(_) | Event::BrokerChange(_) => moment,
     }
