@@ -4,3 +4,6 @@
 //! It knows neither packets nor files of the broker, and does not say what a wait cost a request.
 
 #![forbid(unsafe_code)]
+
+pub mod dump;
+mod lines;

@@ -1,0 +1,100 @@
+//! Lines of a text from outside, one at a time and in bounded memory. Does not know what they say.
+
+use std::io::{self, BufRead};
+
+/// What is kept of a line; the rest of it is skipped. A thread's name may have 64 KiB in UTF-8 and is still no
+/// reason for a line of a gigabyte.
+const MAX_BYTES: usize = 96 << 10;
+
+/// Reads lines that end in LF or CR LF.
+#[derive(Debug)]
+pub(crate) struct Lines<R> {
+    reader: R,
+    line: Vec<u8>,
+}
+
+/// One line, without what ends it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line<'a> {
+    /// The line, as far as it is kept.
+    pub(crate) bytes: &'a [u8],
+    /// Whether the line's end was seen. Where not, the text ends in the middle of it, and a number at its end
+    /// may lack digits.
+    pub(crate) is_whole: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, line: Vec::new() }
+    }
+
+    /// The next line; `None` at the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.line.clear();
+        let (mut any, mut ended) = (false, false);
+        while !ended {
+            let piece = match self.reader.fill_buf() {
+                Ok(piece) => piece,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if piece.is_empty() {
+                break;
+            }
+            any = true;
+            let end = piece.iter().position(|&byte| byte == b'\n');
+            ended = end.is_some();
+            let text = piece.get(..end.unwrap_or(piece.len())).unwrap_or_default();
+            let room = MAX_BYTES.saturating_sub(self.line.len());
+            self.line.extend_from_slice(text.get(..room).unwrap_or(text));
+            let taken = text.len() + usize::from(ended);
+            self.reader.consume(taken);
+        }
+        if !any {
+            return Ok(None);
+        }
+        let bytes = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        Ok(Some(Line { bytes, is_whole: ended }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Read as _};
+
+    use super::{Lines, MAX_BYTES};
+
+    fn all(text: &[u8], buffer: usize) -> Vec<(Vec<u8>, bool)> {
+        let mut lines = Lines::new(BufReader::with_capacity(buffer, text));
+        let mut all = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            all.push((line.bytes.to_vec(), line.is_whole));
+        }
+        all
+    }
+
+    #[test]
+    fn lines_end_in_lf_or_cr_lf_and_the_last_perhaps_not_at_all() {
+        for buffer in [1, 2, 3, 64] {
+            assert_eq!(
+                all(b"one\r\n\ntwo\rx\nthr", buffer),
+                [
+                    (b"one".to_vec(), true),
+                    (vec![], true),
+                    (b"two\rx".to_vec(), true),
+                    (b"thr".to_vec(), false)
+                ]
+            );
+        }
+        assert!(all(b"", 8).is_empty());
+    }
+
+    #[test]
+    fn an_endless_line_takes_no_more_than_its_bound() {
+        let endless = std::io::repeat(b'x').take(100 * MAX_BYTES as u64).chain(&b"\nnext\n"[..]);
+        let mut lines = Lines::new(BufReader::new(endless));
+        assert_eq!(lines.next().unwrap().unwrap().bytes.len(), MAX_BYTES);
+        assert_eq!(lines.next().unwrap().unwrap().bytes, b"next");
+        assert!(lines.line.capacity() <= 2 * MAX_BYTES);
+    }
+}
