@@ -37,45 +37,66 @@ pub(crate) const FLOOD: &str = "--flood";
 
 /// The topic that is written to.
 const TOPIC: &str = "load";
-/// What a broker must bear while it is watched, and somewhat more.
+/// What a broker must bear while it is watched, and somewhat more; requests a second.
 const RATE: u64 = 6_000;
-/// As fast as it can.
-const UNPACED: u64 = 0;
+/// Records of 100 bytes in a request: the least, where watching costs the most beside the broker's own work; and
+/// as many as fill a batch of the default `batch.size`.
+const SHAPES: [(&str, u64); 2] = [("one record", 1), ("16 KiB", 144)];
 /// How long a run measures.
 const MEASURED_SECONDS: u64 = 6;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 4;
 /// Runs in which the kernel counts what BPF programs take; that costs time of its own, so they count for
 /// nothing else.
-const COUNTED_ROUNDS: usize = 3;
+const COUNTED_ROUNDS: usize = 2;
 /// Runs until the JVM has compiled what it runs.
-const WARM_UPS: usize = 4;
+const WARM_UPS: usize = 3;
+
+/// What the producer sends.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    /// In each request.
+    records: u64,
+    /// Requests a second; as fast as the broker answers if 0.
+    rate: u64,
+}
 
 /// Measures everything, prints tables, and says what was reached.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let stage = Stage::set(directory)?;
-    for _ in 0..WARM_UPS {
-        Run::hold(&stage, brokerscope, Kind::Nobody, UNPACED)?;
+    let mut targets = Vec::new();
+    for (shape, records) in SHAPES {
+        targets.extend(requests_of(shape, records, &stage, brokerscope)?);
     }
-    println!("as fast as the broker answers (throughput):");
-    let unpaced = rounds(&stage, brokerscope, UNPACED)?;
-    println!("\n{RATE} requests a second (latency):");
-    let paced = rounds(&stage, brokerscope, RATE)?;
-    println!("\n{RATE} requests a second, BPF programs' time counted (which costs time of its own):");
-    let counted = counted(&stage, brokerscope)?;
-    println!();
-    let mut targets = judgement::of(&unpaced, &paced, &counted);
     targets.extend(bystander::hold(&stage, brokerscope)?);
     targets.extend(flood::hold(&stage, brokerscope)?);
     Ok(targets)
 }
 
+/// Measures requests of one shape.
+fn requests_of(shape: &str, records: u64, stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
+    let (unpaced, paced) = (Load { records, rate: 0 }, Load { records, rate: RATE });
+    for _ in 0..WARM_UPS {
+        Run::hold(stage, brokerscope, Kind::Nobody, unpaced)?;
+    }
+    println!("requests of {shape}, as fast as the broker answers (throughput):");
+    let fast = rounds(stage, brokerscope, unpaced)?;
+    println!("\nrequests of {shape}, {RATE} a second (latency):");
+    let steady = rounds(stage, brokerscope, paced)?;
+    println!(
+        "\nrequests of {shape}, {RATE} a second, BPF programs' time counted (which costs time of its own):"
+    );
+    let counted = counted(stage, brokerscope, paced)?;
+    println!();
+    Ok(judgement::of(shape, &fast, &steady, &counted))
+}
+
 /// The three side by side, so many times; who comes first changes.
-fn rounds(stage: &Stage, brokerscope: &Path, rate: u64) -> anyhow::Result<Vec<Run>> {
+fn rounds(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<Run>> {
     let mut kinds = [Kind::Nobody, Kind::Brokerscope, Kind::Tools];
     let mut runs = Vec::new();
     for _ in 0..ROUNDS {
         for kind in kinds {
-            runs.push(Run::hold(stage, brokerscope, kind, rate)?);
+            runs.push(Run::hold(stage, brokerscope, kind, load)?);
         }
         kinds.rotate_left(1);
     }
@@ -83,13 +104,13 @@ fn rounds(stage: &Stage, brokerscope: &Path, rate: u64) -> anyhow::Result<Vec<Ru
     Ok(runs)
 }
 
-fn counted(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Run>> {
+fn counted(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<Run>> {
     let _counting = Counting::start()?;
     let mut runs = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
         for kind in [Kind::Brokerscope, Kind::Tools] {
             stop::check()?;
-            runs.push(Run::hold(stage, brokerscope, kind, RATE)?);
+            runs.push(Run::hold(stage, brokerscope, kind, load)?);
         }
     }
     table::print(&Run::HEADINGS, runs.iter().map(Run::row));

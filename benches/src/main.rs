@@ -41,8 +41,9 @@ fn main() -> anyhow::Result<ExitCode> {
             run::measure_until_told(kept, program, rest)?;
         }
         // Each is a process of its own, as it would be without the bench.
-        [kernel::PRODUCE, port, partitions, rate, seconds] => {
-            kernel::produce(port.parse()?, partitions.parse()?, rate.parse()?, seconds.parse()?)?;
+        [kernel::PRODUCE, port, partitions, records, rate, seconds] => {
+            let (partitions, records) = (partitions.parse()?, records.parse()?);
+            kernel::produce(port.parse()?, partitions, records, rate.parse()?, seconds.parse()?)?;
         }
         [kernel::BYSTAND, deed] => kernel::bystand(deed)?,
         [kernel::FLOOD, file, ..] => kernel::flood(Path::new(file))?,

@@ -20,7 +20,7 @@ const OPERATION_NANOS: f64 = 1_000.0;
 const OFTEN: u64 = 3_000;
 
 /// Prints tables and judges.
-pub(super) fn of(unpaced: &[Run], paced: &[Run], counted: &[Run]) -> Vec<Target> {
+pub(super) fn of(shape: &str, unpaced: &[Run], paced: &[Run], counted: &[Run]) -> Vec<Target> {
     let programs = programs(counted, Kind::Brokerscope);
     print_programs(&programs, counted);
     print_recorded([unpaced, paced, counted].into_iter().flatten());
@@ -29,6 +29,9 @@ pub(super) fn of(unpaced: &[Run], paced: &[Run], counted: &[Run]) -> Vec<Target>
     targets.extend(cost(counted, &programs));
     targets.extend(against_tools(unpaced, paced, counted));
     targets.extend(completeness([unpaced, paced, counted].into_iter().flatten()));
+    for target in &mut targets {
+        target.what = format!("kernel: {shape}: {}", target.what);
+    }
     targets
 }
 
@@ -57,13 +60,13 @@ fn share(run: &Run) -> f64 {
 }
 
 fn percent(what: &str, runs: &[f64], bound: Bound) -> Target {
-    Target::of_runs(format!("kernel: {what}"), runs, bound, "%")
+    Target::of_runs(what.to_owned(), runs, bound, "%")
 }
 
 fn loads(unpaced: &[Run], paced: &[Run], counted: &[Run]) -> Vec<Target> {
     let watched = [unpaced, paced, counted].into_iter().flat_map(|runs| of_kind(runs, Kind::Brokerscope));
     let rates: Vec<f64> = watched.map(throughput).collect();
-    vec![Target::of_runs("kernel: requests a second".to_owned(), &rates, Bound::AtLeast(LEAST_RATE), "/s")]
+    vec![Target::of_runs("requests a second".to_owned(), &rates, Bound::AtLeast(LEAST_RATE), "/s")]
 }
 
 fn against_nobody(unpaced: &[Run], paced: &[Run]) -> [Target; 2] {
@@ -82,7 +85,7 @@ fn cost(counted: &[Run], programs: &BTreeMap<String, Ran>) -> Vec<Target> {
     let shares: Vec<f64> = of_kind(counted, Kind::Brokerscope).map(share).collect();
     let per_operation: Vec<f64> = of_kind(counted, Kind::Brokerscope)
         .filter_map(|run| {
-            let operations = run.recorded.as_ref()?.file_ops as f64 * run.measured_share();
+            let operations = run.recorded.as_ref()?.operations as f64 * run.measured_share();
             Some(run.in_programs().as_nanos() as f64 / operations)
         })
         .collect();
@@ -90,14 +93,14 @@ fn cost(counted: &[Run], programs: &BTreeMap<String, Ran>) -> Vec<Target> {
     vec![
         percent("recorder and programs over the broker", &shares, Bound::AtMost(PROCESSOR_PERCENT)),
         Target {
-            what: "kernel: the dearest program, a run".to_owned(),
+            what: "the dearest program, a run".to_owned(),
             measured: dearest,
             spread: None,
             bound: Bound::AtMost(OPERATION_NANOS),
             unit: "ns",
         },
         Target::of_runs(
-            "kernel: all programs, an operation".to_owned(),
+            "all programs, an operation".to_owned(),
             &per_operation,
             Bound::AtMost(OPERATION_NANOS),
             "ns",
@@ -127,7 +130,7 @@ fn completeness<'a>(runs: impl Iterator<Item = &'a Run>) -> [Target; 2] {
     // One in one run is one too many.
     let worst = |what: &str, runs: Vec<f64>| Target {
         measured: runs.iter().copied().fold(0.0, f64::max),
-        ..Target::of_runs(format!("kernel: {what}"), &runs, Bound::AtMost(0.0), "")
+        ..Target::of_runs(what.to_owned(), &runs, Bound::AtMost(0.0), "")
     };
     [
         worst("appends not recorded once", recorded.iter().map(|one| one.wrong() as f64).collect()),
@@ -171,9 +174,9 @@ fn print_programs(programs: &BTreeMap<String, Ran>, counted: &[Run]) {
 fn print_recorded<'a>(runs: impl Iterator<Item = &'a Run>) {
     let recorded: Vec<_> = runs.filter_map(|run| run.recorded.as_ref()).collect();
     table::print(
-        &["appends", "recorded", "file operations", "lost"],
+        &["appends", "recorded", "operations", "lost"],
         recorded.iter().map(|one| {
-            [one.appended, one.appends, one.file_ops, one.lost].map(|count| count.to_string()).to_vec()
+            [one.appended, one.appends, one.operations, one.lost].map(|count| count.to_string()).to_vec()
         }),
     );
     if let Some(last) = recorded.last() {

@@ -8,9 +8,11 @@ use anyhow::{Context as _, bail};
 #[derive(Default)]
 pub(crate) struct Latencies(Vec<u32>);
 
-/// What was seen of a load.
+/// What a producer saw of its load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
+    /// All requests ever answered, those before and after what was measured too.
+    pub(crate) answered: u64,
     pub(crate) requests: u64,
     pub(crate) seconds: f64,
     pub(crate) median: Duration,
@@ -24,27 +26,27 @@ impl Latencies {
         self.0.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// One line that [`Seen::parse`] reads.
-    pub(crate) fn print(mut self, within: Duration) {
+    /// What [`Seen::parse`] reads.
+    pub(crate) fn line(mut self, within: Duration) -> String {
         self.0.sort_unstable();
         let at = |share: f64| {
             let index = (self.0.len() as f64 * share) as usize;
             self.0.get(index.min(self.0.len().saturating_sub(1))).copied().unwrap_or(0)
         };
-        println!("{} {} {} {} {}", self.0.len(), within.as_micros(), at(0.5), at(0.99), at(1.0));
+        format!("{} {} {} {} {}", self.0.len(), within.as_micros(), at(0.5), at(0.99), at(1.0))
     }
 }
 
 impl Seen {
-    /// Reads what [`Latencies::print`] wrote.
+    /// Reads how many were answered, and what [`Latencies::line`] says.
     pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
         let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
         let numbers = numbers.with_context(|| format!("not what a producer says: {line}"))?;
-        let [requests, within, median, p99, longest] = numbers[..] else {
+        let [answered, requests, within, median, p99, longest] = numbers[..] else {
             bail!("not what a producer says: {line}")
         };
         let [median, p99, longest] = [median, p99, longest].map(Duration::from_micros);
-        Ok(Self { requests, seconds: within as f64 / 1e6, median, p99, longest })
+        Ok(Self { answered, requests, seconds: within as f64 / 1e6, median, p99, longest })
     }
 
     pub(crate) fn per_second(&self) -> f64 {

@@ -1,4 +1,4 @@
-//! A producer that costs little: small requests over several connections, from one thread, without Kafka's
+//! A producer that costs little: requests over several connections, from one thread, without Kafka's
 //! client. It speaks Produce version 7 (ProduceRequest.json: not flexible yet, topics by name), acks=1.
 
 mod connection;
@@ -27,16 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BEAT: Duration = Duration::from_millis(1);
 
 /// Sends to every partition in turn: as fast as the broker answers, or `rate` requests a second at even times
-/// whatever it does. Prints `begin` when what is measured begins, and in the end the requests answered, the
-/// nanoseconds it took, and the latencies that [`Latencies`] prints.
+/// whatever it does. Prints `begin` when what is measured begins, `end` when it ends, and, once everything is
+/// answered, how much that was in all and the latencies that [`Latencies`] prints.
 ///
 /// A paced request's latency counts from when it was due, so that a stall counts for all that it held up.
-pub(crate) fn produce(port: u16, partitions: usize, rate: u64, seconds: u64) -> anyhow::Result<()> {
+pub(crate) fn produce(
+    port: u16,
+    partitions: usize,
+    records: i32,
+    rate: u64,
+    seconds: u64,
+) -> anyhow::Result<()> {
     let mut connections = (0..CONNECTIONS)
-        .map(|number| Connection::open(port, (number % partitions.max(1)) as i32))
+        .map(|number| Connection::open(port, (number % partitions.max(1)) as i32, records))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut clock = Clock::new(rate, seconds);
-    let mut measured = Latencies::default();
+    let (mut measured, mut answers) = (Latencies::default(), 0);
     if rate == 0 {
         for connection in &mut connections {
             connection.send(WINDOW, Instant::now())?;
@@ -51,18 +57,25 @@ pub(crate) fn produce(port: u16, partitions: usize, rate: u64, seconds: u64) -> 
                     measured.add(latency);
                 }
             })?;
+            answers += answered;
             if rate == 0 {
                 connection.send(answered, Instant::now())?;
             }
         }
     }
-    measured.print(clock.measured());
-    Ok(())
+    let within = clock.measured();
+    say("end")?;
+    while connections.iter().any(|connection| !connection.is_answered()) {
+        for ready in wait(&connections, None)? {
+            answers += connections.get_mut(ready).context("no such connection")?.receive(|_| ())?;
+        }
+    }
+    say(&format!("{answers} {}", measured.line(within)))
 }
 
-/// The size of each request's batch, which is what the broker appends.
-pub(crate) fn batch_bytes() -> u64 {
-    frame::batch_of_one().len() as u64
+fn say(line: &str) -> anyhow::Result<()> {
+    println!("{line}");
+    Ok(std::io::stdout().flush()?)
 }
 
 /// When something is due, and whether it counts.
@@ -84,8 +97,7 @@ impl Clock {
     fn is_over(&mut self) -> anyhow::Result<bool> {
         if self.begun.is_none() && self.start.elapsed() >= SETTLE {
             self.begun = Some(Instant::now());
-            println!("begin");
-            std::io::stdout().flush()?;
+            say("begin")?;
         }
         Ok(self.measured() >= self.length)
     }

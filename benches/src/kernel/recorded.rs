@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use super::{TOPIC, producer};
+use super::TOPIC;
 
 /// What was recorded of a run.
 #[derive(Debug)]
 pub(crate) struct Recorded {
-    /// File operations.
-    pub(crate) file_ops: u64,
+    /// Operations on files and on connections.
+    pub(crate) operations: u64,
     /// Writes of the topic's records.
     pub(crate) appends: u64,
     /// How many there really were.
@@ -26,19 +26,19 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Reads a recording as a user does; `appended` bytes is how much the topic's segments grew.
+    /// Reads a recording as a user does; `appended` is how many batches the broker took.
     pub(crate) fn read(
         brokerscope: &Path,
         recording: &Path,
         appended: u64,
         said: String,
     ) -> anyhow::Result<Self> {
-        let (file_ops, appends) = file_ops(brokerscope, recording, |op| {
+        let (_, appends) = file_ops(brokerscope, recording, |op| {
             text(op, "topic") == TOPIC && text(op, "kind") == "log" && text(op, "op") == "write"
         })?;
-        let batch = producer::batch_bytes();
-        ensure!(appended % batch == 0, "{appended} bytes were appended, in batches of {batch}");
-        Ok(Self { file_ops, appends, appended: appended / batch, lost: lost(recording)?, said })
+        let manifest = manifest(recording)?;
+        let operations = counted(&manifest, "rows", |table| ["file_ops", "socket_ops"].contains(&table))?;
+        Ok(Self { operations, appends, appended, lost: lost(recording)?, said })
     }
 
     /// Appends that were not recorded, or recorded twice.
@@ -76,11 +76,16 @@ pub(crate) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
 
 /// The sum of all losses in a recording's manifest.
 pub(crate) fn lost(recording: &Path) -> anyhow::Result<u64> {
-    let path = recording.join("manifest.json");
-    let manifest: Value = serde_json::from_str(&fs::read_to_string(&path)?)?;
-    let losses = manifest
-        .get("losses")
-        .and_then(Value::as_object)
-        .with_context(|| format!("{}: no losses", path.display()))?;
-    Ok(losses.values().filter_map(Value::as_u64).sum())
+    counted(&manifest(recording)?, "losses", |_| true)
+}
+
+fn manifest(recording: &Path) -> anyhow::Result<Value> {
+    Ok(serde_json::from_str(&fs::read_to_string(recording.join("manifest.json"))?)?)
+}
+
+/// The sum of those of a manifest's numbers that are wanted by their names.
+fn counted(manifest: &Value, field: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<u64> {
+    let numbers = manifest.get(field).and_then(Value::as_object);
+    let numbers = numbers.with_context(|| format!("the manifest has no {field}"))?;
+    Ok(numbers.iter().filter(|(name, _)| wanted(name)).filter_map(|(_, number)| number.as_u64()).sum())
 }

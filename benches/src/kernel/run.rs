@@ -15,7 +15,7 @@ use super::latencies::Seen;
 use super::recorded::Recorded;
 use super::stage::{PARTITIONS, Stage};
 use super::watcher::{Kind, Watcher};
-use super::{MEASURED_SECONDS, PRODUCE, producer};
+use super::{Load, MEASURED_SECONDS, PRODUCE, producer};
 use crate::stop;
 
 /// What one run showed.
@@ -33,8 +33,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Runs the load once; `rate` as in [`super::producer::produce`].
-    pub(crate) fn hold(stage: &Stage, brokerscope: &Path, kind: Kind, rate: u64) -> anyhow::Result<Self> {
+    /// Runs the load once.
+    pub(crate) fn hold(stage: &Stage, brokerscope: &Path, kind: Kind, load: Load) -> anyhow::Result<Self> {
         stop::check()?;
         let recording = stage.path("recording");
         let _ = fs::remove_dir_all(&recording);
@@ -46,15 +46,13 @@ impl Run {
                 Watcher::bpftrace(&stage.path("tools.bt"), stage.pid())?,
             ],
         };
-        let before = stage.appended()?;
-        let mut run = measure(stage, kind, rate, &watchers)?;
-        let appended = stage.appended()? - before;
+        let mut run = measure(stage, kind, load, &watchers)?;
         let mut said = String::new();
         for watcher in watchers {
             said = watcher.stop()?;
         }
         if kind == Kind::Brokerscope {
-            run.recorded = Some(Recorded::read(brokerscope, &recording, appended, said)?);
+            run.recorded = Some(Recorded::read(brokerscope, &recording, run.seen.answered, said)?);
         }
         Ok(run)
     }
@@ -90,8 +88,8 @@ impl Run {
 }
 
 /// Lets the producer run and reads the accounts when it begins to measure and when it ends.
-fn measure(stage: &Stage, kind: Kind, rate: u64, watchers: &[Watcher]) -> anyhow::Result<Run> {
-    let numbers = [u64::from(stage.port()), PARTITIONS.into(), rate, MEASURED_SECONDS];
+fn measure(stage: &Stage, kind: Kind, load: Load, watchers: &[Watcher]) -> anyhow::Result<Run> {
+    let numbers = [u64::from(stage.port()), PARTITIONS.into(), load.records, load.rate, MEASURED_SECONDS];
     let mut producer = Command::new(std::env::current_exe()?)
         .arg(PRODUCE)
         .args(numbers.map(|number| number.to_string()))
@@ -102,8 +100,10 @@ fn measure(stage: &Stage, kind: Kind, rate: u64, watchers: &[Watcher]) -> anyhow
     let begun = lines.next().context("the producer did not begin")??;
     anyhow::ensure!(begun == "begin", "the producer said {begun}");
     let before = Accounts::read(stage, watchers)?;
-    let last = lines.next().context("the producer failed")??;
+    let ended = lines.next().context("the producer failed")??;
+    anyhow::ensure!(ended == "end", "the producer said {ended}");
     let after = Accounts::read(stage, watchers)?;
+    let last = lines.next().context("the producer failed in the end")??;
     producer.wait()?;
     let ran = |(name, ran): (&String, &Ran)| {
         (name.clone(), ran.since(before.programs.get(name).copied().unwrap_or_default()))

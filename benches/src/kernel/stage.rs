@@ -21,6 +21,15 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Sparse, so that no more is used than is written.
 const VOLUME_BYTES: u64 = 6 << 30;
 
+/// Segments go soon, so that the volume holds what any number of runs write.
+const SHORT_LIVED: [(&str, &str); 5] = [
+    ("log.segment.bytes", "67108864"),
+    ("log.retention.bytes", "134217728"),
+    ("log.retention.check.interval.ms", "1000"),
+    ("log.segment.delete.delay.ms", "1000"),
+    ("log.cleaner.backoff.ms", "1000"),
+];
+
 /// A broker with one topic, and the directory that everything lies in. Taken down when dropped.
 pub(crate) struct Stage {
     // Dropped in this order: what is mounted goes last.
@@ -41,8 +50,7 @@ impl Stage {
         options.log_dir = Some(volume);
         options.metadata_dir = Some(site.directory("metadata")?);
         options.site = Some(site.path().to_owned());
-        // The producer's records are all of one old time: nothing may be deleted, for segments are measured.
-        options.properties.push(("log.retention.ms".to_owned(), "-1".to_owned()));
+        options.properties.extend(SHORT_LIVED.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let broker = Broker::start(&kafka, options)?;
         broker.create_topic(&kafka, TOPIC, PARTITIONS)?;
         let stage = Self { broker, site };
@@ -76,21 +84,6 @@ impl Stage {
 
     fn partition(&self, number: u32) -> PathBuf {
         self.broker.log_dir.join(format!("{TOPIC}-{number}"))
-    }
-
-    /// Bytes in the topic's segments: what was appended, exactly, as nothing is deleted or compressed.
-    pub(crate) fn appended(&self) -> anyhow::Result<u64> {
-        let mut bytes = 0;
-        for number in 0..PARTITIONS {
-            let directory = self.partition(number);
-            for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
-                let path = entry?.path();
-                if path.extension().is_some_and(|extension| extension == "log") {
-                    bytes += fs::metadata(path)?.len();
-                }
-            }
-        }
-        Ok(bytes)
     }
 }
 

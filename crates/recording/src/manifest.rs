@@ -49,6 +49,9 @@ pub struct Manifest {
     /// Totals of what was lost, by kind.
     #[serde(default)]
     pub losses: BTreeMap<String, u64>,
+    /// Rows written so far, by table; a table that has none is not named.
+    #[serde(default)]
+    pub rows: BTreeMap<String, u64>,
     /// Options the recorder was started with, and whatever else is worth knowing later.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
@@ -67,6 +70,7 @@ impl Default for Manifest {
             clock: Clock::default(),
             plan: Vec::new(),
             losses: BTreeMap::new(),
+            rows: BTreeMap::new(),
             settings: BTreeMap::new(),
         }
     }

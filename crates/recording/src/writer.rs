@@ -1,6 +1,7 @@
 //! Writing a recording: buffering rows briefly, flushing them, rotating parts. Does not read clocks:
 //! whoever writes says what time it is ([`Writer::tick`]).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -52,6 +53,8 @@ struct TableWriter {
     table: Table,
     buffered_rows: usize,
     buffered_bytes: usize,
+    /// All rows that ever came.
+    taken_rows: u64,
     open: Option<(Part, OpenPart)>,
     last_number: u32,
 }
@@ -131,6 +134,12 @@ impl Writer {
         manifest.write(&self.dir)
     }
 
+    /// Rows of each table that has any, those included that wait for a flush.
+    pub fn rows(&self) -> BTreeMap<String, u64> {
+        let taken = self.tables.iter().map(|writer| (writer.table.folder().to_owned(), writer.taken_rows));
+        taken.filter(|(_, rows)| *rows > 0).collect()
+    }
+
     /// Rows that could not be written.
     pub fn dropped_rows(&self) -> u64 {
         self.dropped_rows
@@ -193,13 +202,14 @@ impl Drop for Writer {
 
 impl TableWriter {
     fn new(table: Table) -> Self {
-        Self { table, buffered_rows: 0, buffered_bytes: 0, open: None, last_number: 0 }
+        Self { table, buffered_rows: 0, buffered_bytes: 0, taken_rows: 0, open: None, last_number: 0 }
     }
 
     /// Counts a buffered row; whether that is enough of them.
     fn count(&mut self, bytes: usize) -> bool {
         self.buffered_rows += 1;
         self.buffered_bytes += bytes;
+        self.taken_rows += 1;
         self.buffered_rows >= MAX_BUFFERED_ROWS || self.buffered_bytes >= MAX_BUFFERED_BYTES
     }
 

@@ -23,16 +23,21 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(port: u16, partition: i32) -> anyhow::Result<Self> {
+    pub(super) fn open(port: u16, partition: i32, records: i32) -> anyhow::Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).context("cannot reach the broker")?;
         stream.set_nodelay(true)?;
-        let request = frame::request(TOPIC, partition);
+        let request = frame::request(TOPIC, partition, records);
         let (going, coming, unanswered) = (Vec::new(), Vec::new(), VecDeque::new());
         Ok(Self { stream, request, going, coming, unanswered, sent: 0 })
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
+    }
+
+    /// Whether every request has its answer.
+    pub(super) fn is_answered(&self) -> bool {
+        self.unanswered.is_empty()
     }
 
     /// Sends so many requests that are due at `due`.

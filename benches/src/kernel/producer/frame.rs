@@ -1,4 +1,4 @@
-//! A Produce request of version 7 with one batch of one record, and the head of its answer.
+//! A Produce request of version 7 with one batch of records, and the head of its answer.
 
 use crate::records::{Deltas, Head, UNCOMPRESSED, batch, record};
 
@@ -7,23 +7,25 @@ const VALUE: [u8; 100] = [0x5a; 100];
 /// Where the correlation id is in a frame: after its size, the API key and the version.
 const CORRELATION_ID: std::ops::Range<usize> = 8..12;
 
-/// What every request carries.
-pub(super) fn batch_of_one() -> Vec<u8> {
+/// What every request carries: so many records.
+fn batch_of(count: i32) -> Vec<u8> {
     let mut records = Vec::new();
-    record(&mut records, Deltas { offset: 0, timestamp_ms: 0 }, &[1; 8], &VALUE, None);
+    for offset in 0..count.into() {
+        record(&mut records, Deltas { offset, timestamp_ms: 0 }, &[1; 8], &VALUE, None);
+    }
     let head = Head {
         base_offset: 0,
         base_timestamp_ms: 1_760_000_000_000,
         max_timestamp_ms: 1_760_000_000_000,
         attributes: UNCOMPRESSED,
-        count: 1,
+        count,
     };
     batch(&head, &records)
 }
 
-/// The bytes of a request; all but the correlation id stay the same.
-pub(super) fn request(topic: &str, partition: i32) -> Vec<u8> {
-    let batch = batch_of_one();
+/// The bytes of a request with so many records; all but the correlation id stay the same.
+pub(super) fn request(topic: &str, partition: i32, records: i32) -> Vec<u8> {
+    let batch = batch_of(records);
     let mut bytes = vec![0; 4];
     bytes.extend(0i16.to_be_bytes());
     bytes.extend(7i16.to_be_bytes());
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_request_knows_its_size_and_its_number() {
-        let mut bytes = request("t", 3);
+        let mut bytes = request("t", 3, 2);
         number(&mut bytes, 0x0102_0304);
         assert_eq!(bytes.len() as u32 - 4, u32::from_be_bytes(*bytes.first_chunk().unwrap()));
         assert_eq!(bytes.get(8..12).unwrap(), [1, 2, 3, 4]);

@@ -149,6 +149,7 @@ impl Recorder {
         if self.manifest.clock.pairs.len() < MOST_PAIRS {
             self.manifest.clock.pairs.push(manifest::pair(watch::now()));
         }
+        self.manifest.rows = self.writer.rows();
         let updated = self.writer.update(&self.manifest);
         self.check(updated);
     }
@@ -182,6 +183,7 @@ impl Recorder {
             self.write(&Event::Loss(loss), args);
         }
         say_trouble(&ended);
+        self.manifest.rows = self.writer.rows();
         self.writer.finish(&self.manifest).with_context(|| {
             format!("{}: not finished, but readable as far as it goes", args.output.display())
         })?;
