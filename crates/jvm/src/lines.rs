@@ -1,5 +1,6 @@
 //! Lines of a text from outside, one at a time and in bounded memory. Does not know what they say.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead};
 
 /// What is kept of a line; the rest of it is skipped. A thread's name may have 64 KiB in UTF-8 and is still no
@@ -11,11 +12,14 @@ const MAX_BYTES: usize = 96 << 10;
 pub(crate) struct Lines<R> {
     reader: R,
     line: Vec<u8>,
+    number: u64,
 }
 
 /// One line, without what ends it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
+    /// Its number, from 1.
+    pub(crate) number: u64,
     /// The line, as far as it is kept.
     pub(crate) bytes: &'a [u8],
     /// Whether the line's end was seen. Where not, the text ends in the middle of it, and a number at its end
@@ -23,9 +27,21 @@ pub(crate) struct Line<'a> {
     pub(crate) is_whole: bool,
 }
 
+impl<'a> Line<'a> {
+    /// The line as text; what is no UTF-8 becomes U+FFFD.
+    pub(crate) fn text(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.bytes)
+    }
+}
+
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader, line: Vec::new() }
+        Self { reader, line: Vec::new(), number: 0 }
+    }
+
+    /// The number of the last line read.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The next line; `None` at the end.
@@ -53,8 +69,9 @@ impl<R: BufRead> Lines<R> {
         if !any {
             return Ok(None);
         }
+        self.number += 1;
         let bytes = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
-        Ok(Some(Line { bytes, is_whole: ended }))
+        Ok(Some(Line { number: self.number, bytes, is_whole: ended }))
     }
 }
 
@@ -64,11 +81,11 @@ mod tests {
 
     use super::{Lines, MAX_BYTES};
 
-    fn all(text: &[u8], buffer: usize) -> Vec<(Vec<u8>, bool)> {
+    fn all(text: &[u8], buffer: usize) -> Vec<(u64, Vec<u8>, bool)> {
         let mut lines = Lines::new(BufReader::with_capacity(buffer, text));
         let mut all = Vec::new();
         while let Some(line) = lines.next().unwrap() {
-            all.push((line.bytes.to_vec(), line.is_whole));
+            all.push((line.number, line.bytes.to_vec(), line.is_whole));
         }
         all
     }
@@ -79,10 +96,10 @@ mod tests {
             assert_eq!(
                 all(b"one\r\n\ntwo\rx\nthr", buffer),
                 [
-                    (b"one".to_vec(), true),
-                    (vec![], true),
-                    (b"two\rx".to_vec(), true),
-                    (b"thr".to_vec(), false)
+                    (1, b"one".to_vec(), true),
+                    (2, vec![], true),
+                    (3, b"two\rx".to_vec(), true),
+                    (4, b"thr".to_vec(), false)
                 ]
             );
         }
