@@ -6,4 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dump;
+pub mod gc_log;
 mod lines;
+
+pub use lines::TextError;

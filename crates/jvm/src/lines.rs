@@ -7,6 +7,34 @@ use std::io::{self, BufRead};
 /// reason for a line of a gigabyte.
 const MAX_BYTES: usize = 96 << 10;
 
+/// Why a text could not be read on, whatever it says.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// Reading failed.
+    #[error("line {line}: cannot read on: {source}")]
+    Io {
+        /// The line that could not be read, from 1.
+        line: u64,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// UTF-16, as `>` of an old PowerShell writes it.
+    #[error("line 1: this is UTF-16: convert it (iconv -f UTF-16 -t UTF-8) and try again")]
+    Utf16,
+    /// A compressed file.
+    #[error("line 1: this is gzip: unpack it and try again")]
+    Gzip,
+}
+
+impl From<TextError> for io::Error {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::Io { source, .. } => source,
+            refused => Self::new(io::ErrorKind::InvalidData, refused),
+        }
+    }
+}
+
 /// Reads lines that end in LF or CR LF.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
@@ -45,14 +73,14 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next line; `None` at the end.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, TextError> {
         self.line.clear();
         let (mut any, mut ended) = (false, false);
         while !ended {
             let piece = match self.reader.fill_buf() {
                 Ok(piece) => piece,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
+                Err(source) => return Err(TextError::Io { line: self.number + 1, source }),
             };
             if piece.is_empty() {
                 break;
@@ -70,8 +98,20 @@ impl<R: BufRead> Lines<R> {
             return Ok(None);
         }
         self.number += 1;
+        if self.number == 1 {
+            refuse(&self.line)?;
+        }
         let bytes = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         Ok(Some(Line { number: self.number, bytes, is_whole: ended }))
+    }
+}
+
+/// Refuses what is no text, as its first bytes show.
+fn refuse(first: &[u8]) -> Result<(), TextError> {
+    match first {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(TextError::Utf16),
+        [0x1f, 0x8b, ..] => Err(TextError::Gzip),
+        _ => Ok(()),
     }
 }
 

@@ -1,25 +1,15 @@
 //! What of a thread dump could not be read, and where. Does not know the file's name: who opened it does.
 
 use std::fmt;
-use std::io;
+
+use crate::TextError;
 
 /// Why a text cannot be read as thread dumps at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Reading failed.
-    #[error("line {line}: cannot read on: {source}")]
-    Io {
-        /// The line that could not be read.
-        line: u64,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// UTF-16, as `>` of an old PowerShell writes it.
-    #[error("line 1: this is UTF-16: convert it (iconv -f UTF-16 -t UTF-8) and try again")]
-    Utf16,
-    /// A compressed file.
-    #[error("line 1: this is gzip: unpack it and try again")]
-    Gzip,
+    /// Reading failed, or it is no text.
+    #[error(transparent)]
+    Text(#[from] TextError),
     /// Text without a thread dump in it.
     #[error(
         "line {lines}: the end, and no thread dump before it: give what jstack, jcmd Thread.print or kill -QUIT wrote, or an OpenJ9 javacore"

@@ -75,12 +75,7 @@ impl<R: BufRead> Dumps<R> {
 
     fn read(&mut self) -> Result<Option<Dump>, Error> {
         loop {
-            let line = match self.lines.next() {
-                Ok(Some(line)) => line,
-                Ok(None) => return self.end(),
-                Err(source) => return Err(Error::Io { line: self.lines.number() + 1, source }),
-            };
-            refuse(&line)?;
+            let Some(line) = self.lines.next()? else { return self.end() };
             let text = line.text();
             let ended = match begins(&line, &text, self.open.as_ref()) {
                 Some(format) => {
@@ -142,15 +137,5 @@ fn begins(line: &Line<'_>, text: &str, open: Option<&Open>) -> Option<DumpFormat
         Some(DumpFormat::HotSpot)
     } else {
         None
-    }
-}
-
-/// Refuses what is not text as its first bytes show.
-fn refuse(line: &Line<'_>) -> Result<(), Error> {
-    match line.bytes {
-        _ if line.number != 1 => Ok(()),
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(Error::Utf16),
-        [0x1f, 0x8b, ..] => Err(Error::Gzip),
-        _ => Ok(()),
     }
 }
