@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use libbpf_cargo::SkeletonBuilder;
 
 /// `src/bpf/NAME.bpf.c` each.
-const OBJECTS: [&str; 2] = ["probes", "profile"];
+const OBJECTS: [&str; 3] = ["probes", "profile", "process_list"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=src/bpf");

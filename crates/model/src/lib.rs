@@ -51,7 +51,7 @@ pub use throttle::DirtyThrottle;
 pub use topic::{TopicId, TopicPartition};
 pub use verdict::{Cause, Confidence, Evidence, EvidenceKind, Stage, Stages, Verdict};
 
-/// A thread's id as the kernel's root pid namespace numbers it.
+/// A thread's id, as [`Pid`]; 0 for one that the pid namespace does not see, as the kernel's own from a container.
 pub type Tid = u32;
-/// A process's id as the kernel's root pid namespace numbers it.
+/// A process's id as `/proc` shows it where it was seen: in the pid namespace of whoever watched.
 pub type Pid = u32;

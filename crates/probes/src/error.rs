@@ -24,6 +24,18 @@ pub enum Error {
         /// The last that the verifier or libbpf said of it.
         why: String,
     },
+    /// This process's `/proc` is of a pid namespace that it is not in.
+    #[error("/proc is of a pid namespace that brokerscope is not in: `mount -t proc proc /proc` in its own")]
+    ForeignProc,
+    /// The kernel does not show that process in this pid namespace.
+    #[error(
+        "process {pid} is in a pid namespace that brokerscope's does not contain: run brokerscope in the \
+         broker's (nsenter -t PID -p -m) or in the host's (docker run --pid=host; hostPID: true)"
+    )]
+    Elsewhere {
+        /// Its id in `/proc`.
+        pid: u32,
+    },
     /// The BPF object has no part of that name: the build is broken.
     #[error("the BPF object has no {what} named {name}")]
     NoSuchPart {

@@ -1,5 +1,5 @@
-//! What the probes report. Times are `CLOCK_MONOTONIC` nanoseconds, devices (major, minor), ids those of the
-//! root pid namespace. Nothing is interpreted: no topics, no causes.
+//! What the probes report. Times are `CLOCK_MONOTONIC` nanoseconds, devices (major, minor), ids those that
+//! this process's `/proc` shows. Nothing is interpreted: no topics, no causes.
 
 mod block_io;
 mod file_op;

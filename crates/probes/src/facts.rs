@@ -2,6 +2,7 @@
 
 mod format;
 mod functions;
+mod pid_namespace;
 mod privileges;
 mod tick;
 mod tracefs;
@@ -15,6 +16,7 @@ use libbpf_rs::{MapType, libbpf_sys};
 
 pub use format::{Field, Format};
 pub use functions::Functions;
+pub use pid_namespace::PidNamespace;
 pub use privileges::{Capabilities, Lockdown};
 pub use tracefs::Tracefs;
 
@@ -38,8 +40,8 @@ pub struct Facts {
     pub capabilities: Capabilities,
     /// The kernel's lockdown state.
     pub lockdown: Lockdown,
-    /// Whether this process numbers processes as the kernel's root pid namespace does.
-    pub root_pid_namespace: bool,
+    /// By whose ids this process knows others.
+    pub pid_namespace: PidNamespace,
     /// How the tracepoints' formats were read.
     pub tracefs: Tracefs,
     /// The tracepoints of [`crate::tracepoints`] that exist, by group and name.
@@ -76,7 +78,7 @@ impl Facts {
             find_vma: privileges::has_helper(libbpf_sys::BPF_FUNC_find_vma),
             capabilities: Capabilities::of_this_process(),
             lockdown: Lockdown::current(),
-            root_pid_namespace: privileges::in_root_pid_namespace(),
+            pid_namespace: PidNamespace::current(),
             jbd2: Path::new("/sys/module/jbd2").exists()
                 || Path::new("/proc/fs/jbd2").exists()
                 || tracepoints.keys().any(|name| name.starts_with("jbd2/")),

@@ -20,6 +20,7 @@ mod kallsyms;
 pub mod losses;
 pub mod overhead;
 pub mod plan;
+mod process_ids;
 pub mod profile;
 mod session;
 mod stacks;

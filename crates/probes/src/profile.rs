@@ -25,7 +25,7 @@ use object::Sampling;
 /// What to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileOptions {
-    /// The process, as the root pid namespace numbers it.
+    /// The process, as this process's `/proc` numbers it.
     pub pid: u32,
     /// Sample what runs, so many times a second on each CPU.
     pub on_cpu_hz: Option<u32>,

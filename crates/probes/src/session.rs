@@ -21,6 +21,7 @@ use crate::kallsyms::Symbols;
 use crate::losses::Losses;
 use crate::overhead::{self, ProgramCost};
 use crate::plan::{Plan, Purpose};
+use crate::process_ids::ProcessIds;
 use crate::stacks::Stacks;
 
 use kernel_threads::KernelThreads;
@@ -30,7 +31,7 @@ use ring::Ring;
 /// What to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The process, as the root pid namespace numbers it.
+    /// The process, as this process's `/proc` numbers it.
     pub pid: u32,
     /// Take kernel stacks where a thread leaves the CPU within a write.
     pub stacks: bool,
@@ -93,9 +94,12 @@ impl Probes {
         let measuring = if options.measure { overhead::count_run_time() } else { None };
         let symbols =
             if stacks { Symbols::of_this_kernel().map_err(Error::Read)? } else { Symbols::default() };
-        let children = &children::of(target.pid);
+        let ids = ProcessIds::of_this_host()?;
+        let children: Vec<_> = children::of(target.pid).iter().filter_map(|&pid| ids.root_of(pid)).collect();
         let filemap_fault = symbols.range_of("filemap_fault");
-        let settings = object::Settings { pid: target.pid, stacks, children, filemap_fault, options };
+        let pid = ids.root_of(target.pid).ok_or(Error::Elsewhere { pid: target.pid })?;
+        let settings =
+            object::Settings { pid, ids: &ids, stacks, children: &children, filemap_fault, options };
         let object = object::load(plan, &settings)?;
         let decoder = Decoder::new(target.pid, plan.hz, Stacks::new(symbols));
         let ring = Ring::new(&object::map(&object, "ring")?, decoder)?;

@@ -57,6 +57,8 @@ pub struct BrokerFound {
     pub listeners: Vec<String>,
     /// Its log dirs.
     pub log_dirs: Vec<String>,
+    /// What else is known of it.
+    pub facts: Vec<Fact>,
 }
 
 /// Something in the way.

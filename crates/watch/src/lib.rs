@@ -19,6 +19,7 @@ mod kernel;
 mod mapped;
 mod memory;
 mod mounts;
+pub mod network;
 mod packets;
 mod privileges;
 mod process;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use capture::live::{Live, LiveConfig};
+use capture::live::LiveConfig;
 use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
@@ -18,6 +18,7 @@ use crate::host::HostSource;
 use crate::identity::Identity;
 use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::memory::Memory;
+use crate::network;
 use crate::packets::PacketSource;
 use crate::queue::{self, Queue, Sender};
 use crate::samples::SampleSource;
@@ -270,7 +271,7 @@ impl Watch {
             ring_bytes: options.memory.capture_ring_bytes,
             ..LiveConfig::default()
         };
-        match Live::open(&config) {
+        match network::open(options.pid, &config) {
             Ok(live) => {
                 let source = PacketSource {
                     live,
@@ -288,7 +289,12 @@ impl Watch {
                 match spawn("packets", move || source.run()) {
                     Ok(thread) => {
                         self.packets = Some(thread);
-                        let outcome = Outcome::Seen(format!("packets on {}", packets.interface));
+                        let whose = if network::shares_network(options.pid) {
+                            ""
+                        } else {
+                            " of the broker's network"
+                        };
+                        let outcome = Outcome::Seen(format!("packets on {}{whose}", packets.interface));
                         self.plan.push(Purpose { purpose: REQUESTS.to_owned(), outcome });
                     }
                     Err(error) => self.missing(REQUESTS, &error),

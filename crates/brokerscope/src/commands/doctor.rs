@@ -1,11 +1,15 @@
 //! `doctor`: what can be seen on this host, what is missing, and what to do about it.
 
 #[cfg(feature = "live")]
+mod container;
+#[cfg(feature = "live")]
 mod host;
 
 use anyhow::Context as _;
-use broker::Broker;
-use report::doctor::{BrokerFound, DoctorJson, DoctorReport, DoctorText, Examination, Remedy};
+use broker::{Broker, Processes};
+#[cfg(feature = "live")]
+use probes::facts::Capabilities;
+use report::doctor::{BrokerFound, DoctorJson, DoctorReport, DoctorText, Examination, Fact, Remedy};
 
 use crate::cli::Doctor;
 use crate::failure::Usage;
@@ -27,8 +31,8 @@ pub(crate) fn run(args: &Doctor) -> anyhow::Result<()> {
 fn examine(args: &Doctor) -> anyhow::Result<Examination> {
     let mut examination = of_host();
     let brokers = match args.pid {
-        Some(pid) => vec![Broker::of_pid(pid)?],
-        None => broker::find(),
+        Some(pid) => vec![Ok(Broker::of_pid(pid)?)],
+        None => Broker::all(&Processes::default()),
     };
     if brokers.is_empty() {
         examination.remedies.push(Remedy {
@@ -36,7 +40,18 @@ fn examine(args: &Doctor) -> anyhow::Result<Examination> {
             action: "start it, or run doctor as the user who may see it (root sees all)".to_owned(),
         });
     }
-    examination.brokers = brokers.iter().map(found).collect();
+    for broker in &brokers {
+        match broker {
+            Ok(broker) => {
+                examination.brokers.push(found(broker));
+                examination.remedies.extend(remedy(broker));
+            }
+            Err(error) => examination.remedies.push(Remedy {
+                problem: error.to_string(),
+                action: "run doctor as the user who may read it (root reads all)".to_owned(),
+            }),
+        }
+    }
     Ok(examination)
 }
 
@@ -65,5 +80,26 @@ fn found(broker: &Broker) -> BrokerFound {
         node_id: broker.node_id.map(|id| id.to_string()),
         listeners: broker.listeners.iter().map(ToString::to_string).collect(),
         log_dirs: broker.log_dirs.iter().map(|dir| dir.display().to_string()).collect(),
+        facts: surroundings(broker),
     }
+}
+
+#[cfg(feature = "live")]
+fn surroundings(broker: &Broker) -> Vec<Fact> {
+    container::facts(broker)
+}
+
+#[cfg(not(feature = "live"))]
+fn surroundings(_: &Broker) -> Vec<Fact> {
+    Vec::new()
+}
+
+#[cfg(feature = "live")]
+fn remedy(broker: &Broker) -> Option<Remedy> {
+    container::remedy(broker, Capabilities::of_this_process())
+}
+
+#[cfg(not(feature = "live"))]
+fn remedy(_: &Broker) -> Option<Remedy> {
+    None
 }

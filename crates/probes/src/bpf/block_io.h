@@ -147,7 +147,7 @@ static __always_inline int issue(struct request *request)
 	started.queued_ns = queued_at(request);
 	if (started.op == REQ_OP_READ || started.op == REQ_OP_WRITE)
 		find_file(&started, request);
-	started.tid = bpf_get_current_pid_tgid();
+	started.tid = shown_current();
 	bpf_get_current_comm(started.comm, sizeof(started.comm));
 	started.start_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&requests, &key, &started, BPF_ANY))

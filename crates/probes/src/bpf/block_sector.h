@@ -43,7 +43,7 @@ int rq_issue(void *ctx)
 	key.has_data = request.sectors_left != 0;
 	request.device = key.device;
 	request.sector = key.sector;
-	request.tid = bpf_get_current_pid_tgid();
+	request.tid = shown_current();
 	bpf_get_current_comm(request.comm, sizeof(request.comm));
 	request.start_ns = bpf_ktime_get_ns();
 	follow(&key, &request);

@@ -13,7 +13,7 @@ int BPF_PROG(btrfs_transaction_commit, struct btrfs_fs_info *fs)
 	/* Linux 6.12 takes no argument of a module's tracepoint for granted */
 	if (!fs || settings.exact_commits)
 		return 0;
-	event.tid = bpf_get_current_pid_tgid();
+	event.tid = shown_current();
 	event.end_ns = bpf_ktime_get_ns();
 	event.device = BPF_CORE_READ(fs, sb, s_dev);
 	event.function = SPAN_BTRFS_COMMIT_TRANSACTION;

@@ -14,7 +14,7 @@ int balance_dirty_pages(void *ctx)
 	READ_FIELD(pause_ms, ctx, settings.at.dirty.pause);
 	if (pause_ms <= 0)
 		return 0;
-	event.tid = id;
+	event.tid = shown_current();
 	event.start_ns = bpf_ktime_get_ns();
 	event.pause_ms = pause_ms;
 	READ_FIELD(event.dirty_pages, ctx, settings.at.dirty.dirty);

@@ -488,6 +488,10 @@ struct settings {
 	__u8 reserved[2];
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
+	/* whose numbers records carry: process_ids.h */
+	__u64 pid_namespace;
+	__u32 pid_level;
+	__u32 reserved_ids;
 	struct fields at;
 };
 

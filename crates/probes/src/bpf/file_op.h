@@ -137,11 +137,9 @@ static __always_inline __u8 read_head(__u8 *head, struct op *op)
 
 static __always_inline void describe(struct file_op_event *event, struct op *op, __s64 result)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-
 	event->kind = EVENT_FILE_OP;
-	event->tid = id;
-	event->pid = id >> 32;
+	event->tid = shown_current();
+	event->pid = shown_current_process();
 	event->start_ns = op->start_ns;
 	event->result = result;
 	event->offset = op->offset;

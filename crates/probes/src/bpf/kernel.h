@@ -142,12 +142,30 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct pid_namespace;
+struct seq_file;
+
+/* a process's or thread's number in one pid namespace */
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	/* below the root namespace */
+	unsigned int level;
+	/* from the root namespace's to the innermost's */
+	struct upid numbers[];
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	unsigned in_iowait : 1;
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	struct fs_struct *fs;
 	struct files_struct *files;
 	char comm[TASK_COMM_LEN];

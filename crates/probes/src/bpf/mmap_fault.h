@@ -48,8 +48,8 @@ static __always_inline void send_fault(struct op *op, struct task_struct *task, 
 	event = &room->file_write.op;
 	__builtin_memset(event, 0, sizeof(*event));
 	event->kind = EVENT_FILE_OP;
-	event->tid = task->pid;
-	event->pid = task->tgid;
+	event->tid = shown_thread(task);
+	event->pid = shown_process(task);
 	event->start_ns = op->fault_ns;
 	event->end_ns = now;
 	event->result = page;

@@ -61,7 +61,7 @@ static __always_inline void send_absence(struct task_struct *task, struct op *op
 		return;
 	event = &room->off_cpu;
 	event->kind = EVENT_OFF_CPU;
-	event->tid = task->pid;
+	event->tid = shown_thread(task);
 	event->start_ns = op->off_ns;
 	event->end_ns = now;
 	event->woken_ns = op->woken_ns;
@@ -143,7 +143,7 @@ static __always_inline void send_waker_stack(void *ctx, struct task_struct *task
 		return;
 	}
 	event->kind = EVENT_WAKER_STACK;
-	event->tid = task->pid;
+	event->tid = shown_thread(task);
 	event->woken_ns = woken_ns;
 	event->frames = bytes / sizeof(event->stack[0]);
 	emit(event, __builtin_offsetof(struct waker_stack_event, stack) + bytes);
@@ -166,7 +166,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 		return 0;
 	now = bpf_ktime_get_ns();
 	op->woken_ns = now;
-	op->waker_tid = bpf_get_current_pid_tgid();
+	op->waker_tid = shown_current();
 	bpf_get_current_comm(op->waker_comm, sizeof(op->waker_comm));
 	if (settings.stacks && now - op->off_ns >= LONG_WAIT_NS)
 		send_waker_stack(ctx, task, now);

@@ -13,6 +13,7 @@
 #include "events.h"
 #include "read.h"
 #include "state.h"
+#include "process_ids.h"
 #include "system_call.h"
 
 #include "tcp.h"

@@ -25,6 +25,8 @@
 const volatile struct profile_settings settings = {};
 const volatile struct profile_records records = {};
 
+#include "process_ids.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, PROFILE_LOST_SLOTS);
@@ -195,7 +197,7 @@ int sample_total(void *ctx)
 	key.user_stack = keep_stack(ctx, BPF_F_USER_STACK);
 	key.kernel_stack = keep_stack(ctx, 0);
 	if (settings.by_thread)
-		key.tid = (__u32)bpf_get_current_pid_tgid();
+		key.tid = shown_current();
 	bpf_get_current_comm(key.comm, sizeof(key.comm));
 	spend(&key, settings.period_ns);
 	return 0;
@@ -209,7 +211,7 @@ int sample_each(void *ctx)
 	if (!is_target_current())
 		return 0;
 	sample.at_ns = bpf_ktime_get_ns();
-	sample.tid = (__u32)bpf_get_current_pid_tgid();
+	sample.tid = shown_current();
 	sample.user_stack = keep_stack(ctx, BPF_F_USER_STACK);
 	sample.kernel_stack = keep_stack(ctx, 0);
 	bpf_get_current_comm(sample.comm, sizeof(sample.comm));
@@ -268,7 +270,7 @@ static __always_inline void regain_cpu(struct task_struct *task)
 	key.user_stack = absence->user_stack;
 	key.kernel_stack = absence->kernel_stack;
 	if (settings.by_thread)
-		key.tid = tid;
+		key.tid = shown_thread(task);
 	bpf_probe_read_kernel_str(key.comm, sizeof(key.comm), task->comm);
 	spend(&key, ns);
 }

@@ -50,6 +50,10 @@ struct profile_settings {
 	__u64 period_ns;
 	/* shorter absences from the CPU are left out */
 	__u64 min_ns;
+	/* whose numbers single threads are given by: process_ids.h */
+	__u64 pid_namespace;
+	__u32 pid_level;
+	__u32 reserved_ids;
 	/* only within these system calls, by number */
 	__s32 call[PROFILE_CALLS];
 };

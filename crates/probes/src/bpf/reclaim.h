@@ -58,7 +58,7 @@ int reclaim_end(void *ctx)
 	reclaim = bpf_map_lookup_elem(&reclaims, &tid);
 	if (!reclaim)
 		return 0;
-	event.tid = tid;
+	event.tid = shown_current();
 	event.start_ns = reclaim->start_ns;
 	event.end_ns = bpf_ktime_get_ns();
 	event.memcg = reclaim->memcg;

@@ -78,11 +78,10 @@ static __always_inline void begin_side(struct op *op, struct sock *sock)
 static __always_inline void describe_side(struct socket_event *event, struct op *op, __u32 result)
 {
 	struct socket_side *side = &op->socket;
-	__u64 id = bpf_get_current_pid_tgid();
 
 	event->kind = EVENT_SOCKET;
-	event->tid = id;
-	event->pid = id >> 32;
+	event->tid = shown_current();
+	event->pid = shown_current_process();
 	event->start_ns = op->start_ns;
 	event->result = result;
 	event->op = op->kind;

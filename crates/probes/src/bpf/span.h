@@ -42,7 +42,7 @@ static __always_inline int span_exit(__u32 function, __u8 source)
 
 	if (!start)
 		return 0;
-	event.tid = key.tid;
+	event.tid = shown_current();
 	event.start_ns = start->ns;
 	event.end_ns = bpf_ktime_get_ns();
 	event.device = start->device;

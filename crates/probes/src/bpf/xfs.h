@@ -51,7 +51,7 @@ int iclog_syncing(void *ctx)
 
 	READ_FIELD(key.device, ctx, settings.at.iclog_syncing.dev);
 	READ_FIELD(key.lsn, ctx, settings.at.iclog_syncing.lsn);
-	write.tid = bpf_get_current_pid_tgid();
+	write.tid = shown_current();
 	bpf_get_current_comm(write.comm, sizeof(write.comm));
 	write.start_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&iclog_writes, &key, &write, BPF_ANY))

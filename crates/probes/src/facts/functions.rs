@@ -19,6 +19,14 @@ pub struct Functions {
     pub known: BTreeSet<String>,
 }
 
+impl Functions {
+    /// Whether it has them and does not permit it.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        let denied = io::Error::from_raw_os_error(libc::EPERM).to_string();
+        self.refused.as_ref().is_some_and(|why| why.contains(&denied))
+    }
+}
+
 /// `bpf_fentry_test1` is there for tests (`net/bpf/test_run.c`) and called by nothing else.
 const HARMLESS: &str = "bpf_fentry_test1";
 

@@ -1,4 +1,4 @@
-//! What this process may do: `bpf(2)`, capabilities, lockdown, its pid namespace. Asks for nothing more.
+//! What this process may do: `bpf(2)`, capabilities, lockdown. Asks for nothing more.
 
 use std::fs;
 
@@ -29,7 +29,8 @@ impl Capabilities {
         self.0.checked_shr(number).is_some_and(|bits| bits & 1 == 1)
     }
 
-    pub(super) fn of_this_process() -> Self {
+    /// Those of this process; none where it cannot be told.
+    pub fn of_this_process() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         Self::parse(&status).unwrap_or_default()
     }
@@ -99,11 +100,6 @@ pub(super) fn has_helper(helper: libbpf_sys::bpf_func_id) -> bool {
     let known =
         unsafe { libbpf_sys::libbpf_probe_bpf_helper(libbpf_sys::BPF_PROG_TYPE_TRACEPOINT, helper, none) };
     known == 1
-}
-
-/// The root pid namespace's inode number is fixed (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
-pub(super) fn in_root_pid_namespace() -> bool {
-    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! nothing. Where it cannot, tracepoints may serve: see [`super::missing`].
 
 use super::{Purpose, State, missing};
-use crate::facts::Facts;
+use crate::facts::{Facts, Lockdown};
 use crate::functions::Function;
 use crate::tracepoints::Absent;
 
@@ -39,14 +39,18 @@ fn no_functions(purpose: Purpose) -> &'static str {
 }
 
 fn remedy(facts: &Facts) -> String {
-    if facts.lockdown == crate::facts::Lockdown::Integrity {
-        "boot with lockdown=none; tracepoints serve everything but exact lengths of kernel functions"
-            .to_owned()
-    } else {
-        "Linux 5.11 or newer with CONFIG_DEBUG_INFO_BTF_MODULES=y and CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y; \
-         tracepoints serve everything but exact lengths of kernel functions"
-            .to_owned()
-    }
+    let what = match facts.lockdown {
+        Lockdown::Integrity => "boot with lockdown=none",
+        Lockdown::Unknown if facts.functions.is_forbidden() => {
+            "boot with lockdown=none, if `mount -t securityfs nodev /sys/kernel/security` shows that it is on in \
+             /sys/kernel/security/lockdown"
+        }
+        _ => {
+            "Linux 5.11 or newer with CONFIG_DEBUG_INFO_BTF_MODULES=y and \
+             CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y"
+        }
+    };
+    format!("{what}; or leave it: tracepoints serve everything but exact lengths of kernel functions")
 }
 
 fn is_needless(function: &Function, facts: &Facts) -> bool {

@@ -1,7 +1,7 @@
 //! What a purpose needs of a host, and what to say where the host lacks it.
 
 use super::{Point, Purpose, State};
-use crate::facts::{Capabilities, Facts, Field, Format, Lockdown, Tracefs};
+use crate::facts::{Capabilities, Facts, Field, Format, Lockdown, PidNamespace, Tracefs};
 use crate::tracepoints::{self, Absent, Needed, NeededField};
 
 /// The tracepoints to use, or the first thing that is missing.
@@ -15,7 +15,7 @@ pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State
 pub(super) fn check_host(purpose: Purpose, facts: &Facts) -> Result<(), State> {
     permitted(facts)?;
     if filters_by_process(purpose) {
-        same_process_ids(facts)?;
+        same_process_ids(purpose, facts)?;
     }
     if reads_kernel_structures(purpose) {
         has_btf(facts)?;
@@ -108,14 +108,17 @@ fn privileges(facts: &Facts) -> String {
     )
 }
 
-fn same_process_ids(facts: &Facts) -> Result<(), State> {
-    if facts.root_pid_namespace {
-        return Ok(());
+fn same_process_ids(purpose: Purpose, facts: &Facts) -> Result<(), State> {
+    let remedy = "run it in the host's pid namespace (docker run --pid=host; hostPID: true)";
+    match &facts.pid_namespace {
+        PidNamespace::Below(_) if purpose == Purpose::KernelThreads => {
+            Err(missing("the kernel's threads are outside this pid namespace", remedy))
+        }
+        PidNamespace::Root | PidNamespace::Below(_) => Ok(()),
+        PidNamespace::Unknown(why) => {
+            Err(missing(format!("the kernel's number for the broker is not known: {why}"), remedy))
+        }
     }
-    Err(missing(
-        "this process is in a pid namespace of its own: the kernel knows the broker by another number",
-        "run it in the host's pid namespace (docker run --pid=host; hostPID: true)",
-    ))
 }
 
 fn has_btf(facts: &Facts) -> Result<(), State> {

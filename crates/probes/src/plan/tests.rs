@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Mechanism, Plan, Purpose, State};
-use crate::facts::{Capabilities, Facts, Field, Format, Functions, Lockdown, Tracefs};
+use crate::facts::{Capabilities, Facts, Field, Format, Functions, Lockdown, PidNamespace, Tracefs};
 use crate::{functions, tracepoints};
 
 /// A host that lacks nothing but leave to hook the kernel's functions.
@@ -28,7 +28,7 @@ fn able() -> Facts {
         find_vma: true,
         capabilities: Capabilities(u64::MAX),
         lockdown: Lockdown::Integrity,
-        root_pid_namespace: true,
+        pid_namespace: PidNamespace::Root,
         tracefs: Tracefs::Private,
         tracepoints: formats,
         functions: Functions {
@@ -149,9 +149,13 @@ fn before_5_11_tracepoints_of_blocks_pass_their_queue_first() {
 }
 
 #[test]
-fn in_another_pid_namespace_what_needs_no_process_remains() {
-    let plan = |facts: &mut Facts| facts.root_pid_namespace = false;
-    let lost = lost_by(plan);
+fn in_a_pid_namespace_of_its_own_only_the_kernels_threads_are_out_of_sight() {
+    assert_eq!(lost_by(|facts| facts.pid_namespace = PidNamespace::Below(1)), [Purpose::KernelThreads]);
+}
+
+#[test]
+fn where_ids_cannot_be_translated_what_needs_no_process_remains() {
+    let lost = lost_by(|facts| facts.pid_namespace = PidNamespace::Unknown("no iterator".to_owned()));
     for purpose in [
         Purpose::JournalCommits,
         Purpose::CommitPhases,

@@ -5,6 +5,7 @@ use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, ProgramType, libbpf_sys
 
 use super::{ProfileOptions, cpu_clock};
 use crate::error::Error;
+use crate::process_ids::ProcessIds;
 use crate::session;
 
 #[allow(clippy::all, clippy::pedantic, clippy::indexing_slicing, clippy::undocumented_unsafe_blocks)]
@@ -23,7 +24,7 @@ pub(super) const MOST_FRAMES: usize = 127;
 const MOST_CALLS: usize = 8;
 
 const _: () = {
-    assert!(size_of::<types::profile_settings>() == 56);
+    assert!(size_of::<types::profile_settings>() == 72);
     assert!(size_of::<types::stack>() == 8 + 8 * MOST_FRAMES);
     assert!(size_of::<types::spent_key>() == 40);
     assert!(size_of::<types::spent>() == 16);
@@ -52,7 +53,7 @@ pub(super) fn load(sampling: &Sampling<'_>) -> Result<Object, Error> {
     let mut opened = opened.map_err(refused)?;
     choose_programs(&mut opened, sampling);
     shrink_maps(&mut opened, sampling).map_err(refused)?;
-    fill_in(&mut opened, &settings(sampling))?;
+    fill_in(&mut opened, &settings(sampling, &ProcessIds::of_this_host()?)?)?;
     opened.load().map_err(refused)
 }
 
@@ -85,8 +86,18 @@ fn shrink_maps(object: &mut OpenObject, sampling: &Sampling<'_>) -> libbpf_rs::R
     Ok(())
 }
 
-fn settings(sampling: &Sampling<'_>) -> types::profile_settings {
-    match *sampling {
+fn settings(sampling: &Sampling<'_>, ids: &ProcessIds) -> Result<types::profile_settings, Error> {
+    let pid = match *sampling {
+        Sampling::Total { options, .. } => options.pid,
+        Sampling::Each { pid, .. } => pid,
+    };
+    let of_process = types::profile_settings {
+        tgid: ids.root_of(pid).ok_or(Error::Elsewhere { pid })?,
+        pid_namespace: ids.namespace,
+        pid_level: ids.level,
+        ..types::profile_settings::default()
+    };
+    Ok(match *sampling {
         Sampling::Total { options, in_calls } => {
             let mut call = [0; MOST_CALLS];
             let calls = if in_calls { options.calls.as_slice() } else { &[] };
@@ -95,21 +106,18 @@ fn settings(sampling: &Sampling<'_>) -> types::profile_settings {
             }
             let min = options.off_cpu_from.unwrap_or_default().as_nanos();
             types::profile_settings {
-                tgid: options.pid,
                 by_thread: u8::from(options.by_thread),
                 calls: calls.len().min(MOST_CALLS) as u8,
-                reserved: 0,
                 period_ns: cpu_clock::period_ns(options.on_cpu_hz.unwrap_or(1)),
                 min_ns: u64::try_from(min).unwrap_or(u64::MAX),
                 call,
+                ..of_process
             }
         }
-        Sampling::Each { pid, hz } => types::profile_settings {
-            tgid: pid,
-            period_ns: cpu_clock::period_ns(hz),
-            ..types::profile_settings::default()
-        },
-    }
+        Sampling::Each { hz, .. } => {
+            types::profile_settings { period_ns: cpu_clock::period_ns(hz), ..of_process }
+        }
+    })
 }
 
 fn fill_in(object: &mut OpenObject, settings: &types::profile_settings) -> Result<(), Error> {

@@ -12,10 +12,14 @@ use crate::bpf::{OBJECT, types};
 use crate::error::Error;
 use crate::facts::Field;
 use crate::plan::{Hook, Mechanism, Plan, Point, Purpose};
+use crate::process_ids::ProcessIds;
 
 /// What the programs are told.
 pub(super) struct Settings<'a> {
+    /// The target, as the root pid namespace numbers it.
     pub(super) pid: u32,
+    /// Of the namespace by which records number processes.
+    pub(super) ids: &'a ProcessIds,
     pub(super) stacks: bool,
     /// Processes that the target started, with theirs.
     pub(super) children: &'a [u32],
@@ -84,6 +88,8 @@ fn constants_of(plan: &Plan, settings: &Settings<'_>) -> types::settings {
         preemptible: u8::from(is_preemptible(plan)),
         exact_commits: u8::from(plan.uses(Purpose::BtrfsFunctions)),
         wake_bytes: u64::from(settings.options.ring_bytes / 4),
+        pid_namespace: settings.ids.namespace,
+        pid_level: settings.ids.level,
         ..types::settings::default()
     };
     for point in plan.used().flat_map(|hook| &hook.points) {

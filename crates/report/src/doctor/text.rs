@@ -1,10 +1,17 @@
-//! An examination for people.
+//! An examination for people: what the host is, what will be watched, its brokers, and what is in the way with what
+//! to do about it, in lines that fit a terminal.
+
+mod hooks;
 
 use std::io::{self, Write};
 
-use super::{BrokerFound, DoctorReport, Examination, Hook};
+use super::{BrokerFound, DoctorReport, Examination, Remedy};
 use crate::escape::escape;
 use crate::paint::{Role, paint};
+use crate::wrap::wrap;
+
+/// How far what belongs to a heading is to its right.
+const INDENT: usize = 2;
 
 /// An examination as text.
 pub struct DoctorText<W> {
@@ -22,28 +29,27 @@ impl<W: Write> DoctorText<W> {
         writeln!(self.out, "{}", paint(self.colour, Role::Heading, text))
     }
 
-    fn pairs<'a>(&mut self, pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> io::Result<()> {
-        let width = pairs.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        for (name, value) in pairs {
-            writeln!(self.out, "  {:width$}  {}", escape(name), escape(value))?;
+    /// Text that begins in the line's `column` and goes on below itself.
+    fn hanging(&mut self, column: usize, text: &str, role: Option<Role>) -> io::Result<()> {
+        for (at, line) in wrap(text, column, column).iter().enumerate() {
+            let blanks = if at == 0 { 0 } else { column };
+            let line = role.map_or_else(|| line.clone(), |role| paint(self.colour, role, line));
+            writeln!(self.out, "{:blanks$}{line}", "")?;
         }
         Ok(())
     }
 
-    fn hook(&mut self, hook: &Hook, width: usize) -> io::Result<()> {
-        let (mark, role) = if hook.missing.is_none() { ("yes", Role::Good) } else { ("no ", Role::Bad) };
-        let mark = paint(self.colour, role, mark);
-        write!(self.out, "  {mark}  {:width$}  {}", escape(&hook.purpose), escape(&hook.mechanism))?;
-        match &hook.missing {
-            Some(why) => writeln!(self.out, ": {}", escape(why)),
-            None => writeln!(self.out),
+    fn pairs<'a>(
+        &mut self,
+        indent: usize,
+        pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    ) -> io::Result<()> {
+        let width = pairs.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (name, value) in pairs {
+            write!(self.out, "{:indent$}{:width$}  ", "", escape(name))?;
+            self.hanging(indent + width + 2, &escape(value), None)?;
         }
-    }
-
-    fn hooks(&mut self, hooks: &[Hook]) -> io::Result<()> {
-        self.heading("\nWhat will be watched")?;
-        let width = hooks.iter().map(|hook| hook.purpose.chars().count()).max().unwrap_or(0);
-        hooks.iter().try_for_each(|hook| self.hook(hook, width))
+        Ok(())
     }
 
     fn brokers(&mut self, brokers: &[BrokerFound]) -> io::Result<()> {
@@ -51,16 +57,30 @@ impl<W: Write> DoctorText<W> {
         if brokers.is_empty() {
             return writeln!(self.out, "  none found running");
         }
-        for broker in brokers {
-            let node = broker.node_id.as_deref().map(|id| format!(", node {id}")).unwrap_or_default();
-            writeln!(
-                self.out,
-                "  pid {}{}, listens on {}, log dirs {}",
-                broker.pid,
-                escape(&node),
-                escape(&listed(&broker.listeners)),
-                escape(&listed(&broker.log_dirs)),
-            )?;
+        brokers.iter().try_for_each(|broker| self.broker(broker))
+    }
+
+    fn broker(&mut self, broker: &BrokerFound) -> io::Result<()> {
+        let node = broker.node_id.as_deref().map(|id| format!(", node {id}")).unwrap_or_default();
+        writeln!(self.out, "  pid {}{}", broker.pid, escape(&node))?;
+        let (listeners, log_dirs) = (listed(&broker.listeners), listed(&broker.log_dirs));
+        let known = [("listens on", listeners.as_str()), ("log dirs", log_dirs.as_str())];
+        let more = broker.facts.iter().map(|fact| (fact.name.as_str(), fact.value.as_str()));
+        self.pairs(INDENT + 2, known.into_iter().chain(more))
+    }
+
+    fn remedies(&mut self, remedies: &[Remedy]) -> io::Result<()> {
+        if remedies.is_empty() {
+            return self.heading("\nNothing is missing");
+        }
+        self.heading("\nWhat is missing, and what to do")?;
+        for remedy in remedies {
+            write!(self.out, "  - ")?;
+            self.hanging(INDENT + 2, &escape(&remedy.problem), None)?;
+            for action in remedy.action.split("; ") {
+                write!(self.out, "      ")?;
+                self.hanging(INDENT + 4, &escape(action), Some(Role::Good))?;
+            }
         }
         Ok(())
     }
@@ -73,20 +93,13 @@ fn listed(items: &[String]) -> String {
 impl<W: Write> DoctorReport for DoctorText<W> {
     fn examination(&mut self, examination: &Examination) -> io::Result<()> {
         self.heading("This host")?;
-        self.pairs(examination.facts.iter().map(|fact| (fact.name.as_str(), fact.value.as_str())))?;
+        let facts = examination.facts.iter().map(|fact| (fact.name.as_str(), fact.value.as_str()));
+        self.pairs(INDENT, facts)?;
         if !examination.hooks.is_empty() {
             self.hooks(&examination.hooks)?;
         }
         self.brokers(&examination.brokers)?;
-        if examination.remedies.is_empty() {
-            self.heading("\nNothing is missing")?;
-        } else {
-            self.heading("\nWhat is missing, and what to do")?;
-        }
-        for remedy in &examination.remedies {
-            writeln!(self.out, "  - {}", escape(&remedy.problem))?;
-            writeln!(self.out, "    {}", escape(&remedy.action))?;
-        }
+        self.remedies(&examination.remedies)?;
         self.out.flush()
     }
 }

@@ -664,6 +664,7 @@ pub(crate) fn examination() -> Examination {
             node_id: Some("1".to_owned()),
             listeners: vec!["PLAINTEXT://0.0.0.0:9092".to_owned()],
             log_dirs: vec![format!("/data/{HOSTILE}")],
+            facts: vec![Fact { name: "network".to_owned(), value: format!("its own {HOSTILE}") }],
         }],
         remedies: vec![Remedy {
             problem: "journal commits cannot be seen: this kernel has no jbd2".to_owned(),

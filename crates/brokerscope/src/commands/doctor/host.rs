@@ -1,7 +1,7 @@
 //! What this host offers for a live watch, in words. The survey and the decision are `probes`'.
 
 use capture::live::{Live, LiveConfig};
-use probes::facts::Capabilities;
+use probes::facts::{Capabilities, PidNamespace};
 use probes::{Facts, Hook, Mechanism, Plan, State};
 use report::doctor::{Examination, Fact, Hook as HookShown, Remedy};
 
@@ -25,7 +25,7 @@ pub(super) fn examine() -> Examination {
                     .to_owned(),
         }
     }));
-    examination.remedies.extend(plan.hooks.iter().filter_map(remedy));
+    examination.remedies.extend(remedies(&plan.hooks));
     examination
 }
 
@@ -43,7 +43,7 @@ fn facts_shown(facts: &Facts) -> Vec<Fact> {
         fact("kernel BTF", yes_no(facts.btf)),
         fact("capabilities", capabilities(facts.capabilities)),
         fact("lockdown", facts.lockdown.as_str().to_owned()),
-        fact("root pid namespace", yes_no(facts.root_pid_namespace)),
+        fact("pid namespace", pid_namespace(&facts.pid_namespace)),
         fact("tracepoints", format!("{} of those used exist", facts.tracepoints.len())),
         fact(
             "kernel functions",
@@ -57,6 +57,17 @@ fn facts_shown(facts: &Facts) -> Vec<Fact> {
         fact("deepest kernel stack", number(facts.max_stack)),
         fact("timer ticks a second", number(facts.hz)),
     ]
+}
+
+fn pid_namespace(namespace: &PidNamespace) -> String {
+    match namespace {
+        PidNamespace::Root => "the host's".to_owned(),
+        PidNamespace::Below(1) => "one of its own, 1 level below the host's; ids are its own".to_owned(),
+        PidNamespace::Below(level) => {
+            format!("one of its own, {level} levels below the host's; ids are its own")
+        }
+        PidNamespace::Unknown(why) => format!("unknown: {why}"),
+    }
 }
 
 fn capabilities(held: Capabilities) -> String {
@@ -99,10 +110,20 @@ fn mechanism(hook: &Hook) -> String {
     }
 }
 
-fn remedy(hook: &Hook) -> Option<Remedy> {
-    let State::Missing { why, remedy: Some(action) } = &hook.state else { return None };
-    Some(Remedy {
-        problem: format!("{} cannot be seen: {why}", hook.purpose.as_str()),
-        action: action.clone(),
-    })
+/// One for all that lack the same.
+fn remedies(hooks: &[Hook]) -> Vec<Remedy> {
+    let mut found: Vec<(Vec<&str>, &str, &str)> = Vec::new();
+    for hook in hooks {
+        let State::Missing { why, remedy: Some(action) } = &hook.state else { continue };
+        let purpose = hook.purpose.as_str();
+        match found.iter_mut().find(|(_, known, done)| known == why && done == action) {
+            Some((purposes, ..)) => purposes.push(purpose),
+            None => found.push((vec![purpose], why, action)),
+        }
+    }
+    let remedy = |(purposes, why, action): (Vec<&str>, &str, &str)| Remedy {
+        problem: format!("{} cannot be seen: {why}", purposes.join(", ")),
+        action: action.to_owned(),
+    };
+    found.into_iter().map(remedy).collect()
 }

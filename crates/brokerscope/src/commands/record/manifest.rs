@@ -82,6 +82,10 @@ fn settings(args: &Record) -> BTreeMap<String, String> {
         ("max_memory_bytes".to_owned(), args.max_memory.to_string()),
         ("interface".to_owned(), args.interface.clone()),
     ]);
+    // Whose numbers all ids of processes and threads are.
+    if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
+        settings.insert("pid_namespace".to_owned(), namespace.to_string_lossy().into_owned());
+    }
     if let Some(slower_than) = args.slower_than {
         settings.insert("slower_than_ns".to_owned(), slower_than.0.to_string());
         settings.insert(PARTIAL.to_owned(), slower_than.0.to_string());

@@ -1,0 +1,65 @@
+//! What sets a broker apart from this process: namespaces of its own, as in a container, and files under a root of its
+//! own. Enters none of them.
+
+use std::fs;
+
+use broker::Broker;
+use probes::facts::Capabilities;
+use report::doctor::{Fact, Remedy};
+
+/// What is worth saying of a broker's surroundings; nothing of one that shares this process's.
+pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
+    let fact = |name: &str, value: &str| Fact { name: name.to_owned(), value: value.to_owned() };
+    let mut facts = Vec::new();
+    if let Some(inside) = own_pid(broker.pid) {
+        facts.push(fact("pid namespace", &format!("one below this one: it is pid {inside} there")));
+    }
+    if !watch::network::shares_network(broker.pid) {
+        facts.push(fact("network", "a namespace of its own: its packets are captured there"));
+    }
+    if broker.log_dirs.iter().any(|dir| dir.starts_with(format!("/proc/{}/root", broker.pid))) {
+        facts.push(fact("files", "mounts of its own: its files are read below its root"));
+    }
+    facts
+}
+
+/// What is in the way of watching it there.
+pub(super) fn remedy(broker: &Broker, held: Capabilities) -> Option<Remedy> {
+    let barred = !watch::network::shares_network(broker.pid) && !held.has(Capabilities::SYS_ADMIN);
+    barred.then(|| Remedy {
+        problem: format!(
+            "requests of broker {} cannot be captured: it is in another network namespace, and entering that takes \
+             CAP_SYS_ADMIN",
+            broker.pid
+        ),
+        action: format!(
+            "run as root (brokerscope gives that capability away once it has attached); nsenter -t {} -n \
+             brokerscope …; Kubernetes: securityContext.capabilities.add: [SYS_ADMIN], or brokerscope as a container \
+             of the broker's pod",
+            broker.pid
+        ),
+    })
+}
+
+/// Its id in its own pid namespace, where that is below this one (`NSpid:`, `fs/proc/array.c`).
+fn own_pid(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    innermost(&status)
+}
+
+fn innermost(status: &str) -> Option<u32> {
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    ids.split_whitespace().skip(1).last()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::innermost;
+
+    #[test]
+    fn only_a_namespace_below_has_an_id_of_its_own() {
+        assert_eq!(innermost("NSpid:\t4711\t7\t1\n"), Some(1));
+        assert_eq!(innermost("NSpid:\t4711\n"), None);
+        assert_eq!(innermost(""), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! Probes in and across pid namespaces: processes are named as `/proc` names them where the probes' user is, and records
+//! say the same. Runs itself again below `unshare`. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says
+//! loudly that it did not run.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "live/gate.rs"]
+mod gate;
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use model::FileOpKind;
+use probes::facts::PidNamespace;
+use probes::profile::Sampler;
+use probes::{Error, Event, Facts, Plan, Probes, Purpose, Target};
+
+const INSIDE: &str = "BROKERSCOPE_TEST_INSIDE";
+const GIVE_UP: Duration = Duration::from_secs(60);
+const OWN_PROC: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
+const PROC_OF_ABOVE: [&str; 2] = ["--pid", "--fork"];
+
+/// Runs the test again in a namespace of its own, unless this is it.
+fn is_inside(test: &str, unshare: &[&str]) -> bool {
+    if !gate::is_open() {
+        return false;
+    }
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let status = Command::new("unshare")
+        .args(unshare)
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .env("BROKERSCOPE_TEST_HOST", std::process::id().to_string())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    false
+}
+
+/// A shell that appends to a file until it is killed, started by a command that runs the rest of its arguments.
+struct Writer {
+    child: Child,
+    file: tempfile::NamedTempFile,
+}
+
+impl Writer {
+    fn start(starter: &[&str]) -> Self {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let script = "while :; do echo broker >> \"$0\"; sleep 0.05; done";
+        let words: Vec<&str> = starter.iter().copied().chain(["sh", "-c", script]).collect();
+        let child = Command::new(words[0]).args(&words[1..]).arg(file.path()).spawn().unwrap();
+        Self { child, file }
+    }
+
+    /// The shell that `unshare --fork` has started.
+    fn forked(&self) -> u32 {
+        let end = Instant::now() + GIVE_UP;
+        let children = format!("/proc/{0}/task/{0}/children", self.child.id());
+        loop {
+            let found = fs::read_to_string(&children).unwrap_or_default();
+            if let Some(pid) = found.split_whitespace().next() {
+                return pid.parse().unwrap();
+            }
+            assert!(Instant::now() < end, "unshare has forked nothing");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn inode(&self) -> u64 {
+        self.file.as_file().metadata().unwrap().ino()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // `unshare --kill-child` takes those below with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The process and the thread of the first write to that file.
+fn first_write(pid: u32, inode: u64) -> (u32, u32) {
+    let plan = Plan::choose(&Facts::survey());
+    for purpose in [Purpose::FileWrites, Purpose::OffCpu, Purpose::ChildProcesses] {
+        assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
+    }
+    let mut probes = Probes::attach(&plan, &Target { pid, stacks: true }).unwrap();
+    let mut found = None;
+    let end = Instant::now() + GIVE_UP;
+    while found.is_none() {
+        assert!(Instant::now() < end, "no write of {pid}; {:?}", probes.losses());
+        let mut look = |event: Event| match event {
+            Event::FileOp(op) if op.op == FileOpKind::Write && op.inode == inode => {
+                found = found.or(Some((op.pid, op.tid)));
+            }
+            _ => {}
+        };
+        probes.poll(Duration::from_millis(50), &mut look).unwrap();
+    }
+    found.unwrap()
+}
+
+#[test]
+fn in_a_namespace_of_its_own_ids_are_the_namespaces() {
+    if !is_inside("in_a_namespace_of_its_own_ids_are_the_namespaces", &OWN_PROC) {
+        return;
+    }
+    assert_eq!(Facts::survey().pid_namespace, PidNamespace::Below(1));
+    let writer = Writer::start(&["env"]);
+    let pid = writer.child.id();
+    assert!(pid < 1000, "{pid} is a number of the host's");
+    assert_eq!(first_write(pid, writer.inode()), (pid, pid));
+    // What it starts is followed under numbers of the namespace too.
+    let above = Writer::start(&["sh", "-c", "\"$@\" & wait", "sh"]);
+    let below = above.forked();
+    assert_eq!(first_write(above.child.id(), above.inode()), (below, below));
+    let _ = Command::new("kill").arg(below.to_string()).status();
+}
+
+#[test]
+fn from_a_namespace_in_between_the_one_below_is_seen() {
+    if !is_inside("from_a_namespace_in_between_the_one_below_is_seen", &OWN_PROC) {
+        return;
+    }
+    let writer = Writer::start(&["unshare", "--pid", "--fork", "--kill-child"]);
+    let pid = writer.forked();
+    assert_ne!(pid, 1);
+    assert_eq!(first_write(pid, writer.inode()), (pid, pid));
+}
+
+#[test]
+fn from_the_host_a_namespace_is_seen_by_the_hosts_ids() {
+    if !gate::is_open() {
+        return;
+    }
+    let writer = Writer::start(&["unshare", "--pid", "--fork", "--kill-child"]);
+    let pid = writer.forked();
+    assert_eq!(first_write(pid, writer.inode()), (pid, pid));
+}
+
+#[test]
+fn a_proc_of_the_namespace_above_decides_whose_ids_are_meant() {
+    if !is_inside("a_proc_of_the_namespace_above_decides_whose_ids_are_meant", &PROC_OF_ABOVE) {
+        return;
+    }
+    assert_eq!(Facts::survey().pid_namespace, PidNamespace::Root);
+    let own = fs::read_link("/proc/self").unwrap().to_str().unwrap().parse().unwrap();
+    assert_ne!(own, std::process::id());
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let inode = file.as_file().metadata().unwrap().ino();
+    let writing = std::thread::spawn(move || {
+        for _ in 0..200 {
+            file.write_all(b"broker").unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    assert_eq!(first_write(own, inode).0, own);
+    writing.join().unwrap();
+}
+
+#[test]
+fn a_profile_names_threads_by_the_namespaces_ids() {
+    if !is_inside("a_profile_names_threads_by_the_namespaces_ids", &OWN_PROC) {
+        return;
+    }
+    let pid = std::process::id();
+    let mut sampler = Sampler::attach(pid, 499, false).unwrap();
+    let mut taken = Vec::new();
+    let end = Instant::now() + GIVE_UP;
+    while taken.len() < 5 {
+        assert!(Instant::now() < end, "no samples");
+        let spin = Instant::now() + Duration::from_millis(50);
+        while Instant::now() < spin {}
+        sampler.poll(&mut |sample| taken.push(sample)).unwrap();
+    }
+    // SAFETY: the call takes nothing and cannot fail.
+    let own = unsafe { libc::gettid() as u32 };
+    assert!(taken.iter().all(|sample| sample.tid == own && sample.pid == pid), "{taken:?}");
+}
+
+#[test]
+fn what_is_outside_is_said_to_be_outside() {
+    if !is_inside("what_is_outside_is_said_to_be_outside", &OWN_PROC) {
+        return;
+    }
+    let plan = Plan::choose(&Facts::survey());
+    let host: u32 = std::env::var("BROKERSCOPE_TEST_HOST").unwrap().parse().unwrap();
+    let refused = Probes::attach(&plan, &Target { pid: host.max(100_000), stacks: false });
+    assert!(matches!(refused.err(), Some(Error::Elsewhere { .. })));
+}
