@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Files(Files),
     /// How long did journal commits and file-system functions take, side by side in time?
     Kernel(Kernel),
+    /// Who waited for which lock, held by whom?
+    Locks(Locks),
     /// Where does a thread spend its time, on and off the CPU?
     Stacks(Stacks),
     /// What is in this segment?
@@ -169,6 +171,41 @@ pub(crate) struct Kernel {
     /// Show only calls for this device, by name or major:minor (repeatable).
     #[arg(long = "device", value_name = "DEVICE")]
     pub(crate) devices: Vec<String>,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+/// `locks`.
+#[derive(Debug, Args)]
+#[command(mut_args(flags::of_totals))]
+#[command(after_help = "Examples:
+  brokerscope locks --slower-than 10ms
+  brokerscope locks --from DIR --slower-than 50ms --topic orders
+  brokerscope locks --from DIR --summary
+  brokerscope locks --from DIR --flame waits.svg
+  brokerscope locks --from DIR --pauses
+
+Waits come from the broker's JVM. Where it told of none, those for a partition's log are inferred
+from the order of the appends of produce requests; their start is the earliest that it can be.")]
+pub(crate) struct Locks {
+    /// Show only waits, or stops, that took at least this long.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    pub(crate) slower_than: model::Nanos,
+    /// Sum up instead: by lock and by holder, how many waits, how long, and for what.
+    #[arg(long, conflicts_with = "pauses")]
+    pub(crate) summary: bool,
+    /// Show when the JVM stopped all of its threads instead, for its collector or anything else.
+    #[arg(long)]
+    pub(crate) pauses: bool,
+    /// Write a flame graph of the stacks at which threads waited, an SVG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) flame: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) source: Source,
     #[command(flatten)]

@@ -7,6 +7,7 @@ pub(crate) mod io;
 pub(crate) mod kernel;
 #[cfg(feature = "live")]
 pub(crate) mod lab;
+pub(crate) mod locks;
 pub(crate) mod record;
 pub(crate) mod requests;
 pub(crate) mod segment;

@@ -36,6 +36,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Io(args) => commands::io::run(&args),
         Command::Files(args) => commands::files::run(&args),
         Command::Kernel(args) => commands::kernel::run(&args),
+        Command::Locks(args) => commands::locks::run(&args),
         Command::Stacks(args) => commands::stacks::run(&args),
         Command::Segment(args) => commands::segment::run(&args),
         Command::Record(args) => commands::record::run(&args),

@@ -2,13 +2,16 @@
 //! Does not look at requests: `judge` does.
 
 mod dirty_throttling;
+mod index_page_fault;
 mod journal_commit;
+mod roll_fsync;
 mod slow_device;
 pub(crate) mod stack;
+pub(crate) mod stop;
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, OffCpu, TopicPartition};
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, OffCpu, TopicPartition};
 
 use crate::hold::Hold;
 use crate::window::Window;
@@ -55,45 +58,65 @@ pub(crate) struct Waits<'w> {
     pub(crate) longest: &'w OffCpu,
 }
 
-/// Why an append was slow, as far as the evidence says: never a guess.
-pub(crate) fn of_append(window: &Window, hold: &Hold<'_>) -> Option<Finding> {
-    let op = hold.op;
-    let waits = dominant_waits(hold);
-    let finding = match &waits {
-        Some(waits) => match waits.kind {
-            Wait::Journal => Some(journal_commit::find(window, waits)),
-            Wait::DirtyPages => Some(dirty_throttling::find(window, waits)),
-            Wait::Device => slow_device::find(window, waits),
-            // Waits that stand for no cause yet: they pass for no other.
-            _ => None,
-        },
-        None => dirty_throttling::without_stack(window, op),
+/// Why an operation was slow, with what its thread waited for right after it where it is an append; as far as the
+/// evidence says: never a guess.
+pub(crate) fn of_op(window: &Window, hold: &Hold<'_>) -> Option<Finding> {
+    let finding = if roll_fsync::is_one(hold.op) {
+        Some(roll_fsync::find(window, hold))
+    } else if index_page_fault::is_one(hold.op) {
+        Some(index_page_fault::find(window, hold.op))
+    } else {
+        waited(window, hold)
     };
     finding.filter(|finding| finding.time.0.saturating_mul(DOMINANT) > hold.length().0)
 }
 
-/// The evidence that an append gives of itself, whether or not its cause is known.
-pub(crate) fn evidence_of_append(hold: &Hold<'_>) -> Vec<Evidence> {
+/// What an operation's thread waited for the longest, where that is a cause.
+fn waited(window: &Window, hold: &Hold<'_>) -> Option<Finding> {
+    let Some(waits) = dominant_waits(hold) else { return dirty_throttling::without_stack(window, hold.op) };
+    if let Some(fault) = index_page_fault::behind(window, &waits) {
+        return Some(index_page_fault::find(window, fault).after_write(&waits));
+    }
+    match waits.kind {
+        Wait::Journal => Some(journal_commit::find(window, &waits)),
+        Wait::DirtyPages => Some(dirty_throttling::find(window, &waits)),
+        Wait::Device => slow_device::find(window, &waits),
+        // Waits that stand for no cause yet: they pass for no other.
+        _ => None,
+    }
+}
+
+/// The evidence that an operation gives of itself, whether or not its cause is known.
+pub(crate) fn evidence_of_op(hold: &Hold<'_>) -> Vec<Evidence> {
     match dominant_waits(hold) {
         Some(waits) => evidence_of(&waits),
-        None => vec![write_evidence(hold.op)],
+        None => vec![op_evidence(hold.op)],
     }
 }
 
 /// The write, and what it or its thread waited for.
 fn evidence_of(waits: &Waits<'_>) -> Vec<Evidence> {
-    vec![write_evidence(waits.op), off_cpu_evidence(waits)]
+    vec![op_evidence(waits.op), off_cpu_evidence(waits)]
 }
 
-fn write_evidence(op: &FileOp) -> Evidence {
+fn op_evidence(op: &FileOp) -> Evidence {
     let bytes = op.bytes.map_or_else(|| "failed".to_owned(), |bytes| format!("of {bytes} bytes"));
+    let text = match op.op {
+        FileOpKind::Write => {
+            format!("write {bytes} at offset {} of {} took {}", op.offset, op.file, op.latency())
+        }
+        FileOpKind::MmapFault => {
+            format!("a page of {} had to be read from the device, which took {}", op.file, op.latency())
+        }
+        kind => format!("{} of {} took {}", kind.as_str(), op.file, op.latency()),
+    };
     Evidence {
         kind: EvidenceKind::FileOp,
         start: op.start,
         end: op.end,
         tid: Some(op.tid),
         thread: Some(Arc::clone(&op.thread)),
-        text: format!("write {bytes} at offset {} of {} took {}", op.offset, op.file, op.latency()),
+        text,
     }
 }
 
@@ -113,6 +136,17 @@ fn off_cpu_evidence(waits: &Waits<'_>) -> Evidence {
         tid: Some(waits.longest.tid),
         thread: Some(Arc::clone(&waits.longest.thread)),
         text,
+    }
+}
+
+impl Finding {
+    /// The same of what a thread waited for right after a write: joined by the order of things.
+    fn after_write(mut self, waits: &Waits<'_>) -> Self {
+        self.evidence.insert(0, op_evidence(waits.op));
+        self.time = waits.time;
+        self.confidence = self.confidence.min(waits.best_confidence());
+        self.partition.clone_from(&waits.op.topic_partition);
+        self
     }
 }
 
@@ -170,6 +204,10 @@ pub fn advice(cause: Cause) -> &'static [&'static str] {
         Cause::LogLock => {
             &["more partitions spread the appends over more locks; find out what slowed the holder's write"]
         }
+        Cause::RollFsync => roll_fsync::ADVICE,
+        Cause::IndexPageFault => index_page_fault::ADVICE,
+        Cause::GcPause => stop::GC_ADVICE,
+        Cause::Safepoint => stop::SAFEPOINT_ADVICE,
         Cause::HeadOfLine => &[
             "the broker serves one request of a connection at a time: look at the request ahead; a lower max.in.flight.requests.per.connection shortens the queue",
         ],

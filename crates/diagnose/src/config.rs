@@ -2,6 +2,10 @@
 
 use model::Nanos;
 
+/// The JVM's flight recorder hands its threads' buffers on once a second, tells of a wait when it has ended, and is read
+/// several times a second.
+const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
+
 /// How the engine works. Every bound is a ceiling on memory or delay, never on correctness: what falls
 /// out of the window is said in the verdict.
 #[derive(Clone, Debug)]
@@ -33,6 +37,12 @@ impl Config {
             // Fetch, JoinGroup and the like wait on purpose; telling that from slowness needs their bodies.
             apis: vec!["PRODUCE"],
         }
+    }
+
+    /// The same, where the JVM tells of its locks and pauses too, which is later.
+    #[must_use]
+    pub fn with_jvm(self) -> Self {
+        Self { lateness: self.lateness + JVM_LATENESS, ..self }
     }
 
     /// For a live watch: verdicts follow within two seconds.

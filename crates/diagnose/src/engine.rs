@@ -80,6 +80,8 @@ impl Engine {
             Event::JournalCommit(commit) => self.window.commit(*commit),
             Event::BlockIo(io) => self.window.block_io(*io),
             Event::DirtyThrottle(pause) => self.window.throttle(pause),
+            Event::LockWait(wait) => self.window.lock_wait(*wait),
+            Event::JvmPause(pause) => self.window.pause(*pause),
             // Evidence of causes that are not named yet.
             Event::Reclaim(_)
             | Event::KernelSpan(_)
@@ -87,8 +89,6 @@ impl Engine {
             | Event::TcpTrouble(_)
             | Event::HostSample(_)
             | Event::CpuSample(_)
-            | Event::LockWait(_)
-            | Event::JvmPause(_)
             | Event::BrokerChange(_) => {}
             Event::Loss(loss) => {
                 self.totals.loss(&loss);

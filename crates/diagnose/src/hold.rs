@@ -27,9 +27,8 @@ impl<'w> Hold<'w> {
     /// The hold of an append that was over at `until`, when its response was seen or another thread wrote to
     /// the same log: a wait that lasted longer was for something else.
     pub(crate) fn of(window: &'w Window, op: &'w FileOp, until: Nanos) -> Self {
-        let mut hold = Self { op, inside: Vec::new(), after: Vec::new() };
+        let mut hold = Self::without_after(window, op);
         let Some(past) = window.thread(op.tid) else { return hold };
-        hold.inside.extend(past.off_cpu.overlapping(op.start, op.end));
         // A fault on a mapped file is what the thread may wait for right after the write.
         let later = past.file_ops.ended_after(op.end).filter(|next| next.op != FileOpKind::MmapFault);
         let next_call = later.map(|next| next.start).find(|&start| start >= op.end);
@@ -43,6 +42,13 @@ impl<'w> Hold<'w> {
         hold
     }
 
+    /// An operation that holds no log longer than it lasts.
+    pub(crate) fn without_after(window: &'w Window, op: &'w FileOp) -> Self {
+        let past = window.thread(op.tid).into_iter();
+        let inside = past.flat_map(|past| past.off_cpu.overlapping(op.start, op.end)).collect();
+        Self { op, inside, after: Vec::new() }
+    }
+
     /// When the log was free again, as far as it was seen.
     pub(crate) fn end(&self) -> Nanos {
         self.after.last().map_or(self.op.end, |wait| wait.end)
@@ -52,11 +58,6 @@ impl<'w> Hold<'w> {
         self.end() - self.op.start
     }
 
-    /// Time after the write.
-    pub(crate) fn after_length(&self) -> Nanos {
-        self.end() - self.op.end
-    }
-
     /// The part of an interval in which the thread waited for something other than a CPU.
     pub(crate) fn waited_in(&self, part: Part, interval: &OffCpu) -> Nanos {
         let until = interval.woken.unwrap_or(interval.end);
@@ -64,10 +65,5 @@ impl<'w> Hold<'w> {
             Part::Write => (until.min(self.op.end) - interval.start.max(self.op.start)).at_least_zero(),
             Part::After => (until - interval.start).at_least_zero(),
         }
-    }
-
-    /// The time this shares with a stretch.
-    pub(crate) fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
-        (self.end().min(end) - self.op.start.max(start)).at_least_zero()
     }
 }

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use model::{
-    Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Stage, Stages, TopicPartition, Verdict,
-};
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, Stage, Stages, Verdict};
 
-use crate::cause::{self, Finding};
+use crate::cause::{self, Finding, stop};
+use crate::chain;
+use crate::free::Free;
 use crate::hold::Hold;
 use crate::join::{self, AppendJoin, JoinKey};
-use crate::lock::{self, LockWait};
+use crate::lock::{self, holders};
 use crate::summary::Joins;
 use crate::window::Window;
 
@@ -24,6 +24,8 @@ pub(crate) struct Judgement {
     pub(crate) stages: Stages,
     /// Every root that took some of its time, with how much.
     findings: Vec<Finding>,
+    /// What of the unobserved time the JVM spent stopped: in which stage is not known.
+    stopped: Nanos,
 }
 
 /// The joins of a produce request's partitions, in the order of their appends.
@@ -49,108 +51,89 @@ pub(crate) fn joins(window: &Window, request: &Request, counts: &mut Joins) -> V
     joined
 }
 
+/// From when on the broker could serve an answered request: it was complete, and none ahead of it on its connection.
+pub(crate) fn served_from(request: &Request) -> Option<Nanos> {
+    let waited = (request.response? - request.arrival_end).at_least_zero();
+    Some(request.arrival_end + request.head_of_line.unwrap_or_default().min(waited).at_least_zero())
+}
+
 /// Where the time of one answered request went and why.
 pub(crate) fn judge(window: &Window, request: &Request, appends: &[AppendJoin], depth: usize) -> Judgement {
     let mut stages = Stages::default();
     let mut findings = Vec::new();
     let (Some(response), Some(end)) = (request.response, request.end) else {
-        return Judgement { stages, findings };
+        return Judgement { stages, findings, stopped: Nanos::ZERO };
     };
     let arrived = request.arrival_end - request.arrival;
     stages.add(Stage::NetworkIn, arrived);
     stages.add(Stage::NetworkOut, end - response);
-    let waited = (response - request.arrival_end).at_least_zero();
-    let head_of_line = request.head_of_line.unwrap_or_default().min(waited).at_least_zero();
+    let served_from = served_from(request).unwrap_or(request.arrival_end);
+    let head_of_line = served_from - request.arrival_end;
     stages.add(Stage::HeadOfLine, head_of_line);
     findings.extend(slow_arrival(window, request, arrived));
     findings.extend(behind_another(window, request, head_of_line, depth));
-    let served_from = request.arrival_end + head_of_line;
-    appended(window, appends, (served_from, response), &mut stages, &mut findings);
-    let seen = stages.total();
-    stages.add(Stage::Unobserved, (end - request.arrival - seen).at_least_zero());
-    Judgement { stages, findings }
-}
-
-/// The appends of a request and the waits before them, one after the other as its thread did them.
-fn appended(
-    window: &Window,
-    appends: &[AppendJoin],
-    (served_from, response): (Nanos, Nanos),
-    stages: &mut Stages,
-    findings: &mut Vec<Finding>,
-) {
+    let free = Free::new(served_from, response);
+    let mut served = Served { window, free, stages, findings };
     let mut from = served_from;
     for AppendJoin { op, .. } in appends {
-        if let Some(wait) = lock::wait_before(window, op, from) {
-            stages.add(Stage::Lock, wait.length());
-            findings.push(locked(window, &wait));
+        from = from.max(served.append(op, from, response));
+    }
+    // No thread of the broker could work on it, whichever stage it was in.
+    let pid = appends.first().map_or(0, |append| append.op.pid);
+    let mut stopped = Nanos::ZERO;
+    for stop in stop::stops(window, pid, served_from, response) {
+        let time = served.free.take(stop.start, stop.end);
+        stopped += time;
+        served.findings.extend((time > Nanos::ZERO).then(|| stop.finding(window, time)));
+    }
+    let Served { mut stages, findings, .. } = served;
+    let seen = stages.total();
+    stages.add(Stage::Unobserved, (end - request.arrival - seen).at_least_zero());
+    Judgement { stages, findings, stopped }
+}
+
+/// The time from the moment at which the broker could serve a request until it answered, as it is given away.
+struct Served<'w> {
+    window: &'w Window,
+    free: Free,
+    stages: Stages,
+    findings: Vec<Finding>,
+}
+
+impl Served<'_> {
+    /// An append of the request's thread, what came before it and what came after, in the order of time.
+    fn append(&mut self, op: &FileOp, from: Nanos, response: Nanos) -> Nanos {
+        for blocked in lock::before(self.window, op, from) {
+            let taken = self.take(Stage::Lock, blocked.start, blocked.end);
+            if taken > Nanos::ZERO {
+                self.findings.extend(chain::of_wait(self.window, &blocked));
+            }
         }
-        let hold = Hold::of(window, op, response);
-        let (start, end) = (op.start.max(from), op.end.min(response));
-        let wrote = (end - start).at_least_zero();
-        // After the write the handler was still at work on this request: it had not answered yet.
-        let after = hold.after_length().min(response - end).at_least_zero();
-        stages.add(Stage::Append, wrote);
-        stages.add(Stage::Handler, after);
-        let time = wrote + after;
-        findings.extend(cause::of_append(window, &hold).map(|finding| Finding { time, ..finding }));
-        from = from.max(hold.end());
+        for earlier in holders::before_append(self.window, op).filter(|earlier| earlier.start >= from) {
+            self.operation(Stage::Handler, &Hold::without_after(self.window, earlier));
+        }
+        let hold = Hold::of(self.window, op, response);
+        self.operation(Stage::Append, &hold);
+        for later in holders::after_append(self.window, op, &hold, response) {
+            self.operation(Stage::Handler, &Hold::without_after(self.window, later));
+        }
+        hold.end()
     }
-}
 
-/// A wait for the log: the holder's own cause where it has one, else the lock itself.
-fn locked(window: &Window, wait: &LockWait) -> Finding {
-    let holder = &wait.holder;
-    let mut evidence = vec![wait_evidence(wait)];
-    let hold = Hold::of(window, holder, wait.end);
-    let deeper = cause::of_append(window, &hold).filter(|_| wait.held.0.saturating_mul(2) > wait.length().0);
-    if let Some(finding) = deeper {
-        evidence.extend(finding.evidence);
-        return Finding {
-            chain: [vec![Cause::LogLock], finding.chain].concat(),
-            confidence: finding.confidence.min(Confidence::Strong),
-            evidence,
-            time: wait.length(),
-            // One lock guards one partition: the waiter's is the holder's.
-            ..finding
-        };
+    /// After the write the handler was still at work on this request: it had not answered yet.
+    fn operation(&mut self, stage: Stage, hold: &Hold<'_>) {
+        let wrote = self.take(stage, hold.op.start, hold.op.end);
+        let time = wrote + self.take(Stage::Handler, hold.op.end, hold.end());
+        if time > Nanos::ZERO {
+            let finding = cause::of_op(self.window, hold);
+            self.findings.extend(finding.map(|finding| Finding { time, ..finding }));
+        }
     }
-    evidence.extend(cause::evidence_of_append(&hold));
-    Finding {
-        cause: Cause::LogLock,
-        chain: vec![Cause::LogLock],
-        root: Arc::from(format!("log-lock:{}:{}", partition_name(wait), holder.start.0)),
-        confidence: Confidence::Strong,
-        evidence,
-        time: wait.length(),
-        partition: holder.topic_partition.clone(),
-    }
-}
 
-fn partition_name(wait: &LockWait) -> String {
-    wait.holder.topic_partition.as_ref().map(TopicPartition::to_string).unwrap_or_default()
-}
-
-fn wait_evidence(wait: &LockWait) -> Evidence {
-    let holder = &wait.holder;
-    let queue = match wait.ahead {
-        0 | 1 => String::new(),
-        2 => " (and 1 more append ahead)".to_owned(),
-        n => format!(" (and {} more appends ahead)", n - 1),
-    };
-    Evidence {
-        kind: EvidenceKind::LockWait,
-        start: wait.start,
-        end: wait.end,
-        tid: Some(holder.tid),
-        thread: Some(Arc::clone(&holder.thread)),
-        text: format!(
-            "waited {} for {}'s log lock, held by {} (thread {}){queue}",
-            wait.length(),
-            partition_name(wait),
-            holder.thread,
-            holder.tid
-        ),
+    fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) -> Nanos {
+        let time = self.free.take(start, end);
+        self.stages.add(stage, time);
+        time
     }
 }
 
@@ -225,7 +208,7 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
 impl Judgement {
     /// The root that explains the most of the request, if that is more than what was not observed.
     fn principal(self) -> Option<Finding> {
-        let unobserved = self.stages.of(Stage::Unobserved);
+        let unobserved = self.stages.of(Stage::Unobserved) - self.stopped;
         let mut merged: Vec<Finding> = Vec::new();
         for finding in self.findings {
             match merged.iter_mut().find(|kept| kept.root == finding.root) {
@@ -246,8 +229,7 @@ impl Judgement {
         let finding = self.principal().unwrap_or_else(|| unexplained(window, request, appends));
         let confidence =
             if losses.is_empty() { finding.confidence } else { finding.confidence.min(Confidence::Strong) };
-        let mut advice: Vec<&'static str> = Vec::new();
-        advice.extend(cause::advice(finding.cause));
+        let advice = cause::advice(finding.cause).to_vec();
         Verdict {
             request: request.clone(),
             stages,
@@ -265,7 +247,7 @@ impl Judgement {
 
 impl Finding {
     /// Two stages of one request with one root: the longer one tells the story.
-    fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         let time = self.time + other.time;
         let confidence = self.confidence.min(other.confidence);
         if other.time > self.time {
@@ -280,7 +262,7 @@ impl Finding {
 fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Finding {
     let mut evidence: Vec<Evidence> = appends
         .iter()
-        .flat_map(|append| cause::evidence_of_append(&Hold::of(window, &append.op, request.last_seen())))
+        .flat_map(|append| cause::evidence_of_op(&Hold::of(window, &append.op, request.last_seen())))
         .collect();
     if !window.reaches_back_to(request.arrival) {
         evidence.push(Evidence {

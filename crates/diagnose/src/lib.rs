@@ -9,20 +9,26 @@
 //! - `window` keeps the recent past, bounded in time and number.
 //! - `join` finds the append of a produce request's partition by an exact key.
 //! - `hold` says how long an append held its partition's log.
-//! - `lock` infers who held a partition's log while an append waited.
+//! - `lock` says which lock a thread waited for and who held it; waits for a partition's log it infers where the
+//!   JVM told of none.
+//! - `chain` follows a wait from holder to holder to its root.
 //! - `cause` holds one file a cause: the evidence it needs and its advice.
 //! - [`Reasons`] splits a file operation's time into reasons that add up to it.
 //! - [`Calls`] puts commits and calls of file-system functions side by side in time.
+//! - [`Locks`] tells waits for locks with their holders.
 //! - `judge` puts a request's stages and causes together.
 
 mod calls;
 mod cause;
+mod chain;
 mod config;
 mod engine;
+mod free;
 mod hold;
 mod join;
 mod judge;
 mod lock;
+mod locks;
 mod reasons;
 mod summary;
 #[cfg(test)]
@@ -34,5 +40,7 @@ pub use cause::advice;
 pub use config::Config;
 pub use engine::Engine;
 pub use join::{AppendJoin, JoinKey};
+pub use lock::name::LockName;
+pub use locks::{Doing, LockRow, Locks};
 pub use reasons::{Reason, Reasons};
 pub use summary::{CauseTotal, Joins, RootTotal, Summary};

@@ -1,87 +1,178 @@
-//! Infers who held a partition's log while an append waited. Sees no lock itself: it reads the order of
-//! appends, so its conclusion is never `exact`.
+//! Waits for locks: which lock it was, who held it, and which append waited. Sees waits where the JVM tells of them
+//! ([`model::LockWait`]); of others it infers those for a partition's log.
 //!
-//! A partition's log is guarded by one monitor (`UnifiedLog.lock`), so its appends are strictly serial. A
-//! handler that starts its append right after another thread's append of the same partition ended, and that
-//! did nothing else in between, had been waiting for that append.
+//! A wait that was seen belongs to the append that its thread did next: by thread id, and by a Java stack that is
+//! within an append. Where no stack was taken the append has to follow at once.
+
+pub(crate) mod holders;
+mod inferred;
+pub(crate) mod name;
 
 use std::sync::Arc;
 
-use model::{FileOp, Nanos};
+use model::{FileOp, LockSource, LockWait, Nanos, Tid, TopicPartition};
 
-use crate::hold::Hold;
-use crate::window::Window;
+use crate::free::Free;
+use crate::window::{CLOCK_SLACK, Window};
+use holders::{Holder, is_append};
+use name::LockName;
 
-/// A handler woken from the monitor needs this long at most to start its write; under load a tenth of the
-/// wait is granted on top.
-const HANDOFF: Nanos = Nanos::from_millis(3);
-/// Waits shorter than this are not told from the handler's own work.
-const SHORTEST_WAIT: Nanos = Nanos::from_millis(1);
-/// At most this many appends are followed backwards from one wait.
-const LONGEST_QUEUE: usize = 10_000;
-
-/// A wait for a partition's log.
-#[derive(Debug)]
-pub(crate) struct LockWait {
-    /// When the handler can have begun to wait, at the earliest.
+/// A wait for a lock, whoever saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocked<'w> {
+    /// When the thread can have begun to wait, at the earliest.
     pub(crate) start: Nanos,
-    /// When its own append began.
     pub(crate) end: Nanos,
-    /// The append that took the largest part of the wait.
-    pub(crate) holder: Arc<FileOp>,
-    /// How much of the wait the holder took.
-    pub(crate) held: Nanos,
-    /// Appends that were served before ours in the wait, the holder included.
-    pub(crate) ahead: usize,
+    pub(crate) tid: Tid,
+    pub(crate) name: LockName,
+    /// What the JVM said of it; none where it was inferred.
+    pub(crate) seen: Option<&'w LockWait>,
+    /// The partition that the thread wanted to append to.
+    pub(crate) partition: Option<TopicPartition>,
+    /// Who held it, the largest share first.
+    pub(crate) holders: Vec<Holder>,
 }
 
-impl LockWait {
+impl<'w> Blocked<'w> {
     pub(crate) fn length(&self) -> Nanos {
         self.end - self.start
     }
-}
 
-/// The wait before `append`, whose request could have reached the lock from `from` on.
-pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Option<LockWait> {
-    let partition = append.topic_partition.as_ref()?;
-    let from = from.max(thread_free_at(window, append));
-    if append.start - from < SHORTEST_WAIT {
-        return None;
+    /// Appends that were served in the wait.
+    pub(crate) fn ahead(&self) -> usize {
+        self.holders.iter().filter(|holder| holder.append.is_some()).count()
     }
-    let appends = window.partition(partition)?;
-    let mut next_start = append.start;
-    let mut begun = append.start;
-    let mut ahead = 0;
-    let mut holder: Option<(Nanos, &Arc<FileOp>)> = None;
-    for earlier in appends.ended_by(append.start).take(LONGEST_QUEUE) {
-        let hold = Hold::of(window, earlier, append.start);
-        // The thread's own earlier append bounds `from`; nothing before `from` held this request up.
-        if hold.end() <= from || earlier.tid == append.tid || !follows(next_start, &hold) {
-            break;
-        }
-        let share = hold.overlap(from, append.start);
-        if holder.is_none_or(|(most, _)| share > most) {
-            holder = Some((share, earlier));
-        }
-        begun = earlier.start.max(from);
-        next_start = earlier.start;
-        ahead += 1;
+
+    /// How much of it is known to have been held by whom.
+    pub(crate) fn held(&self) -> Nanos {
+        self.holders.iter().map(|holder| holder.share).sum()
     }
-    let (held, holder) = holder?;
-    let wait = LockWait { start: begun, end: append.start, holder: Arc::clone(holder), held, ahead };
-    (wait.length() >= SHORTEST_WAIT).then_some(wait)
+
+    /// The lock's own name: its partition, or where it is taken.
+    pub(crate) fn place(&self) -> String {
+        let partition = || self.partition.as_ref().map(ToString::to_string);
+        let taken = || self.seen.and_then(|seen| name::taken_in(&seen.stack));
+        let known = if self.name == LockName::Other {
+            taken().or_else(partition)
+        } else {
+            partition().or_else(taken)
+        };
+        known.unwrap_or_default()
+    }
+
+    /// The lock in words: `topicF-6's log lock`, `the lock that x.Y.z takes`.
+    pub(crate) fn described(&self) -> String {
+        match (self.place(), self.name) {
+            (place, LockName::Other) if place.is_empty() => "a lock".to_owned(),
+            (place, LockName::Other) => format!("the lock that {place} takes"),
+            (place, name) if place.is_empty() => format!("the {}", name.as_str()),
+            (place, name) => match &self.partition {
+                Some(partition) => format!("{partition}'s {}", name.as_str()),
+                None => format!("the {} that {place} takes", name.as_str()),
+            },
+        }
+    }
+
+    /// A wait that was seen, as far as it lies after `from`.
+    pub(crate) fn of(window: &Window, seen: &'w LockWait, from: Nanos) -> Option<Self> {
+        let name = LockName::of(seen)?;
+        let append = append_after(window, seen, name);
+        let partition = append.and_then(|append| append.topic_partition.clone());
+        // Without a stack it is the log's because the append followed, and another's append was there meanwhile.
+        let guess = seen.stack.is_empty() && partition.is_some();
+        let name = if guess { LockName::Log } else { name };
+        let mut blocked = Self {
+            start: seen.start.max(from),
+            end: seen.end,
+            tid: seen.tid,
+            name,
+            seen: Some(seen),
+            partition,
+            holders: Vec::new(),
+        };
+        (blocked.start < blocked.end).then(|| {
+            blocked.find_holders(window);
+            if guess && blocked.ahead() == 0 {
+                (blocked.name, blocked.partition) = (LockName::Other, None);
+            }
+            blocked
+        })
+    }
+
+    fn find_holders(&mut self, window: &Window) {
+        let mut free = Free::new(self.start, self.end);
+        if let (LockName::Log, Some(partition)) = (self.name, &self.partition) {
+            self.holders =
+                holders::by_appends(window, partition, self.tid, (self.start, self.end), &mut free);
+        }
+        self.holders.extend(self.previous_owner(window, &mut free));
+        self.holders.sort_by_key(|holder| std::cmp::Reverse(holder.share));
+    }
+
+    /// Who had it last before the waiter, where no append shows it: for the last part of the wait.
+    fn previous_owner(&self, window: &Window, free: &mut Free) -> Option<Holder> {
+        let owner = self.seen?.holder.as_ref()?;
+        if self.holders.iter().any(|holder| holder.tid.is_some() && holder.tid == owner.tid) {
+            return None;
+        }
+        let (start, end) = free.last()?;
+        let share = free.take(start, end);
+        let thread =
+            owner.tid.map_or_else(|| Arc::clone(&owner.thread), |tid| window.name(tid, &owner.thread));
+        Some(Holder { tid: owner.tid, thread, start, end, share, append: None })
+    }
 }
 
-/// When the append's thread ended what it did before: until then it was not waiting for this request.
-fn thread_free_at(window: &Window, append: &FileOp) -> Nanos {
-    window
-        .thread(append.tid)
-        .and_then(|past| past.file_ops.ended_by(append.start).next())
-        .map_or(Nanos::MIN, |earlier| earlier.end)
+/// The waits of an append's thread before the append, in order; its request could have reached a lock from `from` on.
+pub(crate) fn before<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Vec<Blocked<'w>> {
+    let mut waits: Vec<Blocked<'w>> = Vec::new();
+    if let Some(past) = window.thread(append.tid) {
+        let ended = past.lock_waits.ended_by(append.start + CLOCK_SLACK);
+        let ours = ended.take_while(|wait| wait.end > from).filter(|wait| {
+            let next = next_append(window, wait);
+            next.is_some_and(|next| next.start == append.start) && belongs(wait, append)
+        });
+        waits.extend(ours.filter_map(|wait| Blocked::of(window, wait, from)));
+        waits.reverse();
+    }
+    let from = waits.last().map_or(from, |last| last.end.max(from));
+    waits.extend(infer(window, append, from));
+    waits
 }
 
-/// Whether an append that starts at `next_start` follows another as a waiter follows the holder.
-fn follows(next_start: Nanos, hold: &Hold<'_>) -> bool {
-    let gap = next_start - hold.end();
-    gap <= HANDOFF + Nanos(hold.length().0 / 10)
+fn infer<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Option<Blocked<'w>> {
+    let (start, end) = inferred::wait_before(window, append, from)?;
+    let mut blocked = Blocked {
+        start,
+        end,
+        tid: append.tid,
+        name: LockName::Log,
+        seen: None,
+        partition: append.topic_partition.clone(),
+        holders: Vec::new(),
+    };
+    blocked.find_holders(window);
+    (!blocked.holders.is_empty()).then_some(blocked)
+}
+
+/// The append that a wait was on the way to.
+fn append_after<'w>(window: &'w Window, wait: &LockWait, name: LockName) -> Option<&'w Arc<FileOp>> {
+    let on_the_way = !matches!(name, LockName::Purgatory | LockName::Group);
+    next_append(window, wait).filter(|append| on_the_way && belongs(wait, append))
+}
+
+/// The append that the waiting thread did next.
+fn next_append<'w>(window: &'w Window, wait: &LockWait) -> Option<&'w Arc<FileOp>> {
+    let later = window.thread(wait.tid)?.file_ops.ended_after(wait.end - CLOCK_SLACK);
+    later.filter(|op| op.start >= wait.end - CLOCK_SLACK).find(|op| is_append(op))
+}
+
+/// Whether a wait was on the way to the append that its thread did next.
+fn belongs(wait: &LockWait, append: &FileOp) -> bool {
+    match wait.source {
+        // A moment, not a wait.
+        LockSource::ThreadDump => false,
+        _ if wait.stack.is_empty() => inferred::is_handed_over(append.start - wait.end, wait.length()),
+        _ => name::is_appending(&wait.stack),
+    }
 }

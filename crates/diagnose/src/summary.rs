@@ -144,11 +144,13 @@ impl Totals {
 
 /// The event at the root: what the chain of evidence names for the cause.
 fn root_text(verdict: &Verdict) -> String {
-    use model::EvidenceKind::{BlockIo, FileOp, Kernel, Request};
+    use model::EvidenceKind::{BlockIo, FileOp, Gc, Kernel, LockWait, Request};
     let kinds: &[model::EvidenceKind] = match verdict.cause {
         Cause::JournalCommit | Cause::DirtyThrottling => &[Kernel, FileOp],
         Cause::SlowDevice => &[BlockIo],
-        Cause::LogLock => &[FileOp],
+        Cause::LogLock => &[FileOp, LockWait],
+        Cause::RollFsync | Cause::IndexPageFault => &[FileOp],
+        Cause::GcPause | Cause::Safepoint => &[Gc],
         Cause::HeadOfLine | Cause::SlowClient => &[Request],
         Cause::Unobserved => &[],
     };

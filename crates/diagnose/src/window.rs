@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use model::{
-    BlockIo, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, JournalCommit, Loss, Nanos, OffCpu,
-    Request, Tid, TopicPartition,
+    BlockIo, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, JournalCommit, JvmPause, LockWait, Loss,
+    Nanos, OffCpu, Request, Tid, TopicPartition,
 };
 
 use crate::Config;
@@ -44,7 +44,7 @@ macro_rules! span {
         }
     )*};
 }
-span!(Arc<FileOp>, OffCpu, JournalCommit, BlockIo, DirtyThrottle, Loss);
+span!(Arc<FileOp>, OffCpu, JournalCommit, BlockIo, DirtyThrottle, JvmPause, LockWait, Loss);
 
 impl Span for Arc<Request> {
     fn start(&self) -> Nanos {
@@ -101,6 +101,9 @@ pub(crate) struct ThreadPast {
     pub(crate) file_ops: Timeline<Arc<FileOp>>,
     pub(crate) off_cpu: Timeline<OffCpu>,
     pub(crate) throttles: Timeline<DirtyThrottle>,
+    pub(crate) lock_waits: Timeline<LockWait>,
+    /// Its full name, where the JVM told it.
+    name: Option<Arc<str>>,
 }
 
 /// What happened on one block device.
@@ -117,6 +120,7 @@ pub(crate) struct Window {
     partitions: HashMap<TopicPartition, Timeline<Arc<FileOp>>>,
     devices: HashMap<(u32, u32), DevicePast>,
     connections: HashMap<Connection, Timeline<Arc<Request>>>,
+    pauses: Timeline<JvmPause>,
     losses: Timeline<Loss>,
     /// Appends with a batch head, oldest first; the indexes below count from `forgotten`.
     appends: VecDeque<Arc<FileOp>>,
@@ -157,6 +161,20 @@ impl Window {
         self.threads.entry(pause.tid).or_default().throttles.insert(pause);
     }
 
+    pub(crate) fn lock_wait(&mut self, wait: LockWait) {
+        if let Some((tid, name)) = wait.holder.as_ref().and_then(|holder| Some((holder.tid?, &holder.thread)))
+        {
+            self.threads.entry(tid).or_default().name = Some(Arc::clone(name));
+        }
+        let past = self.threads.entry(wait.tid).or_default();
+        past.name = Some(Arc::clone(&wait.thread));
+        past.lock_waits.insert(wait);
+    }
+
+    pub(crate) fn pause(&mut self, pause: JvmPause) {
+        self.pauses.insert(pause);
+    }
+
     pub(crate) fn commit(&mut self, commit: JournalCommit) {
         self.devices.entry(commit.device.number()).or_default().commits.insert(commit);
     }
@@ -178,6 +196,22 @@ impl Window {
 
     pub(crate) fn thread(&self, tid: Tid) -> Option<&ThreadPast> {
         self.threads.get(&tid)
+    }
+
+    /// A thread's full name: the JVM's where it is longer than what the kernel kept of it.
+    pub(crate) fn name(&self, tid: Tid, kept: &Arc<str>) -> Arc<str> {
+        let full = self.thread(tid).and_then(|past| past.name.as_ref());
+        Arc::clone(full.filter(|full| full.starts_with(&**kept)).unwrap_or(kept))
+    }
+
+    /// Stops of the JVM that share time with the stretch.
+    pub(crate) fn pauses(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &JvmPause> {
+        self.pauses.overlapping(start, end)
+    }
+
+    /// The past of every thread that anything was seen of.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = &ThreadPast> {
+        self.threads.values()
     }
 
     pub(crate) fn device(&self, device: &Device) -> Option<&DevicePast> {
@@ -250,6 +284,7 @@ impl Window {
             past.file_ops.forget(horizon);
             past.off_cpu.forget(horizon);
             past.throttles.forget(horizon);
+            past.lock_waits.forget(horizon);
         }
         for past in self.devices.values_mut() {
             past.commits.forget(horizon);
@@ -257,6 +292,7 @@ impl Window {
         }
         self.partitions.values_mut().for_each(|appends| appends.forget(horizon));
         self.connections.values_mut().for_each(|requests| requests.forget(horizon));
+        self.pauses.forget(horizon);
         self.losses.forget(horizon);
         self.threads.retain(|_, past| !past.is_empty());
         self.partitions.retain(|_, appends| !appends.0.is_empty());
@@ -283,7 +319,10 @@ impl Window {
 
 impl ThreadPast {
     fn is_empty(&self) -> bool {
-        self.file_ops.0.is_empty() && self.off_cpu.0.is_empty() && self.throttles.0.is_empty()
+        self.file_ops.0.is_empty()
+            && self.off_cpu.0.is_empty()
+            && self.throttles.0.is_empty()
+            && self.lock_waits.0.is_empty()
     }
 }
 

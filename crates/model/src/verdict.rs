@@ -39,8 +39,16 @@ pub enum Cause {
     SlowDevice,
     /// The kernel paused a writer because too many pages were dirty.
     DirtyThrottling,
-    /// The append waited for the partition's log, held by another thread.
+    /// The append waited for the partition's log, or another lock on its way, held by another thread.
     LogLock,
+    /// Whoever held the log waited until a file was on the device.
+    RollFsync,
+    /// A page of a mapped index had to be read from the device.
+    IndexPageFault,
+    /// The JVM stopped its threads to collect garbage.
+    GcPause,
+    /// The JVM stopped its threads for something else, or waited long until they had stopped.
+    Safepoint,
     /// The request waited behind an earlier one of its connection.
     HeadOfLine,
     /// Bytes of the request or the response came or went slowly.
@@ -51,11 +59,15 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::JournalCommit,
         Self::SlowDevice,
         Self::DirtyThrottling,
         Self::LogLock,
+        Self::RollFsync,
+        Self::IndexPageFault,
+        Self::GcPause,
+        Self::Safepoint,
         Self::HeadOfLine,
         Self::SlowClient,
         Self::Unobserved,
@@ -68,6 +80,10 @@ impl Cause {
             Self::SlowDevice => "slow-device",
             Self::DirtyThrottling => "dirty-throttling",
             Self::LogLock => "log-lock",
+            Self::RollFsync => "roll-fsync",
+            Self::IndexPageFault => "index-page-fault",
+            Self::GcPause => "gc-pause",
+            Self::Safepoint => "safepoint",
             Self::HeadOfLine => "head-of-line",
             Self::SlowClient => "slow-client",
             Self::Unobserved => "unobserved",
@@ -227,6 +243,8 @@ pub enum EvidenceKind {
     FileOp,
     /// A wait for a lock.
     LockWait,
+    /// A stop of the JVM.
+    Gc,
     /// A kernel event, such as a journal's commit.
     Kernel,
     /// A thread off the CPU.
@@ -243,6 +261,7 @@ impl EvidenceKind {
         match self {
             Self::FileOp => "file-op",
             Self::LockWait => "lock-wait",
+            Self::Gc => "gc",
             Self::Kernel => "kernel",
             Self::OffCpu => "off-cpu",
             Self::BlockIo => "block-io",

@@ -2,7 +2,7 @@
 
 pub mod csv;
 pub mod json;
-mod reasons;
+pub(crate) mod reasons;
 pub mod summary;
 pub mod table;
 mod top;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, Nanos};
 
-use super::{Finding, Waits, evidence_of, write_evidence};
+use super::{Finding, Waits, evidence_of, op_evidence};
 use crate::window::{Span, Window};
 
 pub(crate) const ADVICE: &[&str] = &[
@@ -30,7 +30,7 @@ pub(super) fn without_stack(window: &Window, op: &FileOp) -> Option<Finding> {
         .overlapping(op.start, op.end)
         .map(|pause| pause.overlap(op.start, op.end))
         .sum();
-    Some(finding(op, vec![write_evidence(op)], Some(pause), time, Confidence::Strong))
+    Some(finding(op, vec![op_evidence(op)], Some(pause), time, Confidence::Strong))
 }
 
 fn longest_pause<'w>(window: &'w Window, op: &FileOp, start: Nanos, end: Nanos) -> Option<&'w DirtyThrottle> {

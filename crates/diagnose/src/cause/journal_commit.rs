@@ -11,6 +11,7 @@ use std::sync::Arc;
 use model::journal::CommitPhases;
 use model::{BlockIo, Cause, Confidence, Evidence, EvidenceKind, JournalCommit, Nanos};
 
+use super::slow_device::io_evidence;
 use super::{Finding, Waits, evidence_of};
 use crate::window::{DevicePast, Span, Window};
 
@@ -93,15 +94,4 @@ fn longest_phase(phases: CommitPhases, whole: Nanos) -> Option<String> {
 /// that came before or after it held up nobody here.
 fn longest_io(past: &DevicePast, start: Nanos, end: Nanos) -> Option<&BlockIo> {
     past.ios.overlapping(start, end).max_by_key(|io| io.overlap(start, end))
-}
-
-fn io_evidence(io: &BlockIo) -> Evidence {
-    Evidence {
-        kind: EvidenceKind::BlockIo,
-        start: io.start,
-        end: io.end,
-        tid: Some(io.tid),
-        thread: Some(Arc::clone(&io.thread)),
-        text: super::slow_device::io_text(io),
-    }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use model::{BlockIo, Cause, Confidence, Direction, Evidence, EvidenceKind};
+use model::{BlockIo, Cause, Confidence, Direction, Evidence, EvidenceKind, FileOp, Nanos};
 
 use super::{Finding, Waits, evidence_of};
 use crate::window::{Span, Window};
@@ -16,21 +16,9 @@ pub(crate) const ADVICE: &[&str] = &[
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
     let op = waits.op;
     let (start, end) = waits.span();
-    let io = window
-        .device(&op.device)?
-        .ios
-        .overlapping(start, end)
-        .max_by_key(|io| io.overlap(start, end))
-        .filter(|io| io.overlap(start, end).0.saturating_mul(2) > (end - start).0)?;
+    let io = covering_io(window, op, start, end)?;
     let mut evidence = evidence_of(waits);
-    evidence.push(Evidence {
-        kind: EvidenceKind::BlockIo,
-        start: io.start,
-        end: io.end,
-        tid: Some(io.tid),
-        thread: Some(Arc::clone(&io.thread)),
-        text: io_text(io),
-    });
+    evidence.push(io_evidence(io));
     Some(Finding {
         cause: Cause::SlowDevice,
         chain: vec![Cause::SlowDevice],
@@ -43,8 +31,31 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
     })
 }
 
-/// What a block request says of itself.
-pub(super) fn io_text(io: &BlockIo) -> String {
+/// The block request of the operation's device that took most of a stretch.
+pub(super) fn covering_io<'w>(
+    window: &'w Window,
+    op: &FileOp,
+    start: Nanos,
+    end: Nanos,
+) -> Option<&'w BlockIo> {
+    let ios = window.device(&op.device)?.ios.overlapping(start, end);
+    let longest = ios.max_by_key(|io| io.overlap(start, end))?;
+    (longest.overlap(start, end).0.saturating_mul(2) > (end - start).0).then_some(longest)
+}
+
+/// What a block request shows.
+pub(super) fn io_evidence(io: &BlockIo) -> Evidence {
+    Evidence {
+        kind: EvidenceKind::BlockIo,
+        start: io.start,
+        end: io.end,
+        tid: Some(io.tid),
+        thread: Some(Arc::clone(&io.thread)),
+        text: io_text(io),
+    }
+}
+
+fn io_text(io: &BlockIo) -> String {
     let what = match io.direction {
         Direction::Read => format!("read of {} bytes", io.bytes),
         Direction::Write => format!("write of {} bytes", io.bytes),

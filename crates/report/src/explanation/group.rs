@@ -31,7 +31,7 @@ impl Limits {
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) verdicts: Vec<Verdict>,
-    /// The longest kernel event and the longest block request among the evidence.
+    /// The longest event of the kernel or the JVM and the longest block request among the evidence.
     pub(crate) root: BTreeMap<Level, Evidence>,
     /// The writes that it held: each with what its thread did off the CPU.
     pub(crate) writes: BTreeMap<(Nanos, Option<Tid>), Vec<Evidence>>,
@@ -72,7 +72,7 @@ impl Group {
         let mut write = None;
         for seen in evidence {
             match seen.kind {
-                EvidenceKind::Kernel => self.learn(Level::Kernel, seen),
+                EvidenceKind::Kernel | EvidenceKind::Gc => self.learn(Level::Kernel, seen),
                 EvidenceKind::BlockIo => self.learn(Level::Device, seen),
                 EvidenceKind::FileOp => write = self.learn_write(seen),
                 EvidenceKind::OffCpu => {

@@ -33,11 +33,16 @@ pub(crate) fn brief(verdict: &Verdict) -> String {
                 words.push("log lock".to_owned());
                 locked = true;
             }
+            Cause::GcPause => words.push("garbage collection".to_owned()),
+            Cause::Safepoint => words.push("safepoint".to_owned()),
             // What the requests ahead of it waited for is told with them.
             Cause::JournalCommit | Cause::SlowDevice | Cause::DirtyThrottling if locked => {}
             Cause::JournalCommit | Cause::SlowDevice | Cause::DirtyThrottling => {
                 words.push(if ahead > 0 { "its write" } else { "own write" }.to_owned());
             }
+            Cause::RollFsync | Cause::IndexPageFault if locked => words.push(cause.to_string()),
+            Cause::RollFsync => words.push(if ahead > 0 { "its fsync" } else { "own fsync" }.to_owned()),
+            Cause::IndexPageFault => words.push("index page".to_owned()),
             Cause::SlowClient => words.push("its own bytes".to_owned()),
             Cause::HeadOfLine => words.push("requests ahead".to_owned()),
             Cause::Unobserved => words.push("nothing seen".to_owned()),

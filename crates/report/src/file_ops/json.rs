@@ -98,6 +98,11 @@ impl<'a> From<&FileOpRow<'a>> for FileOpView<'a> {
     }
 }
 
+/// One operation as a value within another object.
+pub(crate) fn value(row: &FileOpRow<'_>) -> serde_json::Value {
+    serde_json::to_value(FileOpView::from(row)).unwrap_or_default()
+}
+
 impl<W: Write> FileOpReport for FileOpJson<W> {
     fn file_op(&mut self, row: &FileOpRow<'_>) -> io::Result<()> {
         json::write_line(&mut self.0, &FileOpView::from(row))

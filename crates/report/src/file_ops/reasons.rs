@@ -6,18 +6,18 @@ use crate::escape::escape;
 use crate::numbers::NONE;
 
 /// The longest of them; the kernel function with it where it has no name of its own.
-pub(super) fn longest(reasons: &[Reason]) -> String {
+pub(crate) fn longest(reasons: &[Reason]) -> String {
     reasons.first().map_or_else(|| NONE.to_owned(), one)
 }
 
 /// All of them, the longest first.
-pub(super) fn all(reasons: &[Reason]) -> String {
+pub(crate) fn all(reasons: &[Reason]) -> String {
     let reasons = reasons.iter().map(one).collect::<Vec<_>>();
     if reasons.is_empty() { NONE.to_owned() } else { reasons.join(", ") }
 }
 
 /// The thread that held up the longest of them.
-pub(super) fn held_up_by(reasons: &[Reason]) -> String {
+pub(crate) fn held_up_by(reasons: &[Reason]) -> String {
     let by = reasons.first().and_then(|reason| reason.held_by.as_ref());
     by.map_or_else(|| NONE.to_owned(), |by| format!("{} {}", escape(&by.thread), by.tid))
 }

@@ -1,0 +1,167 @@
+//! `gc-pause` and `safepoint`: the JVM stopped all of its threads.
+//!
+//! Needs: a pause that the JVM told of ([`model::JvmPause`]) and that shares time with what its threads should have done.
+//! Pauses that overlap are one stop: a collection lies within its safepoint. Where it took most of a stop until all
+//! threads had stopped, what ran then is not to blame but the thread that did not come: one that was in a fault on a
+//! mapped file can be seen, since it stops only when its page is there (the JVM polls between instructions, while
+//! threads inside system calls count as stopped).
+
+use std::sync::Arc;
+
+use model::{
+    Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Nanos, Pid,
+};
+
+use super::Finding;
+use crate::hold::Hold;
+use crate::window::{Span as _, Window};
+
+pub(crate) const GC_ADVICE: &[&str] = &[
+    "the heap's collection stopped every thread: G1 with a lower -XX:MaxGCPauseMillis, or ZGC; a heap of the right size (the brokers' own data needs a few GiB, the rest is better left to the page cache)",
+];
+pub(crate) const SAFEPOINT_ADVICE: &[&str] = &[
+    "every thread waited for the slowest to stop: a page of a mapped file that has to be read from a slow disk (indexes; -XX:+PerfDisableSharedMem keeps the JVM's own counters off the disk) or a machine that swaps are usual; -Xlog:safepoint says more",
+];
+
+/// How exactly the end of a fault must be the moment at which all threads had stopped.
+const STOPPED_AT: Nanos = Nanos::from_millis(2);
+/// Pauses are looked for so often around those that overlap.
+const MOST_ROUNDS: usize = 8;
+
+/// Pauses that overlap, as one.
+#[derive(Debug)]
+pub(crate) struct Stop<'w> {
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    /// The one that says why.
+    why: &'w JvmPause,
+    /// How long it took until all threads had stopped, where a pause says so.
+    reach: Option<Nanos>,
+}
+
+/// The stops of a process that share time with a stretch, in order; 0 for any process.
+pub(crate) fn stops(window: &Window, pid: Pid, start: Nanos, end: Nanos) -> Vec<Stop<'_>> {
+    let mut stops: Vec<Stop<'_>> = Vec::new();
+    for pause in around(window, pid, start, end) {
+        match stops.last_mut().filter(|stop| pause.start < stop.end) {
+            Some(stop) => stop.add(pause),
+            None => stops.push(Stop { start: pause.start, end: pause.end, why: pause, reach: pause.reach }),
+        }
+    }
+    stops.retain(|stop| stop.start < end && stop.end > start);
+    stops
+}
+
+/// The pauses within a stretch, and those that overlap one of them, in the order of their starts.
+fn around(window: &Window, pid: Pid, mut start: Nanos, mut end: Nanos) -> Vec<&JvmPause> {
+    let mut found: Vec<&JvmPause> = Vec::new();
+    for _ in 0..MOST_ROUNDS {
+        let of_process = |pause: &&JvmPause| pid == 0 || pause.pid == 0 || pause.pid == pid;
+        let pauses: Vec<&JvmPause> = window.pauses(start, end).filter(of_process).collect();
+        let more = pauses.len() > found.len();
+        found = pauses;
+        if !more {
+            break;
+        }
+        start = found.iter().map(|pause| pause.start).fold(start, Nanos::min);
+        end = found.iter().map(|pause| pause.end).fold(end, Nanos::max);
+    }
+    found.sort_by_key(|pause| (pause.start, pause.end));
+    found
+}
+
+impl<'w> Stop<'w> {
+    fn add(&mut self, pause: &'w JvmPause) {
+        self.end = self.end.max(pause.end);
+        self.reach = self.reach.max(pause.reach);
+        // A collection says more than the safepoint around it.
+        let says_more = (pause.kind == JvmPauseKind::Gc, pause.length());
+        if says_more > (self.why.kind == JvmPauseKind::Gc, self.why.length()) {
+            self.why = pause;
+        }
+    }
+
+    /// Whether most of it passed until all threads had stopped.
+    fn was_long_to_reach(&self) -> bool {
+        self.reach.is_some_and(|reach| reach.0.saturating_mul(2) > (self.end - self.start).0)
+    }
+
+    /// What it says of so much of a request's time.
+    pub(crate) fn finding(&self, window: &Window, time: Nanos) -> Finding {
+        let is_gc = self.why.kind == JvmPauseKind::Gc && !self.was_long_to_reach();
+        let cause = if is_gc { Cause::GcPause } else { Cause::Safepoint };
+        let number = self.why.gc_id.filter(|_| is_gc).map_or(self.start.0, i64::from);
+        let own = Finding {
+            cause,
+            chain: vec![cause],
+            root: Arc::from(format!("{cause}:{}:{number}", self.why.pid)),
+            confidence: Confidence::Exact,
+            evidence: vec![Evidence {
+                kind: EvidenceKind::Gc,
+                start: self.start,
+                end: self.end,
+                tid: None,
+                thread: None,
+                text: self.described(),
+            }],
+            time,
+            partition: None,
+        };
+        match self
+            .late_thread(window)
+            .and_then(|fault| super::of_op(window, &Hold::of(window, fault, fault.end)))
+        {
+            Some(deeper) => Finding {
+                chain: [own.chain, deeper.chain].concat(),
+                evidence: [own.evidence, deeper.evidence].concat(),
+                // By process and time: no key says which thread the JVM waited for.
+                confidence: deeper.confidence.min(Confidence::Strong),
+                time,
+                partition: None,
+                ..deeper
+            },
+            None => own,
+        }
+    }
+
+    /// The fault on a mapped file that kept the JVM from stopping: it took most of the time to reach the safepoint and
+    /// ended when all threads had stopped. One inside a system call holds up nobody.
+    fn late_thread(&self, window: &'w Window) -> Option<&'w Arc<FileOp>> {
+        let reached = self.start + self.reach.filter(|_| self.was_long_to_reach())?;
+        window
+            .threads()
+            .flat_map(|past| {
+                let faults = past.file_ops.overlapping(self.start, reached);
+                faults.filter(|op| {
+                    let inside = |call: &&Arc<FileOp>| call.start <= op.start && call.end >= op.end;
+                    let calls = past.file_ops.overlapping(op.start, op.end);
+                    op.op == FileOpKind::MmapFault
+                        && !calls.filter(|call| call.op != FileOpKind::MmapFault).any(|call| inside(&call))
+                })
+            })
+            .filter(|fault| fault.pid == self.why.pid || self.why.pid == 0)
+            .filter(|fault| Nanos((fault.end - reached).0.abs()) <= STOPPED_AT)
+            .filter(|fault| fault.overlap(self.start, reached).0.saturating_mul(2) > (reached - self.start).0)
+            .max_by_key(|fault| fault.overlap(self.start, reached))
+    }
+
+    /// The time it shares with a stretch.
+    pub(crate) fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
+        (self.end.min(end) - self.start.max(start)).at_least_zero()
+    }
+
+    /// What it was, in words.
+    pub(crate) fn described(&self) -> String {
+        let length = self.end - self.start;
+        let what = match (&*self.why.operation, &*self.why.cause) {
+            ("", "") => String::new(),
+            (operation, "") => format!(": {operation}"),
+            ("", cause) => format!(": {cause}"),
+            (operation, cause) => format!(": {operation} ({cause})"),
+        };
+        let reach = self.reach.filter(|reach| *reach > Nanos::ZERO);
+        let reach =
+            reach.map(|reach| format!(", {reach} of it until every thread had stopped")).unwrap_or_default();
+        format!("the JVM stopped all threads for {length}{what}{reach}")
+    }
+}

@@ -1,0 +1,73 @@
+//! A stretch of time of which each instant is given away once, so that what is explained never adds up to more than
+//! there was.
+
+use model::Nanos;
+
+/// What is left of a stretch, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Free(Vec<(Nanos, Nanos)>);
+
+impl Free {
+    /// All of it.
+    pub(crate) fn new(start: Nanos, end: Nanos) -> Self {
+        Self(if start < end { vec![(start, end)] } else { Vec::new() })
+    }
+
+    /// Takes what is left between two instants; how much that was.
+    pub(crate) fn take(&mut self, start: Nanos, end: Nanos) -> Nanos {
+        let before = self.left();
+        if start < end && self.0.iter().any(|&(from, until)| from < end && until > start) {
+            let pieces =
+                self.0.iter().flat_map(|&(from, until)| [(from, until.min(start)), (from.max(end), until)]);
+            self.0 = pieces.filter(|(from, until)| from < until).collect();
+        }
+        before - self.left()
+    }
+
+    /// How much is left.
+    pub(crate) fn left(&self) -> Nanos {
+        self.0.iter().map(|&(from, until)| until - from).sum()
+    }
+
+    /// The last piece that is left.
+    pub(crate) fn last(&self) -> Option<(Nanos, Nanos)> {
+        self.0.last().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+    use proptest::prelude::*;
+
+    use super::Free;
+
+    #[test]
+    fn what_was_taken_is_not_there_again() {
+        let mut free = Free::new(Nanos(10), Nanos(20));
+        assert_eq!(free.take(Nanos(0), Nanos(12)), Nanos(2));
+        assert_eq!(free.take(Nanos(14), Nanos(16)), Nanos(2));
+        assert_eq!(free.take(Nanos(11), Nanos(15)), Nanos(2));
+        assert_eq!(free.last(), Some((Nanos(16), Nanos(20))));
+        assert_eq!(free.take(Nanos(17), Nanos(17)), Nanos(0));
+        assert_eq!(free.take(Nanos::MIN, Nanos::MAX), Nanos(4));
+        assert_eq!((free.left(), free.last()), (Nanos(0), None));
+    }
+
+    proptest! {
+        #[test]
+        fn an_instant_is_taken_once(takes in proptest::collection::vec((-5_i64..40, -5_i64..40), 0..20)) {
+            let mut free = Free::new(Nanos(0), Nanos(30));
+            let mut instants = [true; 30];
+            for (start, end) in takes {
+                let (from, until) = (start.max(0), end.min(30));
+                let mut expected = 0;
+                for at in from..until {
+                    expected += i64::from(std::mem::take(&mut instants[at as usize]));
+                }
+                prop_assert_eq!(free.take(Nanos(start), Nanos(end)).0, expected);
+            }
+            prop_assert_eq!(free.left().0, instants.iter().filter(|left| **left).count() as i64);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Who held a lock while a thread waited for it. Does not say what they did meanwhile.
+//!
+//! Of a partition's log: everyone whose append of the same partition, with what the thread did for it before and after,
+//! lies within the wait, because appends of one log are serial. Of any lock: who had it last before the waiter, where
+//! the JVM says so; nothing is known of those before.
+
+use std::sync::Arc;
+
+use model::{FileKind, FileOp, FileOpKind, Nanos, Tid, TopicPartition};
+
+use super::inferred::LONGEST_QUEUE;
+use crate::free::Free;
+use crate::hold::Hold;
+use crate::window::{CLOCK_SLACK, Window};
+
+/// What a thread computes between two operations on files takes less.
+const WORK: Nanos = Nanos::from_millis(3);
+
+/// A thread that held the lock in a part of the wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    /// The thread, where its id is known.
+    pub(crate) tid: Option<Tid>,
+    /// Its name.
+    pub(crate) thread: Arc<str>,
+    /// The part of the wait, and how much of it is its alone.
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) share: Nanos,
+    /// What it held the log for, where that was an append.
+    pub(crate) append: Option<Arc<FileOp>>,
+}
+
+/// Those that appended to the partition within a stretch, the latest first.
+pub(super) fn by_appends(
+    window: &Window,
+    partition: &TopicPartition,
+    waiter: Tid,
+    (start, end): (Nanos, Nanos),
+    free: &mut Free,
+) -> Vec<Holder> {
+    let mut holders = Vec::new();
+    let Some(appends) = window.partition(partition) else { return holders };
+    for append in appends.ended_by(end + CLOCK_SLACK).take(LONGEST_QUEUE) {
+        let hold = Hold::of(window, append, end);
+        if hold.end() <= start {
+            break;
+        }
+        let begun = begun(window, append);
+        let share = if append.tid == waiter { Nanos::ZERO } else { free.take(begun, hold.end()) };
+        if share > Nanos::ZERO {
+            holders.push(Holder {
+                tid: Some(append.tid),
+                thread: window.name(append.tid, &append.thread),
+                start: begun.max(start),
+                end: hold.end().min(end),
+                share,
+                append: Some(Arc::clone(append)),
+            });
+        }
+    }
+    holders
+}
+
+/// When the append's thread began with it, as far as files show: a roll comes before the first append to the new
+/// segment, under the same lock (`UnifiedLog.append`, `maybeRoll`).
+fn begun(window: &Window, append: &FileOp) -> Nanos {
+    before_append(window, append).last().map_or(append.start, |op| op.start)
+}
+
+/// What an append's thread did with files of the same partition on the way to it, the latest first.
+pub(crate) fn before_append<'w>(
+    window: &'w Window,
+    append: &'w FileOp,
+) -> impl Iterator<Item = &'w Arc<FileOp>> {
+    let past = window.thread(append.tid).into_iter();
+    let earlier = past.flat_map(|past| past.file_ops.ended_by(append.start));
+    let mut next = append.start;
+    earlier.take_while(move |op| {
+        let on_the_way =
+            next - op.end <= WORK && !is_append(op) && op.topic_partition == append.topic_partition;
+        next = op.start;
+        on_the_way
+    })
+}
+
+/// What waits for the device an append's thread called for the same partition right after it, before it answered: a
+/// flush after so many messages (`log.flush.interval.messages`).
+pub(crate) fn after_append<'w>(
+    window: &'w Window,
+    append: &'w FileOp,
+    hold: &Hold<'_>,
+    response: Nanos,
+) -> impl Iterator<Item = &'w Arc<FileOp>> {
+    let past = window.thread(append.tid).into_iter();
+    let later = past.flat_map(move |past| past.file_ops.ended_after(append.end));
+    let mut last = hold.end();
+    later.filter(move |op| op.start >= append.end).take_while(move |op| {
+        let of_it = op.start - last <= WORK
+            && op.end <= response + CLOCK_SLACK
+            && matches!(op.op, FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync)
+            && op.topic_partition == append.topic_partition;
+        last = op.end;
+        of_it
+    })
+}
+
+/// Whether an operation wrote to a partition's log.
+pub(crate) fn is_append(op: &FileOp) -> bool {
+    op.kind == FileKind::Log && op.op == FileOpKind::Write
+}

@@ -1,0 +1,274 @@
+//! Which of the broker's locks a wait was for, by the lock's class and the Java methods that took it. Knows names of
+//! Kafka 2.x to 4.x: Scala's classes became Java's and moved from `kafka.log` to
+//! `org.apache.kafka.storage.internals.log` on the way (KAFKA-14470).
+
+use model::{Lock, LockKind, LockWait};
+
+/// A lock by what it guards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LockName {
+    /// A partition's log: the monitor that every append takes (`UnifiedLog.lock`, `Log.lock`).
+    Log,
+    /// A segment's mapped index (`AbstractIndex.lock`, `LazyIndex`).
+    Index,
+    /// A partition's leadership and in-sync replicas (`Partition.leaderIsrUpdateLock`).
+    Isr,
+    /// What a log knows of its producers (`ProducerStateManager`).
+    ProducerState,
+    /// Requests that wait for followers or data, and their timers.
+    Purgatory,
+    /// A group of consumers.
+    Group,
+    /// Any other.
+    Other,
+}
+
+impl LockName {
+    /// Every name.
+    pub const ALL: [Self; 7] =
+        [Self::Log, Self::Index, Self::Isr, Self::ProducerState, Self::Purgatory, Self::Group, Self::Other];
+
+    /// The name in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Log => "log lock",
+            Self::Index => "index lock",
+            Self::Isr => "ISR lock",
+            Self::ProducerState => "producer-state lock",
+            Self::Purgatory => "purgatory lock",
+            Self::Group => "group lock",
+            Self::Other => "lock",
+        }
+    }
+
+    /// Which lock a wait was for; none where the thread waited for no lock: for work, a signal or a timer.
+    pub(crate) fn of(wait: &LockWait) -> Option<Self> {
+        if !is_lock(&wait.lock) {
+            return None;
+        }
+        let known =
+            taken_in(&wait.stack).and_then(|frame| RULES.iter().find(|rule| rule.holds(&wait.lock, &frame)));
+        Some(known.map_or(Self::Other, |rule| rule.name))
+    }
+}
+
+/// What makes a lock known.
+struct Rule {
+    name: LockName,
+    kind: LockKind,
+    /// The lock's class contains it.
+    class: &'static str,
+    /// The method that took it is of one of these classes or packages.
+    within: &'static [&'static str],
+}
+
+const fn rule(name: LockName, kind: LockKind, class: &'static str, within: &'static [&'static str]) -> Rule {
+    Rule { name, kind, class, within }
+}
+
+const RULES: &[Rule] = &[
+    rule(
+        LockName::Index,
+        LockKind::Park,
+        "",
+        &[
+            "kafka.log.AbstractIndex",
+            "kafka.log.OffsetIndex",
+            "kafka.log.TimeIndex",
+            "kafka.log.TransactionIndex",
+            "kafka.log.LazyIndex",
+            "org.apache.kafka.storage.internals.log.AbstractIndex",
+            "org.apache.kafka.storage.internals.log.OffsetIndex",
+            "org.apache.kafka.storage.internals.log.TimeIndex",
+            "org.apache.kafka.storage.internals.log.TransactionIndex",
+            "org.apache.kafka.storage.internals.log.LazyIndex",
+        ],
+    ),
+    rule(
+        LockName::ProducerState,
+        LockKind::Monitor,
+        "ProducerStateManager",
+        &["kafka.log.ProducerStateManager", "org.apache.kafka.storage.internals.log.ProducerStateManager"],
+    ),
+    rule(
+        LockName::Log,
+        LockKind::Monitor,
+        "java.lang.Object",
+        &[
+            "kafka.log.Log",
+            "kafka.log.UnifiedLog",
+            "kafka.log.LocalLog",
+            "kafka.log.LogSegment",
+            "org.apache.kafka.storage.internals.log.UnifiedLog",
+            "org.apache.kafka.storage.internals.log.LocalLog",
+            "org.apache.kafka.storage.internals.log.LogSegment",
+        ],
+    ),
+    rule(LockName::Isr, LockKind::Park, "ReentrantReadWriteLock", &["kafka.cluster.Partition"]),
+    rule(LockName::Purgatory, LockKind::Park, "", PURGATORY),
+    rule(LockName::Purgatory, LockKind::Monitor, "", PURGATORY),
+    rule(LockName::Group, LockKind::Park, "", GROUP),
+    rule(LockName::Group, LockKind::Monitor, "", GROUP),
+];
+
+const PURGATORY: &[&str] = &[
+    "kafka.server.DelayedOperation",
+    "kafka.server.DelayedOperationPurgatory",
+    "kafka.utils.timer",
+    "org.apache.kafka.server.purgatory",
+    "org.apache.kafka.server.util.timer",
+];
+const GROUP: &[&str] = &["kafka.coordinator.group", "org.apache.kafka.coordinator.group"];
+
+impl Rule {
+    fn holds(&self, lock: &Lock, frame: &str) -> bool {
+        let class = || dotted(&lock.class).contains(self.class);
+        self.kind == lock.kind && self.within.iter().any(|class| is_within(frame, class)) && class()
+    }
+}
+
+/// Whether a method is of this class, a class inside it or a companion (`kafka.log.Log$`), or of this package.
+fn is_within(frame: &str, class: &str) -> bool {
+    frame.strip_prefix(class).is_some_and(|rest| rest.starts_with(['.', '$']))
+}
+
+/// A parked thread may wait for anything; these are locks.
+fn is_lock(lock: &Lock) -> bool {
+    const LOCKS: [&str; 3] = ["ReentrantLock", "ReentrantReadWriteLock", "StampedLock"];
+    lock.kind == LockKind::Monitor || LOCKS.iter().any(|name| lock.class.contains(name))
+}
+
+/// Methods that take locks for others.
+const NEUTRAL: [&str; 6] =
+    ["java.", "jdk.", "sun.", "scala.", "kafka.utils.CoreUtils", "org.apache.kafka.server.util.LockUtils"];
+
+/// The methods of a stack, innermost first, without modules, lines and those that only help.
+fn frames(stack: &str) -> impl Iterator<Item = String> + '_ {
+    stack.rsplit(';').map(dotted).filter(|frame| !NEUTRAL.iter().any(|name| frame.starts_with(name)))
+}
+
+/// `java.base/java/lang/Object.wait(Object.java:9)` as `java.lang.Object.wait`: dumps and profilers write both.
+fn dotted(name: &str) -> String {
+    let name = name.split('(').next().unwrap_or_default().trim();
+    let unmoduled = name.split_once('/').filter(|(module, rest)| module.contains('.') && !rest.is_empty());
+    unmoduled.map_or(name, |(_, rest)| rest).replace('/', ".")
+}
+
+/// The method that wanted the lock: the innermost that is neither the JDK's nor there to help others.
+pub(crate) fn taken_in(stack: &str) -> Option<String> {
+    frames(stack).find(|frame| !frame.is_empty())
+}
+
+/// Whether a stack shows a thread that appends for a produce request.
+pub(crate) fn is_appending(stack: &str) -> bool {
+    const APPENDING: [&str; 7] = [
+        "kafka.log.Log.append",
+        "kafka.log.UnifiedLog.append",
+        "org.apache.kafka.storage.internals.log.UnifiedLog.append",
+        "kafka.cluster.Partition.appendRecordsToLeader",
+        "kafka.server.ReplicaManager.appendToLocalLog",
+        "kafka.server.ReplicaManager.appendRecords",
+        "kafka.server.KafkaApis.handleProduceRequest",
+    ];
+    frames(stack).any(|frame| APPENDING.iter().any(|name| frame.starts_with(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Lock, LockKind, LockSource, LockWait, Nanos};
+
+    use super::{LockName, dotted, is_appending, taken_in};
+
+    fn wait(kind: LockKind, class: &str, stack: &str) -> LockWait {
+        LockWait {
+            start: Nanos(0),
+            end: Nanos(1),
+            pid: 1,
+            tid: 7,
+            thread: "t".into(),
+            lock: Lock { kind, class: class.into(), address: 0 },
+            holder: None,
+            stack: stack.into(),
+            source: LockSource::Jfr,
+        }
+    }
+
+    const SYNC: &str = "java.util.concurrent.locks.ReentrantLock$NonfairSync";
+    const RW: &str = "java.util.concurrent.locks.ReentrantReadWriteLock$NonfairSync";
+
+    #[test]
+    fn a_lock_is_known_by_its_class_and_who_takes_it_in_every_version() {
+        use LockKind::{Monitor, Park};
+        let object = "java.lang.Object";
+        let produce = "kafka.server.KafkaApis.handleProduceRequest;kafka.server.ReplicaManager.appendRecords";
+        for (kind, class, stack, name) in [
+            (Monitor, object, "kafka.log.Log.append", LockName::Log),
+            (Monitor, object, "kafka.log.Log.$anonfun$append$2", LockName::Log),
+            (
+                Monitor,
+                object,
+                "kafka.log.UnifiedLog.append;kafka.log.UnifiedLog.$anonfun$append$2",
+                LockName::Log,
+            ),
+            (Monitor, object, "org.apache.kafka.storage.internals.log.UnifiedLog.append", LockName::Log),
+            (Monitor, object, "kafka/log/Log.append(Log.scala:1072)", LockName::Log),
+            (
+                Monitor,
+                object,
+                "kafka.log.LogManager.flushDirtyLogs;kafka.log.UnifiedLog.flush",
+                LockName::Log,
+            ),
+            (Monitor, object, "kafka.log.LogCleaner.cleanOrSleep", LockName::Other),
+            (Monitor, "kafka.log.LogConfig", "kafka.log.UnifiedLog.append", LockName::Other),
+            (
+                Park,
+                SYNC,
+                "kafka.log.UnifiedLog.append;kafka.log.LogSegment.append;kafka.log.OffsetIndex.append;kafka.utils.CoreUtils$.inLock;java.util.concurrent.locks.ReentrantLock.lock;jdk.internal.misc.Unsafe.park",
+                LockName::Index,
+            ),
+            (
+                Park,
+                SYNC,
+                "org.apache.kafka.storage.internals.log.UnifiedLog.append;org.apache.kafka.storage.internals.log.LazyIndex.get;java.base/java.util.concurrent.locks.ReentrantLock.lock",
+                LockName::Index,
+            ),
+            (Park, RW, "kafka.cluster.Partition.$anonfun$appendRecordsToLeader$1", LockName::Isr),
+            (Park, SYNC, "kafka.cluster.Partition.makeLeader", LockName::Other),
+            (Park, SYNC, "kafka.server.DelayedOperation.safeTryComplete", LockName::Purgatory),
+            (
+                Park,
+                SYNC,
+                "org.apache.kafka.server.purgatory.DelayedOperation.safeTryComplete",
+                LockName::Purgatory,
+            ),
+            (Monitor, "", "", LockName::Other),
+        ] {
+            assert_eq!(LockName::of(&wait(kind, class, stack)), Some(name), "{class} {stack}");
+            let behind = format!("{produce};{stack}");
+            assert_eq!(LockName::of(&wait(kind, class, &behind)), Some(name), "{class} {behind}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_parked_until_there_is_work_waits_for_no_lock() {
+        for class in [
+            "java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject",
+            "java.util.concurrent.CountDownLatch$Sync",
+            "",
+        ] {
+            let stack = "kafka.server.KafkaRequestHandler.run;kafka.network.RequestChannel.receiveRequest";
+            assert_eq!(LockName::of(&wait(LockKind::Park, class, stack)), None, "{class}");
+        }
+    }
+
+    #[test]
+    fn methods_are_read_as_dumps_and_profilers_write_them() {
+        assert_eq!(dotted("java.base/java/lang/Object.wait(Object.java:9)"), "java.lang.Object.wait");
+        assert_eq!(dotted("kafka/log/Log.append"), "kafka.log.Log.append");
+        assert_eq!(dotted("a.b.C$D.e"), "a.b.C$D.e");
+        assert_eq!(taken_in("a.B.c;java.lang.Object.wait").as_deref(), Some("a.B.c"));
+        assert_eq!(taken_in(""), None);
+        assert!(is_appending("kafka.server.KafkaApis.handleProduceRequest;x.Y.z"));
+        assert!(!is_appending("kafka.server.KafkaApis.handleFetchRequest;kafka.log.UnifiedLog.read"));
+    }
+}
