@@ -20,6 +20,7 @@ use crate::window::Window;
 const DEEPEST_QUEUE: usize = 16;
 
 /// What is known of one request.
+#[derive(Debug)]
 pub(crate) struct Judgement {
     pub(crate) stages: Stages,
     /// Every root that took some of its time, with how much.
@@ -206,6 +207,12 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
 }
 
 impl Judgement {
+    /// What its roots explain, all in all.
+    #[cfg(test)]
+    pub(crate) fn explained(&self) -> Nanos {
+        self.findings.iter().map(|finding| finding.time).sum()
+    }
+
     /// The root that explains the most of the request, if that is more than what was not observed.
     fn principal(self) -> Option<Finding> {
         let unobserved = self.stages.of(Stage::Unobserved) - self.stopped;

@@ -1,5 +1,7 @@
 //! Planted causes: the planted one must be named, and nothing must be named where nothing was planted.
 
+mod jvm;
+
 use std::sync::Arc;
 
 use model::journal::CommitPhases;
