@@ -18,9 +18,10 @@ const LONGEST_CHAIN: usize = 16;
 /// Of a wait for many, only those who held the lock for at least this share of it are looked into: a thousandth.
 const WORTH_A_LOOK: i64 = 1_000;
 
-/// Why a thread waited for a lock: the holders' own causes, and the lock for the rest. Together as long as the wait.
-pub(crate) fn of_wait(window: &Window, blocked: &Blocked<'_>) -> Vec<Finding> {
-    follow(window, blocked, &mut vec![blocked.tid])
+/// Why a thread waited for a lock: the holders' own causes, and the lock for the rest. Together as long as the wait, or
+/// as `time` where that is less.
+pub(crate) fn of_wait(window: &Window, blocked: &Blocked<'_>, time: Nanos) -> Vec<Finding> {
+    scaled(follow(window, blocked, &mut vec![blocked.tid]), time)
 }
 
 fn follow(window: &Window, blocked: &Blocked<'_>, way: &mut Vec<Tid>) -> Vec<Finding> {

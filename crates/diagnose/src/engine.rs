@@ -149,7 +149,10 @@ impl Engine {
         if slow {
             let judgement = judge::judge(&self.window, request, &appends, 0);
             #[cfg(test)]
-            assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");
+            assert!(
+                judgement.explained() <= request.latency().unwrap_or_default(),
+                "{request:?}: {judgement:?}"
+            );
             let verdict = judgement.verdict(&self.window, request, &appends);
             self.totals.verdict(&verdict);
             self.verdicts.push(verdict);

@@ -107,7 +107,7 @@ impl Served<'_> {
         for blocked in lock::before(self.window, op, from) {
             let taken = self.take(Stage::Lock, blocked.start, blocked.end);
             if taken > Nanos::ZERO {
-                self.findings.extend(chain::of_wait(self.window, &blocked));
+                self.findings.extend(chain::of_wait(self.window, &blocked, taken));
             }
         }
         for earlier in holders::before_append(self.window, op).filter(|earlier| earlier.start >= from) {

@@ -105,21 +105,30 @@ impl<'w> Blocked<'w> {
             self.holders =
                 holders::by_appends(window, partition, self.tid, (self.start, self.end), &mut free);
         }
-        self.holders.extend(self.previous_owner(window, &mut free));
+        self.add_previous_owner(window, &mut free);
         self.holders.sort_by_key(|holder| std::cmp::Reverse(holder.share));
     }
 
-    /// Who had it last before the waiter, where no append shows it: for the last part of the wait.
-    fn previous_owner(&self, window: &Window, free: &mut Free) -> Option<Holder> {
-        let owner = self.seen?.holder.as_ref()?;
-        if self.holders.iter().any(|holder| holder.tid.is_some() && holder.tid == owner.tid) {
-            return None;
+    /// Who had it last before the waiter held it in the last part of the wait, whether or not an append shows it.
+    fn add_previous_owner(&mut self, window: &Window, free: &mut Free) {
+        let Some(owner) = self.seen.and_then(|seen| seen.holder.as_ref()) else { return };
+        let Some((start, end)) = free.last() else { return };
+        // Appends come latest first.
+        match self.holders.iter_mut().position(|holder| holder.tid.is_some() && holder.tid == owner.tid) {
+            Some(0) => {
+                if let Some(last) = self.holders.first_mut().filter(|last| last.end <= start) {
+                    last.share += free.take(start, end);
+                    last.end = end;
+                }
+            }
+            Some(_) => {}
+            None => {
+                let share = free.take(start, end);
+                let named = owner.tid.map(|tid| window.name(tid, &owner.thread));
+                let thread = named.unwrap_or_else(|| Arc::clone(&owner.thread));
+                self.holders.push(Holder { tid: owner.tid, thread, start, end, share, append: None });
+            }
         }
-        let (start, end) = free.last()?;
-        let share = free.take(start, end);
-        let thread =
-            owner.tid.map_or_else(|| Arc::clone(&owner.thread), |tid| window.name(tid, &owner.thread));
-        Some(Holder { tid: owner.tid, thread, start, end, share, append: None })
     }
 }
 

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use model::{
-    Cause, Confidence, Event, EvidenceKind, FileKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Lock, LockHolder,
-    LockKind, LockSource, LockWait, Nanos, Stage, Verdict,
+    Cause, Confidence, Event, EvidenceKind, FileKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Lock,
+    LockHolder, LockKind, LockSource, LockWait, Nanos, Stage, Verdict,
 };
 use proptest::prelude::*;
 
-use super::{append, asked, commit, device, io, ms, off_cpu, op, request, run, JOURNAL_STACK};
+use super::{JOURNAL_STACK, append, asked, commit, io, ms, off_cpu, op, request, run};
 
 const APPEND: &str = "kafka.server.KafkaRequestHandler.run;kafka.server.KafkaApis.handleProduceRequest;kafka.server.ReplicaManager.appendRecords;kafka.cluster.Partition.appendRecordsToLeader;kafka.log.UnifiedLog.append;kafka.log.UnifiedLog.$anonfun$append$2";
 const INDEX: &str = "kafka.server.KafkaApis.handleProduceRequest;kafka.log.UnifiedLog.append;kafka.log.LogSegment.append;kafka.log.OffsetIndex.append;kafka.utils.CoreUtils$.inLock;java.util.concurrent.locks.ReentrantLock.lock";
@@ -55,8 +55,8 @@ fn four_requests() -> Vec<Event> {
     let mut owner = 4462;
     for (i, (tid, since)) in [(4484, 1_007), (4499, 1_007), (4467, 1_012)].into_iter().enumerate() {
         let i = i as i64;
-        let start = us(1_126_200 + 200 * i);
-        events.push(op(append(tid, 6, start, start + us(90), 10 + i as u32)));
+        let start = us(1_126_100 + 100 * i);
+        events.push(op(append(tid, 6, start, start + us(70), 10 + i as u32)));
         events.push(asked(request(10 + i as i32, 6, since - 1, 1_128, 10 + i as u32)));
         events.push(locked(monitor(tid, ms(since), start - us(20), Some(owner))));
         owner = tid;
@@ -99,7 +99,10 @@ fn what_the_jvm_tells_late_is_worth_the_same() {
         four_requests().into_iter().partition(|event| matches!(event, Event::LockWait(_)));
     let mut events = others.clone();
     // Three seconds of other requests pass before the JVM's recorder hands its buffers on.
-    events.extend((0..30).map(|i| asked(request(1_000 + i, 0, 1_200 + i64::from(i) * 100, 1_201 + i64::from(i) * 100, 9))));
+    events
+        .extend((0..30).map(|i| {
+            asked(request(1_000 + i, 0, 1_200 + i64::from(i) * 100, 1_201 + i64::from(i) * 100, 9))
+        }));
     events.extend(late.into_iter().rev());
     assert_eq!(sorted(run(events).0), expected);
 }
@@ -150,7 +153,12 @@ fn a_wait_that_belongs_to_the_threads_request_before_is_not_ours() {
 
 #[test]
 fn a_wait_without_a_stack_is_the_logs_where_the_append_follows_and_another_held_it() {
-    let bare = |start, end| LockWait { holder: None, stack: "".into(), source: LockSource::Usdt, ..monitor(7, start, end, None) };
+    let bare = |start, end| LockWait {
+        holder: None,
+        stack: "".into(),
+        source: LockSource::Usdt,
+        ..monitor(7, start, end, None)
+    };
     let events = |wait| {
         [
             off_cpu(4462, ms(1_001), ms(1_126), JOURNAL_STACK),
@@ -248,7 +256,11 @@ fn a_chain_of_locks_is_followed_to_its_root() {
     let (verdicts, _) = run([
         op(flush),
         op(append(8, 6, us(1_002_000), us(1_002_300), 1)),
-        locked(LockWait { lock: index, stack: INDEX.into(), ..monitor(8, us(1_002_400), us(1_140_100), Some(9)) }),
+        locked(LockWait {
+            lock: index,
+            stack: INDEX.into(),
+            ..monitor(8, us(1_002_400), us(1_140_100), Some(9))
+        }),
         locked(monitor(7, us(1_003_000), us(1_140_300), Some(8))),
         op(append(7, 6, us(1_140_400), us(1_140_500), 2)),
         asked(request(2, 6, 1_002, 1_142, 2)),
@@ -256,7 +268,9 @@ fn a_chain_of_locks_is_followed_to_its_root() {
     let verdict = of(&verdicts, 2);
     assert_eq!(verdict.chain, [Cause::LogLock, Cause::LogLock, Cause::RollFsync]);
     assert_eq!(verdict.confidence, Confidence::Exact);
-    assert!(verdict.evidence[0].text.contains("topicF-6's log lock, held by data-plane-kafka-request-handler-8"));
+    assert!(
+        verdict.evidence[0].text.contains("topicF-6's log lock, held by data-plane-kafka-request-handler-8")
+    );
     assert!(verdict.evidence[1].text.contains("index lock"), "{}", verdict.evidence[1].text);
     assert!(verdict.evidence[1].text.contains("held by data-plane-kafka-request-handler-9"));
 }
@@ -317,7 +331,11 @@ fn a_collection_is_one_root_of_everything_it_stopped() {
         assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
     }
     // The safepoint around it is the same stop.
-    let around = JvmPause { gc_id: None, operation: "G1CollectForAllocation".into(), ..pause(JvmPauseKind::Safepoint, 1_005, 1_130, 2) };
+    let around = JvmPause {
+        gc_id: None,
+        operation: "G1CollectForAllocation".into(),
+        ..pause(JvmPauseKind::Safepoint, 1_005, 1_130, 2)
+    };
     let (verdicts, summary) = with(vec![around, gc()]);
     assert_eq!((verdicts[0].cause, summary.by_root.len()), (Cause::GcPause, 1));
     for other in [
@@ -367,7 +385,12 @@ fn a_waiter_whose_holder_was_stopped_was_stopped() {
 
 /// A safepoint that took 120 ms to reach, and a fault that may have kept the JVM waiting.
 fn long_to_reach(fault: Option<FileOp>) -> Vec<Event> {
-    let stop = JvmPause { operation: "RevokeBias".into(), cause: "".into(), gc_id: None, ..pause(JvmPauseKind::Safepoint, 1_006, 1_129, 120) };
+    let stop = JvmPause {
+        operation: "RevokeBias".into(),
+        cause: "".into(),
+        gc_id: None,
+        ..pause(JvmPauseKind::Safepoint, 1_006, 1_129, 120)
+    };
     let mut events = two_stopped();
     events.push(stopped(stop));
     events.extend(fault.map(op));
@@ -390,7 +413,8 @@ fn a_safepoint_that_is_long_to_reach_is_not_what_ran_then_but_the_page_that_a_th
     assert_eq!(verdicts[0].chain, [Cause::Safepoint]);
     assert!(verdicts[0].evidence[0].text.contains("120 ms of it until every thread had stopped"));
 
-    let (verdicts, summary) = run(long_to_reach(Some(fault(FileKind::Index, 1_004, 1_126))).into_iter().chain([io(1_004, 1_126)]));
+    let (verdicts, summary) =
+        run(long_to_reach(Some(fault(FileKind::Index, 1_004, 1_126))).into_iter().chain([io(1_004, 1_126)]));
     assert_eq!(summary.by_root.len(), 1);
     for verdict in &verdicts {
         assert_eq!(verdict.chain, [Cause::Safepoint, Cause::IndexPageFault]);
@@ -426,7 +450,6 @@ fn a_page_of_an_index_that_was_not_in_memory_is_named() {
     assert_eq!(with(ours(7, 6)), Cause::IndexPageFault);
     assert_eq!(with(ours(7, 5)), Cause::Unobserved);
     assert_eq!(with(ours(8, 6)), Cause::Unobserved);
-    assert_eq!(device().number(), (7, 0));
 }
 
 /// Anything that a few threads and partitions may do, sensible or not.
@@ -436,9 +459,11 @@ fn anything() -> impl Strategy<Value = Event> {
     let tid = 7_u32..11;
     let owner = proptest::option::of(7_u32..11);
     prop_oneof![
-        (span.clone(), tid.clone(), 5_i32..7, 0_u32..4).prop_map(|(span, tid, of, crc)| op(append(tid, of, span.0, span.1, crc))),
+        (span.clone(), tid.clone(), 5_i32..7, 0_u32..4)
+            .prop_map(|(span, tid, of, crc)| op(append(tid, of, span.0, span.1, crc))),
         (span.clone(), tid.clone(), 5_i32..7).prop_map(|(span, tid, of)| op(fsync(tid, of, span.0, span.1))),
-        (span.clone(), tid.clone(), owner).prop_map(|(span, tid, owner)| locked(monitor(tid, span.0, span.1, owner))),
+        (span.clone(), tid.clone(), owner)
+            .prop_map(|(span, tid, owner)| locked(monitor(tid, span.0, span.1, owner))),
         (span.clone(), tid.clone()).prop_map(|(span, tid)| off_cpu(tid, span.0, span.1, JOURNAL_STACK)),
         (span.clone(), 0_i64..50).prop_map(|(span, reach)| {
             let at = |time: Nanos| time.0 / 1_000_000;
