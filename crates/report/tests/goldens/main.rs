@@ -4,6 +4,7 @@
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod blocked;
 mod sample;
 mod stacks;
 
