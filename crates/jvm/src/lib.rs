@@ -7,6 +7,7 @@
 
 pub mod dump;
 pub mod gc_log;
+pub mod jfr;
 mod lines;
 
 pub use lines::TextError;

@@ -1,0 +1,39 @@
+//! Recordings of JDK Flight Recorder, read without a JVM: who waited for which lock, and when the JVM stopped its
+//! threads. Does not start a recording.
+//!
+//! The format is that of JDK 11 and later (version 2, HotSpot's `src/hotspot/share/jfr/recorder`), which async-profiler
+//! writes too. A file is a row of chunks, each of which says all that is needed to read it: `header.rs` its size and
+//! clock, `metadata.rs` what its events look like, `pools.rs` what the keys in its events stand for.
+//!
+//! [`Recording`] reads a whole file, [`Tail`] one that is being recorded. Both read through a window, so that a file of any size takes bounded
+//! memory, and take every length in it for what it is: bytes from outside. An event that cannot be read is counted and
+//! passed over; where the row of events itself is broken, what was before it has been told.
+//!
+//! `jdk.FileForce` is not read: the kernel's side sees every fsync of the broker, shorter ones and those of native code
+//! too, with what it waited for.
+
+mod bytes;
+mod chunk;
+mod clock;
+mod constants;
+mod error;
+mod header;
+mod locks;
+mod metadata;
+mod pauses;
+mod pools;
+mod recording;
+#[cfg(unix)]
+mod tail;
+mod value;
+mod window;
+
+pub use chunk::{Observed, Summary};
+pub use clock::Clock;
+pub use constants::Thread;
+pub use error::{Error, ErrorKind};
+pub use header::Header;
+pub use recording::Recording;
+#[cfg(unix)]
+pub use tail::Tail;
+pub use window::Source;

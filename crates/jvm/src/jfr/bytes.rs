@@ -1,0 +1,200 @@
+//! A borrowing reader of the format's integers and strings that cannot run past its end. Does not know any event.
+//!
+//! Integers are written seven bits a byte, the lowest first, the eighth bit set where another byte follows; the
+//! ninth byte has eight bits (`jfrEncoders.hpp`). Shorter types are sign-extended before, so that cutting what was
+//! read to the type's width gives it back. Headers, floats and doubles are big-endian.
+
+use super::{Error, ErrorKind};
+
+/// Reads from the front of a slice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes<'a> {
+    rest: &'a [u8],
+    at: u64,
+}
+
+impl<'a> Bytes<'a> {
+    /// A reader of bytes that begin at byte `at` of the file.
+    pub(super) fn new(bytes: &'a [u8], at: u64) -> Self {
+        Self { rest: bytes, at }
+    }
+
+    /// The next byte's place in the file.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// What has not been read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(super) fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(kind, self.at)
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, Error> {
+        let (&first, rest) =
+            self.rest.split_first().ok_or(Error::new(ErrorKind::UnexpectedEnd, self.at))?;
+        self.rest = rest;
+        self.at += 1;
+        Ok(first)
+    }
+
+    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(Error::new(ErrorKind::UnexpectedEnd, self.at + self.rest.len() as u64))?;
+        self.rest = rest;
+        self.at += length as u64;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, Error> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Error> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, Error> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    pub(super) fn varint(&mut self) -> Result<u64, Error> {
+        let mut value = 0;
+        for shift in (0..56).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Ok(value | u64::from(self.byte()?) << 56)
+    }
+
+    /// A number of things that take at least one byte each, all of them still to be read.
+    pub(super) fn count(&mut self) -> Result<usize, Error> {
+        let at = self.at;
+        let length = self.varint()?;
+        match usize::try_from(length) {
+            Ok(count) if count <= self.rest.len() => Ok(count),
+            _ => Err(Error::new(ErrorKind::BadLength { length }, at)),
+        }
+    }
+
+    pub(super) fn text(&mut self) -> Result<Text<'a>, Error> {
+        let encoding = self.byte()?;
+        Ok(match encoding {
+            0 => Text::Null,
+            1 => Text::Utf8(&[]),
+            2 => Text::Pooled(self.varint()?),
+            3 => Text::Utf8(self.counted()?),
+            4 => Text::Chars(self.chars()?),
+            5 => Text::Latin1(self.counted()?),
+            _ => return Err(Error::new(ErrorKind::BadString { encoding }, self.at - 1)),
+        })
+    }
+
+    fn counted(&mut self) -> Result<&'a [u8], Error> {
+        let count = self.count()?;
+        self.take(count)
+    }
+
+    fn chars(&mut self) -> Result<&'a [u8], Error> {
+        let count = self.count()?;
+        let all = self.rest;
+        for _ in 0..count {
+            self.varint()?;
+        }
+        Ok(all.get(..all.len() - self.rest.len()).unwrap_or_default())
+    }
+}
+
+/// A string as the format writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Text<'a> {
+    /// None at all.
+    Null,
+    /// In the pool of strings, by its key.
+    Pooled(u64),
+    /// Bytes of UTF-8, if it is not damaged.
+    Utf8(&'a [u8]),
+    /// UTF-16, each of its units a compressed integer.
+    Chars(&'a [u8]),
+    /// One byte a character.
+    Latin1(&'a [u8]),
+}
+
+impl Text<'_> {
+    /// Appends the string, but none of its control characters and no more than `limit` bytes of what was written.
+    pub(super) fn append_to(self, out: &mut String, limit: usize) {
+        let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        let cut = |bytes: &[u8]| bytes.get(..limit.min(bytes.len())).unwrap_or_default().to_vec();
+        match self {
+            Self::Null | Self::Pooled(_) => {}
+            Self::Utf8(bytes) => out.extend(String::from_utf8_lossy(&cut(bytes)).chars().map(shown)),
+            Self::Latin1(bytes) => out.extend(cut(bytes).into_iter().map(char::from).map(shown)),
+            Self::Chars(bytes) => {
+                let bytes = cut(bytes);
+                let mut units = Bytes::new(&bytes, 0);
+                let units = std::iter::from_fn(|| units.varint().ok().map(|unit| unit as u16));
+                let chars = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
+                out.extend(chars.map(shown));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bytes, Text};
+
+    #[test]
+    fn integers_of_one_to_nine_bytes_are_read() {
+        for (bytes, value) in [
+            (&[0][..], 0),
+            (&[0x7f], 0x7f),
+            (&[0x80, 0x01], 0x80),
+            (&[0xac, 0xb9, 0xd5, 0x01], 3_497_132),
+            (&[0x80, 0x80, 0x80, 0x00], 0),
+            (&[0xff; 9], u64::MAX),
+            (&[0xff, 0xff, 0xff, 0xff, 0x0f], 0xffff_ffff),
+        ] {
+            let mut reader = Bytes::new(bytes, 0);
+            assert_eq!(reader.varint(), Ok(value), "{bytes:x?}");
+            assert!(reader.rest().is_empty());
+            for end in 0..bytes.len() {
+                assert!(Bytes::new(&bytes[..end], 0).varint().is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn every_encoding_of_a_string_is_read() {
+        for (bytes, text) in [
+            (&[0][..], ""),
+            (&[1], ""),
+            (&[3, 3, b'a', 0xc3, 0xa9], "aé"),
+            (&[4, 3, b'a', 0x96, 0x9c, 0x01, 0x0a], "a世\u{fffd}"),
+            (&[4, 2, 0xbd, 0xb0, 0x03, 0x80, 0xbc, 0x03], "😀"),
+            (&[5, 2, b'a', 0xe9], "aé"),
+            (&[3, 1, 0xff], "\u{fffd}"),
+        ] {
+            let mut out = String::new();
+            Bytes::new(bytes, 0).text().unwrap().append_to(&mut out, 99);
+            assert_eq!(out, text, "{bytes:x?}");
+        }
+        assert_eq!(Bytes::new(&[2, 9], 0).text(), Ok(Text::Pooled(9)));
+        assert!(Bytes::new(&[6], 0).text().is_err());
+        assert!(Bytes::new(&[3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], 0).text().is_err());
+    }
+}

@@ -1,0 +1,221 @@
+//! One chunk of a recording: its events as what this project asks for. Does not know whether the chunk is finished:
+//! it reads what has been written whole since it was asked last.
+
+use std::collections::HashMap;
+
+use model::{JvmPause, LockWait, Pid};
+
+use super::bytes::Bytes;
+use super::clock::Clock;
+use super::constants::{Constants, Thread};
+use super::header;
+use super::locks::Waits;
+use super::metadata::Types;
+use super::pauses::{Pauses, Stops};
+use super::window::{MAX_EVENT_BYTES, Source, Window};
+use super::{Error, ErrorKind, Header};
+
+/// The number of the event that describes the others.
+const METADATA: u64 = 0;
+
+/// The number of the event that holds pools.
+const CHECKPOINT: u64 = 1;
+
+/// A JVM's description of its events takes about 100 kB.
+const MAX_METADATA_BYTES: usize = 8 << 20;
+
+/// Something that a recording tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Observed {
+    /// A thread waited for a lock.
+    LockWait(LockWait),
+    /// The JVM stopped its threads.
+    Pause(JvmPause),
+}
+
+/// How much was read of recordings, and how much could not be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Chunks begun.
+    pub chunks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Events, of any kind, but checkpoints and descriptions.
+    pub events: u64,
+    /// Events and checkpoints that were passed over because they could not be read, and the first reason for that.
+    pub damaged: u64,
+    /// See `damaged`.
+    pub first_damage: Option<Error>,
+    /// Threads, names, stacks and stops that found no room; what they belong to lacks them.
+    pub lost: u64,
+}
+
+impl Summary {
+    fn damage(&mut self, error: Error) {
+        self.damaged += 1;
+        self.first_damage = self.first_damage.or(Some(error));
+    }
+}
+
+/// What lasts from chunk to chunk.
+pub(super) struct Interpreter {
+    pub(super) pid: Pid,
+    pub(super) pauses: Pauses,
+    pub(super) summary: Summary,
+    window: Window,
+}
+
+impl Interpreter {
+    pub(super) fn new(pid: Pid) -> Self {
+        Self { pid, pauses: Pauses::new(pid), summary: Summary::default(), window: Window::default() }
+    }
+}
+
+/// A chunk that has been read up to somewhere.
+pub(super) struct Chunk {
+    /// Where it begins in its file.
+    at: u64,
+    /// Up to where it has been read, in the file.
+    done: u64,
+    metadata_at: u64,
+    constants: Constants,
+    wanted: HashMap<u64, Wanted>,
+    lost: u64,
+}
+
+enum Wanted {
+    Wait(Waits),
+    Stop(Stops),
+}
+
+impl Chunk {
+    /// A chunk of which nothing has been read.
+    pub(super) fn new(at: u64, reading: &mut Interpreter) -> Self {
+        reading.summary.chunks += 1;
+        reading.summary.bytes += header::SIZE_BYTES;
+        let done = at + header::SIZE_BYTES;
+        Self { at, done, metadata_at: 0, constants: Constants::default(), wanted: HashMap::new(), lost: 0 }
+    }
+
+    /// All threads named so far.
+    pub(super) fn threads(&mut self) -> Vec<Thread> {
+        self.constants.threads()
+    }
+
+    /// Reads the events up to what the header says has been written.
+    pub(super) fn advance<S: Source + ?Sized>(
+        &mut self,
+        source: &S,
+        header: &Header,
+        clock: &Clock,
+        reading: &mut Interpreter,
+        tell: &mut dyn FnMut(Observed),
+    ) -> Result<(), Error> {
+        let whole = source.size_bytes().map_err(|error| Error::io(&error, self.at))?;
+        let end = self.at.saturating_add(header.size_bytes);
+        let held = end.min(whole);
+        reading.window.clear();
+        self.describe(source, header, held, reading)?;
+        // What stands for a key may be written after the event that has the key.
+        let checkpoints = self.constants(source, held, reading);
+        let events = self.events(source, held, clock, reading, tell);
+        reading.pauses.settle(&mut |pause| tell(Observed::Pause(pause)));
+        self.count_lost(reading);
+        checkpoints.and(events)?;
+        if held < end { Err(Error::new(ErrorKind::UnexpectedEnd, whole)) } else { Ok(()) }
+    }
+
+    fn count_lost(&mut self, reading: &mut Interpreter) {
+        let lost = self.constants.pools.lost;
+        reading.summary.lost += lost - self.lost + std::mem::take(&mut reading.pauses.lost);
+        self.lost = lost;
+    }
+
+    /// Reads the metadata event, if the chunk has another than before.
+    fn describe<S: Source + ?Sized>(
+        &mut self,
+        source: &S,
+        header: &Header,
+        end: u64,
+        reading: &mut Interpreter,
+    ) -> Result<(), Error> {
+        if header.metadata_at == self.metadata_at && self.metadata_at != 0 {
+            return Ok(());
+        }
+        let at = self.at.saturating_add(header.metadata_at);
+        if header.metadata_at < header::SIZE_BYTES || at >= end {
+            return Err(Error::new(ErrorKind::NoMetadata, self.at));
+        }
+        let event = reading.window.event(source, at, end)?;
+        let limit = MAX_METADATA_BYTES as u64;
+        let body = event.body.filter(|body| body.rest().len() <= MAX_METADATA_BYTES);
+        let body = body.ok_or(Error::new(ErrorKind::TooLarge { limit }, at))?;
+        if event.type_id != METADATA {
+            return Err(Error::new(ErrorKind::BadMetadata, at));
+        }
+        let types = Types::parse(body)?;
+        self.wanted = wanted(&types);
+        self.constants.set_types(types);
+        self.metadata_at = header.metadata_at;
+        Ok(())
+    }
+
+    fn constants<S: Source + ?Sized>(
+        &mut self,
+        source: &S,
+        end: u64,
+        reading: &mut Interpreter,
+    ) -> Result<(), Error> {
+        let mut at = self.done;
+        while at < end {
+            let event = reading.window.event(source, at, end)?;
+            at = event.next;
+            if event.type_id == CHECKPOINT {
+                let read = sized(event.body, at).and_then(|body| self.constants.add(body));
+                read.unwrap_or_else(|error| reading.summary.damage(error));
+            }
+        }
+        Ok(())
+    }
+
+    fn events<S: Source + ?Sized>(
+        &mut self,
+        source: &S,
+        end: u64,
+        clock: &Clock,
+        reading: &mut Interpreter,
+        tell: &mut dyn FnMut(Observed),
+    ) -> Result<(), Error> {
+        while self.done < end {
+            let Interpreter { pid, pauses, summary, window } = reading;
+            let event = window.event(source, self.done, end)?;
+            summary.bytes += event.next - self.done;
+            summary.events += u64::from(!matches!(event.type_id, METADATA | CHECKPOINT));
+            let at = self.done;
+            self.done = event.next;
+            let Some(wanted) = self.wanted.get(&event.type_id) else { continue };
+            let constants = &mut self.constants;
+            let read = sized(event.body, at).and_then(|body| match wanted {
+                Wanted::Wait(fields) => Ok(fields
+                    .read(body, constants, clock, *pid)?
+                    .map(Observed::LockWait)
+                    .into_iter()
+                    .for_each(&mut *tell)),
+                Wanted::Stop(fields) => pauses.read(fields, body, constants, clock),
+            });
+            read.unwrap_or_else(|error| summary.damage(error));
+        }
+        Ok(())
+    }
+}
+
+fn sized(body: Option<Bytes<'_>>, at: u64) -> Result<Bytes<'_>, Error> {
+    body.ok_or(Error::new(ErrorKind::TooLarge { limit: MAX_EVENT_BYTES }, at))
+}
+
+fn wanted(types: &Types) -> HashMap<u64, Wanted> {
+    let waits = [Waits::monitors(types), Waits::parks(types)];
+    let waits = waits.into_iter().flatten().map(|(id, fields)| (id, Wanted::Wait(fields)));
+    let stops = Stops::all(types).map(|(id, fields)| (id, Wanted::Stop(fields)));
+    waits.chain(stops).collect()
+}

@@ -1,0 +1,251 @@
+//! Stops of the JVM, put together from the recorder's events, which come one by one and in no order. Does not find
+//! them in the file.
+//!
+//! A collector's stop is `jdk.GCPhasePause`; what was collected and why says `jdk.GarbageCollection` of the same
+//! `gcId`, for a concurrent collection only when it ends, long after its pauses. A safepoint is `jdk.SafepointBegin`
+//! (from asking threads to stop to all having stopped), `jdk.ExecuteVMOperation` with the same `safepointId` (what ran)
+//! and `jdk.SafepointEnd`; where a threshold kept one of them back, the stop is as long as the others say, at least. A
+//! collection that stops threads is therefore told twice: as the collector's pause, and as the safepoint that it
+//! happened in, which is longer by the way there and back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{JvmPause, JvmPauseKind, Nanos, Pid};
+
+use super::Error;
+use super::bytes::Bytes;
+use super::clock::Clock;
+use super::constants::Constants;
+use super::metadata::Types;
+use super::value::Selection;
+
+/// How many unfinished stops and collections are held; a JVM has one of each at a time.
+const MAX_PENDING: usize = 4096;
+
+/// How many flushes are waited for what belongs to a stop. The buffers of a stop's threads are all written by the
+/// second.
+const MAX_FLUSHES: u32 = 2;
+
+/// An event about stops, and where its fields are.
+pub(super) enum Stops {
+    /// `jdk.GCPhasePause`.
+    Pause(Selection<4>),
+    /// `jdk.GarbageCollection`.
+    Collection(Selection<3>),
+    /// `jdk.SafepointBegin`.
+    Begin(Selection<3>),
+    /// `jdk.ExecuteVMOperation`.
+    Operation(Selection<5>),
+    /// `jdk.SafepointEnd`.
+    End(Selection<3>),
+}
+
+impl Stops {
+    /// Those that a chunk describes.
+    pub(super) fn all(types: &Types) -> impl Iterator<Item = (u64, Self)> {
+        const SPAN: [&str; 3] = ["startTime", "duration", "safepointId"];
+        let find = |name: &str| types.named(name);
+        let pause = find("jdk.GCPhasePause")
+            .map(|c| (c.id, Self::Pause(Selection::of(c, ["startTime", "duration", "gcId", "name"]))));
+        let collection = find("jdk.GarbageCollection")
+            .map(|c| (c.id, Self::Collection(Selection::of(c, ["gcId", "name", "cause"]))));
+        let begin = find("jdk.SafepointBegin").map(|c| (c.id, Self::Begin(Selection::of(c, SPAN))));
+        let operation = find("jdk.ExecuteVMOperation").map(|c| {
+            let names = ["startTime", "duration", "safepointId", "safepoint", "operation"];
+            (c.id, Self::Operation(Selection::of(c, names)))
+        });
+        let end = find("jdk.SafepointEnd").map(|c| (c.id, Self::End(Selection::of(c, SPAN))));
+        [pause, collection, begin, operation, end].into_iter().flatten()
+    }
+}
+
+/// Stops of which not everything has been read.
+#[derive(Default)]
+pub(super) struct Pauses {
+    pid: Pid,
+    /// By `gcId`, for the collections of this and the last flushes.
+    collections: BTreeMap<i64, Collection>,
+    pauses: Vec<Pause>,
+    /// By `safepointId`.
+    safepoints: BTreeMap<i64, Safepoint>,
+    flush: u32,
+    /// Stops that found no room.
+    pub(super) lost: u64,
+}
+
+struct Collection {
+    name: Arc<str>,
+    cause: Arc<str>,
+    flush: u32,
+}
+
+struct Pause {
+    span: Span,
+    gc_id: i64,
+    phase: Arc<str>,
+    flush: u32,
+}
+
+#[derive(Default)]
+struct Safepoint {
+    begin: Option<Span>,
+    operation: Option<(Span, Arc<str>)>,
+    end: Option<Span>,
+    flush: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Span {
+    start: Nanos,
+    end: Nanos,
+}
+
+impl Span {
+    fn of(clock: &Clock, start: i64, duration: i64) -> Self {
+        let start = clock.at(start as u64);
+        Self { start, end: start + clock.length(duration).at_least_zero() }
+    }
+}
+
+impl Pauses {
+    pub(super) fn new(pid: Pid) -> Self {
+        Self { pid, ..Self::default() }
+    }
+
+    /// Takes an event in.
+    pub(super) fn read(
+        &mut self,
+        what: &Stops,
+        mut event: Bytes<'_>,
+        constants: &mut Constants,
+        clock: &Clock,
+    ) -> Result<(), Error> {
+        let flush = self.flush;
+        let types = &constants.types;
+        match what {
+            Stops::Pause(fields) => {
+                let [start, duration, gc_id, name] = fields.read(types, &mut event)?;
+                let span = Span::of(clock, start.integer(), duration.integer());
+                let phase = constants.name(name);
+                self.hold_pause(Pause { span, gc_id: gc_id.integer(), phase, flush });
+            }
+            Stops::Collection(fields) => {
+                let [gc_id, name, cause] = fields.read(types, &mut event)?;
+                let collection = Collection { name: constants.name(name), cause: constants.name(cause), flush };
+                self.collections.insert(gc_id.integer(), collection);
+                if self.collections.len() > MAX_PENDING {
+                    self.collections.pop_first();
+                }
+            }
+            Stops::Begin(fields) => {
+                let [start, duration, id] = fields.read(types, &mut event)?;
+                let span = Span::of(clock, start.integer(), duration.integer());
+                self.safepoint(id.integer()).begin = Some(span);
+            }
+            Stops::End(fields) => {
+                let [start, duration, id] = fields.read(types, &mut event)?;
+                let span = Span::of(clock, start.integer(), duration.integer());
+                self.safepoint(id.integer()).end = Some(span);
+            }
+            Stops::Operation(fields) => {
+                let [start, duration, id, stops, operation] = fields.read(types, &mut event)?;
+                // Others run while threads do: handshakes.
+                if stops.integer() != 0 {
+                    let span = Span::of(clock, start.integer(), duration.integer());
+                    let operation = constants.name(operation);
+                    self.safepoint(id.integer()).operation = Some((span, operation));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hold_pause(&mut self, pause: Pause) {
+        if self.pauses.len() < MAX_PENDING {
+            self.pauses.push(pause);
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    fn safepoint(&mut self, id: i64) -> &mut Safepoint {
+        if self.safepoints.len() >= MAX_PENDING && !self.safepoints.contains_key(&id) {
+            self.safepoints.pop_first();
+            self.lost += 1;
+        }
+        self.safepoints.entry(id).or_insert(Safepoint { flush: self.flush, ..Safepoint::default() })
+    }
+
+    /// After the events of a flush: tells the stops that are whole, and those for which it was waited long enough.
+    pub(super) fn settle(&mut self, tell: &mut dyn FnMut(JvmPause)) {
+        self.flush += 1;
+        self.tell(MAX_FLUSHES, tell);
+    }
+
+    /// After the last event: tells the rest.
+    pub(super) fn finish(&mut self, tell: &mut dyn FnMut(JvmPause)) {
+        self.tell(0, tell);
+    }
+
+    fn tell(&mut self, flushes: u32, tell: &mut dyn FnMut(JvmPause)) {
+        let (flush, pid) = (self.flush, self.pid);
+        let waited = |since: u32| flush.saturating_sub(since) >= flushes;
+        let collections = &self.collections;
+        self.pauses.retain(|pause| {
+            let collection = collections.get(&pause.gc_id);
+            let ready = collection.is_some() || waited(pause.flush);
+            if ready {
+                tell(pause.tell(collection, pid));
+            }
+            !ready
+        });
+        self.safepoints.retain(|_, safepoint| {
+            let ready = safepoint.is_whole() || waited(safepoint.flush);
+            if ready {
+                safepoint.tell(pid).into_iter().for_each(&mut *tell);
+            }
+            !ready
+        });
+        self.collections.retain(|_, collection| !waited(collection.flush));
+    }
+}
+
+impl Pause {
+    /// The collection's name, unless the phase says more than that it is a pause (`Pause Mark Start` of ZGC).
+    fn tell(&self, collection: Option<&Collection>, pid: Pid) -> JvmPause {
+        let plain = matches!(&*self.phase, "" | "GC Pause");
+        let operation = collection.filter(|_| plain).map_or(&self.phase, |collection| &collection.name);
+        JvmPause {
+            start: self.span.start,
+            end: self.span.end,
+            pid,
+            kind: JvmPauseKind::Gc,
+            operation: Arc::clone(operation),
+            cause: collection.map(|collection| Arc::clone(&collection.cause)).unwrap_or_default(),
+            gc_id: u32::try_from(self.gc_id).ok(),
+            reach: None,
+        }
+    }
+}
+
+impl Safepoint {
+    fn is_whole(&self) -> bool {
+        self.begin.is_some() && self.operation.is_some() && self.end.is_some()
+    }
+
+    fn tell(&self, pid: Pid) -> Option<JvmPause> {
+        let operation = self.operation.as_ref().map(|(span, _)| *span);
+        let spans = || [self.begin, operation, self.end].into_iter().flatten();
+        Some(JvmPause {
+            start: spans().map(|span| span.start).min()?,
+            end: spans().map(|span| span.end).max()?,
+            pid,
+            kind: JvmPauseKind::Safepoint,
+            operation: self.operation.as_ref().map(|(_, name)| Arc::clone(name)).unwrap_or_default(),
+            cause: Arc::default(),
+            gc_id: None,
+            reach: self.begin.map(|begin| begin.end - begin.start),
+        })
+    }
+}

@@ -1,0 +1,10 @@
+//! Flight recordings: real ones of two JDKs against what the JDK's own reader says of them, and damaged ones.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+#[path = "jfr/damage.rs"]
+mod damage;
+#[path = "jfr/oracle.rs"]
+mod oracle;
+#[path = "jfr/samples.rs"]
+mod samples;

@@ -1,0 +1,143 @@
+//! Recordings that are cut, changed and made up: an answer or an error, never a panic.
+
+use jvm::jfr::{ErrorKind, Source};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::samples::{self, NAMES};
+
+/// Where a header says how large the chunk is, and where its description is.
+const SIZE: std::ops::Range<usize> = 8..16;
+const METADATA: std::ops::Range<usize> = 24..32;
+
+/// A real recording whose description of events stands first, so that cut ones still have it.
+fn described_first(name: &str) -> (Vec<u8>, usize) {
+    let whole = samples::recording(name);
+    let at = u64::from_be_bytes(whole[METADATA].try_into().unwrap()) as usize;
+    let size = varint(&whole[at..]);
+    let mut bytes = [&whole[..68], &whole[at..at + size], &whole[68..at], &whole[at + size..]].concat();
+    bytes[METADATA].copy_from_slice(&68u64.to_be_bytes());
+    (bytes, 68 + size)
+}
+
+fn varint(bytes: &[u8]) -> usize {
+    let last = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap();
+    bytes[..=last].iter().rev().fold(0, |value, byte| value << 7 | usize::from(byte & 0x7f))
+}
+
+fn patch_size(bytes: &mut [u8]) {
+    let size = bytes.len() as u64;
+    bytes[SIZE].copy_from_slice(&size.to_be_bytes());
+}
+
+#[test]
+fn a_cut_recording_is_an_error_and_tells_no_more_than_the_whole() {
+    for name in NAMES {
+        let whole = samples::recording(name);
+        let all = samples::read(&whole[..]).0.len();
+        for end in (0..100).chain((100..whole.len()).step_by(89)).chain(whole.len() - 50..whole.len()) {
+            let (cut, _, read) = samples::read(&whole[..end]);
+            assert!(read.is_err() && cut.len() <= all, "{end}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_recording_tells_what_was_before_the_cut() {
+    let (whole, events_at) = described_first(NAMES[0]);
+    let all = samples::read(&whole[..]).0.len();
+    let mut told = Vec::new();
+    for end in (events_at..whole.len()).step_by(53) {
+        for patched in [false, true] {
+            let mut cut = whole[..end].to_vec();
+            if patched {
+                patch_size(&mut cut);
+            }
+            let (cut, _, read) = samples::read(&cut[..]);
+            assert!(cut.len() <= all, "{end}");
+            assert!(patched || read.is_err_and(|error| error.kind == ErrorKind::UnexpectedEnd), "{end}");
+            told.push(cut.len());
+        }
+    }
+    assert!(told.iter().any(|&told| told > 0), "no cut recording told anything");
+}
+
+#[test]
+fn what_is_no_recording_is_said_to_be_none() {
+    for bytes in [&b"PK\x03\x04 something else entirely, of some length, and more than a header of it...."[..], &[0; 99]] {
+        assert_eq!(samples::read(bytes).2.unwrap_err().kind, ErrorKind::NotAChunk);
+    }
+    let mut old = samples::recording(NAMES[0]);
+    old[5] = 9;
+    assert_eq!(samples::read(&old[..]).2.unwrap_err().kind, ErrorKind::UnknownVersion { major: 9 });
+}
+
+#[test]
+fn two_recordings_in_one_file_are_two_chunks() {
+    let (one, other) = (samples::recording(NAMES[0]), samples::recording(NAMES[1]));
+    let (all, summary, read) = samples::read(&[&one[..], &other].concat()[..]);
+    read.unwrap();
+    assert_eq!(summary.chunks, 2);
+    assert_eq!(all.len(), samples::read(&one[..]).0.len() + samples::read(&other[..]).0.len());
+}
+
+#[test]
+fn a_size_that_is_not_there_takes_no_memory() {
+    let mut bytes = samples::recording(NAMES[0]);
+    bytes[SIZE].copy_from_slice(&u64::MAX.to_be_bytes());
+    assert!(samples::read(&bytes[..]).2.is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn changed_bytes_never_panic(changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..40), name in 0..NAMES.len()) {
+        let (mut bytes, _) = described_first(NAMES[name]);
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        let _ = samples::read(&bytes[..]);
+    }
+
+    #[test]
+    fn changed_events_never_panic(changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..40), name in 0..NAMES.len()) {
+        let (mut bytes, events_at) = described_first(NAMES[name]);
+        for (place, byte) in changes {
+            let place = events_at + place.index(bytes.len() - events_at);
+            bytes[place] = byte;
+        }
+        let _ = samples::read(&bytes[..]);
+    }
+
+    #[test]
+    fn random_bytes_after_a_header_never_panic(mut tail in vec(any::<u8>(), 0..2000)) {
+        let mut bytes = samples::recording(NAMES[0])[..68].to_vec();
+        bytes.append(&mut tail);
+        bytes[METADATA].copy_from_slice(&68u64.to_be_bytes());
+        patch_size(&mut bytes);
+        let _ = samples::read(&bytes[..]);
+    }
+}
+
+/// A source that gives little at a time.
+struct Dribble(Vec<u8>);
+
+impl Source for Dribble {
+    fn read_at(&self, into: &mut [u8], at: u64) -> std::io::Result<usize> {
+        let few = into.len().min(4099);
+        self.0[..].read_at(&mut into[..few], at)
+    }
+
+    fn size_bytes(&self) -> std::io::Result<u64> {
+        self.0[..].size_bytes()
+    }
+}
+
+#[test]
+fn short_reads_change_nothing() {
+    let bytes = samples::recording(NAMES[0]);
+    let all = samples::read(&bytes[..]).0;
+    assert_eq!(samples::read(&Dribble(bytes)).0, all);
+}

@@ -1,0 +1,70 @@
+//! The recordings beside this file, and what is read of a recording as lines of text, one a wait or stop.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use jvm::jfr::{Error, Observed, Recording, Source, Summary};
+
+/// A JDK each: see README.md.
+pub(crate) const NAMES: [&str; 2] = ["jdk17", "jdk25"];
+
+/// The process number that the tests give.
+const PID: u32 = 7;
+
+/// A file of this folder.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jfr").join(name)
+}
+
+/// A recording, decompressed.
+pub(crate) fn recording(name: &str) -> Vec<u8> {
+    let packed = fs::read(path(&format!("{name}.jfr.gz"))).unwrap();
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Everything that a recording tells.
+pub(crate) fn read<S: Source + ?Sized>(source: &S) -> (Vec<Observed>, Summary, Result<(), Error>) {
+    let mut all = Vec::new();
+    let mut reader = Recording::of(PID);
+    let read = reader.read(source, &mut |observed| all.push(observed));
+    (all, reader.summary(), read)
+}
+
+/// The same as lines, in the order of time.
+pub(crate) fn lines(all: &[Observed]) -> String {
+    let mut lines: Vec<_> = all.iter().map(line).collect();
+    lines.sort();
+    lines.join("\n") + "\n"
+}
+
+fn line(observed: &Observed) -> String {
+    let mut line = String::new();
+    match observed {
+        Observed::LockWait(wait) => {
+            assert_eq!(wait.pid, PID);
+            let lock = &wait.lock;
+            write!(line, "{} {} {} ", wait.start.0, wait.length().0, lock.kind).unwrap();
+            write!(line, "{} {:x} by {} {}", lock.class, lock.address, wait.tid, wait.thread).unwrap();
+            match &wait.holder {
+                Some(holder) => write!(line, " held by {} {}", holder.tid.unwrap_or(0), holder.thread).unwrap(),
+                None => line += " held by ?",
+            }
+            write!(line, " at {}", wait.stack).unwrap();
+        }
+        Observed::Pause(pause) => {
+            assert_eq!(pause.pid, PID);
+            write!(line, "{} {} {} ", pause.start.0, pause.length().0, pause.kind).unwrap();
+            write!(line, "{} for {} ", or_none(&pause.operation), or_none(&pause.cause)).unwrap();
+            write!(line, "gc {:?} reached in {:?}", pause.gc_id, pause.reach.map(|reach| reach.0)).unwrap();
+        }
+    }
+    line
+}
+
+pub(crate) fn or_none(text: &str) -> &str {
+    if text.is_empty() { "?" } else { text }
+}
