@@ -34,8 +34,7 @@ impl<'a> Bytes<'a> {
     }
 
     pub(super) fn byte(&mut self) -> Result<u8, Error> {
-        let (&first, rest) =
-            self.rest.split_first().ok_or(Error::new(ErrorKind::UnexpectedEnd, self.at))?;
+        let (&first, rest) = self.rest.split_first().ok_or(Error::new(ErrorKind::UnexpectedEnd, self.at))?;
         self.rest = rest;
         self.at += 1;
         Ok(first)

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use model::{JvmPause, LockWait, Pid};
+use model::{Event, JvmPause, LockWait, Pid};
 
 use super::bytes::Bytes;
 use super::clock::Clock;
@@ -31,6 +31,15 @@ pub enum Observed {
     LockWait(LockWait),
     /// The JVM stopped its threads.
     Pause(JvmPause),
+}
+
+impl From<Observed> for Event {
+    fn from(observed: Observed) -> Self {
+        match observed {
+            Observed::LockWait(wait) => Self::LockWait(Box::new(wait)),
+            Observed::Pause(pause) => Self::JvmPause(Box::new(pause)),
+        }
+    }
 }
 
 /// How much was read of recordings, and how much could not be.
@@ -196,14 +205,14 @@ impl Chunk {
             let Some(wanted) = self.wanted.get(&event.type_id) else { continue };
             let constants = &mut self.constants;
             let read = sized(event.body, at).and_then(|body| match wanted {
-                Wanted::Wait(fields) => Ok(fields
-                    .read(body, constants, clock, *pid)?
-                    .map(Observed::LockWait)
-                    .into_iter()
-                    .for_each(&mut *tell)),
-                Wanted::Stop(fields) => pauses.read(fields, body, constants, clock),
+                Wanted::Wait(fields) => fields.read(body, constants, clock, *pid),
+                Wanted::Stop(fields) => pauses.read(fields, body, constants, clock).map(|()| None),
             });
-            read.unwrap_or_else(|error| summary.damage(error));
+            match read {
+                Ok(Some(wait)) => tell(Observed::LockWait(wait)),
+                Ok(None) => {}
+                Err(error) => summary.damage(error),
+            }
         }
         Ok(())
     }

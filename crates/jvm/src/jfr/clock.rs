@@ -6,8 +6,8 @@
 //! recording's clock does; else they are the processor's time stamp counter, at a frequency that the JVM takes for exact
 //! (`rdtsc_x86.cpp`) and that the kernel, disciplined by NTP, may see some millionths off.
 
-use model::clock::{ClockOffset, ClockPair};
 use model::Nanos;
+use model::clock::{ClockOffset, ClockPair};
 
 use super::Header;
 

@@ -94,8 +94,7 @@ impl Constants {
             return Some(thread.clone());
         }
         let select = &self.select.as_ref()?.thread;
-        let [tid, os_name, java_name] =
-            select.read(&self.types, &mut self.pools.get(type_id, key)?).ok()?;
+        let [tid, os_name, java_name] = select.read(&self.types, &mut self.pools.get(type_id, key)?).ok()?;
         let java_name = self.text(java_name);
         let name = if java_name.is_empty() { self.text(os_name) } else { java_name };
         let thread = Thread { tid: u32::try_from(tid.integer()).unwrap_or(0), name: name.into() };
@@ -193,13 +192,16 @@ impl Constants {
             _ if depth > MAX_NAMES_DEEP => {}
             Value::Text(Text::Pooled(key)) => {
                 let strings = self.types.named("java.lang.String").map(|class| class.id);
-                let pooled = strings.map(|type_id| Value::Pooled { type_id, key });
-                pooled.into_iter().for_each(|value| self.append(value, out, depth + 1));
+                if let Some(type_id) = strings {
+                    self.append(Value::Pooled { type_id, key }, out, depth + 1);
+                }
             }
             Value::Text(text) => text.append_to(out, MAX_NAME_BYTES),
             Value::Pooled { type_id, key } => {
-                let first = self.pools.get(type_id, key).and_then(|bytes| self.first(type_id, bytes));
-                first.into_iter().for_each(|value| self.append(value, out, depth + 1));
+                let pooled = self.pools.get(type_id, key);
+                if let Some(first) = pooled.and_then(|bytes| self.first(type_id, bytes)) {
+                    self.append(first, out, depth + 1);
+                }
             }
             Value::Absent | Value::Integer(_) | Value::Array { .. } | Value::Other => {}
         }

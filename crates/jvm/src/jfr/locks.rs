@@ -60,7 +60,8 @@ impl Waits {
             return Ok(None);
         }
         let start = clock.at(start.integer() as u64);
-        let (tid, thread) = constants.thread(thread).map(|thread| (thread.tid, thread.name)).unwrap_or_default();
+        let (tid, thread) =
+            constants.thread(thread).map(|thread| (thread.tid, thread.name)).unwrap_or_default();
         Ok(Some(LockWait {
             start,
             end: start + clock.length(duration.integer()).at_least_zero(),

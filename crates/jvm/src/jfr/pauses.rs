@@ -66,7 +66,7 @@ pub(super) struct Pauses {
     pid: Pid,
     /// By `gcId`, for the collections of this and the last flushes.
     collections: BTreeMap<i64, Collection>,
-    pauses: Vec<Pause>,
+    unnamed: Vec<Pause>,
     /// By `safepointId`.
     safepoints: BTreeMap<i64, Safepoint>,
     flush: u32,
@@ -132,7 +132,8 @@ impl Pauses {
             }
             Stops::Collection(fields) => {
                 let [gc_id, name, cause] = fields.read(types, &mut event)?;
-                let collection = Collection { name: constants.name(name), cause: constants.name(cause), flush };
+                let collection =
+                    Collection { name: constants.name(name), cause: constants.name(cause), flush };
                 self.collections.insert(gc_id.integer(), collection);
                 if self.collections.len() > MAX_PENDING {
                     self.collections.pop_first();
@@ -162,8 +163,8 @@ impl Pauses {
     }
 
     fn hold_pause(&mut self, pause: Pause) {
-        if self.pauses.len() < MAX_PENDING {
-            self.pauses.push(pause);
+        if self.unnamed.len() < MAX_PENDING {
+            self.unnamed.push(pause);
         } else {
             self.lost += 1;
         }
@@ -192,7 +193,7 @@ impl Pauses {
         let (flush, pid) = (self.flush, self.pid);
         let waited = |since: u32| flush.saturating_sub(since) >= flushes;
         let collections = &self.collections;
-        self.pauses.retain(|pause| {
+        self.unnamed.retain(|pause| {
             let collection = collections.get(&pause.gc_id);
             let ready = collection.is_some() || waited(pause.flush);
             if ready {

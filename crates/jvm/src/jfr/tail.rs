@@ -127,9 +127,8 @@ impl Tail {
         });
         let unread = chunks.filter(|(header, path, _)| (header.start_ns, path) > (self.last.0, &self.last.1));
         let unread = unread.filter(|(header, ..)| !self.is_over(header, now));
-        let next = unread.min_by(|(a, a_path, _), (b, b_path, _)| {
-            (a.start_ns, a_path).cmp(&(b.start_ns, b_path))
-        });
+        let next =
+            unread.min_by(|(a, a_path, _), (b, b_path, _)| (a.start_ns, a_path).cmp(&(b.start_ns, b_path)));
         let Some((header, path, file)) = next else { return Ok(false) };
         let clock = Clock::live(header, self.offset, now);
         self.current = Some(Current { path, file, chunk: Chunk::new(0, &mut self.reading), clock });

@@ -18,9 +18,15 @@ pub(super) enum Value<'a> {
     Integer(i64),
     Text(Text<'a>),
     /// What a pool has for this key.
-    Pooled { type_id: u64, key: u64 },
+    Pooled {
+        type_id: u64,
+        key: u64,
+    },
     /// Several values of a type, without a pool.
-    Array { count: usize, bytes: Bytes<'a> },
+    Array {
+        count: usize,
+        bytes: Bytes<'a>,
+    },
     /// Something whose value nobody here needs.
     Other,
 }
@@ -134,7 +140,9 @@ impl Types {
             // A value of no bytes could be there any number of times.
             Shape::Fields if class.fields.is_empty() => Err(unknown(type_id, bytes)),
             Shape::Fields if depth >= MAX_DEPTH => Err(bytes.error(ErrorKind::TooDeep)),
-            Shape::Fields => class.fields.iter().try_for_each(|field| self.pass_field(field, bytes, depth + 1)),
+            Shape::Fields => {
+                class.fields.iter().try_for_each(|field| self.pass_field(field, bytes, depth + 1))
+            }
         }
     }
 }

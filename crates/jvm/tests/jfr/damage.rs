@@ -35,7 +35,7 @@ fn a_cut_recording_is_an_error_and_tells_no_more_than_the_whole() {
     for name in NAMES {
         let whole = samples::recording(name);
         let all = samples::read(&whole[..]).0.len();
-        for end in (0..100).chain((100..whole.len()).step_by(89)).chain(whole.len() - 50..whole.len()) {
+        for end in (0..100).chain((100..whole.len()).step_by(997)).chain(whole.len() - 50..whole.len()) {
             let (cut, _, read) = samples::read(&whole[..end]);
             assert!(read.is_err() && cut.len() <= all, "{end}");
         }
@@ -47,7 +47,7 @@ fn a_cut_recording_tells_what_was_before_the_cut() {
     let (whole, events_at) = described_first(NAMES[0]);
     let all = samples::read(&whole[..]).0.len();
     let mut told = Vec::new();
-    for end in (events_at..whole.len()).step_by(53) {
+    for end in (events_at..whole.len()).step_by(197) {
         for patched in [false, true] {
             let mut cut = whole[..end].to_vec();
             if patched {
@@ -64,7 +64,10 @@ fn a_cut_recording_tells_what_was_before_the_cut() {
 
 #[test]
 fn what_is_no_recording_is_said_to_be_none() {
-    for bytes in [&b"PK\x03\x04 something else entirely, of some length, and more than a header of it...."[..], &[0; 99]] {
+    for bytes in [
+        &b"PK\x03\x04 something else entirely, of some length, and more than a header of it...."[..],
+        &[0; 99],
+    ] {
         assert_eq!(samples::read(bytes).2.unwrap_err().kind, ErrorKind::NotAChunk);
     }
     let mut old = samples::recording(NAMES[0]);

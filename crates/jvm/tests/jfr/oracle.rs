@@ -1,8 +1,8 @@
 //! What the JDK's own reader (`jfr print --json`) says of the recordings, as the lines that this crate's reader gives.
 //! It joins and picks by itself, from the JSON.
 //!
-//! The lines are committed: `BLESS=1` writes them anew, with the `jfr` of the JDK in JAVA_HOME or on the PATH, which must
-//! be as new as the recordings.
+//! The lines are committed: `BLESS=1` writes them anew, with the `jfr` of the JDK in `JAVA_HOME` or on the
+//! `PATH`, which must be as new as the recordings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -49,10 +49,11 @@ fn line(observed: &Observed) -> String {
             let lock = &wait.lock;
             write!(line, "{} {} {} ", wait.start.0, wait.length().0, lock.kind).unwrap();
             write!(line, "{} {:x} by {} {}", lock.class, lock.address, wait.tid, wait.thread).unwrap();
-            match &wait.holder {
-                Some(holder) => write!(line, " held by {} {}", holder.tid.unwrap_or(0), holder.thread).unwrap(),
-                None => line += " held by ?",
-            }
+            let holder = wait
+                .holder
+                .as_ref()
+                .map_or("?".to_owned(), |holder| format!("{} {}", holder.tid.unwrap_or(0), holder.thread));
+            write!(line, " held by {holder}").unwrap();
             write!(line, " at {}", wait.stack).unwrap();
         }
         Observed::Pause(pause) => {
