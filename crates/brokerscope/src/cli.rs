@@ -190,6 +190,8 @@ pub(crate) struct Kernel {
   brokerscope locks --from DIR --summary
   brokerscope locks --from DIR --flame waits.svg
   brokerscope locks --from DIR --pauses
+  brokerscope locks --jfr broker.jfr --slower-than 1ms
+  brokerscope locks --gc-log kafkaServer-gc.log* --slower-than 50ms
 
 Waits come from the broker's JVM. Where it told of none, those for a partition's log are inferred
 from the order of the appends of produce requests; their start is the earliest that it can be.")]
@@ -203,6 +205,12 @@ pub(crate) struct Locks {
     /// Show when the JVM stopped all of its threads instead, for its collector or anything else.
     #[arg(long)]
     pub(crate) pauses: bool,
+    /// Read recordings of JDK Flight Recorder, or of async-profiler in that format (several after one --jfr).
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "from")]
+    pub(crate) jfr: Vec<PathBuf>,
+    /// Read logs of the JVM's collector (-Xlog:gc*,safepoint): the stops in them.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["from", "jfr"])]
+    pub(crate) gc_log: Vec<PathBuf>,
     /// Write a flame graph of the stacks at which threads waited, an SVG.
     #[arg(long, value_name = "FILE")]
     pub(crate) flame: Option<PathBuf>,

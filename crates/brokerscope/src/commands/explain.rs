@@ -18,10 +18,13 @@ use crate::output::{self, Pace};
 use crate::packets;
 use crate::stop::Stop;
 
-/// What no recording holds.
+/// What a recording without the JVM's own events lacks.
 const JVM: &str = "what the broker's JVM did (collections, queues, locks)";
-const NO_JVM_SOURCE: &str = "nothing in the JVM is watched yet; waits for a log's lock are inferred from the order of writes, and time \
+const NO_JVM_SOURCE: &str = "the recording holds nothing of the JVM; waits for a log's lock are inferred from the order of writes, and time \
      spent elsewhere in the JVM is unobserved";
+/// What no recording holds.
+const QUEUES: &str = "how long requests waited in the broker's own queues";
+const NO_QUEUE_SOURCE: &str = "nothing watches the queues yet; time spent in them is unobserved";
 
 /// Explains the slow requests.
 pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
@@ -45,7 +48,9 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
         }
     }
     let mut unobservable = record::missing(&recording.manifest().plan);
-    unobservable.push(Unobservable { what: JVM.to_owned(), why: NO_JVM_SOURCE.to_owned() });
+    let jvm_seen = recording.events_of(&[Table::LockWaits, Table::GcPauses]).next().is_some();
+    let (what, why) = if jvm_seen { (QUEUES, NO_QUEUE_SOURCE) } else { (JVM, NO_JVM_SOURCE) };
+    unobservable.push(Unobservable { what: what.to_owned(), why: why.to_owned() });
     let mut notes = recording.notes();
     notes.extend(record::notes(recording.manifest(), &args.presentation));
     if let Some(threshold) = partial.filter(|threshold| args.slower_than < *threshold) {

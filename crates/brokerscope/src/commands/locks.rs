@@ -1,5 +1,6 @@
 //! `locks`: who waited for which lock, held by whom, and when the JVM stopped; from a recording or live.
 
+mod files;
 mod flame;
 
 use anyhow::Context as _;
@@ -34,6 +35,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let unused =
         [("--port", !ports.is_empty()), ("--api", !apis.is_empty()), ("--message-id", message_id.is_some())];
     args.presentation.say_unused("locks", &unused);
+    if !args.jfr.is_empty() || !args.gc_log.is_empty() {
+        return files::read(args);
+    }
     seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Shown::new(args, about))
 }
 
@@ -176,7 +180,7 @@ fn to(args: &Args, pace: Pace) -> To {
     let out = output::stdout(pace);
     let look = args.presentation.look(pace);
     let format = args.presentation.format;
-    if args.pauses {
+    if args.pauses || !args.gc_log.is_empty() {
         return To::Pauses(match format {
             Format::Table => Box::new(PauseTable::new(out, &look)),
             Format::Json => Box::new(PauseJson(out)),

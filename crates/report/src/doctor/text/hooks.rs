@@ -13,7 +13,8 @@ const BEFORE: usize = 7;
 impl<W: Write> DoctorText<W> {
     pub(super) fn hooks(&mut self, hooks: &[Hook]) -> io::Result<()> {
         let missing = hooks.iter().filter(|hook| hook.missing.is_some()).count();
-        let count = if missing == 0 { String::new() } else { format!(" ({missing} of {} cannot be)", hooks.len()) };
+        let count =
+            if missing == 0 { String::new() } else { format!(" ({missing} of {} cannot be)", hooks.len()) };
         self.heading(&format!("\nWhat will be watched{count}"))?;
         let width = hooks.iter().map(|hook| hook.purpose.chars().count()).max().unwrap_or(0);
         let mut before = None;
