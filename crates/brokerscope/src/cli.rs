@@ -330,6 +330,9 @@ pub(crate) struct Record {
     /// Samples a second of what the broker runs on each CPU; 0 takes none.
     #[arg(long, value_name = "HZ", default_value_t = 49, value_parser = clap::value_parser!(u32).range(0..=999))]
     pub(crate) cpu_samples: u32,
+    /// Ask the broker's JVM nothing: threads have the 15 characters of their names that the kernel keeps.
+    #[arg(long)]
+    pub(crate) no_attach: bool,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]

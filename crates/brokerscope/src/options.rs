@@ -61,6 +61,9 @@ pub(crate) struct Source {
     /// Stop after this time (live).
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<model::Nanos>,
+    /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
+    #[arg(long, conflicts_with = "from")]
+    pub(crate) no_attach: bool,
 }
 
 impl Source {

@@ -91,7 +91,7 @@ fn live<R: Reader>(
 
     let stop = Stop::after(None)?;
     let broker = watched::broker(target)?;
-    let watch = watched::start(target, &broker, None, true, watch::Memory::default())?;
+    let watch = watched::start(target, &broker, None, true, !source.no_attach, watch::Memory::default())?;
     watched::drop_privileges(None);
     let stop = stop.within(source.duration);
     let off_cpu = watch

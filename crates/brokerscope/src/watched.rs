@@ -33,6 +33,7 @@ pub(crate) fn start(
     broker: &Broker,
     packets: Option<Packets>,
     kernel: bool,
+    jvm: bool,
     memory: Memory,
 ) -> anyhow::Result<Watch> {
     let watch = Watch::start(&Options {
@@ -43,6 +44,7 @@ pub(crate) fn start(
         host: packets.is_some(),
         packets,
         kernel,
+        jvm,
         memory,
     });
     if !watch.sees_anything() {

@@ -5,9 +5,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attach;
 pub mod dump;
+mod error;
 pub mod gc_log;
 pub mod jfr;
 mod lines;
+mod machine;
+mod owner;
+mod role;
+pub mod threads;
 
+pub use error::Error;
 pub use lines::TextError;
+pub use machine::{Kind, Machine, Owner};
+pub use owner::act_as;
+pub use role::Role;

@@ -29,6 +29,7 @@ use model::{ClockOffset, Event, HostScope, Nanos};
 
 use crate::keeper::{Current, Subject};
 use crate::queue::Sender;
+use crate::thread_names::NameReader;
 use accept_queue::AcceptQueue;
 use cgroup::Cgroup;
 use figures::Figures;
@@ -47,6 +48,7 @@ const SURVEY_EVERY: u64 = 60;
 pub(crate) struct HostSource {
     pub(crate) offset: ClockOffset,
     pub(crate) current: Current,
+    pub(crate) threads: NameReader,
     pub(crate) sender: Sender,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -54,7 +56,7 @@ pub(crate) struct HostSource {
 impl HostSource {
     /// Samples once a second until told to stop. While the broker does not run, the host goes on.
     pub(crate) fn run(self) {
-        let mut sampler = Sampler::of(Kernel::default());
+        let mut sampler = Sampler::of(Kernel::default(), self.threads);
         let mut next = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
             let wait = next.saturating_duration_since(Instant::now());
@@ -85,7 +87,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    fn of(kernel: Kernel) -> Self {
+    fn of(kernel: Kernel, names: NameReader) -> Self {
         Self {
             kernel,
             figures: Figures::new(),
@@ -94,7 +96,7 @@ impl Sampler {
             devices: BTreeSet::new(),
             cgroup: Cgroup::default(),
             interfaces: Interfaces::default(),
-            threads: Threads::default(),
+            threads: Threads::of(names),
             accept_queue: AcceptQueue::default(),
         }
     }

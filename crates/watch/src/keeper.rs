@@ -14,6 +14,7 @@ use crate::identity::Identity;
 use crate::kernel::{KernelSource, Names};
 use crate::process::Process;
 use crate::queue::Sender;
+use crate::thread_names::ThreadNames;
 
 /// How often to look whether the broker still runs, or runs again.
 const LOOK: Duration = Duration::from_millis(500);
@@ -55,6 +56,7 @@ pub(crate) struct Attacher {
     /// None where the kernel is not to be watched, or cannot be.
     pub(crate) plan: Option<Plan>,
     pub(crate) offset: ClockOffset,
+    pub(crate) threads: ThreadNames,
     /// Of the probes' ring buffer.
     pub(crate) ring_bytes: u32,
     pub(crate) sender: Sender,
@@ -81,15 +83,10 @@ impl Keeper {
         identity: Identity,
         named_dirs: Option<Vec<PathBuf>>,
         attacher: Attacher,
+        current: Current,
         stop: Arc<AtomicBool>,
     ) -> Self {
-        let current = Current::default();
         Self { identity, named_dirs, attacher, current, stop, trouble: Vec::new() }
-    }
-
-    /// Where the broker of the moment is to be read.
-    pub(crate) fn current(&self) -> Current {
-        self.current.clone()
     }
 
     /// Keeps watch until told to stop, then takes the probes off.
@@ -156,7 +153,7 @@ impl Attacher {
         let source = KernelSource {
             probes,
             offset: self.offset,
-            names: Names::new(subject.pid, &subject.log_dirs),
+            names: Names::new(subject.pid, &subject.log_dirs, self.threads.reader()),
             sender: self.sender.clone(),
             stop: Arc::clone(&stop),
         };

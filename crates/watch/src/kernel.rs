@@ -20,6 +20,7 @@ use crate::devices::Devices;
 use crate::files::Files;
 use crate::mounts::Mounts;
 use crate::queue::Sender;
+use crate::thread_names::NameReader;
 
 /// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills.
 const POLL: Duration = Duration::from_millis(50);
@@ -39,6 +40,7 @@ pub(crate) struct KernelSource {
 pub(crate) struct Names {
     files: Files,
     devices: Devices,
+    threads: NameReader,
 }
 
 impl KernelSource {
@@ -105,15 +107,15 @@ impl Losses {
 
 impl Names {
     /// Names as that process means them.
-    pub(crate) fn new(pid: Pid, log_dirs: &[PathBuf]) -> Self {
+    pub(crate) fn new(pid: Pid, log_dirs: &[PathBuf], threads: NameReader) -> Self {
         let mounts = Mounts::of(pid);
-        Self { files: Files::new(mounts.clone(), log_dirs), devices: Devices::new(mounts) }
+        Self { files: Files::new(mounts.clone(), log_dirs), devices: Devices::new(mounts), threads }
     }
 
     fn event(&mut self, event: probes::Event, offset: ClockOffset) -> Event {
         match event {
             probes::Event::FileOp(op) => Event::FileOp(Box::new(self.file_op(op, offset))),
-            probes::Event::OffCpu(interval) => Event::OffCpu(Box::new(off_cpu(interval, offset))),
+            probes::Event::OffCpu(interval) => Event::OffCpu(Box::new(self.off_cpu(interval, offset))),
             probes::Event::JournalCommit(commit) => Event::JournalCommit(Box::new(JournalCommit {
                 start: offset.from_monotonic(commit.start_ns),
                 end: offset.from_monotonic(commit.end_ns),
@@ -122,7 +124,7 @@ impl Names {
                 phases: commit.phases,
             })),
             probes::Event::BlockIo(io) => Event::BlockIo(Box::new(self.block_io(io, offset))),
-            probes::Event::SocketOp(op) => Event::SocketOp(Box::new(socket::socket_op(op, offset))),
+            probes::Event::SocketOp(op) => Event::SocketOp(Box::new(self.socket_op(op, offset))),
             probes::Event::TcpTrouble(trouble) => {
                 Event::TcpTrouble(Box::new(socket::tcp_trouble(&trouble, offset)))
             }
@@ -138,7 +140,7 @@ impl Names {
                 end: offset.from_monotonic(reclaim.end_ns),
                 pid: reclaim.pid,
                 tid: reclaim.tid,
-                thread: reclaim.comm,
+                thread: self.threads.full(reclaim.tid, reclaim.comm),
                 memcg: reclaim.memcg,
                 pages: reclaim.pages,
             })),
@@ -148,23 +150,28 @@ impl Names {
                 function: span.function,
                 device: span.device.map(|device| self.devices.device(device)),
                 tid: span.tid,
-                thread: span.comm,
+                thread: self.threads.full(span.tid, span.comm),
                 seen_by: span.seen_by,
             })),
         }
     }
-}
 
-fn off_cpu(interval: probes::OffCpu, offset: ClockOffset) -> OffCpu {
-    OffCpu {
-        start: offset.from_monotonic(interval.start_ns),
-        end: offset.from_monotonic(interval.end_ns),
-        woken: interval.woken_ns.map(|woken| offset.from_monotonic(woken)),
-        pid: interval.pid,
-        tid: interval.tid,
-        thread: interval.comm,
-        preempted: interval.preempted,
-        stack: interval.stack,
-        waker: interval.waker.map(|waker| Waker { tid: waker.tid, thread: waker.comm, stack: waker.stack }),
+    fn off_cpu(&mut self, interval: probes::OffCpu, offset: ClockOffset) -> OffCpu {
+        let threads = &mut self.threads;
+        OffCpu {
+            start: offset.from_monotonic(interval.start_ns),
+            end: offset.from_monotonic(interval.end_ns),
+            woken: interval.woken_ns.map(|woken| offset.from_monotonic(woken)),
+            pid: interval.pid,
+            tid: interval.tid,
+            thread: threads.full(interval.tid, interval.comm),
+            preempted: interval.preempted,
+            stack: interval.stack,
+            waker: interval.waker.map(|waker| Waker {
+                tid: waker.tid,
+                thread: threads.full(waker.tid, waker.comm),
+                stack: waker.stack,
+            }),
+        }
     }
 }

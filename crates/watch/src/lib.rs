@@ -14,6 +14,7 @@ mod files;
 mod flight;
 pub mod host;
 mod identity;
+mod jvm;
 mod keeper;
 mod kernel;
 mod mapped;
@@ -24,7 +25,9 @@ mod packets;
 mod privileges;
 mod process;
 mod queue;
+mod roster;
 mod samples;
+mod thread_names;
 mod watch;
 
 pub use clock::now;

@@ -10,6 +10,7 @@ use probes::profile::{Sample, Sampler};
 
 use crate::keeper::Current;
 use crate::queue::Sender;
+use crate::thread_names::NameReader;
 
 /// How often samples are fetched.
 const EVERY: Duration = Duration::from_secs(1);
@@ -20,6 +21,7 @@ pub(crate) struct SampleSource {
     pub(crate) hz: u32,
     pub(crate) offset: ClockOffset,
     pub(crate) current: Current,
+    pub(crate) threads: NameReader,
     pub(crate) sender: Sender,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -35,7 +37,7 @@ struct Sampled {
 impl SampleSource {
     /// Samples the broker of the moment until told to stop, then hands over what is left. `first` is the
     /// sampler on the process that the watch began with.
-    pub(crate) fn run(self, pid: Pid, first: Sampler) {
+    pub(crate) fn run(mut self, pid: Pid, first: Sampler) {
         let mut sampled = Some(Sampled { pid, clock: first, lost: 0, asked: self.now() });
         let mut next = Instant::now();
         loop {
@@ -68,7 +70,7 @@ impl SampleSource {
         Some(Sampled { pid, clock, lost: 0, asked: self.now() })
     }
 
-    fn fetch(&self, from: &mut Sampled) {
+    fn fetch(&mut self, from: &mut Sampled) {
         let mut events = Vec::new();
         let fetched = from.clock.poll(&mut |sample| events.push(self.event(sample)));
         let losses = from.clock.losses();
@@ -87,13 +89,13 @@ impl SampleSource {
         self.sender.send_all(events);
     }
 
-    fn event(&self, sample: Sample) -> Event {
+    fn event(&mut self, sample: Sample) -> Event {
         Event::CpuSample(Box::new(CpuSample {
             at: self.offset.from_monotonic(sample.at_ns),
             period: Nanos(i64::try_from(sample.period_ns).unwrap_or(i64::MAX)),
             pid: sample.pid,
             tid: sample.tid,
-            thread: sample.thread,
+            thread: self.threads.full(sample.tid, sample.thread),
             stack: sample.stack,
         }))
     }

@@ -2,8 +2,8 @@
 //! why: a watch with one source is still a watch.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,12 +16,14 @@ use probes::{Facts, Hook, Mechanism, Plan, State};
 
 use crate::host::HostSource;
 use crate::identity::Identity;
+use crate::jvm::JvmSource;
 use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
 use crate::queue::{self, Queue, Sender};
 use crate::samples::SampleSource;
+use crate::thread_names::ThreadNames;
 
 /// What the plan calls the whole of each source.
 const REQUESTS: &str = "requests";
@@ -29,6 +31,10 @@ const KERNEL: &str = "file-writes";
 const HOST: &str = "host-samples";
 const CPU: &str = "cpu-samples";
 const ACCEPT_QUEUE: &str = "accept-queue";
+const THREAD_NAMES: &str = "thread-names";
+
+/// How long the first names are waited for. Whoever answers later is asked on.
+const NAMES_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -47,6 +53,8 @@ pub struct Options {
     pub kernel: bool,
     /// Whether to sample the host each second.
     pub host: bool,
+    /// Whether to ask the broker's JVM.
+    pub jvm: bool,
     /// How much memory the buffers take.
     pub memory: Memory,
 }
@@ -93,6 +101,9 @@ pub struct Watch {
     keeper: Option<JoinHandle<Kept>>,
     host: Option<JoinHandle<()>>,
     samples: Option<JoinHandle<()>>,
+    jvm: Option<JoinHandle<Vec<String>>>,
+    jvm_version: Option<String>,
+    threads: ThreadNames,
     current: Current,
     sees_files: bool,
 }
@@ -127,13 +138,16 @@ impl Watch {
             keeper: None,
             host: None,
             samples: None,
+            jvm: None,
+            jvm_version: None,
+            threads: ThreadNames::default(),
             current: Current::default(),
             sees_files: false,
         };
-        let current = watch.start_keeper(options);
-        watch.current = current.clone();
-        watch.start_host(options, current.clone());
-        watch.start_packets(options, current);
+        watch.start_jvm(options);
+        watch.start_keeper(options);
+        watch.start_host(options);
+        watch.start_packets(options);
         watch
     }
 
@@ -145,6 +159,11 @@ impl Watch {
     /// The offset of the recording's clock, and the reading it was fixed at.
     pub fn clock(&self) -> (ClockOffset, ClockPair) {
         (self.offset, self.started)
+    }
+
+    /// What the broker's JVM calls itself, where it was asked.
+    pub fn jvm_version(&self) -> Option<&str> {
+        self.jvm_version.as_deref()
     }
 
     /// Whether any source runs.
@@ -165,20 +184,28 @@ impl Watch {
     /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
     /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
-        let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, samples, .. } = self;
+        let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, samples, jvm, .. } = self;
         stop_packets.store(true, Ordering::Relaxed);
         for sleeper in [&host, &samples].into_iter().flatten() {
             sleeper.thread().unpark();
         }
-        let all_finished =
-            || finished(packets.as_ref()) && finished(host.as_ref()) && finished(samples.as_ref());
+        if let Some(jvm) = &jvm {
+            jvm.thread().unpark();
+        }
+        let all_finished = || {
+            finished(packets.as_ref())
+                && finished(host.as_ref())
+                && finished(samples.as_ref())
+                && finished(jvm.as_ref())
+        };
         hand_out_until(&queue, rest, all_finished);
         stop_keeper.store(true, Ordering::Relaxed);
         if let Some(keeper) = &keeper {
             keeper.thread().unpark();
         }
         hand_out_until(&queue, rest, || finished(keeper.as_ref()));
-        let Kept { kernel, trouble } = keeper.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let Kept { kernel, mut trouble } = keeper.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        trouble.extend(jvm.and_then(|thread| thread.join().ok()).unwrap_or_default());
         Ended {
             packets: packets.and_then(|thread| thread.join().ok()),
             kernel,
@@ -187,11 +214,36 @@ impl Watch {
         }
     }
 
-    fn start_keeper(&mut self, options: &Options) -> Current {
+    /// Asks the JVM before the probes see the first of its threads.
+    fn start_jvm(&mut self, options: &Options) {
+        if !options.jvm {
+            return;
+        }
+        let (pid, (sender, first)) = (options.pid, mpsc::sync_channel(1));
+        let (names, current) = (self.threads.clone(), self.current.clone());
+        let source = JvmSource { names, current, stop: Arc::clone(&self.stop_packets) };
+        // It becomes the broker's user, and gives away more than the others do.
+        match named("jvm").spawn(move || source.run(pid, &sender)) {
+            Ok(thread) => self.jvm = Some(thread),
+            Err(error) => return self.missing(THREAD_NAMES, &error),
+        }
+        let outcome = match first.recv_timeout(NAMES_PATIENCE) {
+            Ok(Ok(version)) => {
+                self.jvm_version = Some(version);
+                Outcome::Seen("the JVM's attach protocol, Thread.print".to_owned())
+            }
+            Ok(Err(error)) => Outcome::Missing(error.to_string()),
+            Err(_) => Outcome::Missing(format!("JVM {pid} has not answered yet; names come when it does")),
+        };
+        self.plan.push(Purpose { purpose: THREAD_NAMES.to_owned(), outcome });
+    }
+
+    fn start_keeper(&mut self, options: &Options) {
         let plan = options.kernel.then(|| Plan::choose(&Facts::survey()));
         let mut attacher = Attacher {
             plan,
             offset: self.offset,
+            threads: self.threads.clone(),
             ring_bytes: options.memory.probe_ring_bytes,
             sender: self.sender.clone(),
         };
@@ -209,8 +261,8 @@ impl Watch {
         }
         let identity = Identity::of(options.node_id, &options.log_dirs);
         let stop = Arc::clone(&self.stop_keeper);
-        let keeper = Keeper::new(identity, options.named_dirs.clone(), attacher, stop);
-        let current = keeper.current();
+        let current = self.current.clone();
+        let keeper = Keeper::new(identity, options.named_dirs.clone(), attacher, current, stop);
         match spawn("keeper", move || keeper.run(subject, probes)) {
             Ok(thread) => self.keeper = Some(thread),
             Err(error) => {
@@ -218,15 +270,19 @@ impl Watch {
                 self.missing(KERNEL, &error);
             }
         }
-        current
     }
 
-    fn start_host(&mut self, options: &Options, current: Current) {
+    fn start_host(&mut self, options: &Options) {
         if !options.host {
             return;
         }
-        let (offset, sender) = (self.offset, self.sender.clone());
-        let source = HostSource { offset, current, sender, stop: Arc::clone(&self.stop_packets) };
+        let source = HostSource {
+            offset: self.offset,
+            current: self.current.clone(),
+            threads: self.threads.reader(),
+            sender: self.sender.clone(),
+            stop: Arc::clone(&self.stop_packets),
+        };
         match spawn("host", move || source.run()) {
             Ok(thread) => {
                 self.host = Some(thread);
@@ -249,6 +305,7 @@ impl Watch {
             hz,
             offset: self.offset,
             current: self.current.clone(),
+            threads: self.threads.reader(),
             sender: self.sender.clone(),
             stop: Arc::clone(&self.stop_packets),
         };
@@ -262,7 +319,7 @@ impl Watch {
         }
     }
 
-    fn start_packets(&mut self, options: &Options, current: Current) {
+    fn start_packets(&mut self, options: &Options) {
         let Some(packets) = &options.packets else { return };
         let log_dirs = options.named_dirs.as_ref().unwrap_or(&options.log_dirs);
         let config = LiveConfig {
@@ -282,7 +339,7 @@ impl Watch {
                         ..capture::Config::default()
                     }),
                     offset: self.offset,
-                    current,
+                    current: self.current.clone(),
                     sender: self.sender.clone(),
                     stop: Arc::clone(&self.stop_packets),
                 };
@@ -331,12 +388,15 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
-    let thread = std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect());
-    thread.spawn(move || {
+    named(name).spawn(move || {
         // What could not be given away does no harm to the watch.
         let _ = crate::privileges::keep_only_needed(None);
         run()
     })
+}
+
+fn named(name: &str) -> std::thread::Builder {
+    std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect())
 }
 
 fn purpose(hook: &Hook) -> Purpose {

@@ -43,6 +43,7 @@ fn a_devices_figures_are_those_of_its_load() {
         packets: None,
         kernel: false,
         host: true,
+        jvm: false,
         memory: Memory::default(),
     });
     let writes = write_at_half_speed(&file, watch.clock().0);

@@ -33,7 +33,7 @@ pub(super) fn of_files(flag: Arg) -> Arg {
 /// For time by stack, which has no rows and no files.
 pub(super) fn of_stacks(flag: Arg) -> Arg {
     match flag.get_id().as_str() {
-        "log_dirs" | "format" | "wide" => flag.hide(true),
+        "log_dirs" | "format" | "wide" | "no_attach" => flag.hide(true),
         "pid" => flag.help("The process, a broker or any other; without it, the broker that runs here"),
         _ => flag,
     }

@@ -8,6 +8,7 @@ use model::{Event, HostScope, Nanos};
 use super::fixture::Fixture;
 use super::metrics::{METRICS, is_listed};
 use super::{Sampler, Subject};
+use crate::thread_names::ThreadNames;
 
 type Samples = BTreeMap<(HostScopeName, String, String), f64>;
 type HostScopeName = &'static str;
@@ -136,7 +137,7 @@ fn subject(fixture: &Fixture) -> Subject {
 
 /// Two readings, two seconds apart.
 fn read_twice(fixture: &Fixture) -> Samples {
-    let mut sampler = Sampler::of(fixture.kernel());
+    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     host(fixture, 1);
     sampler.devices = BTreeSet::from([fixture_device(fixture)]);
     sampler.sample(Nanos(1_000_000_000), Some(&subject(fixture)));
@@ -220,7 +221,7 @@ fn figures_of_the_broker_and_the_host() {
 #[test]
 fn a_host_without_any_of_the_files_gives_no_figures() {
     let fixture = Fixture::new("nothing");
-    let mut sampler = Sampler::of(fixture.kernel());
+    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     for second in 1..4 {
         assert_eq!(sampler.sample(Nanos(second * 1_000_000_000), Some(&subject(&fixture))), []);
     }
@@ -252,7 +253,7 @@ fn files_that_say_something_else_give_no_figures_and_no_panic() {
             "0::/../..\n1:2",
         ] {
             fixture.file(&format!("proc/{name}"), text);
-            let mut sampler = Sampler::of(fixture.kernel());
+            let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
             for second in 1..3 {
                 values(sampler.sample(Nanos(second * 1_000_000_000), Some(&subject(&fixture))));
             }
@@ -264,7 +265,7 @@ fn files_that_say_something_else_give_no_figures_and_no_panic() {
 #[test]
 fn a_broker_that_was_restarted_begins_anew() {
     let fixture = Fixture::new("restart");
-    let mut sampler = Sampler::of(fixture.kernel());
+    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     host(&fixture, 1);
     sampler.sample(Nanos(1_000_000_000), Some(&subject(&fixture)));
     let away = values(sampler.sample(Nanos(2_000_000_000), None));

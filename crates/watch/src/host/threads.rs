@@ -1,58 +1,16 @@
-//! Processor time of the broker's threads, by role. Tells roles apart by the threads' names, of which the kernel
-//! keeps 15 characters: request handlers, network threads and acceptors of the data plane share theirs
-//! (`data-plane-kafk`), so they are one role here.
+//! Processor time of the broker's threads, by role. Where full names are not known, the kernel keeps 15 characters:
+//! request handlers, network threads and acceptors of the data plane share theirs (`data-plane-kafk`) and are one role.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::path::Path;
 
+use jvm::Role;
 use model::HostScope;
 
 use super::figures::Figures;
 use super::text::{self, Kernel};
-
-/// Names without their digits, and what bears them. The first that a name begins with counts.
-const ROLES: &[(&str, &str)] = &[
-    ("data-plane-kafk", "data-plane"),
-    ("control-plane-k", "control-plane"),
-    ("ReplicaFetcherT", "replica-fetchers"),
-    ("ReplicaAlterLog", "replica-movers"),
-    ("kafka-scheduler", "scheduler"),
-    ("kafka-log-clean", "log-cleaners"),
-    ("ExpirationReape", "expiration-reapers"),
-    ("group-coordinat", "group-coordinator"),
-    ("share-coordinat", "share-coordinator"),
-    ("transaction-log", "transaction-coordinator"),
-    ("TxnMarkerSender", "transaction-coordinator"),
-    ("remote-log-", "remote-log"),
-    ("RemoteLog", "remote-log"),
-    ("kafka--raft", "raft"),
-    ("raft-", "raft"),
-    ("kafka--metadat", "metadata-loader"),
-    ("quorum-controll", "controller"),
-    ("controller--", "controller"),
-    ("broker--", "broker-lifecycle"),
-    ("GC Thread", "gc"),
-    ("G Conc", "gc"),
-    ("G Main", "gc"),
-    ("G Refine", "gc"),
-    ("G Service", "gc"),
-    ("Shenandoah", "gc"),
-    ("ZDirector", "gc"),
-    ("ZDriver", "gc"),
-    ("ZWorker", "gc"),
-    ("C CompilerThr", "jit-compiler"),
-    ("VM ", "jvm"),
-    ("JFR", "jvm"),
-    ("Monitor Deflati", "jvm"),
-    ("Reference Handl", "jvm"),
-    ("Signal Dispatch", "jvm"),
-    ("Finalizer", "jvm"),
-    ("Service Thread", "jvm"),
-    ("Common-Cleaner", "jvm"),
-    ("Attach Listener", "jvm"),
-];
-/// All others.
-const OTHER: &str = "other";
+use crate::thread_names::NameReader;
 
 /// More threads than this are not looked at: a broker has one or two hundred.
 const MOST_THREADS: usize = 8_192;
@@ -61,8 +19,8 @@ const MOST_THREADS: usize = 8_192;
 const NAME_EVERY: u32 = 60;
 
 /// The threads as they were at the last reading.
-#[derive(Default)]
 pub(super) struct Threads {
+    names: NameReader,
     pid: u32,
     known: HashMap<u32, Known>,
 }
@@ -84,23 +42,28 @@ struct Time {
 
 /// What the threads of one role did since the last reading.
 #[derive(Default)]
-struct Role {
+struct Done {
     time: Time,
     threads: u32,
 }
 
 impl Threads {
+    pub(super) fn of(names: NameReader) -> Self {
+        Self { names, pid: 0, known: HashMap::new() }
+    }
+
     pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, figures: &mut Figures) {
         let first = std::mem::replace(&mut self.pid, pid) != pid;
         let before = std::mem::take(&mut self.known);
-        let mut roles: BTreeMap<&'static str, Role> = BTreeMap::new();
+        let mut roles: BTreeMap<&'static str, Done> = BTreeMap::new();
         let tasks = fs::read_dir(kernel.of_process(pid, "task")).into_iter().flatten().flatten();
         let mut path = kernel.of_process(pid, "task");
         for task in tasks.take(MOST_THREADS) {
             let name = task.file_name();
             let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
             path.push(&name);
-            let thread = Known::read(&path, before.get(&tid).filter(|_| !first));
+            let role = self.names.of(tid).map(|name| Role::of(name).as_str());
+            let thread = Known::read(&path, role, before.get(&tid).filter(|_| !first));
             path.pop();
             let Some((thread, increase)) = thread else { continue };
             let role = roles.entry(thread.role).or_default();
@@ -117,11 +80,12 @@ impl Threads {
 
 impl Known {
     /// The thread now, and what it did since `before`; a thread that was not there then did all of it since.
-    fn read(dir: &std::path::Path, before: Option<&Self>) -> Option<(Self, Time)> {
+    fn read(dir: &Path, role: Option<&'static str>, before: Option<&Self>) -> Option<(Self, Time)> {
         let time = Time::parse(&text::read(&dir.join("schedstat"))?)?;
         let readings = before.map_or(0, |before| before.readings.saturating_add(1));
-        let named = before.filter(|_| readings > 2 && readings % NAME_EVERY != 0).map(|before| before.role);
-        let role = named.or_else(|| text::read(&dir.join("comm")).map(|comm| role_of(&comm)))?;
+        let known = before.filter(|_| readings > 2 && readings % NAME_EVERY != 0).map(|before| before.role);
+        let comm = || text::read(&dir.join("comm")).map(|comm| Role::of(comm.trim_end()).as_str());
+        let role = role.or(known).or_else(comm)?;
         let increase = time.since(before.map(|before| before.time).unwrap_or_default());
         Some((Self { role, readings, time }, increase))
     }
@@ -148,7 +112,7 @@ impl Time {
     }
 }
 
-impl Role {
+impl Done {
     fn sample(&self, name: &str, elapsed_s: Option<f64>, figures: &mut Figures) {
         let per_second = |count: u64| elapsed_s.map(|elapsed_s| count as f64 / elapsed_s);
         let ratio = |ns: u64| per_second(ns).map(|ns| ns / 1e9);
@@ -157,34 +121,5 @@ impl Role {
         figure.stands("run_queue_ratio", ratio(self.time.waited_ns));
         figure.stands("switches_per_second", per_second(self.time.switches));
         figure.stands("thread_count", f64::from(self.threads));
-    }
-}
-
-fn role_of(comm: &str) -> &'static str {
-    let name: String = comm.trim_end().chars().filter(|c| !c.is_ascii_digit()).collect();
-    ROLES.iter().find(|(prefix, _)| name.starts_with(prefix)).map_or(OTHER, |(_, role)| role)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::role_of;
-
-    #[test]
-    fn roles_are_told_by_what_the_kernel_keeps_of_a_name() {
-        for (comm, role) in [
-            ("data-plane-kafk\n", "data-plane"),
-            ("ReplicaFetcherT", "replica-fetchers"),
-            ("kafka-1-raft-io", "raft"),
-            ("kafka-12-raft-o", "raft"),
-            ("kafka-1-metadat", "metadata-loader"),
-            ("G1 Conc#0", "gc"),
-            ("GC Thread#12", "gc"),
-            ("C2 CompilerThre", "jit-compiler"),
-            ("VM Thread", "jvm"),
-            ("java", "other"),
-            ("", "other"),
-        ] {
-            assert_eq!(role_of(comm), role, "{comm}");
-        }
     }
 }

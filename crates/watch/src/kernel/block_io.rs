@@ -17,7 +17,7 @@ impl Names {
             sector: io.sector,
             bytes: io.bytes,
             tid: io.tid,
-            thread: io.comm,
+            thread: self.threads.full(io.tid, io.comm),
             flags: io.rwbs,
             inode: io.file.map(|file| file.inode),
             file: named.map(|named| named.file),

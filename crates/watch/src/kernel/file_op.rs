@@ -30,7 +30,7 @@ impl Names {
             op: op.op,
             pid: op.pid,
             tid: op.tid,
-            thread: op.comm,
+            thread: self.threads.full(op.tid, op.comm),
             bytes: u64::try_from(op.result).ok().map(|result| if moves_bytes(op.op) { result } else { 0 }),
             errno: op.result.checked_neg().and_then(|code| i32::try_from(code).ok()).filter(|code| *code > 0),
             disk_bytes: read(op.disk_bytes).map(|bytes| bytes.min(op.result.unsigned_abs())),

@@ -1,13 +1,24 @@
 //! The probes' operations on connections in the shared vocabulary.
 
+use std::sync::Arc;
+
 use model::{ClockOffset, SocketOp, TcpTrouble};
+
+use super::Names;
 
 /// The kernel's own numbers for a call that a signal interrupted (include/linux/errno.h): the caller gets
 /// `EINTR`, or the call is made again.
 const RESTART: std::ops::RangeInclusive<i32> = 512..=516;
 const EINTR: i32 = 4;
 
-pub(super) fn socket_op(op: probes::SocketOp, offset: ClockOffset) -> SocketOp {
+impl Names {
+    pub(super) fn socket_op(&mut self, op: probes::SocketOp, offset: ClockOffset) -> SocketOp {
+        let thread = self.threads.full(op.tid, Arc::clone(&op.comm));
+        SocketOp { thread, ..socket_op(op, offset) }
+    }
+}
+
+fn socket_op(op: probes::SocketOp, offset: ClockOffset) -> SocketOp {
     SocketOp {
         start: offset.from_monotonic(op.start_ns),
         end: offset.from_monotonic(op.end_ns),

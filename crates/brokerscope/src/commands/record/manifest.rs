@@ -5,7 +5,7 @@ use std::fs;
 use std::thread::available_parallelism;
 
 use broker::Broker;
-use recording::{Clock, Host, Manifest};
+use recording::{Clock, Host, Jvm, Manifest};
 use watch::{Outcome, Purpose, Watch};
 
 use super::partial::PARTIAL;
@@ -21,7 +21,7 @@ pub(super) fn at_start(args: &Record, broker: &Broker, watch: &Watch) -> Manifes
     Manifest {
         started_ns: started.realtime_ns,
         host: host(),
-        broker: Some(watched(broker)),
+        broker: Some(watched(broker, watch.jvm_version())),
         clock: Clock { offset_ns: offset.as_ns(), pairs: vec![pair(started)] },
         plan: watch.plan().iter().map(plan_line).collect(),
         settings: settings(args),
@@ -52,7 +52,7 @@ fn host() -> Host {
     }
 }
 
-fn watched(broker: &Broker) -> recording::Broker {
+fn watched(broker: &Broker, jvm_version: Option<&str>) -> recording::Broker {
     recording::Broker {
         pid: broker.pid,
         processes: Vec::new(),
@@ -60,7 +60,7 @@ fn watched(broker: &Broker) -> recording::Broker {
         log_dirs: broker.log_dirs.clone(),
         listeners: broker.listeners.iter().map(ToString::to_string).collect(),
         properties: public(broker),
-        jvm: None,
+        jvm: jvm_version.map(|version| Jvm { version: version.to_owned(), ..Jvm::default() }),
     }
 }
 

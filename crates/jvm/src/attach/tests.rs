@@ -1,0 +1,112 @@
+//! Asks a JVM made of paper: a `/proc` with what a JVM's process shows there, and a socket that answers.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use super::{Bounds, Client};
+use crate::{Error, Machine};
+
+const PID: u32 = 4_194_305;
+const OWN: u32 = 7;
+
+/// What a JVM says to a request.
+type Answering = fn(&[u8]) -> &'static [u8];
+
+/// A JVM that listens in its own `/tmp` and says what `answer` makes of each request.
+fn listening(proc: &Path, answer: Answering) {
+    let socket = proc.join(format!("{PID}/root/tmp/.java_pid{OWN}"));
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut request, mut byte, mut words) = (Vec::new(), [1], 0);
+            // A version, a command and three arguments.
+            while words < 5 {
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+                words += u32::from(byte == [0]);
+            }
+            stream.write_all(answer(&request)).unwrap();
+        }
+    });
+}
+
+fn machine(proc: &Path, pid: u32, caught: &str) -> Machine {
+    let dir = proc.join(pid.to_string());
+    fs::create_dir_all(dir.join("root/tmp")).unwrap();
+    fs::create_dir_all(dir.join("cwd")).unwrap();
+    let status =
+        format!("Pid:\t{pid}\nUid:\t0 0 0 0\nGid:\t0 0 0 0\nNSpid:\t{pid}\t{OWN}\nSigCgt:\t{caught}\n");
+    let maps = "7f00-7f01 r-xp 0 08:01 1 /opt/lib/server/libjvm.so\n";
+    for (name, text) in [("status", status.as_str()), ("maps", maps), ("cmdline", "java\0")] {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    Machine::at(proc, pid).unwrap()
+}
+
+#[test]
+fn old_and_new_machines_are_asked_as_they_understand() {
+    let old = |request: &[u8]| match request {
+        b"1\0getversion\0options\0\0\0" => &b"-1\nOperation getversion not recognized!\n"[..],
+        b"1\0jcmd\0VM.uptime\0\0\0" => b"0\n12.3 s\n",
+        _ => b"-1\n\n  java.lang.IllegalArgumentException: Unknown\x1b[31m diagnostic command\nmore\n",
+    };
+    let new = |request: &[u8]| match request {
+        b"1\0getversion\0options\0\0\0" => &b"0\n2 streaming"[..],
+        b"1\0jcmd streaming=0\0VM.uptime\0\0\0" => b"0\n12.3 s\n",
+        _ => b"-1\n",
+    };
+    for answer in [old as Answering, new] {
+        let proc = tempfile::tempdir().unwrap();
+        let machine = machine(proc.path(), PID, "4");
+        listening(proc.path(), answer);
+        let client = Client::of(&machine).unwrap();
+        assert_eq!(client.jcmd("VM.uptime", Bounds::default()).unwrap(), "12.3 s\n");
+        let said = client.jcmd("No.such command", Bounds::default()).unwrap_err().to_string();
+        assert!(said.contains("refused No.such: ") && !said.contains(char::is_control), "{said}");
+    }
+}
+
+#[test]
+fn a_process_that_does_not_handle_the_signal_is_left_alone() {
+    let proc = tempfile::tempdir().unwrap();
+    let mut process = Command::new("sleep").arg("600").spawn().unwrap();
+    // Every signal but SIGQUIT.
+    let refused = Client::of(&machine(proc.path(), process.id(), "fffffffffffffffb")).unwrap_err();
+    let left = ["cwd", "root/tmp"]
+        .map(|place| fs::read_dir(proc.path().join(format!("{}/{place}", process.id()))).unwrap().count());
+    // The same once it handles the signal by all appearances: it gets it, and dies of it.
+    let seen = super::wake::Handler::of(&machine(proc.path(), process.id(), "4")).unwrap();
+    let alive = process.try_wait().unwrap().is_none();
+    seen.signal().unwrap();
+    let died = process.wait().unwrap();
+    assert!(alive, "it died of a signal that it does not handle");
+    assert!(matches!(refused, Error::Deaf { .. }), "{refused}");
+    assert_eq!(left, [0, 0]);
+    assert_eq!(died.signal(), Some(3));
+}
+
+#[test]
+fn the_file_that_tells_a_machine_to_listen_goes_again() {
+    let proc = tempfile::tempdir().unwrap();
+    let machine = machine(proc.path(), PID, "4");
+    let [cwd, tmp] = ["cwd", "root/tmp"].map(|place| proc.path().join(format!("{PID}/{place}")));
+    let file = |directory: &Path| directory.join(format!(".attach_pid{OWN}"));
+    let put = super::wake::Trigger::put(&machine).unwrap();
+    assert!(file(&cwd).exists() && !file(&tmp).exists());
+    drop(put);
+    assert!(!file(&cwd).exists());
+    // Where its working directory takes no files; permissions do not stop root.
+    fs::remove_dir(&cwd).unwrap();
+    let put = super::wake::Trigger::put(&machine).unwrap();
+    assert!(file(&tmp).exists());
+    // The process ends, and what leads to its files with it.
+    fs::rename(proc.path().join(PID.to_string()), proc.path().join("gone")).unwrap();
+    drop(put);
+    assert_eq!(fs::read_dir(proc.path().join("gone/root/tmp")).unwrap().count(), 0);
+}

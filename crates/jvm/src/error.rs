@@ -1,0 +1,95 @@
+//! What can keep a JVM from being asked, each in one line that says what to do. Has no more than the words.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::Pid;
+
+/// Why a JVM was not asked, or did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Something of the process cannot be read.
+    #[error("{path}: {source}; run as root, or as the user whose process {pid} is", path = path.display())]
+    Unreadable {
+        /// The process.
+        pid: Pid,
+        /// What of it.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The process runs no JVM that is known.
+    #[error("process {pid} runs no JVM that can be asked")]
+    NoJvm {
+        /// The process.
+        pid: Pid,
+    },
+    /// An `OpenJ9`, which has a protocol of its own.
+    #[error(
+        "process {pid} runs OpenJ9, which is not asked while it runs; its javacores can be read (`kill -QUIT` writes one)"
+    )]
+    OpenJ9 {
+        /// The process.
+        pid: Pid,
+    },
+    /// It was told not to answer.
+    #[error("JVM {pid} does not answer: it was started with -XX:+DisableAttachMechanism")]
+    Disabled {
+        /// The process.
+        pid: Pid,
+    },
+    /// It does not listen, and the signal that would tell it to would kill it.
+    #[error("JVM {pid} does not listen, and cannot be told to: it does not handle SIGQUIT")]
+    Deaf {
+        /// The process.
+        pid: Pid,
+    },
+    /// It was told to listen and did not.
+    #[error("JVM {pid} did not begin to listen within {} s of SIGQUIT; it may be stopped or be told not to", waited.as_secs())]
+    Silent {
+        /// The process.
+        pid: Pid,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// Whatever the system refused.
+    #[error("JVM {pid}: cannot {what}: {source}")]
+    System {
+        /// The process.
+        pid: Pid,
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// This process may not act as its owner.
+    #[error("JVM {pid} answers its own user only: run as root, or as user {uid}")]
+    NotOwner {
+        /// The process.
+        pid: Pid,
+        /// Its user.
+        uid: u32,
+    },
+    /// A request that the protocol cannot carry.
+    #[error(
+        "`{0}` is no request: 16 bytes of command and 1,024 of each argument at most, without zero bytes"
+    )]
+    Request(String),
+    /// An answer that does not follow the protocol.
+    #[error("JVM {pid} answered what is no answer")]
+    Unintelligible {
+        /// The process.
+        pid: Pid,
+    },
+    /// It could not do what it was asked.
+    #[error("JVM {pid} refused {command}: {said}")]
+    Refused {
+        /// The process.
+        pid: Pid,
+        /// What it was asked.
+        command: String,
+        /// The first line of what it said.
+        said: String,
+    },
+}

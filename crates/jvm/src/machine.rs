@@ -1,0 +1,298 @@
+//! A process's JVM as `/proc` shows it: which one it is, whose it is, and whether it may be asked anything. Sends it
+//! nothing.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use model::Pid;
+
+use crate::Error;
+
+/// Long class paths make long command lines.
+const MOST_ARGUMENT_BYTES: u64 = 4 << 20;
+/// A broker maps two files a segment, and a line names each.
+const MOST_MAP_BYTES: u64 = 64 << 20;
+/// Of `/proc/PID/status`.
+const MOST_STATUS_BYTES: u64 = 64 << 10;
+/// The signal at which `HotSpot` begins to listen, and of which everything else dies (`signal(7)`).
+const SIGQUIT: u32 = 3;
+
+/// The JVM of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The process.
+    pub pid: Pid,
+    /// Its id in its own pid namespace, by which the JVM knows itself.
+    pub own_pid: Pid,
+    /// Its effective user and group.
+    pub owner: Owner,
+    /// Which JVM it is.
+    pub kind: Kind,
+    /// Whether it handles SIGQUIT. Where it does not, the signal would kill it.
+    pub catches_sigquit: bool,
+    /// Whether its command line or environment has `-XX:+DisableAttachMechanism`.
+    pub attach_disabled: bool,
+    dir: PathBuf,
+}
+
+/// Whose a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Effective user id.
+    pub uid: u32,
+    /// Effective group id.
+    pub gid: u32,
+}
+
+/// The JVMs that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `OpenJDK`'s, whoever built it.
+    HotSpot,
+    /// Eclipse's, IBM's.
+    OpenJ9,
+    /// None that is known.
+    None,
+}
+
+impl Kind {
+    /// As people name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HotSpot => "HotSpot",
+            Self::OpenJ9 => "OpenJ9",
+            Self::None => "no JVM",
+        }
+    }
+}
+
+impl Machine {
+    /// The JVM of a process of this machine.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] where there is no such process, or it is another user's.
+    pub fn of(pid: Pid) -> Result<Self, Error> {
+        Self::at(Path::new("/proc"), pid)
+    }
+
+    /// [`Machine::of`] on a `/proc` of the caller's.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn at(proc: &Path, pid: Pid) -> Result<Self, Error> {
+        let dir = proc.join(pid.to_string());
+        let read = |name: &str, most| {
+            let path = dir.join(name);
+            read_bounded(&path, most).map_err(|source| Error::Unreadable { pid, path, source })
+        };
+        let status = Status::parse(&String::from_utf8_lossy(&read("status", MOST_STATUS_BYTES)?))
+            .ok_or_else(|| Error::Unreadable {
+                pid,
+                path: dir.join("status"),
+                source: io::ErrorKind::InvalidData.into(),
+            })?;
+        let arguments = read("cmdline", MOST_ARGUMENT_BYTES)?;
+        // Another user's is closed, and then the command line must do.
+        let environment = read("environ", MOST_ARGUMENT_BYTES).unwrap_or_default();
+        Ok(Self {
+            pid,
+            own_pid: status.own_pid,
+            owner: status.owner,
+            kind: kind(&dir.join("maps")).map_err(|source| Error::Unreadable {
+                pid,
+                path: dir.join("maps"),
+                source,
+            })?,
+            catches_sigquit: status.caught & (1 << (SIGQUIT - 1)) != 0,
+            attach_disabled: disabled(&environment, &arguments),
+            dir,
+        })
+    }
+
+    /// Why it is not to be asked anything, if so.
+    ///
+    /// # Errors
+    /// [`Error::NoJvm`], [`Error::OpenJ9`], [`Error::Disabled`].
+    pub fn may_be_asked(&self) -> Result<(), Error> {
+        let pid = self.pid;
+        match self.kind {
+            Kind::None => Err(Error::NoJvm { pid }),
+            Kind::OpenJ9 => Err(Error::OpenJ9 { pid }),
+            Kind::HotSpot if self.attach_disabled => Err(Error::Disabled { pid }),
+            Kind::HotSpot => Ok(()),
+        }
+    }
+
+    /// A file or link of the process.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The same process, read again.
+    pub(crate) fn again(&self) -> Result<Self, Error> {
+        Self::at(self.dir.parent().unwrap_or(Path::new("/proc")), self.pid)
+    }
+}
+
+/// What `/proc/PID/status` says (`proc_pid_status(5)`).
+struct Status {
+    owner: Owner,
+    own_pid: Pid,
+    caught: u64,
+}
+
+impl Status {
+    fn parse(text: &str) -> Option<Self> {
+        let field = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(str::split_whitespace)
+        };
+        // Real, effective, saved, of the file system.
+        let effective = |name: &str| field(name)?.nth(1)?.parse().ok();
+        Some(Self {
+            owner: Owner { uid: effective("Uid")?, gid: effective("Gid")? },
+            // From the outermost namespace in; kernels without pid namespaces have none.
+            own_pid: field("NSpid").or_else(|| field("Pid"))?.next_back()?.parse().ok()?,
+            caught: u64::from_str_radix(field("SigCgt")?.next()?, 16).ok()?,
+        })
+    }
+}
+
+/// `OpenJ9` has a `libjvm.so` too, beside its own library.
+fn kind(maps: &Path) -> io::Result<Kind> {
+    let mut lines = BufReader::new(File::open(maps)?.take(MOST_MAP_BYTES));
+    let mut line = Vec::new();
+    let mut kind = Kind::None;
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        let file = line.trim_ascii_end().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if file.starts_with(b"libj9vm") {
+            return Ok(Kind::OpenJ9);
+        }
+        if file == b"libjvm.so" {
+            kind = Kind::HotSpot;
+        }
+        line.clear();
+    }
+    Ok(kind)
+}
+
+/// Whether the flag is on. Of several the last counts, and the command line comes after `JAVA_TOOL_OPTIONS` and
+/// `JDK_JAVA_OPTIONS`.
+fn disabled(environment: &[u8], arguments: &[u8]) -> bool {
+    let options = environment.split(|byte| *byte == 0).filter(|variable| {
+        [&b"JAVA_TOOL_OPTIONS="[..], b"JDK_JAVA_OPTIONS="].iter().any(|name| variable.starts_with(name))
+    });
+    let words = options.flat_map(|options| options.split(|byte| matches!(byte, b' ' | b'=')));
+    let words = words.chain(arguments.split(|byte| *byte == 0));
+    let flag = |word: &[u8]| match word {
+        b"-XX:+DisableAttachMechanism" => Some(true),
+        b"-XX:-DisableAttachMechanism" => Some(false),
+        _ => None,
+    };
+    words.filter_map(flag).next_back().unwrap_or(false)
+}
+
+fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The threads of a process, each with the id it has in its own pid namespace. Those that end meanwhile are left out.
+pub(crate) fn own_tids(dir: &Path) -> Vec<(model::Tid, model::Tid)> {
+    let tasks = fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
+    let both = |task: fs::DirEntry| {
+        let tid = task.file_name().to_str()?.parse().ok()?;
+        let status = read_bounded(&task.path().join("status"), MOST_STATUS_BYTES).ok()?;
+        Some((tid, Status::parse(&String::from_utf8_lossy(&status))?.own_pid))
+    };
+    tasks.filter_map(both).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::{Kind, Machine, Owner, disabled};
+    use crate::Error;
+
+    const STATUS: &str = "Name:\tjava\nUmask:\t0022\nPid:\t4711\nUid:\t0\t1001\t1001\t1001\nGid:\t0\t1002\t1002\t1002\n\
+        NSpid:\t4711\t33\t7\nSigIgn:\t0000000000000000\nSigCgt:\t0000000181005ccf\n";
+    const HOTSPOT: &str = "7f0000000000-7f0000001000 r-xp 00000000 08:01 1 /opt/a dir/lib/server/libjvm.so\n";
+
+    fn machine(status: &str, maps: &str, arguments: &str) -> Result<Machine, Error> {
+        let proc = tempfile::tempdir().unwrap();
+        let dir = proc.path().join("4711");
+        fs::create_dir(&dir).unwrap();
+        for (name, text) in [("status", status), ("maps", maps), ("cmdline", arguments)] {
+            fs::write(dir.join(name), text).unwrap();
+        }
+        Machine::at(proc.path(), 4711)
+    }
+
+    #[test]
+    fn a_machine_is_read_from_proc() {
+        let read = machine(STATUS, HOTSPOT, "java\0kafka.Kafka\0").unwrap();
+        assert_eq!((read.own_pid, read.owner, read.kind), (7, Owner { uid: 1001, gid: 1002 }, Kind::HotSpot));
+        assert!(read.catches_sigquit && !read.attach_disabled);
+        assert!(read.may_be_asked().is_ok());
+    }
+
+    #[test]
+    fn without_bit_two_of_the_caught_signals_sigquit_kills() {
+        for (mask, catches) in
+            [("0000000181005ccf", true), ("4", true), ("0000000181005ccb", false), ("0", false)]
+        {
+            let status = STATUS.replace("0000000181005ccf", mask);
+            assert_eq!(machine(&status, HOTSPOT, "").unwrap().catches_sigquit, catches, "{mask}");
+        }
+        for status in ["", "Pid:\t1\n", &STATUS.replace("SigCgt", "Sig"), &STATUS.replace("5ccf", "xyz")] {
+            assert!(matches!(machine(status, HOTSPOT, ""), Err(Error::Unreadable { .. })), "{status}");
+        }
+    }
+
+    #[test]
+    fn machines_that_cannot_be_asked_say_why_in_a_line() {
+        let open_j9 = format!("{HOTSPOT}7f00-7f01 r-xp 0 08:01 2 /opt/j9/lib/default/libj9vm29.so\n");
+        for (maps, arguments, expected) in [
+            (open_j9.as_str(), "java\0", "OpenJ9"),
+            ("7f00-7f01 r-xp 0 08:01 2 /usr/bin/python3\n", "", "no JVM"),
+            (HOTSPOT, "java\0-XX:+DisableAttachMechanism\0", "-XX:+DisableAttachMechanism"),
+        ] {
+            let said = machine(STATUS, maps, arguments).unwrap().may_be_asked().unwrap_err().to_string();
+            assert!(said.contains(expected) && !said.contains('\n'), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_last_of_the_flags_counts_and_the_command_line_is_last() {
+        const ON: &str = "-XX:+DisableAttachMechanism";
+        const OFF: &str = "-XX:-DisableAttachMechanism";
+        let tool = |flag: &str| format!("A=b\0JAVA_TOOL_OPTIONS={flag} -Xmx1g\0");
+        for (environment, arguments, expected) in [
+            (String::new(), String::new(), false),
+            (String::new(), format!("java\0{ON}\0"), true),
+            (String::new(), format!("java\0{ON}\0{OFF}\0"), false),
+            (tool(ON), "java\0".to_owned(), true),
+            (tool(ON), format!("java\0{OFF}\0"), false),
+            (format!("OTHER={ON}\0"), "java\0".to_owned(), false),
+        ] {
+            assert_eq!(
+                disabled(environment.as_bytes(), arguments.as_bytes()),
+                expected,
+                "{environment} {arguments}"
+            );
+        }
+    }
+
+    #[test]
+    fn this_process_is_no_machine() {
+        let read = Machine::of(std::process::id()).unwrap();
+        assert_eq!((read.kind, read.own_pid), (Kind::None, std::process::id()));
+        assert!(!read.catches_sigquit);
+        assert!(Machine::at(Path::new("/nowhere"), 1).is_err());
+    }
+}

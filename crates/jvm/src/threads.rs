@@ -1,0 +1,74 @@
+//! The full names of a JVM's threads, of which the kernel keeps 15 characters: asks the JVM, in one thread dump. Keeps
+//! nothing of the stacks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Tid;
+
+use crate::Error;
+use crate::attach::{Bounds, Client};
+use crate::dump::thread_headers;
+use crate::machine::own_tids;
+
+/// More threads than this have no names here: a broker has one or two hundred.
+const MOST_THREADS: usize = 8_192;
+/// Longer names are cut.
+const MOST_NAME_CHARS: usize = 200;
+/// A dump of so many threads, with what a broker's stacks take.
+const BOUNDS: Bounds = Bounds { bytes: 32 << 20, time: Duration::from_secs(10) };
+
+/// Names by the thread id that this process sees.
+pub type Names = HashMap<Tid, Arc<str>>;
+
+/// Asks the JVM who its threads are. It stops them all meanwhile: for 1.4 ms at a broker of a hundred threads.
+///
+/// # Errors
+/// What kept it from being asked.
+pub fn ask(client: &Client) -> Result<Names, Error> {
+    let dump = client.jcmd("Thread.print", BOUNDS)?;
+    let machine = client.machine();
+    let seen: Option<HashMap<Tid, Tid>> = (machine.own_pid != machine.pid)
+        .then(|| own_tids(&machine.path("")).into_iter().map(|(tid, own)| (own, tid)).collect());
+    let as_seen = |own: Tid| match &seen {
+        Some(seen) => seen.get(&own).copied(),
+        None => Some(own),
+    };
+    Ok(read(&dump, as_seen))
+}
+
+fn read(dump: &str, as_seen: impl Fn(Tid) -> Option<Tid>) -> Names {
+    let mut names = Names::new();
+    // Bytes that are there already are read without fail.
+    let _ = thread_headers(dump.as_bytes(), |header| {
+        if let Some(tid) = header.native_id.and_then(&as_seen).filter(|_| names.len() < MOST_THREADS) {
+            names.insert(tid, header.name.chars().take(MOST_NAME_CHARS).collect::<String>().into());
+        }
+    });
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_NAME_CHARS, MOST_THREADS, read};
+
+    #[test]
+    fn names_are_those_of_the_ids_that_are_seen() {
+        let dump = "Full thread dump:\n\n\"first\" #1 prio=5 tid=0x1 nid=0x10 runnable\n\"second\" #2 tid=0x2 nid=17 \
+            runnable\n\"gone\" #3 tid=0x3 nid=18 runnable\n";
+        let names = read(dump, |own| (own < 18).then_some(own + 1_000));
+        assert_eq!((names.len(), &*names[&1_016], &*names[&1_017]), (2, "first", "second"));
+    }
+
+    #[test]
+    fn neither_many_nor_long_names_take_much() {
+        let line = |tid: usize| format!("\"{}\" #1 tid=0x1 nid={tid} runnable\n", "é".repeat(10_000));
+        let dump: String = (1..MOST_THREADS + 10)
+            .map(|tid| if tid < 10 { line(tid) } else { format!("\"n\" #1 tid=0x1 nid={tid} x\n") })
+            .collect();
+        let names = read(&dump, Some);
+        assert_eq!(names.len(), MOST_THREADS);
+        assert!(names.values().all(|name| name.chars().count() <= MOST_NAME_CHARS));
+    }
+}

@@ -1,0 +1,94 @@
+//! The full names of the broker's threads, for every source that saw a thread: whoever finds names out publishes them,
+//! and readers look them up without waiting for each other. Finds nothing out.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::Tid;
+
+/// Full names by thread, each with the name that the kernel had for the thread when its full one was found out: an id is
+/// given to another thread one day, and threads are renamed.
+pub(crate) type Table = HashMap<Tid, Named>;
+
+/// A thread's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// The kernel's, at most 15 characters.
+    pub(crate) comm: Box<str>,
+    /// The JVM's.
+    pub(crate) full: Arc<str>,
+}
+
+/// The table of the moment.
+#[derive(Clone, Default)]
+pub(crate) struct ThreadNames(Arc<Published>);
+
+#[derive(Default)]
+struct Published {
+    edition: AtomicU64,
+    table: Mutex<Arc<Table>>,
+}
+
+/// One reader's copy, renewed when there is a new one.
+pub(crate) struct NameReader {
+    names: ThreadNames,
+    edition: u64,
+    table: Arc<Table>,
+}
+
+impl ThreadNames {
+    pub(crate) fn publish(&self, table: Table) {
+        *self.0.table.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        self.0.edition.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn reader(&self) -> NameReader {
+        NameReader { names: self.clone(), edition: 0, table: Arc::default() }
+    }
+}
+
+impl NameReader {
+    /// The thread's full name where it is known, else what the kernel calls it.
+    pub(crate) fn full(&mut self, tid: Tid, comm: Arc<str>) -> Arc<str> {
+        self.renew();
+        match self.table.get(&tid) {
+            Some(named) if *named.comm == *comm => Arc::clone(&named.full),
+            _ => comm,
+        }
+    }
+
+    /// The thread's full name where it is known, of whichever thread has that id.
+    pub(crate) fn of(&mut self, tid: Tid) -> Option<&str> {
+        self.renew();
+        self.table.get(&tid).map(|named| &*named.full)
+    }
+
+    fn renew(&mut self) {
+        let edition = self.names.0.edition.load(Ordering::Acquire);
+        if edition != self.edition {
+            self.edition = edition;
+            self.table = Arc::clone(&self.names.0.table.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Named, Table, ThreadNames};
+
+    #[test]
+    fn a_full_name_is_of_the_thread_that_still_has_the_kernels() {
+        let names = ThreadNames::default();
+        let mut reader = names.reader();
+        assert_eq!(&*reader.full(7, "data-plane-kafk".into()), "data-plane-kafk");
+        let handler = "data-plane-kafka-request-handler-7";
+        let entry = Named { comm: "data-plane-kafk".into(), full: handler.into() };
+        names.publish(Table::from([(7, entry)]));
+        assert_eq!(&*reader.full(7, "data-plane-kafk".into()), handler);
+        assert_eq!(&*reader.full(7, "kafka-scheduler".into()), "kafka-scheduler", "another has its id now");
+        assert_eq!(&*reader.full(8, "data-plane-kafk".into()), "data-plane-kafk");
+        names.publish(Table::new());
+        assert_eq!(&*reader.full(7, "data-plane-kafk".into()), "data-plane-kafk");
+    }
+}
