@@ -85,7 +85,7 @@ fn readme_quotes_what_commands_print() {
         rest = after;
     }
     blessed.push_str(rest);
-    assert_eq!(commands, ["explain", "io", "io", "kernel"], "README.md quotes the sample");
+    assert_eq!(commands, ["explain", "io", "io", "kernel", "locks", "locks"], "README.md quotes the sample");
     if std::env::var_os("BLESS").is_some() {
         fs::write(project("README.md"), blessed).unwrap();
         return;
