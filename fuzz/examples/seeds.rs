@@ -7,6 +7,8 @@
 
 #[path = "seeds/captures.rs"]
 mod captures;
+#[path = "seeds/dumps.rs"]
+mod dumps;
 #[path = "../../crates/wire/tests/fixtures/kafka.rs"]
 mod kafka;
 #[path = "seeds/records.rs"]
@@ -23,6 +25,7 @@ fn main() {
     write(&folder, "produce", &produce());
     write(&folder, "fetch", &fetch());
     write(&folder, "batch", &records::seeds());
+    write(&folder, "dump", &dumps::seeds());
     write(&folder, "reassembly", &reassembly());
     write(&folder, "pcap", &captures::pcap());
     write(&folder, "pcapng", &captures::pcapng());

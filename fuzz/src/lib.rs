@@ -12,6 +12,7 @@ pub mod analyzer;
 pub mod batch;
 mod bodies;
 mod chunks;
+pub mod dump;
 pub mod fetch;
 pub mod frame;
 mod packets;

@@ -2,15 +2,16 @@
 
 use peak_alloc::PeakAlloc;
 
-use crate::{analyzer, batch, fetch, frame, pcap, pcapng, produce, reassembly};
+use crate::{analyzer, batch, dump, fetch, frame, pcap, pcapng, produce, reassembly};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     analyzer::TARGET,
     batch::TARGET,
+    dump::TARGET,
     fetch::TARGET,
     frame::TARGET,
     pcap::TARGET,

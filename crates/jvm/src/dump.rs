@@ -22,6 +22,7 @@ pub use blocked::{Blocked, BlockedLock, Seen, blocked};
 pub use error::{Defect, DefectKind, Error};
 pub use header::{ThreadHeader, thread_headers};
 pub use reader::Dumps;
+pub use stamp::Zone;
 pub use thread::{How, Thread, ThreadState, Wait};
 
 use std::sync::Arc;

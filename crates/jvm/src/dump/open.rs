@@ -1,13 +1,13 @@
 //! A dump while it is read, in whichever format, and what went wrong meanwhile. Does not find where dumps begin.
 
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use model::Pid;
 
 use super::error::{Defect, DefectKind};
 use super::hotspot::HotSpot;
 use super::kept::Kept;
 use super::openj9::OpenJ9;
+use super::stamp::Zone;
 use super::{Dump, DumpFormat, holders, stamp};
 use crate::lines::Line;
 
@@ -88,7 +88,7 @@ impl Open {
     }
 
     /// The dump as far as it was read. `zone` is that of its wall clock.
-    pub(super) fn finish(mut self, zone: &TimeZone) -> Dump {
+    pub(super) fn finish(mut self, zone: &Zone) -> Dump {
         if !self.is_done() && !self.is_full {
             self.defect(self.last_line, DefectKind::Truncated);
         }
@@ -103,7 +103,7 @@ impl Open {
             }
         };
         holders::settle(&mut threads);
-        let utc = TimeZone::UTC;
+        let utc = Zone::utc();
         let in_zone = |(date, is_utc)| stamp::in_zone(date, if is_utc { &utc } else { zone });
         Dump {
             format,

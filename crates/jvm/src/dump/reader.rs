@@ -4,13 +4,13 @@
 use std::io::BufRead;
 
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use model::Pid;
 
 use super::error::Error;
 use super::header::ThreadHeader;
 use super::kept::Kept;
 use super::open::Open;
+use super::stamp::Zone;
 use super::{Dump, DumpFormat, hotspot, stamp};
 use crate::lines::{Line, Lines};
 
@@ -22,7 +22,7 @@ const TAGS: [&str; 6] =
 #[derive(Debug)]
 pub struct Dumps<R> {
     lines: Lines<R>,
-    zone: TimeZone,
+    zone: Zone,
     kept: Kept,
     open: Option<Open>,
     before: Before,
@@ -60,8 +60,8 @@ impl Before {
 }
 
 impl<R: BufRead> Dumps<R> {
-    /// The dumps of this text. `zone` is the JVM's time zone, as dumps say only what its wall clock showed.
-    pub fn new(reader: R, zone: TimeZone) -> Self {
+    /// The dumps of this text. `zone` is the JVM's: dumps say only what its wall clock showed.
+    pub fn new(reader: R, zone: Zone) -> Self {
         Self {
             lines: Lines::new(reader),
             zone,

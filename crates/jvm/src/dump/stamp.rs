@@ -4,6 +4,22 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use model::Nanos;
 
+/// The time zone of the JVM's wall clock.
+#[derive(Clone, Debug)]
+pub struct Zone(pub(super) TimeZone);
+
+impl Zone {
+    /// This system's (`TZ`, `/etc/localtime`): the JVM's, if it ran here.
+    pub fn system() -> Self {
+        Self(TimeZone::system())
+    }
+
+    /// UTC.
+    pub fn utc() -> Self {
+        Self(TimeZone::UTC)
+    }
+}
+
 /// A line that is a date and nothing else, which precedes each HotSpot dump: `2026-11-21 18:07:17`.
 pub(super) fn alone(line: &str) -> Option<DateTime> {
     let shape = |(at, byte): (usize, u8)| match at {
@@ -37,8 +53,8 @@ pub(super) fn parse(text: &str) -> Option<DateTime> {
 }
 
 /// That time in this zone. Of an hour that a clock shows twice, the first.
-pub(super) fn in_zone(time: DateTime, zone: &TimeZone) -> Option<Nanos> {
-    let nanos = time.to_zoned(zone.clone()).ok()?.timestamp().as_nanosecond();
+pub(super) fn in_zone(time: DateTime, zone: &Zone) -> Option<Nanos> {
+    let nanos = time.to_zoned(zone.0.clone()).ok()?.timestamp().as_nanosecond();
     i64::try_from(nanos).ok().map(Nanos)
 }
 
@@ -47,16 +63,16 @@ mod tests {
     use jiff::tz::TimeZone;
     use model::Nanos;
 
-    use super::{alone, in_zone, parse};
+    use super::{Zone, alone, in_zone, parse};
 
     #[test]
     fn a_date_is_read_in_the_zone_it_was_written_in() {
         let time = alone("2026-11-21 18:07:17").unwrap();
-        assert_eq!(in_zone(time, &TimeZone::UTC), Some(Nanos(1_795_284_437_000_000_000)));
-        let east = TimeZone::fixed(jiff::tz::offset(1));
+        assert_eq!(in_zone(time, &Zone::utc()), Some(Nanos(1_795_284_437_000_000_000)));
+        let east = Zone(TimeZone::fixed(jiff::tz::offset(1)));
         assert_eq!(in_zone(time, &east), Some(Nanos(1_795_280_837_000_000_000)));
         let javacore = parse("Date: 2021/04/23 at 18:02:44:017 (UTC)").unwrap();
-        assert_eq!(in_zone(javacore, &TimeZone::UTC), Some(Nanos(1_619_200_964_017_000_000)));
+        assert_eq!(in_zone(javacore, &Zone::utc()), Some(Nanos(1_619_200_964_017_000_000)));
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use std::io::BufReader;
 
-use jiff::tz::TimeZone;
 use model::{LockKind, LockSource, Nanos};
 use proptest::prelude::*;
 
-use super::{Blocked, BlockedLock, DefectKind, Dump, DumpFormat, Dumps, Error, How, ThreadState, blocked};
+use super::{
+    Blocked, BlockedLock, DefectKind, Dump, DumpFormat, Dumps, Error, How, ThreadState, Zone, blocked,
+};
 
 const OPENJ9: &[u8] = include_bytes!("../../tests/dumps/openj9-log-append.txt");
 
@@ -109,7 +110,7 @@ Found 1 deadlock.
 "#;
 
 fn all(text: &[u8]) -> Result<Vec<Dump>, Error> {
-    Dumps::new(text, TimeZone::UTC).collect()
+    Dumps::new(text, Zone::utc()).collect()
 }
 
 fn read(text: &[u8]) -> Vec<Dump> {
@@ -334,7 +335,7 @@ fn what_is_no_dump_is_refused_with_a_line() {
         let error = all(text).unwrap_err().to_string();
         assert!(error.starts_with(said), "{error}");
     }
-    let mut dumps = Dumps::new(BufReader::new(Broken), TimeZone::UTC);
+    let mut dumps = Dumps::new(BufReader::new(Broken), Zone::utc());
     assert_eq!(dumps.next().unwrap().unwrap_err().to_string(), "line 1: cannot read on: disk is gone");
     assert!(dumps.next().is_none());
 }

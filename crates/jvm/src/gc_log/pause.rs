@@ -18,6 +18,9 @@ use super::stamp::decimal;
 /// What a name may have; the rest of it is left out.
 const MAX_NAME_CHARS: usize = 200;
 
+/// A stop longer than this is none: no JVM stands still for a day.
+const LONGEST: Nanos = Nanos(86_400_000_000_000);
+
 /// What a message tells.
 #[derive(Debug)]
 pub(super) enum Told<'a> {
@@ -68,7 +71,8 @@ pub(super) fn told(message: &str) -> Option<Told<'_>> {
     if let Some(operation) = message.strip_prefix("Entering safepoint region: ") {
         return Some(Told::Operation(operation));
     }
-    collection(message).or_else(|| safepoint(message)).or_else(|| stopped(message)).map(Told::Pause)
+    let over = collection(message).or_else(|| safepoint(message)).or_else(|| stopped(message))?;
+    (over.length <= LONGEST).then_some(Told::Pause(over))
 }
 
 /// Which of a message's pieces are the operation and which the cause: a generation's name before it (ZGC) is of
