@@ -192,6 +192,7 @@ pub(crate) struct Kernel {
   brokerscope locks --from DIR --pauses
   brokerscope locks --jfr broker.jfr --slower-than 1ms
   brokerscope locks --gc-log kafkaServer-gc.log* --slower-than 50ms
+  brokerscope locks --dump jstack-*.txt javacore.*.txt
 
 Waits come from the broker's JVM. Where it told of none, those for a partition's log are inferred
 from the order of the appends of produce requests; their start is the earliest that it can be.")]
@@ -211,6 +212,11 @@ pub(crate) struct Locks {
     /// Read logs of the JVM's collector (-Xlog:gc*,safepoint): the stops in them.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["from", "jfr"])]
     pub(crate) gc_log: Vec<PathBuf>,
+    /// Read thread dumps (jstack, jcmd PID Thread.print, kill -QUIT in a log) and OpenJ9 javacores, several in one
+    /// file too: who is blocked on which lock, held by whom, in which method, in how many of the dumps.
+    #[arg(long, value_name = "FILE", num_args = 1..,
+          conflicts_with_all = ["from", "jfr", "gc_log", "summary", "pauses", "flame"])]
+    pub(crate) dump: Vec<PathBuf>,
     /// Write a flame graph of the stacks at which threads waited, an SVG.
     #[arg(long, value_name = "FILE")]
     pub(crate) flame: Option<PathBuf>,

@@ -1,5 +1,6 @@
-//! `locks`: who waited for which lock, held by whom, and when the JVM stopped; from a recording or live.
+//! `locks`: who waited for which lock, held by whom, and when the JVM stopped; from a recording, the JVM's own files, or live.
 
+mod dump;
 mod files;
 mod flame;
 
@@ -35,6 +36,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let unused =
         [("--port", !ports.is_empty()), ("--api", !apis.is_empty()), ("--message-id", message_id.is_some())];
     args.presentation.say_unused("locks", &unused);
+    if !args.dump.is_empty() {
+        return dump::read(args);
+    }
     if !args.jfr.is_empty() || !args.gc_log.is_empty() {
         return files::read(args);
     }

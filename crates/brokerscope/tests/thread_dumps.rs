@@ -1,0 +1,103 @@
+//! `locks --dump` on dumps of real brokers, on the javacore of the case, and on damaged ones.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+fn dump(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../jvm/tests/dumps");
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
+        .args(["locks", "--dump"])
+        .args(arguments)
+        .env("TZ", "UTC")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A file of these bytes.
+fn file(folder: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join("dump.txt");
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn the_javacore_of_the_case_says_that_one_monitor_blocks_the_others_in_append() {
+    let (status, out, err) = run(&[&dump("openj9-log-append.txt")]);
+    let rows: Vec<Vec<&str>> = out
+        .lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            vec!["LOCK", "CLASS", "OWNER", "BLOCKED THREADS", "METHOD", "IN DUMPS"],
+            vec![
+                "monitor 0xe0a24848",
+                "java.lang.Object",
+                "data-plane-kafka-request-handler-1",
+                "data-plane-kafka-request-handler-{0,2,3}",
+                "kafka.log.Log.append",
+                "1 of 1"
+            ]
+        ]
+    );
+    assert_eq!((status, err.as_str()), (0, "3 waits for locks in 1 thread dump\n"));
+}
+
+#[test]
+fn several_files_are_one_series() {
+    let names = ["hotspot-17-sigquit.txt", "hotspot-25-jcmd-jstack.txt", "openj9-log-append.txt"];
+    let files = names.map(dump);
+    let (status, out, err) = run(&[&files[0], &files[1], &files[2], "--format", "json"]);
+    assert_eq!(status, 0, "{err}");
+    let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let dumps: Vec<_> =
+        rows.iter().map(|row| (row["dumps"].as_u64().unwrap(), row["of_dumps"].as_u64().unwrap())).collect();
+    assert_eq!(dumps, [(3, 6), (2, 6), (1, 6)]);
+    assert_eq!(rows[0]["method"], "org.apache.kafka.storage.internals.log.UnifiedLog.append");
+    assert_eq!(rows[0]["lock"]["class"], "java.lang.Object");
+    assert_eq!(rows[0]["type"], "blocked");
+    assert!(err.contains("20 waits for locks in 6 thread dumps\n"), "{err}");
+    assert!(err.contains("the dumps are of processes 4660, 17133"), "{err}");
+}
+
+#[test]
+fn a_dump_that_is_cut_off_is_read_as_far_as_it_goes_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(dump("hotspot-17-sigquit.txt")).unwrap();
+    let path = file(&folder, &[b"\xff\xfe not the beginning\n" as &[u8], &whole[..4_000]].concat()[1..]);
+    let (status, out, err) = run(&[path.to_str().unwrap(), "--format", "csv"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(out.lines().count(), 2, "{out}");
+    let name = path.display();
+    assert!(err.contains(&format!("{name}: line ")), "{err}");
+    assert!(err.contains("the dump has no end: it is read as far as it goes"), "{err}");
+}
+
+#[test]
+fn what_is_no_dump_is_refused_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, b"hello\nworld\n");
+    let name = path.to_str().unwrap();
+    let (status, out, err) = run(&[&dump("hotspot-17-sigquit.txt"), name]);
+    assert_eq!((status, out.as_str()), (1, ""));
+    assert!(err.starts_with(&format!("brokerscope: {name}: line 2: the end, and no thread dump")), "{err}");
+    assert_eq!(err.lines().count(), 1);
+    let (status, _, err) = run(&[&format!("{name}.none")]);
+    assert_eq!(status, 1);
+    assert!(err.contains("cannot read"), "{err}");
+    let (status, ..) = run(&[name, "--summary"]);
+    assert_eq!(status, 2, "a summary of dumps is what is shown anyway");
+}
