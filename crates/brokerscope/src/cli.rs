@@ -206,8 +206,9 @@ pub(crate) struct Locks {
     /// Show when the JVM stopped all of its threads instead, for its collector or anything else.
     #[arg(long)]
     pub(crate) pauses: bool,
-    /// Read recordings of JDK Flight Recorder, or of async-profiler in that format (several after one --jfr).
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "from")]
+    /// Read recordings of JDK Flight Recorder, or of async-profiler in that format (several after one --jfr);
+    /// with --from, what they tell of the broker that was recorded at the same time on the same host.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "duration")]
     pub(crate) jfr: Vec<PathBuf>,
     /// Read logs of the JVM's collector (-Xlog:gc*,safepoint): the stops in them.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["from", "jfr"])]
@@ -360,6 +361,10 @@ pub(crate) struct Explain {
     /// Explain requests that took at least this long.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,
+    /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
+    /// host (several after one --jfr).
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) jfr: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]

@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod failure;
 mod filter;
+mod flight_recordings;
 mod function_name;
 mod input;
 mod inside;

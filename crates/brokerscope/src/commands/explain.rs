@@ -12,6 +12,8 @@ use report::explanation::{
 use crate::cli::Explain;
 use crate::commands::record;
 use crate::filter::Wanted;
+use crate::failure::Usage;
+use crate::flight_recordings::Beside;
 use crate::input::Evidence;
 use crate::options::Format;
 use crate::output::{self, Pace};
@@ -31,6 +33,9 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
     packets::check_apis(&args.filter)?;
     match Evidence::open(&args.inputs)? {
         Evidence::Recording(recording) => from_recording(args, &recording),
+        Evidence::Packets(_) if !args.jfr.is_empty() => {
+            Err(Usage("--jfr goes with a recording: packets say nothing of threads".to_owned()).into())
+        }
         Evidence::Packets(captures) => from_packets(args, captures),
     }
 }
@@ -40,18 +45,29 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     // Of a partial recording, joins of requests that were not slow would find nothing and say nothing.
     let files_seen = partial.is_none() && recording.events_of(&[Table::FileOps]).next().is_some();
     let mut judged = Judged::new(args, files_seen);
+    let mut beside = Beside::read(&args.jfr, args.target.pid)?;
+    let jvm_seen =
+        !beside.is_empty() || recording.events_of(&[Table::LockWaits, Table::GcPauses]).next().is_some();
     for event in recording.events() {
         match event {
-            Ok(event) => judged.event(event)?,
+            Ok(event) => {
+                while let Some(earlier) = beside.before(&event) {
+                    judged.event(earlier)?;
+                }
+                judged.event(event)?;
+            }
             // The part is named again in the notes; the other parts still tell.
             Err(error) => output::warn(&error.to_string()),
         }
     }
+    while let Some(last) = beside.next() {
+        judged.event(last)?;
+    }
     let mut unobservable = record::missing(&recording.manifest().plan);
-    let jvm_seen = recording.events_of(&[Table::LockWaits, Table::GcPauses]).next().is_some();
     let (what, why) = if jvm_seen { (QUEUES, NO_QUEUE_SOURCE) } else { (JVM, NO_JVM_SOURCE) };
     unobservable.push(Unobservable { what: what.to_owned(), why: why.to_owned() });
     let mut notes = recording.notes();
+    notes.extend_from_slice(beside.notes());
     notes.extend(record::notes(recording.manifest(), &args.presentation));
     if let Some(threshold) = partial.filter(|threshold| args.slower_than < *threshold) {
         notes.push(format!(

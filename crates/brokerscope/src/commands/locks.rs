@@ -13,6 +13,7 @@ use report::numbers::{counted, grouped};
 use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
 
 use crate::cli::Locks as Args;
+use crate::flight_recordings::Beside;
 use crate::options::{Filter, Format};
 use crate::output::{self, Pace};
 use crate::seen::{self, About, Reader};
@@ -39,15 +40,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !args.dump.is_empty() {
         return dump::read(args);
     }
-    if !args.jfr.is_empty() || !args.gc_log.is_empty() {
+    let files = !args.jfr.is_empty() || !args.gc_log.is_empty();
+    if files && args.source.from.is_none() {
         return files::read(args);
     }
-    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Shown::new(args, about))
+    let beside = Beside::read(&args.jfr, args.target.pid)?;
+    let start = |about: &About| Shown { beside, ..Shown::new(args, about) };
+    seen::read(&args.source, &args.target, &args.presentation, &TABLES, start)
 }
 
 /// The output, and what went to it.
 struct Shown<'a> {
     locks: Locks,
+    /// What the JVM's own files hold, to be told among the rest.
+    beside: Beside,
     to: To,
     flame: Option<Flame<'a>>,
     args: &'a Args,
@@ -89,6 +95,7 @@ impl<'a> Shown<'a> {
         };
         Self {
             locks: Locks::new(config, about.off_cpu),
+            beside: Beside::default(),
             to: to(args, pace),
             flame: args.flame.as_deref().map(Flame::new),
             args,
@@ -155,16 +162,28 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl Reader for Shown<'_> {
-    fn event(&mut self, event: Event) -> anyhow::Result<()> {
+impl Shown<'_> {
+    fn take(&mut self, event: Event) -> anyhow::Result<()> {
         if let Event::JvmPause(pause) = &event {
             self.pause(pause)?;
         }
         self.locks.push(event);
         self.show(false)
     }
+}
+
+impl Reader for Shown<'_> {
+    fn event(&mut self, event: Event) -> anyhow::Result<()> {
+        while let Some(earlier) = self.beside.before(&event) {
+            self.take(earlier)?;
+        }
+        self.take(event)
+    }
 
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
+        while let Some(last) = self.beside.next() {
+            self.take(last)?;
+        }
         self.show(true)?;
         match &mut self.to {
             To::Waits(report) => report.finish(),
@@ -175,6 +194,7 @@ impl Reader for Shown<'_> {
             flame.write(notes)?;
         }
         self.say();
+        self.args.presentation.say_each(self.beside.notes());
         self.args.presentation.say_each(notes);
         Ok(())
     }

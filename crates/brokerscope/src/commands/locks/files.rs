@@ -1,4 +1,5 @@
-//! Waits and stops from files that the JVM wrote: its flight recorder's, its collector's log. Does not parse them.
+//! Waits and stops from files that the JVM wrote: its flight recorder's, its collector's log. Does not parse them, nor
+//! join them with anything: a file knows nothing of the kernel's side.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -6,13 +7,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use jvm::gc_log::GcLog;
-use jvm::jfr;
 use model::Event;
-use report::numbers::counted;
 
 use super::Shown;
 use crate::cli::Locks as Args;
 use crate::failure::Usage;
+use crate::flight_recordings;
 use crate::output::Pace;
 use crate::seen::{About, Reader as _};
 
@@ -25,7 +25,13 @@ pub(super) fn read(args: &Args) -> anyhow::Result<()> {
     let mut shown = Shown::new(args, &about);
     let mut notes = Vec::new();
     for path in &args.jfr {
-        notes.extend(recording(args, path, &mut shown)?);
+        let mut told = Ok(());
+        notes.extend(flight_recordings::read(path, args.target.pid, &mut |event| {
+            if told.is_ok() {
+                told = shown.event(event);
+            }
+        })?);
+        told?;
     }
     for path in &args.gc_log {
         for pause in GcLog::new(BufReader::new(open(path)?), None) {
@@ -34,35 +40,6 @@ pub(super) fn read(args: &Args) -> anyhow::Result<()> {
         }
     }
     shown.finish(&notes)
-}
-
-/// Shows what is in a recording; what to say of it beside.
-fn recording(args: &Args, path: &Path, shown: &mut Shown<'_>) -> anyhow::Result<Vec<String>> {
-    let mut recording = jfr::Recording::of(args.target.pid.unwrap_or(0));
-    let mut told = Ok(());
-    let read = recording.read(&open(path)?, &mut |observed| {
-        if told.is_ok() {
-            told = shown.event(observed.into());
-        }
-    });
-    told?;
-    let summary = recording.summary();
-    let path = path.display();
-    let mut notes = Vec::new();
-    match read {
-        // What came before is told: a recording that was cut off is worth reading.
-        Err(error) if summary.events > 0 => notes.push(format!("{path}: not read to its end: {error}")),
-        Err(error) => return Err(error).context(path.to_string()),
-        Ok(()) => {}
-    }
-    if summary.damaged > 0 {
-        let first = summary.first_damage.map(|error| format!(" ({error})")).unwrap_or_default();
-        notes.push(format!("{path}: {} could not be read{first}", counted(summary.damaged, "event")));
-    }
-    if summary.lost > 0 {
-        notes.push(format!("{path}: {} found no room", counted(summary.lost, "name or stack")));
-    }
-    Ok(notes)
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {
