@@ -11,8 +11,8 @@ use report::explanation::{
 
 use crate::cli::Explain;
 use crate::commands::record;
-use crate::filter::Wanted;
 use crate::failure::Usage;
+use crate::filter::Wanted;
 use crate::flight_recordings::Beside;
 use crate::input::Evidence;
 use crate::options::Format;
