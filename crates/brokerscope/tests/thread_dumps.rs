@@ -87,7 +87,7 @@ fn a_dump_that_is_cut_off_is_read_as_far_as_it_goes_and_said() {
 }
 
 #[test]
-fn what_is_no_dump_is_refused_with_file_and_line() {
+fn what_is_no_dump_or_means_nothing_to_one_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(&folder, b"hello\nworld\n");
     let name = path.to_str().unwrap();
@@ -98,6 +98,8 @@ fn what_is_no_dump_is_refused_with_file_and_line() {
     let (status, _, err) = run(&[&format!("{name}.none")]);
     assert_eq!(status, 1);
     assert!(err.contains("cannot read"), "{err}");
+    let (_, _, err) = run(&[&dump("hotspot-17-sigquit.txt"), "--slower-than", "1ms"]);
+    assert!(err.starts_with("--slower-than means nothing to locks --dump\n"), "{err}");
     let (status, ..) = run(&[name, "--summary"]);
     assert_eq!(status, 2, "a summary of dumps is what is shown anyway");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use jvm::dump::{Blocked, BlockedLock, Dump, Dumps, Seen, Zone};
-use model::LockKind;
+use model::{LockKind, Nanos};
 use report::blocked::{self, BlockedRow, InDumps};
 use report::numbers::{counted, grouped};
 
@@ -23,6 +23,12 @@ pub(super) fn read(args: &Args) -> anyhow::Result<()> {
     if args.source.duration.is_some() {
         return Err(Usage("--for is for live input; a file is read to its end".to_owned()).into());
     }
+    let unused = [
+        ("--slower-than", args.slower_than > Nanos::ZERO),
+        ("--topic", !args.filter.topics.is_empty()),
+        ("--pid", args.target.pid.is_some()),
+    ];
+    args.presentation.say_unused("locks --dump", &unused);
     let mut blocked = Blocked::default();
     let mut notes = Notes::default();
     for path in &args.dump {
