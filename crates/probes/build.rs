@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use libbpf_cargo::SkeletonBuilder;
 
 /// `src/bpf/NAME.bpf.c` each.
-const OBJECTS: [&str; 3] = ["probes", "profile", "process_list"];
+const OBJECTS: [&str; 4] = ["probes", "profile", "process_list", "jvm"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=src/bpf");
@@ -16,11 +16,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn build(name: &str, out: &Path) -> Result<(), Box<dyn Error>> {
+    // libbpf's usdt.bpf.h takes numbers of errors from the system's headers, of which Debian keeps a part there.
+    let system_headers = format!("-I/usr/include/{}-linux-gnu", env::var("CARGO_CFG_TARGET_ARCH")?);
     SkeletonBuilder::new()
         .source(format!("src/bpf/{name}.bpf.c"))
         .obj(out.join(format!("{name}.bpf.o")))
         .reference_obj(true)
-        .clang_args(["-Wall", "-Wextra", "-Wno-unused-parameter"])
+        .clang_args(["-Wall", "-Wextra", "-Wno-unused-parameter", &system_headers])
         .build_and_generate(out.join(format!("{name}.skel.rs")))
         .map_err(|error| {
             format!("the BPF programs in src/bpf do not build (is clang installed?): {error:#}")

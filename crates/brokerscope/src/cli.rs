@@ -340,6 +340,9 @@ pub(crate) struct Record {
     /// Ask the broker's JVM nothing: threads have the 15 characters of their names that the kernel keeps.
     #[arg(long)]
     pub(crate) no_attach: bool,
+    /// Shortest wait for a Java monitor to record, where the broker's JVM runs with -XX:+DTraceMonitorProbes.
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
+    pub(crate) lock_waits: model::Nanos,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]

@@ -97,7 +97,8 @@ pub enum LockSource {
     /// Flight Recorder's `jdk.JavaMonitorEnter` or `jdk.ThreadPark`: both ends of the wait. The holder of a monitor is
     /// who had it last before the waiter, not everyone who had it during the wait.
     Jfr,
-    /// `HotSpot`'s `monitor__contended__enter` and `__entered`: both ends, no holder.
+    /// `HotSpot`'s probes `monitor__contended__*`: both ends by the kernel's clock, no stack. The holder is who handed the
+    /// monitor over last during the wait, where that was seen.
     Usdt,
     /// A thread dump: the thread was waiting at that moment, so both ends are the dump's time.
     ThreadDump,

@@ -5,7 +5,8 @@
 //! use, [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. What is missing
 //! is data ([`State::Missing`]), and so is what was lost ([`Losses`]).
 //!
-//! [`profile`] is apart from these: where threads spend their time, by an object of its own.
+//! Two are apart from these, each with an object of its own: [`profile`], where threads spend their time, and [`jvm`],
+//! what a JVM's own probes tell.
 //!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.
 
@@ -16,6 +17,7 @@ pub mod event;
 pub mod facts;
 pub mod functions;
 mod intern;
+pub mod jvm;
 mod kallsyms;
 pub mod losses;
 pub mod overhead;

@@ -7,6 +7,8 @@ use crate::facts::{Facts, Field};
 use crate::functions::{self, Function};
 use crate::tracepoints::{self, Needed};
 
+pub(crate) use missing::permits_process;
+
 /// What a hook is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {

@@ -27,6 +27,7 @@ use crate::stacks::Stacks;
 use kernel_threads::KernelThreads;
 pub(crate) use object::{catch_log, map, program, take_log};
 use ring::Ring;
+pub(crate) use ring::wait;
 
 /// What to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]

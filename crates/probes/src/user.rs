@@ -3,7 +3,7 @@
 //! in the process.
 
 mod elf;
-mod mappings;
+pub(crate) mod mappings;
 mod perf_map;
 
 use std::collections::HashMap;

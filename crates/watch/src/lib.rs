@@ -15,6 +15,7 @@ mod flight;
 pub mod host;
 mod identity;
 mod jvm;
+mod jvm_probes;
 mod keeper;
 mod kernel;
 mod mapped;

@@ -11,12 +11,14 @@ use capture::live::LiveConfig;
 use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
+use probes::jvm::{JvmHook, JvmOptions};
 use probes::profile::Sampler;
 use probes::{Facts, Hook, Mechanism, Plan, State};
 
 use crate::host::HostSource;
 use crate::identity::Identity;
 use crate::jvm::JvmSource;
+use crate::jvm_probes::{self, JvmProbeSource};
 use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::memory::Memory;
 use crate::network;
@@ -32,6 +34,7 @@ const HOST: &str = "host-samples";
 const CPU: &str = "cpu-samples";
 const ACCEPT_QUEUE: &str = "accept-queue";
 const THREAD_NAMES: &str = "thread-names";
+const JVM: &str = "monitor-waits";
 
 /// How long the first names are waited for. Whoever answers later is asked on.
 const NAMES_PATIENCE: Duration = Duration::from_secs(3);
@@ -104,6 +107,7 @@ pub struct Watch {
     jvm: Option<JoinHandle<Vec<String>>>,
     jvm_version: Option<String>,
     threads: ThreadNames,
+    jvm_probes: Option<JoinHandle<()>>,
     current: Current,
     sees_files: bool,
 }
@@ -141,6 +145,7 @@ impl Watch {
             jvm: None,
             jvm_version: None,
             threads: ThreadNames::default(),
+            jvm_probes: None,
             current: Current::default(),
             sees_files: false,
         };
@@ -185,6 +190,7 @@ impl Watch {
     /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
         let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, samples, jvm, .. } = self;
+        let jvm_probes = self.jvm_probes;
         stop_packets.store(true, Ordering::Relaxed);
         for sleeper in [&host, &samples].into_iter().flatten() {
             sleeper.thread().unpark();
@@ -194,9 +200,8 @@ impl Watch {
         }
         let all_finished = || {
             finished(packets.as_ref())
-                && finished(host.as_ref())
-                && finished(samples.as_ref())
                 && finished(jvm.as_ref())
+                && [&host, &samples, &jvm_probes].into_iter().all(|thread| finished(thread.as_ref()))
         };
         hand_out_until(&queue, rest, all_finished);
         stop_keeper.store(true, Ordering::Relaxed);
@@ -319,6 +324,32 @@ impl Watch {
         }
     }
 
+    /// Also has the JVM's own probes tell of its monitors and of its stops, where it has them: waits of at least
+    /// this length. They cost a JVM nothing that was started without the flag for them.
+    pub fn probe_jvm(&mut self, pid: Pid, least_wait: Duration) {
+        let options = JvmOptions { least_wait, ..JvmOptions::default() };
+        let (plan, probes) = jvm_probes::attach(pid, &options);
+        let mut purposes = plan.hooks.iter().map(jvm_purpose).collect::<Vec<_>>();
+        // What lacks the same is said once.
+        purposes.dedup_by(|next, first| {
+            matches!(next.outcome, Outcome::Missing(_)) && next.outcome == first.outcome
+        });
+        self.plan.extend(purposes);
+        let Ok(probes) = probes else { return };
+        let source = JvmProbeSource {
+            options,
+            offset: self.offset,
+            current: self.current.clone(),
+            threads: self.threads.reader(),
+            sender: self.sender.clone(),
+            stop: Arc::clone(&self.stop_packets),
+        };
+        match spawn("jvm-probes", move || source.run(pid, probes)) {
+            Ok(thread) => self.jvm_probes = Some(thread),
+            Err(error) => self.missing(JVM, &error),
+        }
+    }
+
     fn start_packets(&mut self, options: &Options) {
         let Some(packets) = &options.packets else { return };
         let log_dirs = options.named_dirs.as_ref().unwrap_or(&options.log_dirs);
@@ -400,13 +431,21 @@ fn named(name: &str) -> std::thread::Builder {
 }
 
 fn purpose(hook: &Hook) -> Purpose {
-    let outcome = match &hook.state {
-        State::Use => Outcome::Seen(means(hook)),
+    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome: outcome(&hook.state, means(hook)) }
+}
+
+fn jvm_purpose(hook: &JvmHook) -> Purpose {
+    let outcome = outcome(&hook.state, hook.purpose.means());
+    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome }
+}
+
+fn outcome(state: &State, means: String) -> Outcome {
+    match state {
+        State::Use => Outcome::Seen(means),
         State::Missing { why, remedy } => {
             Outcome::Missing(remedy.as_ref().map_or_else(|| why.clone(), |remedy| format!("{why}; {remedy}")))
         }
-    };
-    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome }
+    }
 }
 
 fn means(hook: &Hook) -> String {

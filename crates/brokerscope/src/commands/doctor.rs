@@ -4,6 +4,8 @@
 mod container;
 #[cfg(feature = "live")]
 mod host;
+#[cfg(feature = "live")]
+mod jvm;
 
 use anyhow::Context as _;
 use broker::{Broker, Processes};
@@ -52,6 +54,8 @@ fn examine(args: &Doctor) -> anyhow::Result<Examination> {
             }),
         }
     }
+    #[cfg(feature = "live")]
+    jvm::examine(&mut examination);
     Ok(examination)
 }
 

@@ -27,6 +27,7 @@ typedef _Bool bool;
 /* include/uapi/linux/bpf.h */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
@@ -176,8 +177,13 @@ struct pt_regs {
 #if defined(__TARGET_ARCH_arm64)
 	__u64 regs[31];
 #else
-	unsigned long r10, r9, r8, dx, si, di;
+	unsigned long r10, r9, r8, dx, si, di, ip;
 #endif
+};
+
+/* arch/arm64/include/uapi/asm/ptrace.h: where bpf_tracing.h looks for an arm64's program counter */
+struct user_pt_regs {
+	__u64 pc;
 };
 
 struct task_struct___before_5_14 {

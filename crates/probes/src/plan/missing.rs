@@ -11,6 +11,12 @@ pub(super) fn check(purpose: Purpose, facts: &Facts) -> Result<Vec<Point>, State
     needed.map(|needed| place(needed, facts)).collect()
 }
 
+/// What probes of one process alone need, whatever they are on.
+pub(crate) fn permits_process(facts: &Facts) -> Result<(), State> {
+    permitted(facts)?;
+    knows_process_ids(facts)
+}
+
 /// What the purpose needs by whatever hooks it is served.
 pub(super) fn check_host(purpose: Purpose, facts: &Facts) -> Result<(), State> {
     permitted(facts)?;
@@ -108,15 +114,20 @@ fn privileges(facts: &Facts) -> String {
     )
 }
 
+const SHARED_PIDS: &str = "run it in the host's pid namespace (docker run --pid=host; hostPID: true)";
+
 fn same_process_ids(purpose: Purpose, facts: &Facts) -> Result<(), State> {
-    let remedy = "run it in the host's pid namespace (docker run --pid=host; hostPID: true)";
+    if purpose == Purpose::KernelThreads && matches!(facts.pid_namespace, PidNamespace::Below(_)) {
+        return Err(missing("the kernel's threads are outside this pid namespace", SHARED_PIDS));
+    }
+    knows_process_ids(facts)
+}
+
+fn knows_process_ids(facts: &Facts) -> Result<(), State> {
     match &facts.pid_namespace {
-        PidNamespace::Below(_) if purpose == Purpose::KernelThreads => {
-            Err(missing("the kernel's threads are outside this pid namespace", remedy))
-        }
         PidNamespace::Root | PidNamespace::Below(_) => Ok(()),
         PidNamespace::Unknown(why) => {
-            Err(missing(format!("the kernel's number for the broker is not known: {why}"), remedy))
+            Err(missing(format!("the kernel's number for the broker is not known: {why}"), SHARED_PIDS))
         }
     }
 }

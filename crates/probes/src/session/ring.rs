@@ -57,15 +57,7 @@ impl Ring {
 
     /// Sleeps until a program wakes the reader or the time is up.
     pub(super) fn wait(&self, timeout: Duration) -> Result<(), Error> {
-        let timeout_ms = timeout.min(LONGEST_WAIT).as_millis() as i32;
-        let mut watched = libc::pollfd { fd: self.buffer.epoll_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid pollfd.
-        let result = unsafe { libc::poll(&raw mut watched, 1, timeout_ms) };
-        let error = io::Error::last_os_error();
-        if result < 0 && error.kind() != io::ErrorKind::Interrupted {
-            return Err(Error::Read(error));
-        }
-        Ok(())
+        wait(&self.buffer, timeout.min(LONGEST_WAIT))
     }
 
     /// Delivers what is there.
@@ -87,6 +79,19 @@ impl Ring {
     pub(super) fn undecodable(&self) -> u64 {
         lock(&self.received).undecodable
     }
+}
+
+/// Sleeps until a program wakes the buffer's reader or the time is up.
+pub(crate) fn wait(buffer: &RingBuffer<'_>, timeout: Duration) -> Result<(), Error> {
+    let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+    let mut watched = libc::pollfd { fd: buffer.epoll_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd.
+    let result = unsafe { libc::poll(&raw mut watched, 1, timeout_ms) };
+    let error = io::Error::last_os_error();
+    if result < 0 && error.kind() != io::ErrorKind::Interrupted {
+        return Err(Error::Read(error));
+    }
+    Ok(())
 }
 
 /// Nothing panics while it is held, and if it did, what it guards is still whole.

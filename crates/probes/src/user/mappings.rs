@@ -66,7 +66,12 @@ impl Mappings {
 
     /// Whether a file of that name is mapped.
     pub(crate) fn have_file(&self, name: &str) -> bool {
-        self.0.iter().any(|mapping| {
+        self.of_file(name).is_some()
+    }
+
+    /// The first mapping of a file of that name.
+    pub(crate) fn of_file(&self, name: &str) -> Option<&Mapping> {
+        self.0.iter().find(|mapping| {
             let (Mapped::File(path) | Mapped::Deleted(path)) = &mapping.what else { return false };
             path.rsplit('/').next() == Some(name)
         })

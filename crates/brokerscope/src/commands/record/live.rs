@@ -35,6 +35,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     if args.cpu_samples > 0 {
         watch.sample_cpu(broker.pid, args.cpu_samples);
     }
+    watch.probe_jvm(broker.pid, Duration::from_nanos(args.lock_waits.0.unsigned_abs()));
     let manifest = manifest::at_start(args, &broker, &watch);
     let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
     watched::drop_privileges(Some(&args.output));

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Contended waits for monitors, from HotSpot's monitor__contended__* (src/hotspot/share/runtime/objectMonitor.cpp): their
+ * arguments are the Java thread's number, the ObjectMonitor's address, and the class's name with its length. Does not
+ * see who takes a monitor without waiting.
+ */
+
+/* A thread that waits. */
+struct monitor_wait {
+	__u64 start_ns;
+	__u64 monitor;
+};
+
+/* A thread that let go of a monitor for which others waited. */
+struct monitor_release {
+	__u64 ns;
+	/* as records give it */
+	__u32 tid;
+	__u32 reserved;
+	char comm[TASK_COMM_LEN];
+};
+
+/* Keyed by tid. Far more threads than a broker has: beyond it waits are counted as lost. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct monitor_wait);
+} monitor_waits SEC(".maps");
+
+/* By monitor, the last one. Monitors come and go: what was not used for long makes room, and is then not known. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct monitor_release);
+} monitor_releases SEC(".maps");
+
+SEC("usdt")
+int contended_enter(struct pt_regs *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct monitor_wait wait = {};
+	__u32 tid = id;
+	long monitor;
+
+	if (!is_target(id) || !argument(ctx, 1, &monitor))
+		return 0;
+	wait.monitor = monitor;
+	wait.start_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&monitor_waits, &tid, &wait, BPF_ANY))
+		count(JVM_MAP_FULL, 1);
+	return 0;
+}
+
+/* Who was seen to hand the monitor over during the wait: then that thread had it until then. */
+static __always_inline void name_holder(struct monitor_wait_event *event)
+{
+	struct monitor_release *release = bpf_map_lookup_elem(&monitor_releases, &event->monitor);
+
+	if (!release || release->ns < event->start_ns)
+		return;
+	event->holder_tid = release->tid;
+	__builtin_memcpy(event->holder_comm, release->comm, sizeof(event->holder_comm));
+}
+
+static __always_inline void name_class(struct pt_regs *ctx, struct monitor_wait_event *event)
+{
+	long name, bytes;
+
+	if (!argument(ctx, 2, &name) || !argument(ctx, 3, &bytes) || !name || bytes <= 0)
+		return;
+	if (bytes > CLASS_BYTES)
+		bytes = CLASS_BYTES;
+	if (!bpf_probe_read_user(event->class_name, bytes, (const void *)name))
+		event->class_bytes = bytes;
+}
+
+static __always_inline void report_wait(struct pt_regs *ctx, const struct monitor_wait *wait, __u64 end_ns)
+{
+	struct monitor_wait_event event = {
+		.kind = JVM_MONITOR_WAIT,
+		.tid = shown_current(),
+		.start_ns = wait->start_ns,
+		.end_ns = end_ns,
+		.monitor = wait->monitor,
+	};
+
+	name_holder(&event);
+	name_class(ctx, &event);
+	bpf_get_current_comm(event.comm, sizeof(event.comm));
+	emit(&event, sizeof(event));
+}
+
+/* The thread has the monitor now. What it waited for before the probes were there is not reported. */
+SEC("usdt")
+int contended_entered(struct pt_regs *ctx)
+{
+	__u64 end_ns = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
+	struct monitor_wait wait, *found;
+	__u32 tid = id;
+	long monitor;
+
+	if (!is_target(id) || !argument(ctx, 1, &monitor))
+		return 0;
+	found = bpf_map_lookup_elem(&monitor_waits, &tid);
+	if (!found)
+		return 0;
+	wait = *found;
+	bpf_map_delete_elem(&monitor_waits, &tid);
+	/* A virtual thread may go on elsewhere, and leaves its wait with the thread that carried it. */
+	if (wait.monitor != monitor)
+		return 0;
+	if (end_ns - wait.start_ns >= settings.min_ns) {
+		report_wait(ctx, &wait, end_ns);
+		return 0;
+	}
+	count(JVM_SHORT_WAITS, 1);
+	count(JVM_SHORT_NS, end_ns - wait.start_ns);
+	return 0;
+}
+
+/* The monitor is free and a waiting thread is about to be woken: it cannot be there before this has been stored. */
+SEC("usdt")
+int contended_exit(struct pt_regs *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct monitor_release release = { .ns = bpf_ktime_get_ns(), .tid = shown_current() };
+	long monitor;
+
+	if (!is_target(id) || !argument(ctx, 1, &monitor))
+		return 0;
+	bpf_get_current_comm(release.comm, sizeof(release.comm));
+	bpf_map_update_elem(&monitor_releases, &monitor, &release, BPF_ANY);
+	return 0;
+}

@@ -1,0 +1,252 @@
+//! Which of a JVM's probes to use: a pure function of the host's and the process's facts. Attaches nothing.
+
+use std::path::PathBuf;
+
+use super::JvmFacts;
+use crate::facts::Facts;
+use crate::plan::{self, State};
+
+/// What a JVM's probes are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum JvmPurpose {
+    /// Contended waits for monitors.
+    MonitorWaits,
+    /// Who had the monitor.
+    MonitorHolders,
+    /// Safepoints.
+    Safepoints,
+    /// What they were for, and how long threads took to stop.
+    Operations,
+    /// Collections.
+    Collections,
+}
+
+/// One of a JVM's probes with the program for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its provider.
+    pub provider: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The BPF program.
+    pub program: &'static str,
+}
+
+const fn probe(provider: &'static str, name: &'static str, program: &'static str) -> Probe {
+    Probe { provider, name, program }
+}
+
+impl Probe {
+    fn is_in(&self, facts: &JvmFacts) -> bool {
+        facts.probes.contains(&format!("{}:{}", self.provider, self.name))
+    }
+}
+
+/// Ends before beginnings: what is seen beginning is then also seen ending.
+const MONITOR_WAITS: &[Probe] = &[
+    probe("hotspot", "monitor__contended__entered", "contended_entered"),
+    probe("hotspot", "monitor__contended__enter", "contended_enter"),
+];
+const MONITOR_HOLDERS: &[Probe] = &[probe("hotspot", "monitor__contended__exit", "contended_exit")];
+const SAFEPOINTS: &[Probe] = &[
+    probe("hs_private", "safepoint__end", "safepoint_end"),
+    probe("hs_private", "safepoint__begin", "safepoint_begin"),
+];
+const OPERATIONS: &[Probe] = &[probe("hotspot", "vmops__begin", "operation_begin")];
+const COLLECTIONS: &[Probe] =
+    &[probe("hotspot", "gc__end", "collection_end"), probe("hotspot", "gc__begin", "collection_begin")];
+
+impl JvmPurpose {
+    /// Every purpose, those that others build upon first.
+    pub const ALL: [Self; 5] =
+        [Self::MonitorWaits, Self::MonitorHolders, Self::Safepoints, Self::Operations, Self::Collections];
+
+    /// The name in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MonitorWaits => "monitor-waits",
+            Self::MonitorHolders => "monitor-holders",
+            Self::Safepoints => "safepoints",
+            Self::Operations => "vm-operations",
+            Self::Collections => "collections",
+        }
+    }
+
+    /// The probes that it takes.
+    pub fn probes(self) -> &'static [Probe] {
+        match self {
+            Self::MonitorWaits => MONITOR_WAITS,
+            Self::MonitorHolders => MONITOR_HOLDERS,
+            Self::Safepoints => SAFEPOINTS,
+            Self::Operations => OPERATIONS,
+            Self::Collections => COLLECTIONS,
+        }
+    }
+
+    /// Its probes, for people.
+    pub fn means(self) -> String {
+        let names = self.probes().iter().rev().map(|probe| format!("{}:{}", probe.provider, probe.name));
+        format!("USDT {}", names.collect::<Vec<_>>().join(", "))
+    }
+
+    fn is_of_monitors(self) -> bool {
+        matches!(self, Self::MonitorWaits | Self::MonitorHolders)
+    }
+}
+
+/// One purpose and whether it can be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JvmHook {
+    /// What it is for; its probes are those of the purpose.
+    pub purpose: JvmPurpose,
+    /// Whether it works here.
+    pub state: State,
+}
+
+/// What to attach to one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JvmPlan {
+    /// The process.
+    pub pid: u32,
+    /// One for each [`JvmPurpose`], in its order.
+    pub hooks: Vec<JvmHook>,
+    pub(super) library: PathBuf,
+}
+
+impl JvmPlan {
+    /// Decides by the facts alone.
+    pub fn choose(host: &Facts, jvm: &JvmFacts) -> Self {
+        let hook =
+            |purpose| JvmHook { purpose, state: check(purpose, host, jvm).err().unwrap_or(State::Use) };
+        Self {
+            pid: jvm.pid,
+            hooks: JvmPurpose::ALL.map(hook).into(),
+            library: jvm.library.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Whether what serves this purpose will be used.
+    pub fn uses(&self, purpose: JvmPurpose) -> bool {
+        self.used().any(|used| used == purpose)
+    }
+
+    /// The purposes that will be served.
+    pub fn used(&self) -> impl Iterator<Item = JvmPurpose> {
+        self.hooks.iter().filter(|hook| hook.state == State::Use).map(|hook| hook.purpose)
+    }
+
+    /// Leaves out what is not wanted: it is in the plan no more.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(JvmPurpose) -> bool) -> Self {
+        self.hooks.retain(|hook| wanted(hook.purpose));
+        self
+    }
+}
+
+fn check(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> Result<(), State> {
+    let missing =
+        |why: String, remedy: Option<&str>| Err(State::Missing { why, remedy: remedy.map(str::to_owned) });
+    if let Err(why) = &jvm.library {
+        return missing(why.clone(), None);
+    }
+    if let Some(absent) = purpose.probes().iter().find(|probe| !probe.is_in(jvm)) {
+        let why = format!("the broker's libjvm.so has no USDT probe {}:{}", absent.provider, absent.name);
+        return missing(why, Some("a JDK built with --enable-dtrace, as most distributions' are; or JFR"));
+    }
+    if purpose.is_of_monitors() && jvm.monitor_probes == Ok(false) {
+        return missing(
+            "the broker's JVM runs without -XX:+DTraceMonitorProbes".to_owned(),
+            Some("start the broker with it, or leave it: JFR needs no restart"),
+        );
+    }
+    plan::permits_process(host)?;
+    if !jvm.uprobes {
+        return missing(
+            "this kernel has no probes in user space".to_owned(),
+            Some("a kernel with CONFIG_UPROBE_EVENTS"),
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JvmPlan, JvmPurpose};
+    use crate::facts::{Facts, Lockdown, PidNamespace};
+    use crate::jvm::JvmFacts;
+    use crate::plan::State;
+
+    fn capable() -> (Facts, JvmFacts) {
+        let mut host = Facts::survey();
+        (host.bpf_refused, host.ring_buffer, host.lockdown) = (None, true, Lockdown::None);
+        host.pid_namespace = PidNamespace::Below(1);
+        let probes = JvmPurpose::ALL.iter().flat_map(|purpose| purpose.probes());
+        let jvm = JvmFacts {
+            pid: 7,
+            library: Ok("/proc/7/root/libjvm.so".into()),
+            probes: probes.map(|probe| format!("{}:{}", probe.provider, probe.name)).collect(),
+            monitor_probes: Ok(true),
+            uprobes: true,
+        };
+        (host, jvm)
+    }
+
+    fn missing(host: &Facts, jvm: &JvmFacts) -> Vec<(JvmPurpose, String)> {
+        let hooks = JvmPlan::choose(host, jvm).hooks.into_iter();
+        let missing = hooks.filter_map(|hook| match hook.state {
+            State::Use => None,
+            State::Missing { why, remedy } => Some((hook.purpose, format!("{why}; {remedy:?}"))),
+        });
+        missing.collect()
+    }
+
+    #[test]
+    fn everything_is_used_where_everything_is_there() {
+        let (host, mut jvm) = capable();
+        assert_eq!(missing(&host, &jvm), []);
+        // That it is not known whether the flag is on is no reason not to look.
+        jvm.monitor_probes = Err("unreadable".to_owned());
+        assert_eq!(missing(&host, &jvm), []);
+        let plan = JvmPlan::choose(&host, &jvm).only(|purpose| purpose != JvmPurpose::MonitorHolders);
+        assert!(plan.uses(JvmPurpose::MonitorWaits) && !plan.uses(JvmPurpose::MonitorHolders));
+    }
+
+    #[test]
+    fn without_the_flag_only_monitors_are_missing_and_the_remedy_is_said() {
+        let (host, mut jvm) = capable();
+        jvm.monitor_probes = Ok(false);
+        let missing = missing(&host, &jvm);
+        let purposes: Vec<_> = missing.iter().map(|(purpose, _)| *purpose).collect();
+        assert_eq!(purposes, [JvmPurpose::MonitorWaits, JvmPurpose::MonitorHolders]);
+        assert!(
+            missing.iter().all(|(_, why)| why.contains("-XX:+DTraceMonitorProbes") && why.contains("JFR"))
+        );
+    }
+
+    #[test]
+    fn each_probe_is_missed_by_the_purposes_that_take_it() {
+        let (host, jvm) = capable();
+        for purpose in JvmPurpose::ALL {
+            for probe in purpose.probes() {
+                let mut jvm = jvm.clone();
+                jvm.probes.remove(&format!("{}:{}", probe.provider, probe.name));
+                let missing = missing(&host, &jvm);
+                assert_eq!(missing.len(), 1, "{missing:?}");
+                assert!(missing[0].0 == purpose && missing[0].1.contains(probe.name), "{missing:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_used_where_kernel_or_process_do_not_permit() {
+        let (host, jvm) = capable();
+        let refused = Facts { bpf_refused: Some("EPERM".to_owned()), ..host.clone() };
+        let pid_namespace = PidNamespace::Unknown("no iterator".to_owned());
+        let elsewhere = Facts { pid_namespace, ..host.clone() };
+        let no_uprobes = JvmFacts { uprobes: false, ..jvm.clone() };
+        let no_jvm = JvmFacts { library: Err("no JVM".to_owned()), ..jvm.clone() };
+        for (host, jvm) in [(&refused, &jvm), (&elsewhere, &jvm), (&host, &no_uprobes), (&host, &no_jvm)] {
+            assert_eq!(missing(host, jvm).len(), JvmPurpose::ALL.len());
+        }
+    }
+}

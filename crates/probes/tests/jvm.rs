@@ -1,0 +1,175 @@
+//! A JVM's own probes, on a small program of which it is known who waits for whom and how long, by every JDK that is here:
+//! `java`, and those in `/usr/lib/jvm` of another version. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it
+//! says loudly that it did not run.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "live/gate.rs"]
+mod gate;
+#[path = "jvm/program.rs"]
+mod program;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use probes::jvm::{JvmEvent, JvmFacts, JvmLosses, JvmOptions, JvmPlan, JvmProbes, JvmPurpose, MonitorWait};
+use probes::jvm::{Pause, PauseKind};
+use probes::{Facts, State};
+use program::{Measured, Program};
+
+/// How far what the program measures may be from what the probes do: it looks at its clock outside of the wait.
+const NEAR_NS: u64 = 1_000_000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn waits_of_known_threads_and_lengths_are_seen_once() {
+    if !gate::is_open() {
+        return;
+    }
+    for java in javas() {
+        eprintln!("{}", java.display());
+        with_the_flag(&java);
+        without_the_flag(&java);
+    }
+}
+
+/// `java`, and one of each other version.
+fn javas() -> Vec<PathBuf> {
+    if program::is_emulated() {
+        return vec![PathBuf::from("java")];
+    }
+    let mut found = BTreeMap::from([(program::version("java".as_ref()), PathBuf::from("java"))]);
+    let homes = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    for java in homes.map(|home| home.path().join("bin/java")).filter(|java| java.exists()) {
+        found.entry(program::version(&java)).or_insert(java);
+    }
+    if found.len() == 1 {
+        eprintln!("NOT CHECKED: another JDK than {:?}; there is none in /usr/lib/jvm", found.keys());
+    }
+    found.into_values().collect()
+}
+
+fn with_the_flag(java: &Path) {
+    let mut program = Program::start(java, &["-XX:+DTraceMonitorProbes"]);
+    let facts = JvmFacts::survey(program.pid());
+    assert_eq!(facts.monitor_probes, Ok(true));
+    let plan = JvmPlan::choose(&Facts::survey(), &facts);
+    assert!(plan.hooks.iter().all(|hook| hook.state == State::Use), "{:#?}", plan.hooks);
+    let options = JvmOptions { least_wait: Duration::ZERO, measure: true, ..JvmOptions::default() };
+    let mut probes = JvmProbes::attach(&plan, &options).unwrap();
+    assert_eq!(probes.plan(), &plan, "something could not be attached");
+
+    let measured = program.run();
+    let events = events_until_gc(&mut probes, &measured);
+    check_waits(&measured, &waits(&events));
+    check_pauses(&measured, &events);
+    assert_eq!(probes.losses(), JvmLosses::default());
+    report_costs(&probes);
+    // Taken off a process that runs on, and put on again.
+    drop(probes);
+    JvmProbes::attach(&plan, &JvmOptions::default()).unwrap();
+    program.end();
+}
+
+fn without_the_flag(java: &Path) {
+    let mut program = Program::start(java, &[]);
+    let mut facts = JvmFacts::survey(program.pid());
+    assert_eq!(facts.monitor_probes, Ok(false));
+    let plan = JvmPlan::choose(&Facts::survey(), &facts);
+    assert!(!plan.uses(JvmPurpose::MonitorWaits) && plan.uses(JvmPurpose::Collections), "{plan:#?}");
+    // It is as the plan says: attached all the same, nothing fires.
+    facts.monitor_probes = Ok(true);
+    let plan = JvmPlan::choose(&Facts::survey(), &facts);
+    let options = JvmOptions { least_wait: Duration::ZERO, ..JvmOptions::default() };
+    let mut probes = JvmProbes::attach(&plan, &options).unwrap();
+    let measured = program.run();
+    let events = events_until_gc(&mut probes, &measured);
+    assert_eq!(waits(&events), Vec::<&MonitorWait>::new());
+    check_pauses(&measured, &events);
+    program.end();
+}
+
+/// The collection comes last.
+fn events_until_gc(probes: &mut JvmProbes, measured: &[Measured]) -> Vec<JvmEvent> {
+    let gc = measured.iter().find(|it| it.role == "gc").unwrap();
+    let end = Instant::now() + PATIENCE;
+    let mut events = Vec::new();
+    let is_safepoint = |event: &JvmEvent| matches!(event, JvmEvent::Pause(it) if it.kind == PauseKind::Safepoint && it.end_ns > gc.start_ns);
+    while !events.iter().any(is_safepoint) {
+        assert!(Instant::now() < end, "{:?} {events:#?}", probes.losses());
+        probes.poll(Duration::from_millis(10), &mut |event| events.push(event)).unwrap();
+    }
+    events
+}
+
+fn waits(events: &[JvmEvent]) -> Vec<&MonitorWait> {
+    let waits = events.iter().filter_map(|event| match event {
+        JvmEvent::MonitorWait(wait) => Some(wait),
+        JvmEvent::Pause(_) => None,
+    });
+    waits.collect()
+}
+
+fn check_waits(measured: &[Measured], seen: &[&MonitorWait]) {
+    let threads: BTreeSet<u32> = measured.iter().map(|it| it.tid).collect();
+    let seen: Vec<_> = seen.iter().filter(|wait| threads.contains(&wait.tid)).collect();
+    let mut checked = 0;
+    for round in measured.split(|it| it.role == "round") {
+        // In the order in which they had the lock: each was handed it by the one before.
+        for (before, waiter) in round.iter().zip(round.iter().skip(1)) {
+            if waiter.role != "waiter" {
+                continue;
+            }
+            let own: Vec<_> = seen.iter().filter(|wait| wait.tid == waiter.tid).collect();
+            let [wait] = own[..] else { panic!("{waiter:?}: {own:#?}") };
+            assert!(waiter.end_ns - waiter.start_ns > NEAR_NS, "{waiter:?}");
+            assert!(waiter.start_ns < wait.start_ns && wait.start_ns < wait.end_ns, "{waiter:?}: {wait:?}");
+            assert!(wait.end_ns < waiter.end_ns, "{waiter:?}: {wait:?}");
+            if !program::is_emulated() {
+                assert!(wait.start_ns - waiter.start_ns < NEAR_NS, "{waiter:?}: {wait:?}");
+                assert!(waiter.end_ns - wait.end_ns < NEAR_NS, "{waiter:?}: {wait:?}");
+            }
+            assert_eq!((&*wait.class, &*wait.comm), ("Contend$Lock", "a-thread-that-w"));
+            assert_eq!(wait.holder.as_ref().map(|holder| holder.tid), Some(before.tid), "{wait:?}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 12, "{measured:#?}");
+    let monitors: BTreeSet<u64> = seen.iter().map(|wait| wait.monitor).collect();
+    assert!(!monitors.contains(&0), "{monitors:?}");
+}
+
+/// Each collection is within a safepoint, and the one that the program asked for is there.
+fn check_pauses(measured: &[Measured], events: &[JvmEvent]) {
+    let pauses = events.iter().filter_map(|event| match event {
+        JvmEvent::Pause(pause) => Some(pause),
+        JvmEvent::MonitorWait(_) => None,
+    });
+    let (safepoints, collections): (Vec<&Pause>, Vec<&Pause>) =
+        pauses.partition(|pause| pause.kind == PauseKind::Safepoint);
+    let gc = measured.iter().find(|it| it.role == "gc").unwrap();
+    let asked = collections.iter().find(|it| gc.start_ns < it.start_ns && it.end_ns < gc.end_ns);
+    let asked = asked.unwrap_or_else(|| panic!("{gc:?} {events:#?}"));
+    assert_eq!(asked.kind, PauseKind::Collection { full: true });
+    for collection in &collections {
+        let around = |it: &&&Pause| it.start_ns < collection.start_ns && collection.end_ns < it.end_ns;
+        let safepoint =
+            safepoints.iter().find(around).unwrap_or_else(|| panic!("{collection:?} {safepoints:#?}"));
+        let operation_ns = safepoint.operation_ns.unwrap();
+        assert!((safepoint.start_ns..collection.start_ns).contains(&operation_ns), "{safepoint:?}");
+        assert_eq!(safepoint.operation, collection.operation);
+        assert!(!safepoint.operation.is_empty());
+    }
+}
+
+fn report_costs(probes: &JvmProbes) {
+    for cost in probes.overhead().iter().filter(|cost| cost.run_count > 0) {
+        eprintln!("{}: {} runs, {} ns each", cost.program, cost.run_count, cost.run_time_ns / cost.run_count);
+    }
+}

@@ -1,0 +1,83 @@
+// Waits for monitors of known threads and known lengths, and says what it measured itself: one line a wait, with the
+// thread's name and number, and the ends by System.nanoTime(), which on Linux is CLOCK_MONOTONIC. Waits for a line on its
+// input before it begins, and for the input's end before it ends. Its argument makes all of it so many times slower.
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+public class Contend {
+	static class Lock {}
+
+	static final Lock lock = new Lock();
+	static long slower = 1;
+
+	interface Step {
+		void run() throws Exception;
+	}
+
+	static String tid() throws Exception {
+		return Files.readSymbolicLink(Path.of("/proc/thread-self")).getFileName().toString();
+	}
+
+	static void pause(long millis) throws Exception {
+		Thread.sleep(millis * slower);
+	}
+
+	// Takes the lock, says what it measured, and holds it.
+	static void hold(String role, long millis) throws Exception {
+		String tid = tid();
+		long start = System.nanoTime();
+		synchronized (lock) {
+			long end = System.nanoTime();
+			pause(millis);
+			System.out.println(role + " " + tid + " " + start + " " + end);
+		}
+	}
+
+	static Thread started(String name, Step step) {
+		Thread thread = new Thread(() -> {
+			try {
+				step.run();
+			} catch (Exception error) {
+				throw new RuntimeException(error);
+			}
+		}, name);
+		thread.start();
+		return thread;
+	}
+
+	// One thread holds the lock; the others come after it, one after the other, and each holds it a moment too.
+	static void round(int waiters, long millis) throws Exception {
+		List<Thread> threads = new ArrayList<>();
+		threads.add(started("a-thread-that-holds", () -> hold("holder", millis)));
+		pause(10);
+		for (int i = 0; i < waiters; i++) {
+			threads.add(started("a-thread-that-waits-" + i, () -> hold("waiter", 5)));
+			pause(3);
+		}
+		for (Thread thread : threads)
+			thread.join();
+		System.out.println("round");
+	}
+
+	public static void main(String[] arguments) throws Exception {
+		if (arguments.length > 0)
+			slower = Long.parseLong(arguments[0]);
+		BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+		System.out.println("ready");
+		input.readLine();
+		for (int i = 0; i < 3; i++) {
+			round(1, 20 + 10 * i);
+			round(3, 40);
+		}
+		long start = System.nanoTime();
+		System.gc();
+		System.out.println("gc 0 " + start + " " + System.nanoTime());
+		System.out.println("done");
+		input.readLine();
+	}
+}

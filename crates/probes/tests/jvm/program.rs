@@ -1,0 +1,100 @@
+//! Runs `Contend.java` and reads what it measured. Ends it, whatever becomes of the test.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jvm/Contend.java");
+
+/// Set where the processor is emulated: to the directory of the compiled program, for to compile it there takes long.
+const EMULATED: &str = "BROKERSCOPE_EMULATED_JVM";
+
+/// Whether threads that are woken may not run for long.
+pub(crate) fn is_emulated() -> bool {
+    std::env::var_os(EMULATED).is_some()
+}
+
+/// A line of the program.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// `holder`, `waiter`, `gc`, or `round` at the end of each.
+    pub(crate) role: String,
+    pub(crate) tid: u32,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+/// The running program.
+pub(crate) struct Program {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    /// Returns when it is ready to begin.
+    pub(crate) fn start(java: &Path, options: &[&str]) -> Self {
+        // Small, and quick to start where the processor is emulated.
+        let mut command = Command::new(java);
+        command.args(["-Xmx64m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
+        command.args(options);
+        match std::env::var_os(EMULATED) {
+            Some(compiled) => command.arg("-cp").arg(compiled).args(["Contend", "10"]),
+            None => command.arg(SOURCE),
+        };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("java is not installed");
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut program = Self { child, input, output };
+        program.until("ready");
+        program
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it begin; what it measured until it was done.
+    pub(crate) fn run(&mut self) -> Vec<Measured> {
+        self.input.as_mut().unwrap().write_all(b"go\n").unwrap();
+        self.until("done").iter().map(|line| measured(line)).collect()
+    }
+
+    pub(crate) fn end(mut self) {
+        drop(self.input.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    fn until(&mut self, last: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "it ended early: {lines:#?}");
+            if line.trim_end() == last {
+                return lines;
+            }
+            lines.push(line.trim_end().to_owned());
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn measured(line: &str) -> Measured {
+    let mut words = line.split(' ');
+    let role = words.next().unwrap().to_owned();
+    let mut number = || words.next().map_or(0, |word| word.parse().unwrap());
+    Measured { role, tid: number() as u32, start_ns: number(), end_ns: number() }
+}
+
+/// What the JDK calls its version.
+pub(crate) fn version(java: &Path) -> String {
+    let output = Command::new(java).arg("-version").output().expect("java is not installed");
+    String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()
+}
