@@ -154,7 +154,9 @@ fn waits_and_stops_in_every_form() {
     golden("locks-summary.csv", |out| waits(LockSummary::new(out, LockSummaryReport::Csv)));
     golden("locks.folded", |out| {
         let mut fold = Fold::default();
-        rows().iter().for_each(|row| fold.add(&stack_time(row)));
+        for row in rows() {
+            fold.add(&stack_time(&row));
+        }
         fold.write_folded(out, &[CpuState::Off]).unwrap();
     });
     golden("pauses.txt", |out| pauses(PauseTable::new(out, &look(false))));
