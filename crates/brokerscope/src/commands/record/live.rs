@@ -194,7 +194,7 @@ impl Recorder {
             counted(counts.requests, "request"),
             counts.slow,
             slow_from(args),
-            counted(counts.file_ops, "file write"),
+            counted(counts.file_ops, "file operation"),
             counted(counts.journal_commits, "journal commit"),
             args.output.display(),
         ));
