@@ -2,9 +2,9 @@
 //! again in fetch responses. Holds a bounded number of partitions and batches; does not decide what a wait means.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
+use ahash::RandomState;
 use model::{Nanos, Partition, Request, TopicId};
 use wire::BatchHeader;
 use wire::stream::{FetchedPartition, TopicRef};
@@ -77,9 +77,14 @@ impl Arrivals {
                 ring.retain(|arrived| arrived.at != row.arrival_end || !sent(&partition.batches, arrived));
                 continue;
             }
-            let first = ring.iter_mut().find(|arrived| {
+            let is_it = |arrived: &&mut Arrived| {
                 arrived.at == row.arrival_end && (arrived.crc, arrived.bytes) == (batch.crc, batch.bytes)
-            });
+            };
+            // What is answered came lately. Only of several may another be like the first.
+            let first = match partition.batches.len() {
+                1 => ring.iter_mut().rfind(is_it),
+                _ => ring.iter_mut().find(is_it),
+            };
             if let Some(first) = first {
                 first.base_offset = partition.base_offset;
             }

@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use ahash::RandomState;
+
 const NOWHERE: usize = usize::MAX;
 
 /// Slots form a list from the most recently used (`newest`) to the least (`oldest`).
 pub(crate) struct Table<K, V> {
     slots: Vec<Slot<K, V>>,
-    by_key: HashMap<K, usize>,
+    by_key: HashMap<K, usize, RandomState>,
     newest: usize,
     oldest: usize,
     limit: usize,
@@ -26,7 +28,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             slots: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: HashMap::default(),
             newest: NOWHERE,
             oldest: NOWHERE,
             limit: limit.max(1),

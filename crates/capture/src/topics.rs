@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use ahash::RandomState;
 use model::TopicId;
 
 /// Names and ids remembered; Kafka itself advises against clusters a tenth as large.
@@ -11,12 +12,12 @@ const TOPICS_LIMIT: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Topics {
     by_id: HashMap<TopicId, Arc<str>>,
-    names: HashSet<Arc<str>>,
+    names: HashSet<Arc<str>, RandomState>,
 }
 
 impl Topics {
     pub(crate) fn new(known: HashMap<TopicId, Arc<str>>) -> Self {
-        Self { by_id: known, names: HashSet::new() }
+        Self { by_id: known, names: HashSet::default() }
     }
 
     /// Remembers a topic's name. An id never changes its name, so the first one stays.

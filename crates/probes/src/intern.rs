@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ahash::RandomState;
+
 /// Distinct texts kept.
 const MOST_TEXTS: usize = 16_384;
 
 /// Bytes from the kernel to shared text; bytes that are not UTF-8 are replaced.
 #[derive(Default)]
 pub(crate) struct Texts {
-    known: HashMap<Box<[u8]>, Arc<str>>,
+    known: HashMap<Box<[u8]>, Arc<str>, RandomState>,
 }
 
 impl Texts {

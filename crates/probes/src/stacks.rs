@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ahash::RandomState;
+
 use crate::kallsyms::Symbols;
 
 /// Distinct stacks kept: a handful in practice.
@@ -14,7 +16,7 @@ const SCHEDULER: [&str; 2] = ["__schedule", "try_to_wake_up"];
 #[derive(Default)]
 pub(crate) struct Stacks {
     symbols: Symbols,
-    known: HashMap<Box<[u64]>, Arc<str>>,
+    known: HashMap<Box<[u64]>, Arc<str>, RandomState>,
     empty: Arc<str>,
 }
 

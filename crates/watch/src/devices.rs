@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use model::Device;
 
 use crate::mounts::Mounts;
@@ -11,7 +12,7 @@ use crate::mounts::Mounts;
 /// Names of block devices, and the partitions of disks.
 pub(crate) struct Devices {
     mounts: Mounts,
-    known: HashMap<(u32, u32), Device>,
+    known: HashMap<(u32, u32), Device, RandomState>,
     partitions: HashMap<(u32, u32), Vec<DiskPartition>>,
 }
 
@@ -25,7 +26,7 @@ struct DiskPartition {
 impl Devices {
     /// Devices as a process's mounts show them.
     pub(crate) fn new(mounts: Mounts) -> Self {
-        Self { mounts, known: HashMap::new(), partitions: HashMap::new() }
+        Self { mounts, known: HashMap::default(), partitions: HashMap::new() }
     }
 
     /// The device of that number, by the kernel's name where it has one. For a file system whose number is

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ahash::RandomState;
 use model::{FileKind, TopicPartition};
 use probes::event::{FilePath, GivenPath};
 
@@ -35,9 +36,9 @@ pub(crate) struct Files {
     mounts: Mounts,
     looked_at_mounts: Instant,
     log_dirs: Vec<Inside>,
-    known: HashMap<(DeviceNumber, Arc<str>), Known>,
+    known: HashMap<(DeviceNumber, Arc<str>), Known, RandomState>,
     /// The same files by number, for those that are seen without a path.
-    by_inode: HashMap<(DeviceNumber, u64), Arc<str>>,
+    by_inode: HashMap<(DeviceNumber, u64), Arc<str>, RandomState>,
     mapped: Mapped,
     parents: HashMap<Box<str>, Option<Inside>>,
 }
@@ -62,8 +63,8 @@ impl Files {
             mounts,
             looked_at_mounts: Instant::now(),
             log_dirs,
-            known: HashMap::new(),
-            by_inode: HashMap::new(),
+            known: HashMap::default(),
+            by_inode: HashMap::default(),
             mapped,
             parents: HashMap::new(),
         }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ahash::RandomState;
+
 use crate::event::FilePath;
 
 /// A file for as long as it exists: device, inode, generation.
@@ -22,8 +24,8 @@ const HALF: usize = 16_384;
 /// Files by number. A file that is neither told of nor asked for while as many others are is forgotten.
 #[derive(Default)]
 pub(super) struct Paths {
-    recent: HashMap<FileKey, Place>,
-    older: HashMap<FileKey, Place>,
+    recent: HashMap<FileKey, Place, RandomState>,
+    older: HashMap<FileKey, Place, RandomState>,
 }
 
 impl Paths {
