@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, ListBuilder, PrimitiveBuilder, StringBuilder};
+use arrow_array::builder::{BooleanBuilder, ListBuilder, StringBuilder};
 use arrow_array::types::{
     ArrowPrimitiveType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
 };
@@ -14,6 +14,7 @@ use arrow_array::{ArrayRef, ListArray, RecordBatch, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 
+use crate::number_builder::NumberBuilder;
 use crate::text_builder::TextBuilder;
 
 /// A set of columns under construction. `finish` hands out what was appended and starts anew.
@@ -52,13 +53,13 @@ pub(crate) type U32 = Number<UInt32Type>;
 pub(crate) type U64 = Number<UInt64Type>;
 
 impl<T: ArrowPrimitiveType> Kind for Number<T> {
-    type Builder = PrimitiveBuilder<T>;
+    type Builder = NumberBuilder<T>;
     const NULLABLE: bool = false;
     fn data_type() -> DataType {
         T::DATA_TYPE
     }
     fn finish(builder: &mut Self::Builder) -> ArrayRef {
-        Arc::new(builder.finish())
+        builder.finish()
     }
 }
 

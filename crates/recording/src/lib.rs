@@ -16,15 +16,18 @@ mod events;
 mod fence;
 mod manifest;
 mod notes;
+mod number_builder;
 mod open_part;
 mod parquet_part;
 mod part;
 mod reader;
+mod shown_builder;
 mod stream_part;
 mod table;
 mod tables;
 mod text;
 mod text_builder;
+mod topic_id;
 mod writer;
 
 pub use error::Error;

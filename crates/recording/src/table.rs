@@ -64,7 +64,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// Every table.
+    /// Every table, at the place of its number.
     pub const ALL: [Self; 16] = [
         Self::Requests,
         Self::FileOps,
@@ -264,4 +264,16 @@ impl RowBuffers {
 fn put<E: Encode>(columns: &mut E, row: &E::Row) -> usize {
     columns.append(row);
     E::weight(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+
+    #[test]
+    fn every_table_is_at_the_place_of_its_number() {
+        for (place, table) in Table::ALL.into_iter().enumerate() {
+            assert_eq!(table as usize, place);
+        }
+    }
 }

@@ -6,19 +6,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::builder::PrimitiveBuilder;
+use ahash::RandomState;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, StringArray};
+
+use crate::number_builder::NumberBuilder;
 
 /// Places to remember texts by: a power of two, more than a broker's threads and busy files.
 const PLACES: usize = 256;
 
 /// Appends text; [`TextBuilder::finish`] hands the column out and starts anew.
 pub(crate) struct TextBuilder {
-    keys: PrimitiveBuilder<Int32Type>,
+    keys: NumberBuilder<Int32Type>,
     /// Every text once; its key is its index.
     texts: Vec<Box<str>>,
-    known: HashMap<Box<str>, i32>,
+    known: HashMap<Box<str>, i32, RandomState>,
     /// The key of a text that lay at such an address.
     places: Box<[i32; PLACES]>,
 }
@@ -26,9 +28,9 @@ pub(crate) struct TextBuilder {
 impl Default for TextBuilder {
     fn default() -> Self {
         Self {
-            keys: PrimitiveBuilder::default(),
+            keys: NumberBuilder::default(),
             texts: Vec::new(),
-            known: HashMap::new(),
+            known: HashMap::default(),
             places: Box::new([0; PLACES]),
         }
     }
@@ -91,7 +93,7 @@ impl TextBuilder {
         let texts = std::mem::take(&mut self.texts);
         self.known.clear();
         let values = StringArray::from_iter_values(texts.iter());
-        Arc::new(DictionaryArray::new(self.keys.finish(), Arc::new(values)))
+        Arc::new(DictionaryArray::new(self.keys.column(), Arc::new(values)))
     }
 }
 

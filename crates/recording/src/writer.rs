@@ -33,7 +33,7 @@ pub struct WriterOptions {
 
 impl Default for WriterOptions {
     fn default() -> Self {
-        Self { rotate_rows: 1_000_000, rotate_bytes: 64 << 20, flush_every: Duration::from_millis(300) }
+        Self { rotate_rows: 1_000_000, rotate_bytes: 64 << 20, flush_every: Duration::from_millis(500) }
     }
 }
 
@@ -96,8 +96,7 @@ impl Writer {
     /// [`Writer::dropped_rows`]. Later events may well succeed (room on the disk again).
     pub fn write(&mut self, event: &Event) -> Result<(), Error> {
         let bytes = self.rows.append(event);
-        let table = Table::of(event);
-        let Some(at) = self.tables.iter().position(|writer| writer.table == table) else { return Ok(()) };
+        let at = Table::of(event) as usize;
         let full = self.tables.get_mut(at).is_some_and(|writer| writer.count(bytes));
         if full { self.flush_table(at) } else { Ok(()) }
     }

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use arrow_array::PrimitiveArray;
 use arrow_array::types::UInt32Type;
-use arrow_array::{PrimitiveArray, builder::PrimitiveBuilder};
 use model::Device;
 
 use crate::cells::{BadRow, Cells, Texts};
+use crate::number_builder::NumberBuilder;
 use crate::text::TextPool;
 use crate::text_builder::TextBuilder;
 
@@ -15,8 +16,8 @@ use crate::text_builder::TextBuilder;
 pub(crate) fn append(
     device: &Device,
     name: &mut TextBuilder,
-    major: &mut PrimitiveBuilder<UInt32Type>,
-    minor: &mut PrimitiveBuilder<UInt32Type>,
+    major: &mut NumberBuilder<UInt32Type>,
+    minor: &mut NumberBuilder<UInt32Type>,
 ) {
     name.append_option(Some(&*device.name).filter(|name| !name.is_empty()));
     major.append_value(device.major);

@@ -1,12 +1,13 @@
 //! `requests/`: requests with their responses; partitions and record batches nested inside.
 
-use model::{Batch, Event, Nanos, Partition, Request, TopicId};
+use model::{Batch, Event, Nanos, Partition, Request};
 
 use crate::address::Address;
 use crate::cells::BadRow;
 use crate::columns::{Derived, I8, I16, I32, I64, Maybe, Rows, Text, U32, Words, columns};
 use crate::table::{Decode, Encode};
 use crate::text::{TextPool, api_name};
+use crate::topic_id::Id;
 
 columns! {
     Requests, RequestCells {
@@ -43,7 +44,7 @@ columns! {
 columns! {
     Partitions, PartitionCells {
         topic: Maybe<Text>,
-        topic_id: Maybe<Text>,
+        topic_id: Maybe<Id>,
         partition: I32,
         bytes: U32,
         records: Maybe<U32>,
@@ -127,7 +128,7 @@ impl Requests {
 impl Partitions {
     fn append(&mut self, partition: &Partition) {
         self.topic.append_option(partition.topic.as_deref());
-        self.topic_id.append_option(partition.topic_id.map(|id| id.to_string()));
+        self.topic_id.append_option(partition.topic_id);
         self.partition.append_value(partition.partition);
         self.bytes.append_value(partition.bytes);
         self.records.append_option(partition.records);
@@ -193,13 +194,9 @@ impl Decode for RequestCells {
 
 impl PartitionCells {
     fn read(&self, i: usize, pool: &mut TextPool) -> Result<Partition, BadRow> {
-        let topic_id = match self.topic_id.maybe_str(i) {
-            Some(text) => Some(TopicId::parse(text).ok_or(BadRow::unknown("topic_id"))?),
-            None => None,
-        };
         Ok(Partition {
             topic: self.topic.maybe(i, pool),
-            topic_id,
+            topic_id: self.topic_id.maybe_topic_id(i)?,
             partition: self.partition.at(i)?,
             bytes: self.bytes.at(i)?,
             records: self.records.maybe(i),
