@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 use crate::Error;
 use crate::notes::Notes;
@@ -67,12 +67,25 @@ impl Converter {
 }
 
 fn convert_all(queue: &Receiver<(Table, Part)>, failure: &Mutex<Option<Error>>) {
+    step_back();
     for (table, part) in queue {
         if let Err(error) = convert(table, &part) {
             failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }
 }
+
+/// A part can wait, whoever serves others on this machine cannot. Not to the last place: at the end of a recording
+/// somebody waits for it.
+#[cfg(target_os = "linux")]
+fn step_back() {
+    // Of this thread only, on Linux (setpriority(2)). Were it refused, converting would be no less right.
+    let _ = rustix::process::setpriority_process(None, 10);
+}
+
+/// Elsewhere it is not the thread that has a priority, but the process.
+#[cfg(not(target_os = "linux"))]
+fn step_back() {}
 
 /// Writes a part's Parquet beside its stream, renames it into place, and only then removes the stream.
 fn convert(table: Table, part: &Part) -> Result<(), Error> {
@@ -110,8 +123,9 @@ fn write_to(
 ) -> Result<(), Error> {
     let failed = |source: ParquetError| Error::Convert { path: path.to_owned(), source };
     let file = File::create(path).map_err(Error::io("create", path))?;
+    let properties = properties(schema).map_err(failed)?;
     let mut writer =
-        ArrowWriter::try_new(file, Arc::new(schema.clone()), Some(properties())).map_err(failed)?;
+        ArrowWriter::try_new(file, Arc::new(schema.clone()), Some(properties)).map_err(failed)?;
     for batch in batches {
         writer.write(&batch?).map_err(failed)?;
         if writer.in_progress_size() > ROW_GROUP_BYTES {
@@ -122,10 +136,20 @@ fn write_to(
     Ok(())
 }
 
-fn properties() -> WriterProperties {
-    WriterProperties::builder()
+/// Times, offsets and sequence numbers hardly repeat but lie close together: as differences they take least, and
+/// cost neither a dictionary nor much compression. What repeats otherwise is text.
+fn properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
+    let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_size(ROW_GROUP_ROWS)
-        .set_created_by(format!("brokerscope {}", env!("CARGO_PKG_VERSION")))
-        .build()
+        .set_created_by(format!("brokerscope {}", env!("CARGO_PKG_VERSION")));
+    for column in ArrowSchemaConverter::new().convert(schema)?.columns() {
+        if matches!(column.physical_type(), Type::INT32 | Type::INT64) {
+            properties = properties
+                .set_column_dictionary_enabled(column.path().clone(), false)
+                .set_column_encoding(column.path().clone(), Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    Ok(properties.build())
 }
