@@ -78,9 +78,14 @@ pub(crate) fn read_live(
 
     let mut live = Live::open(config)?;
     let mut found = Vec::new();
-    while !stop.asked() {
+    loop {
+        // What passed before it was time to stop is handed over within this wait.
+        let is_last = stop.asked();
         live.next_packets(WAIT, &mut |packet| analyzer.packet(packet, &mut |request| found.push(request)))?;
         found.drain(..).try_for_each(&mut *sink)?;
+        if is_last {
+            break;
+        }
     }
     finish(analyzer, sink)?;
     Ok(live.drops()?)

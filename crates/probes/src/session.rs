@@ -115,7 +115,7 @@ impl Probes {
         &self.plan
     }
 
-    /// Waits until the ring buffer fills up, 50 ms have passed or the timeout has, then delivers what is
+    /// Waits until the ring buffer fills up, 200 ms have passed or the timeout has, then delivers what is
     /// there: in the order in which the kernel finished the events, roughly by their end.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&self.object))?;

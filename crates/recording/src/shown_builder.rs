@@ -90,7 +90,9 @@ mod tests {
         let mut builder = ShownBuilder::<SocketAddr>::default();
         for _ in 0..2 {
             let ports = [9092, 9092 + PLACES, 9092, 9093, 9092 + PLACES];
-            ports.iter().for_each(|&port| builder.append(address(port)));
+            for &port in &ports {
+                builder.append(address(port));
+            }
             builder.append_option(None);
             let column = builder.finish();
             let column = column.as_dictionary::<Int32Type>();

@@ -22,8 +22,9 @@ use crate::mounts::Mounts;
 use crate::queue::Sender;
 use crate::thread_names::NameReader;
 
-/// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills.
-const POLL: Duration = Duration::from_millis(50);
+/// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills. Whoever wakes
+/// seldom finds more to do at once, and each time takes less of it.
+const POLL: Duration = Duration::from_millis(200);
 /// How often losses are looked at.
 const LOSS_CHECK: Duration = Duration::from_secs(1);
 
@@ -48,12 +49,14 @@ impl KernelSource {
     pub(crate) fn run(mut self) -> Result<Probes, probes::Error> {
         let mut losses = Losses::default();
         let mut checked = Instant::now();
+        let mut room = 0;
         loop {
             let stopping = self.stop.load(Ordering::Relaxed);
             let (names, offset) = (&mut self.names, self.offset);
             let timeout = if stopping { Duration::ZERO } else { POLL };
-            let mut events = Vec::new();
+            let mut events = Vec::with_capacity(room);
             let polled = self.probes.poll(timeout, &mut |event| events.push(names.event(event, offset)));
+            room = events.len();
             self.sender.send_all(events);
             polled?;
             if stopping || checked.elapsed() >= LOSS_CHECK {

@@ -2,7 +2,7 @@
 //! queue. Does not join, judge or store anything.
 //!
 //! Each source has a thread of its own and delivers in its own order; across sources, events are out of
-//! order by as much as their batching (tens of milliseconds), which `diagnose` allows for. Nothing here
+//! order by as much as their batching (a few tenths of a second), which `diagnose` allows for. Nothing here
 //! waits for a slow consumer: what the queue has no room for is dropped and counted.
 //!
 //! The broker may be restarted meanwhile: `keeper` notices, says so by events, and attaches the probes to the

@@ -33,14 +33,15 @@ impl PacketSource {
     pub(crate) fn run(mut self) -> Result<Counters, capture::Error> {
         let mut seen = Seen::default();
         let mut checked = Instant::now();
+        let mut requests = 0;
         while !self.stop.load(Ordering::Relaxed) {
-            self.read()?;
+            requests = self.read(requests)?;
             if checked.elapsed() >= CHECK {
                 self.check(&mut seen)?;
                 checked = Instant::now();
             }
         }
-        self.read()?;
+        self.read(requests)?;
         let near = crate::now();
         let (sender, offset) = (&self.sender, self.offset);
         self.analyzer.finish(&mut |request| sender.send(on_clock(offset, near, request)));
@@ -48,15 +49,17 @@ impl PacketSource {
         Ok(self.analyzer.counters())
     }
 
-    fn read(&mut self) -> Result<(), capture::Error> {
+    /// Reads what is there. `room` for so many requests is made at once; returns how many there were.
+    fn read(&mut self, room: usize) -> Result<usize, capture::Error> {
         let near = crate::now();
         let (analyzer, offset) = (&mut self.analyzer, self.offset);
-        let mut events = Vec::new();
+        let mut events = Vec::with_capacity(room);
         let read = self.live.next_packets(WAIT, &mut |packet| {
             analyzer.packet(packet, &mut |request| events.push(on_clock(offset, near, request)));
         });
+        let requests = events.len();
         self.sender.send_all(events);
-        read.map(drop)
+        read.map(|_| requests)
     }
 
     fn check(&mut self, seen: &mut Seen) -> Result<(), capture::Error> {

@@ -22,8 +22,10 @@ const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS_AT_LEAST: usize = 4;
 /// V3 uses it only to check the sizes.
 const FRAME_BYTES: usize = 2_048;
-/// After so long a block is handed over although it is not full.
-const BLOCK_TIMEOUT_MS: u32 = 20;
+/// After so long, at most twice, a block is handed over although it is not full (`prb_retire_rx_blk_timer_expired` in
+/// `net/packet/af_packet.c`): seldom, for each time costs its reader a wake-up; but whoever stops reads for
+/// 100 ms more, and wants what passed before.
+const BLOCK_TIMEOUT_MS: u32 = 40;
 /// Where a block's status word is: behind its version and the offset of its private area.
 const STATUS_AT: usize = 8;
 

@@ -12,16 +12,19 @@ use crate::error::Error;
 use crate::event::Event;
 
 /// The longest wait, and so the delay with which events arrive.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// Records taken before they are handed on: the most events held here at a time.
-const BATCH: usize = 1024;
+const LONGEST_WAIT: Duration = Duration::from_millis(200);
+/// Records taken before they are handed on: the most events held here at a time, few enough to stay in a
+/// processor's own cache.
+const BATCH: usize = 256;
 /// Batches in one go, so that a reader slower than its writers still returns to its caller.
-const MOST_BATCHES: usize = 64;
+const MOST_BATCHES: usize = 256;
 
 /// The ring buffer's reading end.
 pub(super) struct Ring {
     buffer: RingBuffer<'static>,
     received: Arc<Mutex<Received>>,
+    /// Where a batch is handed on from while the next one is received; empty in between, kept for its room.
+    batch: Vec<Event>,
 }
 
 struct Received {
@@ -52,7 +55,7 @@ impl Ring {
             })
             .map_err(Error::Ring)?;
         let buffer = builder.build().map_err(Error::Ring)?;
-        Ok(Self { buffer, received })
+        Ok(Self { buffer, received, batch: Vec::new() })
     }
 
     /// Sleeps until a program wakes the reader or the time is up.
@@ -64,8 +67,8 @@ impl Ring {
     pub(super) fn drain(&mut self, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         for _ in 0..MOST_BATCHES {
             let taken = self.buffer.consume_raw_n(BATCH);
-            let events = std::mem::take(&mut lock(&self.received).events);
-            events.into_iter().for_each(&mut *out);
+            std::mem::swap(&mut lock(&self.received).events, &mut self.batch);
+            self.batch.drain(..).for_each(&mut *out);
             let taken =
                 usize::try_from(taken).map_err(|_| Error::Read(io::Error::from_raw_os_error(-taken)))?;
             if taken < BATCH {
