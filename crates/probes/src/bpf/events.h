@@ -113,7 +113,7 @@ struct file_op_event {
 	char comm[TASK_COMM_LEN];
 };
 
-/* An OP_WRITE and the first bytes written; only head_len of them are sent. */
+/* An OP_WRITE and the first bytes written, head_len of them. */
 struct file_write_event {
 	struct file_op_event op;
 	__u8 head[HEAD_BYTES];

@@ -158,28 +158,40 @@ static __always_inline void describe(struct file_op_event *event, struct op *op,
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 }
 
+static __always_inline void send_write(struct op *op, __s64 result, __u64 now, __u64 path_ns)
+{
+	struct file_write_event *event = reserve(sizeof(*event));
+
+	if (!event)
+		return;
+	describe(&event->op, op, result);
+	event->op.end_ns = now;
+	event->op.path_ns = path_ns;
+	/* what is not head is of records that were read before */
+	event->op.head_len = result > 0 ? read_head(event->head, op) : 0;
+	submit(event);
+}
+
+static __always_inline void send_other(struct op *op, __s64 result, __u64 now, __u64 path_ns)
+{
+	struct file_op_event *event = reserve(sizeof(*event));
+
+	if (!event)
+		return;
+	describe(event, op, result);
+	event->end_ns = now;
+	event->path_ns = path_ns;
+	submit(event);
+}
+
 /* The call on a file returned. */
 static __always_inline void end_file(struct op *op, __s64 result)
 {
 	__u64 now = bpf_ktime_get_ns();
-	/* first: it uses the same room */
 	__u64 path_ns = path_of(op->dentry, &op->file, now);
-	union scratch *room = scratch();
-	struct file_write_event *event;
-	__u64 bytes;
-	__u8 head;
 
-	if (!room)
-		return;
-	event = &room->file_write;
-	describe(&event->op, op, result);
-	event->op.end_ns = now;
-	event->op.path_ns = path_ns;
-	head = op->kind == OP_WRITE && result > 0 ? read_head(event->head, op) : 0;
-	event->op.head_len = head;
-	/* bounded right before it is used: see off_cpu.h */
-	bytes = head;
-	barrier_var(bytes);
-	if (bytes <= HEAD_BYTES)
-		emit(event, sizeof(event->op) + bytes);
+	if (op->kind == OP_WRITE)
+		send_write(op, result, now, path_ns);
+	else
+		send_other(op, result, now, path_ns);
 }

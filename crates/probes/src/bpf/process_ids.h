@@ -32,18 +32,22 @@ static __always_inline __u32 shown_process(struct task_struct *task)
 
 static __always_inline __u32 shown_current(void)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *task;
 
-	return settings.pid_level ? shown(BPF_CORE_READ(task, thread_pid)) : bpf_get_current_pid_tgid();
+	if (!settings.pid_level)
+		return bpf_get_current_pid_tgid();
+	task = (void *)bpf_get_current_task();
+	return shown(BPF_CORE_READ(task, thread_pid));
 }
 
 static __always_inline __u32 shown_current_process(void)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *task;
 
-	if (settings.pid_level)
-		return shown(BPF_CORE_READ(task, group_leader, thread_pid));
-	return bpf_get_current_pid_tgid() >> 32;
+	if (!settings.pid_level)
+		return bpf_get_current_pid_tgid() >> 32;
+	task = (void *)bpf_get_current_task();
+	return shown(BPF_CORE_READ(task, group_leader, thread_pid));
 }
 
 #endif

@@ -40,11 +40,11 @@ static __always_inline bool moves_bytes_of_sockets(__u8 kind)
 /* The TCP socket of a file that is a socket; NULL where it is another. */
 static __always_inline struct sock *tcp_of(struct file *file)
 {
-	struct socket *socket = BPF_CORE_READ(file, private_data);
-	struct sock *sock = BPF_CORE_READ(socket, sk);
+	struct socket *socket = TYPED(struct socket, DIRECT(file, private_data));
+	struct sock *sock = TYPED(struct sock, DIRECT(socket, sk));
 
 	/* a raw socket may have the same protocol; a failed read leaves 0, which is neither */
-	if (BPF_CORE_READ(sock, sk_protocol) != IPPROTO_TCP || BPF_CORE_READ(sock, sk_type) != SOCK_STREAM)
+	if (DIRECT(sock, sk_protocol) != IPPROTO_TCP || DIRECT(sock, sk_type) != SOCK_STREAM)
 		return NULL;
 	return sock;
 }
@@ -52,9 +52,9 @@ static __always_inline struct sock *tcp_of(struct file *file)
 /* The number of the next byte to read or to write. */
 static __always_inline __u32 next_sequence(struct sock *sock, bool sending)
 {
-	struct tcp_sock *tcp = (void *)sock;
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
 
-	return sending ? BPF_CORE_READ(tcp, write_seq) : BPF_CORE_READ(tcp, copied_seq);
+	return sending ? DIRECT(tcp, write_seq) : DIRECT(tcp, copied_seq);
 }
 
 /* The thread enters a call that moves bytes of this connection. */
@@ -89,23 +89,25 @@ static __always_inline void describe_side(struct socket_event *event, struct op 
 	event->sequence_end = side->sequence + ((__s32)result > 0 ? result : 0);
 	event->peer_window = side->peer_window;
 	event->ends = side->ends;
+	__builtin_memset(event->reserved, 0, sizeof(event->reserved));
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 }
 
 /* It returned. Closed by another thread meanwhile, the socket may be another connection's by now. */
 static __always_inline void end_side(struct op *op, __s64 result)
 {
-	struct socket_event event = { .end_ns = bpf_ktime_get_ns() };
+	__u64 now = bpf_ktime_get_ns();
 	struct socket_side *side = &op->socket;
-	struct sock *sock = side->sock;
+	struct sock *sock = TYPED(struct sock, side->sock);
+	struct socket_event *event;
 	bool sending = is_sending(op->kind);
 	struct connection *connection;
 	bool is_same;
 
-	if (!sock)
+	if (!side->sock)
 		return;
 	side->sock = NULL;
-	is_same = BPF_CORE_READ(sock, __sk_common.skc_dport) == side->ends.remote_port;
+	is_same = DIRECT(sock, __sk_common.skc_dport) == side->ends.remote_port;
 	if (is_same && sending && result < (__s64)op->count && peer_window(sock) == 0) {
 		connection = meet(sock, &side->ends);
 		if (connection)
@@ -116,10 +118,14 @@ static __always_inline void end_side(struct op *op, __s64 result)
 		return;
 	}
 	/* no call moves more than MAX_RW_COUNT (include/linux/fs.h), which 31 bits hold */
-	describe_side(&event, op, result);
+	event = reserve(sizeof(*event));
+	if (!event)
+		return;
+	describe_side(event, op, result);
+	event->end_ns = now;
 	if (is_same)
-		event.sequence_end = next_sequence(sock, sending);
-	emit(&event, sizeof(event));
+		event->sequence_end = next_sequence(sock, sending);
+	submit(event);
 }
 
 /* The thread enters a call on a socket: `kind` is the call's enum file_op. */

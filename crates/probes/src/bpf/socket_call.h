@@ -15,8 +15,9 @@ static __always_inline int begin_socket_fd(__u8 kind, __u32 fd, __u64 count)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct file *file = open_file(fd);
+	struct inode *inode = DIRECT(file, f_inode);
 
-	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) == S_IFSOCK)
+	if ((DIRECT(inode, i_mode) & S_IFMT) == S_IFSOCK)
 		return begin_socket(tid, file, kind, fd, count);
 	forget_op(tid);
 	return 0;

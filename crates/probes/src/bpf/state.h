@@ -39,6 +39,25 @@ struct socket_side {
  * append, and an entry that is there need not be inserted again.
  */
 struct op {
+	/* what every switch and wake-up of the thread looks at, in one cache line with the key */
+
+	/* when the thread left the CPU; 0 while it runs */
+	__u64 off_ns;
+	/* a fault on a mapped file outside of a call, see page_cache.h; 0 if there was none since the last call */
+	__u64 fault_ns;
+	/* one of enum phase */
+	__u8 phase;
+	/* enum file_op */
+	__u8 kind;
+	__u8 has_handle;
+	__u8 vectored;
+	__u8 preempted;
+	/* the op is of a name: its file is known when the call returns, if at all */
+	__u8 named;
+	/* it reads this file through the page cache; past it; through another file system's */
+	__u8 reads;
+	__u8 direct;
+
 	__u64 start_ns;
 	__u64 offset;
 	/* user space's buffer, or its first iovec if vectored; a path for operations on names */
@@ -52,8 +71,6 @@ struct op {
 	__u64 readahead_bytes;
 	/* the connection it reads from or writes to */
 	struct socket_side socket;
-	/* a fault on a mapped file outside of a call, see page_cache.h; 0 if there was none since the last call */
-	__u64 fault_ns;
 	__u64 fault_bytes;
 	__u64 fault_offset;
 	__u64 fault_inode;
@@ -65,28 +82,13 @@ struct op {
 	/* the same for a rename's second path */
 	__s32 to_fd;
 	__u32 transaction;
-	/* enum file_op */
-	__u8 kind;
-	__u8 has_handle;
-	__u8 vectored;
-	__u8 preempted;
-	/* one of enum phase */
-	__u8 phase;
-	/* the op is of a name: its file is known when the call returns, if at all */
-	__u8 named;
-	/* it reads this file through the page cache; past it; through another file system's */
-	__u8 reads;
-	__u8 direct;
 	__u8 stacked;
 	__u8 reserved[3];
-	/* valid frames of stack */
-	__u32 frames;
-	/* when the thread left the CPU; 0 while it runs */
-	__u64 off_ns;
 	__u64 woken_ns;
 	/* who made it runnable; if woken_ns */
 	__u32 waker_tid;
-	__u32 reserved2;
+	/* valid frames of stack */
+	__u32 frames;
 	char waker_comm[TASK_COMM_LEN];
 	/* taken where the thread left the CPU */
 	__u64 stack[STACK_FRAMES];
@@ -181,14 +183,35 @@ static __always_inline union scratch *scratch(void)
 }
 
 /*
- * Hands a record over; false where there was no room. The reader looks by itself every few dozen milliseconds; waking it for every record
- * would cost the broker's threads an interrupt each, so it is woken only when the buffer fills up.
+ * The reader looks by itself every few dozen milliseconds; waking it for every record would cost the broker's
+ * threads an interrupt each, so it is woken only when the buffer fills up.
  */
-static __always_inline bool emit(void *record, __u64 size)
+static __always_inline __u64 wake_up(void)
 {
 	bool filling = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= settings.wake_bytes;
 
-	if (bpf_ringbuf_output(&ring, record, size, filling ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
+	return filling ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+/* Room in the ring buffer for a record of a constant size: it need not be copied. For submit(); NULL where there is none. */
+static __always_inline void *reserve(__u64 size)
+{
+	void *record = bpf_ringbuf_reserve(&ring, size, 0);
+
+	if (!record)
+		count_lost(LOST_RING_FULL);
+	return record;
+}
+
+static __always_inline void submit(void *record)
+{
+	bpf_ringbuf_submit(record, wake_up());
+}
+
+/* Hands a record of any size over; false where there was no room. */
+static __always_inline bool emit(void *record, __u64 size)
+{
+	if (bpf_ringbuf_output(&ring, record, size, wake_up())) {
 		count_lost(LOST_RING_FULL);
 		return false;
 	}

@@ -61,37 +61,40 @@ static __always_inline void map_address(__u32 *to, __be32 address)
  */
 static __always_inline bool read_ends(struct endpoints *ends, struct sock *sock)
 {
-	struct inet_sock *inet = (void *)sock;
-	__u8 state = BPF_CORE_READ(sock, __sk_common.skc_state);
+	struct inet_sock *inet = TYPED(struct inet_sock, sock);
+	__u8 state = DIRECT(sock, __sk_common.skc_state);
 
-	ends->remote_port = BPF_CORE_READ(sock, __sk_common.skc_dport);
-	ends->local_port = BPF_CORE_READ(inet, inet_sport);
+	ends->remote_port = DIRECT(sock, __sk_common.skc_dport);
+	ends->local_port = DIRECT(inet, inet_sport);
 	if (!ends->remote_port || state == TCP_SYN_SENT || state == TCP_SYN_RECV)
 		return false;
 	if (bpf_core_field_exists(sock->__sk_common.skc_v6_daddr) &&
-	    BPF_CORE_READ(sock, __sk_common.skc_family) == AF_INET6) {
-		BPF_CORE_READ_INTO(&ends->local, sock, __sk_common.skc_v6_rcv_saddr);
-		BPF_CORE_READ_INTO(&ends->remote, sock, __sk_common.skc_v6_daddr);
+	    DIRECT(sock, __sk_common.skc_family) == AF_INET6) {
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			ends->local[i] = DIRECT(sock, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[i]);
+			ends->remote[i] = DIRECT(sock, __sk_common.skc_v6_daddr.in6_u.u6_addr32[i]);
+		}
 		return true;
 	}
-	map_address(ends->local, BPF_CORE_READ(sock, __sk_common.skc_rcv_saddr));
-	map_address(ends->remote, BPF_CORE_READ(sock, __sk_common.skc_daddr));
+	map_address(ends->local, DIRECT(sock, __sk_common.skc_rcv_saddr));
+	map_address(ends->remote, DIRECT(sock, __sk_common.skc_daddr));
 	return true;
 }
 
 static __always_inline __u32 peer_window(struct sock *sock)
 {
-	struct tcp_sock *tcp = (void *)sock;
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
 
-	return BPF_CORE_READ(tcp, snd_wnd);
+	return DIRECT(tcp, snd_wnd);
 }
 
 /* See TCP_CHRONO_RWND_LIMITED in include/linux/tcp.h, and tcpi_rwnd_limited. A wait that lasts is not in it yet. */
 static __always_inline __u32 limited_by_window(struct sock *sock)
 {
-	struct tcp_sock *tcp = (void *)sock;
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
 
-	return BPF_CORE_READ(tcp, chrono_stat[TCP_CHRONO_RWND_LIMITED - 1]);
+	return DIRECT(tcp, chrono_stat[TCP_CHRONO_RWND_LIMITED - 1]);
 }
 
 /*
@@ -100,8 +103,8 @@ static __always_inline __u32 limited_by_window(struct sock *sock)
  */
 static __always_inline bool is_stall(struct sock *sock, __u32 jiffies)
 {
-	struct tcp_sock *tcp = (void *)sock;
-	__u64 two_round_trips_us = BPF_CORE_READ(tcp, srtt_us) >> 2;
+	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
+	__u64 two_round_trips_us = DIRECT(tcp, srtt_us) >> 2;
 
 	return (__u64)jiffies * settings.jiffy_us >= STALL_US + two_round_trips_us;
 }
@@ -172,7 +175,7 @@ int BPF_PROG(tcp_retransmit_skb, struct sock *sock)
 	struct endpoints ends = {};
 	struct connection *known = bpf_map_lookup_elem(&connections, &sock);
 
-	if (known && read_ends(&ends, sock) && same_ends(&known->ends, &ends))
+	if (known && read_ends(&ends, TYPED(struct sock, sock)) && same_ends(&known->ends, &ends))
 		report_trouble(TCP_RETRANSMIT, &ends);
 	return 0;
 }
