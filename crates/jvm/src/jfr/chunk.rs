@@ -90,6 +90,8 @@ pub(super) struct Chunk {
     constants: Constants,
     wanted: HashMap<u64, Wanted>,
     lost: u64,
+    /// When the newest checkpoint was written.
+    flushed_ticks: u64,
 }
 
 enum Wanted {
@@ -103,7 +105,15 @@ impl Chunk {
         reading.summary.chunks += 1;
         reading.summary.bytes += header::SIZE_BYTES;
         let done = at + header::SIZE_BYTES;
-        Self { at, done, metadata_at: 0, constants: Constants::default(), wanted: HashMap::new(), lost: 0 }
+        Self {
+            at,
+            done,
+            metadata_at: 0,
+            constants: Constants::default(),
+            wanted: HashMap::new(),
+            lost: 0,
+            flushed_ticks: 0,
+        }
     }
 
     /// All threads named so far.
@@ -116,7 +126,7 @@ impl Chunk {
         &mut self,
         source: &S,
         header: &Header,
-        clock: &Clock,
+        clock: &mut Clock,
         reading: &mut Interpreter,
         tell: &mut dyn FnMut(Observed),
     ) -> Result<(), Error> {
@@ -127,6 +137,7 @@ impl Chunk {
         self.describe(source, header, held, reading)?;
         // What stands for a key may be written after the event that has the key.
         let checkpoints = self.constants(source, held, reading);
+        clock.flushed(header, self.flushed_ticks);
         let events = self.events(source, held, clock, reading, tell);
         reading.pauses.settle(&mut |pause| tell(Observed::Pause(pause)));
         self.count_lost(reading);
@@ -180,11 +191,17 @@ impl Chunk {
             let event = reading.window.event(source, at, end)?;
             at = event.next;
             if event.type_id == CHECKPOINT {
-                let read = sized(event.body, at).and_then(|body| self.constants.add(body));
+                let read = sized(event.body, at).and_then(|body| self.checkpoint(body));
                 read.unwrap_or_else(|error| reading.summary.damage(error));
             }
         }
         Ok(())
+    }
+
+    fn checkpoint(&mut self, event: Bytes<'_>) -> Result<(), Error> {
+        let ticks = { event }.varint()?;
+        self.flushed_ticks = self.flushed_ticks.max(ticks);
+        self.constants.add(event)
     }
 
     fn events<S: Source + ?Sized>(

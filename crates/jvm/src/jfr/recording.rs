@@ -59,7 +59,8 @@ impl Recording {
                 return Err(Error::new(ErrorKind::NoMetadata, at));
             }
             let mut chunk = Chunk::new(at, &mut self.reading);
-            let read = chunk.advance(source, &header, &Clock::of_file(header), &mut self.reading, tell);
+            let mut clock = Clock::of_file(header);
+            let read = chunk.advance(source, &header, &mut clock, &mut self.reading, tell);
             self.threads = chunk.threads();
             read?;
             // What follows a chunk that was still being recorded was not whole when it was copied.

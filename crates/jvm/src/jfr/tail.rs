@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use model::clock::{ClockOffset, ClockPair};
@@ -69,7 +70,7 @@ impl Tail {
             if self.current.is_none() && !self.open_next(now)? {
                 return Ok(());
             }
-            match self.advance(tell) {
+            match self.advance(now, tell) {
                 Ok(true) => self.leave(),
                 Ok(false) => return Ok(()),
                 Err(error) => {
@@ -97,13 +98,14 @@ impl Tail {
     }
 
     /// Reads what is new in the current chunk; says whether it is finished.
-    fn advance(&mut self, tell: &mut dyn FnMut(Observed)) -> Result<bool, Error> {
+    fn advance(&mut self, now: ClockPair, tell: &mut dyn FnMut(Observed)) -> Result<bool, Error> {
         let Some(current) = &mut self.current else { return Ok(false) };
         let Some(header) = settled_header(&current.file)? else { return Ok(false) };
         if header.size_bytes > header::SIZE_BYTES && header.metadata_at != 0 {
             let since = self.since;
             let tell = &mut |observed| pass(since, observed, tell);
-            current.chunk.advance(&current.file, &header, &current.clock, &mut self.reading, tell)?;
+            current.clock.set_near(now);
+            current.chunk.advance(&current.file, &header, &mut current.clock, &mut self.reading, tell)?;
         }
         Ok(header.is_finished())
     }
@@ -116,7 +118,13 @@ impl Tail {
 
     /// Opens the oldest chunk that has not been read; says whether there was one.
     fn open_next(&mut self, now: ClockPair) -> Result<bool, Error> {
-        let entries = fs::read_dir(&self.folder).map_err(|error| Error::io(&error, 0))?;
+        let entries = match fs::read_dir(&self.folder) {
+            // The JVM removes it when it ends.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.last.0 != i64::MIN => {
+                return Ok(false);
+            }
+            entries => entries.map_err(|error| Error::io(&error, 0))?,
+        };
         let paths = entries.flatten().take(MAX_FILES).map(|entry| entry.path());
         let chunks = paths.filter(|path| path.extension() == Some(OsStr::new("jfr")));
         // A file may be gone, or not yet have its header.

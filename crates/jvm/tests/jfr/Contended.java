@@ -25,7 +25,7 @@ public class Contended {
 
     public static void main(String[] args) throws Exception {
         for (int round = 0; round < (args.length > 0 ? Integer.parseInt(args[0]) : 2); round++) {
-            contend(() -> hold(log, 50), () -> hold(log, 0));
+            contend(() -> hold(log, 50), Contended::askForLog);
             contend(() -> { lock.lock(); sleep(40); lock.unlock(); }, () -> { lock.lock(); lock.unlock(); });
             contend(
                 () -> { rw.writeLock().lock(); sleep(30); rw.writeLock().unlock(); },
@@ -51,6 +51,16 @@ public class Contended {
         synchronized (monitor) {
             sleep(millis);
         }
+    }
+
+    /** Says when it asked and when it had the lock, by CLOCK_MONOTONIC. */
+    static void askForLog() {
+        long asked = System.nanoTime();
+        long had;
+        synchronized (log) {
+            had = System.nanoTime();
+        }
+        System.out.println(asked + " " + had);
     }
 
     /** A queue, a condition, a latch, a park with nothing to say what for: none is a lock. */

@@ -1,0 +1,155 @@
+//! A recording that a real JVM is making, read while it is made, against the file that the JVM leaves: every JDK of this
+//! machine.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jvm::jfr::{Observed, Recording, Tail};
+use model::clock::{ClockOffset, ClockPair};
+use model::{LockKind, LockWait, Nanos};
+
+/// How far the two clocks of one moment may be apart.
+const CLOCK: Nanos = Nanos::from_millis(1);
+
+/// What is asked of a JVM: nine rounds of about 0.3 s, several flushes.
+const ROUNDS: &str = "9";
+
+#[test]
+fn what_is_told_while_recording_is_what_the_file_has() {
+    if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
+        eprintln!("NOT RUN: needs a JDK and BROKERSCOPE_LIVE_TESTS=1");
+        return;
+    }
+    let jdks = jdks();
+    assert!(!jdks.is_empty(), "no JDK in JAVA_HOME or /usr/lib/jvm");
+    for jdk in jdks {
+        println!("{}", jdk.display());
+        follow(&jdk);
+    }
+}
+
+/// Every JDK of 17 or later, once.
+fn jdks() -> Vec<PathBuf> {
+    let installed = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
+    let all = std::env::var_os("JAVA_HOME").map(PathBuf::from).into_iter().chain(installed);
+    let mut homes: Vec<_> = all.filter_map(|home| home.canonicalize().ok()).collect();
+    homes.retain(|home| home.join("bin/jfr").is_file());
+    homes.sort();
+    homes.dedup();
+    homes
+}
+
+/// Ends the JVM also where the test fails.
+struct Jvm(Child);
+
+impl Drop for Jvm {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn follow(jdk: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let (repository, file) = (folder.path().join("repository"), folder.path().join("whole.jfr"));
+    let offset = ClockOffset::at(now());
+    let mut jvm = start(jdk, &repository, &file);
+    let mut tail = None;
+    let mut told = Vec::new();
+    while jvm.0.try_wait().unwrap().is_none() {
+        if tail.is_none() {
+            let mut folders = fs::read_dir(&repository).into_iter().flatten().flatten();
+            let chunks =
+                folders.find(|folder| fs::read_dir(folder.path()).is_ok_and(|mut dir| dir.next().is_some()));
+            tail = chunks.map(|chunks| Tail::of(&chunks.path(), jvm.0.id(), offset, Nanos::MIN));
+        }
+        if let Some(tail) = &mut tail {
+            tail.poll(now(), &mut |observed| told.push(observed)).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let early = told.len();
+    let mut tail = tail.expect("the JVM made no repository");
+    // Its folder is gone, but the chunk is still open here.
+    let _ = tail.poll(now(), &mut |observed| told.push(observed));
+    tail.finish(&mut |observed| told.push(observed));
+    println!("{:?}, {early} of {} told while it ran", tail.summary(), told.len());
+    assert!(early > told.len() / 2, "{early} of {} told while it ran", told.len());
+    let mut whole = Vec::new();
+    let mut recording = Recording::of(jvm.0.id());
+    recording.read(&fs::File::open(file).unwrap(), &mut |observed| whole.push(observed)).unwrap();
+    assert_same(&told, &whole);
+    let mut said = String::new();
+    jvm.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_in_time(&waits(&told), &said, offset);
+}
+
+fn start(jdk: &Path, repository: &Path, file: &Path) -> Jvm {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jfr");
+    let recording = format!(
+        "-XX:StartFlightRecording=filename={},settings={}",
+        file.display(),
+        folder.join("locks.jfc").display()
+    );
+    let mut command = Command::new(jdk.join("bin/java"));
+    command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
+    command.args(["-Xmx64m", "-Xlog:disable"]).arg(recording);
+    command.arg(format!("-XX:FlightRecorderOptions=repository={}", repository.display()));
+    command.arg(folder.join("Contended.java")).arg(ROUNDS);
+    Jvm(command.stdout(Stdio::piped()).spawn().unwrap())
+}
+
+fn now() -> ClockPair {
+    let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let realtime = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    ClockPair {
+        monotonic_ns: monotonic.tv_sec as u64 * 1_000_000_000 + monotonic.tv_nsec as u64,
+        realtime_ns: i64::try_from(realtime.as_nanos()).unwrap(),
+    }
+}
+
+fn waits(all: &[Observed]) -> Vec<&LockWait> {
+    let waits = all.iter().filter_map(|observed| match observed {
+        Observed::LockWait(wait) => Some(wait),
+        Observed::Pause(_) => None,
+    });
+    let mut waits: Vec<_> = waits.collect();
+    waits.sort_by_key(|wait| (wait.start, wait.tid));
+    waits
+}
+
+/// The same waits, but for those of the last moment, which the JVM may have flushed and removed at once.
+fn assert_same(told: &[Observed], whole: &[Observed]) {
+    let (told, whole) = (waits(told), waits(whole));
+    assert!(told.len() > 20, "{} waits", told.len());
+    assert!(told.len() + 8 >= whole.len(), "{} of {} waits", told.len(), whole.len());
+    for (told, whole) in told.iter().zip(whole) {
+        assert!(apart(told.start, whole.start) <= CLOCK, "{told:?} {whole:?}");
+        let shifted = LockWait { start: whole.start, end: whole.start + told.length(), ..(*told).clone() };
+        assert_eq!(&shifted, whole);
+    }
+}
+
+/// Each wait for the monitor lies within what the waiting thread itself saw, by the clock that the kernel's side has.
+fn assert_in_time(told: &[&LockWait], said: &str, offset: ClockOffset) {
+    let own: Vec<_> = said.lines().filter_map(|line| line.split_once(' ')).collect();
+    let monitors: Vec<_> = told.iter().filter(|wait| &*wait.lock.class == "Contended$PartitionLog").collect();
+    assert!(monitors.len() > 4, "{} waits", monitors.len());
+    let mut furthest = Nanos::ZERO;
+    for (wait, (asked, had)) in monitors.iter().zip(own) {
+        let [asked, had] = [asked, had].map(|ns| offset.from_monotonic(ns.parse().unwrap()));
+        assert_eq!(wait.lock.kind, LockKind::Monitor);
+        assert!(wait.start + CLOCK >= asked && wait.end <= had + CLOCK, "{wait:?} within {asked} to {had}");
+        furthest = furthest.max(wait.start - asked).max(had - wait.end);
+    }
+    println!("{} waits begin and end within {furthest} of what their thread saw", monitors.len());
+}
+
+fn apart(a: Nanos, b: Nanos) -> Nanos {
+    (a - b).max(b - a)
+}
