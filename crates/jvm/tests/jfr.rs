@@ -8,3 +8,5 @@ mod damage;
 mod oracle;
 #[path = "jfr/samples.rs"]
 mod samples;
+#[path = "jfr/writer.rs"]
+mod writer;

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::samples::{self, NAMES};
+use crate::writer;
 
 /// Where a header says how large the chunk is, and where its description is.
 const SIZE: std::ops::Range<usize> = 8..16;
@@ -60,6 +61,36 @@ fn a_cut_recording_tells_what_was_before_the_cut() {
         }
     }
     assert!(told.iter().any(|&told| told > 0), "no cut recording told anything");
+}
+
+#[test]
+fn every_prefix_of_a_recording_tells_a_part_of_it() {
+    let whole = writer::recording();
+    let all = samples::read(&whole[..]);
+    all.2.unwrap();
+    assert_eq!((all.0.len(), all.1.damaged), (writer::TOLD, 0));
+    for end in 0..whole.len() {
+        let mut cut = whole[..end].to_vec();
+        assert!(samples::read(&cut[..]).2.is_err(), "{end}");
+        if end >= 68 {
+            writer::set_size(&mut cut);
+            let (told, _, _) = samples::read(&cut[..]);
+            assert!(told.len() <= writer::TOLD, "{end}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_byte_is_an_error_or_another_recording() {
+    let whole = writer::recording();
+    for place in 0..whole.len() {
+        for byte in [0, 0x7f, 0x80, 0xff] {
+            let mut changed = whole.clone();
+            changed[place] = byte;
+            let (told, summary, _) = samples::read(&changed[..]);
+            assert!(told.len() <= writer::TOLD + 1, "{summary:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,44 @@
+//! Flight recordings: whole files, and the same bytes as a chunk that is still being written.
+//!
+//! Input: the file.
+
+use jvm::jfr::{Observed, Recording};
+
+use crate::Target;
+
+/// The target. The window that a file is read through takes 256 KiB, and each text is held once.
+pub const TARGET: Target = Target { name: "jfr", check, spare_bytes: 2 << 20 };
+
+/// The longest stack that is told, as the crate says, and a name that is added before it is full.
+const MAX_STACK_BYTES: usize = 16 << 10;
+
+fn check(data: &[u8]) {
+    let whole = told(data);
+    // The generation in the header: more is to come, so nothing after the chunk is read.
+    let mut growing = data.to_vec();
+    if let Some(generation) = growing.get_mut(64) {
+        *generation = 1;
+        assert!(told(&growing) <= whole, "a chunk tells more while it is written than when it is finished");
+    }
+}
+
+/// How much a recording tells, all of it within bounds.
+fn told(data: &[u8]) -> usize {
+    let mut told = 0;
+    let mut recording = Recording::of(1);
+    let _ = recording.read(data, &mut |observed| {
+        told += 1;
+        match observed {
+            Observed::LockWait(wait) => {
+                assert!(wait.start <= wait.end, "a wait that ends before it begins");
+                assert!(wait.stack.len() <= MAX_STACK_BYTES, "a stack of {} bytes", wait.stack.len());
+                assert!(!wait.thread.contains(char::is_control), "control characters in a name");
+            }
+            Observed::Pause(pause) => assert!(pause.start <= pause.end, "a stop that ends before it begins"),
+        }
+    });
+    let summary = recording.summary();
+    assert!(summary.bytes <= data.len() as u64 || summary.chunks == 0, "more bytes than there are");
+    assert_eq!(summary.damaged == 0, summary.first_damage.is_none());
+    told
+}
