@@ -11,6 +11,8 @@ mod captures;
 mod dumps;
 #[path = "../../crates/wire/tests/fixtures/kafka.rs"]
 mod kafka;
+#[path = "../../crates/jvm/tests/jfr/writer.rs"]
+mod recordings;
 #[path = "seeds/records.rs"]
 mod records;
 
@@ -27,6 +29,7 @@ fn main() {
     write(&folder, "batch", &records::seeds());
     write(&folder, "dump", &dumps::seeds());
     write(&folder, "reassembly", &reassembly());
+    write(&folder, "jfr", &recordings());
     write(&folder, "pcap", &captures::pcap());
     write(&folder, "pcapng", &captures::pcapng());
     write(&folder, "analyzer", &captures::conversations(&requests(), &responses()));
@@ -94,6 +97,12 @@ fn frames() -> Vec<Vec<u8>> {
         }
     }
     seeds
+}
+
+/// One chunk, and two.
+fn recordings() -> Vec<Vec<u8>> {
+    let chunk = recordings::recording();
+    vec![[&chunk[..], &chunk].concat(), chunk]
 }
 
 fn produce() -> Vec<Vec<u8>> {

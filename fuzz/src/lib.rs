@@ -15,6 +15,7 @@ mod chunks;
 pub mod dump;
 pub mod fetch;
 pub mod frame;
+pub mod jfr;
 mod packets;
 pub mod pcap;
 pub mod pcapng;

@@ -2,18 +2,19 @@
 
 use peak_alloc::PeakAlloc;
 
-use crate::{analyzer, batch, dump, fetch, frame, pcap, pcapng, produce, reassembly};
+use crate::{analyzer, batch, dump, fetch, frame, jfr, pcap, pcapng, produce, reassembly};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     analyzer::TARGET,
     batch::TARGET,
     dump::TARGET,
     fetch::TARGET,
     frame::TARGET,
+    jfr::TARGET,
     pcap::TARGET,
     pcapng::TARGET,
     produce::TARGET,

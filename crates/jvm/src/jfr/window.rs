@@ -79,7 +79,8 @@ impl Window {
         at: u64,
         end: u64,
     ) -> Result<Framed<'_>, Error> {
-        let mut head = Bytes::new(self.bytes(source, at, MAX_HEAD_BYTES.min(end.saturating_sub(at)))?, at);
+        let mut head =
+            Bytes::new(self.bytes(source, at, MAX_HEAD_BYTES.min(end.saturating_sub(at)), end)?, at);
         let size = head.varint()?;
         let type_id = head.varint()?;
         let head_bytes = head.at() - at;
@@ -93,26 +94,32 @@ impl Window {
         if size > MAX_EVENT_BYTES {
             return Ok(Framed { type_id, next, body: None });
         }
-        let mut body = Bytes::new(self.bytes(source, at, size)?, at);
+        let mut body = Bytes::new(self.bytes(source, at, size, end)?, at);
         body.take(head_bytes as usize)?;
         Ok(Framed { type_id, next, body: Some(body) })
     }
 
-    /// `length` bytes from byte `at`, fewer where the source ends before.
-    fn bytes<S: Source + ?Sized>(&mut self, source: &S, at: u64, length: u64) -> Result<&[u8], Error> {
+    /// `length` bytes from byte `at`, fewer where the source ends before; what is read beside ends by `end`.
+    fn bytes<S: Source + ?Sized>(
+        &mut self,
+        source: &S,
+        at: u64,
+        length: u64,
+        end: u64,
+    ) -> Result<&[u8], Error> {
         let held = self.at..self.at + self.bytes.len() as u64;
         if at < held.start || at + length > held.end {
-            self.fill(source, at, length)?;
+            let wanted = length.max((READ_BYTES as u64).min(end.saturating_sub(at)));
+            self.fill(source, at, wanted as usize)?;
         }
         let from = (at - self.at) as usize;
         let to = (from + length as usize).min(self.bytes.len());
         Ok(self.bytes.get(from..to).unwrap_or_default())
     }
 
-    fn fill<S: Source + ?Sized>(&mut self, source: &S, at: u64, length: u64) -> Result<(), Error> {
-        let wanted = READ_BYTES.max(length as usize);
+    fn fill<S: Source + ?Sized>(&mut self, source: &S, at: u64, wanted: usize) -> Result<(), Error> {
         self.bytes.clear();
-        self.bytes.shrink_to(4 * wanted);
+        self.bytes.shrink_to(wanted.max(READ_BYTES));
         self.at = at;
         while self.bytes.len() < wanted {
             let have = self.bytes.len();

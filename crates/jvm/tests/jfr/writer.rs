@@ -38,7 +38,11 @@ const TYPES: &[(u64, &str, Fields)] = &[
     (BOOLEAN, "boolean", &[]),
     (TEXT, "java.lang.String", &[]),
     (CLASS, "java.lang.Class", &[("name", SYMBOL, Pooled)]),
-    (THREAD, "java.lang.Thread", &[("osName", TEXT, Here), ("osThreadId", LONG, Here), ("javaName", TEXT, Here)]),
+    (
+        THREAD,
+        "java.lang.Thread",
+        &[("osName", TEXT, Here), ("osThreadId", LONG, Here), ("javaName", TEXT, Here)],
+    ),
     (SYMBOL, "jdk.types.Symbol", &[("string", TEXT, Here)]),
     (METHOD, "jdk.types.Method", &[("type", CLASS, Pooled), ("name", SYMBOL, Pooled)]),
     (STACK, "jdk.types.StackTrace", &[("truncated", BOOLEAN, Here), ("frames", FRAME, Several)]),
@@ -77,7 +81,12 @@ const TYPES: &[(u64, &str, Fields)] = &[
     (
         COLLECTION,
         "jdk.GarbageCollection",
-        &[("startTime", LONG, Here), ("gcId", LONG, Here), ("name", GC_NAME, Pooled), ("cause", GC_NAME, Pooled)],
+        &[
+            ("startTime", LONG, Here),
+            ("gcId", LONG, Here),
+            ("name", GC_NAME, Pooled),
+            ("cause", GC_NAME, Pooled),
+        ],
     ),
     (SAFEPOINT_BEGIN, "jdk.SafepointBegin", SPAN),
     (
@@ -95,6 +104,7 @@ const TYPES: &[(u64, &str, Fields)] = &[
 ];
 
 /// How many waits and stops [`recording`] tells.
+#[allow(dead_code, reason = "the fuzz targets' seeds have other checks")]
 pub(crate) const TOLD: usize = 4;
 
 /// The whole recording, one chunk. Its description of types comes first.
