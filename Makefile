@@ -90,7 +90,7 @@ fuzz-corpus:
 live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
 	$(CARGO) build -p brokerscope
-	BROKERSCOPE_LIVE_TESTS=1 $(CARGO) test -p capture -p probes -p lab -p watch -p e2e --no-fail-fast -- --test-threads=1
+	BROKERSCOPE_LIVE_TESTS=1 $(CARGO) test -p capture -p jvm -p probes -p lab -p watch -p e2e --no-fail-fast -- --test-threads=1
 	$(MAKE) vmtest
 else
 	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"
