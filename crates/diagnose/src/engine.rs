@@ -80,7 +80,9 @@ impl Engine {
             Event::JournalCommit(commit) => self.window.commit(*commit),
             Event::BlockIo(io) => self.window.block_io(*io),
             Event::DirtyThrottle(pause) => self.window.throttle(pause),
-            Event::LockWait(wait) => self.window.lock_wait(*wait),
+            Event::LockWait(wait) => {
+                self.window.lock_wait(*wait);
+            }
             Event::JvmPause(pause) => self.window.pause(*pause),
             // Evidence of causes that are not named yet.
             Event::Reclaim(_)

@@ -30,6 +30,7 @@ mod judge;
 mod lock;
 mod locks;
 mod reasons;
+mod same_wait;
 mod summary;
 #[cfg(test)]
 mod tests;

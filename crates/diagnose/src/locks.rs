@@ -152,10 +152,7 @@ impl Locks {
             Event::FileOp(op) => self.file_op(*op),
             Event::OffCpu(interval) => self.window.off_cpu(*interval),
             Event::JvmPause(pause) => self.window.pause(*pause),
-            Event::LockWait(wait) => {
-                self.window.lock_wait((*wait).clone());
-                self.wait_for(wait.end, What::Wait(wait));
-            }
+            Event::LockWait(wait) => self.lock_wait(wait),
             Event::Request(request) if request.api == "PRODUCE" => {
                 self.wait_for(request.last_seen(), What::Request(Arc::new(*request)));
             }
@@ -173,6 +170,12 @@ impl Locks {
             self.decide(Nanos::MAX);
         }
         self.ready.pop_front()
+    }
+
+    fn lock_wait(&mut self, wait: Box<LockWait>) {
+        if self.window.lock_wait((*wait).clone()) {
+            self.wait_for(wait.end, What::Wait(wait));
+        }
     }
 
     fn file_op(&mut self, op: FileOp) {
@@ -200,7 +203,7 @@ impl Locks {
         while self.pending.peek().is_some_and(|Reverse(pending)| pending.due.0 <= until) {
             let Some(Reverse(pending)) = self.pending.pop() else { return };
             match pending.what {
-                What::Wait(wait) => self.ready.extend(self.seen(&wait)),
+                What::Wait(wait) => self.ready.extend(self.seen(&self.window.as_known(&wait))),
                 What::Request(request) => self.ready.extend(self.inferred(&request)),
             }
         }

@@ -11,6 +11,7 @@ use model::{
 };
 
 use crate::Config;
+use crate::same_wait::{is_same, united};
 
 /// Block requests faster than this never explain a slow request and are not kept.
 const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
@@ -69,6 +70,12 @@ impl<T: Span> Timeline<T> {
     fn insert(&mut self, item: T) {
         let later = self.0.iter().rev().take_while(|kept| kept.end() > item.end()).count();
         self.0.insert(self.0.len() - later, item);
+    }
+
+    /// Takes out the first that is the one.
+    fn take(&mut self, is_it: impl Fn(&T) -> bool) -> Option<T> {
+        let at = self.0.iter().position(is_it)?;
+        self.0.remove(at)
     }
 
     fn forget(&mut self, horizon: Nanos) {
@@ -161,14 +168,31 @@ impl Window {
         self.threads.entry(pause.tid).or_default().throttles.insert(pause);
     }
 
-    pub(crate) fn lock_wait(&mut self, wait: LockWait) {
+    /// Whether it was not known yet: another source may have seen it.
+    pub(crate) fn lock_wait(&mut self, wait: LockWait) -> bool {
         if let Some((tid, name)) = wait.holder.as_ref().and_then(|holder| Some((holder.tid?, &holder.thread)))
         {
             self.threads.entry(tid).or_default().name = Some(Arc::clone(name));
         }
         let past = self.threads.entry(wait.tid).or_default();
         past.name = Some(Arc::clone(&wait.thread));
-        past.lock_waits.insert(wait);
+        let known = past.lock_waits.take(|known| is_same(known, &wait));
+        let is_new = known.is_none();
+        past.lock_waits.insert(match known {
+            Some(known) => united(known, wait),
+            None => wait,
+        });
+        is_new
+    }
+
+    /// The wait with what other sources have told of it since.
+    pub(crate) fn as_known(&self, wait: &LockWait) -> LockWait {
+        let waits = self.threads.get(&wait.tid).map(|past| past.lock_waits.overlapping(wait.start, wait.end));
+        let united = waits
+            .into_iter()
+            .flatten()
+            .find(|known| is_same(known, wait) || (known.source == wait.source && known.start == wait.start));
+        united.unwrap_or(wait).clone()
     }
 
     pub(crate) fn pause(&mut self, pause: JvmPause) {
