@@ -183,7 +183,7 @@ pub(crate) struct Kernel {
 
 /// `locks`.
 #[derive(Debug, Args)]
-#[command(mut_args(flags::of_totals))]
+#[command(mut_args(flags::of_locks))]
 #[command(after_help = "Examples:
   brokerscope locks --slower-than 10ms
   brokerscope locks --from DIR --slower-than 50ms --topic orders
@@ -343,6 +343,9 @@ pub(crate) struct Record {
     /// Shortest wait for a Java monitor to record, where the broker's JVM runs with -XX:+DTraceMonitorProbes.
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
     pub(crate) lock_waits: model::Nanos,
+    /// Have the broker's JVM record who waits for locks, by Flight Recorder.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = crate::options::Jfr::Auto)]
+    pub(crate) flight_recorder: crate::options::Jfr,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]

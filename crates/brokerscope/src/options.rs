@@ -64,6 +64,32 @@ pub(crate) struct Source {
     /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
     #[arg(long, conflicts_with = "from")]
     pub(crate) no_attach: bool,
+    /// Have the broker's JVM record who waits for locks, by Flight Recorder (live).
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Jfr::Auto)]
+    pub(crate) flight_recorder: Jfr,
+}
+
+/// When to have the broker's JVM record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Jfr {
+    /// Where starting it does not hold the broker up: from JDK 25 on, and where it was started before
+    #[default]
+    Auto,
+    /// Also where that stops the broker for 25 ms or more, once, and has all its code compiled anew
+    Always,
+    /// Not at all
+    Never,
+}
+
+#[cfg(feature = "live")]
+impl From<Jfr> for watch::Jfr {
+    fn from(when: Jfr) -> Self {
+        match when {
+            Jfr::Auto => Self::Auto,
+            Jfr::Always => Self::Always,
+            Jfr::Never => Self::Never,
+        }
+    }
 }
 
 impl Source {

@@ -44,7 +44,7 @@ pub(crate) fn read<R: Reader>(
 ) -> anyhow::Result<()> {
     match source.recording()? {
         Some(dir) => from_recording(dir, target, presentation, tables, start),
-        None => live(source, target, presentation, start),
+        None => live(source, target, presentation, tables.contains(&Table::LockWaits), start),
     }
 }
 
@@ -82,6 +82,7 @@ fn live<R: Reader>(
     source: &Source,
     target: &Target,
     presentation: &Presentation,
+    locks: bool,
     start: impl FnOnce(&About) -> R,
 ) -> anyhow::Result<()> {
     use crate::stop::Stop;
@@ -91,7 +92,9 @@ fn live<R: Reader>(
 
     let stop = Stop::after(None)?;
     let broker = watched::broker(target)?;
-    let watch = watched::start(target, &broker, None, true, !source.no_attach, watch::Memory::default())?;
+    let jfr = if locks { source.flight_recorder.into() } else { watch::Jfr::Never };
+    let jvm = (!source.no_attach).then_some(jfr);
+    let watch = watched::start(target, &broker, None, true, jvm, watch::Memory::default())?;
     watched::drop_privileges(None);
     let stop = stop.within(source.duration);
     let off_cpu = watch
@@ -143,6 +146,7 @@ fn live<R: Reader>(
     _source: &Source,
     _target: &Target,
     _presentation: &Presentation,
+    _locks: bool,
     _start: impl FnOnce(&About) -> R,
 ) -> anyhow::Result<()> {
     Err(crate::options::cannot_watch().into())

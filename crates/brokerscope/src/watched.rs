@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use broker::Broker;
-use watch::{Memory, Options, Outcome, Packets, Watch};
+use watch::{Jfr, Memory, Options, Outcome, Packets, Watch};
 
 use crate::options::{Filter, Target};
 use crate::output;
@@ -27,13 +27,14 @@ pub(crate) fn packets(filter: &Filter, broker: &Broker, interface: &str) -> Pack
     }
 }
 
-/// Starts to watch it. An error where nothing at all can be seen.
+/// Starts to watch it; `jvm` says what to have its JVM record, none leaves the JVM alone. An error where nothing at all
+/// can be seen.
 pub(crate) fn start(
     target: &Target,
     broker: &Broker,
     packets: Option<Packets>,
     kernel: bool,
-    jvm: bool,
+    jvm: Option<Jfr>,
     memory: Memory,
 ) -> anyhow::Result<Watch> {
     let watch = Watch::start(&Options {
@@ -44,7 +45,8 @@ pub(crate) fn start(
         host: packets.is_some(),
         packets,
         kernel,
-        jvm,
+        jvm: jvm.is_some(),
+        jfr: jvm.unwrap_or(Jfr::Never),
         memory,
     });
     if !watch.sees_anything() {

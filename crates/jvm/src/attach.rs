@@ -76,11 +76,7 @@ impl Client {
         if answer.status == 0 {
             return Ok(answer.text);
         }
-        let said =
-            answer.text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word");
-        let said = said.chars().filter(|c| !c.is_control()).take(200).collect();
-        let command = command.split_whitespace().next().unwrap_or_default().to_owned();
-        Err(Error::Refused { pid: self.machine.pid, command, said })
+        Err(Error::refused(self.machine.pid, command, &answer.text))
     }
 
     /// The JVM.

@@ -92,4 +92,19 @@ pub enum Error {
         /// The first line of what it said.
         said: String,
     },
+    /// It records, and no file is seen into which it does.
+    #[error("JVM {pid} records, but what it writes cannot be seen in /proc/{pid}/fd")]
+    NoChunk {
+        /// The process.
+        pid: Pid,
+    },
+}
+
+impl Error {
+    /// A refusal, of which one line is told.
+    pub(crate) fn refused(pid: Pid, command: &str, answer: &str) -> Self {
+        let said = answer.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word");
+        let said = said.chars().filter(|c| !c.is_control()).take(200).collect();
+        Self::Refused { pid, command: command.split_whitespace().next().unwrap_or_default().to_owned(), said }
+    }
 }

@@ -8,6 +8,7 @@
 pub mod attach;
 pub mod dump;
 mod error;
+pub mod flight;
 pub mod gc_log;
 pub mod jfr;
 mod lines;

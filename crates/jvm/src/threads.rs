@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use model::Tid;
 
-use crate::Error;
 use crate::attach::{Bounds, Client};
 use crate::dump::thread_headers;
 use crate::machine::own_tids;
+use crate::{Error, Machine};
 
 /// More threads than this have no names here: a broker has one or two hundred.
 const MOST_THREADS: usize = 8_192;
@@ -29,13 +29,17 @@ pub type Names = HashMap<Tid, Arc<str>>;
 pub fn ask(client: &Client) -> Result<Names, Error> {
     let dump = client.jcmd("Thread.print", BOUNDS)?;
     let machine = client.machine();
-    let seen: Option<HashMap<Tid, Tid>> = (machine.own_pid != machine.pid)
-        .then(|| own_tids(&machine.path("")).into_iter().map(|(tid, own)| (own, tid)).collect());
+    let seen = (machine.own_pid != machine.pid).then(|| seen(machine));
     let as_seen = |own: Tid| match &seen {
         Some(seen) => seen.get(&own).copied(),
         None => Some(own),
     };
     Ok(read(&dump, as_seen))
+}
+
+/// The threads by the id that each has in the JVM's own pid namespace, with the one that this process sees.
+pub fn seen(machine: &Machine) -> HashMap<Tid, Tid> {
+    own_tids(&machine.path("")).into_iter().take(MOST_THREADS).map(|(tid, own)| (own, tid)).collect()
 }
 
 fn read(dump: &str, as_seen: impl Fn(Tid) -> Option<Tid>) -> Names {

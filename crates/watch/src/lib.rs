@@ -33,6 +33,7 @@ mod watch;
 
 pub use clock::now;
 pub use flight::{Flight, FlightRecorder, Surroundings};
+pub use jvm::Jfr;
 pub use memory::{DEFAULT_MEMORY, LEAST_MEMORY, Memory};
 pub use privileges::keep_only_needed;
 pub use process::Process;

@@ -17,7 +17,7 @@ use probes::{Facts, Hook, Mechanism, Plan, State};
 
 use crate::host::HostSource;
 use crate::identity::Identity;
-use crate::jvm::JvmSource;
+use crate::jvm::{Jfr, JvmSource};
 use crate::jvm_probes::{self, JvmProbeSource};
 use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::memory::Memory;
@@ -35,9 +35,10 @@ const CPU: &str = "cpu-samples";
 const ACCEPT_QUEUE: &str = "accept-queue";
 const THREAD_NAMES: &str = "thread-names";
 const JVM: &str = "monitor-waits";
+const LOCK_WAITS: &str = "lock-waits";
 
-/// How long the first names are waited for. Whoever answers later is asked on.
-const NAMES_PATIENCE: Duration = Duration::from_secs(3);
+/// How long the first answer is waited for. Whoever answers later is asked on.
+const JVM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct Options {
     pub host: bool,
     /// Whether to ask the broker's JVM.
     pub jvm: bool,
+    /// Whether to have it record waits for locks, where it is asked.
+    pub jfr: Jfr,
     /// How much memory the buffers take.
     pub memory: Memory,
 }
@@ -225,22 +228,37 @@ impl Watch {
             return;
         }
         let (pid, (sender, first)) = (options.pid, mpsc::sync_channel(1));
-        let (names, current) = (self.threads.clone(), self.current.clone());
-        let source = JvmSource { names, current, stop: Arc::clone(&self.stop_packets) };
+        let source = JvmSource {
+            jfr: options.jfr,
+            names: self.threads.clone(),
+            offset: self.offset,
+            sender: self.sender.clone(),
+            current: self.current.clone(),
+            stop: Arc::clone(&self.stop_packets),
+        };
         // It becomes the broker's user, and gives away more than the others do.
         match named("jvm").spawn(move || source.run(pid, &sender)) {
             Ok(thread) => self.jvm = Some(thread),
             Err(error) => return self.missing(THREAD_NAMES, &error),
         }
-        let outcome = match first.recv_timeout(NAMES_PATIENCE) {
-            Ok(Ok(version)) => {
-                self.jvm_version = Some(version);
-                Outcome::Seen("the JVM's attach protocol, Thread.print".to_owned())
+        let (names, waits) = match first.recv_timeout(JVM_PATIENCE) {
+            Ok(Ok(begun)) => {
+                self.jvm_version = Some(begun.version);
+                (
+                    Outcome::Seen("the JVM's attach protocol, Thread.print".to_owned()),
+                    waits_seen(begun.records),
+                )
             }
-            Ok(Err(error)) => Outcome::Missing(error.to_string()),
-            Err(_) => Outcome::Missing(format!("JVM {pid} has not answered yet; names come when it does")),
+            Ok(Err(error)) => (Outcome::Missing(error.to_string()), Outcome::Missing(error.to_string())),
+            Err(_) => {
+                let late = format!("JVM {pid} has not answered yet; it is seen from when it does");
+                (Outcome::Missing(late.clone()), Outcome::Missing(late))
+            }
         };
-        self.plan.push(Purpose { purpose: THREAD_NAMES.to_owned(), outcome });
+        self.plan.push(Purpose { purpose: THREAD_NAMES.to_owned(), outcome: names });
+        if options.jfr != Jfr::Never {
+            self.plan.push(Purpose { purpose: LOCK_WAITS.to_owned(), outcome: waits });
+        }
     }
 
     fn start_keeper(&mut self, options: &Options) {
@@ -395,6 +413,11 @@ impl Watch {
     fn missing(&mut self, purpose: &str, error: &dyn std::error::Error) {
         self.plan.push(Purpose { purpose: purpose.to_owned(), outcome: Outcome::Missing(error.to_string()) });
     }
+}
+
+fn waits_seen(records: Result<(), String>) -> Outcome {
+    let how = "Flight Recorder in the JVM: waits for locks from 1 ms on, collections, safepoints";
+    records.map_or_else(Outcome::Missing, |()| Outcome::Seen(how.to_owned()))
 }
 
 /// Hands out events until a source has ended and what it delivered is out. Other sources go on delivering

@@ -14,7 +14,7 @@ use lab::Site;
 use lab::device::{Delay, DeviceOptions, Direction};
 use lab::volume::{Volume, VolumeOptions};
 use model::{ClockOffset, Event, HostScope, Nanos};
-use watch::{Memory, Options, Watch};
+use watch::{Jfr, Memory, Options, Watch};
 
 const DELAY_MS: u64 = 40;
 const DEVICE_BYTES: u64 = 256 << 20;
@@ -44,6 +44,7 @@ fn a_devices_figures_are_those_of_its_load() {
         kernel: false,
         host: true,
         jvm: false,
+        jfr: Jfr::Never,
         memory: Memory::default(),
     });
     let writes = write_at_half_speed(&file, watch.clock().0);

@@ -25,7 +25,7 @@ pub(super) fn of_explanation(flag: Arg) -> Arg {
 /// For file operations, which have no port and no API.
 pub(super) fn of_files(flag: Arg) -> Arg {
     match flag.get_id().as_str() {
-        "ports" | "apis" => flag.hide(true),
+        "ports" | "apis" | "flight_recorder" => flag.hide(true),
         _ => flag,
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn of_files(flag: Arg) -> Arg {
 /// For time by stack, which has no rows and no files.
 pub(super) fn of_stacks(flag: Arg) -> Arg {
     match flag.get_id().as_str() {
-        "log_dirs" | "format" | "wide" | "no_attach" => flag.hide(true),
+        "log_dirs" | "format" | "wide" | "no_attach" | "flight_recorder" => flag.hide(true),
         "pid" => flag.help("The process, a broker or any other; without it, the broker that runs here"),
         _ => flag,
     }
@@ -44,6 +44,14 @@ pub(super) fn of_totals(flag: Arg) -> Arg {
     match flag.get_id().as_str() {
         "message_id" => flag.hide(true),
         _ => of_files(flag),
+    }
+}
+
+/// For waits for locks, which are as total, and which the JVM records.
+pub(super) fn of_locks(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "flight_recorder" => flag,
+        _ => of_totals(flag),
     }
 }
 

@@ -1,0 +1,168 @@
+//! A Flight Recorder recording in a JVM that runs, of what `jfr` reads and nothing else: starts it, renews it, stops
+//! it. Does not read it.
+//!
+//! A recording ends by itself after [`LENGTH`] and is renewed before, so that one whose owner was killed does not go on.
+//! Recordings of others stay as they are; what all of them ask for together is what the JVM records.
+
+mod settings;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::attach::{Bounds, Client};
+use crate::{Error, Machine};
+use settings::Settings;
+
+/// How long a recording goes on that nobody renews.
+const LENGTH: Duration = Duration::from_secs(300);
+/// Recordings are renewed this early.
+const EARLY: Duration = Duration::from_secs(60);
+/// The first start in a JVM loads its recorder: 0.4 s to 3 s at a broker.
+const BOUNDS: Bounds = Bounds { bytes: 64 << 10, time: Duration::from_secs(20) };
+/// Open files that are looked through for the chunk being written: a broker has two a segment.
+const MOST_FILES: usize = 1_000_000;
+
+/// Where a first start costs little. Before, it instruments some classes of the JDK (`JDKEvents.addInstrumentation`) and
+/// has the JVM throw all its compiled code away (`VM_RedefineClasses::flush_dependent_code`): JDK 17 stopped a broker at
+/// 4,000 requests/s for 25 ms (on a busy machine 246 ms), and its producers waited 142 ms on average for the five seconds
+/// after. JDK 25 stopped one for 0.1 ms.
+const CHEAP_SINCE: u32 = 25;
+
+/// A recording that runs.
+#[derive(Debug)]
+pub struct Flight {
+    recorder: u32,
+    number: u32,
+    folder: PathBuf,
+}
+
+/// Why starting one would hold the broker up, if it would; `version` is the answer to `VM.version`.
+pub fn costs(machine: &Machine, version: &str) -> Option<String> {
+    let number = feature(version);
+    let cheap = number.is_some_and(|number| number >= CHEAP_SINCE) || has_started(machine);
+    let which = number.map_or_else(|| "this JVM".to_owned(), |number| format!("JDK {number}"));
+    (!cheap).then(|| {
+        format!(
+            "starting Flight Recorder in {which} stops the broker for 25 ms or more, once, and has all its code \
+             compiled anew; --flight-recorder always does it"
+        )
+    })
+}
+
+/// The feature release in what `VM.version` says: its second line is `JDK 17.0.15`. The first has another number in JDK 8.
+fn feature(version: &str) -> Option<u32> {
+    let number = version.lines().find_map(|line| line.strip_prefix("JDK "))?;
+    number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Whether anybody has had this JVM record before: its threads for that stay.
+fn has_started(machine: &Machine) -> bool {
+    let tasks = fs::read_dir(machine.path("task")).into_iter().flatten().flatten();
+    let mut comms = tasks.filter_map(|task| fs::read(task.path().join("comm")).ok());
+    comms.any(|comm| comm.starts_with(b"JFR Record"))
+}
+
+impl Flight {
+    /// Starts a recording. `recorder` tells recordings of several recorders apart.
+    ///
+    /// # Errors
+    /// What the JVM or the system refused.
+    pub fn start(client: &Client, recorder: u32) -> Result<Self, Error> {
+        let mut flight = Self { recorder, number: 0, folder: PathBuf::new() };
+        flight.begin(client)?;
+        let found = folder(client.machine());
+        let Some(folder) = found else {
+            let _ = flight.end(client, flight.number);
+            return Err(Error::NoChunk { pid: client.machine().pid });
+        };
+        Ok(Self { folder, ..flight })
+    }
+
+    /// Where its chunks are, as this process sees it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How long after it was started or renewed it is to be renewed.
+    pub const RENEW_AFTER: Duration = LENGTH.saturating_sub(EARLY);
+
+    /// Has it go on: another takes its place before it ends.
+    ///
+    /// # Errors
+    /// What the JVM or the system refused. It goes on for a while then.
+    pub fn renew(&mut self, client: &Client) -> Result<(), Error> {
+        let before = self.number;
+        self.begin(client)?;
+        self.end(client, before)
+    }
+
+    /// Ends it. Others that record in the same JVM go on.
+    ///
+    /// # Errors
+    /// What the JVM refused: then it ends by itself.
+    pub fn stop(&self, client: &Client) -> Result<(), Error> {
+        self.end(client, self.number)
+    }
+
+    fn begin(&mut self, client: &Client) -> Result<(), Error> {
+        let number = self.number + 1;
+        let settings = Settings::write(client.machine(), self.recorder)?;
+        // Kept in the JVM's folder of chunks, bounded by age and size; a length makes newer ones want a file to write it
+        // to in the end.
+        let command = format!(
+            "JFR.start name={} settings={} disk=true maxage=60s maxsize=64m duration={}s filename=/dev/null",
+            self.name(number),
+            settings.as_seen(),
+            LENGTH.as_secs()
+        );
+        let said = client.jcmd(&command, BOUNDS)?;
+        if !said.contains("Started recording") {
+            return Err(Error::refused(client.machine().pid, &command, &said));
+        }
+        self.number = number;
+        Ok(())
+    }
+
+    fn end(&self, client: &Client, number: u32) -> Result<(), Error> {
+        client.jcmd(&format!("JFR.stop name={}", self.name(number)), BOUNDS).map(drop)
+    }
+
+    fn name(&self, number: u32) -> String {
+        format!("brokerscope-{}-{number}", self.recorder)
+    }
+}
+
+/// The JVM's folder of chunks (`2026_11_21_18_09_42_PID`, `Repository.createRepository`), from the one it has open.
+fn folder(machine: &Machine) -> Option<PathBuf> {
+    let ending = format!("_{}", machine.own_pid);
+    let files = fs::read_dir(machine.path("fd")).ok()?.flatten().take(MOST_FILES);
+    let is_chunk = |path: &PathBuf| {
+        let parent = path
+            .parent()
+            .and_then(Path::file_name)
+            .is_some_and(|name| name.to_string_lossy().ends_with(&ending));
+        parent && path.extension().is_some_and(|ending| ending == "jfr")
+    };
+    let chunk = files.filter_map(|file| fs::read_link(file.path()).ok()).find(is_chunk)?;
+    let folder = chunk.parent()?.strip_prefix("/").ok()?;
+    Some(machine.path("root").join(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::feature;
+
+    #[test]
+    fn the_feature_release_is_read_off_the_version() {
+        for (version, number) in [
+            ("OpenJDK 64-Bit Server VM version 17.0.15+6-Debian-1deb12u1\nJDK 17.0.15\n", Some(17)),
+            ("OpenJDK 64-Bit Server VM version 25.0.3+9-LTS\nJDK 25.0.3\n", Some(25)),
+            ("OpenJDK 64-Bit Server VM version 25+36\nJDK 25\n", Some(25)),
+            ("OpenJDK 64-Bit Server VM version 25.392-b08\nJDK 8.0_392\n", Some(8)),
+            ("", None),
+        ] {
+            assert_eq!(feature(version), number, "{version}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Flight Recorder in the broker's JVM, while it is watched: what it tells goes into the queue. Does not know its format.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use jvm::attach::Client;
+use jvm::flight::{self, Flight};
+use jvm::jfr::{Observed, Tail};
+use jvm::{Machine, threads};
+use model::{ClockOffset, Event, Loss, LossKind, Nanos, Tid};
+
+use super::Jfr;
+use crate::queue::Sender;
+
+/// A recording that runs, and the reading of it.
+pub(super) struct Recorder {
+    flight: Flight,
+    tail: Tail,
+    offset: ClockOffset,
+    renewed: Instant,
+    damaged: u64,
+    looked: Nanos,
+    ids: Ids,
+}
+
+/// Thread ids as this process sees them, where the JVM has a pid namespace of its own.
+struct Ids {
+    machine: Machine,
+    seen: Option<HashMap<Tid, Tid>>,
+}
+
+impl Recorder {
+    /// Has the JVM record, or says why not.
+    pub(super) fn start(
+        jfr: Jfr,
+        client: &Client,
+        version: &str,
+        offset: ClockOffset,
+    ) -> Result<Self, String> {
+        if jfr == Jfr::Never {
+            return Err("Flight Recorder was not wanted".to_owned());
+        }
+        let machine = client.machine();
+        if let Some(why) = flight::costs(machine, version).filter(|_| jfr == Jfr::Auto) {
+            return Err(why);
+        }
+        let flight = Flight::start(client, std::process::id()).map_err(|error| error.to_string())?;
+        let now = offset.from_monotonic(crate::now().monotonic_ns);
+        Ok(Self {
+            tail: Tail::of(flight.folder(), machine.pid, offset, now),
+            flight,
+            offset,
+            renewed: Instant::now(),
+            damaged: 0,
+            looked: now,
+            ids: Ids { machine: machine.clone(), seen: None },
+        })
+    }
+
+    /// Hands over what the JVM has written since the last time, and has it go on.
+    pub(super) fn tell(&mut self, client: &Client, sender: &Sender) -> Result<(), jvm::Error> {
+        self.read(sender);
+        if self.renewed.elapsed() >= Flight::RENEW_AFTER {
+            self.flight.renew(client)?;
+            self.renewed = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Ends it, and hands over the rest: the chunk that is open stays readable when its file is gone.
+    pub(super) fn stop(mut self, client: &Client, sender: &Sender) -> Result<(), jvm::Error> {
+        self.read(sender);
+        let stopped = self.flight.stop(client);
+        self.read(sender);
+        let (mut events, ids) = (Vec::new(), &mut self.ids);
+        self.tail.finish(&mut |observed| events.push(ids.event(observed)));
+        sender.send_all(events);
+        stopped
+    }
+
+    fn read(&mut self, sender: &Sender) {
+        let (mut events, ids) = (Vec::new(), &mut self.ids);
+        let pair = crate::now();
+        let polled = self.tail.poll(pair, &mut |observed| events.push(ids.event(observed)));
+        let summary = self.tail.summary();
+        let damaged = summary.damaged + summary.lost + u64::from(polled.is_err());
+        let (start, end) = (self.looked, self.offset.from_monotonic(pair.monotonic_ns));
+        self.looked = end;
+        if damaged > self.damaged {
+            let (kind, count) = (LossKind::EventsDropped, damaged - self.damaged);
+            let detail = "what the JVM recorded could not all be read".into();
+            events.push(Event::Loss(Loss { start, end, kind, count, detail }));
+            self.damaged = damaged;
+        }
+        sender.send_all(events);
+    }
+}
+
+impl Ids {
+    fn event(&mut self, observed: Observed) -> Event {
+        match observed {
+            Observed::LockWait(mut wait) if self.machine.own_pid != self.machine.pid => {
+                wait.tid = self.seen(wait.tid).unwrap_or_default();
+                if let Some(holder) = &mut wait.holder {
+                    holder.tid = holder.tid.and_then(|tid| self.seen(tid));
+                }
+                Event::LockWait(Box::new(wait))
+            }
+            observed => observed.into(),
+        }
+    }
+
+    fn seen(&mut self, own: Tid) -> Option<Tid> {
+        let known = self.seen.as_ref().and_then(|seen| seen.get(&own)).copied();
+        known.or_else(|| {
+            self.seen = Some(threads::seen(&self.machine));
+            self.seen.as_ref()?.get(&own).copied()
+        })
+    }
+}
