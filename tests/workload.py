@@ -5,6 +5,7 @@ one. Every order is one system call, but `repeat` and those that prepare somethi
 answer, or `error ERRNO`. It opens no file of its own once it has said `ready`.
 """
 
+import ctypes
 import mmap
 import os
 import socket
@@ -23,7 +24,7 @@ MEMORY = mmap.mmap(-1, 8 << 20)
 MEMORY.write(b"\x5a" * (8 << 20))
 BUFFER = memoryview(MEMORY)
 
-files, maps = {}, {}
+files, maps, crowded = {}, {}, []
 out_socket, in_socket = socket.socketpair()
 out_pipe, in_pipe = os.pipe()
 
@@ -68,6 +69,25 @@ def open_file(handle, path, how):
     return files[handle]
 
 
+def crowd(backlog, count):
+    """Connects more often than anybody accepts, and says how many times that was tried."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=int(backlog))
+    for _ in range(int(count)):
+        client = socket.socket()
+        client.setblocking(False)
+        client.connect_ex(listener.getsockname())
+        crowded.append(client)
+    crowded.append(listener)
+    return count
+
+
+def ring():
+    """io_uring_setup(2), which no library of Python's has: 425 on every architecture."""
+    parameters = (ctypes.c_char * 120)()
+    made = ctypes.CDLL(None, use_errno=True).syscall(425, 1, parameters)
+    return f"error {ctypes.get_errno()}" if made < 0 else made
+
+
 ORDERS = {
     "open": open_file,
     "close": lambda h: os.close(files.pop(h)),
@@ -97,6 +117,8 @@ ORDERS = {
     # To something that is no file: none of brokerscope's business as one.
     "say": lambda n: out_socket.send(piece(int(n))),
     "seek": lambda h, at: os.lseek(files[h], int(at), os.SEEK_SET),
+    "crowd": crowd,
+    "ring": ring,
     "sleep": lambda ms: time.sleep(int(ms) / 1e3),
     "repeat": repeat,
 }

@@ -18,6 +18,7 @@ pub mod brokerscope;
 pub mod capture_file;
 pub mod clients;
 pub mod comparison;
+pub mod container;
 pub mod damage;
 pub mod frames;
 pub mod gate;

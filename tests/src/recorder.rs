@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -29,9 +29,17 @@ impl Recorder {
     /// # Panics
     /// Where it does not begin to record.
     pub fn start(directory: &Path, pid: u32) -> Self {
+        Self::start_by(brokerscope::command(), directory, pid)
+    }
+
+    /// As [`Recorder::start`], by a command that ends with the binary.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_by(mut brokerscope: Command, directory: &Path, pid: u32) -> Self {
         let said = directory.with_extension("txt");
         let output = File::create(&said).unwrap();
-        let child = brokerscope::command()
+        let child = brokerscope
             .arg("record")
             .arg("-o")
             .arg(directory)
@@ -49,6 +57,11 @@ impl Recorder {
             sleep(Duration::from_millis(20));
         }
         this
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// The manifest is written when everything is attached.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::container::{Image, first_process};
 use crate::tcpdump::signal;
 
 /// How long it may take to begin.
@@ -20,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Workload {
     child: Child,
+    pid: u32,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
     tid: u32,
@@ -41,43 +43,63 @@ impl Workload {
     /// As there.
     pub fn start_by(log_dir: &Path, starter: &[&str]) -> Self {
         fs::create_dir_all(log_dir).unwrap();
+        let mut command = match starter {
+            [] => Command::new("bash"),
+            [program, arguments @ ..] => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg("bash");
+                command
+            }
+        };
+        command.current_dir(log_dir);
+        Self::run(command, &log_dir.display().to_string())
+    }
+
+    /// Starts one in a container, with these log dirs of its own.
+    ///
+    /// # Panics
+    /// As [`Workload::start`].
+    pub fn start_in(image: &Image, log_dirs: &[&str]) -> Self {
+        let mut command = image.command();
+        command.arg("bash");
+        let mut this = Self::run(command, &log_dirs.join(","));
+        this.pid = first_process(&this.child, "kafka.Kafka");
+        this
+    }
+
+    /// `command` ends with `bash`.
+    fn run(mut command: Command, log_dirs: &str) -> Self {
         let properties = std::env::temp_dir().join(format!("workload-{}.properties", std::process::id()));
-        fs::write(
-            &properties,
-            format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", log_dir.display()),
-        )
-        .unwrap();
+        fs::write(&properties, format!("log.dirs={log_dirs}\nlisteners=PLAINTEXT://127.0.0.1:1\n")).unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("workload.py");
         // The last to be run takes a broker's name. `python3` may be a script that looks for one, and Python finds
         // its library by its name, unless it is told.
         let named = "set -e; python=$(python3 -c 'import sys; print(sys.executable)'); \
                      export PYTHONHOME=$(python3 -c 'import sys; print(sys.base_prefix)'); \
                      exec -a java \"$python\" \"$@\"";
-        let named = ["bash", "-c", named, "bash"];
-        let words: Vec<&str> = starter.iter().copied().chain(named).collect();
-        let mut child = Command::new(words[0])
-            .args(&words[1..])
+        let mut child = command
+            .args(["-c", named, "bash"])
             .arg(script)
             .arg("kafka.Kafka")
             .arg(&properties)
-            .current_dir(log_dir)
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let (orders, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        let mut this = Self { child, orders, answers, tid: 0, properties };
+        let pid = child.id();
+        let mut this = Self { child, pid, orders, answers, tid: 0, properties };
         this.tid = this.answer().strip_prefix("ready ").unwrap().parse().unwrap();
         this
     }
 
-    /// Its process: nothing was forked on the way.
+    /// Its process, as the host numbers it.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
-    /// The thread that obeys.
+    /// The thread that obeys, as it numbers itself.
     pub fn tid(&self) -> u32 {
         self.tid
     }

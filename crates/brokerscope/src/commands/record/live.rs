@@ -1,10 +1,12 @@
 //! Writes what a watch sees to a recording, several times a second, until it is time to stop.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use model::{BrokerChange, Event, Loss, LossKind, Nanos};
 use recording::{Manifest, Writer, WriterOptions};
+use report::explanation::Unobservable;
 use report::numbers::counted;
 use watch::{Ended, FlightRecorder, Memory, Watch};
 
@@ -38,10 +40,13 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     }
     watch.probe_jvm(broker.pid, Duration::from_nanos(args.lock_waits.0.unsigned_abs()));
     let manifest = manifest::at_start(args, &broker, &watch);
-    let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
+    // Before the writer has a thread of its own, which could do what this one can. What keeps the directory from being
+    // made is the writer's to say.
+    let _ = fs::create_dir_all(&args.output);
     watched::drop_privileges(Some(&args.output));
-    for what in super::missing(&manifest.plan) {
-        output::warn(&format!("not seen: {}: {}", what.what, what.why));
+    let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
+    for line in not_seen(&super::missing(&manifest.plan)) {
+        output::warn(&line);
     }
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     args.presentation.say(&format!("recording broker {} into {}{until}", broker.pid, args.output.display()));
@@ -57,6 +62,18 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
         recorder.burst(&watch, args);
     }
     recorder.finish(args, watch)
+}
+
+/// One line for all that lack the same.
+fn not_seen(missing: &[Unobservable]) -> Vec<String> {
+    let mut lines: Vec<(String, &str)> = Vec::new();
+    for Unobservable { what, why } in missing {
+        match lines.iter_mut().find(|(_, known)| known == why) {
+            Some((purposes, _)) => purposes.extend([", ", what]),
+            None => lines.push((what.clone(), why)),
+        }
+    }
+    lines.into_iter().map(|(purposes, why)| format!("not seen: {purposes}: {why}")).collect()
 }
 
 /// What was recorded.

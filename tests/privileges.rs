@@ -1,0 +1,180 @@
+//! What a running `brokerscope record` may do: nothing but watch. And that it needs no root to begin.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use e2e::recorder::Recorder;
+use e2e::workload::Workload;
+use e2e::{brokerscope, gate, table, traffic};
+
+/// `nobody`.
+const USER: u32 = 65534;
+/// What `doctor` names, by number (include/uapi/linux/capability.h).
+const DAC_READ_SEARCH: u64 = 1 << 2;
+const NET_RAW: u64 = 1 << 13;
+const SYS_PTRACE: u64 = 1 << 19;
+const SYSLOG: u64 = 1 << 34;
+const PERFMON: u64 = 1 << 38;
+const BPF: u64 = 1 << 39;
+const KEPT: u64 = DAC_READ_SEARCH | NET_RAW | SYS_PTRACE | SYSLOG | PERFMON | BPF;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The capability sets and flags of one thread.
+#[derive(Clone, Debug)]
+struct Rights(BTreeMap<String, u64>);
+
+impl Rights {
+    /// Of every thread of a process, by its name.
+    fn of_threads(pid: u32) -> Vec<(String, Self)> {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let read = |path: PathBuf| {
+            let status = fs::read_to_string(path.join("status")).ok()?;
+            let lines = status.lines().filter_map(|line| line.split_once(":\t"));
+            let sets = lines.filter(|(name, _)| name.starts_with("Cap") || *name == "NoNewPrivs");
+            let numbers = sets.map(|(name, set)| (name.to_owned(), u64::from_str_radix(set, 16).unwrap()));
+            let name = fs::read_to_string(path.join("comm")).ok()?;
+            Some((name.trim().to_owned(), Self(numbers.collect())))
+        };
+        threads.filter_map(|thread| read(thread.unwrap().path())).collect()
+    }
+
+    fn set(&self, name: &str) -> u64 {
+        self.0[name]
+    }
+
+    /// Whether nothing is left but what watching takes, and nothing can be gained.
+    fn are_dropped(&self) -> bool {
+        let within = |name: &str| self.set(name) & !KEPT == 0;
+        let none = |name: &str| self.set(name) == 0;
+        within("CapEff")
+            && within("CapPrm")
+            && within("CapBnd")
+            && none("CapInh")
+            && none("CapAmb")
+            && self.set("NoNewPrivs") == 1
+    }
+}
+
+/// The threads' rights once all have given away what they do not need.
+fn dropped(recorder: &Recorder) -> Vec<(String, Rights)> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let threads = Rights::of_threads(recorder.pid());
+        if threads.iter().all(|(_, rights)| rights.are_dropped()) {
+            return threads;
+        }
+        assert!(Instant::now() < end, "{threads:#x?}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn workload(directory: &Path) -> Workload {
+    let log_dir = directory.join("data");
+    fs::create_dir_all(log_dir.join("topicA-0")).unwrap();
+    Workload::start(&log_dir)
+}
+
+/// `brokerscope` as another user with nothing but these capabilities, which are named as `setpriv` does.
+fn unprivileged(capabilities: &str) -> Command {
+    let only = |option: &str| [option.to_owned(), format!("-all,{capabilities}")];
+    // The remedy that `doctor` names where tracefs is not mounted, for this command alone.
+    let mounted = "mount -t tracefs tracefs /sys/kernel/tracing; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", mounted, "sh", "setpriv"]);
+    command.args(["--reuid", &USER.to_string(), "--regid", &USER.to_string(), "--clear-groups"]);
+    command.args(only("--inh-caps")).args(only("--ambient-caps")).args(only("--bounding-set"));
+    command.arg(brokerscope::binary().unwrap());
+    command
+}
+
+/// A directory for a recording of that user's.
+fn open_directory(name: &str) -> PathBuf {
+    let directory = traffic::directory(name);
+    chown(&directory, Some(USER), Some(USER)).unwrap();
+    directory
+}
+
+#[test]
+fn what_root_does_not_need_to_watch_is_given_away() {
+    let Some(_alone) = gate::live("the privileges of a running recorder") else { return };
+    let directory = traffic::directory("privileges");
+    let mut workload = workload(&directory);
+    let recording = directory.join("recording");
+    let recorder = Recorder::start(&recording, workload.pid());
+    let threads = dropped(&recorder);
+    let names: Vec<&str> = threads.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(names.len() >= 4, "every source has a thread: {names:?}");
+    for (name, rights) in &threads {
+        assert_eq!((rights.set("CapEff"), rights.set("CapPrm")), (KEPT, KEPT), "{name}: {rights:#x?}");
+    }
+    // It still sees what is done from now on.
+    workload.order("open s topicA-0/00000000000000000000.log create");
+    workload.order("write s 1000");
+    recorder.stop();
+    assert!(wrote_a_thousand(&recording));
+}
+
+#[test]
+fn a_user_with_the_named_capabilities_records_everything() {
+    let Some(_alone) = gate::live("a recorder without root") else { return };
+    let directory = open_directory("unprivileged");
+    let mut workload = workload(&directory);
+    let recording = directory.join("recording");
+    let brokerscope = unprivileged("+bpf,+perfmon,+net_raw,+sys_ptrace,+dac_read_search,+syslog");
+    let recorder = Recorder::start_by(brokerscope, &recording, workload.pid());
+    for (name, rights) in dropped(&recorder) {
+        assert_eq!(rights.set("CapEff"), KEPT, "{name}: {rights:#x?}");
+    }
+    workload.order("open s topicA-0/00000000000000000000.log create");
+    workload.order("write s 1000");
+    recorder.stop();
+    assert!(wrote_a_thousand(&recording));
+    // Lockdown keeps root from hooking functions as well.
+    let missing = not_seen(&recording);
+    assert!(missing.iter().all(|what| what.ends_with("-functions")), "{missing:#?}");
+}
+
+/// What a recording's plan says could not be seen.
+fn not_seen(recording: &Path) -> Vec<String> {
+    let manifest = fs::read(recording.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let plan = manifest["plan"].as_array().unwrap();
+    let missing = plan.iter().filter(|line| !line[1].as_str().unwrap().starts_with("seen: "));
+    missing.map(|line| line[0].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn four_capabilities_are_enough_to_record() {
+    let Some(_alone) = gate::live("a recorder with four capabilities") else { return };
+    let directory = open_directory("four-capabilities");
+    let workload = workload(&directory);
+    let recording = directory.join("recording");
+    let brokerscope = unprivileged("+bpf,+perfmon,+net_raw,+sys_ptrace");
+    let recorder = Recorder::start_by(brokerscope, &recording, workload.pid());
+    for (name, rights) in dropped(&recorder) {
+        assert_eq!(rights.set("CapEff"), NET_RAW | SYS_PTRACE | PERFMON | BPF, "{name}: {rights:#x?}");
+    }
+    recorder.stop();
+    let missing = not_seen(&recording);
+    for source in ["requests", "block-io", "host-samples"] {
+        assert!(!missing.iter().any(|what| what == source), "{missing:?}");
+    }
+}
+
+fn wrote_a_thousand(recording: &Path) -> bool {
+    let writes = table::rows(recording, "file_ops");
+    writes.iter().any(|row| row.text("op") == "write" && row.number("bytes") == Some(1000.0))
+}
