@@ -18,9 +18,11 @@ mod gate;
 #[path = "live/scene.rs"]
 mod scene;
 
+use std::ffi::CString;
 use std::fs::{self, File, create_dir_all};
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -43,6 +45,7 @@ fn every_operation_on_files_is_reported_once() {
     let mut watched = Watched::new();
     check_calls(&file_system, &mut watched);
     check_renames(&file_system, &mut watched);
+    check_exchange(&file_system, &mut watched);
     check_reused_inode(&file_system, &mut watched);
     check_disk_reads(&file_system, &mut watched);
     check_mmap_fault(&file_system, &mut watched);
@@ -199,6 +202,25 @@ fn check_renames(file_system: &FileSystem, watched: &mut Watched) {
     assert_eq!(write_ops(&ops), expected);
     let renames: Vec<_> = ops.iter().filter(|op| op.op == FileOpKind::Rename).collect();
     assert!(renames.len() == 3 && renames.iter().all(|op| op.journal_transaction.is_some()), "{renames:#?}");
+}
+
+/// Two files that change places.
+fn check_exchange(file_system: &FileSystem, watched: &mut Watched) {
+    let [one, other] = ["one.log", "other.log"].map(|name| file_system.path().join(name));
+    let ops = watched.during(file_system, || {
+        let mut files = [&one, &other].map(|path| File::create(path).unwrap());
+        files.iter_mut().for_each(|file| file.write_all(b"1").unwrap());
+        let [from, to] = [&one, &other].map(|path| CString::new(path.as_os_str().as_bytes()).unwrap());
+        let (here, exchange) = (libc::AT_FDCWD, libc::RENAME_EXCHANGE);
+        // SAFETY: both paths end in a NUL and outlive the call.
+        let result = unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), exchange) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        files.iter_mut().for_each(|file| file.write_all(b"2").unwrap());
+    });
+    assert_eq!(write_ops(&ops), ["one.log", "other.log", "other.log", "one.log"]);
+    let renames: Vec<_> = ops.iter().filter(|op| op.op == FileOpKind::Rename).collect();
+    let exchanges = |op: &&&FileOp| op.offset == 0 && op.given.as_ref().is_some_and(|given| given.exchange);
+    assert_eq!(renames.iter().filter(exchanges).count(), 1, "{renames:#?}");
 }
 
 /// A number that is used again is another file.

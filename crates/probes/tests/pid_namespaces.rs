@@ -16,6 +16,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::FileOpKind;
@@ -41,7 +42,6 @@ fn is_inside(test: &str, unshare: &[&str]) -> bool {
         .arg(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
-        .env("BROKERSCOPE_TEST_HOST", std::process::id().to_string())
         .status()
         .unwrap();
     assert!(status.success(), "{status}");
@@ -90,9 +90,16 @@ impl Drop for Writer {
     }
 }
 
+/// By tracepoints: ids are the same by any hook, and functions take long to hook in a virtual machine.
+fn plan() -> Plan {
+    let mut facts = Facts::survey();
+    facts.functions.refused = Some("not wanted".to_owned());
+    Plan::choose(&facts)
+}
+
 /// The process and the thread of the first write to that file.
 fn first_write(pid: u32, inode: u64) -> (u32, u32) {
-    let plan = Plan::choose(&Facts::survey());
+    let plan = plan();
     for purpose in [Purpose::FileWrites, Purpose::OffCpu, Purpose::ChildProcesses] {
         assert!(plan.uses(purpose), "{purpose:?} is missing: {:#?}", plan.hooks);
     }
@@ -118,26 +125,52 @@ fn in_a_namespace_of_its_own_ids_are_the_namespaces() {
         return;
     }
     assert_eq!(Facts::survey().pid_namespace, PidNamespace::Below(1));
+    check_processes();
+    check_namespace_below();
+    check_profile();
+    check_outside();
+}
+
+/// A process, and one that another has started.
+fn check_processes() {
     let writer = Writer::start(&["env"]);
     let pid = writer.child.id();
     assert!(pid < 1000, "{pid} is a number of the host's");
     assert_eq!(first_write(pid, writer.inode()), (pid, pid));
-    // What it starts is followed under numbers of the namespace too.
     let above = Writer::start(&["sh", "-c", "\"$@\" & wait", "sh"]);
     let below = above.forked();
     assert_eq!(first_write(above.child.id(), above.inode()), (below, below));
     let _ = Command::new("kill").arg(below.to_string()).status();
 }
 
-#[test]
-fn from_a_namespace_in_between_the_one_below_is_seen() {
-    if !is_inside("from_a_namespace_in_between_the_one_below_is_seen", &OWN_PROC) {
-        return;
-    }
+/// One that is in a namespace of its own once more.
+fn check_namespace_below() {
     let writer = Writer::start(&["unshare", "--pid", "--fork", "--kill-child"]);
     let pid = writer.forked();
     assert_ne!(pid, 1);
     assert_eq!(first_write(pid, writer.inode()), (pid, pid));
+}
+
+fn check_profile() {
+    let pid = std::process::id();
+    let mut sampler = Sampler::attach(pid, 499, false).unwrap();
+    let mut taken = Vec::new();
+    let end = Instant::now() + GIVE_UP;
+    while taken.len() < 5 {
+        assert!(Instant::now() < end, "no samples");
+        let spin = Instant::now() + Duration::from_millis(50);
+        while Instant::now() < spin {}
+        sampler.poll(&mut |sample| taken.push(sample)).unwrap();
+    }
+    // SAFETY: the call takes nothing and cannot fail.
+    let own = unsafe { libc::gettid() as u32 };
+    assert!(taken.iter().all(|sample| sample.tid == own && sample.pid == pid), "{taken:?}");
+}
+
+/// A number that no process of this namespace has.
+fn check_outside() {
+    let refused = Probes::attach(&plan(), &Target { pid: 100_000, stacks: false });
+    assert!(matches!(refused.err(), Some(Error::Elsewhere { pid: 100_000 })));
 }
 
 #[test]
@@ -160,43 +193,24 @@ fn a_proc_of_the_namespace_above_decides_whose_ids_are_meant() {
     assert_ne!(own, std::process::id());
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let inode = file.as_file().metadata().unwrap().ino();
-    let writing = std::thread::spawn(move || {
-        for _ in 0..200 {
-            file.write_all(b"broker").unwrap();
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                file.write_all(b"broker").unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let _end = End(&done);
+        assert_eq!(first_write(own, inode).0, own);
     });
-    assert_eq!(first_write(own, inode).0, own);
-    writing.join().unwrap();
 }
 
-#[test]
-fn a_profile_names_threads_by_the_namespaces_ids() {
-    if !is_inside("a_profile_names_threads_by_the_namespaces_ids", &OWN_PROC) {
-        return;
-    }
-    let pid = std::process::id();
-    let mut sampler = Sampler::attach(pid, 499, false).unwrap();
-    let mut taken = Vec::new();
-    let end = Instant::now() + GIVE_UP;
-    while taken.len() < 5 {
-        assert!(Instant::now() < end, "no samples");
-        let spin = Instant::now() + Duration::from_millis(50);
-        while Instant::now() < spin {}
-        sampler.poll(&mut |sample| taken.push(sample)).unwrap();
-    }
-    // SAFETY: the call takes nothing and cannot fail.
-    let own = unsafe { libc::gettid() as u32 };
-    assert!(taken.iter().all(|sample| sample.tid == own && sample.pid == pid), "{taken:?}");
-}
+/// Set when dropped, also by a failure.
+struct End<'a>(&'a AtomicBool);
 
-#[test]
-fn what_is_outside_is_said_to_be_outside() {
-    if !is_inside("what_is_outside_is_said_to_be_outside", &OWN_PROC) {
-        return;
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
-    let plan = Plan::choose(&Facts::survey());
-    let host: u32 = std::env::var("BROKERSCOPE_TEST_HOST").unwrap().parse().unwrap();
-    let refused = Probes::attach(&plan, &Target { pid: host.max(100_000), stacks: false });
-    assert!(matches!(refused.err(), Some(Error::Elsewhere { .. })));
 }

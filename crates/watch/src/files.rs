@@ -126,6 +126,18 @@ impl Files {
         }
     }
 
+    /// Both are where the other was (`RENAME_EXCHANGE`).
+    pub(crate) fn exchanged(&mut self, one: &GivenPath, other: &GivenPath) {
+        let mut inode_at = |path: &GivenPath| self.given(path).inode;
+        let inodes = (inode_at(one), inode_at(other));
+        for (path, inode) in [(one, inodes.1), (other, inodes.0)] {
+            self.moved(path, None);
+            if let Some(inside) = self.place(path) {
+                self.known_at(inside.device, &inside.path.into(), true).inode = inode;
+            }
+        }
+    }
+
     fn known_at(&mut self, device: DeviceNumber, path: &Arc<str>, whole: bool) -> &mut Known {
         let key = (device, Arc::clone(path));
         if self.known.len() >= MOST_NAMES && !self.known.contains_key(&key) {
@@ -288,6 +300,18 @@ mod tests {
         assert_eq!(&*files.given(&given("kafka/data/c")).named.file, "c");
         files.moved(&given("kafka/data/c"), None);
         assert_eq!(inode(&mut files, "kafka/data/c"), 0);
+    }
+
+    #[test]
+    fn an_exchange_takes_both_inodes_along() {
+        let mut files = files();
+        files.name(DEVICE, &path("kafka/data/a", true), 41);
+        files.name(DEVICE, &path("kafka/data/b", true), 42);
+        files.exchanged(&given("kafka/data/a"), &given("kafka/data/b"));
+        let inode = |files: &mut Files, text: &str| files.given(&given(text)).inode;
+        assert_eq!((inode(&mut files, "kafka/data/a"), inode(&mut files, "kafka/data/b")), (42, 41));
+        files.moved(&given("kafka/data/a"), Some(&given("kafka/data/c")));
+        assert_eq!((inode(&mut files, "kafka/data/a"), inode(&mut files, "kafka/data/c")), (0, 42));
     }
 
     #[test]

@@ -12,6 +12,10 @@ use crate::event::{FileOp, FilePath, Given, GivenPath, HEAD_BYTES, Start};
 
 const HEADER_BYTES: usize = size_of::<types::file_op_event>();
 const GIVEN_AT: usize = offset_of!(types::file_name_event, given);
+/// `enum file_op`; such an operation has its flags in place of an offset.
+const RENAME: u8 = 11;
+/// `include/uapi/linux/fs.h`.
+const RENAME_EXCHANGE: u64 = 1 << 1;
 /// A given path of as many bytes as are read of one may be cut.
 const MOST_GIVEN_BYTES: usize = 1024;
 
@@ -49,7 +53,7 @@ impl Decoder {
             comm: self.text(&header.comm),
             fd: header.fd,
             result: header.result,
-            offset: header.offset,
+            offset: if header.op == RENAME { 0 } else { header.offset },
             device: device(header.file.device),
             inode: header.file.inode,
             generation: header.file.generation,
@@ -70,10 +74,12 @@ impl Decoder {
         let texts = bytes.get(GIVEN_AT..)?;
         let (first, rest) = texts.split_at_checked(usize::from(from.length))?;
         let second = rest.get(..usize::from(to.length))?;
-        let is_rename = operation(*bytes.get(offset_of!(types::file_op_event, op))?)? == FileOpKind::Rename;
+        let header: types::file_op_event = record(bytes, HEADER_BYTES)?;
+        let is_rename = header.op == RENAME;
         Some(Given {
             from: self.given_path(&from, first),
             to: is_rename.then(|| self.given_path(&to, second)),
+            exchange: is_rename && header.offset & RENAME_EXCHANGE != 0,
         })
     }
 
@@ -117,7 +123,7 @@ fn operation(number: u8) -> Option<FileOpKind> {
         8 => FileOpKind::Msync,
         9 => FileOpKind::Truncate,
         10 => FileOpKind::Allocate,
-        11 => FileOpKind::Rename,
+        RENAME => FileOpKind::Rename,
         12 => FileOpKind::Unlink,
         13 => FileOpKind::Open,
         14 => FileOpKind::MmapFault,

@@ -78,6 +78,8 @@ pub struct Given {
     pub from: GivenPath,
     /// A rename's second path.
     pub to: Option<GivenPath>,
+    /// A rename by which both change places (`RENAME_EXCHANGE`).
+    pub exchange: bool,
 }
 
 /// A path as a program wrote it.

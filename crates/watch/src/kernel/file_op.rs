@@ -63,8 +63,11 @@ impl Names {
     fn given(&mut self, op: &probes::FileOp, given: &Given) -> Subject {
         let GivenFile { named, device, inode, fs } = self.files.given(&given.from);
         let renamed_to = given.to.as_ref().map(|to| self.files.given(to).named.file);
-        if op.result == 0 && matches!(op.op, FileOpKind::Rename | FileOpKind::Unlink) {
-            self.files.moved(&given.from, given.to.as_ref());
+        match (&given.to, op.op) {
+            _ if op.result != 0 => {}
+            (Some(to), FileOpKind::Rename) if given.exchange => self.files.exchanged(&given.from, to),
+            (to, FileOpKind::Rename | FileOpKind::Unlink) => self.files.moved(&given.from, to.as_ref()),
+            _ => {}
         }
         Subject { named, renamed_to, device, inode, fs }
     }
