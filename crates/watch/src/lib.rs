@@ -14,6 +14,7 @@ mod files;
 mod flight;
 pub mod host;
 mod identity;
+pub mod io_uring;
 mod jvm;
 mod jvm_probes;
 mod keeper;

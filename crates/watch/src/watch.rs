@@ -36,6 +36,7 @@ const ACCEPT_QUEUE: &str = "accept-queue";
 const THREAD_NAMES: &str = "thread-names";
 const JVM: &str = "monitor-waits";
 const LOCK_WAITS: &str = "lock-waits";
+const IO_URING: &str = "io-uring";
 
 /// How long the first answer is waited for. Whoever answers later is asked on.
 const JVM_PATIENCE: Duration = Duration::from_secs(10);
@@ -281,6 +282,9 @@ impl Watch {
         if let (Some(plan), Some(_)) = (&attacher.plan, &probes) {
             self.plan.extend(plan.hooks.iter().map(purpose));
             self.sees_files = true;
+            if let Some(why) = crate::io_uring::warning(options.pid) {
+                self.plan.push(Purpose { purpose: IO_URING.to_owned(), outcome: Outcome::Missing(why) });
+            }
         }
         let identity = Identity::of(options.node_id, &options.log_dirs);
         let stop = Arc::clone(&self.stop_keeper);

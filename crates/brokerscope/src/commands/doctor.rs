@@ -46,7 +46,7 @@ fn examine(args: &Doctor) -> anyhow::Result<Examination> {
         match broker {
             Ok(broker) => {
                 examination.brokers.push(found(broker));
-                examination.remedies.extend(remedy(broker));
+                examination.remedies.extend(remedies(broker));
             }
             Err(error) => examination.remedies.push(Remedy {
                 problem: error.to_string(),
@@ -99,11 +99,11 @@ fn surroundings(_: &Broker) -> Vec<Fact> {
 }
 
 #[cfg(feature = "live")]
-fn remedy(broker: &Broker) -> Option<Remedy> {
-    container::remedy(broker, Capabilities::of_this_process())
+fn remedies(broker: &Broker) -> Vec<Remedy> {
+    container::remedies(broker, Capabilities::of_this_process())
 }
 
 #[cfg(not(feature = "live"))]
-fn remedy(_: &Broker) -> Option<Remedy> {
-    None
+fn remedies(_: &Broker) -> Vec<Remedy> {
+    Vec::new()
 }

@@ -1,5 +1,5 @@
 //! What sets a broker apart from this process: namespaces of its own, as in a container, and files under a root of its
-//! own. Enters none of them.
+//! own, of which it enters none; and what it does that cannot be seen.
 
 use std::fs;
 
@@ -23,8 +23,22 @@ pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
     facts
 }
 
-/// What is in the way of watching it there.
-pub(super) fn remedy(broker: &Broker, held: Capabilities) -> Option<Remedy> {
+/// What is in the way of watching it there, and of seeing all that it does.
+pub(super) fn remedies(broker: &Broker, held: Capabilities) -> Vec<Remedy> {
+    network(broker, held).into_iter().chain(io_uring(broker)).collect()
+}
+
+fn io_uring(broker: &Broker) -> Option<Remedy> {
+    let problem = watch::io_uring::warning(broker.pid)?;
+    Some(Remedy {
+        problem: format!("broker {}: {problem}", broker.pid),
+        action: "Kafka itself does not use it: look for an agent or a library that does; or sysctl \
+                 kernel.io_uring_disabled=2, and start the broker again"
+            .to_owned(),
+    })
+}
+
+fn network(broker: &Broker, held: Capabilities) -> Option<Remedy> {
     let barred = !watch::network::shares_network(broker.pid) && !held.has(Capabilities::SYS_ADMIN);
     barred.then(|| Remedy {
         problem: format!(
