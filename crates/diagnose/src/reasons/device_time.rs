@@ -1,7 +1,9 @@
 //! Block requests of late, to tell how much of a wait for a device passed before the device had the request.
 //!
 //! A wait ends when its request does: the request of the same device that was done just before the wake-up is the one
-//! waited for. Where several were done then, it is not known which, and nothing is told.
+//! waited for. Where several were done then, it is not known which: the device had none of them before it had the
+//! first. That holds for whatever kept them from it, a limit that holds bios back before they enter its queue
+//! (blk-throttle) too.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -50,7 +52,7 @@ impl DeviceTimes {
         );
     }
 
-    /// When the device was handed the request that a wait for it was for, where that is known.
+    /// When the device was handed the request that a wait for it was for, or at the earliest so, where that is known.
     pub(super) fn handed_over(&self, op: &FileOp, interval: &Interval) -> Option<Nanos> {
         if interval.wait != Wait::Device {
             return None;
@@ -64,16 +66,11 @@ impl DeviceTimes {
                 .filter(|request| request.end > interval.start)
         };
         let own = || done().filter(|request| request.inode == Some(op.inode));
-        let request = only(own()).or_else(|| if own().next().is_some() { None } else { only(done()) })?;
+        let request = own().min_by_key(|request| request.start);
+        let request = request.or_else(|| done().min_by_key(|request| request.start))?;
         // Of a flush, what was done earlier in the wait may have been the device's work for the same.
         let mut before = past.iter().rev().take_while(|request| request.end > interval.start);
         let in_parts = request.flush && before.any(|other| other.end <= request.start);
         (!in_parts).then_some(request.start)
     }
-}
-
-/// The item of an iterator that has just one.
-fn only<'r>(mut requests: impl Iterator<Item = &'r Request>) -> Option<&'r Request> {
-    let request = requests.next()?;
-    requests.next().is_none().then_some(request)
 }

@@ -184,7 +184,9 @@ fn a_wait_for_a_device_is_split_where_its_request_was_handed_over() {
     let both = || vec![io(None, us(400), us(990), Some(5)), io(None, us(600), us(1_000), Some(12))];
     assert_eq!(queued(both()), 500, "the operation's own file");
     let neither = || vec![io(None, us(400), us(990), None), io(None, us(600), us(1_000), Some(5))];
-    assert_eq!(queued(neither()), 0, "one of two");
+    assert_eq!(queued(neither()), 300, "one of two, of which the device had none before");
+    let parts = || vec![io(None, us(600), us(990), Some(12)), io(None, us(500), us(1_000), Some(12))];
+    assert_eq!(queued(parts()), 400, "several of the operation's own file");
     let flush = |event| match event {
         Event::BlockIo(io) => Event::BlockIo(Box::new(BlockIo { flags: "FF".into(), ..*io })),
         other => other,
