@@ -21,10 +21,24 @@ const KEPT: [CapabilitySet; 6] = [
 /// thread once its output is there. `output` is a directory to go on writing to; where it is another user's, as
 /// when root records into a home, the capability to write there stays too.
 pub fn keep_only_needed(output: Option<&Path>) -> rustix::io::Result<()> {
-    let mut kept = KEPT.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
+    let mut kept = needed();
     if output.is_some_and(is_of_another) {
         kept |= CapabilitySet::DAC_OVERRIDE;
     }
+    keep_only(kept)
+}
+
+/// As [`keep_only_needed`], but for becoming the broker's user, which gives away even more (`jvm::act_as`): for the
+/// thread that asks the JVM.
+pub(crate) fn keep_to_become_another() -> rustix::io::Result<()> {
+    keep_only(needed() | CapabilitySet::SETUID | CapabilitySet::SETGID)
+}
+
+fn needed() -> CapabilitySet {
+    KEPT.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union)
+}
+
+fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     // Needs a capability of its own, and matters no more where no program can gain any.
     for capability in CapabilitySet::all().difference(kept) {

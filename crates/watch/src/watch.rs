@@ -237,8 +237,12 @@ impl Watch {
             current: self.current.clone(),
             stop: Arc::clone(&self.stop_packets),
         };
-        // It becomes the broker's user, and gives away more than the others do.
-        match named("jvm").spawn(move || source.run(pid, &sender)) {
+        let run = move || {
+            // It becomes the broker's user, and gives away more than the others do; where there is no JVM, only this.
+            let _ = crate::privileges::keep_to_become_another();
+            source.run(pid, &sender)
+        };
+        match named("jvm").spawn(run) {
             Ok(thread) => self.jvm = Some(thread),
             Err(error) => return self.missing(THREAD_NAMES, &error),
         }
