@@ -209,13 +209,17 @@ fn check_exchange(file_system: &FileSystem, watched: &mut Watched) {
     let [one, other] = ["one.log", "other.log"].map(|name| file_system.path().join(name));
     let ops = watched.during(file_system, || {
         let mut files = [&one, &other].map(|path| File::create(path).unwrap());
-        files.iter_mut().for_each(|file| file.write_all(b"1").unwrap());
+        for file in &mut files {
+            file.write_all(b"1").unwrap();
+        }
         let [from, to] = [&one, &other].map(|path| CString::new(path.as_os_str().as_bytes()).unwrap());
         let (here, exchange) = (libc::AT_FDCWD, libc::RENAME_EXCHANGE);
         // SAFETY: both paths end in a NUL and outlive the call.
         let result = unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), exchange) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-        files.iter_mut().for_each(|file| file.write_all(b"2").unwrap());
+        for file in &mut files {
+            file.write_all(b"2").unwrap();
+        }
     });
     assert_eq!(write_ops(&ops), ["one.log", "other.log", "other.log", "one.log"]);
     let renames: Vec<_> = ops.iter().filter(|op| op.op == FileOpKind::Rename).collect();

@@ -1,5 +1,5 @@
-//! Whether a process has io_uring rings: what it reads and writes through them is no system call, and not seen. Does not
-//! look into them.
+//! Whether a process has `io_uring` rings: what it reads and writes through them is no system call, and not seen.
+//! Does not look into them.
 
 use std::fs;
 

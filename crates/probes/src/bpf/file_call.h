@@ -109,7 +109,7 @@ static __always_inline int end_call(__s64 result)
 	CALL(truncate, begin_name(OP_TRUNCATE, AT_FDCWD, A(0), 0, 0, A(1)))                                  \
 	CALL(rename, begin_name(OP_RENAME, AT_FDCWD, A(0), AT_FDCWD, A(1), 0))                               \
 	CALL(renameat, begin_name(OP_RENAME, A(0), A(1), A(2), A(3), 0))                                     \
-	CALL(renameat2, begin_name(OP_RENAME, A(0), A(1), A(2), A(3), A(4)))                                   \
+	CALL(renameat2, begin_name(OP_RENAME, A(0), A(1), A(2), A(3), A(4)))                                 \
 	CALL(unlink, begin_name(OP_UNLINK, AT_FDCWD, A(0), 0, 0, 0))                                         \
 	CALL(unlinkat, begin_unlinkat(A(0), A(1), A(2)))                                                     \
 	CALL(open, begin_name(OP_OPEN, AT_FDCWD, A(0), 0, 0, 0))                                             \
