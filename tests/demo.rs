@@ -115,7 +115,11 @@ fn assert_samples_are_recorded(recording: &Path) {
     let recording = recording.to_str().unwrap();
     let stacks = brokerscope::run(["stacks", "--from", recording, "--on-cpu", "--folded", "-"]).done();
     let threads = stacks.stdout.lines().filter_map(|line| line.split(';').next());
-    assert!(threads.clone().any(|thread| thread == "data-plane-kafk"), "{}", stacks.stdout);
+    assert!(
+        threads.clone().any(|thread| thread.starts_with("data-plane-kafka-request-handler-")),
+        "{}",
+        stacks.stdout
+    );
     // Where the JVM's own symbols are stripped, its frames are the library's name.
     let jvm = ["JavaThread::", "[libjvm.so]"].iter().any(|frame| stacks.stdout.contains(frame));
     assert!(stacks.stdout.contains("_[k] ") && jvm, "{}", stacks.stdout);

@@ -1,0 +1,133 @@
+//! Waits for locks in a real broker whose flight recorder tells of them, as in many a slow produce
+//! request: one write waits for a journal's commit, and whoever appends to the same partition waits for its thread.
+//! With the default JDK, and with a newer one where there is one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use e2e::brokerscope;
+use e2e::gate;
+use e2e::traffic::directory;
+use serde_json::Value;
+
+/// Long enough for two commits: ext4 commits every five seconds.
+const SECONDS: &str = "14";
+const HANDLER: &str = "data-plane-kafka-request-handler-";
+
+#[test]
+fn a_wait_for_a_lock_is_told_with_its_holder_and_the_holders_reason() {
+    let Some(_live) = gate::live("waits for locks, by the JVM's flight recorder") else { return };
+    holds_with("java", None);
+}
+
+#[test]
+fn the_same_with_a_newer_jdk() {
+    let Some(_live) = gate::live("waits for locks, by a newer JVM's flight recorder") else { return };
+    let Some(home) = newer_jdk() else {
+        eprintln!("NOT RUN: waits for locks with JDK 25 or newer: none is below /usr/lib/jvm");
+        return;
+    };
+    holds_with("newer-java", Some(&home.join("bin")));
+}
+
+/// One that starts its flight recorder without holding the broker up.
+fn newer_jdk() -> Option<PathBuf> {
+    let homes = fs::read_dir("/usr/lib/jvm").ok()?.flatten().map(|entry| entry.path());
+    let is_newer = |home: &PathBuf| {
+        let release = fs::read_to_string(home.join("release")).unwrap_or_default();
+        let version = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""));
+        let number = version.and_then(|version| version.split(['.', '"']).next()?.parse::<u32>().ok());
+        home.join("bin/java").is_file() && number.is_some_and(|number| number >= 25)
+    };
+    homes.into_iter().find(is_newer)
+}
+
+fn holds_with(name: &str, java: Option<&Path>) {
+    let site = directory(&format!("locks-{name}"));
+    let recording = site.join("recording");
+    demo(&site, &recording, java);
+    assert_rows(&recording);
+    assert_verdicts(&recording);
+    fs::remove_dir_all(&site).unwrap();
+}
+
+/// `lab demo`, whose recorder has the JVM record whatever that costs.
+fn demo(site: &Path, recording: &Path, java: Option<&Path>) {
+    let wrapper = site.join("brokerscope-with-flight-recorder");
+    let binary = brokerscope::binary().unwrap();
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = record ]; then shift; set -- record --flight-recorder always \"$@\"; fi\nexec {} \"$@\"\n",
+        binary.display()
+    );
+    fs::write(&wrapper, script).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = brokerscope::command();
+    command.args(["lab", "demo", "--seconds", SECONDS, "--seed", "11", "--keep"]).arg(recording);
+    command.arg("--exe").arg(&wrapper).stdin(Stdio::null());
+    if let Some(java) = java {
+        let rest = std::env::var_os("PATH").unwrap_or_default();
+        let mut path = OsString::from(java);
+        path.push(":");
+        path.push(rest);
+        command.env("PATH", path);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The rows of `locks`: those that the JVM told of, for a partition's log.
+fn assert_rows(recording: &Path) {
+    let from = recording.to_str().unwrap();
+    let locks = brokerscope::run(["locks", "--from", from, "--slower-than", "20ms", "--format", "json"]);
+    let rows: Vec<Value> =
+        locks.done().stdout.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect();
+    let of_logs: Vec<&Value> = rows
+        .iter()
+        .filter(|row| row["seen_by"] == "jfr" && row["lock"]["name"] == "log lock" && !row["topic"].is_null())
+        .collect();
+    assert!(of_logs.len() >= 3, "the JVM told of waits for logs: {rows:#?}");
+    for row in &of_logs {
+        assert!(row["thread"].as_str().unwrap().starts_with(HANDLER), "{row}");
+        assert!(row["holder"].as_str().unwrap().starts_with(HANDLER), "{row}");
+        assert_ne!(row["tid"], row["holder_tid"], "nobody waits for itself: {row}");
+        assert!(row["stack"].as_str().unwrap().contains("Log.append"), "{row}");
+    }
+    let stalled = of_logs.iter().filter(|row| {
+        let op = &row["holder_op"];
+        op["tid"] == row["holder_tid"]
+            && op["op"] == "write"
+            && (&op["topic"], &op["partition"]) == (&row["topic"], &row["partition"])
+            && op["reasons"]["journal-commit"].as_i64().is_some_and(|time| time > 0)
+    });
+    assert!(stalled.count() >= 2, "holders' writes waited for the journal: {of_logs:#?}");
+}
+
+/// What `explain` says of requests that waited for somebody else's write.
+fn assert_verdicts(recording: &Path) {
+    let explained = brokerscope::run(["explain", recording.to_str().unwrap(), "--format", "json"]);
+    let (verdicts, summary) = explained.done().objects();
+    let behind: Vec<&Value> = verdicts
+        .iter()
+        .filter(|verdict| verdict["chain"] == serde_json::json!(["log-lock", "journal-commit"]))
+        .collect();
+    assert!(!behind.is_empty(), "requests behind another's write: {summary}");
+    for verdict in &behind {
+        let evidence = verdict["evidence"].as_array().unwrap();
+        let wait = evidence.iter().find(|one| one["kind"] == "lock-wait").unwrap();
+        let text = wait["text"].as_str().unwrap();
+        assert!(text.contains("'s log lock, held by ") && text.contains(HANDLER), "{verdict}");
+        let commit = evidence.iter().find(|one| one["kind"] == "kernel").unwrap();
+        assert!(commit["text"].as_str().unwrap().starts_with("jbd2 commit "), "{verdict}");
+    }
+    let exact = behind.iter().filter(|verdict| verdict["confidence"] == "exact");
+    assert!(exact.count() > 0, "a wait that the JVM told of is joined by keys alone: {summary}");
+}
