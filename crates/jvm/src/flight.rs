@@ -1,7 +1,7 @@
 //! A Flight Recorder recording in a JVM that runs, of what `jfr` reads and nothing else: starts it, renews it, stops
 //! it. Does not read it.
 //!
-//! A recording ends by itself after [`LENGTH`] and is renewed before, so that one whose owner was killed does not go on.
+//! A recording ends by itself after five minutes and is renewed before, so that one whose owner was killed does not go on.
 //! Recordings of others stay as they are; what all of them ask for together is what the JVM records.
 
 mod settings;
