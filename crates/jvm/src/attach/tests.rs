@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::thread;
 
 use super::{Bounds, Client};
@@ -72,10 +72,20 @@ fn old_and_new_machines_are_asked_as_they_understand() {
     }
 }
 
+/// A process that SIGQUIT kills, whatever this one was started with: what a shell runs in the background ignores it.
+fn sleeping() -> Child {
+    let process = Command::new("env").args(["--default-signal=QUIT", "sleep", "600"]).spawn().unwrap();
+    let comm = format!("/proc/{}/comm", process.id());
+    while fs::read_to_string(&comm).unwrap() != "sleep\n" {
+        std::thread::yield_now();
+    }
+    process
+}
+
 #[test]
 fn a_process_that_does_not_handle_the_signal_is_left_alone() {
     let proc = tempfile::tempdir().unwrap();
-    let mut process = Command::new("sleep").arg("600").spawn().unwrap();
+    let mut process = sleeping();
     // Every signal but SIGQUIT.
     let refused = Client::of(&machine(proc.path(), process.id(), "fffffffffffffffb")).unwrap_err();
     let left = ["cwd", "root/tmp"]
