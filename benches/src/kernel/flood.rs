@@ -20,8 +20,8 @@ use crate::target::{Bound, Target};
 const SECONDS: u64 = 5;
 /// Ten times the requests that a broker must bear.
 const LEAST_RATE: f64 = 50_000.0;
-/// What the recorder is given.
-const CEILING_MIB: u64 = 64;
+/// What the recorder is given: the least it takes.
+const CEILING_MIB: u64 = 96;
 /// A write as small as an append of the load.
 const BYTES: [u8; 180] = [0x5a; 180];
 
