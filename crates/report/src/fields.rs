@@ -45,6 +45,40 @@ impl Fields {
     }
 }
 
+/// Rows with the same names as CSV: the names come first, also where no row follows.
+pub(crate) struct CsvRows<W> {
+    out: W,
+    names: fn() -> Fields,
+    headed: bool,
+}
+
+impl<W: Write> CsvRows<W> {
+    /// CSV to this output; `names` gives fields of no row in particular.
+    pub(crate) fn new(out: W, names: fn() -> Fields) -> Self {
+        Self { out, names, headed: false }
+    }
+
+    /// Writes one row.
+    pub(crate) fn row(&mut self, row: &Fields) -> io::Result<()> {
+        self.head()?;
+        row.write_csv(&mut self.out)
+    }
+
+    /// Ends the output.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.head()?;
+        self.out.flush()
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        if !self.headed {
+            self.headed = true;
+            (self.names)().write_csv_names(&mut self.out)?;
+        }
+        Ok(())
+    }
+}
+
 /// A value without quotes; several are `name=value` with blanks between.
 pub(crate) fn plain(value: &Value) -> String {
     match value {

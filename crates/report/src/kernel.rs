@@ -11,6 +11,7 @@ use model::{JournalCommit, Nanos};
 
 pub use table::KernelTable;
 
+use crate::fields::CsvRows;
 use crate::numbers::counted;
 
 /// An output of calls, one after the other.
@@ -36,35 +37,22 @@ impl<W: Write> KernelReport for KernelJson<W> {
 }
 
 /// Calls as CSV.
-pub struct KernelCsv<W> {
-    out: W,
-    headed: bool,
-}
+pub struct KernelCsv<W>(CsvRows<W>);
 
 impl<W: Write> KernelCsv<W> {
     /// CSV to this output.
     pub fn new(out: W) -> Self {
-        Self { out, headed: false }
-    }
-
-    fn head(&mut self) -> io::Result<()> {
-        if !self.headed {
-            self.headed = true;
-            view::names().write_csv_names(&mut self.out)?;
-        }
-        Ok(())
+        Self(CsvRows::new(out, view::names))
     }
 }
 
 impl<W: Write> KernelReport for KernelCsv<W> {
     fn call(&mut self, call: &Call) -> io::Result<()> {
-        self.head()?;
-        view::fields(call).write_csv(&mut self.out)
+        self.0.row(&view::fields(call))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.head()?;
-        self.out.flush()
+        self.0.finish()
     }
 }
 

@@ -14,6 +14,7 @@ pub use summary::{LockSummary, LockSummaryReport};
 pub use table::LockTable;
 
 use crate::escape::escape;
+use crate::fields::CsvRows;
 use crate::file_ops::reasons;
 
 /// An output of waits, one after the other.
@@ -39,35 +40,22 @@ impl<W: Write> LockReport for LockJson<W> {
 }
 
 /// Waits as CSV.
-pub struct LockCsv<W> {
-    out: W,
-    headed: bool,
-}
+pub struct LockCsv<W>(CsvRows<W>);
 
 impl<W: Write> LockCsv<W> {
     /// CSV to this output.
     pub fn new(out: W) -> Self {
-        Self { out, headed: false }
-    }
-
-    fn head(&mut self) -> io::Result<()> {
-        if !self.headed {
-            self.headed = true;
-            view::names().write_csv_names(&mut self.out)?;
-        }
-        Ok(())
+        Self(CsvRows::new(out, view::names))
     }
 }
 
 impl<W: Write> LockReport for LockCsv<W> {
     fn wait(&mut self, row: &LockRow) -> io::Result<()> {
-        self.head()?;
-        view::flat(row).write_csv(&mut self.out)
+        self.0.row(&view::flat(row))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.head()?;
-        self.out.flush()
+        self.0.finish()
     }
 }
 

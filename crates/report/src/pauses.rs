@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use model::JvmPause;
 
 use crate::escape::escape;
-use crate::fields::Fields;
+use crate::fields::{CsvRows, Fields};
 use crate::numbers::or_none;
 use crate::table::{Column, Table};
 use crate::{Look, Zone};
@@ -83,35 +83,22 @@ impl<W: Write> PauseReport for PauseJson<W> {
 }
 
 /// Stops as CSV.
-pub struct PauseCsv<W> {
-    out: W,
-    headed: bool,
-}
+pub struct PauseCsv<W>(CsvRows<W>);
 
 impl<W: Write> PauseCsv<W> {
     /// CSV to this output.
     pub fn new(out: W) -> Self {
-        Self { out, headed: false }
-    }
-
-    fn head(&mut self) -> io::Result<()> {
-        if !self.headed {
-            self.headed = true;
-            fields(&nothing()).write_csv_names(&mut self.out)?;
-        }
-        Ok(())
+        Self(CsvRows::new(out, || fields(&nothing())))
     }
 }
 
 impl<W: Write> PauseReport for PauseCsv<W> {
     fn pause(&mut self, pause: &JvmPause) -> io::Result<()> {
-        self.head()?;
-        fields(pause).write_csv(&mut self.out)
+        self.0.row(&fields(pause))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.head()?;
-        self.out.flush()
+        self.0.finish()
     }
 }
 
