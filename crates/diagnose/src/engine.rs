@@ -1,12 +1,11 @@
 //! Takes events as they come and hands out verdicts as they fall due. Holds no request longer than the
 //! configured lateness and no event longer than the configured retention.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use model::{Event, Nanos, Request, Verdict};
 
+use crate::pending::Pending;
 use crate::summary::Totals;
 use crate::window::Window;
 use crate::{Config, Summary, judge};
@@ -20,39 +19,12 @@ const SWEEP: Nanos = Nanos::from_millis(250);
 pub struct Engine {
     config: Config,
     window: Window,
-    /// Requests not decided yet, the one that ended first on top; the number keeps ties in order.
-    pending: BinaryHeap<Reverse<Pending>>,
-    pushed: u64,
+    /// Requests not decided yet, by their ends.
+    pending: Pending<Arc<Request>>,
     newest: Nanos,
     swept: Nanos,
     verdicts: Vec<Verdict>,
     totals: Totals,
-}
-
-#[derive(Debug)]
-struct Pending {
-    due: (Nanos, u64),
-    request: Arc<Request>,
-}
-
-impl PartialEq for Pending {
-    fn eq(&self, other: &Self) -> bool {
-        self.due == other.due
-    }
-}
-
-impl Eq for Pending {}
-
-impl PartialOrd for Pending {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Pending {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.due.cmp(&other.due)
-    }
 }
 
 impl Engine {
@@ -61,8 +33,7 @@ impl Engine {
         Self {
             config,
             window: Window::default(),
-            pending: BinaryHeap::new(),
-            pushed: 0,
+            pending: Pending::new(),
             newest: Nanos::MIN,
             swept: Nanos::MIN,
             verdicts: Vec::new(),
@@ -125,14 +96,12 @@ impl Engine {
         self.totals.requests += 1;
         let request = Arc::new(request);
         self.window.request(&request);
-        self.pushed += 1;
-        self.pending.push(Reverse(Pending { due: (request.last_seen(), self.pushed), request }));
+        self.pending.push(request.last_seen(), request);
     }
 
     fn decide(&mut self, until: Nanos) {
-        while self.pending.peek().is_some_and(|Reverse(pending)| pending.due.0 <= until) {
-            let Some(Reverse(pending)) = self.pending.pop() else { return };
-            self.decide_one(&pending.request);
+        while let Some(request) = self.pending.pop_due(until) {
+            self.decide_one(&request);
         }
     }
 

@@ -29,6 +29,7 @@ mod join;
 mod judge;
 mod lock;
 mod locks;
+mod pending;
 mod reasons;
 mod same_wait;
 mod summary;

@@ -4,8 +4,7 @@
 //! A wait is told once everything that bears on it has had time to arrive. Waits that no source saw are inferred from
 //! the appends of produce requests: without its request, nobody knows since when a thread could have waited.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use model::{
@@ -17,6 +16,7 @@ use crate::hold::Hold;
 use crate::lock::holders::Holder;
 use crate::lock::name::taken_in;
 use crate::lock::{self, Blocked, name::LockName};
+use crate::pending::Pending;
 use crate::summary::Joins;
 use crate::window::{Span as _, Window};
 use crate::{Config, Reason, Reasons, judge};
@@ -89,43 +89,16 @@ pub struct Locks {
     reasons: Reasons,
     /// Those of operations that are still in the window.
     told: HashMap<(Tid, Nanos), Vec<Reason>>,
-    pending: BinaryHeap<Reverse<Pending>>,
-    pushed: u64,
+    pending: Pending<What>,
     newest: Nanos,
     swept: Nanos,
     ready: VecDeque<LockRow>,
 }
 
 #[derive(Debug)]
-struct Pending {
-    due: (Nanos, u64),
-    what: What,
-}
-
-#[derive(Debug)]
 enum What {
     Wait(Box<LockWait>),
     Request(Arc<Request>),
-}
-
-impl PartialEq for Pending {
-    fn eq(&self, other: &Self) -> bool {
-        self.due == other.due
-    }
-}
-
-impl Eq for Pending {}
-
-impl PartialOrd for Pending {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Pending {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.due.cmp(&other.due)
-    }
 }
 
 impl Locks {
@@ -136,8 +109,7 @@ impl Locks {
             window: Window::default(),
             reasons: Reasons::new(off_cpu),
             told: HashMap::new(),
-            pending: BinaryHeap::new(),
-            pushed: 0,
+            pending: Pending::new(),
             newest: Nanos::MIN,
             swept: Nanos::MIN,
             ready: VecDeque::new(),
@@ -154,7 +126,7 @@ impl Locks {
             Event::JvmPause(pause) => self.window.pause(*pause),
             Event::LockWait(wait) => self.lock_wait(wait),
             Event::Request(request) if request.api == "PRODUCE" => {
-                self.wait_for(request.last_seen(), What::Request(Arc::new(*request)));
+                self.pending.push(request.last_seen(), What::Request(Arc::new(*request)));
             }
             _ => {}
         }
@@ -174,7 +146,7 @@ impl Locks {
 
     fn lock_wait(&mut self, wait: Box<LockWait>) {
         if self.window.lock_wait((*wait).clone()) {
-            self.wait_for(wait.end, What::Wait(wait));
+            self.pending.push(wait.end, What::Wait(wait));
         }
     }
 
@@ -187,11 +159,6 @@ impl Locks {
         self.window.file_op(op);
     }
 
-    fn wait_for(&mut self, due: Nanos, what: What) {
-        self.pushed += 1;
-        self.pending.push(Reverse(Pending { due: (due, self.pushed), what }));
-    }
-
     fn sweep(&mut self) {
         self.window.forget(self.newest, &self.config);
         self.swept = self.newest;
@@ -200,9 +167,8 @@ impl Locks {
     }
 
     fn decide(&mut self, until: Nanos) {
-        while self.pending.peek().is_some_and(|Reverse(pending)| pending.due.0 <= until) {
-            let Some(Reverse(pending)) = self.pending.pop() else { return };
-            match pending.what {
+        while let Some(what) = self.pending.pop_due(until) {
+            match what {
                 What::Wait(wait) => self.ready.extend(self.seen(&self.window.as_known(&wait))),
                 What::Request(request) => self.ready.extend(self.inferred(&request)),
             }
