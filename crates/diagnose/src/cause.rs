@@ -1,21 +1,36 @@
-//! What can make an append slow: a table of causes, each in its own file with the evidence it needs.
+//! What can make an operation slow: a table of causes, each in its own file with the evidence it needs.
 //! Does not look at requests: `judge` does.
 
+mod advice;
+mod cpu_throttled;
+mod device_load;
 mod dirty_throttling;
+mod fast_commit;
 mod index_page_fault;
 mod journal_commit;
+mod log_cleaner;
+mod memory_reclaim;
+mod page_lock;
 mod roll_fsync;
+mod run_queue;
 mod slow_device;
+mod stable_page;
 pub(crate) mod stack;
 pub(crate) mod stop;
+mod tier_state_io;
+pub(crate) mod waits;
+mod xfs_inode_lock;
+mod xfs_log_space;
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, OffCpu, TopicPartition};
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, TopicPartition};
 
 use crate::hold::Hold;
 use crate::window::Window;
+pub use advice::advice;
 use stack::Wait;
+use waits::Waits;
 
 /// Why something took long, and what proves it.
 #[derive(Clone, Debug)]
@@ -35,68 +50,88 @@ pub(crate) struct Finding {
     pub(crate) partition: Option<TopicPartition>,
 }
 
-/// The share of an append that a cause must explain to be named: more than half.
-const DOMINANT: i64 = 2;
-
-/// Which part of an append a wait was in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Inside the write.
-    Write,
-    /// After it, still holding the log: a store into a mapped index, for all that is known.
-    After,
-}
-
-/// What a thread waited for in one part of an append: the waits of one kind together.
-pub(crate) struct Waits<'w> {
-    pub(crate) op: &'w FileOp,
-    pub(crate) part: Part,
-    pub(crate) kind: Wait,
-    /// Time off the CPU in waits of this kind.
-    pub(crate) time: Nanos,
-    /// The longest of them.
-    pub(crate) longest: &'w OffCpu,
-}
+/// Of a thread that waits for another's operation on a file, that other is followed this far.
+const DEEPEST: usize = 4;
 
 /// Why an operation was slow, with what its thread waited for right after it where it is an append; as far as the
-/// evidence says: never a guess.
+/// evidence says: never a guess. A cause is named that explains more than what nothing explains.
 pub(crate) fn of_op(window: &Window, hold: &Hold<'_>) -> Option<Finding> {
-    let finding = if roll_fsync::is_one(hold.op) {
-        Some(roll_fsync::find(window, hold))
-    } else if index_page_fault::is_one(hold.op) {
-        Some(index_page_fault::find(window, hold.op))
-    } else {
-        waited(window, hold)
-    };
-    finding.filter(|finding| finding.time.0.saturating_mul(DOMINANT) > hold.length().0)
+    at_depth(window, hold, 0)
+}
+
+fn at_depth(window: &Window, hold: &Hold<'_>, depth: usize) -> Option<Finding> {
+    if roll_fsync::is_one(hold.op) {
+        return Some(roll_fsync::find(window, hold, depth));
+    }
+    if index_page_fault::is_one(hold.op) {
+        return Some(index_page_fault::find(window, hold.op));
+    }
+    waited(window, hold, depth)
 }
 
 /// What an operation's thread waited for the longest, where that is a cause.
-fn waited(window: &Window, hold: &Hold<'_>) -> Option<Finding> {
-    let Some(waits) = dominant_waits(hold) else { return dirty_throttling::without_stack(window, hold.op) };
-    if let Some(fault) = index_page_fault::behind(window, &waits) {
-        return Some(index_page_fault::find(window, fault).after_write(&waits));
+fn waited(window: &Window, hold: &Hold<'_>, depth: usize) -> Option<Finding> {
+    let all = waits::of(window, hold);
+    if all.is_empty() {
+        let paused = dirty_throttling::without_stack(window, hold.op);
+        return paused.filter(|paused| paused.time.0.saturating_mul(2) > hold.length().0);
+    }
+    let mut found: Vec<(Finding, &Waits<'_>)> =
+        all.iter().filter_map(|waits| Some((explained(window, waits, depth)?, waits))).collect();
+    join_roots(&mut found);
+    let known: Nanos = found.iter().map(|(finding, _)| finding.time).sum();
+    let mut found = found.into_iter();
+    let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.length() - known)?;
+    first.evidence.extend(found.map(|(_, waits)| waits.beside()));
+    Some(first)
+}
+
+/// Waits with the same root as one, the longest first.
+fn join_roots(found: &mut Vec<(Finding, &Waits<'_>)>) {
+    let mut joined: Vec<(Finding, &Waits<'_>)> = Vec::new();
+    for (finding, waits) in found.drain(..) {
+        match joined.iter_mut().find(|(kept, _)| kept.root == finding.root) {
+            Some((kept, _)) => kept.merge(finding),
+            None => joined.push((finding, waits)),
+        }
+    }
+    joined.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.time));
+    *found = joined;
+}
+
+/// Why a thread had to wait, where waits of that kind stand for a cause.
+fn explained(window: &Window, waits: &Waits<'_>, depth: usize) -> Option<Finding> {
+    if let Some(fault) = index_page_fault::behind(window, waits) {
+        return Some(index_page_fault::find(window, fault).after_write(waits));
     }
     match waits.kind {
-        Wait::Journal => Some(journal_commit::find(window, &waits)),
-        Wait::DirtyPages => Some(dirty_throttling::find(window, &waits)),
-        Wait::Device => slow_device::find(window, &waits),
-        // Waits that stand for no cause yet: they pass for no other.
-        _ => None,
+        Wait::Journal => Some(journal_commit::find(window, waits)),
+        Wait::FastCommit => Some(fast_commit::find(window, waits)),
+        Wait::DirtyPages => Some(dirty_throttling::find(window, waits)),
+        Wait::Reclaim => Some(memory_reclaim::find(window, waits)),
+        Wait::StablePage => Some(stable_page::find(window, waits)),
+        Wait::PageLock => Some(page_lock::find(window, waits)),
+        Wait::XfsLogSpace => Some(xfs_log_space::find(window, waits)),
+        Wait::XfsInodeLock => Some(xfs_inode_lock::find(window, waits, depth)),
+        Wait::RunQueue => Some(run_queue::find(window, waits)),
+        // A flush, a force of the log and a checkpoint wait for what the device is doing for them.
+        Wait::Device | Wait::Writeback | Wait::XfsLogForce | Wait::Checkpoint => {
+            slow_device::find(window, waits)
+        }
+        // Waits that stand for no cause: they pass for no other.
+        Wait::InodeLock | Wait::BtrfsTransaction | Wait::DeviceQueue | Wait::Network | Wait::Other => None,
     }
 }
 
 /// The evidence that an operation gives of itself, whether or not its cause is known.
-pub(crate) fn evidence_of_op(hold: &Hold<'_>) -> Vec<Evidence> {
-    match dominant_waits(hold) {
-        Some(waits) => evidence_of(&waits),
-        None => vec![op_evidence(hold.op)],
-    }
+pub(crate) fn evidence_of_op(window: &Window, hold: &Hold<'_>) -> Vec<Evidence> {
+    let waits = waits::of(window, hold);
+    waits.first().map_or_else(|| vec![op_evidence(hold.op)], evidence_of)
 }
 
 /// The write, and what it or its thread waited for.
 fn evidence_of(waits: &Waits<'_>) -> Vec<Evidence> {
-    vec![op_evidence(waits.op), off_cpu_evidence(waits)]
+    vec![op_evidence(waits.op), waits.evidence()]
 }
 
 fn op_evidence(op: &FileOp) -> Evidence {
@@ -120,26 +155,39 @@ fn op_evidence(op: &FileOp) -> Evidence {
     }
 }
 
-fn off_cpu_evidence(waits: &Waits<'_>) -> Evidence {
-    let function = stack::telling_frame(&waits.longest.stack);
-    let place = if function.is_empty() { "an unknown place" } else { function };
-    let time = waits.time;
-    let text = match waits.part {
-        Part::Write => format!("of which {time} off the CPU in {place}"),
-        Part::After => format!("and right after it {time} off the CPU in {place}, still holding the log"),
-    };
-    let (start, end) = waits.span();
-    Evidence {
-        kind: EvidenceKind::OffCpu,
-        start,
-        end,
-        tid: Some(waits.longest.tid),
-        thread: Some(Arc::clone(&waits.longest.thread)),
-        text,
-    }
-}
-
 impl Finding {
+    /// A finding about waits of an operation: the operation, the waits and what was behind them.
+    fn of_waits(cause: Cause, root: String, confidence: Confidence, waits: &Waits<'_>) -> Self {
+        Self {
+            cause,
+            chain: vec![cause],
+            root: Arc::from(root),
+            confidence,
+            evidence: evidence_of(waits),
+            time: waits.time,
+            partition: waits.op.topic_partition.clone(),
+        }
+    }
+
+    /// The same with what else was seen, nearest first.
+    fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+
+    /// The same as one that something deeper is behind, which is the root then.
+    fn behind(self, deeper: Self) -> Self {
+        Self {
+            cause: deeper.cause,
+            chain: [self.chain, deeper.chain].concat(),
+            root: deeper.root,
+            confidence: self.confidence.min(deeper.confidence),
+            evidence: [self.evidence, deeper.evidence].concat(),
+            time: self.time,
+            partition: self.partition,
+        }
+    }
+
     /// The same of what a thread waited for right after a write: joined by the order of things.
     fn after_write(mut self, waits: &Waits<'_>) -> Self {
         self.evidence.insert(0, op_evidence(waits.op));
@@ -147,73 +195,5 @@ impl Finding {
         self.confidence = self.confidence.min(waits.best_confidence());
         self.partition.clone_from(&waits.op.topic_partition);
         self
-    }
-}
-
-impl Waits<'_> {
-    /// The longest wait, as far as it belongs to the append.
-    pub(crate) fn span(&self) -> (Nanos, Nanos) {
-        match self.part {
-            Part::Write => (self.longest.start.max(self.op.start), self.longest.end.min(self.op.end)),
-            Part::After => (self.longest.start, self.longest.end),
-        }
-    }
-
-    /// The transaction that the wait's own handle joined: known for handles of the write only.
-    pub(crate) fn journal_transaction(&self) -> Option<u32> {
-        self.op.journal_transaction.filter(|_| self.part == Part::Write)
-    }
-
-    /// What a join by this wait's thread is worth: after the write, that the wait belongs to the append is
-    /// concluded from the order of what the thread did.
-    pub(crate) fn best_confidence(&self) -> Confidence {
-        match self.part {
-            Part::Write => Confidence::Exact,
-            Part::After => Confidence::Strong,
-        }
-    }
-}
-
-/// The kind of wait that took the most of an append.
-fn dominant_waits<'w>(hold: &Hold<'w>) -> Option<Waits<'w>> {
-    let mut kinds: Vec<Waits<'w>> = Vec::new();
-    let inside = hold.inside.iter().map(|interval| (Part::Write, *interval));
-    let after = hold.after.iter().map(|interval| (Part::After, *interval));
-    for (part, interval) in inside.chain(after) {
-        let kind = stack::classify(interval).of_verdict();
-        let time = hold.waited_in(part, interval);
-        match kinds.iter_mut().find(|waits| (waits.part, waits.kind) == (part, kind)) {
-            Some(waits) => {
-                waits.time += time;
-                if interval.length() > waits.longest.length() {
-                    waits.longest = interval;
-                }
-            }
-            None => kinds.push(Waits { op: hold.op, part, kind, time, longest: interval }),
-        }
-    }
-    kinds.into_iter().max_by_key(|waits| waits.time).filter(|waits| waits.time > Nanos::ZERO)
-}
-
-/// What to change about a cause, and where the advice comes from (`causes.md`).
-pub fn advice(cause: Cause) -> &'static [&'static str] {
-    match cause {
-        Cause::JournalCommit => journal_commit::ADVICE,
-        Cause::SlowDevice => slow_device::ADVICE,
-        Cause::DirtyThrottling => dirty_throttling::ADVICE,
-        Cause::LogLock => {
-            &["more partitions spread the appends over more locks; find out what slowed the holder's write"]
-        }
-        Cause::RollFsync => roll_fsync::ADVICE,
-        Cause::IndexPageFault => index_page_fault::ADVICE,
-        Cause::GcPause => stop::GC_ADVICE,
-        Cause::Safepoint => stop::SAFEPOINT_ADVICE,
-        Cause::HeadOfLine => &[
-            "the broker serves one request of a connection at a time: look at the request ahead; a lower max.in.flight.requests.per.connection shortens the queue",
-        ],
-        Cause::SlowClient => {
-            &["the request's own bytes came slowly: look at the client and the network before it"]
-        }
-        Cause::Unobserved => &[],
     }
 }

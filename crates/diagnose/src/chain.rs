@@ -122,7 +122,7 @@ fn itself(window: &Window, blocked: &Blocked<'_>, time: Nanos) -> Finding {
     let mut evidence = vec![wait_evidence(window, blocked, holder)];
     let append = holder.and_then(|holder| holder.append.as_ref());
     if let Some(append) = append {
-        evidence.extend(cause::evidence_of_op(&Hold::of(window, append, blocked.end)));
+        evidence.extend(cause::evidence_of_op(window, &Hold::of(window, append, blocked.end)));
     }
     let since = append.map_or(blocked.start, |append| append.start);
     Finding {

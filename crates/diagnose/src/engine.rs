@@ -55,14 +55,12 @@ impl Engine {
                 self.window.lock_wait(*wait);
             }
             Event::JvmPause(pause) => self.window.pause(*pause),
-            // Evidence of causes that are not named yet.
-            Event::Reclaim(_)
-            | Event::KernelSpan(_)
-            | Event::SocketOp(_)
-            | Event::TcpTrouble(_)
-            | Event::HostSample(_)
-            | Event::CpuSample(_)
-            | Event::BrokerChange(_) => {}
+            Event::Reclaim(reclaim) => self.window.trouble.reclaim(*reclaim),
+            Event::KernelSpan(span) => self.window.trouble.kernel_span(*span),
+            Event::TcpTrouble(trouble) => self.window.trouble.tcp(*trouble),
+            Event::HostSample(sample) => self.window.trouble.sample(*sample),
+            // Evidence of no cause.
+            Event::SocketOp(_) | Event::CpuSample(_) | Event::BrokerChange(_) => {}
             Event::Loss(loss) => {
                 self.totals.loss(&loss);
                 self.window.loss(loss);

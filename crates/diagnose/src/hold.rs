@@ -7,7 +7,7 @@
 
 use model::{FileOp, FileOpKind, Nanos, OffCpu};
 
-use crate::cause::Part;
+use crate::cause::waits::Part;
 use crate::window::{CLOCK_SLACK, Window};
 
 /// The index is stored into within microseconds; a busy CPU is granted this much.
@@ -58,12 +58,11 @@ impl<'w> Hold<'w> {
         self.end() - self.op.start
     }
 
-    /// The part of an interval in which the thread waited for something other than a CPU.
-    pub(crate) fn waited_in(&self, part: Part, interval: &OffCpu) -> Nanos {
-        let until = interval.woken.unwrap_or(interval.end);
+    /// Until when waits are of that part.
+    pub(crate) fn end_of(&self, part: Part) -> Nanos {
         match part {
-            Part::Write => (until.min(self.op.end) - interval.start.max(self.op.start)).at_least_zero(),
-            Part::After => (until - interval.start).at_least_zero(),
+            Part::Write => self.op.end,
+            Part::After => self.end(),
         }
     }
 }

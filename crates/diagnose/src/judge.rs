@@ -269,7 +269,7 @@ impl Finding {
 fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Finding {
     let mut evidence: Vec<Evidence> = appends
         .iter()
-        .flat_map(|append| cause::evidence_of_op(&Hold::of(window, &append.op, request.last_seen())))
+        .flat_map(|append| cause::evidence_of_op(window, &Hold::of(window, &append.op, request.last_seen())))
         .collect();
     if !window.reaches_back_to(request.arrival) {
         evidence.push(Evidence {

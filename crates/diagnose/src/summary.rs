@@ -144,14 +144,28 @@ impl Totals {
 
 /// The event at the root: what the chain of evidence names for the cause.
 fn root_text(verdict: &Verdict) -> String {
-    use model::EvidenceKind::{BlockIo, FileOp, Gc, Kernel, LockWait, Request};
+    use model::EvidenceKind::{BlockIo, FileOp, Gc, Host, Kernel, LockWait, Network, OffCpu, Request};
     let kinds: &[model::EvidenceKind] = match verdict.cause {
-        Cause::JournalCommit | Cause::DirtyThrottling => &[Kernel, FileOp],
+        Cause::JournalCommit | Cause::DirtyThrottling | Cause::FastCommit | Cause::XfsLogSpace => {
+            &[Kernel, FileOp]
+        }
         Cause::SlowDevice => &[BlockIo],
-        Cause::LogLock => &[FileOp, LockWait],
-        Cause::RollFsync | Cause::IndexPageFault => &[FileOp],
+        Cause::LogLock | Cause::XfsInodeLock | Cause::PageLock => &[FileOp, LockWait],
+        Cause::RollFsync | Cause::IndexPageFault | Cause::StablePage => &[FileOp],
         Cause::GcPause | Cause::Safepoint => &[Gc],
-        Cause::HeadOfLine | Cause::SlowClient => &[Request],
+        Cause::MemoryReclaim => &[Kernel, OffCpu, FileOp],
+        Cause::CpuThrottled | Cause::RunQueue => &[Host, OffCpu],
+        Cause::TierStateIo | Cause::LogCleaner => &[Host, BlockIo, FileOp],
+        Cause::SlowClient => &[Network, Request],
+        Cause::HeadOfLine
+        | Cause::ReplicationWait
+        | Cause::LongPoll
+        | Cause::Quota
+        | Cause::TxnVerification
+        | Cause::HandlersBusy
+        | Cause::NetworkThreadsBusy => &[Request, Host],
+        Cause::DiskReadInNetworkThread | Cause::CacheEviction => &[FileOp, Request],
+        Cause::DownConversion | Cause::Recompression => &[Request, FileOp],
         Cause::Unobserved => &[],
     };
     kinds

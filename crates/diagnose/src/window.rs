@@ -1,17 +1,21 @@
 //! The recent past: events kept by the keys under which verdicts look for them, bounded in time and number.
 //! Does not interpret events.
 
+mod episodes;
+pub(crate) mod trouble;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use model::{
-    BlockIo, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, JournalCommit, JvmPause, LockWait, Loss,
-    Nanos, OffCpu, Request, Tid, TopicPartition,
+    BlockIo, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit, JvmPause,
+    KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, Tid, TopicPartition,
 };
 
 use crate::Config;
 use crate::same_wait::{is_same, united};
+use trouble::Trouble;
 
 /// Block requests faster than this never explain a slow request and are not kept.
 const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
@@ -45,7 +49,19 @@ macro_rules! span {
         }
     )*};
 }
-span!(Arc<FileOp>, OffCpu, JournalCommit, BlockIo, DirtyThrottle, JvmPause, LockWait, Loss);
+span!(
+    Arc<FileOp>,
+    OffCpu,
+    JournalCommit,
+    BlockIo,
+    DirtyThrottle,
+    JvmPause,
+    LockWait,
+    Loss,
+    Reclaim,
+    KernelSpan,
+    HostSample
+);
 
 impl Span for Arc<Request> {
     fn start(&self) -> Nanos {
@@ -129,6 +145,7 @@ pub(crate) struct Window {
     connections: HashMap<Connection, Timeline<Arc<Request>>>,
     pauses: Timeline<JvmPause>,
     losses: Timeline<Loss>,
+    pub(crate) trouble: Trouble,
     /// Appends with a batch head, oldest first; the indexes below count from `forgotten`.
     appends: VecDeque<Arc<FileOp>>,
     forgotten: u64,
@@ -161,10 +178,12 @@ impl Window {
     }
 
     pub(crate) fn off_cpu(&mut self, interval: OffCpu) {
+        self.trouble.off_cpu(&interval);
         self.threads.entry(interval.tid).or_default().off_cpu.insert(interval);
     }
 
     pub(crate) fn throttle(&mut self, pause: DirtyThrottle) {
+        self.trouble.throttled(&pause);
         self.threads.entry(pause.tid).or_default().throttles.insert(pause);
     }
 
@@ -205,6 +224,7 @@ impl Window {
 
     pub(crate) fn block_io(&mut self, io: BlockIo) {
         if io.latency() >= UNREMARKABLE_BLOCK_IO {
+            self.trouble.block_io(&io);
             self.devices.entry(io.device.number()).or_default().ios.insert(io);
         }
     }
@@ -233,7 +253,7 @@ impl Window {
         self.pauses.overlapping(start, end)
     }
 
-    /// The past of every thread that anything was seen of.
+    /// The past of every thread that anything was seen of, in no order.
     pub(crate) fn threads(&self) -> impl Iterator<Item = &ThreadPast> {
         self.threads.values()
     }
@@ -318,6 +338,7 @@ impl Window {
         self.connections.values_mut().for_each(|requests| requests.forget(horizon));
         self.pauses.forget(horizon);
         self.losses.forget(horizon);
+        self.trouble.forget(horizon);
         self.threads.retain(|_, past| !past.is_empty());
         self.partitions.retain(|_, appends| !appends.0.is_empty());
         self.connections.retain(|_, requests| !requests.0.is_empty());

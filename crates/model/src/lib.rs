@@ -7,6 +7,7 @@
 
 pub mod block_io;
 pub mod broker_change;
+pub mod cause;
 pub mod clock;
 pub mod cpu_sample;
 pub mod event;
@@ -30,6 +31,7 @@ pub mod verdict;
 
 pub use block_io::{BlockIo, Direction};
 pub use broker_change::{BrokerChange, BrokerState};
+pub use cause::Cause;
 pub use clock::ClockOffset;
 pub use cpu_sample::CpuSample;
 pub use event::Event;
@@ -49,7 +51,7 @@ pub use socket_op::{SocketOp, SocketOpKind, TcpTrouble, TcpTroubleKind};
 pub use stack_time::{CpuState, StackTime};
 pub use throttle::DirtyThrottle;
 pub use topic::{TopicId, TopicPartition};
-pub use verdict::{Cause, Confidence, Evidence, EvidenceKind, Stage, Stages, Verdict};
+pub use verdict::{Confidence, Evidence, EvidenceKind, Stage, Stages, Verdict};
 
 /// A thread's id, as [`Pid`]; 0 for one that the pid namespace does not see, as the kernel's own from a container.
 pub type Tid = u32;

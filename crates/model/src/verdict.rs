@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Nanos, Request, Tid, TopicPartition};
+use crate::{Cause, Nanos, Request, Tid, TopicPartition};
 
 /// Why one request was slow.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,73 +28,6 @@ pub struct Verdict {
     pub advice: Vec<&'static str>,
     /// What was lost near this request, if anything.
     pub losses: Vec<Arc<str>>,
-}
-
-/// A cause of `causes.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cause {
-    /// A write waited for a jbd2 commit.
-    JournalCommit,
-    /// An operation waited for the block device.
-    SlowDevice,
-    /// The kernel paused a writer because too many pages were dirty.
-    DirtyThrottling,
-    /// The append waited for the partition's log, or another lock on its way, held by another thread.
-    LogLock,
-    /// Whoever held the log waited until a file was on the device.
-    RollFsync,
-    /// A page of a mapped index had to be read from the device.
-    IndexPageFault,
-    /// The JVM stopped its threads to collect garbage.
-    GcPause,
-    /// The JVM stopped its threads for something else, or waited long until they had stopped.
-    Safepoint,
-    /// The request waited behind an earlier one of its connection.
-    HeadOfLine,
-    /// Bytes of the request or the response came or went slowly.
-    SlowClient,
-    /// Nothing that was seen explains it.
-    Unobserved,
-}
-
-impl Cause {
-    /// Every cause.
-    pub const ALL: [Self; 11] = [
-        Self::JournalCommit,
-        Self::SlowDevice,
-        Self::DirtyThrottling,
-        Self::LogLock,
-        Self::RollFsync,
-        Self::IndexPageFault,
-        Self::GcPause,
-        Self::Safepoint,
-        Self::HeadOfLine,
-        Self::SlowClient,
-        Self::Unobserved,
-    ];
-
-    /// The name in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::JournalCommit => "journal-commit",
-            Self::SlowDevice => "slow-device",
-            Self::DirtyThrottling => "dirty-throttling",
-            Self::LogLock => "log-lock",
-            Self::RollFsync => "roll-fsync",
-            Self::IndexPageFault => "index-page-fault",
-            Self::GcPause => "gc-pause",
-            Self::Safepoint => "safepoint",
-            Self::HeadOfLine => "head-of-line",
-            Self::SlowClient => "slow-client",
-            Self::Unobserved => "unobserved",
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 /// How firmly a verdict's evidence is joined.
@@ -253,6 +186,10 @@ pub enum EvidenceKind {
     BlockIo,
     /// Another request.
     Request,
+    /// A connection: what its ends or the way between them did.
+    Network,
+    /// A figure of the host, the broker's cgroup or its threads.
+    Host,
 }
 
 impl EvidenceKind {
@@ -266,6 +203,8 @@ impl EvidenceKind {
             Self::OffCpu => "off-cpu",
             Self::BlockIo => "block-io",
             Self::Request => "request",
+            Self::Network => "network",
+            Self::Host => "host",
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `dirty-throttling`: the kernel paused a writer because too many pages were dirty.
 //!
 //! Needs: the `writeback:balance_dirty_pages` tracepoint of the same thread inside the operation, or an
-//! off-CPU stack in `balance_dirty_pages`; both together are exact.
+//! off-CPU stack in `balance_dirty_pages`; both together are exact. Pauses that follow each other closely are one root,
+//! however many threads were paused.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let (start, end) = waits.span();
     let pause = longest_pause(window, waits.op, start, end);
     let confidence = pause.map_or(Confidence::Strong, |_| waits.best_confidence());
-    finding(waits.op, evidence_of(waits), pause, waits.time, confidence)
+    finding(window, waits.op, evidence_of(waits), pause, waits.time, confidence)
 }
 
 /// The tracepoint alone, where no stacks are to be had.
@@ -30,14 +31,19 @@ pub(super) fn without_stack(window: &Window, op: &FileOp) -> Option<Finding> {
         .overlapping(op.start, op.end)
         .map(|pause| pause.overlap(op.start, op.end))
         .sum();
-    Some(finding(op, vec![op_evidence(op)], Some(pause), time, Confidence::Strong))
+    Some(finding(window, op, vec![op_evidence(op)], Some(pause), time, Confidence::Strong))
 }
 
 fn longest_pause<'w>(window: &'w Window, op: &FileOp, start: Nanos, end: Nanos) -> Option<&'w DirtyThrottle> {
-    window.thread(op.tid)?.throttles.overlapping(start, end).max_by_key(|pause| pause.end - pause.start)
+    window
+        .thread(op.tid)?
+        .throttles
+        .overlapping(start, end)
+        .max_by_key(|pause| (pause.end - pause.start, pause.start))
 }
 
 fn finding(
+    window: &Window,
     op: &FileOp,
     mut evidence: Vec<Evidence>,
     pause: Option<&DirtyThrottle>,
@@ -52,12 +58,12 @@ fn finding(
         thread: Some(Arc::clone(&op.thread)),
         text: pause_text(pause),
     }));
-    // One throttled stretch of a device is one root, however many threads are paused in it: a second.
-    let second = op.start.0.div_euclid(1_000_000_000);
+    let (start, end) = pause.map_or((op.start, op.end), |pause| (pause.start, pause.end));
+    let began = window.trouble.throttling(start, end).unwrap_or(op.start);
     Finding {
         cause: Cause::DirtyThrottling,
         chain: vec![Cause::DirtyThrottling],
-        root: Arc::from(format!("dirty-throttling:{}:{second}", op.device)),
+        root: Arc::from(format!("dirty-throttling:{}:{}", op.device, began.0)),
         confidence,
         evidence,
         time,

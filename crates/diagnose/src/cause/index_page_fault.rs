@@ -1,13 +1,14 @@
 //! `index-page-fault`: a thread touched a page of a mapped index that was not in memory (KAFKA-4614, KAFKA-6432).
 //!
-//! Needs: a major fault on a mapped `.index`, `.timeindex` or `.txnindex` of the thread. The device's part in it is
-//! evidence, not the cause: a page that has to be read is read.
+//! Needs: a major fault on a mapped `.index`, `.timeindex` or `.txnindex` of the thread. Where the device was slow to
+//! read the page, that is the root: by device and inode, and by the time where the request does not say the inode.
 
 use std::sync::Arc;
 
 use model::{Cause, Confidence, FileKind, FileOp, FileOpKind};
 
-use super::{Finding, Part, Waits, op_evidence, slow_device};
+use super::waits::Part;
+use super::{Finding, Waits, op_evidence, slow_device};
 use crate::window::{Span as _, Window};
 
 pub(crate) const ADVICE: &[&str] = &[
@@ -27,20 +28,22 @@ pub(super) fn behind<'w>(window: &'w Window, waits: &Waits<'_>) -> Option<&'w Ar
     }
     let (start, end) = waits.span();
     let faults = window.thread(waits.op.tid)?.file_ops.overlapping(start, end).filter(|op| is_one(op));
-    faults.max_by_key(|fault| fault.overlap(start, end))
+    faults.max_by_key(|fault| (fault.overlap(start, end), fault.start))
 }
 
 /// What is known of one.
 pub(super) fn find(window: &Window, op: &FileOp) -> Finding {
-    let mut evidence = vec![op_evidence(op)];
-    evidence.extend(slow_device::covering_io(window, op, op.start, op.end).map(slow_device::io_evidence));
-    Finding {
+    let own = Finding {
         cause: Cause::IndexPageFault,
         chain: vec![Cause::IndexPageFault],
         root: Arc::from(format!("index-page-fault:{}:{}", op.file, op.start.0)),
         confidence: Confidence::Exact,
-        evidence,
+        evidence: vec![op_evidence(op)],
         time: op.latency(),
         partition: op.topic_partition.clone(),
+    };
+    match slow_device::behind_fault(window, op) {
+        Some(deeper) => own.behind(deeper),
+        None => own,
     }
 }

@@ -4,7 +4,8 @@
 //! exact key is the transaction: a handle that had to wait, for the whole journal or for one buffer, waited
 //! for the transaction before the one it then joined (`start_this_handle`, `do_get_write_access` in
 //! fs/jbd2/transaction.c: only the running and the committing transaction exist, and their numbers are
-//! consecutive).
+//! consecutive). An fsync waits for the transaction that its file was last changed in (`jbd2_log_wait_commit`), which
+//! no hook tells: there, the device and the time remain.
 
 use std::sync::Arc;
 
@@ -21,11 +22,16 @@ pub(crate) const ADVICE: &[&str] = &[
     "on ext4, mount with data=writeback: a commit no longer waits for file data (after a crash, a file's newest blocks may hold old data; Kafka checks batch CRCs on recovery)",
 ];
 
+/// What waits for a given transaction (fs/jbd2/journal.c), not for the one before its own.
+const WAIT_OF_FSYNC: &str = "jbd2_log_wait_commit";
+
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let op = waits.op;
     let past = window.device(&op.device);
     let (start, end) = waits.span();
-    let commit = past.and_then(|past| commit_waited_for(past, waits.journal_transaction(), start, end));
+    let joined = waits.journal_transaction().filter(|_| waits.function() != WAIT_OF_FSYNC);
+    let best = waits.best_confidence();
+    let commit = past.and_then(|past| commit_waited_for(past, joined, best, start, end));
     let mut evidence = evidence_of(waits);
     let (root, confidence) = match commit {
         Some((commit, confidence)) => {
@@ -52,14 +58,15 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
 fn commit_waited_for(
     past: &DevicePast,
     joined: Option<u32>,
+    best: Confidence,
     start: Nanos,
     end: Nanos,
 ) -> Option<(&JournalCommit, Confidence)> {
     let overlapping = || past.commits.overlapping(start, end);
     let by_transaction =
         joined.and_then(|joined| overlapping().find(|commit| commit.transaction == joined.wrapping_sub(1)));
-    by_transaction.map(|commit| (commit, Confidence::Exact)).or_else(|| {
-        let longest = overlapping().max_by_key(|commit| commit.overlap(start, end))?;
+    by_transaction.map(|commit| (commit, best)).or_else(|| {
+        let longest = overlapping().max_by_key(|commit| (commit.overlap(start, end), commit.transaction))?;
         Some((longest, Confidence::Strong))
     })
 }
@@ -93,5 +100,5 @@ fn longest_phase(phases: CommitPhases, whole: Nanos) -> Option<String> {
 /// The block request of the same device that took the largest part of the wait: requests of the same commit
 /// that came before or after it held up nobody here.
 fn longest_io(past: &DevicePast, start: Nanos, end: Nanos) -> Option<&BlockIo> {
-    past.ios.overlapping(start, end).max_by_key(|io| io.overlap(start, end))
+    past.ios.overlapping(start, end).max_by_key(|io| (io.overlap(start, end), io.start, io.sector))
 }

@@ -2,15 +2,13 @@
 //! lock (the producers' snapshot until KAFKA-15046, the segment's own files), a flush after so many messages too.
 //!
 //! Needs: `fsync`, `fdatasync` or `msync` of a partition's file or of a checkpoint by the thread that appends, on the
-//! way to its append or from it. The file system's and the device's part in it is evidence, not the cause: an fsync
-//! asks for them.
+//! way to its append or from it. What most of it waited for, a commit or the device, is the root where that is known.
 
 use std::sync::Arc;
 
 use model::{Cause, Confidence, FileKind, FileOp, FileOpKind};
 
-use super::stack::Wait;
-use super::{Finding, dominant_waits, evidence_of_op, journal_commit, slow_device};
+use super::{Finding, evidence_of_op, waited};
 use crate::hold::Hold;
 use crate::window::Window;
 
@@ -26,26 +24,21 @@ pub(super) fn is_one(op: &FileOp) -> bool {
 }
 
 /// What is known of one.
-pub(super) fn find(window: &Window, hold: &Hold<'_>) -> Finding {
+pub(super) fn find(window: &Window, hold: &Hold<'_>, depth: usize) -> Finding {
     let op = hold.op;
-    Finding {
+    let own = Finding {
         cause: Cause::RollFsync,
         chain: vec![Cause::RollFsync],
         root: Arc::from(format!("roll-fsync:{}:{}", op.file, op.start.0)),
         // The thread's own system call, whatever it waited for.
         confidence: Confidence::Exact,
-        evidence: evidence(window, hold),
+        evidence: Vec::new(),
         time: op.latency(),
         partition: op.topic_partition.clone(),
+    };
+    match waited(window, hold, depth) {
+        // Its evidence begins with the call.
+        Some(deeper) => own.behind(deeper),
+        None => own.with(evidence_of_op(window, hold)),
     }
-}
-
-/// The call, and what it waited for.
-fn evidence(window: &Window, hold: &Hold<'_>) -> Vec<model::Evidence> {
-    let deeper = dominant_waits(hold).and_then(|waits| match waits.kind {
-        Wait::Journal => Some(journal_commit::find(window, &waits)),
-        Wait::Device => slow_device::find(window, &waits),
-        _ => None,
-    });
-    deeper.map_or_else(|| evidence_of_op(hold), |finding| finding.evidence)
 }

@@ -1,46 +1,87 @@
-//! `slow-device`: an append waited for a block request that the device took long to serve.
+//! `slow-device`: an operation waited for a block request that the device took long to serve.
 //!
-//! Needs: an off-CPU stack in a wait for block I/O, and a request on the same device that covers most of it.
+//! Needs: an off-CPU stack in a wait for block I/O, and a request on the same device that covers most of it. Device and
+//! inode are an exact key where the request holds a page of the very file and was done when the thread was woken;
+//! device and time are not. A device that is slow for a while is one root.
 
 use std::sync::Arc;
 
 use model::{BlockIo, Cause, Confidence, Direction, Evidence, EvidenceKind, FileOp, Nanos};
 
-use super::{Finding, Waits, evidence_of};
+use super::{Finding, Waits, log_cleaner, tier_state_io};
 use crate::window::{Span, Window};
 
 pub(crate) const ADVICE: &[&str] = &[
     "the device is the limit: spread the log dirs over more devices (a striped volume, or several log.dirs), or use a faster one",
 ];
 
+/// A request's completion wakes who waits for it in one go, which an interrupt may hold up.
+const WAKES_WITHIN: Nanos = Nanos::from_millis(1);
+
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
     let op = waits.op;
     let (start, end) = waits.span();
     let io = covering_io(window, op, start, end)?;
-    let mut evidence = evidence_of(waits);
-    evidence.push(io_evidence(io));
-    Some(Finding {
-        cause: Cause::SlowDevice,
-        chain: vec![Cause::SlowDevice],
-        root: Arc::from(format!("slow-device:{}:{}:{}", io.device, io.sector, io.start.0)),
-        // The same device and the same time: no key ties the request to this very wait.
-        confidence: Confidence::Strong,
-        evidence,
-        time: waits.time,
-        partition: op.topic_partition.clone(),
-    })
+    let best = waits.best_confidence();
+    let own = Finding::of_waits(
+        Cause::SlowDevice,
+        root(window, op, io),
+        joined(op, io, waits.woken(), best),
+        waits,
+    );
+    Some(with_load(window, op, io, own.with([io_evidence(io)]), (start, end)))
 }
 
-/// The block request of the operation's device that took most of a stretch.
+/// The device's part in a fault on a mapped file.
+pub(super) fn behind_fault(window: &Window, fault: &FileOp) -> Option<Finding> {
+    let io = covering_io(window, fault, fault.start, fault.end)?;
+    let own = Finding {
+        cause: Cause::SlowDevice,
+        chain: vec![Cause::SlowDevice],
+        root: Arc::from(root(window, fault, io)),
+        confidence: joined(fault, io, fault.end, Confidence::Exact),
+        evidence: vec![io_evidence(io)],
+        time: fault.latency(),
+        partition: fault.topic_partition.clone(),
+    };
+    Some(with_load(window, fault, io, own, (fault.start, fault.end)))
+}
+
+fn root(window: &Window, op: &FileOp, io: &BlockIo) -> String {
+    match window.trouble.slow_device(&op.device, io.start, io.end) {
+        Some(began) => format!("slow-device:{}:{}", io.device, began.0),
+        None => format!("slow-device:{}:{}:{}", io.device, io.sector, io.start.0),
+    }
+}
+
+/// What the join of a wait with a request is worth.
+fn joined(op: &FileOp, io: &BlockIo, woken: Nanos, best: Confidence) -> Confidence {
+    let of_file = io.inode == Some(op.inode);
+    let at_once = Nanos((woken - io.end).0.abs()) <= WAKES_WITHIN;
+    if of_file && at_once { best } else { best.min(Confidence::Strong) }
+}
+
+/// The same, with who kept the device busy where that is known.
+fn with_load(window: &Window, op: &FileOp, io: &BlockIo, own: Finding, span: (Nanos, Nanos)) -> Finding {
+    let began = window.trouble.slow_device(&op.device, io.start, io.end).unwrap_or(io.start);
+    let busy = tier_state_io::behind(window, &op.device, began, span)
+        .or_else(|| log_cleaner::behind(window, &op.device, began, span));
+    match busy {
+        Some(deeper) => own.behind(deeper),
+        None => own,
+    }
+}
+
+/// The block request of the operation's device that took most of a stretch; one of its own file before others.
 pub(super) fn covering_io<'w>(
     window: &'w Window,
     op: &FileOp,
     start: Nanos,
     end: Nanos,
 ) -> Option<&'w BlockIo> {
-    let ios = window.device(&op.device)?.ios.overlapping(start, end);
-    let longest = ios.max_by_key(|io| io.overlap(start, end))?;
-    (longest.overlap(start, end).0.saturating_mul(2) > (end - start).0).then_some(longest)
+    let covers = |io: &&BlockIo| io.overlap(start, end).0.saturating_mul(2) > (end - start).0;
+    let ios = window.device(&op.device)?.ios.overlapping(start, end).filter(covers);
+    ios.max_by_key(|io| (io.inode == Some(op.inode), io.overlap(start, end), io.start, io.sector))
 }
 
 /// What a block request shows.

@@ -43,7 +43,9 @@ pub(crate) enum Wait {
     Device,
     /// The other end of a connection.
     Network,
-    /// Anything else, a CPU included.
+    /// A CPU.
+    RunQueue,
+    /// Anything else.
     Other,
 }
 
@@ -52,21 +54,22 @@ impl Wait {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Journal => Cause::JournalCommit.as_str(),
-            Self::FastCommit => "fast-commit",
+            Self::FastCommit => Cause::FastCommit.as_str(),
             Self::Checkpoint => "journal-checkpoint",
             Self::DirtyPages => Cause::DirtyThrottling.as_str(),
-            Self::Reclaim => "memory-reclaim",
-            Self::PageLock => "page-lock",
-            Self::StablePage => "stable-page",
+            Self::Reclaim => Cause::MemoryReclaim.as_str(),
+            Self::PageLock => Cause::PageLock.as_str(),
+            Self::StablePage => Cause::StablePage.as_str(),
             Self::Writeback => "writeback-wait",
-            Self::XfsLogSpace => "xfs-log-space",
+            Self::XfsLogSpace => Cause::XfsLogSpace.as_str(),
             Self::XfsLogForce => "xfs-log-force",
-            Self::XfsInodeLock => "xfs-inode-lock",
+            Self::XfsInodeLock => Cause::XfsInodeLock.as_str(),
             Self::InodeLock => "inode-lock",
             Self::BtrfsTransaction => "btrfs-transaction",
             Self::DeviceQueue => "device-queue",
             Self::Device => "device",
             Self::Network => "network",
+            Self::RunQueue => Cause::RunQueue.as_str(),
             Self::Other => "other",
         }
     }
@@ -96,7 +99,7 @@ const LOCKS: &[&str] = &[
 
 /// What the interval was spent on. A thread that was preempted waited for a CPU only.
 pub(crate) fn classify(interval: &OffCpu) -> Wait {
-    if interval.preempted { Wait::Other } else { read(&interval.stack).0 }
+    if interval.preempted { Wait::RunQueue } else { read(&interval.stack).0 }
 }
 
 /// The function that names the wait best: the one a rule knows, else the innermost that is no scheduler's.

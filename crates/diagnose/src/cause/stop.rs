@@ -35,6 +35,10 @@ pub(crate) struct Stop<'w> {
     pub(crate) end: Nanos,
     /// The one that says why.
     why: &'w JvmPause,
+    /// The process, where one of them says it.
+    pid: Pid,
+    /// The collection's number, where one of them says it: the first of several.
+    gc_id: Option<u32>,
     /// How long it took until all threads had stopped, where a pause says so.
     reach: Option<Nanos>,
 }
@@ -45,7 +49,7 @@ pub(crate) fn stops(window: &Window, pid: Pid, start: Nanos, end: Nanos) -> Vec<
     for pause in around(window, pid, start, end) {
         match stops.last_mut().filter(|stop| pause.start < stop.end) {
             Some(stop) => stop.add(pause),
-            None => stops.push(Stop { start: pause.start, end: pause.end, why: pause, reach: pause.reach }),
+            None => stops.push(Stop::of(pause)),
         }
     }
     stops.retain(|stop| stop.start < end && stop.end > start);
@@ -71,8 +75,16 @@ fn around(window: &Window, pid: Pid, mut start: Nanos, mut end: Nanos) -> Vec<&J
 }
 
 impl<'w> Stop<'w> {
+    fn of(pause: &'w JvmPause) -> Self {
+        let JvmPause { start, end, pid, gc_id, reach, .. } = *pause;
+        Self { start, end, why: pause, pid, gc_id, reach }
+    }
+
+    /// Another source's word on it, or a part of it.
     fn add(&mut self, pause: &'w JvmPause) {
         self.end = self.end.max(pause.end);
+        self.pid = self.pid.max(pause.pid);
+        self.gc_id = self.gc_id.into_iter().chain(pause.gc_id).min();
         self.reach = self.reach.max(pause.reach);
         // A collection says more than the safepoint around it.
         let says_more = (pause.kind == JvmPauseKind::Gc, pause.length());
@@ -90,11 +102,11 @@ impl<'w> Stop<'w> {
     pub(crate) fn finding(&self, window: &Window, time: Nanos) -> Finding {
         let is_gc = self.why.kind == JvmPauseKind::Gc && !self.was_long_to_reach();
         let cause = if is_gc { Cause::GcPause } else { Cause::Safepoint };
-        let number = self.why.gc_id.filter(|_| is_gc).map_or(self.start.0, i64::from);
+        let number = self.gc_id.filter(|_| is_gc).map_or(self.start.0, i64::from);
         let own = Finding {
             cause,
             chain: vec![cause],
-            root: Arc::from(format!("{cause}:{}:{number}", self.why.pid)),
+            root: Arc::from(format!("{cause}:{}:{number}", self.pid)),
             confidence: Confidence::Exact,
             evidence: vec![Evidence {
                 kind: EvidenceKind::Gc,
@@ -139,10 +151,10 @@ impl<'w> Stop<'w> {
                         && !calls.filter(|call| call.op != FileOpKind::MmapFault).any(|call| inside(&call))
                 })
             })
-            .filter(|fault| fault.pid == self.why.pid || self.why.pid == 0)
+            .filter(|fault| fault.pid == self.pid || self.pid == 0)
             .filter(|fault| Nanos((fault.end - reached).0.abs()) <= STOPPED_AT)
             .filter(|fault| fault.overlap(self.start, reached).0.saturating_mul(2) > (reached - self.start).0)
-            .max_by_key(|fault| fault.overlap(self.start, reached))
+            .max_by_key(|fault| (fault.overlap(self.start, reached), fault.tid))
     }
 
     /// The time it shares with a stretch.

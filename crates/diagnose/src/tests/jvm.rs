@@ -202,15 +202,16 @@ fn a_roll_that_waits_for_the_disk_is_its_requests_cause_and_its_waiters() {
         asked(request(2, 6, 1_009, 1_142, 2)),
         commit(2285, 1_001, 1_140),
     ]);
-    let root = "roll-fsync:topicF-6/00000000000000009000.snapshot:1001000000";
-    assert_eq!((summary.by_root.len(), &*summary.by_root[0].root), (1, root));
-    assert!(summary.by_root[0].text.starts_with("fsync of topicF-6/"), "{}", summary.by_root[0].text);
+    assert_eq!((summary.by_root.len(), &*summary.by_root[0].root), (1, "journal-commit:loop0:2285"));
+    assert!(summary.by_root[0].text.starts_with("jbd2 commit 2285"), "{}", summary.by_root[0].text);
     let own = of(&verdicts, 1);
-    assert_eq!((own.chain.as_slice(), own.confidence), ([Cause::RollFsync].as_slice(), Confidence::Exact));
+    assert_eq!(own.chain, [Cause::RollFsync, Cause::JournalCommit]);
+    assert_eq!(own.confidence, Confidence::Strong, "which transaction an fsync waits for is not known");
+    assert!(own.evidence[0].text.starts_with("fsync of topicF-6/"), "{}", own.evidence[0].text);
     assert_eq!((own.stages.of(Stage::Handler), own.stages.of(Stage::Append)), (ms(139), us(500)));
     let waiter = of(&verdicts, 2);
-    assert_eq!(waiter.chain, [Cause::LogLock, Cause::RollFsync]);
-    assert_eq!(waiter.confidence, Confidence::Exact);
+    assert_eq!(waiter.chain, [Cause::LogLock, Cause::RollFsync, Cause::JournalCommit]);
+    assert_eq!(waiter.confidence, Confidence::Strong);
     assert!(waiter.evidence.iter().any(|seen| seen.text.starts_with("jbd2 commit 2285")), "the way goes on");
     for verdict in &verdicts {
         assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
@@ -417,7 +418,7 @@ fn a_safepoint_that_is_long_to_reach_is_not_what_ran_then_but_the_page_that_a_th
         run(long_to_reach(Some(fault(FileKind::Index, 1_004, 1_126))).into_iter().chain([io(1_004, 1_126)]));
     assert_eq!(summary.by_root.len(), 1);
     for verdict in &verdicts {
-        assert_eq!(verdict.chain, [Cause::Safepoint, Cause::IndexPageFault]);
+        assert_eq!(verdict.chain, [Cause::Safepoint, Cause::IndexPageFault, Cause::SlowDevice]);
         assert_eq!(verdict.confidence, Confidence::Strong);
         assert!(verdict.evidence.iter().any(|seen| seen.kind == EvidenceKind::BlockIo));
     }

@@ -72,7 +72,9 @@ impl Group {
         let mut write = None;
         for seen in evidence {
             match seen.kind {
-                EvidenceKind::Kernel | EvidenceKind::Gc => self.learn(Level::Kernel, seen),
+                EvidenceKind::Kernel | EvidenceKind::Gc | EvidenceKind::Host => {
+                    self.learn(Level::Kernel, seen);
+                }
                 EvidenceKind::BlockIo => self.learn(Level::Device, seen),
                 EvidenceKind::FileOp => write = self.learn_write(seen),
                 EvidenceKind::OffCpu => {
@@ -81,7 +83,7 @@ impl Group {
                     }
                     write = None;
                 }
-                EvidenceKind::LockWait | EvidenceKind::Request => {}
+                EvidenceKind::LockWait | EvidenceKind::Request | EvidenceKind::Network => {}
             }
         }
     }

@@ -27,6 +27,7 @@ pub(crate) fn brief(verdict: &Verdict) -> String {
         words.push(format!("{ahead} ahead on its connection"));
     }
     let mut locked = false;
+    let mut in_file = false;
     for cause in rest {
         match cause {
             Cause::LogLock => {
@@ -37,6 +38,8 @@ pub(crate) fn brief(verdict: &Verdict) -> String {
             Cause::Safepoint => words.push("safepoint".to_owned()),
             // What the requests ahead of it waited for is told with them.
             Cause::JournalCommit | Cause::SlowDevice | Cause::DirtyThrottling if locked => {}
+            // What an fsync or a page waited for is told of the root.
+            Cause::JournalCommit | Cause::SlowDevice | Cause::FastCommit if in_file => {}
             Cause::JournalCommit | Cause::SlowDevice | Cause::DirtyThrottling => {
                 words.push(if ahead > 0 { "its write" } else { "own write" }.to_owned());
             }
@@ -45,8 +48,13 @@ pub(crate) fn brief(verdict: &Verdict) -> String {
             Cause::IndexPageFault => words.push("index page".to_owned()),
             Cause::SlowClient => words.push("its own bytes".to_owned()),
             Cause::HeadOfLine => words.push("requests ahead".to_owned()),
+            Cause::MemoryReclaim => words.push("freeing memory".to_owned()),
+            Cause::CpuThrottled => words.push("CPU quota".to_owned()),
+            Cause::RunQueue => words.push("no CPU".to_owned()),
             Cause::Unobserved => words.push("nothing seen".to_owned()),
+            _ => words.push(cause.to_string()),
         }
+        in_file |= matches!(cause, Cause::RollFsync | Cause::IndexPageFault);
     }
     if words.is_empty() { verdict.cause.to_string() } else { words.join(" ← ") }
 }

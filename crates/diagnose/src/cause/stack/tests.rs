@@ -254,6 +254,6 @@ fn a_preempted_thread_waited_for_a_cpu_whatever_it_was_doing() {
         waker: None,
         stack: "do_get_write_access;schedule".into(),
     };
-    assert_eq!(classify(&preempted), Wait::Other);
+    assert_eq!(classify(&preempted), Wait::RunQueue);
     assert_eq!(classify(&OffCpu { preempted: false, ..preempted }), Wait::Journal);
 }

@@ -27,7 +27,11 @@ impl Line {
     pub(super) fn of(evidence: &Evidence, text: &str) -> Self {
         let thread = match evidence.kind {
             // These name their thread themselves, or have none.
-            EvidenceKind::BlockIo | EvidenceKind::LockWait | EvidenceKind::Request => String::new(),
+            EvidenceKind::BlockIo
+            | EvidenceKind::LockWait
+            | EvidenceKind::Request
+            | EvidenceKind::Network
+            | EvidenceKind::Host => String::new(),
             _ => thread(evidence),
         };
         Self { at: evidence.start, text: format!("{text}{thread}") }

@@ -1,0 +1,192 @@
+//! What went wrong of late beside the broker's own operations: threads that freed memory, waits inside file systems,
+//! connections in trouble, a cgroup out of CPU. Bounded in time as the window is, and what has no end of its own in
+//! number. Does not know whom it hurt.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use model::{
+    BlockIo, Device, DirtyThrottle, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, TcpTrouble,
+    TcpTroubleKind, Tid,
+};
+
+use super::episodes::Episodes;
+use super::{Span, Timeline};
+
+/// A block request that took so long is one of a slow device; faster ones are how some devices always are.
+const SLOW_IO: Nanos = Nanos::from_millis(10);
+/// A thread that had no CPU for so long did not just take its turn.
+const NO_CPU: Nanos = Nanos::from_millis(5);
+/// Connections known to be without window scaling, which is said once, when they begin.
+const MOST_UNSCALED: usize = 16_384;
+/// The cgroup's figure of the time for which its quota had run out (`watch::host::metrics`).
+const THROTTLED: &str = "cpu_throttled_ratio";
+
+/// The function in which XFS waits for room in its log (`fs/xfs/xfs_log.c`).
+pub(crate) const LOG_GRANT: &str = "xlog_grant_head_wait";
+
+/// Both ends of a connection: client, broker.
+type Connection = (SocketAddr, SocketAddr);
+
+/// The recent past of it.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble {
+    reclaims: HashMap<Tid, Timeline<Reclaim>>,
+    /// Of the whole host's shortage.
+    short: Episodes,
+    /// Of a cgroup's limit.
+    limited: Episodes,
+    throttling: Episodes,
+    no_cpu: Episodes,
+    devices: HashMap<(u32, u32), DeviceTrouble>,
+    connections: HashMap<Connection, Timeline<TcpTrouble>>,
+    unscaled: HashMap<Connection, Nanos>,
+    quota: Timeline<HostSample>,
+    out_of_quota: Episodes,
+}
+
+/// That of one device.
+#[derive(Debug, Default)]
+struct DeviceTrouble {
+    spans: Timeline<KernelSpan>,
+    slow: Episodes,
+    log_full: Episodes,
+}
+
+impl Span for TcpTrouble {
+    fn start(&self) -> Nanos {
+        self.at
+    }
+    fn end(&self) -> Nanos {
+        self.at
+    }
+}
+
+impl Trouble {
+    pub(crate) fn reclaim(&mut self, reclaim: Reclaim) {
+        let episodes = if reclaim.memcg { &mut self.limited } else { &mut self.short };
+        episodes.add(reclaim.start, reclaim.end);
+        self.reclaims.entry(reclaim.tid).or_default().insert(reclaim);
+    }
+
+    pub(crate) fn throttled(&mut self, pause: &DirtyThrottle) {
+        self.throttling.add(pause.start, pause.end);
+    }
+
+    pub(crate) fn off_cpu(&mut self, interval: &OffCpu) {
+        let since = if interval.preempted { Some(interval.start) } else { interval.woken };
+        if let Some(since) = since.filter(|since| interval.end - *since >= NO_CPU) {
+            self.no_cpu.add(since, interval.end);
+        }
+    }
+
+    pub(crate) fn block_io(&mut self, io: &BlockIo) {
+        if io.latency() >= SLOW_IO {
+            self.devices.entry(io.device.number()).or_default().slow.add(io.start, io.end);
+        }
+    }
+
+    pub(crate) fn kernel_span(&mut self, span: KernelSpan) {
+        let Some(device) = &span.device else { return };
+        let past = self.devices.entry(device.number()).or_default();
+        if &*span.function == LOG_GRANT {
+            past.log_full.add(span.start, span.end);
+        }
+        past.spans.insert(span);
+    }
+
+    pub(crate) fn tcp(&mut self, trouble: TcpTrouble) {
+        let (Some(client), Some(broker)) = (trouble.remote, trouble.local) else { return };
+        let connection = (client, broker);
+        if trouble.kind == TcpTroubleKind::NoWindowScaling {
+            if self.unscaled.len() >= MOST_UNSCALED {
+                // The oldest half goes: a connection that still matters is mostly a new one.
+                let mut times: Vec<Nanos> = self.unscaled.values().copied().collect();
+                times.sort_unstable();
+                let middle = times.get(times.len() / 2).copied().unwrap_or(Nanos::MAX);
+                self.unscaled.retain(|_, at| *at > middle);
+            }
+            self.unscaled.insert(connection, trouble.at);
+        } else {
+            self.connections.entry(connection).or_default().insert(trouble);
+        }
+    }
+
+    pub(crate) fn sample(&mut self, sample: HostSample) {
+        if sample.scope == HostScope::Cgroup && &*sample.metric == THROTTLED && sample.value > 0.0 {
+            self.out_of_quota.add(sample.start, sample.end);
+            self.quota.insert(sample);
+        }
+    }
+
+    /// What a thread did to free memory within a stretch.
+    pub(crate) fn reclaims(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &Reclaim> {
+        self.reclaims.get(&tid).into_iter().flat_map(move |past| past.overlapping(start, end))
+    }
+
+    /// When the shortage of memory began that a stretch is of.
+    pub(crate) fn shortage(&self, memcg: bool, start: Nanos, end: Nanos) -> Option<Nanos> {
+        if memcg { self.limited.began(start, end) } else { self.short.began(start, end) }
+    }
+
+    /// When the pausing of writers began that a stretch is of.
+    pub(crate) fn throttling(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
+        self.throttling.began(start, end)
+    }
+
+    /// When threads began to have no CPU.
+    pub(crate) fn no_cpu(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
+        self.no_cpu.began(start, end)
+    }
+
+    /// When the device began to be slow.
+    pub(crate) fn slow_device(&self, device: &Device, start: Nanos, end: Nanos) -> Option<Nanos> {
+        self.devices.get(&device.number())?.slow.began(start, end)
+    }
+
+    /// When the file system's log began to be full.
+    pub(crate) fn log_full(&self, device: &Device, start: Nanos, end: Nanos) -> Option<Nanos> {
+        self.devices.get(&device.number())?.log_full.began(start, end)
+    }
+
+    /// Calls of this function for a device's file system within a stretch.
+    pub(crate) fn spans<'w>(
+        &'w self,
+        device: &Device,
+        function: &'w str,
+        start: Nanos,
+        end: Nanos,
+    ) -> impl Iterator<Item = &'w KernelSpan> {
+        let past = self.devices.get(&device.number()).into_iter();
+        past.flat_map(move |past| past.spans.overlapping(start, end))
+            .filter(move |span| &*span.function == function)
+    }
+
+    /// The cgroup's figures of a stretch in which its CPU quota ran out.
+    pub(crate) fn out_of_quota(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &HostSample> {
+        self.quota.overlapping(start, end)
+    }
+
+    /// When the quota began to run out again and again.
+    pub(crate) fn quota_episode(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
+        self.out_of_quota.began(start, end)
+    }
+
+    pub(super) fn forget(&mut self, horizon: Nanos) {
+        self.reclaims.values_mut().for_each(|past| past.forget(horizon));
+        self.reclaims.retain(|_, past| !past.0.is_empty());
+        self.short.forget(horizon);
+        self.limited.forget(horizon);
+        self.throttling.forget(horizon);
+        self.no_cpu.forget(horizon);
+        for past in self.devices.values_mut() {
+            past.spans.forget(horizon);
+            past.slow.forget(horizon);
+            past.log_full.forget(horizon);
+        }
+        self.connections.values_mut().for_each(|past| past.forget(horizon));
+        self.connections.retain(|_, past| !past.0.is_empty());
+        self.quota.forget(horizon);
+        self.out_of_quota.forget(horizon);
+    }
+}
