@@ -72,7 +72,7 @@ pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Targ
     let [writes, micros] = numbers[..] else { anyhow::bail!("the flood said {said}") };
     let (_, recorded) =
         recorded::file_ops(brokerscope, &recording, |op| recorded::text(op, "op") == "write")?;
-    let lost = recorded::lost(&recording)?;
+    let lost = recorded::all_lost(&recording)?;
     let rate = writes as f64 * 1e6 / micros as f64;
     let peak_mib = peak? as f64 / f64::from(1 << 20);
     table::print(

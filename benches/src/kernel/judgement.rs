@@ -134,7 +134,7 @@ fn completeness<'a>(runs: impl Iterator<Item = &'a Run>) -> [Target; 2] {
     };
     [
         worst("appends not recorded once", recorded.iter().map(|one| one.wrong() as f64).collect()),
-        worst("events lost", recorded.iter().map(|one| one.lost as f64).collect()),
+        worst("events lost", recorded.iter().map(|one| one.all_lost() as f64).collect()),
     ]
 }
 
@@ -176,7 +176,9 @@ fn print_recorded<'a>(runs: impl Iterator<Item = &'a Run>) {
     table::print(
         &["appends", "recorded", "operations", "lost"],
         recorded.iter().map(|one| {
-            [one.appended, one.appends, one.operations, one.lost].map(|count| count.to_string()).to_vec()
+            let mut row = [one.appended, one.appends, one.operations].map(|count| count.to_string()).to_vec();
+            row.push(one.lost_of_each_kind());
+            row
         }),
     );
     if let Some(last) = recorded.last() {

@@ -1,5 +1,6 @@
 //! What a recording has of a run, beside what really happened, and what it says it lost.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -19,8 +20,8 @@ pub(crate) struct Recorded {
     pub(crate) appends: u64,
     /// How many there really were.
     pub(crate) appended: u64,
-    /// Events that the recording says were lost.
-    pub(crate) lost: u64,
+    /// What the recording says was lost, by kind.
+    pub(crate) lost: BTreeMap<String, u64>,
     /// What the recorder said in the end.
     pub(crate) said: String,
 }
@@ -38,7 +39,21 @@ impl Recorded {
         })?;
         let manifest = manifest(recording)?;
         let operations = counted(&manifest, "rows", |table| ["file_ops", "socket_ops"].contains(&table))?;
-        Ok(Self { operations, appends, appended, lost: lost(recording)?, said })
+        Ok(Self { operations, appends, appended, lost: lost(&manifest)?, said })
+    }
+
+    /// All that was lost.
+    pub(crate) fn all_lost(&self) -> u64 {
+        self.lost.values().sum()
+    }
+
+    /// What was lost as a table shows it.
+    pub(crate) fn lost_of_each_kind(&self) -> String {
+        if self.lost.is_empty() {
+            return "0".to_owned();
+        }
+        let kinds: Vec<String> = self.lost.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        kinds.join(", ")
     }
 
     /// Appends that were not recorded, or recorded twice.
@@ -74,9 +89,16 @@ pub(crate) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// A manifest's losses that are not zero, by kind.
+fn lost(manifest: &Value) -> anyhow::Result<BTreeMap<String, u64>> {
+    let losses = manifest.get("losses").and_then(Value::as_object).context("the manifest has no losses")?;
+    let counts = losses.iter().filter_map(|(kind, count)| Some((kind.clone(), count.as_u64()?)));
+    Ok(counts.filter(|(_, count)| *count > 0).collect())
+}
+
 /// The sum of all losses in a recording's manifest.
-pub(crate) fn lost(recording: &Path) -> anyhow::Result<u64> {
-    counted(&manifest(recording)?, "losses", |_| true)
+pub(crate) fn all_lost(recording: &Path) -> anyhow::Result<u64> {
+    Ok(lost(&manifest(recording)?)?.values().sum())
 }
 
 fn manifest(recording: &Path) -> anyhow::Result<Value> {
