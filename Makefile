@@ -6,7 +6,7 @@
 #                PARTS="files memory live segment kernel")
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make test    format, lints, docs, every test, a minute of every fuzz target; as root the live tests too (BPF, real
-#                broker, real clients)
+#                broker, real clients) and `make vmtest`
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's
 #   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 
@@ -29,7 +29,13 @@ demo: setup-demo
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab demo
 
-test: setup-test fmt-check lint doc offline unit fuzz-smoke live
+test: setup-test fmt-check
+ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
+	vmtest/beside $(MAKE) --no-print-directory lint doc offline unit fuzz-smoke
+else
+	$(MAKE) lint doc offline unit fuzz-smoke
+endif
+	$(MAKE) live
 
 setup-bench setup-build setup-demo setup-test setup-vmtest: setup-%:
 	@setup/debian $*
@@ -91,7 +97,6 @@ live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
 	$(CARGO) build -p brokerscope
 	BROKERSCOPE_LIVE_TESTS=1 $(CARGO) test -p capture -p jvm -p probes -p lab -p watch -p e2e --no-fail-fast -- --test-threads=1
-	$(MAKE) vmtest
 else
 	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"
 	@echo "LEFT OUT: run 'make test' as root, or 'make live BROKERSCOPE_LIVE_TESTS=1'"
