@@ -12,13 +12,17 @@ const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
 pub struct Config {
     /// Requests at least this slow get a verdict.
     pub slower_than: Nanos,
-    /// How late an event may arrive behind the newest one: a request is decided this long after its end.
-    /// A journal's commit is known only when it ends, which can be long after the write it stalled.
+    /// How far events may be out of the order of their times: they are put in order before anything is made of them,
+    /// so that the same events give the same verdicts however they come. What comes later still is used as it comes.
+    pub disorder: Nanos,
+    /// How long after its end a request is decided, in the time of what was seen: a journal's commit is known only when
+    /// it ends, which can be long after the write it stalled.
     pub lateness: Nanos,
     /// How long events are kept behind the newest one; a request that took longer is decided on what is left.
     pub retention: Nanos,
-    /// At most this many file operations are kept, whatever their age.
-    pub most_file_ops: usize,
+    /// At most about this many events are kept, whatever their age: some 350 bytes each. Where there are more, requests
+    /// are decided on what there is before it is forgotten.
+    pub most_events: usize,
     /// Whether the broker's file writes were watched at all.
     pub file_ops_observed: bool,
     /// The Kafka names of the APIs that get verdicts.
@@ -30,9 +34,10 @@ impl Config {
     pub fn replay(slower_than: Nanos) -> Self {
         Self {
             slower_than,
+            disorder: Nanos::from_millis(1_000),
             lateness: Nanos::from_millis(10_000),
             retention: Nanos::from_millis(60_000),
-            most_file_ops: 2_000_000,
+            most_events: 1_000_000,
             file_ops_observed: true,
             // Fetch, JoinGroup and the like wait on purpose; telling that from slowness needs their bodies.
             apis: vec!["PRODUCE"],
@@ -47,6 +52,11 @@ impl Config {
 
     /// For a live watch: verdicts follow within two seconds.
     pub fn live(slower_than: Nanos) -> Self {
-        Self { lateness: Nanos::from_millis(2_000), most_file_ops: 500_000, ..Self::replay(slower_than) }
+        Self {
+            disorder: Nanos::from_millis(400),
+            lateness: Nanos::from_millis(1_000),
+            most_events: 300_000,
+            ..Self::replay(slower_than)
+        }
     }
 }

@@ -1,5 +1,8 @@
-//! Takes events as they come and hands out verdicts as they fall due. Holds no request longer than the
-//! configured lateness and no event longer than the configured retention.
+//! Takes events as they come, puts them in the order of their times, and hands out verdicts as they fall due. Holds no
+//! request longer than the configured lateness and no event longer than the configured retention.
+//!
+//! A verdict follows from what ended up to the moment at which it falls due, and from nothing else: how events are
+//! batched, and in which order they come as long as that is nearly the right one, changes nothing.
 
 use std::sync::Arc;
 
@@ -12,16 +15,23 @@ use crate::{Config, Summary, judge};
 
 /// Old events are swept out this often, in recorded time.
 const SWEEP: Nanos = Nanos::from_millis(250);
+/// At most so many events wait to be put in order: where they come that fast, they are taken for in order.
+const MOST_WAITING: usize = 200_000;
 
 /// The engine. Feed it with [`Engine::push`], take what is decided with [`Engine::take_verdicts`], and end
 /// with [`Engine::finish`].
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
+    /// Events that another may still come before.
+    order: Pending<Event>,
+    /// The time of the newest event that came, or as late as it is known to be.
+    newest: Nanos,
     window: Window,
     /// Requests not decided yet, by their ends.
     pending: Pending<Arc<Request>>,
-    newest: Nanos,
+    /// The time up to which events are in the window.
+    now: Nanos,
     swept: Nanos,
     verdicts: Vec<Verdict>,
     totals: Totals,
@@ -32,18 +42,69 @@ impl Engine {
     pub fn new(config: Config) -> Self {
         Self {
             config,
+            order: Pending::new(),
+            newest: Nanos::MIN,
             window: Window::default(),
             pending: Pending::new(),
-            newest: Nanos::MIN,
+            now: Nanos::MIN,
             swept: Nanos::MIN,
             verdicts: Vec::new(),
             totals: Totals::default(),
         }
     }
 
-    /// Takes one event. Events may come out of order by up to the configured lateness.
+    /// Takes one event. Events may come out of order by up to the configured disorder.
     pub fn push(&mut self, event: Event) {
         let time = event.time();
+        self.order.push(time, event);
+        self.newest = self.newest.max(time);
+        self.settle(self.newest - self.config.disorder);
+    }
+
+    /// Says how late it is, where nothing may come for a while: what ended long enough before that is decided.
+    pub fn tick(&mut self, time: Nanos) {
+        self.newest = self.newest.max(time);
+        let settled = self.newest - self.config.disorder;
+        self.settle(settled);
+        if settled > self.now {
+            self.advance(settled);
+            self.decide(self.now - self.config.lateness);
+        }
+    }
+
+    /// What has been decided since the last call, in the order in which the requests ended.
+    pub fn take_verdicts(&mut self) -> Vec<Verdict> {
+        std::mem::take(&mut self.verdicts)
+    }
+
+    /// Decides everything that is left; take the last verdicts afterwards.
+    pub fn finish(&mut self) -> Summary {
+        self.settle(Nanos::MAX);
+        self.decide(Nanos::MAX);
+        self.totals.summary()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.window.kept()
+    }
+
+    /// Takes the events up to that time in order, and more where too many wait.
+    fn settle(&mut self, until: Nanos) {
+        while let Some(event) = self.order.pop_due(until) {
+            self.take(event);
+        }
+        while self.order.len() > MOST_WAITING {
+            let Some(event) = self.order.pop_due(Nanos::MAX) else { return };
+            self.take(event);
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        let time = event.time();
+        if time > self.now {
+            self.advance(time);
+        }
         match event {
             Event::Request(request) => self.request(*request),
             Event::FileOp(op) => self.window.file_op(*op),
@@ -66,35 +127,26 @@ impl Engine {
                 self.window.loss(loss);
             }
         }
-        self.newest = self.newest.max(time);
-        self.decide(self.newest - self.config.lateness);
-        if self.newest - self.swept >= SWEEP {
-            self.window.forget(self.newest, &self.config);
-            self.swept = self.newest;
+    }
+
+    /// Goes on to a later moment: what fell due before it is decided on what there was, all of it.
+    fn advance(&mut self, time: Nanos) {
+        self.decide(self.now - self.config.lateness);
+        self.now = time;
+        if self.now - self.swept >= SWEEP {
+            // Before what would explain it is forgotten.
+            self.decide(self.window.kept_from(self.now, &self.config));
+            self.window.forget(self.now, &self.config);
+            self.swept = self.now;
         }
-    }
-
-    /// What has been decided since the last call, in the order in which the requests ended.
-    pub fn take_verdicts(&mut self) -> Vec<Verdict> {
-        std::mem::take(&mut self.verdicts)
-    }
-
-    /// Decides everything that is left; take the last verdicts afterwards.
-    pub fn finish(&mut self) -> Summary {
-        self.decide(Nanos::MAX);
-        self.totals.summary()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn kept_file_ops(&self) -> usize {
-        self.window.file_ops()
     }
 
     fn request(&mut self, request: Request) {
         self.totals.requests += 1;
         let request = Arc::new(request);
         self.window.request(&request);
-        self.pending.push(request.last_seen(), request);
+        let tie = u64::from(request.client.port()) << 32 | u64::from(request.correlation_id as u32);
+        self.pending.push_apart(request.last_seen(), tie, request);
     }
 
     fn decide(&mut self, until: Nanos) {
@@ -114,17 +166,16 @@ impl Engine {
         if !self.config.file_ops_observed && !slow {
             return;
         }
-        let appends = judge::joins(&self.window, request, &mut self.totals.joins);
-        if slow {
-            let judgement = judge::judge(&self.window, request, &appends, 0);
-            #[cfg(test)]
-            assert!(
-                judgement.explained() <= request.latency().unwrap_or_default(),
-                "{request:?}: {judgement:?}"
-            );
-            let verdict = judgement.verdict(&self.window, request, &appends);
-            self.totals.verdict(&verdict);
-            self.verdicts.push(verdict);
+        if !slow {
+            judge::count_joins(&self.window, request, &mut self.totals.joins);
+            return;
         }
+        let appends = judge::joins(&self.window, request, &mut self.totals.joins);
+        let judgement = judge::judge(&self.window, request, &appends, 0);
+        #[cfg(test)]
+        assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");
+        let verdict = judgement.verdict(&self.window, request, &appends);
+        self.totals.verdict(&verdict);
+        self.verdicts.push(verdict);
     }
 }

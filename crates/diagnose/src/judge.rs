@@ -32,6 +32,17 @@ pub(crate) struct Judgement {
 /// The joins of a produce request's partitions, in the order of their appends.
 pub(crate) fn joins(window: &Window, request: &Request, counts: &mut Joins) -> Vec<AppendJoin> {
     let mut joined = Vec::new();
+    each_join(window, request, counts, |append| joined.push(append));
+    joined.sort_by_key(|append| append.op.start);
+    joined
+}
+
+/// Counts the joins of a request that nobody asks more about.
+pub(crate) fn count_joins(window: &Window, request: &Request, counts: &mut Joins) {
+    each_join(window, request, counts, drop);
+}
+
+fn each_join(window: &Window, request: &Request, counts: &mut Joins, mut tell: impl FnMut(AppendJoin)) {
     for partition in &request.partitions {
         if partition.error_code.is_some_and(|code| code != 0) || partition.bytes == 0 {
             counts.not_written += 1;
@@ -43,13 +54,11 @@ pub(crate) fn joins(window: &Window, request: &Request, counts: &mut Joins) -> V
                     JoinKey::BatchCrc => counts.by_crc += 1,
                     JoinKey::BaseOffset => counts.by_base_offset += 1,
                 }
-                joined.push(append);
+                tell(append);
             }
             None => counts.unjoined += 1,
         }
     }
-    joined.sort_by_key(|append| append.op.start);
-    joined
 }
 
 /// From when on the broker could serve an answered request: it was complete, and none ahead of it on its connection.

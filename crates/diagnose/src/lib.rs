@@ -7,6 +7,7 @@
 //! - [`Engine`] takes events roughly in order of time and decides each request once everything that could
 //!   explain it has had time to arrive.
 //! - `window` keeps the recent past, bounded in time and number.
+//! - `appends` keeps those by what identifies their batch.
 //! - `join` finds the append of a produce request's partition by an exact key.
 //! - `hold` says how long an append held its partition's log.
 //! - `lock` says which lock a thread waited for and who held it; waits for a partition's log it infers where the
@@ -18,6 +19,7 @@
 //! - [`Locks`] tells waits for locks with their holders.
 //! - `judge` puts a request's stages and causes together.
 
+mod appends;
 mod calls;
 mod cause;
 mod chain;

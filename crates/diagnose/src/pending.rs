@@ -1,38 +1,69 @@
 //! What waits until everything that bears on it has had time to arrive. Does not know when that is.
+//!
+//! What comes in the order in which it falls due waits in a queue, which costs next to nothing; only the rest is sorted.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use model::Nanos;
 
-/// What waits, the one that falls due first on top.
+/// What waits.
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
-    waiting: BinaryHeap<Reverse<Due<T>>>,
+    /// What came in order.
+    queue: VecDeque<Due<T>>,
+    /// What fell due before something that was there already, the first on top.
+    late: BinaryHeap<Reverse<Due<T>>>,
     pushed: u64,
 }
 
 #[derive(Debug)]
 struct Due<T> {
-    /// The number keeps ties in order.
-    at: (Nanos, u64),
+    /// When; what is said to tell ties apart; and a number that keeps the rest in order.
+    at: (Nanos, u64, u64),
     what: T,
 }
 
 impl<T> Pending<T> {
     pub(crate) fn new() -> Self {
-        Self { waiting: BinaryHeap::new(), pushed: 0 }
+        Self { queue: VecDeque::new(), late: BinaryHeap::new(), pushed: 0 }
     }
 
+    /// What falls due together comes out as it went in.
     pub(crate) fn push(&mut self, due: Nanos, what: T) {
+        self.push_apart(due, 0, what);
+    }
+
+    /// What falls due together comes out by `tie`, in whichever order it went in.
+    pub(crate) fn push_apart(&mut self, due: Nanos, tie: u64, what: T) {
         self.pushed += 1;
-        self.waiting.push(Reverse(Due { at: (due, self.pushed), what }));
+        let waits = Due { at: (due, tie, self.pushed), what };
+        if self.queue.back().is_none_or(|last| last.at < waits.at) {
+            self.queue.push_back(waits);
+        } else {
+            self.late.push(Reverse(waits));
+        }
     }
 
     /// Takes out the first, if it falls due by then.
     pub(crate) fn pop_due(&mut self, until: Nanos) -> Option<T> {
-        self.waiting.peek().filter(|Reverse(first)| first.at.0 <= until)?;
-        self.waiting.pop().map(|Reverse(first)| first.what)
+        let queued = self.queue.front().filter(|first| first.at.0 <= until).map(|first| first.at);
+        let late = self.late.peek().map(|Reverse(first)| first.at).filter(|at| at.0 <= until);
+        match (queued, late) {
+            (Some(queued), Some(late)) if late < queued => self.pop_late(),
+            (Some(_), _) => self.queue.pop_front().map(|first| first.what),
+            (None, Some(_)) => self.pop_late(),
+            (None, None) => None,
+        }
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len() + self.late.len()
+    }
+
+    fn pop_late(&mut self) -> Option<T> {
+        self.late.pop().map(|Reverse(first)| first.what)
     }
 }
 
@@ -53,5 +84,38 @@ impl<T> PartialOrd for Due<T> {
 impl<T> Ord for Due<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.at.cmp(&other.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+    use proptest::prelude::*;
+
+    use super::Pending;
+
+    proptest! {
+        #[test]
+        fn what_falls_due_first_comes_first_and_ties_in_order(dues in proptest::collection::vec(0_i64..20, 0..40)) {
+            let mut pending = Pending::new();
+            let mut expected: Vec<(i64, usize)> = Vec::new();
+            for (number, due) in dues.into_iter().enumerate() {
+                pending.push(Nanos(due), (due, number));
+                expected.push((due, number));
+                expected.sort_unstable();
+                // What fell due is taken out on the way, so that both ways of waiting are emptied again and again.
+                if number % 5 == 4 {
+                    let until = Nanos(10);
+                    let first = expected.first().copied().filter(|first| first.0 <= until.0);
+                    prop_assert_eq!(pending.pop_due(until), first);
+                    if first.is_some() {
+                        expected.remove(0);
+                    }
+                }
+            }
+            prop_assert_eq!(pending.len(), expected.len());
+            let rest: Vec<_> = std::iter::from_fn(|| pending.pop_due(Nanos::MAX)).collect();
+            prop_assert_eq!(rest, expected);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Planted causes: the planted one must be named, and nothing must be named where nothing was planted.
 
 mod jvm;
+mod order;
 
 use std::sync::Arc;
 
@@ -487,11 +488,11 @@ fn a_request_that_trickled_in_is_the_clients() {
 
 #[test]
 fn old_events_are_forgotten_and_memory_stays_bounded() {
-    let mut engine = Engine::new(Config { most_file_ops: 1_000, ..Config::live(ms(100)) });
+    let mut engine = Engine::new(Config { most_events: 1_000, ..Config::live(ms(100)) });
     for i in 0..100_000_i64 {
         engine.push(op(append(7, 0, Nanos(i * 1_000_000), Nanos(i * 1_000_000 + 1_000), i as u32)));
     }
-    assert!(engine.kept_file_ops() <= 2_000, "{}", engine.kept_file_ops());
+    assert!(engine.kept() <= 2_000, "{}", engine.kept());
 }
 
 const FAULT_STACK: &str = "asm_exc_page_fault;do_fault;ext4_page_mkwrite;ext4_dirty_inode;jbd2_journal_get_write_access;do_get_write_access;out_of_line_wait_on_bit;io_schedule;schedule";

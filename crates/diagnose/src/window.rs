@@ -8,12 +8,14 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use model::{
     BlockIo, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit, JvmPause,
     KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, Tid, TopicPartition,
 };
 
 use crate::Config;
+use crate::appends::Appends;
 use crate::same_wait::{is_same, united};
 use trouble::Trouble;
 
@@ -30,6 +32,11 @@ type Connection = (SocketAddr, SocketAddr);
 pub(crate) trait Span {
     fn start(&self) -> Nanos;
     fn end(&self) -> Nanos;
+
+    /// What tells apart what began and ended together.
+    fn tie(&self) -> u64 {
+        0
+    }
 
     /// The time that this and the given stretch share.
     fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
@@ -50,10 +57,8 @@ macro_rules! span {
     )*};
 }
 span!(
-    Arc<FileOp>,
     OffCpu,
     JournalCommit,
-    BlockIo,
     DirtyThrottle,
     JvmPause,
     LockWait,
@@ -62,6 +67,30 @@ span!(
     KernelSpan,
     HostSample
 );
+
+impl Span for Arc<FileOp> {
+    fn start(&self) -> Nanos {
+        self.start
+    }
+    fn end(&self) -> Nanos {
+        self.end
+    }
+    fn tie(&self) -> u64 {
+        self.tid.into()
+    }
+}
+
+impl Span for BlockIo {
+    fn start(&self) -> Nanos {
+        self.start
+    }
+    fn end(&self) -> Nanos {
+        self.end
+    }
+    fn tie(&self) -> u64 {
+        self.sector
+    }
+}
 
 impl Span for Arc<Request> {
     fn start(&self) -> Nanos {
@@ -72,7 +101,7 @@ impl Span for Arc<Request> {
     }
 }
 
-/// Events in the order of their ends, fed nearly in that order.
+/// Events in the order of their ends, fed nearly in that order; the order does not depend on how they came.
 #[derive(Debug)]
 pub(crate) struct Timeline<T>(VecDeque<T>);
 
@@ -84,7 +113,8 @@ impl<T> Default for Timeline<T> {
 
 impl<T: Span> Timeline<T> {
     fn insert(&mut self, item: T) {
-        let later = self.0.iter().rev().take_while(|kept| kept.end() > item.end()).count();
+        let place = |of: &T| (of.end(), of.start(), of.tie());
+        let later = self.0.iter().rev().take_while(|kept| place(kept) > place(&item)).count();
         self.0.insert(self.0.len() - later, item);
     }
 
@@ -139,19 +169,16 @@ pub(crate) struct DevicePast {
 /// Everything that may still explain a request.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    threads: HashMap<Tid, ThreadPast>,
-    partitions: HashMap<TopicPartition, Timeline<Arc<FileOp>>>,
-    devices: HashMap<(u32, u32), DevicePast>,
-    connections: HashMap<Connection, Timeline<Arc<Request>>>,
+    threads: HashMap<Tid, ThreadPast, RandomState>,
+    partitions: HashMap<TopicPartition, Timeline<Arc<FileOp>>, RandomState>,
+    devices: HashMap<(u32, u32), DevicePast, RandomState>,
+    connections: HashMap<Connection, Timeline<Arc<Request>>, RandomState>,
     pauses: Timeline<JvmPause>,
     losses: Timeline<Loss>,
     pub(crate) trouble: Trouble,
-    /// Appends with a batch head, oldest first; the indexes below count from `forgotten`.
-    appends: VecDeque<Arc<FileOp>>,
-    forgotten: u64,
-    by_crc: HashMap<u32, Vec<u64>>,
-    by_base_offset: HashMap<i64, Vec<u64>>,
-    file_ops: usize,
+    appends: Appends,
+    /// How many events are kept, and some that were forgotten since they were counted.
+    kept: usize,
     /// Nothing that ended before this is kept.
     horizon: Nanos,
 }
@@ -159,7 +186,7 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn file_op(&mut self, op: FileOp) {
         let op = Arc::new(op);
-        self.file_ops += 1;
+        self.kept += 1;
         self.threads.entry(op.tid).or_default().file_ops.insert(Arc::clone(&op));
         let (FileKind::Log, FileOpKind::Write, Some(partition)) = (op.kind, op.op, &op.topic_partition)
         else {
@@ -169,21 +196,18 @@ impl Window {
             Some(appends) => appends.insert(Arc::clone(&op)),
             None => self.partitions.entry(partition.clone()).or_default().insert(Arc::clone(&op)),
         }
-        if let Some(batch) = op.batch {
-            let number = self.forgotten + self.appends.len() as u64;
-            self.by_crc.entry(batch.crc).or_default().push(number);
-            self.by_base_offset.entry(batch.base_offset).or_default().push(number);
-            self.appends.push_back(op);
-        }
+        self.appends.insert(op);
     }
 
     pub(crate) fn off_cpu(&mut self, interval: OffCpu) {
         self.trouble.off_cpu(&interval);
+        self.kept += 1;
         self.threads.entry(interval.tid).or_default().off_cpu.insert(interval);
     }
 
     pub(crate) fn throttle(&mut self, pause: DirtyThrottle) {
         self.trouble.throttled(&pause);
+        self.kept += 1;
         self.threads.entry(pause.tid).or_default().throttles.insert(pause);
     }
 
@@ -193,6 +217,7 @@ impl Window {
         {
             self.threads.entry(tid).or_default().name = Some(Arc::clone(name));
         }
+        self.kept += 1;
         let past = self.threads.entry(wait.tid).or_default();
         past.name = Some(Arc::clone(&wait.thread));
         let known = past.lock_waits.take(|known| is_same(known, &wait));
@@ -225,6 +250,7 @@ impl Window {
     pub(crate) fn block_io(&mut self, io: BlockIo) {
         if io.latency() >= UNREMARKABLE_BLOCK_IO {
             self.trouble.block_io(&io);
+            self.kept += 1;
             self.devices.entry(io.device.number()).or_default().ios.insert(io);
         }
     }
@@ -234,6 +260,7 @@ impl Window {
     }
 
     pub(crate) fn request(&mut self, request: &Arc<Request>) {
+        self.kept += 1;
         let connection = (request.client, request.broker);
         self.connections.entry(connection).or_default().insert(Arc::clone(request));
     }
@@ -267,18 +294,11 @@ impl Window {
     }
 
     pub(crate) fn appends_by_crc(&self, crc: u32) -> impl Iterator<Item = &Arc<FileOp>> {
-        self.numbered(self.by_crc.get(&crc))
+        self.appends.by_crc(crc)
     }
 
     pub(crate) fn appends_by_base_offset(&self, offset: i64) -> impl Iterator<Item = &Arc<FileOp>> {
-        self.numbered(self.by_base_offset.get(&offset))
-    }
-
-    fn numbered<'a>(&'a self, numbers: Option<&'a Vec<u64>>) -> impl Iterator<Item = &'a Arc<FileOp>> {
-        numbers.into_iter().flatten().filter_map(|number| {
-            let index = number.checked_sub(self.forgotten)?;
-            self.appends.get(usize::try_from(index).ok()?)
-        })
+        self.appends.by_base_offset(offset)
     }
 
     /// Requests of the same connection that arrived before this one and were still unanswered when it was
@@ -314,16 +334,22 @@ impl Window {
         self.horizon <= time
     }
 
-    /// Forgets what ended before the configured retention, and more where there is too much of it.
-    pub(crate) fn forget(&mut self, now: Nanos, config: &Config) {
-        let mut horizon = self.horizon.max(now - config.retention);
-        if self.file_ops > config.most_file_ops {
-            // Half the kept time goes at once, so that this is rare however fast events come.
-            let half = Nanos((now - horizon).0 / 2);
-            horizon = horizon.max(now - half);
+    /// From when on things are kept at that moment: for the configured retention, and not as long where there is too
+    /// much of it.
+    pub(crate) fn kept_from(&self, now: Nanos, config: &Config) -> Nanos {
+        let horizon = self.horizon.max(now - config.retention);
+        if self.kept <= config.most_events {
+            return horizon;
         }
+        // Half the kept time goes at once, so that this is rare however fast events come.
+        horizon.max(now - Nanos((now - horizon).0 / 2))
+    }
+
+    /// Forgets what is not kept any more at that moment.
+    pub(crate) fn forget(&mut self, now: Nanos, config: &Config) {
+        let horizon = self.kept_from(now, config);
         self.horizon = horizon;
-        self.forget_appends(horizon);
+        self.appends.forget(horizon);
         for past in self.threads.values_mut() {
             past.file_ops.forget(horizon);
             past.off_cpu.forget(horizon);
@@ -342,40 +368,28 @@ impl Window {
         self.threads.retain(|_, past| !past.is_empty());
         self.partitions.retain(|_, appends| !appends.0.is_empty());
         self.connections.retain(|_, requests| !requests.0.is_empty());
-        self.file_ops = self.threads.values().map(|past| past.file_ops.0.len()).sum();
+        self.kept = self.count();
+    }
+
+    /// The events that are kept, each counted once. Of what is seldom, only what belongs to a thread.
+    fn count(&self) -> usize {
+        let of_threads = self.threads.values().map(ThreadPast::len).sum::<usize>();
+        let of_connections = self.connections.values().map(|requests| requests.0.len()).sum::<usize>();
+        of_threads + of_connections + self.devices.values().map(|past| past.ios.0.len()).sum::<usize>()
     }
 
     #[cfg(test)]
-    pub(crate) fn file_ops(&self) -> usize {
-        self.file_ops
-    }
-
-    fn forget_appends(&mut self, horizon: Nanos) {
-        while self.appends.front().is_some_and(|op| op.end < horizon) {
-            let Some(op) = self.appends.pop_front() else { return };
-            self.forgotten += 1;
-            if let Some(batch) = op.batch {
-                drop_before(&mut self.by_crc, batch.crc, self.forgotten);
-                drop_before(&mut self.by_base_offset, batch.base_offset, self.forgotten);
-            }
-        }
+    pub(crate) fn kept(&self) -> usize {
+        self.count()
     }
 }
 
 impl ThreadPast {
     fn is_empty(&self) -> bool {
-        self.file_ops.0.is_empty()
-            && self.off_cpu.0.is_empty()
-            && self.throttles.0.is_empty()
-            && self.lock_waits.0.is_empty()
+        self.len() == 0
     }
-}
 
-fn drop_before<K: std::hash::Hash + Eq>(index: &mut HashMap<K, Vec<u64>>, key: K, number: u64) {
-    if let std::collections::hash_map::Entry::Occupied(mut entry) = index.entry(key) {
-        entry.get_mut().retain(|&kept| kept >= number);
-        if entry.get().is_empty() {
-            entry.remove();
-        }
+    fn len(&self) -> usize {
+        self.file_ops.0.len() + self.off_cpu.0.len() + self.throttles.0.len() + self.lock_waits.0.len()
     }
 }

@@ -1,0 +1,154 @@
+//! The same events give the same verdicts: in any order within the disorder that is allowed, in any batches, told live or
+//! read from a recording, and with others around them.
+
+use model::{Event, LockHolder, LockKind, LockSource, LockWait, Nanos, Verdict};
+use proptest::prelude::*;
+
+use super::{JOURNAL_STACK, append, asked, commit, io, ms, off_cpu, op, request};
+use crate::{Config, Engine, Summary};
+
+/// Two stalls of a journal, a collection's worth of requests behind a lock, and quick requests all the time; times in
+/// microseconds, several events at the same instant.
+fn events() -> Vec<Event> {
+    let mut events = vec![commit(2285, 995, 1_400), io(1_002, 1_390), commit(2286, 2_000, 2_300)];
+    for (number, stall) in [(0, 1_000), (1, 2_050)] {
+        let tid = 30 + number;
+        let (crc, end) = (900 + number, stall + 200);
+        events.push(op(append(tid, 6, ms(stall), ms(end), crc)));
+        events.push(off_cpu(tid, ms(stall + 1), ms(end - 1), JOURNAL_STACK));
+        events.push(asked(request(crc as i32, 6, stall, end + 2, crc)));
+        for behind in 1..4 {
+            let (tid, crc) = (40 + behind, 910 + 10 * number + behind);
+            let start = Nanos(ms(end).0 + i64::from(behind) * 20_000);
+            events.push(op(append(tid, 6, start, Nanos(start.0 + 10_000), crc)));
+            events.push(Event::LockWait(Box::new(wait(tid, ms(stall + 10), start, number))));
+            events.push(asked(request(crc as i32, 6, stall + 5, end + 3, crc)));
+        }
+    }
+    for quick in 0..300_i64 {
+        let (crc, at) = (quick as u32, ms(quick * 10));
+        events.push(op(append(20, 1, at, Nanos(at.0 + 40_000), crc)));
+        events.push(asked(request(quick as i32, 1, quick * 10, quick * 10 + 1, crc)));
+    }
+    events.sort_by_key(Event::time);
+    events
+}
+
+fn wait(tid: u32, start: Nanos, end: Nanos, number: u32) -> LockWait {
+    LockWait {
+        start,
+        end,
+        pid: 1,
+        tid,
+        thread: "data-plane-kafka-request-handler-1".into(),
+        lock: model::Lock { kind: LockKind::Monitor, class: "java.lang.Object".into(), address: 7 },
+        holder: Some(LockHolder {
+            tid: Some(30 + number),
+            thread: "data-plane-kafka-request-handler-0".into(),
+        }),
+        stack: "".into(),
+        source: LockSource::Usdt,
+    }
+}
+
+/// What comes of them, taken after every so many.
+fn judged(config: &Config, events: &[Event], batch: usize) -> (Vec<Verdict>, Summary) {
+    let mut engine = Engine::new(config.clone());
+    let mut verdicts = Vec::new();
+    for some in events.chunks(batch) {
+        some.iter().for_each(|event| engine.push(event.clone()));
+        verdicts.extend(engine.take_verdicts());
+    }
+    let summary = engine.finish();
+    verdicts.extend(engine.take_verdicts());
+    (verdicts, summary)
+}
+
+fn expected() -> (Vec<Verdict>, Summary) {
+    let expected = judged(&Config::replay(ms(100)), &events(), 1);
+    assert_eq!(expected.0.len(), 8, "the stalled and those behind them");
+    assert!(
+        expected.0.iter().all(|verdict| verdict.cause == model::Cause::JournalCommit),
+        "{:?}",
+        expected.1
+    );
+    expected
+}
+
+/// The events, each as late as is said of it.
+fn delayed(delays: &[i64], most: Nanos) -> Vec<Event> {
+    let mut events: Vec<(Nanos, Event)> = events()
+        .into_iter()
+        .enumerate()
+        .map(|(number, event)| {
+            let delay = delays.get(number % delays.len()).copied().unwrap_or(0).rem_euclid(most.0);
+            (event.time() + Nanos(delay), event)
+        })
+        .collect();
+    events.sort_by_key(|(told, _)| *told);
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// Says which verdict is another one; all of them in full would be a book.
+fn same(one: &(Vec<Verdict>, Summary), other: &(Vec<Verdict>, Summary)) {
+    for (verdict, expected) in one.0.iter().zip(&other.0) {
+        assert_eq!(verdict.request.correlation_id, expected.request.correlation_id);
+        assert_eq!(verdict, expected);
+    }
+    assert_eq!(one.0.len(), other.0.len());
+    assert_eq!(one.1.by_root, other.1.by_root);
+    assert_eq!(one.1.by_cause, other.1.by_cause);
+    assert_eq!(one.1.joins, other.1.joins);
+}
+
+#[test]
+fn live_and_replay_are_the_same() {
+    same(&judged(&Config::live(ms(100)), &events(), 1), &expected());
+}
+
+#[test]
+fn a_clock_that_goes_on_by_itself_decides_the_same_and_sooner() {
+    let (expected, _) = expected();
+    let mut engine = Engine::new(Config::live(ms(100)));
+    let mut verdicts = Vec::new();
+    let mut last = Nanos::ZERO;
+    for event in events() {
+        last = last.max(event.time());
+        engine.push(event);
+    }
+    verdicts.extend(engine.take_verdicts());
+    let before = verdicts.len();
+    assert!(before < expected.len(), "nothing is left to decide");
+    // No more events: only time passes.
+    for later in 1..30 {
+        engine.tick(last + ms(later * 50));
+        verdicts.extend(engine.take_verdicts());
+    }
+    assert!(verdicts == expected, "other verdicts, or in another order");
+    engine.finish();
+    assert!(engine.take_verdicts().is_empty());
+}
+
+#[test]
+fn what_comes_too_fast_to_be_kept_is_decided_before_it_is_forgotten() {
+    let few = Config { most_events: 120, ..Config::replay(ms(100)) };
+    let (verdicts, summary) = judged(&few, &events(), 1);
+    let (expected, expected_summary) = expected();
+    assert_eq!(verdicts.len(), expected.len());
+    assert_eq!(summary.requests, expected_summary.requests);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn neither_order_nor_batches_change_anything(
+        delays in proptest::collection::vec(any::<i64>(), 1..50),
+        batch in 1_usize..200,
+        live in any::<bool>(),
+    ) {
+        let config = if live { Config::live(ms(100)) } else { Config::replay(ms(100)) };
+        let disordered = delayed(&delays, config.disorder);
+        same(&judged(&config, &disordered, batch), &expected());
+    }
+}
