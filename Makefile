@@ -3,7 +3,7 @@
 #   make demo    a real broker, a real stall, a verdict (root; installs what it needs)
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
-#                PARTS="files memory live segment kernel")
+#                PARTS="files memory live segment explain kernel")
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make test    format, lints, docs, every test, a minute of every fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`

@@ -1,10 +1,12 @@
 //! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
 //! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
-//! `DumpLogSegments`; what watching costs a broker. Ratios within one run count; absolute figures are the machine's.
+//! `DumpLogSegments`; how long `explain` takes for ten million requests; what watching costs a broker. Ratios within
+//! one run count; absolute figures are the machine's.
 //!
-//! It knows the product as a user does: by its command line.
+//! It knows the product as a user does, by its command line; only the recordings that it makes up it writes itself.
 
 mod contest;
+mod explain;
 mod frames;
 mod kernel;
 mod live;
@@ -30,7 +32,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 5] = ["files", "memory", "live", "segment", "kernel"];
+const PARTS: [&str; 6] = ["files", "memory", "live", "segment", "explain", "kernel"];
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -52,7 +54,7 @@ fn main() -> anyhow::Result<ExitCode> {
             return bench(Path::new(brokerscope), Path::new(directory), parts);
         }
         _ => bail!(
-            "usage: bench BROKERSCOPE DIRECTORY [{}]... (up to 3.5 GB are written into DIRECTORY for a while)",
+            "usage: bench BROKERSCOPE DIRECTORY [{}]... (up to 5 GB are written into DIRECTORY for a while)",
             PARTS.join("|")
         ),
     }
@@ -85,6 +87,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "files" => contest::hold(brokerscope, &Capture::make(directory, 1)?),
         "memory" => memory::compare(brokerscope, directory),
         "live" => live::hold(brokerscope, directory),
+        "explain" => explain::hold(brokerscope, directory),
         "kernel" => kernel::hold(brokerscope, directory),
         _ => segments::hold(brokerscope, directory),
     }

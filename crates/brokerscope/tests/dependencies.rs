@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("e2e", &["lab"]),
-    ("bench", &["lab"]),
+    ("bench", &["lab", "model", "recording"]),
     ("fuzz", &["capture", "jvm", "model", "wire"]),
 ];
 

@@ -1,0 +1,201 @@
+//! `brokerscope explain` of long recordings: its time, which must grow as the recording does, its memory, which must
+//! not, and how soon a recording of a minute shows its first verdict. The recordings are made up: see load.rs.
+
+mod load;
+mod simulation;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use crate::contest::{middle, millis};
+use crate::run::{Cost, run};
+use crate::target::{Bound, Target};
+use crate::{stop, table};
+use load::Contents;
+use simulation::RATE;
+
+const MILLION: u64 = 1_000_000;
+/// Requests in the recordings that are compared: the second ten times the first.
+const SIZES: [u64; 2] = [MILLION, 10 * MILLION];
+/// Runs of each; of the large one, which takes longest, fewer.
+const ROUNDS: [usize; 2] = [5, 3];
+const MOST_SECONDS: f64 = 20.0;
+const MOST_MIB: f64 = 1_024.0;
+/// Time per request of the large recording over that of the small one.
+const LINEAR: f64 = 1.25;
+/// Seconds that the recording lasts whose first verdict is waited for, and how long it may take.
+const SHORT_SECONDS: u64 = 60;
+const FIRST_SECONDS: f64 = 1.0;
+const FIRST_ROUNDS: usize = 7;
+
+/// Makes the recordings, has them explained, prints a table, and says what was reached.
+pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
+    let mut targets = first_verdicts(brokerscope, &Made::new(directory, SHORT_SECONDS * RATE)?)?;
+    let mut measured = Vec::new();
+    for (requests, rounds) in SIZES.into_iter().zip(ROUNDS) {
+        let made = Made::new(directory, requests)?;
+        let costs = explained(brokerscope, &made, rounds)?;
+        measured.push((made.contents.clone(), costs));
+    }
+    println!();
+    let headings = ["requests", "events", "MB", "median", "processor", "events/s", "peak MiB"];
+    table::print(&headings, measured.iter().map(|(contents, costs)| row(contents, costs)));
+    targets.extend(targets_of(&measured));
+    Ok(targets)
+}
+
+/// A recording that was made up; it goes when this does.
+struct Made {
+    directory: PathBuf,
+    contents: Contents,
+}
+
+impl Made {
+    fn new(directory: &Path, requests: u64) -> anyhow::Result<Self> {
+        stop::check()?;
+        let directory = directory.join(format!("explain-{requests}"));
+        remove(&directory);
+        let begun = Instant::now();
+        let contents = load::write(&directory, requests)?;
+        println!(
+            "{}: {requests} requests and {} other events, {} of them slow, {} MB, made in {:.0} s",
+            directory.display(),
+            contents.events,
+            contents.slow,
+            contents.bytes / MILLION,
+            begun.elapsed().as_secs_f64(),
+        );
+        Ok(Self { directory, contents })
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        remove(&self.directory);
+    }
+}
+
+fn remove(directory: &Path) {
+    // Nothing is lost but disk space where it cannot be removed.
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+/// How long it took to explain a recording; that the answer is the right one is checked first.
+fn explained(brokerscope: &Path, made: &Made, rounds: usize) -> anyhow::Result<Vec<Cost>> {
+    check(brokerscope, made)?;
+    let (brokerscope, directory) = (brokerscope.to_string_lossy(), made.directory.to_string_lossy());
+    (0..rounds).map(|_| run(&brokerscope, &["explain", &directory, "--format", "json"])).collect()
+}
+
+/// A fast answer must be the right one as well: every request, every write of it, every slow one and why.
+fn check(brokerscope: &Path, made: &Made) -> anyhow::Result<()> {
+    let mut explain = explain(brokerscope, made)?;
+    let output = BufReader::new(explain.stdout.take().context("no pipe")?);
+    let (mut verdicts, mut right, mut summary) = (0, 0, Value::Null);
+    for line in output.lines() {
+        let line: Value = serde_json::from_str(&line?)?;
+        if line.get("type").and_then(Value::as_str) == Some("verdict") {
+            verdicts += 1;
+            right += u64::from(load::is_planted(&line));
+        } else {
+            summary = line;
+        }
+    }
+    let status = explain.wait()?;
+    ensure!(status.success(), "brokerscope explain: {status}");
+    let contents = &made.contents;
+    let requests = summary.get("requests").and_then(Value::as_u64);
+    ensure!(requests == Some(contents.requests), "{requests:?} requests of {}", contents.requests);
+    ensure!(verdicts == contents.slow, "{verdicts} verdicts on {} slow requests", contents.slow);
+    let unjoined = summary.pointer("/joins/unjoined").and_then(Value::as_u64);
+    ensure!(unjoined == Some(0), "{unjoined:?} produce partitions did not find their write");
+    ensure!(right * 100 >= verdicts * 95, "only {right} of {verdicts} verdicts name a planted cause");
+    Ok(())
+}
+
+fn explain(brokerscope: &Path, made: &Made) -> anyhow::Result<std::process::Child> {
+    Ok(Command::new(brokerscope)
+        .arg("explain")
+        .arg(&made.directory)
+        .args(["--format", "json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?)
+}
+
+/// How soon the first verdict is there, and how soon all of them are.
+fn first_verdicts(brokerscope: &Path, made: &Made) -> anyhow::Result<Vec<Target>> {
+    check(brokerscope, made)?;
+    let (mut first, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..FIRST_ROUNDS {
+        stop::check()?;
+        let begun = Instant::now();
+        let mut explain = explain(brokerscope, made)?;
+        let mut output = BufReader::new(explain.stdout.take().context("no pipe")?);
+        output.read_line(&mut String::new())?;
+        first.push(begun.elapsed().as_secs_f64());
+        std::io::copy(&mut output, &mut std::io::sink())?;
+        let status = explain.wait()?;
+        ensure!(status.success(), "brokerscope explain: {status}");
+        all.push(begun.elapsed().as_secs_f64());
+    }
+    let target = |what: &str, runs: &[f64]| {
+        let what = format!("explain {SHORT_SECONDS} s of {RATE} requests/s: {what}");
+        Target::of_runs(what, runs, Bound::AtMost(FIRST_SECONDS), "s")
+    };
+    Ok(vec![target("first verdict", &first), target("all of it", &all)])
+}
+
+fn row(contents: &Contents, costs: &[Cost]) -> Vec<String> {
+    let wall = middle(costs, |cost| cost.wall);
+    vec![
+        contents.requests.to_string(),
+        contents.events.to_string(),
+        (contents.bytes / MILLION).to_string(),
+        millis(wall),
+        millis(middle(costs, |cost| cost.cpu)),
+        format!("{:.0}", (contents.requests + contents.events) as f64 / wall.as_secs_f64()),
+        format!("{:.0}", peak_mib(costs)),
+    ]
+}
+
+fn peak_mib(costs: &[Cost]) -> f64 {
+    costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) as f64 / 1_024.0
+}
+
+fn targets_of(measured: &[(Contents, Vec<Cost>)]) -> Vec<Target> {
+    let [(small, of_small), (large, of_large)] = measured else { return Vec::new() };
+    let (requests, events) = (large.requests / MILLION, large.events / MILLION);
+    let what = format!("explain {requests} M requests, {events} M other events");
+    let seconds = |costs: &[Cost]| costs.iter().map(|cost| cost.wall).map(of_seconds).collect::<Vec<_>>();
+    let small_each = of_seconds(middle(of_small, |cost| cost.wall)) / small.requests as f64;
+    let grown = seconds(of_large)
+        .into_iter()
+        .map(|large_s| large_s / large.requests as f64 / small_each)
+        .collect::<Vec<_>>();
+    vec![
+        Target::of_runs(format!("{what}: time"), &seconds(of_large), Bound::AtMost(MOST_SECONDS), "s"),
+        Target {
+            what: format!("{what}: peak memory"),
+            measured: peak_mib(of_large),
+            spread: None,
+            bound: Bound::AtMost(MOST_MIB),
+            unit: "MiB",
+        },
+        Target::of_runs(
+            format!("{what}: time per request / that of {} M", small.requests / MILLION),
+            &grown,
+            Bound::AtMost(LINEAR),
+            "x",
+        ),
+    ]
+}
+
+fn of_seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}

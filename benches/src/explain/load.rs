@@ -1,0 +1,413 @@
+//! Writes what a recorder would have seen of a simulated broker: requests, and of each its reads and writes of the
+//! socket, its appends with the batch's CRC, and its handler off the CPU; commits with their block requests, and
+//! collections. Four events beside each request, and somewhat more. The same in every run.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use model::{
+    Batch, BatchHead, BlockIo, Device, Direction, Event, FileKind, FileOp, FileOpKind, JournalCommit,
+    JvmPause, JvmPauseKind, Nanos, OffCpu, Partition, Request, SocketOp, SocketOpKind, TopicPartition,
+};
+use recording::{Manifest, Writer, WriterOptions};
+use serde_json::Value;
+
+use super::simulation::{
+    Append, CONNECTIONS, HANDLERS, Incident, MICRO, MILLI, NETWORK_THREADS, PARTITIONS, Served, Simulation,
+    Stretch,
+};
+use crate::stop;
+
+const SEED: u64 = 6;
+const PID: u32 = 4_000;
+/// 2026-01-01, UTC.
+const BEGIN: i64 = 1_767_225_600_000_000_000;
+/// Requests that took this long are slow: what `explain` takes for slow by itself.
+const SLOW: i64 = 100 * MILLI;
+const TOPICS: [&str; 3] = ["orders", "payments", "clicks"];
+const RECORDS_BYTES: u32 = 1_200;
+const JOURNAL_STACK: &str = "schedule;io_schedule;bit_wait_io;__wait_on_bit;out_of_line_wait_on_bit;\
+    do_get_write_access;jbd2_journal_get_write_access;__ext4_journal_get_write_access;ext4_reserve_inode_write;\
+    __ext4_mark_inode_dirty;ext4_dirty_inode;__mark_inode_dirty;generic_update_time;file_update_time;\
+    ext4_buffered_write_iter;vfs_write;ksys_write;do_syscall_64";
+const IDLE_STACK: &str =
+    "schedule;futex_wait_queue;__futex_wait;futex_wait;do_futex;__x64_sys_futex;do_syscall_64";
+/// Between two looks whether to stop.
+const BURST: u64 = 10_000;
+
+/// What was written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contents {
+    pub(super) requests: u64,
+    /// Others than requests.
+    pub(super) events: u64,
+    pub(super) slow: u64,
+    pub(super) bytes: u64,
+}
+
+/// Whether a verdict names what was planted, or what follows from it.
+pub(super) fn is_planted(verdict: &Value) -> bool {
+    let cause = verdict.get("cause").and_then(Value::as_str).unwrap_or_default();
+    ["journal-commit", "gc-pause", "handlers-busy"].contains(&cause)
+}
+
+/// Writes a recording of so many requests into a directory that does not exist yet.
+pub(super) fn write(directory: &Path, requests: u64) -> anyhow::Result<Contents> {
+    let mut manifest = Manifest { started_ns: BEGIN, ..Manifest::default() };
+    let writer = Writer::create(directory, &manifest, WriterOptions::default())?;
+    let mut load =
+        Load { writer, told: Told::default(), waiting: BinaryHeap::new(), contents: Contents::default() };
+    let mut simulation = Simulation::new(SEED, BEGIN);
+    for number in 0..requests {
+        if number % BURST == 0 {
+            stop::check()?;
+        }
+        let (served, incident) = simulation.next();
+        if let Some(incident) = incident {
+            load.incident(incident);
+        }
+        load.served(&served);
+        load.write_until(simulation.now())?;
+    }
+    load.write_until(i64::MAX)?;
+    manifest.ended_ns = Some(simulation.now());
+    manifest.rows = load.writer.rows();
+    load.writer.finish(&manifest)?;
+    let bytes = size(directory).with_context(|| directory.display().to_string())?;
+    Ok(Contents { bytes, ..load.contents })
+}
+
+fn size(directory: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let found = entry.metadata()?;
+        bytes += if found.is_dir() { size(&entry.path())? } else { found.len() };
+    }
+    Ok(bytes)
+}
+
+/// The writer, and what comes later than what was made after it.
+struct Load {
+    writer: Writer,
+    told: Told,
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    contents: Contents,
+}
+
+/// Names that are told again and again, and numbers that go on.
+struct Told {
+    handlers: Vec<Arc<str>>,
+    network_threads: Vec<Arc<str>>,
+    clients: Vec<(Arc<str>, SocketAddr)>,
+    partitions: Vec<(TopicPartition, Arc<str>)>,
+    offsets: Vec<i64>,
+    broker: SocketAddr,
+    device: Device,
+    fs: Arc<str>,
+    journal: Arc<str>,
+    idle: Arc<str>,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        let named = |what: &str, count: usize| {
+            (0..count).map(|i| Arc::from(format!("data-plane-kafka-{what}-{i}"))).collect::<Vec<Arc<str>>>()
+        };
+        let clients = (0..CONNECTIONS).map(|i| {
+            let port = 40_000 + i as u16;
+            (Arc::from(format!("producer-{}", i % 16)), SocketAddr::from(([10, 0, 0, 7], port)))
+        });
+        let topics = TOPICS.map(Arc::<str>::from);
+        let partitions = topics.iter().cycle().zip(0..PARTITIONS).map(|(topic, i)| {
+            let partition = TopicPartition { topic: Arc::clone(topic), partition: (i / TOPICS.len()) as i32 };
+            let file = format!("/data/{partition}/00000000000000000000.log");
+            (partition, Arc::from(file))
+        });
+        Self {
+            handlers: named("request-handler", HANDLERS),
+            network_threads: named("network-thread", NETWORK_THREADS),
+            clients: clients.collect(),
+            partitions: partitions.collect(),
+            offsets: vec![0; PARTITIONS],
+            broker: SocketAddr::from(([10, 0, 0, 1], 9_092)),
+            device: Device { major: 7, minor: 0, name: "loop0".into() },
+            fs: "ext4".into(),
+            journal: JOURNAL_STACK.into(),
+            idle: IDLE_STACK.into(),
+        }
+    }
+}
+
+impl Load {
+    fn incident(&mut self, incident: Incident) {
+        let (first, second) = self.told.incident(incident);
+        self.wait(first);
+        if let Some(second) = second {
+            self.wait(second);
+        }
+    }
+
+    fn served(&mut self, served: &Served) {
+        self.contents.requests += 1;
+        self.contents.slow += u64::from(served.end - served.arrival.start >= SLOW);
+        let mut partitions = Vec::with_capacity(served.appends.len());
+        for append in &served.appends {
+            let (op, partition) = self.told.append(served, append);
+            partitions.push(partition);
+            self.wait(Event::FileOp(Box::new(op)));
+        }
+        for off_cpu in self.told.off_cpu(served) {
+            self.wait(off_cpu);
+        }
+        for (kind, time) in [(SocketOpKind::Read, served.read), (SocketOpKind::Write, served.write)] {
+            self.wait(self.told.socket_op(served, kind, time));
+        }
+        self.wait(self.told.request(served, partitions));
+    }
+
+    fn wait(&mut self, event: Event) {
+        self.contents.events += u64::from(!matches!(event, Event::Request(_)));
+        let number = self.contents.requests + self.contents.events;
+        self.waiting.push(Reverse(Waiting { at: (event.time(), number), event }));
+    }
+
+    /// Writes what was over by then: nothing earlier comes any more.
+    fn write_until(&mut self, time: i64) -> anyhow::Result<()> {
+        while self.waiting.peek().is_some_and(|Reverse(first)| first.at.0.0 <= time) {
+            let Some(Reverse(first)) = self.waiting.pop() else { break };
+            self.writer.write(&first.event)?;
+        }
+        Ok(())
+    }
+}
+
+impl Told {
+    fn incident(&self, incident: Incident) -> (Event, Option<Event>) {
+        match incident {
+            Incident::Commit(transaction, Stretch { start, end }) => {
+                let (start, end, device) = (Nanos(start), Nanos(end), self.device.clone());
+                let io = BlockIo {
+                    queued: None,
+                    start,
+                    end: end - Nanos(2 * MILLI),
+                    device: device.clone(),
+                    direction: Direction::Write,
+                    sector: 8_192 + u64::from(transaction) * 64,
+                    bytes: 32_768,
+                    tid: 300,
+                    thread: "jbd2/loop0-8".into(),
+                    flags: "WS".into(),
+                    inode: None,
+                    file: None,
+                };
+                let commit = JournalCommit { start, end, device, transaction, phases: None };
+                (Event::JournalCommit(Box::new(commit)), Some(Event::BlockIo(Box::new(io))))
+            }
+            Incident::Collection(number, Stretch { start, end }) => {
+                let pause = JvmPause {
+                    start: Nanos(start),
+                    end: Nanos(end),
+                    pid: PID,
+                    kind: JvmPauseKind::Gc,
+                    operation: "G1 Young".into(),
+                    cause: "G1 Evacuation Pause".into(),
+                    gc_id: Some(number),
+                    reach: None,
+                };
+                (Event::JvmPause(Box::new(pause)), None)
+            }
+        }
+    }
+
+    /// An append as the kernel saw it, and as the wire did.
+    fn append(&mut self, served: &Served, append: &Append) -> (FileOp, Partition) {
+        let offset = self.offsets.get_mut(append.partition).map_or(0, |offset| {
+            *offset += 10;
+            *offset - 10
+        });
+        let crc = (served.number as u32).wrapping_mul(0x9e37_79b1) ^ append.partition as u32;
+        let ((named, file), base_sequence) = (self.partition(append.partition), served.number as i32);
+        let head = BatchHead {
+            base_offset: offset,
+            bytes: RECORDS_BYTES,
+            magic: 2,
+            crc,
+            producer_id: served.connection as i64,
+            base_sequence,
+            records: 10,
+        };
+        let op = FileOp {
+            start: Nanos(append.time.start),
+            end: Nanos(append.time.end),
+            op: FileOpKind::Write,
+            pid: PID,
+            tid: handler_tid(served.handler),
+            thread: name(&self.handlers, served.handler),
+            bytes: Some(u64::from(RECORDS_BYTES)),
+            errno: None,
+            disk_bytes: None,
+            readahead_bytes: None,
+            offset: offset.unsigned_abs() * 120,
+            file,
+            renamed_to: None,
+            topic_partition: Some(named.clone()),
+            kind: FileKind::Log,
+            device: self.device.clone(),
+            inode: 100 + append.partition as u64,
+            fs: Arc::clone(&self.fs),
+            batch: Some(head),
+            journal_transaction: append.held_by.map(|commit| commit + 1),
+        };
+        let batch = Batch {
+            magic: 2,
+            crc,
+            bytes: RECORDS_BYTES,
+            records: 10,
+            producer_id: head.producer_id,
+            base_sequence,
+        };
+        let partition = Partition {
+            topic: Some(named.topic),
+            partition: named.partition,
+            bytes: RECORDS_BYTES,
+            records: Some(10),
+            batches: vec![batch],
+            base_offset: Some(offset),
+            error_code: Some(0),
+            ..Partition::default()
+        };
+        (op, partition)
+    }
+
+    /// The handler waits for work before it takes a request, and for the journal where it was held up.
+    fn off_cpu(&self, served: &Served) -> impl Iterator<Item = Event> + use<> {
+        let of = |start: i64, end: i64, stack: &Arc<str>| {
+            Event::OffCpu(Box::new(OffCpu {
+                start: Nanos(start),
+                end: Nanos(end),
+                woken: Some(Nanos(end - 3 * MICRO)),
+                pid: PID,
+                tid: handler_tid(served.handler),
+                thread: name(&self.handlers, served.handler),
+                preempted: false,
+                stack: Arc::clone(stack),
+                waker: None,
+            }))
+        };
+        let idle = of(served.idle.start, served.idle.end, &self.idle);
+        let held = served.appends.iter().find(|append| append.held_by.is_some());
+        let held =
+            held.map(|append| of(append.time.start + 10 * MICRO, append.time.end - 5 * MICRO, &self.journal));
+        [Some(idle), held].into_iter().flatten()
+    }
+
+    fn socket_op(&self, served: &Served, op: SocketOpKind, time: Stretch) -> Event {
+        let bytes = if op == SocketOpKind::Read { REQUEST_BYTES } else { RESPONSE_BYTES } + 4;
+        let sequence = sequence(served.number, bytes);
+        Event::SocketOp(Box::new(SocketOp {
+            start: Nanos(time.start),
+            end: Nanos(time.end),
+            op,
+            pid: PID,
+            tid: 200 + served.network_thread as u32,
+            thread: name(&self.network_threads, served.network_thread),
+            local: self.broker,
+            remote: self.client(served.connection).1,
+            bytes: Some(u64::from(bytes)),
+            errno: None,
+            sequence,
+            sequence_end: sequence.wrapping_add(bytes),
+            peer_window: None,
+        }))
+    }
+
+    fn request(&self, served: &Served, partitions: Vec<Partition>) -> Event {
+        let (client_id, client) = self.client(served.connection);
+        Event::Request(Box::new(Request {
+            arrival: Nanos(served.arrival.start),
+            arrival_end: Nanos(served.arrival.end),
+            response: Some(Nanos(served.write.start + 4 * MICRO)),
+            end: Some(Nanos(served.end)),
+            head_of_line: Some(Nanos(served.head_of_line)),
+            data: None,
+            api_key: 0,
+            api: "PRODUCE",
+            api_version: 12,
+            correlation_id: served.number as i32,
+            client_id: Some(client_id),
+            client,
+            broker: self.broker,
+            request_bytes: REQUEST_BYTES,
+            response_bytes: Some(RESPONSE_BYTES),
+            sequence: Some(sequence(served.number, REQUEST_BYTES + 4)),
+            response_sequence: Some(sequence(served.number, RESPONSE_BYTES + 4)),
+            acks: Some(-1),
+            transactional_id: None,
+            group_id: None,
+            min_bytes: None,
+            max_wait_ms: None,
+            throttle_ms: Some(0),
+            error_code: None,
+            error: None,
+            partitions,
+        }))
+    }
+
+    fn partition(&self, at: usize) -> (TopicPartition, Arc<str>) {
+        self.partitions
+            .get(at)
+            .cloned()
+            .unwrap_or_else(|| (TopicPartition { topic: "".into(), partition: 0 }, "".into()))
+    }
+
+    fn client(&self, at: usize) -> (Arc<str>, SocketAddr) {
+        self.clients.get(at).cloned().unwrap_or_else(|| ("".into(), self.broker))
+    }
+}
+
+const REQUEST_BYTES: u32 = 1_300;
+const RESPONSE_BYTES: u32 = 60;
+
+/// Where on its connection a request or response begins: the numbers need only go on and differ.
+fn sequence(number: u64, bytes: u32) -> u32 {
+    (number as u32).wrapping_mul(bytes)
+}
+
+fn handler_tid(handler: usize) -> u32 {
+    100 + handler as u32
+}
+
+fn name(names: &[Arc<str>], at: usize) -> Arc<str> {
+    names.get(at).cloned().unwrap_or_else(|| Arc::from(""))
+}
+
+/// An event that is not due yet, by its time and the order in which it was made.
+struct Waiting {
+    at: (Nanos, u64),
+    event: Event,
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
