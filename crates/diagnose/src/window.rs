@@ -56,17 +56,7 @@ macro_rules! span {
         }
     )*};
 }
-span!(
-    OffCpu,
-    JournalCommit,
-    DirtyThrottle,
-    JvmPause,
-    LockWait,
-    Loss,
-    Reclaim,
-    KernelSpan,
-    HostSample
-);
+span!(OffCpu, JournalCommit, DirtyThrottle, JvmPause, LockWait, Loss, Reclaim, KernelSpan, HostSample);
 
 impl Span for Arc<FileOp> {
     fn start(&self) -> Nanos {

@@ -56,7 +56,9 @@ fn judged(config: &Config, events: &[Event], batch: usize) -> (Vec<Verdict>, Sum
     let mut engine = Engine::new(config.clone());
     let mut verdicts = Vec::new();
     for some in events.chunks(batch) {
-        some.iter().for_each(|event| engine.push(event.clone()));
+        for event in some {
+            engine.push(event.clone());
+        }
         verdicts.extend(engine.take_verdicts());
     }
     let summary = engine.finish();
@@ -139,7 +141,7 @@ fn what_comes_too_fast_to_be_kept_is_decided_before_it_is_forgotten() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn neither_order_nor_batches_change_anything(
