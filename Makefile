@@ -5,6 +5,8 @@
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
 #                PARTS="files memory live segment explain kernel")
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
+#   make faults  plants causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
+#                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again)
 #   make test    format, lints, docs, every test, a minute of every fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's
@@ -20,7 +22,7 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo test bench latency build vmtest setup-bench setup-build setup-demo setup-test setup-vmtest fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults test bench latency build vmtest setup-bench setup-build setup-demo setup-test setup-vmtest fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -49,6 +51,14 @@ bench: setup-bench
 latency: setup-test
 	$(CARGO) build --release -p brokerscope -p e2e
 	target/release/latency
+
+# Fails where a target is missed. On a machine that does nothing else: what others slow is slow for a reason of its own.
+SEEDS ?= 10
+SEED ?= 1
+ONLY ?=
+faults: setup-demo
+	$(CARGO) build --release -p brokerscope
+	target/release/brokerscope lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY))
 
 fmt:
 	$(CARGO) fmt --all

@@ -19,14 +19,14 @@ use e2e::gate;
 use e2e::traffic::directory;
 use lab::Site;
 use lab::device::DeviceOptions;
-use lab::volume::{Volume, VolumeOptions};
+use lab::volume::{FileSystem, Volume, VolumeOptions};
 
 #[test]
 fn a_journal_stall_is_where_the_writes_spend_their_time() {
     let Some(_alone) = gate::live("a_journal_stall_is_where_the_writes_spend_their_time") else { return };
     let site = Site::claim().unwrap();
     let device = DeviceOptions { size_bytes: 1 << 30, seed: 7 };
-    let options = VolumeOptions { device, mount_options: String::new() };
+    let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };
     let mut volume = Volume::prepare(&brokerscope::binary().unwrap(), &site, &options).unwrap();
     let acting = Acting::start(volume.directory());
     volume.plant_journal_delay(120, 200).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lab::Site;
 use lab::device::{Delay, DeviceOptions, Direction};
-use lab::volume::{Extent, Volume, VolumeOptions};
+use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
 
 use crate::brokerscope;
 use crate::traffic;
@@ -33,7 +33,8 @@ impl Ground {
         let exe = brokerscope::binary().expect("a brokerscope binary");
         let site = Site::claim().unwrap_or_else(|error| panic!("{error}"));
         let device = DeviceOptions { size_bytes: SIZE_BYTES, seed: 1 };
-        let options = VolumeOptions { device, mount_options: mount_options.to_owned() };
+        let options =
+            VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: mount_options.to_owned() };
         let volume = Volume::prepare(&exe, &site, &options).unwrap_or_else(|error| panic!("{error}"));
         let this = Self { volume, _site: site, directory: traffic::directory(name) };
         // A loop device keeps the limits of what it stood for before: those of a killed test.

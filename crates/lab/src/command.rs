@@ -8,17 +8,20 @@ use crate::broker::{Broker, BrokerOptions};
 use crate::demo::DemoArguments;
 use crate::device::ServeArguments;
 use crate::error::Error;
+use crate::faults::FaultsArguments;
 use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::site::Site;
 use crate::steps::Steps;
-use crate::{clean, demo, device};
+use crate::{clean, demo, device, faults};
 
 /// Experiments on a real broker.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Command {
     /// Watch a real broker stumble over its file system's journal, and have it explained
     Demo(DemoArguments),
+    /// Plant causes on a real broker and count how often explanations name them
+    Faults(FaultsArguments),
     /// Start a broker with its request log on, print its port and pid, run until interrupted
     Broker(BrokerArguments),
     /// Take down what a killed lab left behind
@@ -55,6 +58,7 @@ pub struct BrokerArguments {
 pub fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Faults(arguments) => faults::run(&arguments),
         Command::Broker(arguments) => run_broker(arguments),
         Command::Clean => run_clean(),
         Command::Device(arguments) => device::serve(&arguments),

@@ -3,7 +3,6 @@
 
 mod observe;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,9 +13,10 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer};
+use crate::random::draw_seed;
 use crate::site::Site;
 use crate::steps::Steps;
-use crate::volume::{Volume, VolumeOptions};
+use crate::volume::{FileSystem, Volume, VolumeOptions};
 
 use observe::Observer;
 
@@ -105,7 +105,8 @@ fn prepare_volume(
     let started = Instant::now();
     let device = DeviceOptions { size_bytes: 2 << 30, seed };
     // A commit every 5 s is the kernel's default; written out because the demo's rhythm depends on it.
-    let options = VolumeOptions { device, mount_options: "commit=5".to_owned() };
+    let options =
+        VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: "commit=5".to_owned() };
     match Volume::prepare(exe, site, &options) {
         Ok(volume) => {
             let device = volume.loop_device().display();
@@ -197,14 +198,4 @@ fn take_down(broker: Broker, volume: Option<Volume>, site: Site, steps: Steps) {
     drop(volume);
     drop(site);
     steps.took(started, &format!("broker stopped{what}"));
-}
-
-/// From the kernel's random UUID; the clock where there is none.
-fn draw_seed() -> u64 {
-    let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
-    let drawn = uuid.split('-').next().and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    drawn.unwrap_or_else(|| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        now.map_or(1, |time| time.as_secs())
-    })
 }

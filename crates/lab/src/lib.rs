@@ -6,15 +6,18 @@
 
 pub mod broker;
 pub mod clean;
+pub mod client;
 mod command;
 pub mod demo;
 pub mod device;
 mod error;
+pub mod faults;
 mod interrupt;
 pub mod kafka;
 pub mod load;
 mod marked;
 mod process;
+pub mod random;
 mod site;
 mod steps;
 mod tool;

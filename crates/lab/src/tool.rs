@@ -17,6 +17,8 @@ const REMEDIES: &[(&str, &str)] = &[
     ("mvn", "install Maven (Debian: apt-get install maven)"),
     ("mkfs.ext4", "install e2fsprogs"),
     ("debugfs", "install e2fsprogs"),
+    ("mkfs.xfs", "install xfsprogs"),
+    ("xfs_db", "install xfsprogs"),
     ("losetup", "install util-linux (Debian: apt-get install mount)"),
 ];
 

@@ -1,11 +1,13 @@
-//! An ext4 file system on a loop device on a [`Device`] with planted latency, and where its journal lies.
+//! A file system on a loop device on a [`Device`] with planted latency, and where its journal or log lies.
 
+mod file_system;
 mod journal;
 mod loop_device;
+mod xfs_log;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::mount::MountFlags;
 
@@ -13,8 +15,8 @@ use crate::clean;
 use crate::device::{Delay, Device, DeviceOptions, Direction};
 use crate::error::Error;
 use crate::site::Site;
-use crate::tool;
 
+pub use file_system::FileSystem;
 pub use journal::{Extent, journal_extents};
 use loop_device::LoopDevice;
 pub(crate) use loop_device::{detach, loops_beneath};
@@ -24,7 +26,9 @@ pub(crate) use loop_device::{detach, loops_beneath};
 pub struct VolumeOptions {
     /// Its size (the image is sparse) and the seed of its delays.
     pub device: DeviceOptions,
-    /// ext4's mount options, such as `commit=1`; empty for the kernel's defaults.
+    /// What is made on it.
+    pub file_system: FileSystem,
+    /// Its mount options, such as `commit=1`; empty for the kernel's defaults.
     pub mount_options: String,
 }
 
@@ -45,9 +49,11 @@ impl Volume {
     pub fn prepare(exe: &Path, site: &Site, options: &VolumeOptions) -> Result<Self, Error> {
         let device = Device::start(exe, site, options.device)?;
         let loop_device = LoopDevice::attach(&device.image())?;
-        make_file_system(loop_device.path())?;
-        let journal = journal_extents(loop_device.path())?;
-        let mounted = Mounted::mount(loop_device.path(), &site.directory("volume")?, &options.mount_options)?;
+        options.file_system.make(loop_device.path())?;
+        let journal = options.file_system.journal_extents(loop_device.path())?;
+        let directory = site.directory("volume")?;
+        let mounted =
+            Mounted::mount(loop_device.path(), &directory, options.file_system, &options.mount_options)?;
         Ok(Self { mounted, loop_device, device, journal })
     }
 
@@ -63,7 +69,16 @@ impl Volume {
         self.loop_device.path()
     }
 
-    /// The byte ranges of the file system's journal on the device.
+    /// The loop device's number.
+    ///
+    /// # Errors
+    /// Where the mount is gone.
+    pub fn device_number(&self) -> Result<(u32, u32), Error> {
+        let about = fs::metadata(self.directory()).map_err(Error::io("look at", self.directory()))?;
+        Ok((rustix::fs::major(about.dev()), rustix::fs::minor(about.dev())))
+    }
+
+    /// The byte ranges of the file system's journal (XFS calls it its log) on the device; none without one.
     #[must_use]
     pub fn journal(&self) -> &[Extent] {
         &self.journal
@@ -76,20 +91,30 @@ impl Volume {
 
     /// Makes every write into the journal take `least_ms..=most_ms` longer from now on.
     pub fn plant_journal_delay(&mut self, least_ms: u64, most_ms: u64) -> Result<(), Error> {
-        for &Extent { offset, length } in &self.journal {
-            let direction = Direction::Write;
+        self.plant(Direction::Write, &self.journal.clone(), (least_ms, most_ms))
+    }
+
+    /// The same of everything of one direction but the journal.
+    pub fn plant_data_delay(
+        &mut self,
+        direction: Direction,
+        least_ms: u64,
+        most_ms: u64,
+    ) -> Result<(), Error> {
+        self.plant(direction, &journal::between(&self.journal), (least_ms, most_ms))
+    }
+
+    fn plant(
+        &mut self,
+        direction: Direction,
+        ranges: &[Extent],
+        (least_ms, most_ms): (u64, u64),
+    ) -> Result<(), Error> {
+        for &Extent { offset, length } in ranges {
             self.device.delay(Delay { direction, offset, length, least_ms, most_ms, window_ms: None })?;
         }
         Ok(())
     }
-}
-
-fn make_file_system(device: &Path) -> Result<(), Error> {
-    let mut command = Command::new("mkfs.ext4");
-    // Initialised now rather than by a kernel thread later, whose writes would be in the measurements.
-    command.args(["-q", "-F", "-b", "4096", "-N", "16384", "-J", "size=64"]);
-    command.args(["-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]).arg(device);
-    tool::output(&mut command).map(drop)
 }
 
 /// A mounted file system; dropping it unmounts.
@@ -97,15 +122,18 @@ fn make_file_system(device: &Path) -> Result<(), Error> {
 struct Mounted(PathBuf);
 
 impl Mounted {
-    fn mount(device: &Path, directory: &Path, options: &str) -> Result<Self, Error> {
+    fn mount(device: &Path, directory: &Path, kind: FileSystem, options: &str) -> Result<Self, Error> {
         let options = std::ffi::CString::new(options)
             .map_err(|_| Error::Unusable("mount options with a NUL byte".to_owned()))?;
-        rustix::mount::mount(device, directory, "ext4", MountFlags::empty(), Some(options.as_c_str()))
-            .map_err(|error| Error::io("mount ext4 on", directory)(error.into()))?;
+        let name = kind.name();
+        rustix::mount::mount(device, directory, name, MountFlags::empty(), Some(options.as_c_str()))
+            .map_err(|error| Error::io(&format!("mount {name} on"), directory)(error.into()))?;
         let mounted = Self(directory.to_owned());
-        // A Kafka log directory may hold nothing but partitions.
+        // A Kafka log directory may hold nothing but partitions. XFS makes none.
         let lost_and_found = directory.join("lost+found");
-        fs::remove_dir(&lost_and_found).map_err(Error::io("remove", &lost_and_found))?;
+        if lost_and_found.exists() {
+            fs::remove_dir(&lost_and_found).map_err(Error::io("remove", &lost_and_found))?;
+        }
         Ok(mounted)
     }
 }

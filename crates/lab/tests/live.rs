@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use lab::device::{DeviceOptions, Direction, Served};
-use lab::volume::{Extent, Volume, VolumeOptions};
+use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
 use lab::{Broker, BrokerOptions, Kafka, Site, Steps};
 
 const GATE: &str = "BROKERSCOPE_LIVE_TESTS";
@@ -191,7 +191,7 @@ fn a_killed_demo_is_cleaned_away() {
 
 fn volume(site: &Site) -> Volume {
     let device = DeviceOptions { size_bytes: 512 << 20, seed: 1 };
-    let options = VolumeOptions { device, mount_options: String::new() };
+    let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };
     Volume::prepare(&std::env::current_exe().unwrap(), site, &options).unwrap()
 }
 

@@ -1,6 +1,8 @@
 //! Which reads and writes are held back, and for how long: ranges of offsets, windows of time and seeded
 //! chance. Knows nothing of FUSE or of clocks: times are milliseconds since the server's start.
 
+use crate::random::Random;
+
 /// Whether bytes come from the device or go to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -40,14 +42,14 @@ impl Delay {
 #[derive(Debug)]
 pub struct Delays {
     rules: Vec<Delay>,
-    chance: Chance,
+    chance: Random,
 }
 
 impl Delays {
     /// No rules; draws follow from `seed` alone.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { rules: Vec::new(), chance: Chance(seed) }
+        Self { rules: Vec::new(), chance: Random::new(seed) }
     }
 
     /// Adds a rule.
@@ -65,25 +67,6 @@ impl Delays {
         let Self { rules, chance } = self;
         let applying = rules.iter().filter(|rule| rule.applies(direction, offset, length, now_ms));
         applying.map(|rule| chance.between(rule.least_ms, rule.most_ms)).max().unwrap_or(0)
-    }
-}
-
-/// `SplitMix64` (Steele, Lea, Flood 2014): small, seedable and good enough to scatter delays.
-#[derive(Debug)]
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn between(&mut self, least: u64, most: u64) -> u64 {
-        let span = most.saturating_sub(least).saturating_add(1);
-        least.saturating_add(self.next().checked_rem(span).unwrap_or(0))
     }
 }
 

@@ -33,6 +33,22 @@ pub fn journal_extents(device: &Path) -> Result<Vec<Extent>, Error> {
     Ok(extents)
 }
 
+/// Everything that is not in one of `extents`, up to the end of any device.
+pub(super) fn between(extents: &[Extent]) -> Vec<Extent> {
+    let mut sorted = extents.to_vec();
+    sorted.sort_by_key(|extent| extent.offset);
+    let mut free = Vec::new();
+    let mut from = 0;
+    for Extent { offset, length } in sorted {
+        if offset > from {
+            free.push(Extent { offset: from, length: offset - from });
+        }
+        from = from.max(offset.saturating_add(length));
+    }
+    free.push(Extent { offset: from, length: u64::MAX - from });
+    free
+}
+
 /// The block size in the superblock: magic 0xEF53 at 0x38, `s_log_block_size` at 0x18, from byte 1024 on
 /// (struct `ext4_super_block`, fs/ext4/ext4.h).
 fn block_size(device: &Path) -> Result<u64, Error> {
@@ -112,6 +128,17 @@ mod tests {
                 Extent { offset: 79 * 1024, length: 1012 * 1024 }
             ]
         );
+    }
+
+    #[test]
+    fn what_lies_between_is_everything_else() {
+        let extent = |offset, length| Extent { offset, length };
+        assert_eq!(between(&[]), [extent(0, u64::MAX)]);
+        assert_eq!(
+            between(&[extent(40, 10), extent(10, 20), extent(50, 5)]),
+            [extent(0, 10), extent(30, 10), extent(55, u64::MAX - 55)]
+        );
+        assert_eq!(between(&[extent(0, 7)]), [extent(7, u64::MAX - 7)]);
     }
 
     #[test]

@@ -1,0 +1,196 @@
+//! `lab faults`: causes planted on a real broker, recorded and explained by brokerscope as a user would, and how
+//! often the explanation names what was planted: a confusion matrix.
+//!
+//! Each fault has a broker and a recording of its own; in it, it is planted once for every seed, with numbers drawn
+//! from that seed. It knows nothing of how brokerscope reaches its verdicts: it runs `record` and `explain`.
+
+mod cold_reads;
+mod journal_stall;
+mod kept;
+mod lock_contention;
+mod matrix;
+mod mix;
+mod observer;
+mod page_cache;
+mod plan;
+mod quiet;
+mod run;
+mod scene;
+mod score;
+mod slow_device;
+mod targets;
+mod two_causes;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::clean;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::random::draw_seed;
+use crate::site::Site;
+use crate::steps::Steps;
+
+use kept::Kept;
+pub use matrix::Form;
+use matrix::Matrix;
+use observer::Observer;
+use plan::Fault;
+use scene::Props;
+
+/// Every fault, in the order of the matrix.
+fn all() -> Vec<Box<dyn Fault>> {
+    vec![
+        Box::new(journal_stall::JournalStall),
+        Box::new(slow_device::SlowDevice),
+        Box::new(lock_contention::LockContention),
+        Box::new(cold_reads::ColdReads),
+        Box::new(two_causes::TwoCauses),
+        Box::new(quiet::Quiet),
+    ]
+}
+
+/// Arguments of `lab faults`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FaultsArguments {
+    /// How many times to plant each fault, each with other numbers
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+    /// The first seed; a new one is drawn and printed if not given
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Plant these only
+    #[arg(long, value_name = "FAULT", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Print the faults and end
+    #[arg(long)]
+    pub list: bool,
+    /// Keep recordings and results in DIR; what is there already of this seed is not done again
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Explain and score the recordings kept in DIR anew, and record nothing
+    #[arg(long, requires = "keep")]
+    pub again: bool,
+    /// How the matrix is printed
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    pub format: Form,
+    /// The brokerscope binary to run (this one by default)
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub exe: Option<PathBuf>,
+}
+
+/// Runs the suite; the matrix goes to stdout.
+///
+/// # Errors
+/// Where a fault could not be run to its end; [`Error::Unusable`] where a target is missed.
+pub fn run(arguments: &FaultsArguments) -> Result<(), Error> {
+    let mut faults = chosen(&arguments.only)?;
+    if arguments.list {
+        let listed: Vec<String> =
+            faults.iter().map(|fault| format!("{:<24} {}", fault.name(), fault.story())).collect();
+        return print(&(listed.join("\n") + "\n"));
+    }
+    let results =
+        if arguments.again { score_again(arguments, &faults)? } else { plant(arguments, &mut faults)? };
+    let matrix = Matrix::of(&results);
+    print(&matrix.printed(arguments.format))?;
+    if let Some(directory) = &arguments.keep {
+        matrix.keep(directory)?;
+    }
+    match targets::missed(&results) {
+        0 => Ok(()),
+        count => Err(Error::Unusable(format!("{count} target(s) missed"))),
+    }
+}
+
+/// Runs each fault; one that cannot be run to its end does not keep the others from being run.
+fn plant(arguments: &FaultsArguments, faults: &mut [Box<dyn Fault>]) -> Result<Vec<Kept>, Error> {
+    let steps = Steps::aloud();
+    let interrupt = Interrupt::catch()?;
+    clean::sweep(steps)?;
+    let own_exe = std::env::current_exe().map_err(Error::system("find this program"))?;
+    let observer = Observer {
+        exe: arguments.exe.clone().unwrap_or_else(|| own_exe.clone()),
+        interrupt: interrupt.clone(),
+    };
+    let props = Props { own_exe, interrupt, steps };
+    let seed = arguments.seed.unwrap_or_else(draw_seed);
+    // Recordings that nobody wants to keep go away with this.
+    let site = Site::claim()?;
+    let directory = arguments.keep.clone().unwrap_or_else(|| site.path().to_owned());
+    let count = faults.len();
+    steps.say(&format!("{count} fault(s), {} time(s) each, --seed {seed}", arguments.seeds));
+    let mut results = Vec::new();
+    let started = Instant::now();
+    for (done, fault) in faults.iter_mut().enumerate() {
+        steps.say(&format!(
+            "fault {} of {count}, {}: {}{}",
+            done + 1,
+            fault.name(),
+            fault.story(),
+            time_left(started, done, count)
+        ));
+        let run = run::Run { seed, seeds: arguments.seeds, directory: directory.join(fault.name()) };
+        let result = kept_or_run(&run, fault.as_mut(), &props, &observer)?;
+        steps.say(&format!("  {}", result.in_short()));
+        results.push(result);
+    }
+    Ok(results)
+}
+
+fn kept_or_run(
+    run: &run::Run,
+    fault: &mut dyn Fault,
+    props: &Props,
+    observer: &Observer,
+) -> Result<Kept, Error> {
+    if let Some(kept) = Kept::read(&run.directory).filter(|kept| kept.is_of(run.seed, run.seeds)) {
+        return Ok(kept);
+    }
+    match run::run(run, fault, props, observer) {
+        Err(error) => {
+            props.interrupt.check()?;
+            Ok(Kept::failed(fault.name(), run, error.to_string()))
+        }
+        result => result,
+    }
+}
+
+fn score_again(arguments: &FaultsArguments, faults: &[Box<dyn Fault>]) -> Result<Vec<Kept>, Error> {
+    let own_exe = std::env::current_exe().map_err(Error::system("find this program"))?;
+    let interrupt = Interrupt::catch()?;
+    let observer = Observer { exe: arguments.exe.clone().unwrap_or(own_exe), interrupt };
+    let directory = arguments.keep.clone().unwrap_or_default();
+    let kept = faults.iter().filter_map(|fault| {
+        let directory = directory.join(fault.name());
+        Kept::read(&directory).map(|kept| kept.explained_again(&directory, &observer))
+    });
+    kept.collect()
+}
+
+/// All, or those of these names.
+fn chosen(names: &[String]) -> Result<Vec<Box<dyn Fault>>, Error> {
+    let faults = all();
+    if let Some(name) = names.iter().find(|name| !faults.iter().any(|fault| fault.name() == **name)) {
+        let known: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+        return Err(Error::Unusable(format!("no fault is called {name}; there are {}", known.join(", "))));
+    }
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+    Ok(faults.into_iter().filter(|fault| wanted(fault.name())).collect())
+}
+
+/// By how long those that are done took.
+fn time_left(started: Instant, done: usize, count: usize) -> String {
+    let Some(each) = u32::try_from(done).ok().filter(|done| *done > 0).map(|done| started.elapsed() / done)
+    else {
+        return String::new();
+    };
+    let left: Duration = each * u32::try_from(count - done).unwrap_or(u32::MAX);
+    format!(" (about {} min left)", left.as_secs().div_ceil(60))
+}
+
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::system("write to stdout"))
+}

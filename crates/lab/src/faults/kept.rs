@@ -1,0 +1,88 @@
+//! What is kept of a run: its windows, so that its recording can be explained and scored again, and its score.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::observer::Observer;
+use super::plan::Window;
+use super::run::Run;
+use super::score::{Score, score};
+use crate::error::Error;
+
+/// The recording, in a run's directory.
+pub(super) const RECORDING: &str = "recording";
+const RESULT: &str = "result.json";
+const VERDICTS: &str = "verdicts.jsonl";
+/// Lower than any threshold of a window: what a gap's requests are judged by too.
+const LOWEST_MS: u64 = 40;
+
+/// A run's result.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// The fault's name.
+    pub(super) fault: String,
+    /// The first seed.
+    pub(super) seed: u64,
+    /// How many windows were asked for.
+    pub(super) seeds: u32,
+    /// What was planted.
+    pub(super) windows: Vec<Window>,
+    /// How often the verdicts were right; none where the run did not get there.
+    pub(super) score: Option<Score>,
+    /// Why the run did not get to its end.
+    pub(super) failure: Option<String>,
+}
+
+impl Kept {
+    pub(super) fn of(fault: &str, run: &Run, windows: Vec<Window>) -> Self {
+        Self { fault: fault.to_owned(), seed: run.seed, seeds: run.seeds, windows, ..Self::default() }
+    }
+
+    pub(super) fn failed(fault: &str, run: &Run, failure: String) -> Self {
+        Self { failure: Some(failure), ..Self::of(fault, run, Vec::new()) }
+    }
+
+    /// What an earlier run left, if it can be read.
+    pub(super) fn read(directory: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(directory.join(RESULT)).ok()?).ok()
+    }
+
+    /// Whether it is the whole result of such a run.
+    pub(super) fn is_of(&self, seed: u64, seeds: u32) -> bool {
+        (self.seed, self.seeds) == (seed, seeds) && self.score.is_some()
+    }
+
+    pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
+        let path = directory.join(RESULT);
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|error| Error::Unusable(format!("{}: {error}", path.display())))?;
+        fs::write(&path, text).map_err(Error::io("write", &path))
+    }
+
+    /// Has the recording explained, and scores that.
+    pub(super) fn explained_again(mut self, directory: &Path, observer: &Observer) -> Result<Self, Error> {
+        let verdicts = directory.join(VERDICTS);
+        let lowest = self.windows.iter().map(|window| window.threshold_ms).min();
+        observer.explain(&directory.join(RECORDING), lowest.unwrap_or(LOWEST_MS), &verdicts)?;
+        let said = fs::read_to_string(&verdicts).map_err(Error::io("read", &verdicts))?;
+        self.score = Some(score(&said, &self.windows)?);
+        self.write(directory)?;
+        Ok(self)
+    }
+
+    /// The windows that nothing shows to have been planted.
+    pub(super) fn not_planted(&self) -> impl Iterator<Item = &Window> {
+        self.windows.iter().filter(|window| window.failure.is_some())
+    }
+
+    /// One line.
+    pub(super) fn in_short(&self) -> String {
+        match (&self.score, &self.failure) {
+            (Some(score), _) => score.in_short(self.not_planted().count()),
+            (None, Some(failure)) => format!("failed: {failure}"),
+            (None, None) => "not scored".to_owned(),
+        }
+    }
+}

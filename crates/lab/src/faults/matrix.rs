@@ -1,0 +1,265 @@
+//! The confusion matrix: rows are what was planted, columns what was named. As text, JSON and Markdown.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::kept::Kept;
+use super::score::{UNOBSERVED, percent};
+use super::targets::{Target, is_quiet, targets};
+use crate::error::Error;
+
+/// How it is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// For a terminal
+    #[default]
+    Table,
+    /// One object
+    Json,
+    /// For a README
+    Markdown,
+}
+
+/// What is printed of all runs.
+pub(super) struct Matrix<'a> {
+    results: &'a [Kept],
+    rows: Vec<Row>,
+    /// Causes that were named, those that were planted first.
+    columns: Vec<String>,
+    targets: Vec<Target>,
+}
+
+/// What was planted by one fault, for one kind of its requests.
+struct Row {
+    fault: String,
+    planted: String,
+    /// By column.
+    counts: Vec<u64>,
+}
+
+impl<'a> Matrix<'a> {
+    pub(super) fn of(results: &'a [Kept]) -> Self {
+        let columns = columns(results);
+        let rows = results.iter().flat_map(|result| rows(result, &columns)).collect();
+        Self { results, rows, columns, targets: targets(results) }
+    }
+
+    pub(super) fn printed(&self, form: Form) -> String {
+        match form {
+            Form::Table => self.text(),
+            Form::Json => format!("{:#}\n", self.json()),
+            Form::Markdown => self.markdown(),
+        }
+    }
+
+    /// Writes all forms into a directory.
+    pub(super) fn keep(&self, directory: &Path) -> Result<(), Error> {
+        for (name, form) in
+            [("matrix.txt", Form::Table), ("matrix.json", Form::Json), ("matrix.md", Form::Markdown)]
+        {
+            let path = directory.join(name);
+            fs::write(&path, self.printed(form)).map_err(Error::io("write", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Columns have letters: their names would make it wider than any terminal.
+    fn text(&self) -> String {
+        let width = |of: fn(&Row) -> &str, least: usize| {
+            self.rows.iter().map(|row| of(row).len()).max().unwrap_or(0).max(least)
+        };
+        let (fault, planted) = (width(|row| &row.fault, 5), width(|row| &row.planted, 7));
+        let mut text =
+            String::from("Per cent of the slow requests of each fault, by the cause that was named:\n\n");
+        let _ = write!(text, "{:fault$}  {:planted$}  REQUESTS", "FAULT", "PLANTED");
+        for letter in self.letters() {
+            let _ = write!(text, "{letter:>7}");
+        }
+        text.push('\n');
+        for row in &self.rows {
+            let whole = row.requests();
+            let _ = write!(text, "{:fault$}  {:planted$}  {whole:>8}", row.fault, row.planted);
+            for &count in &row.counts {
+                let cell = if count == 0 { "·".to_owned() } else { format!("{:.1}", percent(count, whole)) };
+                let _ = write!(text, "{cell:>7}");
+            }
+            text.push('\n');
+        }
+        text.push('\n');
+        for (letter, cause) in self.letters().zip(&self.columns) {
+            let _ = writeln!(text, "  {letter}  {cause}");
+        }
+        self.append_others(&mut text);
+        self.append_targets(&mut text);
+        text
+    }
+
+    /// What is no cell of the matrix, and some of what was wrong.
+    fn append_others(&self, text: &mut String) {
+        text.push('\n');
+        for result in self.results {
+            let _ = writeln!(text, "{} (seed {}): {}", result.fault, result.seed, result.in_short());
+            for window in result.not_planted() {
+                let why = window.failure.as_deref().unwrap_or_default();
+                let _ = writeln!(text, "  not planted: {why} ({})", window.parameters);
+            }
+            for example in result.score.iter().flat_map(|score| &score.examples) {
+                let _ = writeln!(text, "  {example}");
+            }
+        }
+    }
+
+    fn append_targets(&self, text: &mut String) {
+        text.push('\n');
+        for Target { what, found, reached } in &self.targets {
+            let verdict = if *reached { "reached" } else { "MISSED" };
+            let _ = writeln!(text, "{verdict:<7}  {what}: {found}");
+        }
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = String::from("| fault | planted | requests |");
+        for cause in &self.columns {
+            let _ = write!(text, " {cause} |");
+        }
+        text.push_str("\n|---|---|--:|");
+        text.push_str(&"--:|".repeat(self.columns.len()));
+        text.push('\n');
+        for row in &self.rows {
+            let _ = write!(text, "| {} | {} | {} |", row.fault, row.planted, row.requests());
+            for &count in &row.counts {
+                let cell = match count {
+                    0 => String::new(),
+                    count => format!("{:.1} %", percent(count, row.requests())),
+                };
+                let _ = write!(text, " {cell} |");
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let rows = self.rows.iter().map(|row| {
+            let named: serde_json::Map<String, serde_json::Value> =
+                self.columns.iter().cloned().zip(row.counts.iter().map(|&count| count.into())).collect();
+            json!({"fault": row.fault, "planted": row.planted, "requests": row.requests(), "named": named})
+        });
+        let targets = self
+            .targets
+            .iter()
+            .map(|target| json!({"what": target.what, "found": target.found, "reached": target.reached}));
+        json!({
+            "matrix": rows.collect::<Vec<_>>(),
+            "targets": targets.collect::<Vec<_>>(),
+            "faults": self.results,
+        })
+    }
+
+    fn letters(&self) -> impl Iterator<Item = String> {
+        // a … z, then aa, ab, …
+        (0..self.columns.len()).map(|at| {
+            let letter = |at: usize| char::from(b'a' + (at % 26) as u8);
+            if at < 26 { letter(at).to_string() } else { format!("{}{}", letter(at / 26 - 1), letter(at)) }
+        })
+    }
+}
+
+impl Row {
+    fn requests(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+/// What was planted, in the faults' order; then what else was named; unobserved last.
+fn columns(results: &[Kept]) -> Vec<String> {
+    let scores = || results.iter().filter_map(|result| result.score.as_ref());
+    let planted: Vec<&String> = scores().flat_map(|score| score.named.keys()).collect();
+    let others: BTreeSet<&String> = scores()
+        .flat_map(|score| score.named.values().flat_map(|named| named.keys()).chain(score.spurious.keys()))
+        .filter(|cause| *cause != UNOBSERVED && !planted.contains(cause))
+        .collect();
+    let mut columns: Vec<String> = Vec::new();
+    for cause in planted.into_iter().chain(others) {
+        if !columns.contains(cause) {
+            columns.push(cause.clone());
+        }
+    }
+    columns.push(UNOBSERVED.to_owned());
+    columns
+}
+
+fn rows(result: &Kept, columns: &[String]) -> Vec<Row> {
+    let Some(score) = &result.score else { return Vec::new() };
+    let row = |planted: &str, count: &dyn Fn(&String) -> u64| Row {
+        fault: result.fault.clone(),
+        planted: planted.to_owned(),
+        counts: columns.iter().map(count).collect(),
+    };
+    if is_quiet(result) {
+        let unexplained = |cause: &String| if cause == UNOBSERVED { score.unexplained } else { 0 };
+        let count = |cause: &String| score.spurious.get(cause).copied().unwrap_or_else(|| unexplained(cause));
+        return vec![row("nothing", &count)];
+    }
+    let named = score.named.iter();
+    named.map(|(planted, named)| row(planted, &|cause| named.get(cause).copied().unwrap_or(0))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::faults::plan::{Truth, Window};
+    use crate::faults::score::Score;
+
+    fn result(fault: &str, planted: &str, named: &[(&str, u64)]) -> Kept {
+        let counts: BTreeMap<String, u64> =
+            named.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        let victims = counts.values().sum();
+        let score = Score {
+            right: counts.get(planted).copied().unwrap_or(0),
+            named: BTreeMap::from([(planted.to_owned(), counts)]),
+            victims,
+            of_windows: vec![victims],
+            ..Score::default()
+        };
+        let window = Window { truths: vec![Truth::of(&[planted])], ..Window::default() };
+        Kept {
+            fault: fault.to_owned(),
+            seeds: 1,
+            windows: vec![window],
+            score: Some(score),
+            ..Kept::default()
+        }
+    }
+
+    #[test]
+    fn rows_are_planted_and_columns_named() {
+        let results = [
+            result("stall", "journal-commit", &[("journal-commit", 3), ("unobserved", 1)]),
+            result("lock", "log-lock", &[("log-lock", 4)]),
+        ];
+        let matrix = Matrix::of(&results);
+        assert_eq!(matrix.columns, ["journal-commit", "log-lock", "unobserved"]);
+        let text = matrix.printed(Form::Table);
+        assert!(text.contains("stall  journal-commit         4   75.0      ·   25.0\n"), "{text}");
+        assert!(text.contains("MISSED   stall: at least 95 % right"), "{text}");
+        let markdown = matrix.printed(Form::Markdown);
+        assert!(markdown.contains("| lock | log-lock | 4 |  | 100.0 % |  |\n"), "{markdown}");
+        assert_eq!(matrix.json()["matrix"][0]["named"]["unobserved"], 1);
+    }
+
+    #[test]
+    fn there_is_a_letter_for_every_column() {
+        let named: Vec<(String, u64)> = (0..30).map(|at| (format!("cause-{at}"), 1)).collect();
+        let named: Vec<(&str, u64)> = named.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        let results = [result("many", "x", &named)];
+        let letters: Vec<String> = Matrix::of(&results).letters().collect();
+        assert_eq!((letters[25].as_str(), letters[26].as_str()), ("z", "aa"));
+    }
+}

@@ -1,0 +1,108 @@
+//! The suite's user: runs `brokerscope record` while faults are planted, and `brokerscope explain` afterwards.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::process::Process;
+use crate::tool;
+
+/// How long a recorder may take to attach, and to finish.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an explanation may take.
+const EXPLAINING: Duration = Duration::from_secs(300);
+
+/// Runs brokerscope as a user would.
+pub(super) struct Observer {
+    /// The binary.
+    pub(super) exe: PathBuf,
+    pub(super) interrupt: Interrupt,
+}
+
+/// A running recorder; ended when dropped.
+pub(super) struct Recorder<'a> {
+    process: Process,
+    log: PathBuf,
+    observer: &'a Observer,
+}
+
+impl Observer {
+    /// Records the broker `pid` into `recording`; it records when this returns.
+    pub(super) fn record(
+        &self,
+        recording: &Path,
+        pid: u32,
+        site: &Path,
+        further: &[&str],
+    ) -> Result<Recorder<'_>, Error> {
+        let log = recording.with_extension("log");
+        let output = File::create(&log).map_err(Error::io("write", &log))?;
+        let errors = output.try_clone().map_err(Error::io("write", &log))?;
+        let mut command = Command::new(&self.exe);
+        command.arg("record").arg("-o").arg(recording).args(["--pid", &pid.to_string()]).args(further);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let process = Process::spawn(&mut command, Some(site))?;
+        let mut recorder = Recorder { process, log, observer: self };
+        // The manifest is written when everything is attached.
+        let manifest = recording.join("manifest.json");
+        recorder.wait("the recorder's start", |_| manifest.exists())?;
+        Ok(recorder)
+    }
+
+    /// Explains a recording: verdicts of what took at least `slower_than_ms`, as JSON lines into `verdicts`.
+    pub(super) fn explain(
+        &self,
+        recording: &Path,
+        slower_than_ms: u64,
+        verdicts: &Path,
+    ) -> Result<(), Error> {
+        let output = File::create(verdicts).map_err(Error::io("write", verdicts))?;
+        let log = verdicts.with_extension("log");
+        let errors = File::create(&log).map_err(Error::io("write", &log))?;
+        let mut command = Command::new(&self.exe);
+        command.arg("explain").arg(recording).args(["--format", "json"]);
+        command.args(["--slower-than", &format!("{slower_than_ms}ms")]);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let mut process = Process::spawn(&mut command, None)?;
+        let late = || Error::TooSlow {
+            what: "brokerscope explain".to_owned(),
+            limit: EXPLAINING,
+            hint: String::new(),
+        };
+        let status = self.interrupt.wait(EXPLAINING, || process.ended(), late)?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Error::Tool { tool: "brokerscope explain".to_owned(), said: tool::tail(&log) })
+    }
+}
+
+impl Recorder<'_> {
+    /// Ends it as Ctrl-C does, and waits until its files are whole.
+    pub(super) fn stop(mut self) -> Result<(), Error> {
+        self.process.signal(Signal::INT);
+        let late =
+            || Error::TooSlow { what: "the recorder's end".to_owned(), limit: PATIENCE, hint: String::new() };
+        let status = self.observer.interrupt.wait(PATIENCE, || self.process.ended(), late)?;
+        if status.success() { Ok(()) } else { Err(self.failed()) }
+    }
+
+    fn wait(&mut self, what: &str, ready: impl Fn(&Path) -> bool) -> Result<(), Error> {
+        let Self { process, log, observer } = self;
+        let seen = || match process.ended()? {
+            Some(_) => Err(Error::Tool { tool: "brokerscope record".to_owned(), said: tool::tail(log) }),
+            None => Ok(ready(log).then_some(())),
+        };
+        let late = || Error::TooSlow { what: what.to_owned(), limit: PATIENCE, hint: String::new() };
+        observer.interrupt.wait(PATIENCE, seen, late)
+    }
+
+    fn failed(&self) -> Error {
+        Error::Tool { tool: "brokerscope record".to_owned(), said: tool::tail(&self.log) }
+    }
+}

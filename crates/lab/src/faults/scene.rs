@@ -1,0 +1,154 @@
+//! Where a fault is planted: a broker, the file system beneath it, and clients at hand. Taken down in order when
+//! dropped.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::plan::{Fault, Ground};
+use crate::broker::{Broker, BrokerOptions};
+use crate::client::{Connection, Request, Running, Topic, Traffic, fetched, first_error};
+use crate::device::DeviceOptions;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::kafka::Kafka;
+use crate::random::Random;
+use crate::site::Site;
+use crate::steps::Steps;
+use crate::volume::{Volume, VolumeOptions};
+
+/// Sparse.
+const SIZE_BYTES: u64 = 2 << 30;
+/// How long the JVM's compiler gets before anything is recorded.
+const WARM_UP: Duration = Duration::from_secs(4);
+/// How long load runs before and after what is planted.
+const QUIET: Duration = Duration::from_millis(600);
+/// How long a new topic may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+const TOPIC_EXISTS: i16 = 36;
+
+/// What all scenes share.
+#[derive(Clone)]
+pub(crate) struct Props {
+    /// This program, which serves devices.
+    pub(crate) own_exe: PathBuf,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) steps: Steps,
+}
+
+/// A broker that a fault is planted on. Fields are dropped in their order.
+pub(crate) struct Scene {
+    /// The broker that is recorded.
+    pub(crate) broker: Broker,
+    volume: Option<Volume>,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) site: Site,
+}
+
+impl Scene {
+    /// Sets up what `fault` asks for.
+    pub(crate) fn set(
+        props: &Props,
+        fault: &mut dyn Fault,
+        seed: u64,
+        random: &mut Random,
+    ) -> Result<Self, Error> {
+        let kafka = Kafka::prepare(fault.kafka_version(), props.steps)?;
+        let site = Site::claim()?;
+        let volume = fault.ground().map(|ground| prepare_volume(props, &site, ground, seed)).transpose()?;
+        props.interrupt.check()?;
+        let mut options = BrokerOptions::new(site.directory("broker")?);
+        options.log_dir = volume.as_ref().map(|volume| volume.directory().join("data"));
+        options.metadata_dir = Some(site.directory("metadata")?);
+        options.site = Some(site.path().to_owned());
+        options.interrupt = props.interrupt.clone();
+        fault.configure(&mut options, random);
+        let broker = Broker::start(&kafka, options)?;
+        Ok(Self { broker, volume, interrupt: props.interrupt.clone(), site })
+    }
+
+    /// The broker's listener.
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.broker.port))
+    }
+
+    /// The file system beneath the broker.
+    ///
+    /// # Errors
+    /// Where the fault asked for none.
+    pub(crate) fn volume(&mut self) -> Result<&mut Volume, Error> {
+        self.volume.as_mut().ok_or_else(|| Error::Unusable("this fault has no volume".to_owned()))
+    }
+
+    /// A directory of a partition.
+    pub(crate) fn partition_directory(&self, topic: &str, partition: u32) -> PathBuf {
+        self.broker.log_dir.join(format!("{topic}-{partition}"))
+    }
+
+    /// Sleeps, unless interrupted.
+    pub(crate) fn sleep(&self, time: Duration) -> Result<(), Error> {
+        self.interrupt.sleep(time)
+    }
+
+    /// Load with nothing planted, before and after.
+    pub(crate) fn quiet(&self) -> Result<(), Error> {
+        self.sleep(QUIET)
+    }
+
+    /// Makes a topic, if it is not there, and waits until the broker leads its partitions.
+    pub(crate) fn create_topic(&self, topic: &Topic) -> Result<(), Error> {
+        let mut connection = Connection::open(self.address(), "lab-admin")?;
+        let body = connection.call(&Request::create_topic(topic))?;
+        match first_error("CREATE_TOPICS", &body) {
+            Some(0 | TOPIC_EXISTS) => {}
+            code => {
+                let name = &topic.name;
+                return Err(Error::Unusable(format!("the broker makes no topic {name}: error {code:?}")));
+            }
+        }
+        (0..topic.partitions)
+            .try_for_each(|partition| self.wait_for_leader(&mut connection, topic, partition))
+    }
+
+    fn wait_for_leader(
+        &self,
+        connection: &mut Connection,
+        topic: &Topic,
+        partition: u32,
+    ) -> Result<(), Error> {
+        let name = &topic.name;
+        let led = || {
+            let body = connection.call(&Request::fetch(name, partition, 0, 1, 0))?;
+            Ok(fetched(&body).filter(|brought| brought.error == 0).map(drop))
+        };
+        let late = || Error::TooSlow {
+            what: format!("the broker's becoming leader of {name}-{partition}"),
+            limit: PATIENCE,
+            hint: String::new(),
+        };
+        self.interrupt.wait(PATIENCE, led, late)
+    }
+
+    /// A topic with so many partitions and nothing special.
+    pub(crate) fn create_plain_topic(&self, name: &str, partitions: u32) -> Result<(), Error> {
+        self.create_topic(&Topic { name: name.to_owned(), partitions, ..Topic::default() })
+    }
+
+    /// Starts producers.
+    pub(crate) fn produce(&self, traffic: &Traffic, random: &mut Random) -> Result<Running, Error> {
+        traffic.start(self.address(), random)
+    }
+
+    /// Has the broker compile what it needs for this kind of load.
+    pub(crate) fn warm_up(&self, traffic: &Traffic, random: &mut Random) -> Result<(), Error> {
+        let running = self.produce(traffic, random)?;
+        self.sleep(WARM_UP)?;
+        running.stop().map(drop)
+    }
+}
+
+fn prepare_volume(props: &Props, site: &Site, ground: Ground, seed: u64) -> Result<Volume, Error> {
+    let device = DeviceOptions { size_bytes: SIZE_BYTES, seed };
+    let (file_system, mount_options) = (ground.file_system, ground.mount_options.to_owned());
+    Volume::prepare(&props.own_exe, site, &VolumeOptions { device, file_system, mount_options })
+}

@@ -1,0 +1,277 @@
+//! Compares verdicts with what was planted. Reads `explain --format json`, and nothing else of brokerscope.
+//!
+//! A slow request belongs to a window when at least half of its latency lies in it; when less does, it is at the
+//! window's edge and counted apart; when nothing does, it is in a gap, where a cause is one too many.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::plan::{Truth, Window};
+use crate::error::Error;
+
+/// The name for no cause.
+pub(super) const UNOBSERVED: &str = "unobserved";
+const EXACT: &str = "exact";
+/// How many wrong verdicts are kept as examples.
+const EXAMPLES: usize = 12;
+
+/// How a run's verdicts did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Score {
+    /// The planted cause → the cause that was named → how many requests.
+    pub(super) named: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Requests over the threshold in the windows.
+    pub(super) victims: u64,
+    /// Of these, blamed on what was planted.
+    pub(super) right: u64,
+    /// Of these, blamed on something else, although everything was said to be joined by exact keys.
+    pub(super) wrong_exact: u64,
+    /// Requests of each window, in their order.
+    pub(super) of_windows: Vec<u64>,
+    /// Slow requests whose latency lies in a window for less than its half.
+    pub(super) edge: u64,
+    /// Of these, blamed on what was planted.
+    pub(super) edge_right: u64,
+    /// Slow requests in windows that no truth speaks of.
+    pub(super) bystanders: u64,
+    /// Slow requests outside windows that were given a cause, by cause.
+    pub(super) spurious: BTreeMap<String, u64>,
+    /// Slow requests outside windows that were given none.
+    pub(super) unexplained: u64,
+    /// Some that were wrong, a line each.
+    pub(super) examples: Vec<String>,
+}
+
+impl Score {
+    /// The share of the windows' requests that was blamed on what was planted, in per cent.
+    pub(super) fn right_percent(&self) -> f64 {
+        percent(self.right, self.victims)
+    }
+
+    /// Slow requests outside windows that were given a cause.
+    pub(super) fn spurious_count(&self) -> u64 {
+        self.spurious.values().sum()
+    }
+
+    pub(super) fn in_short(&self, not_planted: usize) -> String {
+        let mut text = format!("{} of {} right ({:.1} %)", self.right, self.victims, self.right_percent());
+        let counts = [
+            (self.wrong_exact, "wrong and exact"),
+            (self.spurious_count(), "blamed on something outside windows"),
+            (self.unexplained, "slow outside windows without a cause"),
+            (self.edge, "at an edge"),
+            (self.bystanders, "bystanders"),
+            (not_planted as u64, "window(s) not planted"),
+        ];
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            let _ = write!(text, ", {count} {what}");
+        }
+        text
+    }
+}
+
+pub(super) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+/// A verdict, as far as it is compared.
+struct Said {
+    start_ns: i64,
+    end_ns: i64,
+    client: String,
+    api: String,
+    cause: String,
+    chain: Vec<String>,
+    exact: bool,
+}
+
+/// Scores what `explain` said, a JSON object a line.
+///
+/// # Errors
+/// [`Error::Unusable`] where a line is none.
+pub(super) fn score(said: &str, windows: &[Window]) -> Result<Score, Error> {
+    let mut score = Score { of_windows: vec![0; windows.len()], ..Score::default() };
+    for line in said.lines() {
+        let object: Value = serde_json::from_str(line)
+            .map_err(|error| Error::Unusable(format!("explain printed no JSON: {error}")))?;
+        if object.get("type").and_then(Value::as_str) == Some("verdict") {
+            let said = Said::read(&object)
+                .ok_or_else(|| Error::Unusable(format!("explain printed an odd verdict: {line}")))?;
+            score.add(&said, windows);
+        }
+    }
+    Ok(score)
+}
+
+impl Score {
+    fn add(&mut self, said: &Said, windows: &[Window]) {
+        let overlaps = windows.iter().enumerate().map(|(at, window)| (said.overlap_ns(window), at, window));
+        let most = overlaps.max_by_key(|(overlap, at, _)| (*overlap, std::cmp::Reverse(*at)));
+        let Some((overlap_ns, at, window)) = most.filter(|(overlap, ..)| *overlap > 0) else {
+            return self.add_outside(said);
+        };
+        if said.latency_ns() < window.threshold_ns() {
+            return;
+        }
+        // Nothing was planted in the windows of a quiet run.
+        if window.truths.is_empty() {
+            return self.add_outside(said);
+        }
+        let truth = window.truths.iter().find(|truth| truth.is_about(&said.client, &said.api));
+        let Some(truth) = truth else {
+            self.bystanders += 1;
+            return;
+        };
+        let right = truth.allows(&said.cause, &said.chain);
+        if overlap_ns.saturating_mul(2) < said.latency_ns() {
+            self.edge += 1;
+            self.edge_right += u64::from(right);
+            return;
+        }
+        if let Some(count) = self.of_windows.get_mut(at) {
+            *count += 1;
+        }
+        self.add_victim(said, truth, right);
+    }
+
+    fn add_victim(&mut self, said: &Said, truth: &Truth, right: bool) {
+        let planted = truth.causes.first().cloned().unwrap_or_default();
+        *self.named.entry(planted.clone()).or_default().entry(said.cause.clone()).or_default() += 1;
+        self.victims += 1;
+        self.right += u64::from(right);
+        let named = said.cause != UNOBSERVED;
+        self.wrong_exact += u64::from(!right && named && said.exact);
+        if !right {
+            self.example(said, &format!("planted {planted}"));
+        }
+    }
+
+    fn add_outside(&mut self, said: &Said) {
+        if said.cause == UNOBSERVED {
+            self.unexplained += 1;
+            return;
+        }
+        *self.spurious.entry(said.cause.clone()).or_default() += 1;
+        self.example(said, "nothing planted");
+    }
+
+    fn example(&mut self, said: &Said, truth: &str) {
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(format!(
+                "{} of {} at {}, {} ms: {truth}, named {} ({}){}",
+                said.api,
+                said.client,
+                said.start_ns,
+                said.latency_ns() / 1_000_000,
+                said.cause,
+                said.chain.join(" ← "),
+                if said.exact { ", exact" } else { "" }
+            ));
+        }
+    }
+}
+
+impl Said {
+    fn read(object: &Value) -> Option<Self> {
+        let request = object.get("request")?;
+        let text = |of: &Value, field: &str| of.get(field).and_then(Value::as_str).map(str::to_owned);
+        let number = |field: &str| request.get(field).and_then(Value::as_i64);
+        let chain = object.get("chain")?.as_array()?;
+        Some(Self {
+            start_ns: number("arrival_ns")?,
+            end_ns: number("end_ns")?,
+            client: text(request, "client_id").unwrap_or_default(),
+            api: text(request, "api")?,
+            cause: text(object, "cause")?,
+            chain: chain.iter().filter_map(|link| link.as_str().map(str::to_owned)).collect(),
+            exact: object.get("confidence").and_then(Value::as_str) == Some(EXACT),
+        })
+    }
+
+    fn latency_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    fn overlap_ns(&self, window: &Window) -> i64 {
+        self.end_ns.min(window.end_ns).saturating_sub(self.start_ns.max(window.start_ns))
+    }
+}
+
+impl Window {
+    fn threshold_ns(&self) -> i64 {
+        i64::try_from(self.threshold_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(client: &str, start_ms: i64, end_ms: i64, cause: &str, confidence: &str) -> String {
+        format!(
+            r#"{{"type":"verdict","request":{{"api":"PRODUCE","client_id":"{client}","arrival_ns":{},"end_ns":{}}},"cause":"{cause}","chain":["log-lock","{cause}"],"confidence":"{confidence}"}}"#,
+            start_ms * 1_000_000,
+            end_ms * 1_000_000
+        )
+    }
+
+    fn window(truths: Vec<Truth>) -> Window {
+        Window {
+            start_ns: 1_000_000_000,
+            end_ns: 2_000_000_000,
+            threshold_ms: 50,
+            truths,
+            ..Window::default()
+        }
+    }
+
+    fn scored(lines: &[String], windows: &[Window]) -> Score {
+        score(&lines.join("\n"), windows).unwrap()
+    }
+
+    #[test]
+    fn requests_count_where_most_of_their_latency_lies() {
+        let windows = [window(vec![Truth::of(&["journal-commit"])])];
+        let lines = [
+            verdict("a", 1100, 1300, "journal-commit", "exact"),
+            verdict("a", 1100, 1300, "gc-pause", "exact"),
+            verdict("a", 1100, 1300, "unobserved", "exact"),
+            verdict("a", 1950, 2050, "journal-commit", "exact"),
+            verdict("a", 1990, 2090, "gc-pause", "exact"),
+            verdict("a", 1100, 1149, "gc-pause", "exact"),
+            verdict("a", 3000, 3200, "slow-device", "weak"),
+            verdict("a", 3000, 3200, "unobserved", "weak"),
+            r#"{"type":"summary"}"#.to_owned(),
+        ];
+        let score = scored(&lines, &windows);
+        assert_eq!((score.victims, score.right, score.wrong_exact), (4, 2, 1));
+        assert_eq!((score.edge, score.edge_right), (1, 0));
+        assert_eq!(score.spurious, BTreeMap::from([("slow-device".to_owned(), 1)]));
+        assert_eq!((score.unexplained, score.of_windows), (1, vec![4]));
+        assert_eq!(score.named["journal-commit"]["unobserved"], 1);
+    }
+
+    #[test]
+    fn each_client_has_its_own_truth_and_a_quiet_window_none() {
+        let truths =
+            vec![Truth::of(&["slow-client"]).client("slow"), Truth::of(&["journal-commit"]).client("o")];
+        let lines = [
+            verdict("slow-1", 1100, 1300, "slow-client", "exact"),
+            verdict("o-1", 1100, 1300, "slow-client", "strong"),
+            verdict("x", 1100, 1300, "slow-client", "strong"),
+        ];
+        let score = scored(&lines, &[window(truths)]);
+        assert_eq!((score.victims, score.right, score.bystanders), (2, 1, 1));
+        let quiet = scored(&lines, &[window(Vec::new())]);
+        assert_eq!((quiet.victims, quiet.spurious_count()), (0, 3));
+    }
+
+    #[test]
+    fn what_is_no_verdict_is_refused() {
+        assert!(score("nonsense", &[]).is_err());
+        assert!(score(r#"{"type":"verdict"}"#, &[]).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! What the verdicts must reach, and whether they did.
+
+use std::fmt::Write;
+
+use super::kept::Kept;
+use super::score::percent;
+
+/// Of the requests of each fault, in per cent.
+const EACH: f64 = 95.0;
+/// Of all.
+const OVERALL: f64 = 98.0;
+
+/// A target, as far as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Target {
+    /// What it asks for.
+    pub(super) what: String,
+    /// What was found.
+    pub(super) found: String,
+    pub(super) reached: bool,
+}
+
+/// All of them.
+pub(super) fn targets(results: &[Kept]) -> Vec<Target> {
+    let mut targets: Vec<Target> = results.iter().map(of_fault).collect();
+    let sum = |of: fn(&super::score::Score) -> u64| -> u64 {
+        results.iter().filter_map(|result| result.score.as_ref()).map(of).sum()
+    };
+    let (right, victims) = (sum(|score| score.right), sum(|score| score.victims));
+    if victims > 0 {
+        targets.push(Target {
+            what: format!("all faults: at least {OVERALL:.0} % right"),
+            found: format!("{right} of {victims} requests, {:.1} %", percent(right, victims)),
+            reached: percent(right, victims) >= OVERALL,
+        });
+    }
+    let wrong_exact = sum(|score| score.wrong_exact);
+    targets.push(Target {
+        what: "no verdict that is wrong and exact".to_owned(),
+        found: wrong_exact.to_string(),
+        reached: wrong_exact == 0,
+    });
+    targets
+}
+
+/// How many are missed.
+pub(super) fn missed(results: &[Kept]) -> usize {
+    targets(results).iter().filter(|target| !target.reached).count()
+}
+
+fn of_fault(result: &Kept) -> Target {
+    let Some(score) = &result.score else {
+        let what = format!("{}: runs to its end", result.fault);
+        return Target { what, found: result.in_short(), reached: false };
+    };
+    if is_quiet(result) {
+        let (given, without) = (score.spurious_count(), score.unexplained);
+        return Target {
+            what: format!("{}: no request is given a cause", result.fault),
+            found: format!("{given} ({without} were slow and given none)"),
+            reached: given == 0 && result.windows.len() == result.seeds as usize,
+        };
+    }
+    let not_planted = result.not_planted().count();
+    let idle = score.of_windows.iter().filter(|requests| **requests == 0).count();
+    let mut found = format!("{} of {} requests, {:.1} %", score.right, score.victims, score.right_percent());
+    for (count, what) in [(not_planted, "not planted"), (idle, "without a slow request")] {
+        if count > 0 {
+            let _ = write!(found, "; {count} of {} windows {what}", result.windows.len());
+        }
+    }
+    Target {
+        what: format!("{}: at least {EACH:.0} % right, every window planted and felt", result.fault),
+        found,
+        reached: score.right_percent() >= EACH && not_planted + idle == 0,
+    }
+}
+
+/// Whether nothing was meant to be planted.
+pub(super) fn is_quiet(result: &Kept) -> bool {
+    !result.windows.is_empty() && result.windows.iter().all(|window| window.truths.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::plan::{Truth, Window};
+    use crate::faults::score::Score;
+
+    fn result(right: u64, victims: u64) -> Kept {
+        let window = Window { truths: vec![Truth::of(&["x"])], ..Window::default() };
+        let score = Score { right, victims, of_windows: vec![victims], ..Score::default() };
+        Kept { seeds: 1, windows: vec![window], score: Some(score), ..Kept::default() }
+    }
+
+    #[test]
+    fn faults_the_whole_and_exactness_are_targets() {
+        assert_eq!(missed(&[result(95, 100)]), 1, "the whole");
+        assert_eq!(missed(&[result(99, 100), result(94, 100)]), 2);
+        assert_eq!(missed(&[result(100, 100)]), 0);
+        let mut odd = result(100, 100);
+        odd.score.as_mut().unwrap().wrong_exact = 1;
+        assert_eq!(missed(&[odd]), 1);
+    }
+
+    #[test]
+    fn a_window_that_nobody_felt_or_that_was_not_planted_misses() {
+        let mut idle = result(100, 100);
+        idle.windows.push(idle.windows[0].clone());
+        idle.score.as_mut().unwrap().of_windows.push(0);
+        assert_eq!(missed(&[idle]), 1);
+        let mut failed = result(100, 100);
+        failed.windows[0].failure = Some("no".to_owned());
+        assert_eq!(missed(&[failed]), 1);
+        assert_eq!(missed(&[Kept::default()]), 1, "no score");
+    }
+
+    #[test]
+    fn a_quiet_run_may_blame_nothing() {
+        let mut quiet = result(0, 0);
+        quiet.windows[0].truths.clear();
+        assert_eq!(missed(&[quiet.clone()]), 0);
+        quiet.score.as_mut().unwrap().spurious.insert("gc-pause".to_owned(), 1);
+        assert_eq!(missed(&[quiet]), 1);
+    }
+}
