@@ -6,6 +6,30 @@ use model::Nanos;
 /// several times a second.
 const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
 
+/// What a broker answers as soon as it can, but for a fetch's wait for data, which is told from slowness. Of others that
+/// cannot be told: members of groups wait for each other (`JoinGroup`, `SyncGroup`), a raft leader or a share group's for
+/// what there is to fetch, and what an administrator asks for takes as long as it takes.
+const JUDGED: [&str; 18] = [
+    "PRODUCE",
+    "FETCH",
+    "LIST_OFFSETS",
+    "METADATA",
+    "OFFSET_COMMIT",
+    "OFFSET_FETCH",
+    "FIND_COORDINATOR",
+    "HEARTBEAT",
+    "LEAVE_GROUP",
+    "DESCRIBE_GROUPS",
+    "LIST_GROUPS",
+    "API_VERSIONS",
+    "INIT_PRODUCER_ID",
+    "OFFSET_FOR_LEADER_EPOCH",
+    "ADD_PARTITIONS_TO_TXN",
+    "ADD_OFFSETS_TO_TXN",
+    "END_TXN",
+    "TXN_OFFSET_COMMIT",
+];
+
 /// How the engine works. Every bound is a ceiling on memory or delay, never on correctness: what falls
 /// out of the window is said in the verdict.
 #[derive(Clone, Debug)]
@@ -39,8 +63,7 @@ impl Config {
             retention: Nanos::from_millis(60_000),
             most_events: 1_000_000,
             file_ops_observed: true,
-            // Fetch, JoinGroup and the like wait on purpose; telling that from slowness needs their bodies.
-            apis: vec!["PRODUCE"],
+            apis: JUDGED.to_vec(),
         }
     }
 

@@ -11,7 +11,7 @@ use model::{Event, Nanos, Request, Verdict};
 use crate::pending::Pending;
 use crate::summary::Totals;
 use crate::window::Window;
-use crate::{Config, Summary, judge};
+use crate::{Config, Summary, judge, stages};
 
 /// Old events are swept out this often, in recorded time.
 const SWEEP: Nanos = Nanos::from_millis(250);
@@ -116,12 +116,13 @@ impl Engine {
                 self.window.lock_wait(*wait);
             }
             Event::JvmPause(pause) => self.window.pause(*pause),
+            Event::SocketOp(op) => self.window.socket_op(&op),
             Event::Reclaim(reclaim) => self.window.trouble.reclaim(*reclaim),
             Event::KernelSpan(span) => self.window.trouble.kernel_span(*span),
             Event::TcpTrouble(trouble) => self.window.trouble.tcp(*trouble),
             Event::HostSample(sample) => self.window.trouble.sample(*sample),
             // Evidence of no cause.
-            Event::SocketOp(_) | Event::CpuSample(_) | Event::BrokerChange(_) => {}
+            Event::CpuSample(_) | Event::BrokerChange(_) => {}
             Event::Loss(loss) => {
                 self.totals.loss(&loss);
                 self.window.loss(loss);
@@ -163,6 +164,7 @@ impl Engine {
             }
             return;
         }
+        let slow = slow && self.is_slow_for_no_wish(request);
         if !self.config.file_ops_observed && !slow {
             return;
         }
@@ -177,5 +179,14 @@ impl Engine {
         let verdict = judgement.verdict(&self.window, request, &appends);
         self.totals.verdict(&verdict);
         self.verdicts.push(verdict);
+    }
+
+    /// Whether it took too long even without the time for which it had asked the broker to keep it.
+    fn is_slow_for_no_wish(&mut self, request: &Request) -> bool {
+        let time = stages::waiting::latency_less_wait(&self.window, request);
+        if time.is_none() {
+            self.totals.not_judged(request.api);
+        }
+        time.is_some_and(|time| time >= self.config.slower_than)
     }
 }

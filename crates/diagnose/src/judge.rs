@@ -1,18 +1,18 @@
 //! Puts one request's stages and causes together. Decides only when asked: the engine knows when.
 //!
-//! Time is given to a stage only where a source saw it; the rest is `unobserved`. The cause is the root that
-//! explains the most of the request's time, and only if that is more than what was not observed.
+//! The cause is the root that explains the most of the request's time, and only if that is more than what nothing
+//! explains.
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, Stage, Stages, Verdict};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Stages, Verdict};
 
 use crate::cause::{self, Finding, stop};
 use crate::chain;
 use crate::free::Free;
 use crate::hold::Hold;
 use crate::join::{self, AppendJoin, JoinKey};
-use crate::lock::{self, holders};
+use crate::stages::{self, Course, remote};
 use crate::summary::Joins;
 use crate::window::Window;
 
@@ -20,13 +20,13 @@ use crate::window::Window;
 const DEEPEST_QUEUE: usize = 16;
 
 /// What is known of one request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Judgement {
     pub(crate) stages: Stages,
     /// Every root that took some of its time, with how much.
     findings: Vec<Finding>,
-    /// What of the unobserved time the JVM spent stopped: in which stage is not known.
-    stopped: Nanos,
+    /// What there is to explain.
+    time: Nanos,
 }
 
 /// The joins of a produce request's partitions, in the order of their appends.
@@ -43,8 +43,10 @@ pub(crate) fn count_joins(window: &Window, request: &Request, counts: &mut Joins
 }
 
 fn each_join(window: &Window, request: &Request, counts: &mut Joins, mut tell: impl FnMut(AppendJoin)) {
-    for partition in &request.partitions {
-        if partition.error_code.is_some_and(|code| code != 0) || partition.bytes == 0 {
+    // Of other requests, partitions are what was read.
+    let partitions = request.partitions.iter().filter(|_| request.api_key == 0);
+    for partition in partitions {
+        if !remote::is_written(partition) {
             counts.not_written += 1;
             continue;
         }
@@ -61,89 +63,56 @@ fn each_join(window: &Window, request: &Request, counts: &mut Joins, mut tell: i
     }
 }
 
-/// From when on the broker could serve an answered request: it was complete, and none ahead of it on its connection.
-pub(crate) fn served_from(request: &Request) -> Option<Nanos> {
-    let waited = (request.response? - request.arrival_end).at_least_zero();
-    Some(request.arrival_end + request.head_of_line.unwrap_or_default().min(waited).at_least_zero())
-}
-
 /// Where the time of one answered request went and why.
 pub(crate) fn judge(window: &Window, request: &Request, appends: &[AppendJoin], depth: usize) -> Judgement {
-    let mut stages = Stages::default();
-    let mut findings = Vec::new();
-    let (Some(response), Some(end)) = (request.response, request.end) else {
-        return Judgement { stages, findings, stopped: Nanos::ZERO };
-    };
-    let arrived = request.arrival_end - request.arrival;
-    stages.add(Stage::NetworkIn, arrived);
-    stages.add(Stage::NetworkOut, end - response);
-    let served_from = served_from(request).unwrap_or(request.arrival_end);
-    let head_of_line = served_from - request.arrival_end;
-    stages.add(Stage::HeadOfLine, head_of_line);
-    findings.extend(slow_arrival(window, request, arrived));
-    findings.extend(behind_another(window, request, head_of_line, depth));
-    let free = Free::new(served_from, response);
-    let mut served = Served { window, free, stages, findings };
-    let mut from = served_from;
-    for AppendJoin { op, .. } in appends {
-        from = from.max(served.append(op, from, response));
-    }
-    // No thread of the broker could work on it, whichever stage it was in.
-    let pid = appends.first().map_or(0, |append| append.op.pid);
-    let mut stopped = Nanos::ZERO;
-    for stop in stop::stops(window, pid, served_from, response) {
-        let time = served.free.take(stop.start, stop.end);
-        stopped += time;
-        served.findings.extend((time > Nanos::ZERO).then(|| stop.finding(window, time)));
-    }
-    let Served { mut stages, findings, .. } = served;
-    let seen = stages.total();
-    stages.add(Stage::Unobserved, (end - request.arrival - seen).at_least_zero());
-    Judgement { stages, findings, stopped }
+    let Some(course) = stages::of(window, request, appends) else { return Judgement::default() };
+    let mut explained =
+        Explained { window, free: Free::new(course.served_from, course.end), findings: Vec::new() };
+    explained.findings.extend(slow_arrival(window, request, request.arrival_end - request.arrival));
+    explained.findings.extend(behind_another(
+        window,
+        request,
+        course.served_from - request.arrival_end,
+        depth,
+    ));
+    explained.work(&course);
+    explained.stops(&course, appends);
+    let time = stages::waiting::latency_less_wait(window, request).unwrap_or_default();
+    Judgement { stages: course.stages, findings: explained.findings, time }
 }
 
-/// The time from the moment at which the broker could serve a request until it answered, as it is given away.
-struct Served<'w> {
+/// The time from the moment at which the broker could serve a request, as it is explained: each instant once.
+struct Explained<'w> {
     window: &'w Window,
     free: Free,
-    stages: Stages,
     findings: Vec<Finding>,
 }
 
-impl Served<'_> {
-    /// An append of the request's thread, what came before it and what came after, in the order of time.
-    fn append(&mut self, op: &FileOp, from: Nanos, response: Nanos) -> Nanos {
-        for blocked in lock::before(self.window, op, from) {
-            let taken = self.take(Stage::Lock, blocked.start, blocked.end);
-            if taken > Nanos::ZERO {
-                self.findings.extend(chain::of_wait(self.window, &blocked, taken));
+impl Explained<'_> {
+    /// What held up the request's own handler.
+    fn work(&mut self, course: &Course<'_>) {
+        for blocked in &course.locks {
+            let time = self.free.take(blocked.start, blocked.end.min(course.answered));
+            if time > Nanos::ZERO {
+                self.findings.extend(chain::of_wait(self.window, blocked, time));
             }
         }
-        for earlier in holders::before_append(self.window, op).filter(|earlier| earlier.start >= from) {
-            self.operation(Stage::Handler, &Hold::without_after(self.window, earlier));
-        }
-        let hold = Hold::of(self.window, op, response);
-        self.operation(Stage::Append, &hold);
-        for later in holders::after_append(self.window, op, &hold, response) {
-            self.operation(Stage::Handler, &Hold::without_after(self.window, later));
-        }
-        hold.end()
-    }
-
-    /// After the write the handler was still at work on this request: it had not answered yet.
-    fn operation(&mut self, stage: Stage, hold: &Hold<'_>) {
-        let wrote = self.take(stage, hold.op.start, hold.op.end);
-        let time = wrote + self.take(Stage::Handler, hold.op.end, hold.end());
-        if time > Nanos::ZERO {
-            let finding = cause::of_op(self.window, hold);
-            self.findings.extend(finding.map(|finding| Finding { time, ..finding }));
+        for hold in &course.operations {
+            let time = self.free.take(hold.op.start, hold.end().min(course.answered));
+            if time > Nanos::ZERO {
+                let finding = cause::of_op(self.window, hold);
+                self.findings.extend(finding.map(|finding| Finding { time, ..finding }));
+            }
         }
     }
 
-    fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) -> Nanos {
-        let time = self.free.take(start, end);
-        self.stages.add(stage, time);
-        time
+    /// No thread of the broker could work on it, whichever stage it was in.
+    fn stops(&mut self, course: &Course<'_>, appends: &[AppendJoin]) {
+        let pid = appends.first().map_or(0, |append| append.op.pid);
+        for stop in stop::stops(self.window, pid, course.served_from, course.answered) {
+            let time = self.free.take(stop.start, stop.end.min(course.answered));
+            self.findings.extend((time > Nanos::ZERO).then(|| stop.finding(self.window, time)));
+        }
     }
 }
 
@@ -168,7 +137,6 @@ fn slow_arrival(window: &Window, request: &Request, arrived: Nanos) -> Option<Fi
         partition: None,
     })
 }
-
 /// A request that waited behind another of its connection has that one's cause.
 fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usize) -> Option<Finding> {
     if waited == Nanos::ZERO {
@@ -222,9 +190,10 @@ impl Judgement {
         self.findings.iter().map(|finding| finding.time).sum()
     }
 
-    /// The root that explains the most of the request, if that is more than what was not observed.
+    /// The root that explains the most of the request, if that is more than what nothing explains.
     fn principal(self) -> Option<Finding> {
-        let unobserved = self.stages.of(Stage::Unobserved) - self.stopped;
+        let explained: Nanos = self.findings.iter().map(|finding| finding.time).sum();
+        let unexplained = (self.time - explained).at_least_zero();
         let mut merged: Vec<Finding> = Vec::new();
         for finding in self.findings {
             match merged.iter_mut().find(|kept| kept.root == finding.root) {
@@ -232,7 +201,7 @@ impl Judgement {
                 None => merged.push(finding),
             }
         }
-        merged.into_iter().max_by_key(|finding| finding.time).filter(|finding| finding.time > unobserved)
+        merged.into_iter().max_by_key(|finding| finding.time).filter(|finding| finding.time > unexplained)
     }
 
     /// The verdict on a request that took longer than was asked for.

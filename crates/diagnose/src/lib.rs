@@ -9,6 +9,8 @@
 //! - `window` keeps the recent past, bounded in time and number.
 //! - `appends` keeps those by what identifies their batch.
 //! - `join` finds the append of a produce request's partition by an exact key.
+//! - `sockets` and `followers` find the calls that moved a request's bytes and the fetches of its partitions' followers.
+//! - `stages` divides a request's latency into stages.
 //! - `hold` says how long an append held its partition's log.
 //! - `lock` says which lock a thread waited for and who held it; waits for a partition's log it infers where the
 //!   JVM told of none.
@@ -17,7 +19,7 @@
 //! - [`Reasons`] splits a file operation's time into reasons that add up to it.
 //! - [`Calls`] puts commits and calls of file-system functions side by side in time.
 //! - [`Locks`] tells waits for locks with their holders.
-//! - `judge` puts a request's stages and causes together.
+//! - `judge` puts what explains a request's stages together.
 
 mod appends;
 mod calls;
@@ -25,6 +27,7 @@ mod cause;
 mod chain;
 mod config;
 mod engine;
+mod followers;
 mod free;
 mod hold;
 mod join;
@@ -34,6 +37,8 @@ mod locks;
 mod pending;
 mod reasons;
 mod same_wait;
+mod sockets;
+mod stages;
 mod summary;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ use crate::lock::holders::Holder;
 use crate::lock::name::taken_in;
 use crate::lock::{self, Blocked, name::LockName};
 use crate::pending::Pending;
+use crate::stages::served_from;
 use crate::summary::Joins;
 use crate::window::{Span as _, Window};
 use crate::{Config, Reason, Reasons, judge};
@@ -186,7 +187,7 @@ impl Locks {
 
     /// The waits of a request's thread that nobody saw.
     fn inferred(&self, request: &Request) -> Vec<LockRow> {
-        let Some(served_from) = judge::served_from(request) else { return Vec::new() };
+        let Some(served_from) = served_from(request) else { return Vec::new() };
         let mut rows = Vec::new();
         let mut from = served_from;
         for append in judge::joins(&self.window, request, &mut Joins::default()) {

@@ -2,6 +2,7 @@
 
 mod jvm;
 mod order;
+mod stages;
 
 use std::sync::Arc;
 
@@ -472,7 +473,8 @@ fn a_loss_near_a_request_is_said_and_lowers_the_confidence() {
 #[test]
 fn a_long_poll_gets_no_verdict_but_is_counted() {
     let mut fetch = request(1, 0, 0, 500, 1);
-    fetch.api = "FETCH";
+    (fetch.api, fetch.api_key) = ("FETCH", 1);
+    fetch.partitions[0].bytes = 0;
     let (verdicts, summary) = run([asked(fetch)]);
     assert_eq!(verdicts, []);
     assert_eq!(summary.not_judged, [("FETCH", 1)]);

@@ -11,12 +11,14 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{
     BlockIo, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit, JvmPause,
-    KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, Tid, TopicPartition,
+    KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, SocketOp, Tid, TopicPartition,
 };
 
 use crate::Config;
 use crate::appends::Appends;
+use crate::followers::Followers;
 use crate::same_wait::{is_same, united};
+use crate::sockets::Sockets;
 use trouble::Trouble;
 
 /// Block requests faster than this never explain a slow request and are not kept.
@@ -163,6 +165,8 @@ pub(crate) struct Window {
     partitions: HashMap<TopicPartition, Timeline<Arc<FileOp>>, RandomState>,
     devices: HashMap<(u32, u32), DevicePast, RandomState>,
     connections: HashMap<Connection, Timeline<Arc<Request>>, RandomState>,
+    sockets: Sockets,
+    followers: Followers,
     pauses: Timeline<JvmPause>,
     losses: Timeline<Loss>,
     pub(crate) trouble: Trouble,
@@ -253,6 +257,20 @@ impl Window {
         self.kept += 1;
         let connection = (request.client, request.broker);
         self.connections.entry(connection).or_default().insert(Arc::clone(request));
+        self.followers.request(request);
+    }
+
+    pub(crate) fn socket_op(&mut self, op: &SocketOp) {
+        self.kept += 1;
+        self.sockets.push(op);
+    }
+
+    pub(crate) fn sockets(&self) -> &Sockets {
+        &self.sockets
+    }
+
+    pub(crate) fn followers(&self) -> &Followers {
+        &self.followers
     }
 
     pub(crate) fn thread(&self, tid: Tid) -> Option<&ThreadPast> {
@@ -352,6 +370,8 @@ impl Window {
         }
         self.partitions.values_mut().for_each(|appends| appends.forget(horizon));
         self.connections.values_mut().for_each(|requests| requests.forget(horizon));
+        self.sockets.forget(horizon);
+        self.followers.forget(horizon);
         self.pauses.forget(horizon);
         self.losses.forget(horizon);
         self.trouble.forget(horizon);
@@ -365,7 +385,11 @@ impl Window {
     fn count(&self) -> usize {
         let of_threads = self.threads.values().map(ThreadPast::len).sum::<usize>();
         let of_connections = self.connections.values().map(|requests| requests.0.len()).sum::<usize>();
-        of_threads + of_connections + self.devices.values().map(|past| past.ios.0.len()).sum::<usize>()
+        let calls = self.sockets.len();
+        of_threads
+            + of_connections
+            + calls
+            + self.devices.values().map(|past| past.ios.0.len()).sum::<usize>()
     }
 
     #[cfg(test)]

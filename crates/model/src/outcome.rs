@@ -67,6 +67,18 @@ impl Request {
         self.latency().map(|latency| latency - self.waited_for_data())
     }
 
+    /// The longest that a fetch can have waited for data, as far as it had asked for that: also where it is not known
+    /// when they came.
+    pub fn may_have_waited(&self) -> Nanos {
+        let known =
+            self.data.is_some() || self.api_key != FETCH || self.min_bytes.is_some_and(|bytes| bytes <= 0);
+        let (Some(max_wait_ms), Some(response), false) = (self.max_wait_ms, self.response, known) else {
+            return self.waited_for_data();
+        };
+        let begun = self.arrival_end + self.head_of_line.unwrap_or(Nanos::ZERO);
+        (response - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
+    }
+
     /// Why the broker kept it on purpose, if it did. Not what failed, nor a fetch that brought what it wanted
     /// (see [`Self::waited_for_data`]) or was kept longer than it allowed.
     pub fn hold(&self) -> Option<Hold> {

@@ -126,8 +126,10 @@ impl FlightRecorder {
     }
 
     fn is_slow(&self, request: &Request) -> bool {
+        let time = || request.latency().map(|latency| latency - request.may_have_waited());
         self.flight.apis.contains(&request.api)
-            && request.latency().is_some_and(|latency| latency >= self.flight.slower_than)
+            && request.hold().is_none()
+            && time().is_some_and(|time| time >= self.flight.slower_than)
     }
 
     /// Keeps what surrounds a stretch of time, and says what of it is gone already.

@@ -1,0 +1,84 @@
+//! How far followers have fetched each partition, as their fetch requests say. Does not know who is in sync.
+//!
+//! A follower's fetch for offset N says that it has everything before N, which is how the leader learns to move the high
+//! watermark (`Partition.updateFollowerFetchState`). Followers are known by what brokers call their fetchers,
+//! `broker-ID-fetcher-N` (`ReplicaFetcherManager.createFetcherThread`).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use model::{Nanos, Request, TopicPartition};
+
+/// Kafka's key of fetch requests.
+const FETCH: i16 = 1;
+
+/// A follower had told the leader that it has a partition up to some offset.
+#[derive(Clone, Debug)]
+pub(crate) struct Reached {
+    /// When its fetch was complete at the broker.
+    pub(crate) at: Nanos,
+    pub(crate) fetch: Arc<Request>,
+}
+
+/// One follower's fetches of one partition, in the order of their arrival.
+type Fetches = VecDeque<(i64, Reached)>;
+
+/// What all followers have told.
+#[derive(Debug, Default)]
+pub(crate) struct Followers(HashMap<TopicPartition, HashMap<Arc<str>, Fetches>>);
+
+impl Followers {
+    /// Takes a request, which is a follower's fetch or of no interest.
+    pub(crate) fn request(&mut self, request: &Arc<Request>) {
+        let Some(follower) = follower(request) else { return };
+        for partition in &request.partitions {
+            let (Some(topic), Some(offset)) = (&partition.topic, partition.fetch_offset) else { continue };
+            let key = TopicPartition { topic: Arc::clone(topic), partition: partition.partition };
+            let fetches = self.0.entry(key).or_default().entry(Arc::clone(follower)).or_default();
+            let at = request.arrival_end;
+            let later = fetches.iter().rev().take_while(|(_, kept)| kept.at > at).count();
+            fetches.insert(fetches.len() - later, (offset, Reached { at, fetch: Arc::clone(request) }));
+        }
+    }
+
+    /// Whether anybody follows a partition.
+    pub(crate) fn any(&self, partition: &TopicPartition) -> bool {
+        self.0.contains_key(partition)
+    }
+
+    /// Of the followers that had a partition up to `offset` by a moment, when the last of them said so first.
+    pub(crate) fn last_to_reach(
+        &self,
+        partition: &TopicPartition,
+        offset: i64,
+        by: Nanos,
+    ) -> Option<&Reached> {
+        let followers = self.0.get(partition)?.values();
+        followers
+            .filter_map(|fetches| {
+                let first = fetches.partition_point(|(fetched, _)| *fetched < offset);
+                fetches.get(first).map(|(_, reached)| reached).filter(|reached| reached.at <= by)
+            })
+            .max_by_key(|reached| reached.at)
+    }
+
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
+        self.0.retain(|_, followers| {
+            followers.retain(|_, fetches| {
+                while fetches.front().is_some_and(|(_, reached)| reached.at < horizon) {
+                    fetches.pop_front();
+                }
+                !fetches.is_empty()
+            });
+            !followers.is_empty()
+        });
+    }
+}
+
+/// The name of the follower that sent a request, if one did.
+pub(crate) fn follower(request: &Request) -> Option<&Arc<str>> {
+    let name = request.client_id.as_ref().filter(|_| request.api_key == FETCH)?;
+    let (id, fetcher) = name.strip_prefix("broker-")?.split_once("-fetcher-")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(id) && is_number(fetcher)).then_some(name)
+}

@@ -1,0 +1,275 @@
+//! The recent calls of the broker on its connections, found by the TCP sequence numbers of what they moved and by the
+//! thread that made them. Does not say what a call was good for.
+//!
+//! A connection's calls are few between a request's arrival and its read, so a call is looked for from a moment on,
+//! step by step: sequence numbers wrap, and two connections may have the same ends one after the other.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use model::{Nanos, SocketOp, SocketOpKind, Tid};
+
+/// Both ends of a connection: client, broker.
+type Connection = (SocketAddr, SocketAddr);
+
+/// A call is looked for among this many around the moment at which it is expected.
+const FARTHEST: usize = 4_096;
+
+/// A call that moved bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) tid: Tid,
+    pub(crate) kind: SocketOpKind,
+    /// The sequence numbers of the first byte and after the last one.
+    first: u32,
+    next: u32,
+}
+
+/// Calls in the order of their ends.
+#[derive(Debug, Default)]
+struct Calls(VecDeque<Call>);
+
+/// One connection's.
+#[derive(Debug, Default)]
+struct Streams {
+    reads: Calls,
+    writes: Calls,
+}
+
+/// One thread's.
+#[derive(Debug, Default)]
+struct Thread {
+    calls: Calls,
+    name: Arc<str>,
+}
+
+/// The calls of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    connections: HashMap<Connection, Streams, RandomState>,
+    threads: HashMap<Tid, Thread, RandomState>,
+}
+
+impl Sockets {
+    pub(crate) fn push(&mut self, op: &SocketOp) {
+        let call = Call {
+            start: op.start,
+            end: op.end,
+            tid: op.tid,
+            kind: op.op,
+            first: op.sequence,
+            next: op.sequence_end,
+        };
+        let streams = self.connections.entry((op.remote, op.local)).or_default();
+        let stream = if op.op == SocketOpKind::Read { &mut streams.reads } else { &mut streams.writes };
+        stream.insert(call);
+        let thread = self.threads.entry(op.tid).or_default();
+        thread.calls.insert(call);
+        if thread.name != op.thread {
+            thread.name = Arc::clone(&op.thread);
+        }
+    }
+
+    /// The read that took a byte of this number off a connection, near a moment.
+    pub(crate) fn read_of(&self, connection: Connection, byte: u32, near: Nanos) -> Option<Call> {
+        self.connections.get(&connection)?.reads.covering(byte, near)
+    }
+
+    /// The write, or sendfile, that gave a byte of this number to a connection, near a moment.
+    pub(crate) fn write_of(&self, connection: Connection, byte: u32, near: Nanos) -> Option<Call> {
+        self.connections.get(&connection)?.writes.covering(byte, near)
+    }
+
+    /// What else a connection was given from a write on, as far as it began before `until`.
+    pub(crate) fn writes_within(
+        &self,
+        connection: Connection,
+        from: Call,
+        until: Nanos,
+    ) -> impl Iterator<Item = &Call> {
+        let streams = self.connections.get(&connection).into_iter();
+        streams
+            .flat_map(move |streams| streams.writes.0.range(streams.writes.first_after(from.start)..))
+            .take_while(move |call| call.start < until)
+    }
+
+    /// A thread's calls that share time with a stretch, in the order of their ends; none of a thread that made none.
+    pub(crate) fn of_thread(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &Call> {
+        let calls = self.threads.get(&tid).into_iter();
+        calls
+            .flat_map(move |thread| thread.calls.0.range(thread.calls.first_after(start)..))
+            .take_while(move |call| call.start < end)
+    }
+
+    /// The name of a thread that made calls: a network thread.
+    pub(crate) fn thread(&self, tid: Tid) -> Option<&Arc<str>> {
+        self.threads.get(&tid).map(|thread| &thread.name)
+    }
+
+    /// Whether any were seen.
+    pub(crate) fn any(&self) -> bool {
+        self.kept > 0
+    }
+
+    /// How many calls are kept, each counted once.
+    pub(crate) fn len(&self) -> usize {
+        self.threads.values().map(|thread| thread.calls.0.len()).sum()
+    }
+
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
+        self.connections.retain(|_, streams| {
+            streams.reads.forget(horizon);
+            streams.writes.forget(horizon);
+            !streams.reads.0.is_empty() || !streams.writes.0.is_empty()
+        });
+        self.threads.retain(|_, thread| {
+            thread.calls.forget(horizon);
+            !thread.calls.0.is_empty()
+        });
+    }
+}
+
+impl Calls {
+    fn insert(&mut self, call: Call) {
+        let later = self.0.iter().rev().take_while(|kept| kept.end > call.end).count();
+        self.0.insert(self.0.len() - later, call);
+    }
+
+    fn forget(&mut self, horizon: Nanos) {
+        while self.0.front().is_some_and(|call| call.end < horizon) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Where those begin that ended after `time`.
+    fn first_after(&self, time: Nanos) -> usize {
+        self.0.partition_point(|call| call.end <= time)
+    }
+
+    /// The call that moved this byte, if it is among those near the moment.
+    fn covering(&self, byte: u32, near: Nanos) -> Option<Call> {
+        let mut at = self.first_after(near).min(self.0.len().checked_sub(1)?);
+        let mut came_from = None;
+        for _ in 0..FARTHEST {
+            let call = self.0.get(at)?;
+            let next = match call.place_of(byte) {
+                Place::Within => return Some(*call),
+                Place::Before => at.checked_sub(1)?,
+                Place::After => at + 1,
+            };
+            // Between two calls: the one that moved it was not seen.
+            if came_from == Some(next) {
+                return None;
+            }
+            came_from = Some(at);
+            at = next;
+        }
+        None
+    }
+}
+
+/// Where a byte is, seen from a call.
+enum Place {
+    Before,
+    Within,
+    After,
+}
+
+impl Call {
+    /// Modulo 2^32, as sequence numbers are compared (RFC 9293, 3.4).
+    fn place_of(&self, byte: u32) -> Place {
+        if byte.wrapping_sub(self.first) < self.next.wrapping_sub(self.first) {
+            Place::Within
+        } else if (byte.wrapping_sub(self.first) as i32) < 0 {
+            Place::Before
+        } else {
+            Place::After
+        }
+    }
+
+    /// The time that it shares with a stretch.
+    pub(crate) fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
+        (self.end.min(end) - self.start.max(start)).at_least_zero()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Nanos, SocketOp, SocketOpKind};
+
+    use super::Sockets;
+
+    fn op(tid: u32, start: i64, first: u32, bytes: u32) -> SocketOp {
+        SocketOp {
+            start: Nanos(start),
+            end: Nanos(start + 5),
+            op: SocketOpKind::Read,
+            pid: 1,
+            tid,
+            thread: "data-plane-kafk".into(),
+            local: "10.0.0.1:9092".parse().unwrap(),
+            remote: "10.0.0.7:40000".parse().unwrap(),
+            bytes: Some(bytes.into()),
+            errno: None,
+            sequence: first,
+            sequence_end: first.wrapping_add(bytes),
+            peer_window: None,
+        }
+    }
+
+    fn connection() -> super::Connection {
+        ("10.0.0.7:40000".parse().unwrap(), "10.0.0.1:9092".parse().unwrap())
+    }
+
+    #[test]
+    fn a_byte_is_found_wherever_the_search_begins_also_where_numbers_wrap() {
+        let mut sockets = Sockets::default();
+        let begin = u32::MAX - 150;
+        for i in 0..20_u32 {
+            sockets.push(&op(7, i64::from(i) * 10, begin.wrapping_add(i * 20), 20));
+        }
+        for near in [-100, 0, 95, 1_000] {
+            for i in 0..20_u32 {
+                let found = sockets.read_of(connection(), begin.wrapping_add(i * 20 + 19), Nanos(near));
+                assert_eq!(found.unwrap().start, Nanos(i64::from(i) * 10), "{i} from {near}");
+            }
+            assert_eq!(sockets.read_of(connection(), begin.wrapping_add(400), Nanos(near)), None);
+            assert_eq!(sockets.read_of(connection(), begin.wrapping_sub(1), Nanos(near)), None);
+        }
+        assert_eq!(sockets.write_of(connection(), begin, Nanos(0)), None, "the other direction");
+        let elsewhere = ("10.0.0.8:40000".parse().unwrap(), connection().1);
+        assert_eq!(sockets.read_of(elsewhere, begin, Nanos(0)), None);
+    }
+
+    #[test]
+    fn a_byte_of_a_call_that_was_not_seen_is_of_no_other() {
+        let mut sockets = Sockets::default();
+        for i in [0, 1, 2, 4, 5_u32] {
+            sockets.push(&op(7, i64::from(i) * 10, i * 20, 20));
+        }
+        for near in [0, 25, 100] {
+            assert_eq!(sockets.read_of(connection(), 65, Nanos(near)), None);
+        }
+    }
+
+    #[test]
+    fn calls_are_in_order_however_they_come_and_go_when_they_are_old() {
+        let mut sockets = Sockets::default();
+        for start in [20, 0, 10, 40, 30] {
+            sockets.push(&op(7, start, start as u32, 10));
+        }
+        let starts = |sockets: &Sockets| {
+            sockets.of_thread(7, Nanos(5), Nanos(35)).map(|call| call.start.0).collect::<Vec<_>>()
+        };
+        assert_eq!(starts(&sockets), [10, 20, 30]);
+        sockets.forget(Nanos(20));
+        assert_eq!((starts(&sockets), sockets.len()), (vec![20, 30], 3));
+        assert!(sockets.thread(7).is_some());
+        sockets.forget(Nanos(900));
+        assert!(sockets.len() == 0 && sockets.thread(7).is_none());
+    }
+}

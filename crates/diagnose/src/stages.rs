@@ -1,0 +1,142 @@
+//! Divides the latency of an answered request into stages, each instant into one, and notes for every stage what is
+//! known of it for the causes to look at. Does not name causes.
+//!
+//! A stage has time only where its ends were seen:
+//! - packets: `network_in`, `head_of_line`, `network_out`;
+//! - the socket read that took the request's last byte and the write that gave the response's first byte, by TCP
+//!   sequence numbers: `receive` ends with the one, `respond` with the other;
+//! - the appends of the request's partitions, by their batches: `append`, with the waits and operations of the same
+//!   thread around them `lock` and `handler`;
+//! - followers' fetches, by partition and offset: `remote`.
+//!
+//! Where a request handler took the request is not seen. `queue` lasts at least until that thread had ended what it did
+//! before, and what follows is `handler`: see [`queue`].
+
+mod answer;
+mod local;
+pub(crate) mod queue;
+pub(crate) mod remote;
+pub(crate) mod waiting;
+
+use model::{FileOp, Nanos, Request, Stage, Stages, Tid};
+
+use crate::free::Free;
+use crate::hold::Hold;
+use crate::join::AppendJoin;
+use crate::lock::Blocked;
+use crate::sockets::Call;
+use crate::window::{CLOCK_SLACK, Window};
+use remote::Remote;
+
+/// What the broker did with a request, as far as it was seen; times are those of stages.
+#[derive(Debug)]
+pub(crate) struct Course<'w> {
+    pub(crate) stages: Stages,
+    /// From when on the broker could serve it: it was complete, and none ahead of it on its connection.
+    pub(crate) served_from: Nanos,
+    /// The read that completed it.
+    pub(crate) read: Option<Call>,
+    /// When the request handler can have taken it, at the earliest, and that thread.
+    pub(crate) taken: Option<(Nanos, Tid)>,
+    /// What its handler did for it with files, each with the time that is the request's own.
+    pub(crate) operations: Vec<Hold<'w>>,
+    /// What its handler waited for.
+    pub(crate) locks: Vec<Blocked<'w>>,
+    /// When the work on this broker ended, as far as appends show.
+    pub(crate) local_end: Option<Nanos>,
+    /// The wait for others.
+    pub(crate) remote: Option<Remote>,
+    /// The write that began its response.
+    pub(crate) answer: Option<Call>,
+    /// When the response began to leave.
+    pub(crate) answered: Nanos,
+    pub(crate) end: Nanos,
+    /// Reads of files on the way of its response, by `sendfile`.
+    pub(crate) sent: Vec<&'w FileOp>,
+}
+
+/// From when on the broker could serve an answered request: it was complete, and none ahead of it on its connection.
+pub(crate) fn served_from(request: &Request) -> Option<Nanos> {
+    let waited = (request.response? - request.arrival_end).at_least_zero();
+    Some(request.arrival_end + request.head_of_line.unwrap_or_default().min(waited).at_least_zero())
+}
+
+/// The course of an answered request; none of one without an answer.
+pub(crate) fn of<'w>(
+    window: &'w Window,
+    request: &'w Request,
+    appends: &'w [AppendJoin],
+) -> Option<Course<'w>> {
+    let (response, end) = (request.response?, request.end?);
+    let served_from = served_from(request)?;
+    let read = read_of(window, request);
+    let answer = answer_of(window, request);
+    let answered = answer.map_or(response, |write| write.start.min(response)).max(served_from);
+    let mut parts = Parts { free: Free::new(request.arrival, end), stages: Stages::default() };
+    parts.take(Stage::NetworkIn, request.arrival, request.arrival_end);
+    parts.take(Stage::HeadOfLine, request.arrival_end, served_from);
+    let mut course = Course {
+        stages: Stages::default(),
+        served_from,
+        read,
+        taken: None,
+        operations: Vec::new(),
+        locks: Vec::new(),
+        local_end: None,
+        remote: None,
+        answer,
+        answered,
+        end,
+        sent: answer::files_sent(window, request, answer),
+    };
+    course.leave(&mut parts);
+    if let Some(read) = read {
+        parts.take(Stage::Receive, served_from, read.end.min(answered));
+    }
+    if appends.is_empty() {
+        course.without_append(window, request, &mut parts);
+    } else {
+        course.with_appends(window, request, appends, &mut parts);
+    }
+    parts.rest();
+    course.stages = parts.stages;
+    Some(course)
+}
+
+/// The read by which the broker had all of a request.
+fn read_of(window: &Window, request: &Request) -> Option<Call> {
+    let last = request.sequence_end()?.wrapping_sub(1);
+    let read = window.sockets().read_of((request.client, request.broker), last, request.arrival_end)?;
+    let fits = read.end >= request.arrival_end - CLOCK_SLACK
+        && request.response.is_none_or(|response| read.end <= response + CLOCK_SLACK);
+    fits.then_some(read)
+}
+
+/// The write that began a request's response.
+fn answer_of(window: &Window, request: &Request) -> Option<Call> {
+    let (first, response) = request.response_sequence.zip(request.response)?;
+    let write = window.sockets().write_of((request.client, request.broker), first, response)?;
+    let fits = write.start <= response + CLOCK_SLACK && write.start >= request.arrival_end - CLOCK_SLACK;
+    fits.then_some(write)
+}
+
+/// The latency as it is given to stages.
+#[derive(Debug)]
+struct Parts {
+    free: Free,
+    stages: Stages,
+}
+
+impl Parts {
+    /// What is left of a stretch becomes the stage's.
+    fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) -> Nanos {
+        let time = self.free.take(start, end);
+        self.stages.add(stage, time);
+        time
+    }
+
+    /// What no stage has had.
+    fn rest(&mut self) {
+        self.stages.add(Stage::Unobserved, self.free.left());
+    }
+}

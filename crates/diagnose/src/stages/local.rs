@@ -1,0 +1,77 @@
+//! The work of a produce request's handler, around its appends. Does not say why it took long.
+
+use std::sync::Arc;
+
+use model::{FileOp, Nanos, Request, Stage};
+
+use super::{Course, Parts, queue};
+use crate::hold::Hold;
+use crate::join::AppendJoin;
+use crate::lock;
+use crate::lock::holders;
+use crate::window::Window;
+
+impl<'w> Course<'w> {
+    /// A request of which appends were found: from its read to its response.
+    pub(super) fn with_appends(
+        &mut self,
+        window: &'w Window,
+        request: &Request,
+        appends: &'w [AppendJoin],
+        parts: &mut Parts,
+    ) {
+        let read = self.read.map(|read| read.end.max(self.served_from));
+        let mut from = read.unwrap_or(self.served_from);
+        let mut begun = None;
+        for AppendJoin { op, .. } in appends {
+            let (start, end) = self.append(window, op, from, parts);
+            begun = begun.or(Some((start, op)));
+            from = from.max(end);
+        }
+        if let (Some(read), Some((begun, first))) = (read, begun) {
+            let taken = queue::taken(window, first.tid, read, begun);
+            self.taken = Some((taken, first.tid));
+            parts.take(Stage::Queue, read, taken);
+            parts.take(Stage::Handler, taken, from);
+        }
+        self.local_end = Some(from);
+        self.after_local(window, request, appends, parts);
+    }
+
+    /// An append of the request's thread, what came before it and what came after, in the order of time: when the
+    /// thread is known to have been at work on it first, and last.
+    fn append(
+        &mut self,
+        window: &'w Window,
+        op: &'w Arc<FileOp>,
+        from: Nanos,
+        parts: &mut Parts,
+    ) -> (Nanos, Nanos) {
+        let mut begun = op.start;
+        for blocked in lock::before(window, op, from) {
+            begun = begun.min(blocked.start);
+            parts.take(Stage::Lock, blocked.start, blocked.end.min(self.answered));
+            self.locks.push(blocked);
+        }
+        for earlier in holders::before_append(window, op).filter(|earlier| earlier.start >= from) {
+            begun = begun.min(earlier.start);
+            self.operation(Stage::Handler, Hold::without_after(window, earlier), parts);
+        }
+        let hold = Hold::of(window, op, self.answered);
+        let end = hold.end();
+        let later: Vec<_> = holders::after_append(window, op, &hold, self.answered).collect();
+        self.operation(Stage::Append, hold, parts);
+        let last = later.last().map_or(end, |last| last.end.max(end));
+        for later in later {
+            self.operation(Stage::Handler, Hold::without_after(window, later), parts);
+        }
+        (begun, last.min(self.answered))
+    }
+
+    /// After the write the handler was still at work on this request: it had not answered yet.
+    fn operation(&mut self, stage: Stage, hold: Hold<'w>, parts: &mut Parts) {
+        parts.take(stage, hold.op.start, hold.op.end.min(self.answered));
+        parts.take(Stage::Handler, hold.op.end, hold.end().min(self.answered));
+        self.operations.push(hold);
+    }
+}

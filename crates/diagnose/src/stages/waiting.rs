@@ -1,0 +1,81 @@
+//! Requests that the broker keeps because they ask for it, which is not slowness: fetches until there is what they want to
+//! read, members of a group until the others have joined. And the stages of requests that append nothing.
+
+use std::sync::Arc;
+
+use model::{Nanos, Request, Stage, TopicPartition};
+
+use super::remote::is_written;
+use super::{Course, Parts, served_from};
+use crate::window::Window;
+
+const PRODUCE: i16 = 0;
+const FETCH: i16 = 1;
+
+/// How long a request took that is nobody's wish; none where the broker kept it on purpose.
+pub(crate) fn latency_less_wait(window: &Window, request: &Request) -> Option<Nanos> {
+    let latency = request.latency()?;
+    if request.api_key == PRODUCE {
+        return Some(latency);
+    }
+    if request.hold().is_some() {
+        return None;
+    }
+    let own = readable(window, request).map(|until| until - served_from(request).unwrap_or(until));
+    Some((latency - own.unwrap_or_default().at_least_zero() - behind_a_wait(window, request)).at_least_zero())
+}
+
+/// Until when a fetch waited, or may have waited, for what it wants to read: not longer than it had asked for, and not
+/// where all of it was there.
+///
+/// What a produce request brings can be read when it has been appended: the last byte of the request is the earliest, the
+/// end of the write of the first batch that was asked for is later. Where neither is known, it may have waited.
+pub(crate) fn readable(window: &Window, request: &Request) -> Option<Nanos> {
+    let patient = request.api_key == FETCH && request.min_bytes.is_none_or(|bytes| bytes > 0);
+    let most = Nanos::from_millis(i64::from(request.max_wait_ms.filter(|_| patient)?));
+    let from = served_from(request)?;
+    let until = (from + most).min(request.response?);
+    let Some(data) = request.data else { return Some(until) };
+    Some(data.max(appended(window, request).unwrap_or(data)).clamp(from, until.max(from)))
+}
+
+/// When the first batches were written that a fetch brought, where that was seen and not before the fetch.
+fn appended(window: &Window, request: &Request) -> Option<Nanos> {
+    let brought = request.partitions.iter().filter(|partition| partition.bytes > 0);
+    let ends = brought.filter_map(|partition| {
+        let name =
+            TopicPartition { topic: Arc::clone(partition.topic.as_ref()?), partition: partition.partition };
+        let mut appends = window.appends_by_base_offset(partition.fetch_offset?);
+        appends.find(|op| op.topic_partition.as_ref() == Some(&name)).map(|op| op.end)
+    });
+    ends.max()
+}
+
+/// The wait behind a request of the same connection that waited on purpose.
+fn behind_a_wait(window: &Window, request: &Request) -> Nanos {
+    let waited = request.head_of_line.filter(|waited| *waited > Nanos::ZERO);
+    let ahead = || window.ahead_of(request).next();
+    let on_purpose = |ahead: &&Arc<Request>| {
+        ahead.hold().is_some()
+            || readable(window, ahead).is_some_and(|until| Some(until) > served_from(ahead))
+    };
+    waited.filter(|_| ahead().filter(on_purpose).is_some()).unwrap_or_default()
+}
+
+impl Course<'_> {
+    /// A request that appended nothing: what it waited for, and what it was worked on, its time in the queues included.
+    pub(super) fn without_append(&mut self, window: &Window, request: &Request, parts: &mut Parts) {
+        let from = self.read.map_or(self.served_from, |read| read.end.max(self.served_from));
+        if request.api_key == PRODUCE && request.partitions.iter().any(is_written) {
+            return;
+        }
+        if request.hold().is_some() {
+            parts.take(Stage::Remote, from, self.answered);
+        } else if let Some(until) = readable(window, request) {
+            parts.take(Stage::Remote, from, until);
+        }
+        if self.read.is_some() && self.answer.is_some() {
+            parts.take(Stage::Handler, from, self.answered);
+        }
+    }
+}

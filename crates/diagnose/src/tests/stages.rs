@@ -1,0 +1,238 @@
+//! Stages: each has the time that was planted for it, they add up, and what nobody saw is nobody's.
+
+use model::{Cause, Event, Nanos, Request, SocketOp, SocketOpKind, Stage, Verdict};
+
+use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+
+const NETWORK: u32 = 3;
+
+fn us(n: i64) -> Nanos {
+    Nanos::from_micros(n)
+}
+
+/// A request with the numbers of its bytes: 604 of it, 64 of its response.
+fn numbered(request: Request) -> Request {
+    Request { sequence: Some(u32::MAX - 100), response_sequence: Some(5_000), ..request }
+}
+
+fn socket_op(request: &Request, kind: SocketOpKind, start: Nanos, end: Nanos) -> SocketOp {
+    let (sequence, bytes) = match kind {
+        SocketOpKind::Read => (request.sequence.unwrap(), 4 + request.request_bytes),
+        _ => (request.response_sequence.unwrap(), 4 + request.response_bytes.unwrap()),
+    };
+    SocketOp {
+        start,
+        end,
+        op: kind,
+        pid: 1,
+        tid: NETWORK,
+        thread: "data-plane-kafk".into(),
+        local: request.broker,
+        remote: request.client,
+        bytes: Some(bytes.into()),
+        errno: None,
+        sequence,
+        sequence_end: sequence.wrapping_add(bytes),
+        peer_window: None,
+    }
+}
+
+fn read(request: &Request, start: Nanos, end: Nanos) -> Event {
+    Event::SocketOp(Box::new(socket_op(request, SocketOpKind::Read, start, end)))
+}
+
+fn write(request: &Request, start: Nanos, end: Nanos) -> Event {
+    Event::SocketOp(Box::new(socket_op(request, SocketOpKind::Write, start, end)))
+}
+
+fn stages(verdict: &Verdict) -> Vec<(Stage, i64)> {
+    assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
+    let taken = verdict.stages.iter().filter(|(_, time)| *time > Nanos::ZERO);
+    taken.map(|(stage, time)| (stage, time.0 / 1_000_000)).collect()
+}
+
+/// A request from 1,000 to 1,200 ms of which everything was seen: it arrived until 1,010, was read at 1,030, its handler
+/// was busy with another until 1,060, and wrote from 1,070 to 1,180.
+fn all_stages() -> (Request, Vec<Event>) {
+    let mut ours = numbered(request(1, 6, 1_000, 1_200, 1));
+    ours.arrival_end = ms(1_010);
+    ours.response = Some(ms(1_190));
+    let events = vec![
+        read(&ours, us(1_029_900), ms(1_030)),
+        op(append(7, 1, ms(1_020), ms(1_060), 50)),
+        off_cpu(7, ms(1_071), ms(1_180), JOURNAL_STACK),
+        op(append(7, 6, ms(1_070), ms(1_180), 1)),
+        write(&ours, us(1_189_900), ms(1_190)),
+        commit(2285, 1_000, 1_181),
+        asked(ours.clone()),
+    ];
+    (ours, events)
+}
+
+#[test]
+fn every_stage_of_a_produce_request_has_its_time() {
+    let (_, events) = all_stages();
+    let (verdicts, _) = run(events);
+    assert_eq!(
+        stages(&verdicts[0]),
+        [
+            (Stage::NetworkIn, 10),
+            (Stage::Receive, 20),
+            (Stage::Queue, 30),
+            (Stage::Handler, 10),
+            (Stage::Append, 110),
+            (Stage::Respond, 9),
+            (Stage::NetworkOut, 10),
+        ]
+    );
+    assert_eq!(verdicts[0].cause, Cause::JournalCommit);
+}
+
+#[test]
+fn what_no_source_saw_stays_unobserved() {
+    let (_, events) = all_stages();
+    let without = |left_out: &[usize]| {
+        let kept = events.iter().enumerate().filter(|(i, _)| !left_out.contains(i));
+        stages(&run(kept.map(|(_, event)| event.clone())).0[0])
+    };
+    let wire = [(Stage::NetworkIn, 10), (Stage::NetworkOut, 10), (Stage::Unobserved, 180)];
+    assert_eq!(without(&[0, 1, 2, 3, 4, 5]), wire, "packets only");
+    let unread = [
+        (Stage::NetworkIn, 10),
+        (Stage::Append, 110),
+        (Stage::Respond, 9),
+        (Stage::NetworkOut, 10),
+        (Stage::Unobserved, 60),
+    ];
+    assert_eq!(without(&[0]), unread, "not read by anybody who was seen");
+    let no_append = without(&[2, 3]);
+    assert_eq!(no_append[1], (Stage::Receive, 20));
+    assert_eq!(no_append.last(), Some(&(Stage::Unobserved, 159)), "{no_append:?}");
+}
+
+#[test]
+fn a_read_of_another_connection_or_of_other_bytes_is_not_ours() {
+    let (ours, events) = all_stages();
+    let Event::SocketOp(read) = &events[0] else { unreachable!() };
+    for other in [
+        SocketOp { remote: "10.0.0.9:1".parse().unwrap(), ..(**read).clone() },
+        SocketOp { sequence_end: read.sequence_end.wrapping_sub(1), ..(**read).clone() },
+        SocketOp { op: SocketOpKind::Write, ..(**read).clone() },
+        SocketOp { start: ms(1_300), end: ms(1_301), ..(**read).clone() },
+    ] {
+        let mut events = events.clone();
+        events[0] = Event::SocketOp(Box::new(other));
+        let (verdicts, _) = run(events);
+        let verdict = verdicts.iter().find(|verdict| verdict.request == ours).unwrap();
+        assert_eq!(verdict.stages.of(Stage::Receive), Nanos::ZERO);
+    }
+}
+
+/// A follower's fetch of what comes after an offset.
+fn follower_fetch(broker: i32, offset: i64, at: i64) -> Event {
+    let mut fetch = request(900 + broker, 6, at, at + 1, 0);
+    (fetch.api, fetch.api_key) = ("FETCH", 1);
+    fetch.client_id = Some(format!("broker-{broker}-fetcher-0").into());
+    fetch.partitions[0].fetch_offset = Some(offset);
+    asked(fetch)
+}
+
+#[test]
+fn with_acks_all_the_last_follower_ends_the_remote_stage() {
+    let (mut ours, mut events) = all_stages();
+    ours.acks = Some(-1);
+    ours.end = Some(ms(1_400));
+    ours.response = ours.end;
+    // One record at offset 1: a follower that wants offset 2 has it.
+    events.truncate(4);
+    events.extend([
+        write(&ours, ms(1_400), us(1_400_100)),
+        follower_fetch(2, 1, 1_150),
+        follower_fetch(2, 2, 1_250),
+        follower_fetch(3, 2, 1_350),
+        follower_fetch(3, 3, 1_390),
+        // Not in sync: it was not waited for.
+        follower_fetch(4, 2, 1_500),
+        commit(2285, 1_000, 1_181),
+        asked(ours.clone()),
+    ]);
+    let (verdicts, _) = run(events.clone());
+    let verdict = &verdicts[0];
+    assert_eq!(verdict.stages.of(Stage::Remote), ms(170));
+    assert_eq!(verdict.stages.of(Stage::Respond), ms(50));
+    assert_eq!(verdict.stages.of(Stage::Unobserved), Nanos::ZERO);
+    // That somebody follows is known, but not when the last had it.
+    let fetches = |event: &Event| matches!(event, Event::Request(fetch) if fetch.api == "FETCH");
+    let mut only_before: Vec<Event> = events.into_iter().filter(|event| !fetches(event)).collect();
+    only_before.push(follower_fetch(2, 1, 1_150));
+    let (verdicts, _) = run(only_before);
+    assert_eq!(verdicts[0].stages.of(Stage::Unobserved), ms(220));
+}
+
+/// A fetch that was kept from 0 to 700 ms.
+fn fetch() -> Request {
+    let mut fetch = numbered(request(1, 6, 0, 700, 0));
+    (fetch.api, fetch.api_key) = ("FETCH", 1);
+    (fetch.min_bytes, fetch.max_wait_ms) = (Some(1), Some(500));
+    fetch.partitions[0].fetch_offset = Some(40);
+    fetch
+}
+
+#[test]
+fn a_fetch_is_slow_only_for_what_it_did_not_ask_for() {
+    let with = |data: Option<i64>| run([asked(Request { data: data.map(ms), ..fetch() })]).0.pop();
+    assert_eq!(with(Some(650)).unwrap().stages.of(Stage::Remote), ms(500), "no longer than it had asked for");
+    assert_eq!(with(Some(450)).unwrap().stages.of(Stage::Remote), ms(450));
+    assert_eq!(with(Some(-20)).unwrap().stages.of(Stage::Remote), Nanos::ZERO);
+    assert_eq!(with(None).unwrap().stages.of(Stage::Remote), ms(500), "it may have waited");
+    let mut patient = fetch();
+    patient.max_wait_ms = Some(650);
+    assert_eq!(run([asked(patient.clone())]).0, [], "the rest is not slow");
+    patient.data = Some(ms(640));
+    assert_eq!(run([asked(patient)]).0, []);
+}
+
+#[test]
+fn data_that_is_not_written_yet_cannot_be_read() {
+    let mut stalled = append(7, 6, ms(460), ms(640), 40);
+    stalled.batch = stalled.batch.map(|head| model::BatchHead { base_offset: 40, ..head });
+    let late = Request { data: Some(ms(450)), max_wait_ms: Some(650), ..fetch() };
+    assert_eq!(run([asked(late.clone()), op(stalled.clone())]).0, []);
+    stalled.topic_partition.as_mut().unwrap().partition = 5;
+    assert_eq!(run([asked(late), op(stalled)]).0.len(), 1, "another partition's");
+}
+
+#[test]
+fn other_requests_are_worked_on_from_their_read_to_their_response() {
+    let mut metadata = numbered(request(1, 6, 0, 200, 0));
+    (metadata.api, metadata.api_key) = ("METADATA", 3);
+    let (verdicts, _) =
+        run([read(&metadata, ms(10), ms(20)), write(&metadata, ms(190), ms(195)), asked(metadata.clone())]);
+    let expected = [(Stage::Receive, 20), (Stage::Handler, 170), (Stage::NetworkOut, 10)];
+    assert_eq!(stages(&verdicts[0]), expected);
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+    (metadata.api, metadata.api_key) = ("JOIN_GROUP", 11);
+    let (verdicts, summary) = run([asked(metadata)]);
+    assert_eq!((verdicts.len(), summary.not_judged), (0, vec![("JOIN_GROUP", 1)]));
+}
+
+#[test]
+fn who_waits_behind_a_long_poll_is_not_slow() {
+    let ahead = Request { end: Some(ms(500)), response: Some(ms(500)), ..fetch() };
+    let ahead = Request { partitions: Vec::new(), ..ahead };
+    let mut behind = request(2, 6, 10, 510, 0);
+    (behind.api, behind.api_key) = ("METADATA", 3);
+    behind.client = ahead.client;
+    behind.head_of_line = Some(ms(490));
+    let (verdicts, _) = run([asked(ahead), asked(behind)]);
+    assert_eq!(verdicts, []);
+}
+
+#[test]
+fn a_cause_that_explains_less_than_nothing_does_is_not_named() {
+    // The append took 110 ms, 50 of them waiting for the journal.
+    let (_, mut events) = all_stages();
+    events[2] = off_cpu(7, ms(1_071), ms(1_121), JOURNAL_STACK);
+    let (verdicts, _) = run(events);
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+}
