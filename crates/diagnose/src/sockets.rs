@@ -97,6 +97,7 @@ impl Sockets {
             .take_while(move |call| call.start < until)
     }
 
+    #[cfg(test)]
     /// A thread's calls that share time with a stretch, in the order of their ends; none of a thread that made none.
     pub(crate) fn of_thread(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &Call> {
         let calls = self.threads.get(&tid).into_iter();
@@ -105,14 +106,10 @@ impl Sockets {
             .take_while(move |call| call.start < end)
     }
 
+    #[cfg(test)]
     /// The name of a thread that made calls: a network thread.
     pub(crate) fn thread(&self, tid: Tid) -> Option<&Arc<str>> {
         self.threads.get(&tid).map(|thread| &thread.name)
-    }
-
-    /// Whether any were seen.
-    pub(crate) fn any(&self) -> bool {
-        self.kept > 0
     }
 
     /// How many calls are kept, each counted once.
@@ -189,11 +186,6 @@ impl Call {
         } else {
             Place::After
         }
-    }
-
-    /// The time that it shares with a stretch.
-    pub(crate) fn overlap(&self, start: Nanos, end: Nanos) -> Nanos {
-        (self.end.min(end) - self.start.max(start)).at_least_zero()
     }
 }
 

@@ -55,11 +55,11 @@ fn appended(window: &Window, request: &Request) -> Option<Nanos> {
 fn behind_a_wait(window: &Window, request: &Request) -> Nanos {
     let waited = request.head_of_line.filter(|waited| *waited > Nanos::ZERO);
     let ahead = || window.ahead_of(request).next();
-    let on_purpose = |ahead: &&Arc<Request>| {
+    let on_purpose = |ahead: &Arc<Request>| {
         ahead.hold().is_some()
             || readable(window, ahead).is_some_and(|until| Some(until) > served_from(ahead))
     };
-    waited.filter(|_| ahead().filter(on_purpose).is_some()).unwrap_or_default()
+    waited.filter(|_| ahead().is_some_and(on_purpose)).unwrap_or_default()
 }
 
 impl Course<'_> {
