@@ -49,7 +49,13 @@ fn follow(window: &Window, blocked: &Blocked<'_>, way: &mut Vec<Tid>) -> Vec<Fin
 }
 
 /// What a thread was held up by in a stretch, by what is known of it.
-fn of_thread(window: &Window, tid: Tid, start: Nanos, end: Nanos, way: &mut Vec<Tid>) -> Vec<Finding> {
+pub(crate) fn of_thread(
+    window: &Window,
+    tid: Tid,
+    start: Nanos,
+    end: Nanos,
+    way: &mut Vec<Tid>,
+) -> Vec<Finding> {
     let mut free = Free::new(start, end);
     let mut findings = Vec::new();
     let Some(past) = window.thread(tid) else { return findings };
@@ -83,7 +89,7 @@ fn of_thread(window: &Window, tid: Tid, start: Nanos, end: Nanos, way: &mut Vec<
 }
 
 /// The same, of no more time than there is: the longest first.
-fn scaled(mut findings: Vec<Finding>, mut time: Nanos) -> Vec<Finding> {
+pub(crate) fn scaled(mut findings: Vec<Finding>, mut time: Nanos) -> Vec<Finding> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.time));
     for finding in &mut findings {
         finding.time = finding.time.min(time);

@@ -17,7 +17,6 @@ const FETCH: i16 = 1;
 pub(crate) struct Reached {
     /// When its fetch was complete at the broker.
     pub(crate) at: Nanos,
-    #[expect(dead_code, reason = "what replication-wait will show")]
     pub(crate) fetch: Arc<Request>,
 }
 

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Stages, Verdict};
 
-use crate::cause::{self, Finding, stop};
-use crate::chain;
-use crate::free::Free;
+use crate::cause::{self, Finding};
+use crate::explained;
 use crate::hold::Hold;
 use crate::join::{self, AppendJoin, JoinKey};
-use crate::stages::{self, Course, remote};
+use crate::stages::{self, remote};
 use crate::summary::Joins;
 use crate::window::Window;
 
@@ -66,54 +65,13 @@ fn each_join(window: &Window, request: &Request, counts: &mut Joins, mut tell: i
 /// Where the time of one answered request went and why.
 pub(crate) fn judge(window: &Window, request: &Request, appends: &[AppendJoin], depth: usize) -> Judgement {
     let Some(course) = stages::of(window, request, appends) else { return Judgement::default() };
-    let mut explained =
-        Explained { window, free: Free::new(course.served_from, course.end), findings: Vec::new() };
-    explained.findings.extend(slow_arrival(window, request, request.arrival_end - request.arrival));
-    explained.findings.extend(behind_another(
-        window,
-        request,
-        course.served_from - request.arrival_end,
-        depth,
-    ));
-    explained.work(&course);
-    explained.stops(&course, appends);
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(slow_arrival(window, request, request.arrival_end - request.arrival));
+    findings.extend(behind_another(window, request, course.served_from - request.arrival_end, depth));
+    let pid = appends.first().map_or(0, |append| append.op.pid);
+    findings.extend(explained::served(window, request, &course, pid));
     let time = stages::waiting::latency_less_wait(window, request).unwrap_or_default();
-    Judgement { stages: course.stages, findings: explained.findings, time }
-}
-
-/// The time from the moment at which the broker could serve a request, as it is explained: each instant once.
-struct Explained<'w> {
-    window: &'w Window,
-    free: Free,
-    findings: Vec<Finding>,
-}
-
-impl Explained<'_> {
-    /// What held up the request's own handler.
-    fn work(&mut self, course: &Course<'_>) {
-        for blocked in &course.locks {
-            let time = self.free.take(blocked.start, blocked.end.min(course.answered));
-            if time > Nanos::ZERO {
-                self.findings.extend(chain::of_wait(self.window, blocked, time));
-            }
-        }
-        for hold in &course.operations {
-            let time = self.free.take(hold.op.start, hold.end().min(course.answered));
-            if time > Nanos::ZERO {
-                let finding = cause::of_op(self.window, hold);
-                self.findings.extend(finding.map(|finding| Finding { time, ..finding }));
-            }
-        }
-    }
-
-    /// No thread of the broker could work on it, whichever stage it was in.
-    fn stops(&mut self, course: &Course<'_>, appends: &[AppendJoin]) {
-        let pid = appends.first().map_or(0, |append| append.op.pid);
-        for stop in stop::stops(self.window, pid, course.served_from, course.answered) {
-            let time = self.free.take(stop.start, stop.end.min(course.answered));
-            self.findings.extend((time > Nanos::ZERO).then(|| stop.finding(self.window, time)));
-        }
-    }
+    Judgement { stages: course.stages, findings, time }
 }
 
 /// A request whose own bytes came slowly, unless the broker was not reading the connection at the time.
@@ -137,6 +95,7 @@ fn slow_arrival(window: &Window, request: &Request, arrived: Nanos) -> Option<Fi
         partition: None,
     })
 }
+
 /// A request that waited behind another of its connection has that one's cause.
 fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usize) -> Option<Finding> {
     if waited == Nanos::ZERO {
@@ -156,6 +115,17 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
             ahead.last_seen() - ahead.arrival
         ),
     }];
+    if stages::waiting::is_kept(window, ahead) {
+        return Some(Finding {
+            cause: Cause::LongPoll,
+            chain: vec![Cause::HeadOfLine, Cause::LongPoll],
+            root: Arc::from(format!("{}:{}", Cause::LongPoll, ahead.client)),
+            confidence: Confidence::Exact,
+            evidence,
+            time: waited,
+            partition: None,
+        });
+    }
     let behind = (depth < DEEPEST_QUEUE).then(|| {
         let appends = joins(window, ahead, &mut Joins::default());
         judge(window, ahead, &appends, depth + 1).principal()

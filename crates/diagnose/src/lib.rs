@@ -19,7 +19,8 @@
 //! - [`Reasons`] splits a file operation's time into reasons that add up to it.
 //! - [`Calls`] puts commits and calls of file-system functions side by side in time.
 //! - [`Locks`] tells waits for locks with their holders.
-//! - `judge` puts what explains a request's stages together.
+//! - `explained` asks the causes what they know of each stage of a request.
+//! - `judge` puts a request's stages and causes together.
 
 mod appends;
 mod calls;
@@ -27,6 +28,7 @@ mod cause;
 mod chain;
 mod config;
 mod engine;
+mod explained;
 mod followers;
 mod free;
 mod hold;

@@ -97,7 +97,6 @@ impl Sockets {
             .take_while(move |call| call.start < until)
     }
 
-    #[cfg(test)]
     /// A thread's calls that share time with a stretch, in the order of their ends; none of a thread that made none.
     pub(crate) fn of_thread(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &Call> {
         let calls = self.threads.get(&tid).into_iter();
@@ -106,7 +105,6 @@ impl Sockets {
             .take_while(move |call| call.start < end)
     }
 
-    #[cfg(test)]
     /// The name of a thread that made calls: a network thread.
     pub(crate) fn thread(&self, tid: Tid) -> Option<&Arc<str>> {
         self.threads.get(&tid).map(|thread| &thread.name)

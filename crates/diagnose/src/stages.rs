@@ -18,7 +18,7 @@ pub(crate) mod queue;
 pub(crate) mod remote;
 pub(crate) mod waiting;
 
-use model::{FileOp, Nanos, Request, Stage, Stages, Tid};
+use model::{FileOp, Nanos, Request, Stage, Stages};
 
 use crate::free::Free;
 use crate::hold::Hold;
@@ -36,8 +36,8 @@ pub(crate) struct Course<'w> {
     pub(crate) served_from: Nanos,
     /// The read that completed it.
     pub(crate) read: Option<Call>,
-    /// When the request handler can have taken it, at the earliest, and that thread.
-    pub(crate) taken: Option<(Nanos, Tid)>,
+    /// When its request handler can have taken it, at the earliest.
+    pub(crate) taken: Option<Nanos>,
     /// What its handler did for it with files, each with the time that is the request's own.
     pub(crate) operations: Vec<Hold<'w>>,
     /// What its handler waited for.

@@ -2,6 +2,7 @@
 
 mod jvm;
 mod order;
+mod stage_causes;
 mod stages;
 
 use std::sync::Arc;

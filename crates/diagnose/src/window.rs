@@ -149,6 +149,8 @@ pub(crate) struct ThreadPast {
     pub(crate) lock_waits: Timeline<LockWait>,
     /// Its full name, where the JVM told it.
     name: Option<Arc<str>>,
+    /// Whether it is a request handler: it appends, and is called as they are.
+    is_handler: bool,
 }
 
 /// What happened on one block device.
@@ -189,6 +191,9 @@ impl Window {
         match self.partitions.get_mut(partition) {
             Some(appends) => appends.insert(Arc::clone(&op)),
             None => self.partitions.entry(partition.clone()).or_default().insert(Arc::clone(&op)),
+        }
+        if is_handlers_name(&op.thread) {
+            self.threads.entry(op.tid).or_default().is_handler = true;
         }
         self.appends.insert(op);
     }
@@ -293,6 +298,14 @@ impl Window {
         self.threads.values()
     }
 
+    /// The request handlers of which anything was seen, in the order of their ids.
+    pub(crate) fn handlers(&self) -> Vec<Tid> {
+        let handlers = self.threads.iter().filter(|(_, past)| past.is_handler);
+        let mut tids: Vec<Tid> = handlers.map(|(&tid, _)| tid).collect();
+        tids.sort_unstable();
+        tids
+    }
+
     pub(crate) fn device(&self, device: &Device) -> Option<&DevicePast> {
         self.devices.get(&device.number())
     }
@@ -320,6 +333,12 @@ impl Window {
             .flat_map(move |past| past.ended_by(request.last_seen()))
             .take_while(move |earlier| earlier.last_seen() > complete)
             .filter(move |earlier| earlier.arrival <= arrival && earlier.correlation_id != number)
+    }
+
+    /// The last earlier request of the same connection that was answered by a moment.
+    pub(crate) fn before_on_connection(&self, request: &Request, by: Nanos) -> Option<&Arc<Request>> {
+        let past = self.connections.get(&(request.client, request.broker))?;
+        past.ended_by(by).find(|earlier| earlier.arrival < request.arrival)
     }
 
     /// Whether the connection was serving an earlier request for most of the stretch.
@@ -396,6 +415,12 @@ impl Window {
     pub(crate) fn kept(&self) -> usize {
         self.count()
     }
+}
+
+/// `data-plane-kafka-request-handler-N` (`KafkaRequestHandlerPool`; before Kafka 2.2 without the first two words), of which
+/// the kernel keeps 15 characters. Followers' fetchers and the log cleaner write logs too.
+fn is_handlers_name(name: &str) -> bool {
+    name.starts_with("data-plane-kafk") || name.starts_with("kafka-request-h")
 }
 
 impl ThreadPast {

@@ -30,7 +30,7 @@ impl<'w> Course<'w> {
         }
         if let (Some(read), Some((begun, first))) = (read, begun) {
             let taken = queue::taken(window, first.tid, read, begun);
-            self.taken = Some((taken, first.tid));
+            self.taken = Some(taken);
             parts.take(Stage::Queue, read, taken);
             parts.take(Stage::Handler, taken, from);
         }

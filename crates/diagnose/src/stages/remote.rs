@@ -20,8 +20,12 @@ const WORK: Nanos = Nanos::from_millis(3);
 /// A wait for a follower.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
+    pub(crate) start: Nanos,
     /// When the follower's fetch was complete at the broker.
     pub(crate) end: Nanos,
+    /// The fetch that ended it.
+    pub(crate) fetch: Arc<Request>,
+    pub(crate) partition: TopicPartition,
 }
 
 impl Course<'_> {
@@ -70,9 +74,9 @@ fn replicated(window: &Window, partition: &Partition, from: Nanos, until: Nanos)
     let name = named(partition)?;
     let records = i64::from(partition.records.or_else(|| records_of(partition))?);
     let next = partition.base_offset.filter(|offset| *offset >= 0)? + records;
-    let Reached { at, .. } = window.followers().last_to_reach(&name, next, until + CLOCK_SLACK)?;
+    let Reached { at, fetch } = window.followers().last_to_reach(&name, next, until + CLOCK_SLACK)?;
     let end = (*at).clamp(from, until.max(from));
-    Some(Remote { end })
+    Some(Remote { start: from, end, fetch: Arc::clone(fetch), partition: name })
 }
 
 fn records_of(partition: &Partition) -> Option<u32> {

@@ -55,11 +55,14 @@ fn appended(window: &Window, request: &Request) -> Option<Nanos> {
 fn behind_a_wait(window: &Window, request: &Request) -> Nanos {
     let waited = request.head_of_line.filter(|waited| *waited > Nanos::ZERO);
     let ahead = || window.ahead_of(request).next();
-    let on_purpose = |ahead: &Arc<Request>| {
-        ahead.hold().is_some()
-            || readable(window, ahead).is_some_and(|until| Some(until) > served_from(ahead))
-    };
-    waited.filter(|_| ahead().is_some_and(on_purpose)).unwrap_or_default()
+    waited.filter(|_| ahead().is_some_and(|ahead| is_kept(window, ahead))).unwrap_or_default()
+}
+
+/// Whether the broker kept a request for most of its time because it had asked for that.
+pub(crate) fn is_kept(window: &Window, request: &Request) -> bool {
+    let latency = request.latency().unwrap_or_default();
+    let own = readable(window, request).zip(served_from(request)).map(|(until, from)| until - from);
+    request.hold().is_some() || own.is_some_and(|own| own.0.saturating_mul(2) > latency.0)
 }
 
 impl Course<'_> {

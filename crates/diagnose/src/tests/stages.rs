@@ -4,18 +4,18 @@ use model::{Cause, Event, Nanos, Request, SocketOp, SocketOpKind, Stage, Verdict
 
 use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
 
-const NETWORK: u32 = 3;
+pub(super) const NETWORK: u32 = 3;
 
-fn us(n: i64) -> Nanos {
+pub(super) fn us(n: i64) -> Nanos {
     Nanos::from_micros(n)
 }
 
 /// A request with the numbers of its bytes: 604 of it, 64 of its response.
-fn numbered(request: Request) -> Request {
+pub(super) fn numbered(request: Request) -> Request {
     Request { sequence: Some(u32::MAX - 100), response_sequence: Some(5_000), ..request }
 }
 
-fn socket_op(request: &Request, kind: SocketOpKind, start: Nanos, end: Nanos) -> SocketOp {
+pub(super) fn socket_op(request: &Request, kind: SocketOpKind, start: Nanos, end: Nanos) -> SocketOp {
     let (sequence, bytes) = match kind {
         SocketOpKind::Read => (request.sequence.unwrap(), 4 + request.request_bytes),
         _ => (request.response_sequence.unwrap(), 4 + request.response_bytes.unwrap()),
@@ -37,11 +37,11 @@ fn socket_op(request: &Request, kind: SocketOpKind, start: Nanos, end: Nanos) ->
     }
 }
 
-fn read(request: &Request, start: Nanos, end: Nanos) -> Event {
+pub(super) fn read(request: &Request, start: Nanos, end: Nanos) -> Event {
     Event::SocketOp(Box::new(socket_op(request, SocketOpKind::Read, start, end)))
 }
 
-fn write(request: &Request, start: Nanos, end: Nanos) -> Event {
+pub(super) fn write(request: &Request, start: Nanos, end: Nanos) -> Event {
     Event::SocketOp(Box::new(socket_op(request, SocketOpKind::Write, start, end)))
 }
 
@@ -53,7 +53,7 @@ fn stages(verdict: &Verdict) -> Vec<(Stage, i64)> {
 
 /// A request from 1,000 to 1,200 ms of which everything was seen: it arrived until 1,010, was read at 1,030, its handler
 /// was busy with another until 1,060, and wrote from 1,070 to 1,180.
-fn all_stages() -> (Request, Vec<Event>) {
+pub(super) fn all_stages() -> (Request, Vec<Event>) {
     let mut ours = numbered(request(1, 6, 1_000, 1_200, 1));
     ours.arrival_end = ms(1_010);
     ours.response = Some(ms(1_190));
@@ -129,7 +129,7 @@ fn a_read_of_another_connection_or_of_other_bytes_is_not_ours() {
 }
 
 /// A follower's fetch of what comes after an offset.
-fn follower_fetch(broker: i32, offset: i64, at: i64) -> Event {
+pub(super) fn follower_fetch(broker: i32, offset: i64, at: i64) -> Event {
     let mut fetch = request(900 + broker, 6, at, at + 1, 0);
     (fetch.api, fetch.api_key) = ("FETCH", 1);
     fetch.client_id = Some(format!("broker-{broker}-fetcher-0").into());
@@ -170,7 +170,7 @@ fn with_acks_all_the_last_follower_ends_the_remote_stage() {
 }
 
 /// A fetch that was kept from 0 to 700 ms.
-fn fetch() -> Request {
+pub(super) fn fetch() -> Request {
     let mut fetch = numbered(request(1, 6, 0, 700, 0));
     (fetch.api, fetch.api_key) = ("FETCH", 1);
     (fetch.min_bytes, fetch.max_wait_ms) = (Some(1), Some(500));

@@ -1,0 +1,103 @@
+//! `network-threads-busy`: bytes waited for their connection's network thread, which was at work for other connections.
+//!
+//! Needs: the thread that read the request, or wrote its response, by TCP sequence numbers; and calls of that thread on
+//! files or connections for most of the time in which it was waited for. Calls in close succession are one spell of work:
+//! between them the thread takes requests apart and hands responses on.
+
+use std::sync::Arc;
+
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid};
+
+use super::{Finding, disk_read};
+use crate::free::Free;
+use crate::window::{Span as _, Window};
+
+/// A thread with nothing to do waits in the kernel for longer than it takes to go on with the next connection.
+const NEXT_CONNECTION: Nanos = Nanos::from_millis(1);
+
+/// What a network thread did in a stretch in which a connection waited for it, as far as it was at work.
+pub(crate) fn find(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Finding> {
+    let mut free = Free::new(start, end);
+    let mut findings = reads(window, tid, start, end, &mut free);
+    let at_work = at_work(window, tid, start, end);
+    let busy: Nanos = at_work.iter().map(|(from, until)| *until - *from).sum();
+    if busy.0.saturating_mul(2) <= (end - start).0 {
+        return findings.into_iter().map(|finding| behind(window, tid, start, end, finding)).collect();
+    }
+    let other: Nanos = at_work.iter().map(|(from, until)| free.take(*from, *until)).sum();
+    findings = findings.into_iter().map(|finding| behind(window, tid, start, end, finding)).collect();
+    if other > Nanos::ZERO {
+        findings.push(itself(window, tid, (start, end), other));
+    }
+    findings
+}
+
+/// Reads of files from the device meanwhile: the reason that can be named.
+fn reads(window: &Window, tid: Tid, start: Nanos, end: Nanos, free: &mut Free) -> Vec<Finding> {
+    let Some(past) = window.thread(tid) else { return Vec::new() };
+    let sent = past
+        .file_ops
+        .overlapping(start, end)
+        .filter(|op| matches!(op.op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read));
+    let found = sent.filter_map(|op| {
+        let finding = disk_read::find(window, op)?;
+        let time = free.take(op.start, op.end);
+        (time > Nanos::ZERO && op.overlap(start, end) > Nanos::ZERO).then_some(Finding { time, ..finding })
+    });
+    let mut findings: Vec<Finding> = Vec::new();
+    for finding in found {
+        match findings.iter_mut().find(|kept| kept.root == finding.root) {
+            Some(kept) => kept.merge(finding),
+            None => findings.push(finding),
+        }
+    }
+    findings
+}
+
+/// Spells of work within a stretch, in order.
+fn at_work(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<(Nanos, Nanos)> {
+    let calls = window.sockets().of_thread(tid, start, end).map(|call| (call.start, call.end));
+    let files = window.thread(tid).into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
+    let mut calls: Vec<(Nanos, Nanos)> = calls.chain(files.map(|op| (op.start, op.end))).collect();
+    calls.sort_unstable();
+    let mut spells: Vec<(Nanos, Nanos)> = Vec::new();
+    for (from, until) in calls {
+        let (from, until) = (from.max(start), until.min(end));
+        match spells.last_mut().filter(|spell| from - spell.1 <= NEXT_CONNECTION) {
+            Some(spell) => spell.1 = spell.1.max(until),
+            None => spells.push((from, until)),
+        }
+    }
+    spells
+}
+
+fn behind(window: &Window, tid: Tid, start: Nanos, end: Nanos, deeper: Finding) -> Finding {
+    let own = itself(window, tid, (start, end), deeper.time);
+    // The partition is another request's.
+    Finding { partition: None, ..own.behind(deeper) }
+}
+
+fn itself(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), time: Nanos) -> Finding {
+    let thread = window.sockets().thread(tid).map(|name| window.name(tid, name));
+    let calls = window.sockets().of_thread(tid, start, end).count();
+    Finding {
+        cause: Cause::NetworkThreadsBusy,
+        chain: vec![Cause::NetworkThreadsBusy],
+        root: Arc::from(format!("{}:{tid}", Cause::NetworkThreadsBusy)),
+        // The thread by an exact key; that it could not have come earlier, by the order of what it did.
+        confidence: Confidence::Strong,
+        evidence: vec![Evidence {
+            kind: EvidenceKind::Network,
+            start,
+            end,
+            tid: Some(tid),
+            text: format!(
+                "waited {} for its network thread, which made {calls} other calls meanwhile",
+                end - start
+            ),
+            thread,
+        }],
+        time,
+        partition: None,
+    }
+}

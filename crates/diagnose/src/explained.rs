@@ -1,0 +1,130 @@
+//! Asks the causes what they know of each stage of a request. Each instant is explained once: by what the request's own
+//! thread did, then by stops of the JVM, then by what is known of the threads and brokers that it waited for. Does not
+//! choose among them.
+
+use model::{Nanos, Pid, Request};
+
+use crate::cause::{
+    self, Finding, disk_read, handlers_busy, network_threads_busy, quota, replication_wait, stop,
+};
+use crate::chain;
+use crate::free::Free;
+use crate::stages::{Course, waiting};
+use crate::window::Window;
+
+/// Shorter waits for a thread are not looked into.
+const WORTH_A_LOOK: Nanos = Nanos::from_millis(1);
+/// Who hands on a response right after something else was held up by that.
+const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
+
+/// Everything that explains some of a request's time from the moment at which the broker could serve it.
+pub(crate) fn served(window: &Window, request: &Request, course: &Course<'_>, pid: Pid) -> Vec<Finding> {
+    let free = Free::new(course.served_from, course.end);
+    let mut explained = Explained { window, request, course, free, findings: Vec::new() };
+    explained.own_work();
+    explained.stops(pid);
+    explained.receive();
+    explained.queue();
+    explained.remote();
+    explained.respond();
+    explained.findings
+}
+
+struct Explained<'w> {
+    window: &'w Window,
+    request: &'w Request,
+    course: &'w Course<'w>,
+    free: Free,
+    findings: Vec<Finding>,
+}
+
+impl Explained<'_> {
+    /// What held up the request's own handler.
+    fn own_work(&mut self) {
+        for blocked in &self.course.locks {
+            let time = self.free.take(blocked.start, blocked.end.min(self.course.answered));
+            if time > Nanos::ZERO {
+                self.findings.extend(chain::of_wait(self.window, blocked, time));
+            }
+        }
+        for hold in &self.course.operations {
+            let time = self.free.take(hold.op.start, hold.end().min(self.course.answered));
+            if time > Nanos::ZERO {
+                let finding = cause::of_op(self.window, hold);
+                self.findings.extend(finding.map(|finding| Finding { time, ..finding }));
+            }
+        }
+    }
+
+    /// No thread of the broker could work on it, whichever stage it was in.
+    fn stops(&mut self, pid: Pid) {
+        for stop in stop::stops(self.window, pid, self.course.served_from, self.course.answered) {
+            let time = self.free.take(stop.start, stop.end.min(self.course.answered));
+            self.findings.extend((time > Nanos::ZERO).then(|| stop.finding(self.window, time)));
+        }
+    }
+
+    /// Until a network thread read it.
+    fn receive(&mut self) {
+        let from = self.course.served_from;
+        let until = self.course.read.map_or(self.course.answered, |read| read.start);
+        if let Some((start, end, finding)) = quota::find(self.window, self.request, from, until) {
+            self.give(start, end, vec![finding]);
+        }
+        if let Some(read) = self.course.read.filter(|read| read.start - from >= WORTH_A_LOOK) {
+            let findings = network_threads_busy::find(self.window, read.tid, from, read.start);
+            self.give(from, read.start, findings);
+        }
+    }
+
+    /// Until a request handler took it.
+    fn queue(&mut self) {
+        let Some(read) = self.course.read else { return };
+        let waited = match self.course.taken {
+            Some(taken) => Some((read.end, taken)),
+            None if self.course.answer.is_some() => {
+                handlers_busy::all_occupied(self.window, read.end, self.course.answered)
+            }
+            None => None,
+        };
+        if let Some((start, end)) = waited.filter(|(start, end)| *end - *start >= WORTH_A_LOOK) {
+            self.give(start, end, handlers_busy::find(self.window, start, end));
+        }
+    }
+
+    /// Until others had it.
+    fn remote(&mut self) {
+        let waited = self.course.remote.as_ref();
+        if let Some((from, finding)) = waited.and_then(|remote| replication_wait::find(self.window, remote)) {
+            let until = from + finding.time;
+            self.give(from, until, vec![finding]);
+        }
+    }
+
+    /// Until a network thread had written the response, with what it read from files for that.
+    fn respond(&mut self) {
+        for op in &self.course.sent {
+            let finding = disk_read::find(self.window, op);
+            self.give(op.start, op.end, finding.into_iter().collect());
+        }
+        let Some(answer) = self.course.answer else { return };
+        let own = waiting::readable(self.window, self.request).or(self.course.read.map(|read| read.end));
+        let local = self.course.remote.as_ref().map(|remote| remote.end).or(self.course.local_end);
+        let Some(from) = local.or(own).filter(|from| answer.start - *from >= WORTH_A_LOOK) else { return };
+        // When the response was ready is not seen: only what its thread did until right before it counts.
+        let calls = self.window.sockets().of_thread(answer.tid, from, answer.start - Nanos(1));
+        let last = calls.map(|call| call.end).max();
+        if last.is_some_and(|last| answer.start - last <= RIGHT_AFTER) {
+            let findings = network_threads_busy::find(self.window, answer.tid, from, answer.start);
+            self.give(from, answer.start, findings);
+        }
+    }
+
+    /// What explains a stretch, as far as nothing else does.
+    fn give(&mut self, start: Nanos, end: Nanos, findings: Vec<Finding>) {
+        if !findings.is_empty() {
+            let time = self.free.take(start, end);
+            self.findings.extend(chain::scaled(findings, time));
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Causes of what a request waits for outside its own handler: each fires where it was planted, and stays silent where
+//! one link of its evidence is missing.
+
+use model::{
+    Cause, Confidence, Event, FileOp, FileOpKind, Nanos, Request, SocketOp, SocketOpKind, Stage, Verdict,
+};
+
+use super::stages::{NETWORK, all_stages, fetch, follower_fetch, numbered, read, socket_op, us, write};
+use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+
+fn of(events: impl IntoIterator<Item = Event>, number: i32) -> Verdict {
+    let (verdicts, _) = run(events);
+    verdicts.into_iter().find(|verdict| verdict.request.correlation_id == number).unwrap()
+}
+
+/// A request read at 1,000 ms that its handler, thread 7, took at 1,150 ms, after an append that the journal held up; and
+/// a second handler that was held up as long.
+fn queued() -> Vec<Event> {
+    let ours = numbered(request(1, 6, 1_000, 1_155, 1));
+    let stall = |tid, partition, crc| {
+        [off_cpu(tid, ms(991), ms(1_150), JOURNAL_STACK), op(append(tid, partition, ms(990), ms(1_150), crc))]
+    };
+    let mut events = vec![read(&ours, us(1_000_100), us(1_000_200))];
+    events.extend(stall(7, 1, 50).into_iter().chain(stall(8, 2, 51)));
+    events.extend([
+        op(append(7, 6, ms(1_152), ms(1_153), 1)),
+        write(&ours, us(1_154_900), us(1_154_950)),
+        commit(2285, 980, 1_151),
+        asked(ours),
+    ]);
+    events
+}
+
+#[test]
+fn a_request_that_no_handler_was_free_for_has_the_cause_of_what_kept_them() {
+    let verdict = of(queued(), 1);
+    assert_eq!(verdict.stages.longest(), Stage::Queue);
+    assert_eq!(verdict.chain, [Cause::HandlersBusy, Cause::JournalCommit]);
+    assert_eq!(&*verdict.root, "journal-commit:loop0:2285");
+    assert_eq!(verdict.confidence, Confidence::Strong);
+    assert!(
+        verdict.evidence[0].text.contains("all request handlers were busy (2 seen)"),
+        "{:?}",
+        verdict.evidence
+    );
+}
+
+#[test]
+fn handlers_that_were_busy_for_no_known_reason_are_the_cause_themselves() {
+    let events = queued().into_iter().filter(|event| !matches!(event, Event::OffCpu(_)));
+    let verdict = of(events, 1);
+    assert_eq!((verdict.cause, verdict.chain), (Cause::HandlersBusy, vec![Cause::HandlersBusy]));
+}
+
+#[test]
+fn a_handler_that_was_free_in_time_was_not_waited_for() {
+    let events = queued().into_iter().map(|event| match event {
+        Event::FileOp(busy) if busy.end == ms(1_150) => op(FileOp { end: ms(999), ..*busy }),
+        event => event,
+    });
+    let verdict = of(events, 1);
+    assert_eq!((verdict.cause, verdict.stages.of(Stage::Queue)), (Cause::Unobserved, Nanos::ZERO));
+}
+
+#[test]
+fn a_request_that_appends_nothing_waits_for_handlers_that_are_all_busy() {
+    let mut metadata = numbered(request(1, 6, 1_000, 1_155, 1));
+    (metadata.api, metadata.api_key) = ("METADATA", 3);
+    let with = |handlers: &[u32]| {
+        let mut events: Vec<Event> = queued();
+        events.retain(|event| match event {
+            Event::Request(_) | Event::SocketOp(_) => false,
+            Event::FileOp(busy) => handlers.contains(&busy.tid) && busy.end == ms(1_150),
+            _ => true,
+        });
+        events.extend([
+            read(&metadata, us(1_000_100), us(1_000_200)),
+            write(&metadata, us(1_154_900), us(1_154_950)),
+            // A handler that was at work before and has nothing to do.
+            asked(metadata.clone()),
+        ]);
+        events
+    };
+    let verdict = of(with(&[7, 8]), 1);
+    assert_eq!(verdict.chain, [Cause::HandlersBusy, Cause::JournalCommit]);
+    assert_eq!(of(with(&[7]), 1).cause, Cause::Unobserved, "others may be free of which nothing was seen");
+    let mut idle = with(&[7, 8]);
+    idle.push(op(append(9, 3, ms(900), ms(901), 52)));
+    assert_eq!(of(idle, 1).cause, Cause::Unobserved, "one was free");
+}
+
+/// A read of another consumer's records from the device, on the network thread.
+fn cold_read(tid: u32, start: i64, end: i64) -> FileOp {
+    FileOp {
+        op: FileOpKind::Sendfile,
+        tid,
+        file: "topicA-0/00000000000000000000.log".into(),
+        topic_partition: None,
+        disk_bytes: Some(65_536),
+        bytes: Some(65_536),
+        batch: None,
+        offset: 1_000,
+        ..append(tid, 0, ms(start), ms(end), 0)
+    }
+}
+
+fn sendfile(of: &Request, start: i64, end: i64) -> Event {
+    let call = socket_op(of, SocketOpKind::Write, ms(start), ms(end));
+    let elsewhere = "10.0.0.200:5".parse().unwrap();
+    Event::SocketOp(Box::new(SocketOp { op: SocketOpKind::Sendfile, remote: elsewhere, ..call }))
+}
+
+/// A request that lay in the socket from 1,010 to 1,150 ms while its network thread read from the device for another.
+fn unread(reader: u32) -> Vec<Event> {
+    let (ours, _) = all_stages();
+    vec![
+        op(cold_read(reader, 1_000, 1_149)),
+        sendfile(&ours, 1_000, 1_149),
+        read(&ours, us(1_149_900), ms(1_150)),
+        op(append(7, 6, ms(1_152), ms(1_153), 1)),
+        write(&ours, us(1_189_900), ms(1_190)),
+        asked(ours),
+    ]
+}
+
+#[test]
+fn a_network_thread_that_reads_from_the_device_keeps_its_other_connections_waiting() {
+    let verdict = of(unread(NETWORK), 1);
+    assert_eq!(verdict.stages.longest(), Stage::Receive);
+    assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy, Cause::DiskReadInNetworkThread]);
+    assert_eq!(&*verdict.root, "disk-read-in-network-thread:topicA-0/00000000000000000000.log");
+}
+
+#[test]
+fn another_network_threads_read_is_not_blamed() {
+    let mut events = unread(4);
+    let Event::SocketOp(call) = &mut events[1] else { unreachable!() };
+    call.tid = 4;
+    assert_eq!(of(events, 1).cause, Cause::Unobserved);
+}
+
+#[test]
+fn a_network_thread_that_was_at_work_for_others_is_the_cause_itself() {
+    let mut events = unread(NETWORK);
+    let Event::FileOp(read) = &mut events[0] else { unreachable!() };
+    read.disk_bytes = Some(0);
+    let verdict = of(events.clone(), 1);
+    assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy]);
+    // It did nothing that was seen for most of the time.
+    let Event::FileOp(read) = &mut events[0] else { unreachable!() };
+    read.end = ms(1_030);
+    let Event::SocketOp(call) = &mut events[1] else { unreachable!() };
+    call.end = ms(1_030);
+    assert_eq!(of(events, 1).cause, Cause::Unobserved);
+}
+
+#[test]
+fn records_that_had_been_written_were_evicted() {
+    let mut events = unread(NETWORK);
+    let Event::FileOp(read) = &mut events[0] else { unreachable!() };
+    read.topic_partition = append(9, 0, ms(0), ms(0), 0).topic_partition;
+    let mut written = append(9, 0, ms(100), ms(101), 70);
+    (written.offset, written.bytes) = (900, Some(200));
+    events.push(op(written.clone()));
+    let verdict = of(events.clone(), 1);
+    let chain = [Cause::NetworkThreadsBusy, Cause::DiskReadInNetworkThread, Cause::CacheEviction];
+    assert_eq!(verdict.chain, chain);
+    events.pop();
+    events.push(op(FileOp { inode: 13, ..written.clone() }));
+    assert_eq!(of(events.clone(), 1).cause, Cause::DiskReadInNetworkThread, "another segment");
+    events.pop();
+    events.push(op(FileOp { offset: 500, bytes: Some(500), ..written }));
+    assert_eq!(of(events, 1).cause, Cause::DiskReadInNetworkThread, "other bytes");
+}
+
+#[test]
+fn a_fetch_whose_own_records_come_from_the_device_says_so() {
+    let mut ours = Request { data: Some(ms(-5)), ..fetch() };
+    ours.response = Some(ms(20));
+    ours.response_bytes = Some(70_000);
+    let head = SocketOp { sequence_end: 5_100, ..socket_op(&ours, SocketOpKind::Write, ms(20), us(20_100)) };
+    let body = SocketOp {
+        op: SocketOpKind::Sendfile,
+        sequence: 5_100,
+        sequence_end: 75_004,
+        ..socket_op(&ours, SocketOpKind::Write, ms(21), ms(650))
+    };
+    let events = vec![
+        read(&ours, ms(1), ms(2)),
+        Event::SocketOp(Box::new(head)),
+        op(cold_read(NETWORK, 21, 650)),
+        Event::SocketOp(Box::new(body)),
+        asked(ours),
+    ];
+    let verdict = of(events.clone(), 1);
+    assert_eq!(verdict.chain, [Cause::DiskReadInNetworkThread]);
+    assert_eq!(verdict.stages.of(Stage::Respond), ms(629));
+    assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
+    let without = events.into_iter().filter(|event| !matches!(event, Event::FileOp(_)));
+    assert_eq!(of(without, 1).cause, Cause::Unobserved);
+}
+
+#[test]
+fn the_follower_that_was_last_is_named_for_its_own_part_only() {
+    let (mut ours, mut events) = all_stages();
+    ours.acks = Some(-1);
+    (ours.response, ours.end) = (Some(ms(1_800)), Some(ms(1_800)));
+    events.truncate(4);
+    let before = |answered: i64| {
+        let Event::Request(mut before) = follower_fetch(2, 1, 1_150) else { unreachable!() };
+        (before.response, before.end) = (Some(ms(answered)), Some(ms(answered)));
+        asked(*before)
+    };
+    let with = |fetched_before: Vec<Event>| {
+        let mut events = events.clone();
+        events.extend(fetched_before);
+        events.extend([
+            write(&ours, ms(1_800), us(1_800_100)),
+            follower_fetch(2, 2, 1_750),
+            commit(2285, 1_000, 1_181),
+            asked(ours.clone()),
+        ]);
+        of(events, 1)
+    };
+    let verdict = with(vec![before(1_185)]);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Exact));
+    assert_eq!(&*verdict.root, "replication-wait:broker-2");
+    assert_eq!(verdict.stages.of(Stage::Remote), ms(570));
+    // The leader itself answered the fetch late that brought the records.
+    assert_ne!(with(vec![before(1_700)]).cause, Cause::ReplicationWait);
+}
+
+#[test]
+fn a_client_over_its_quota_is_told_so() {
+    let mut before = request(1, 6, 900, 1_000, 1);
+    before.throttle_ms = Some(400);
+    let mut ours = numbered(request(2, 6, 1_010, 1_405, 2));
+    ours.client = before.client;
+    let with = |throttle_ms: i32, client: &str| {
+        let mut before = before.clone();
+        before.throttle_ms = Some(throttle_ms);
+        before.client = client.parse().unwrap();
+        let events = [
+            asked(before),
+            read(&ours, us(1_400_100), us(1_400_200)),
+            op(append(7, 6, ms(1_402), ms(1_403), 2)),
+            asked(ours.clone()),
+        ];
+        of(events, 2)
+    };
+    let same = before.client.to_string();
+    let verdict = with(400, &same);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Quota, Confidence::Exact));
+    assert_eq!(verdict.stages.longest(), Stage::Receive);
+    assert_eq!(with(0, &same).cause, Cause::Unobserved);
+    assert_eq!(with(60, &same).cause, Cause::Unobserved, "that was over long before");
+    assert_eq!(with(400, "10.0.0.7:9").cause, Cause::Unobserved, "another connection's");
+}
+
+#[test]
+fn a_produce_request_behind_a_long_poll_of_its_connection_waited_for_that() {
+    let ahead = Request { end: Some(ms(500)), response: Some(ms(500)), partitions: Vec::new(), ..fetch() };
+    let mut behind = request(2, 6, 10, 510, 2);
+    behind.client = ahead.client;
+    behind.head_of_line = Some(ms(490));
+    let verdict = of([asked(ahead), asked(behind)], 2);
+    assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::LongPoll]);
+    assert!(verdict.advice.is_empty());
+}
