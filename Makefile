@@ -22,7 +22,7 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo faults test bench latency build vmtest setup-bench setup-build setup-demo setup-test setup-vmtest fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults test bench latency build vmtest setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -39,7 +39,7 @@ else
 endif
 	$(MAKE) live
 
-setup-bench setup-build setup-demo setup-test setup-vmtest: setup-%:
+setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest: setup-%:
 	@setup/debian $*
 
 # Fails where a target is missed.
@@ -56,7 +56,7 @@ latency: setup-test
 SEEDS ?= 10
 SEED ?= 1
 ONLY ?=
-faults: setup-demo
+faults: setup-faults
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY))
 

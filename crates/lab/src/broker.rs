@@ -1,4 +1,4 @@
-//! A real Kafka broker (KRaft, one node) on 127.0.0.1, from formatting its storage to stopping it.
+//! A real Kafka broker (KRaft), from formatting its storage to stopping it: one node on 127.0.0.1 unless told otherwise.
 
 mod greeting;
 mod logging;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
+use crate::net::Place;
 use crate::process::Process;
 use crate::tool;
 
@@ -39,6 +40,12 @@ pub struct BrokerOptions {
     pub jvm_arguments: Vec<String>,
     /// Further lines of server.properties; they win over the lab's own.
     pub properties: Vec<(String, String)>,
+    /// What the command that starts it begins with, such as `taskset --cpu-list 1`; it must become what follows it.
+    pub launcher: Vec<String>,
+    /// The network namespace it runs in.
+    pub place: Place,
+    /// Where it listens, there.
+    pub address: Ipv4Addr,
     /// The site that the process is marked with, for `lab clean`.
     pub site: Option<PathBuf>,
     /// How long it may take to answer.
@@ -58,6 +65,9 @@ impl BrokerOptions {
             request_log: false,
             jvm_arguments: Vec::new(),
             properties: Vec::new(),
+            launcher: Vec::new(),
+            place: Place::own(),
+            address: Ipv4Addr::LOCALHOST,
             site: None,
             patience: Duration::from_secs(60),
             interrupt: Interrupt::never(),
@@ -70,8 +80,12 @@ impl BrokerOptions {
 pub struct Broker {
     /// Its process id.
     pub pid: u32,
-    /// Its listener's port on 127.0.0.1.
+    /// Its listener's port.
     pub port: u16,
+    /// Its listener's address, in its network namespace.
+    pub address: Ipv4Addr,
+    /// Its network namespace.
+    pub place: Place,
     /// Where its partitions lie.
     pub log_dir: PathBuf,
     /// Its server.properties.
@@ -109,7 +123,9 @@ impl Broker {
         let command = server_command(kafka, &options, &logging, &properties, &server_log)?;
         let process = Process::spawn(&mut { command }, options.site.as_deref())?;
         let pid = process.pid();
-        let mut broker = Self { pid, port, log_dir, properties, server_log, request_log, process };
+        let (address, place) = (options.address, options.place.clone());
+        let mut broker =
+            Self { pid, port, address, place, log_dir, properties, server_log, request_log, process };
         broker.wait_until_it_answers(&options)?;
         Ok(broker)
     }
@@ -117,7 +133,7 @@ impl Broker {
     /// The address that clients connect to.
     #[must_use]
     pub fn bootstrap(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("{}:{}", self.address, self.port)
     }
 
     /// Creates a topic with Kafka's own `TopicCommand`.
@@ -155,15 +171,15 @@ impl Broker {
     }
 
     fn wait_until_it_answers(&mut self, options: &BrokerOptions) -> Result<(), Error> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let (process, log) = (&mut self.process, &self.server_log);
+        let address = SocketAddr::from((self.address, self.port));
+        let (process, log, place) = (&mut self.process, &self.server_log, &self.place);
         let ready = || match process.ended()? {
             Some(_) => Err(Error::Ended {
                 what: "the broker".to_owned(),
                 log: log.display().to_string(),
                 tail: tool::tail(log),
             }),
-            None => Ok(greeting::answers(address).then_some(())),
+            None => Ok(place.within(|| greeting::answers(address))?.then_some(())),
         };
         let late = || Error::TooSlow {
             what: format!("the broker's first answer on {address}"),
@@ -193,11 +209,29 @@ fn server_command(
     let output = File::create(server_log).map_err(Error::io("write", server_log))?;
     let errors = output.try_clone().map_err(Error::io("write", server_log))?;
     let mut command = kafka.command(&arguments, "kafka.Kafka");
-    command.arg(properties).stdin(Stdio::null()).stdout(output).stderr(errors);
+    command.arg(properties);
+    let launcher: Vec<String> =
+        options.place.entering().into_iter().chain(options.launcher.clone()).collect();
+    command = launched_by(&launcher, command);
+    command.stdin(Stdio::null()).stdout(output).stderr(errors);
     if let Some(directory) = properties.parent() {
         command.current_dir(directory);
     }
     Ok(command)
+}
+
+/// `launcher`, if there is one, followed by what `command` would run, in the same environment.
+fn launched_by(launcher: &[String], command: Command) -> Command {
+    let [program, arguments @ ..] = launcher else { return command };
+    let mut whole = Command::new(program);
+    whole.args(arguments).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => whole.env(name, value),
+            None => whole.env_remove(name),
+        };
+    }
+    whole
 }
 
 /// A port that was free a moment ago.

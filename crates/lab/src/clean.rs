@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::steps::Steps;
-use crate::{marked, site, volume};
+use crate::{cgroup, marked, site, volume};
 
 /// How long the kernel may take to let go of a mount or a loop device.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,6 +50,7 @@ pub(crate) fn take_down(site: &Path) -> Vec<String> {
     let mut left = mounts;
     left.extend(loops.iter().map(|device| format!("loop device {}", device.display())));
     left.extend(marked::processes(site, marked::Which::All).iter().map(|pid| format!("process {pid}")));
+    left.extend(cgroup::remove_all(site).iter().map(|group| format!("cgroup {}", group.display())));
     // Never recurse into a file system that is still mounted.
     if left.is_empty() && site.exists() {
         if let Err(error) = fs::remove_dir_all(site) {

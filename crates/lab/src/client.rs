@@ -7,11 +7,15 @@ mod batch;
 mod connection;
 mod request;
 mod response;
+mod slow;
 mod traffic;
+mod words;
 
 pub use batch::batch;
 pub use connection::Connection;
 pub use request::{Request, Topic};
 pub use response::{Fetched, fetched, first_error};
+pub(crate) use slow::{connect_with_small_window, sip, trickle, wait_for_close};
 pub(crate) use traffic::now_ns;
 pub use traffic::{Answer, Running, Traffic};
+pub(crate) use words::text;

@@ -5,20 +5,35 @@
 //! from that seed. It knows nothing of how brokerscope reaches its verdicts: it runs `record` and `explain`.
 
 mod cold_reads;
+mod cpu_hog;
+mod cpu_quota;
+mod door;
+mod follower_delayed;
+mod gc_pause;
+mod handlers_busy;
+mod head_of_line;
 mod journal_stall;
 mod kept;
 mod lock_contention;
+mod lossy_link;
 mod matrix;
 mod mix;
+mod network_threads_busy;
 mod observer;
+mod packed;
 mod page_cache;
 mod plan;
 mod quiet;
+mod quota;
+mod recompression;
 mod run;
 mod scene;
 mod score;
 mod slow_device;
+mod slow_reader;
 mod targets;
+mod time_to_safepoint;
+mod trickled_request;
 mod two_causes;
 
 use std::io::Write;
@@ -46,6 +61,19 @@ fn all() -> Vec<Box<dyn Fault>> {
         Box::new(slow_device::SlowDevice),
         Box::new(lock_contention::LockContention),
         Box::new(cold_reads::ColdReads),
+        Box::<handlers_busy::HandlersBusy>::default(),
+        Box::new(network_threads_busy::NetworkThreadsBusy),
+        Box::<follower_delayed::FollowerDelayed>::default(),
+        Box::<gc_pause::GcPause>::default(),
+        Box::<time_to_safepoint::TimeToSafepoint>::default(),
+        Box::<cpu_quota::CpuQuota>::default(),
+        Box::new(cpu_hog::CpuHog),
+        Box::<quota::Quota>::default(),
+        Box::new(trickled_request::TrickledRequest),
+        Box::new(slow_reader::SlowReader),
+        Box::<lossy_link::LossyLink>::default(),
+        Box::new(head_of_line::HeadOfLine),
+        Box::<recompression::Recompression>::default(),
         Box::new(two_causes::TwoCauses),
         Box::new(quiet::Quiet),
     ]

@@ -5,17 +5,22 @@
 //! in reverse order when dropped, after an error, after Ctrl-C, and by `lab clean` after a SIGKILL.
 
 pub mod broker;
+pub mod cgroup;
 pub mod clean;
 pub mod client;
+pub mod cluster;
 mod command;
+pub mod crowd;
 pub mod demo;
 pub mod device;
 mod error;
 pub mod faults;
 mod interrupt;
+pub mod jvm;
 pub mod kafka;
 pub mod load;
 mod marked;
+pub mod net;
 mod process;
 pub mod random;
 mod site;

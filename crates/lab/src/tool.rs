@@ -19,6 +19,10 @@ const REMEDIES: &[(&str, &str)] = &[
     ("debugfs", "install e2fsprogs"),
     ("mkfs.xfs", "install xfsprogs"),
     ("xfs_db", "install xfsprogs"),
+    ("ip", "install iproute2"),
+    ("tc", "install iproute2"),
+    ("ethtool", "install ethtool"),
+    ("jcmd", "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)"),
     ("losetup", "install util-linux (Debian: apt-get install mount)"),
 ];
 

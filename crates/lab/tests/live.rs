@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,9 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use lab::cgroup::Cgroup;
 use lab::device::{DeviceOptions, Direction, Served};
+use lab::net::{Limit, Network, Way};
 use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
 use lab::{Broker, BrokerOptions, Kafka, Site, Steps};
 
@@ -29,6 +32,7 @@ const CASES: &[(&str, fn())] = &[
     ("only_writes_into_the_journal_are_held_back", only_writes_into_the_journal_are_held_back),
     ("a_dropped_site_leaves_nothing", a_dropped_site_leaves_nothing),
     ("a_device_whose_server_died_is_still_taken_down", a_device_whose_server_died_is_still_taken_down),
+    ("networks_and_cgroups_go_with_their_site", networks_and_cgroups_go_with_their_site),
     ("a_broker_answers_and_logs_its_requests", a_broker_answers_and_logs_its_requests),
     ("a_demo_shows_the_explanation_and_leaves_nothing", a_demo_shows_the_explanation_and_leaves_nothing),
     ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
@@ -127,6 +131,53 @@ fn a_device_whose_server_died_is_still_taken_down() {
     drop(volume);
     drop(site);
     before.assert_unchanged();
+}
+
+fn networks_and_cgroups_go_with_their_site() {
+    let root = tempfile::tempdir().unwrap();
+    let before = Machine::now();
+    let site = Site::claim_in(root.path()).unwrap();
+    let network = Network::make(site.path(), 2).unwrap();
+    assert_carries(&network);
+    let group = Cgroup::make(site.path(), "cpu").unwrap();
+    let name = format!("brokerscope-lab-{}", site.path().file_name().unwrap().to_string_lossy());
+    let path = Path::new("/sys/fs/cgroup/cpu").join(name);
+    assert_eq!(group.figure("cpu.stat", "nr_throttled").unwrap(), 0);
+    let mut crowd = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    group.set("cpu.cfs_period_us", 100_000).unwrap();
+    group.set("cpu.cfs_quota_us", 10_000).unwrap();
+    group.put(crowd.id()).unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while group.figure("cpu.stat", "nr_throttled").unwrap() == 0 {
+        assert!(Instant::now() < end, "nobody is throttled");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    crowd.kill().unwrap();
+    crowd.wait().unwrap();
+    assert_ne!(before, Machine::now(), "what is compared can see a network");
+    // As when the lab was killed: what hangs on the site is found without its handles.
+    drop(site);
+    assert!(!path.exists(), "the cgroup stays");
+    drop((network, group));
+    before.assert_unchanged();
+}
+
+/// What one host sends reaches the other, and what does not fit a limit is dropped.
+fn assert_carries(network: &Network) {
+    let address = SocketAddr::from((Network::address(2), 9));
+    let receiver = network.host(2).unwrap().within(|| UdpSocket::bind(address)).unwrap().unwrap();
+    receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let sender = network.clients().within(|| UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
+    sender.send_to(b"through", address).unwrap();
+    let mut read = [0; 16];
+    assert_eq!(receiver.recv(&mut read).unwrap(), 7);
+    let limit = Limit { rate_kbit: 100, burst_bytes: 2_000, queue_bytes: 4_000 };
+    network.limit(2, Way::ToHost, limit).unwrap();
+    for _ in 0..50 {
+        sender.send_to(&[0; 1_000], address).unwrap();
+    }
+    assert!(network.dropped(2, Way::ToHost).unwrap() > 10);
+    network.free(2, Way::ToHost).unwrap();
 }
 
 fn a_broker_answers_and_logs_its_requests() {

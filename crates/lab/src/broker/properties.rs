@@ -1,4 +1,4 @@
-//! server.properties of a single KRaft node on 127.0.0.1.
+//! server.properties of a single KRaft node; of another where the caller's own properties say so.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,13 +7,14 @@ use super::BrokerOptions;
 
 /// The file's text; a caller's own properties come last and win, as in java.util.Properties.
 pub(super) fn text(options: &BrokerOptions, log_dir: &Path, port: u16, controller_port: u16) -> String {
+    let address = options.address;
     let mut lines: Vec<(String, String)> = vec![
         pair("process.roles", "broker,controller"),
         pair("node.id", "1"),
-        pair("controller.quorum.voters", &format!("1@127.0.0.1:{controller_port}")),
+        pair("controller.quorum.voters", &format!("1@{address}:{controller_port}")),
         pair("controller.listener.names", "CONTROLLER"),
-        pair("listeners", &format!("PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}")),
-        pair("advertised.listeners", &format!("PLAINTEXT://127.0.0.1:{port}")),
+        pair("listeners", &format!("PLAINTEXT://{address}:{port},CONTROLLER://{address}:{controller_port}")),
+        pair("advertised.listeners", &format!("PLAINTEXT://{address}:{port}")),
         pair("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
         pair("inter.broker.listener.name", "PLAINTEXT"),
         pair("log.dirs", &log_dir.to_string_lossy()),

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::request::Request;
+use super::response::first_error;
 use crate::error::Error;
 
 /// How long a broker may take to connect or to answer: longer than anything that is planted.
@@ -23,14 +24,18 @@ pub struct Connection {
 impl Connection {
     /// Connects.
     pub fn open(address: SocketAddr, client_id: impl Into<String>) -> Result<Self, Error> {
-        let connected = TcpStream::connect_timeout(&address, PATIENCE).and_then(|stream| {
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            Ok(stream)
-        });
         let doing = format!("connect to the broker on {address}");
-        let stream = connected.map_err(|source| Error::Io { doing, source })?;
+        let connected = TcpStream::connect_timeout(&address, PATIENCE);
+        Self::over(connected.map_err(|source| Error::Io { doing, source })?, client_id)
+    }
+
+    /// A client on a connection that is there already.
+    pub fn over(stream: TcpStream, client_id: impl Into<String>) -> Result<Self, Error> {
+        let prepared = stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        prepared.map_err(Error::system("prepare a connection to the broker"))?;
         Ok(Self { stream, client_id: client_id.into(), correlation_id: 0 })
     }
 
@@ -61,6 +66,15 @@ impl Connection {
     pub fn call(&mut self, request: &Request) -> Result<Vec<u8>, Error> {
         self.send(request)?;
         self.receive()
+    }
+
+    /// As [`Connection::call`], and makes sure that the response tells of no error.
+    pub fn order(&mut self, request: &Request) -> Result<(), Error> {
+        let body = self.call(request)?;
+        match first_error(request.api(), &body) {
+            Some(0) => Ok(()),
+            code => Err(Error::Unusable(format!("the broker refused {}: error {code:?}", request.api()))),
+        }
     }
 
     /// Another handle on the same connection, to read responses on another thread.

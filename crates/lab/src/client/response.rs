@@ -1,15 +1,18 @@
 //! What an experiment wants to know of a response: its error, and how far a fetch came. Bytes come from a broker of
 //! ours and are read within bounds all the same.
 
-/// The error code of the first partition of a Produce 7 response, or of the first topic of `CreateTopics` 2; the body
-/// begins after the correlation id. None where it is cut.
+/// The error code of the first partition of a Produce 7 response, of the first topic of `CreateTopics` 2, or of the
+/// first entry of `AlterClientQuotas` 0; the body begins after the correlation id. None where it is cut.
 #[must_use]
 pub fn first_error(api: &str, body: &[u8]) -> Option<i16> {
     let mut reader = Reader(body);
-    if api == "CREATE_TOPICS" {
+    if api == "CREATE_TOPICS" || api == "ALTER_CLIENT_QUOTAS" {
         reader.int32()?; // throttle
     }
     reader.int32()?;
+    if api == "ALTER_CLIENT_QUOTAS" {
+        return reader.int16();
+    }
     reader.text()?;
     if api == "PRODUCE" {
         reader.int32()?;

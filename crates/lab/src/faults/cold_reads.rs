@@ -43,14 +43,15 @@ impl Fault for ColdReads {
         Some(Ground { file_system: FileSystem::Ext4WithoutJournal, mount_options: "" })
     }
 
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Random) {
+    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Random) -> Result<(), Error> {
         options.properties.push(("num.network.threads".to_owned(), "1".to_owned()));
+        Ok(())
     }
 
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         scene.create_topic(&Topic { name: TOPIC.to_owned(), partitions: 1, ..Topic::default() })?;
-        let mut producer = Connection::open(scene.address(), "archive-writer")?;
+        let mut producer = scene.connect("archive-writer")?;
         let mut value = vec![0; BATCH_BYTES];
         for _ in 0..BATCHES {
             random.fill(&mut value);

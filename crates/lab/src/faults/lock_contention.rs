@@ -31,8 +31,9 @@ impl Fault for LockContention {
         Some(Ground { file_system: FileSystem::Ext4WithoutJournal, mount_options: "" })
     }
 
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Random) {
+    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Random) -> Result<(), Error> {
         options.properties.push(("num.io.threads".to_owned(), HANDLERS.to_owned()));
+        Ok(())
     }
 
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {

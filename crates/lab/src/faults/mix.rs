@@ -1,7 +1,7 @@
 //! The load that most faults are planted under: small produce requests of several connections to a few partitions,
 //! drawn anew for each window.
 
-use crate::client::Traffic;
+use crate::client::{Answer, Traffic};
 use crate::random::Random;
 
 /// The topic that it writes to.
@@ -30,4 +30,10 @@ pub(super) fn described(traffic: &Traffic) -> String {
     format!(
         "{producers} producers × {per_second}/s × {record_bytes} B on {partitions} partition(s), {in_flight} in flight"
     )
+}
+
+/// How many requests took at least so long, as their producers saw it.
+pub(super) fn slower_than(answers: &[Answer], ms: u64) -> usize {
+    let least = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    answers.iter().filter(|answer| answer.latency_ns >= least).count()
 }

@@ -31,7 +31,9 @@ pub(crate) trait Fault {
     }
 
     /// Changes how the broker is started. Numbers drawn here hold for all windows.
-    fn configure(&mut self, _options: &mut BrokerOptions, _random: &mut Random) {}
+    fn configure(&mut self, _options: &mut BrokerOptions, _random: &mut Random) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Further arguments of `brokerscope record`, such as `--flight-recorder always`.
     fn record_arguments(&self) -> &'static [&'static str] {

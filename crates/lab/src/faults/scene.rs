@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::door::Door;
 use super::plan::{Fault, Ground};
 use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Connection, Request, Running, Topic, Traffic, fetched, first_error};
@@ -12,6 +13,7 @@ use crate::device::DeviceOptions;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
+use crate::net::Place;
 use crate::random::Random;
 use crate::site::Site;
 use crate::steps::Steps;
@@ -41,6 +43,9 @@ pub(crate) struct Scene {
     /// The broker that is recorded.
     pub(crate) broker: Broker,
     volume: Option<Volume>,
+    /// The network namespace of its clients: the lab's own, unless a fault says otherwise.
+    pub(crate) clients: Place,
+    pub(crate) kafka: Kafka,
     pub(crate) interrupt: Interrupt,
     pub(crate) site: Site,
 }
@@ -62,14 +67,15 @@ impl Scene {
         options.metadata_dir = Some(site.directory("metadata")?);
         options.site = Some(site.path().to_owned());
         options.interrupt = props.interrupt.clone();
-        fault.configure(&mut options, random);
+        fault.configure(&mut options, random)?;
         let broker = Broker::start(&kafka, options)?;
-        Ok(Self { broker, volume, interrupt: props.interrupt.clone(), site })
+        let clients = Place::own();
+        Ok(Self { broker, volume, clients, kafka, interrupt: props.interrupt.clone(), site })
     }
 
     /// The broker's listener.
     pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.broker.port))
+        SocketAddr::from((self.broker.address, self.broker.port))
     }
 
     /// The file system beneath the broker.
@@ -95,9 +101,19 @@ impl Scene {
         self.sleep(QUIET)
     }
 
+    /// For clients on threads of their own.
+    pub(super) fn door(&self) -> Door {
+        Door { address: self.address(), place: self.clients.clone(), interrupt: self.interrupt.clone() }
+    }
+
+    /// A connection of one of its clients.
+    pub(crate) fn connect(&self, client_id: &str) -> Result<Connection, Error> {
+        self.door().connect(client_id)
+    }
+
     /// Makes a topic, if it is not there, and waits until the broker leads its partitions.
     pub(crate) fn create_topic(&self, topic: &Topic) -> Result<(), Error> {
-        let mut connection = Connection::open(self.address(), "lab-admin")?;
+        let mut connection = self.connect("lab-admin")?;
         let body = connection.call(&Request::create_topic(topic))?;
         match first_error("CREATE_TOPICS", &body) {
             Some(0 | TOPIC_EXISTS) => {}
@@ -136,7 +152,8 @@ impl Scene {
 
     /// Starts producers.
     pub(crate) fn produce(&self, traffic: &Traffic, random: &mut Random) -> Result<Running, Error> {
-        traffic.start(self.address(), random)
+        let address = self.address();
+        self.clients.within(|| traffic.start(address, random))?
     }
 
     /// Has the broker compile what it needs for this kind of load.

@@ -1,0 +1,76 @@
+//! Processes that do nothing, as hard as they can, on some processors: so that others wait for one.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::process::Process;
+
+/// How long a process may take to begin.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Busy processes that can be halted and let go on; dropping them ends them.
+#[derive(Debug)]
+pub struct Crowd {
+    members: Vec<Process>,
+}
+
+impl Crowd {
+    /// Starts so many on the processors of `cpus` (as for taskset(1)), at this niceness, halted.
+    pub fn gather(site: &Path, count: u32, cpus: &str, niceness: i32) -> Result<Self, Error> {
+        let mut crowd = Self { members: Vec::new() };
+        for _ in 0..count {
+            let mut command = Command::new("taskset");
+            command.args(["--cpu-list", cpus, "nice", "-n", &niceness.to_string(), "sh", "-c"]);
+            command.arg("kill -STOP $$; while :; do :; done");
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            crowd.members.push(Process::spawn(&mut command, Some(site))?);
+        }
+        let all_halted = || Ok(crowd.members.iter().all(|member| is_halted(member.pid())).then_some(()));
+        let late = || Error::TooSlow { what: "a crowd".to_owned(), limit: PATIENCE, hint: String::new() };
+        Interrupt::never().wait(PATIENCE, all_halted, late)?;
+        Ok(crowd)
+    }
+
+    /// Lets them work.
+    pub fn go(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Halts them.
+    pub fn halt(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    fn signal(&self, signal: Signal) {
+        for member in &self.members {
+            member.signal(signal);
+        }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        // A halted process does not hear SIGTERM before it goes on.
+        self.signal(Signal::KILL);
+    }
+}
+
+/// State T, the word after the name in parentheses (`proc_pid_stat(5)`).
+fn is_halted(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+/// Halts a process or lets it go on.
+pub(crate) fn send(pid: u32, signal: Signal) -> Result<(), Error> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| Error::Unusable(format!("no process: {pid}")))?;
+    kill_process(number, signal)
+        .map_err(|error| Error::system(&format!("signal process {pid}"))(error.into()))
+}

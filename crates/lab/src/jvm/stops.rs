@@ -1,0 +1,81 @@
+//! When a JVM stopped all of its threads, by its own log (`-Xlog:safepoint`, JDK 17 and later): milliseconds on the wall
+//! clock, lengths in nanoseconds.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::Error;
+
+/// A time at which all threads of a JVM were stopped, or were being stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// What was to be done, such as `G1CollectFull`.
+    pub operation: String,
+    /// From when the threads were to stop, UTC nanoseconds; right to some milliseconds.
+    pub start_ns: i64,
+    /// Until when.
+    pub end_ns: i64,
+    /// The part of it until all had stopped, in nanoseconds.
+    pub reaching_ns: i64,
+}
+
+/// The JVM's argument that has it write its stops to `log`.
+#[must_use]
+pub fn stops_argument(log: &Path) -> String {
+    format!("-Xlog:safepoint:file={}:timemillis:filecount=0", log.display())
+}
+
+/// What a log says.
+pub fn stops(log: &Path) -> Result<Vec<Stop>, Error> {
+    let text = fs::read_to_string(log).map_err(Error::io("read", log))?;
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+/// `[1700000000123ms] Safepoint "G1CollectFull", Time since last: 9 ns, Reaching safepoint: 5 ns, At safepoint: 7 ns,
+/// Total: 12 ns` (`SafepointTracing` in HotSpot's safepoint.cpp); later versions tell of a cleanup in between.
+fn parse(line: &str) -> Option<Stop> {
+    let (stamp, rest) = line.strip_prefix('[')?.split_once("ms]")?;
+    let end_ns = stamp.trim().parse::<i64>().ok()?.checked_mul(1_000_000)?;
+    let (operation, figures) = rest.trim_start().strip_prefix("Safepoint \"")?.split_once('"')?;
+    let figure = |name: &str| {
+        let after = figures.split_once(name)?.1;
+        after.trim_start().split(' ').next()?.parse::<i64>().ok()
+    };
+    let (reaching_ns, total) = (figure("Reaching safepoint:")?, figure("Total:")?);
+    Some(Stop {
+        operation: operation.to_owned(),
+        start_ns: end_ns.saturating_sub(total),
+        end_ns,
+        reaching_ns,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_read_as_jdk_17_and_25_tell_it() {
+        let old = "[1700000000500ms] Safepoint \"G1CollectFull\", Time since last: 49962340 ns, Reaching safepoint: \
+                   200000000 ns, At safepoint: 100000000 ns, Total: 300000000 ns";
+        let new = "[1700000000500ms] Safepoint \"G1CollectFull\", Time since last: 4 ns, Reaching safepoint: 200000000 \
+                   ns, Cleanup: 7 ns, At safepoint: 99999993 ns, Total: 300000000 ns, Threads: 1 runnable, 40 total";
+        let expected = Stop {
+            operation: "G1CollectFull".to_owned(),
+            start_ns: 1_700_000_000_200_000_000,
+            end_ns: 1_700_000_000_500_000_000,
+            reaching_ns: 200_000_000,
+        };
+        assert_eq!(parse(old), Some(expected.clone()));
+        assert_eq!(parse(new), Some(expected));
+    }
+
+    #[test]
+    fn other_lines_are_passed_over() {
+        for line in
+            ["", "[1ms] Application time: 1 seconds", "[xms] Safepoint \"a\"", "Safepoint \"a\", Total: 1"]
+        {
+            assert_eq!(parse(line), None, "{line}");
+        }
+    }
+}
