@@ -46,6 +46,7 @@ fn known_operations_are_reported_exactly_once() {
     check_block_io(&watched, &file_system);
     check_planted_wait(&file_system, &mut watched);
     check_wait_after_write(&file_system, &mut watched);
+    check_no_cpu(&file_system, &mut watched);
     check_dirty_throttling(&file_system, &mut watched);
     let losses = watched.probes.losses();
     assert!(!losses.any_event(), "{losses:?}");
@@ -268,10 +269,44 @@ fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watched) {
     watched.until("wait after a write", |seen| seen.off_cpu(tid).next().is_some());
 
     let write = watched.writes(device, inode)[0].clone();
-    let waits: Vec<_> = watched.off_cpu(tid).collect();
+    let waits: Vec<_> = watched.off_cpu(tid).filter(|wait| !wait.preempted).collect();
     assert_eq!(waits.len(), 1, "the wait for the other thread is none of it: {waits:?}");
     assert!(waits[0].start_ns >= write.end_ns && !waits[0].preempted, "{:?}", waits[0]);
     assert!(waits[0].stack.contains("ext4_page_mkwrite;"), "{}", waits[0].stack);
+}
+
+/// Between calls a thread is not followed, but for the time in which it could run and others had the CPUs.
+fn check_no_cpu(file_system: &FileSystem, watched: &mut Watched) {
+    const BUSY: Duration = Duration::from_millis(300);
+    let mut file = File::create(file_system.path().join("busy")).unwrap();
+    let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
+    let spin = |length: Duration| {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < length {
+            std::hint::spin_loop();
+        }
+    };
+    let others = 4 * std::thread::available_parallelism().unwrap().get();
+    let tid = std::thread::scope(|scope| {
+        for _ in 0..others {
+            scope.spawn(|| spin(BUSY));
+        }
+        file.write_all(b"then busy").unwrap();
+        spin(BUSY);
+        scene::current_tid()
+    });
+    let least_ns = BUSY.as_nanos() as u64 / 4;
+    let without_cpu = |seen: &Watched| -> Vec<OffCpu> {
+        let Some(write) = seen.writes(device, inode).first().cloned().cloned() else { return Vec::new() };
+        seen.off_cpu(tid).filter(|away| away.start_ns >= write.end_ns && away.preempted).cloned().collect()
+    };
+    let length_ns = |away: &OffCpu| away.end_ns - away.start_ns;
+    watched.until("thread without a CPU", |seen| {
+        without_cpu(seen).iter().map(length_ns).sum::<u64>() >= least_ns
+    });
+    for away in without_cpu(watched) {
+        assert!(length_ns(&away) >= 1_000_000 && away.stack.is_empty(), "{away:?}");
+    }
 }
 
 /// A device that may have one megabyte of dirty pages pauses whoever writes more.

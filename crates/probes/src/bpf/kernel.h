@@ -159,6 +159,24 @@ struct pid {
 	struct upid numbers[];
 };
 
+/* empty without CONFIG_SCHED_INFO */
+struct sched_info {
+	unsigned long long last_queued;
+};
+
+struct rq {
+	__u64 clock;
+};
+
+/* its rq is there with CONFIG_FAIR_GROUP_SCHED only */
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -169,6 +187,8 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct fs_struct *fs;
 	struct files_struct *files;
+	struct sched_info sched_info;
+	struct sched_entity se;
 	char comm[TASK_COMM_LEN];
 };
 

@@ -7,8 +7,9 @@
  * After such a call, until the thread's next one, only uninterruptible waits of a millisecond or more are
  * followed: Kafka appends to the segment's mapped indexes there, still holding the log, and a fault on such a
  * page waits for the same journal and the same device as a write does. Waits for locks and for work are
- * interruptible, so idle threads cost nothing more. Threads that have not been in one are not followed, but
- * for faults on mapped files (mmap_fault.h).
+ * interruptible and are not followed, so idle threads cost nothing more; where such a thread could have run for a
+ * millisecond or more and had no CPU, the scheduler's own account says so when it gets one. Threads that have not
+ * been in a call on a file or a socket are not followed, but for faults on mapped files (mmap_fault.h).
  */
 
 /* Shorter waits after a call are not worth an event, shorter ones within not their waker's stack. */
@@ -43,12 +44,43 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_stru
 		count_lost(LOST_STACK);
 }
 
-/* Within a call every absence counts; after one, long ones; and those for a mapped page. */
+/* Within a call every absence counts; after one, or for want of a CPU, long ones; and those for a mapped page. */
 static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 length_ns)
 {
 	if (op->phase == PHASE_INSIDE || in_fault)
 		return true;
-	return op->phase == PHASE_AFTER && length_ns >= LONG_WAIT_NS;
+	return (op->phase == PHASE_AFTER || op->preempted) && length_ns >= LONG_WAIT_NS;
+}
+
+/*
+ * For how long the thread that gets the CPU now had been on its run queue: since it was woken, preempted, or moved
+ * there from another. The tracepoint comes before sched_info_arrive clears the account (__schedule and
+ * prepare_task_switch, kernel/sched/core.c; kernel/sched/stats.h). 0 where the kernel keeps none.
+ */
+static __always_inline __u64 waited_for_cpu(struct task_struct *task)
+{
+	struct cfs_rq *queue = task->se.cfs_rq;
+	__u64 queued, now;
+
+	if (!bpf_core_field_exists(task->sched_info.last_queued) || !bpf_core_field_exists(queue->rq))
+		return 0;
+	queued = task->sched_info.last_queued;
+	now = queue->rq->clock;
+	return queued && now > queued ? now - queued : 0;
+}
+
+/* Whoever was not followed and was long without a CPU is taken for preempted: for that time it waited for nothing else. */
+static __always_inline void look_at_account(struct task_struct *task, struct op *op)
+{
+	__u64 waited = waited_for_cpu(task);
+
+	if (waited < LONG_WAIT_NS)
+		return;
+	op->off_ns = bpf_ktime_get_ns() - waited;
+	op->woken_ns = 0;
+	op->frames = 0;
+	op->preempted = 1;
+	op->fault_waits = 0;
 }
 
 static __always_inline void send_absence(struct task_struct *task, struct op *op, __u64 now)
@@ -84,6 +116,8 @@ static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
 	bool in_fault;
 	__u64 now;
 
+	if (!op->off_ns)
+		look_at_account(task, op);
 	if (!op->off_ns)
 		return;
 	now = bpf_ktime_get_ns();
