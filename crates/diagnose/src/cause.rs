@@ -2,10 +2,12 @@
 //! Does not look at requests: `judge` does.
 
 mod advice;
+pub(crate) mod course;
 mod cpu_throttled;
 mod device_load;
 mod dirty_throttling;
 pub(crate) mod disk_read;
+mod down_conversion;
 mod fast_commit;
 pub(crate) mod handlers_busy;
 mod index_page_fault;
@@ -15,14 +17,17 @@ mod memory_reclaim;
 pub(crate) mod network_threads_busy;
 mod page_lock;
 pub(crate) mod quota;
+mod recompression;
 pub(crate) mod replication_wait;
 mod roll_fsync;
-mod run_queue;
+pub(crate) mod run_queue;
+pub(crate) mod slow_client;
 mod slow_device;
 mod stable_page;
 pub(crate) mod stack;
 pub(crate) mod stop;
 mod tier_state_io;
+mod txn_verification;
 pub(crate) mod waits;
 mod xfs_inode_lock;
 mod xfs_log_space;
@@ -34,6 +39,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos
 use crate::hold::Hold;
 use crate::window::Window;
 pub use advice::advice;
+pub(crate) use advice::advice_on;
 use stack::Wait;
 use waits::Waits;
 

@@ -1,14 +1,15 @@
 //! Asks the causes what they know of each stage of a request. Each instant is explained once: by what the request's own
-//! thread did, then by stops of the JVM, then by what is known of the threads and brokers that it waited for. Does not
+//! thread did, then by stops of the JVM and want of a CPU, then by what is known of the threads and brokers that it waited for. Does not
 //! choose among them.
 
 use model::{Nanos, Pid, Request};
 
 use crate::cause::{
-    self, Finding, disk_read, handlers_busy, network_threads_busy, quota, replication_wait, stop,
+    self, Finding, course, disk_read, handlers_busy, network_threads_busy, quota, replication_wait, stop,
 };
 use crate::chain;
 use crate::free::Free;
+use crate::join::AppendJoin;
 use crate::stages::{Course, waiting};
 use crate::window::Window;
 
@@ -18,15 +19,23 @@ const WORTH_A_LOOK: Nanos = Nanos::from_millis(1);
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 
 /// Everything that explains some of a request's time from the moment at which the broker could serve it.
-pub(crate) fn served(window: &Window, request: &Request, course: &Course<'_>, pid: Pid) -> Vec<Finding> {
+pub(crate) fn served(
+    window: &Window,
+    request: &Request,
+    course: &Course<'_>,
+    appends: &[AppendJoin],
+) -> Vec<Finding> {
     let free = Free::new(course.served_from, course.end);
     let mut explained = Explained { window, request, course, free, findings: Vec::new() };
     explained.own_work();
-    explained.stops(pid);
+    explained.stops(appends.first().map_or(0, |append| append.op.pid));
+    explained.findings.extend(course::threads(window, request, course, appends, &mut explained.free));
+    explained.findings.extend(course::coordinator(window, request, course, appends, &mut explained.free));
     explained.receive();
     explained.queue();
     explained.remote();
     explained.respond();
+    explained.findings.extend(course::rest(window, request, course, appends, &mut explained.free));
     explained.findings
 }
 

@@ -66,34 +66,11 @@ fn each_join(window: &Window, request: &Request, counts: &mut Joins, mut tell: i
 pub(crate) fn judge(window: &Window, request: &Request, appends: &[AppendJoin], depth: usize) -> Judgement {
     let Some(course) = stages::of(window, request, appends) else { return Judgement::default() };
     let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(slow_arrival(window, request, request.arrival_end - request.arrival));
+    findings.extend(cause::slow_client::arrival(window, request));
     findings.extend(behind_another(window, request, course.served_from - request.arrival_end, depth));
-    let pid = appends.first().map_or(0, |append| append.op.pid);
-    findings.extend(explained::served(window, request, &course, pid));
+    findings.extend(explained::served(window, request, &course, appends));
     let time = stages::waiting::latency_less_wait(window, request).unwrap_or_default();
     Judgement { stages: course.stages, findings, time }
-}
-
-/// A request whose own bytes came slowly, unless the broker was not reading the connection at the time.
-fn slow_arrival(window: &Window, request: &Request, arrived: Nanos) -> Option<Finding> {
-    let muted = window.connection_busy(request, request.arrival, request.arrival_end);
-    let slow = (arrived - muted).at_least_zero();
-    (slow > Nanos::ZERO).then(|| Finding {
-        cause: Cause::SlowClient,
-        chain: vec![Cause::SlowClient],
-        root: Arc::from(format!("slow-client:{}", request.client)),
-        confidence: Confidence::Exact,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::Request,
-            start: request.arrival,
-            end: request.arrival_end,
-            tid: None,
-            thread: None,
-            text: format!("the request's {} bytes took {arrived} to arrive", request.request_bytes),
-        }],
-        time: slow,
-        partition: None,
-    })
 }
 
 /// A request that waited behind another of its connection has that one's cause.
@@ -184,7 +161,7 @@ impl Judgement {
         let finding = self.principal().unwrap_or_else(|| unexplained(window, request, appends));
         let confidence =
             if losses.is_empty() { finding.confidence } else { finding.confidence.min(Confidence::Strong) };
-        let advice = cause::advice(finding.cause).to_vec();
+        let advice = cause::advice_on(&finding.chain);
         Verdict {
             request: request.clone(),
             stages,
@@ -201,13 +178,15 @@ impl Judgement {
 }
 
 impl Finding {
-    /// Two stages of one request with one root: the longer one tells the story.
+    /// Two parts of one request's time with one root: the longer one tells the story, and is exact no more where the
+    /// other is not.
     pub(crate) fn merge(&mut self, other: Self) {
         let time = self.time + other.time;
-        let confidence = self.confidence.min(other.confidence);
+        let mixed = self.confidence != other.confidence;
         if other.time > self.time {
             *self = other;
         }
+        let confidence = if mixed { self.confidence.min(Confidence::Strong) } else { self.confidence };
         self.time = time;
         self.confidence = confidence;
     }

@@ -1,5 +1,6 @@
 //! Planted causes: the planted one must be named, and nothing must be named where nothing was planted.
 
+mod causes;
 mod jvm;
 mod order;
 mod stage_causes;

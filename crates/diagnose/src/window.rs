@@ -263,6 +263,7 @@ impl Window {
         let connection = (request.client, request.broker);
         self.connections.entry(connection).or_default().insert(Arc::clone(request));
         self.followers.request(request);
+        self.trouble.request(request);
     }
 
     pub(crate) fn socket_op(&mut self, op: &SocketOp) {

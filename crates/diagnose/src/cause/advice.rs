@@ -41,6 +41,17 @@ pub fn advice(cause: Cause) -> &'static [&'static str] {
     }
 }
 
+/// What to change where a request was held up in this way, the root first. What it waited behind is not to be changed
+/// where that has a cause of its own, but what the broker chose to do there is.
+pub(crate) fn advice_on(chain: &[Cause]) -> Vec<&'static str> {
+    let root = chain.last().copied().unwrap_or(Cause::Unobserved);
+    let chosen = chain.iter().filter(|cause| {
+        let own = [Cause::RollFsync, Cause::IndexPageFault, Cause::XfsInodeLock, Cause::SlowDevice];
+        **cause != root && own.contains(cause)
+    });
+    [root].iter().chain(chosen).flat_map(|cause| advice(*cause)).copied().collect()
+}
+
 /// As a public case measured it: produce requests of 3 s at the 99.9th percentile took 500 ms with fast commits and kept
 /// within 65 ms but for a few a day on XFS.
 const FAST_COMMIT: &[&str] = &[

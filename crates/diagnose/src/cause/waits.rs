@@ -66,7 +66,7 @@ pub(crate) fn of<'w>(window: &'w Window, hold: &Hold<'w>) -> Vec<Waits<'w>> {
 }
 
 /// From when on a thread waited for nothing but a CPU.
-fn runnable_from(interval: &OffCpu) -> Nanos {
+pub(super) fn runnable_from(interval: &OffCpu) -> Nanos {
     match interval.woken {
         _ if interval.preempted => interval.start,
         Some(woken) => woken.clamp(interval.start, interval.end.max(interval.start)),

@@ -4,10 +4,11 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use model::{
-    BlockIo, Device, DirtyThrottle, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, TcpTrouble,
-    TcpTroubleKind, Tid,
+    BlockIo, Device, DirtyThrottle, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, Request,
+    TcpTrouble, TcpTroubleKind, Tid,
 };
 
 use super::episodes::Episodes;
@@ -25,6 +26,9 @@ const THROTTLED: &str = "cpu_throttled_ratio";
 /// The function in which XFS waits for room in its log (`fs/xfs/xfs_log.c`).
 pub(crate) const LOG_GRANT: &str = "xlog_grant_head_wait";
 
+/// Kafka's key of the requests by which partitions are added to a transaction, or verified to be in it.
+const ADD_PARTITIONS_TO_TXN: i16 = 24;
+
 /// Both ends of a connection: client, broker.
 type Connection = (SocketAddr, SocketAddr);
 
@@ -41,6 +45,8 @@ pub(crate) struct Trouble {
     devices: HashMap<(u32, u32), DeviceTrouble>,
     connections: HashMap<Connection, Timeline<TcpTrouble>>,
     unscaled: HashMap<Connection, Nanos>,
+    /// Requests to a transaction's coordinator, by the transaction's id.
+    verifications: HashMap<Arc<str>, Timeline<Arc<Request>>>,
     quota: Timeline<HostSample>,
     out_of_quota: Episodes,
 }
@@ -112,6 +118,12 @@ impl Trouble {
         }
     }
 
+    pub(super) fn request(&mut self, request: &Arc<Request>) {
+        if let (ADD_PARTITIONS_TO_TXN, Some(id)) = (request.api_key, &request.transactional_id) {
+            self.verifications.entry(Arc::clone(id)).or_default().insert(Arc::clone(request));
+        }
+    }
+
     pub(crate) fn sample(&mut self, sample: HostSample) {
         if sample.scope == HostScope::Cgroup && &*sample.metric == THROTTLED && sample.value > 0.0 {
             self.out_of_quota.add(sample.start, sample.end);
@@ -162,6 +174,30 @@ impl Trouble {
             .filter(move |span| &*span.function == function)
     }
 
+    /// What went wrong with a connection within a stretch, in order.
+    pub(crate) fn of_connection(
+        &self,
+        client: SocketAddr,
+        broker: SocketAddr,
+        start: Nanos,
+        end: Nanos,
+    ) -> impl Iterator<Item = &TcpTrouble> {
+        let past = self.connections.get(&(client, broker)).into_iter();
+        past.flat_map(move |past| past.ended_after(start - Nanos(1)))
+            .take_while(move |trouble| trouble.at <= end)
+    }
+
+    /// Whether a connection has no window scaling, so that it carries 64 KiB a round trip at most.
+    pub(crate) fn is_unscaled(&self, client: SocketAddr, broker: SocketAddr) -> bool {
+        self.unscaled.contains_key(&(client, broker))
+    }
+
+    /// What a transaction's coordinator was asked in a stretch: what took most of it.
+    pub(crate) fn verification(&self, id: &str, start: Nanos, end: Nanos) -> Option<&Arc<Request>> {
+        let asked = self.verifications.get(id)?.overlapping(start, end);
+        asked.max_by_key(|request| (request.overlap(start, end), request.arrival))
+    }
+
     /// The cgroup's figures of a stretch in which its CPU quota ran out.
     pub(crate) fn out_of_quota(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &HostSample> {
         self.quota.overlapping(start, end)
@@ -186,6 +222,8 @@ impl Trouble {
         }
         self.connections.values_mut().for_each(|past| past.forget(horizon));
         self.connections.retain(|_, past| !past.0.is_empty());
+        self.verifications.values_mut().for_each(|past| past.forget(horizon));
+        self.verifications.retain(|_, past| !past.0.is_empty());
         self.quota.forget(horizon);
         self.out_of_quota.forget(horizon);
     }

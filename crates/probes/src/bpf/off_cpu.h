@@ -59,13 +59,17 @@ static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 leng
  */
 static __always_inline __u64 waited_for_cpu(struct task_struct *task)
 {
-	struct cfs_rq *queue = task->se.cfs_rq;
+	struct cfs_rq *queue;
 	__u64 queued, now;
+	struct rq *rq;
 
-	if (!bpf_core_field_exists(task->sched_info.last_queued) || !bpf_core_field_exists(queue->rq))
+	if (!bpf_core_field_exists(task->sched_info.last_queued) || !bpf_core_field_exists(task->se.cfs_rq) ||
+	    !bpf_core_field_exists(queue->rq) || !bpf_core_field_exists(rq->clock))
 		return 0;
 	queued = task->sched_info.last_queued;
-	now = queue->rq->clock;
+	queue = task->se.cfs_rq;
+	rq = queue->rq;
+	now = rq->clock;
 	return queued && now > queued ? now - queued : 0;
 }
 

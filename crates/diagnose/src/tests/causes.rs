@@ -1,0 +1,596 @@
+//! Every cause on planted events: it is named where its evidence joins, and not for events of another thread, device,
+//! file or time.
+
+use model::{
+    BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
+    HostSample, HostScope, JvmPause, JvmPauseKind, KernelSpan, Nanos, OffCpu, Reclaim, Request, SocketOp,
+    SocketOpKind, SpanSource, Stage, TcpTrouble, TcpTroubleKind, Verdict,
+};
+
+use super::{JOURNAL_STACK, append, asked, commit, device, io, ms, off_cpu, op, request, run};
+
+const RECLAIM: &str = "ext4_da_write_begin;try_to_free_mem_cgroup_pages;shrink_node;schedule";
+const FAST_COMMIT: &str = "ext4_sync_file;ext4_fc_commit;jbd2_fc_begin_commit;schedule";
+const LOG_SPACE: &str =
+    "xfs_file_buffered_write;xfs_trans_alloc;xfs_log_reserve;xlog_grant_head_wait;schedule";
+const XFS_INODE: &str =
+    "vfs_write;xfs_file_buffered_write;xfs_ilock;down_write;rwsem_down_write_slowpath;schedule";
+const STABLE: &str = "generic_perform_write;ext4_da_write_begin;folio_wait_stable;io_schedule;schedule";
+const PAGE: &str = "ext4_da_write_begin;__filemap_get_folio;__folio_lock;io_schedule;schedule";
+const READ: &str = "ext4_da_write_begin;ext4_block_write_begin;__wait_on_buffer;bit_wait_io;io_schedule";
+const DIRTY: &str = "generic_perform_write;balance_dirty_pages;io_schedule_timeout;schedule";
+
+/// A request from 1,000 to 1,151 ms whose append by thread 7 took from 1,001 to 1,150, of which it waited with this
+/// stack from 1,002 to 1,149.
+fn waited(stack: &str) -> Vec<Event> {
+    vec![
+        off_cpu(7, ms(1_002), ms(1_149), stack),
+        op(append(7, 0, ms(1_001), ms(1_150), 1)),
+        asked(request(1, 0, 1_000, 1_151, 1)),
+    ]
+}
+
+fn with(mut events: Vec<Event>, more: impl IntoIterator<Item = Event>) -> Vec<Event> {
+    events.extend(more);
+    events
+}
+
+fn first(events: Vec<Event>) -> Verdict {
+    run(events).0.remove(0)
+}
+
+fn found(events: Vec<Event>) -> (Cause, Confidence) {
+    let verdict = first(events);
+    assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
+    (verdict.cause, verdict.confidence)
+}
+
+fn elsewhere() -> Device {
+    Device { minor: 1, name: "loop1".into(), ..device() }
+}
+
+fn span(function: &str, tid: u32, device: Device, start: i64, end: i64) -> Event {
+    Event::KernelSpan(Box::new(KernelSpan {
+        start: ms(start),
+        end: ms(end),
+        function: function.into(),
+        device: Some(device),
+        tid,
+        thread: "t".into(),
+        seen_by: SpanSource::Tracepoints,
+    }))
+}
+
+fn reclaim(tid: u32, memcg: bool, start: i64, end: i64) -> Event {
+    Event::Reclaim(Box::new(Reclaim {
+        start: ms(start),
+        end: ms(end),
+        pid: 1,
+        tid,
+        thread: "data-plane-kafk".into(),
+        memcg,
+        pages: 32,
+    }))
+}
+
+fn block(direction: Direction, inode: u64, start: i64, end: i64) -> Event {
+    let Event::BlockIo(mut io) = io(start, end) else { unreachable!() };
+    io.direction = direction;
+    io.inode = Some(inode);
+    Event::BlockIo(io)
+}
+
+#[test]
+fn a_fast_commit_is_joined_by_its_thread_or_by_its_device() {
+    let with_commit =
+        |tid, device| found(with(waited(FAST_COMMIT), [span("ext4_fc_commit", tid, device, 1_001, 1_149)]));
+    assert_eq!(with_commit(7, device()), (Cause::FastCommit, Confidence::Exact));
+    assert_eq!(with_commit(8, device()), (Cause::FastCommit, Confidence::Strong));
+    assert_eq!(with_commit(8, elsewhere()), (Cause::FastCommit, Confidence::Weak));
+    let without_wait = with(waited("x;schedule"), [span("ext4_fc_commit", 8, device(), 1_001, 1_149)]);
+    assert_eq!(found(without_wait).0, Cause::Unobserved);
+}
+
+#[test]
+fn one_fast_commit_is_one_root() {
+    let other = [
+        off_cpu(8, ms(1_010), ms(1_149), FAST_COMMIT),
+        op(append(8, 1, ms(1_009), ms(1_150), 2)),
+        asked(request(2, 1, 1_008, 1_151, 2)),
+        span("ext4_fc_commit", 7, device(), 1_001, 1_149),
+    ];
+    assert_eq!(run(with(waited(FAST_COMMIT), other)).1.by_root.len(), 1);
+}
+
+#[test]
+fn room_in_the_log_of_xfs_is_exact_where_the_thread_itself_was_seen_to_sleep() {
+    let slept = |tid, device| {
+        found(with(waited(LOG_SPACE), [span("xlog_grant_head_wait", tid, device, 1_002, 1_149)]))
+    };
+    assert_eq!(slept(7, device()), (Cause::XfsLogSpace, Confidence::Exact));
+    assert_eq!(slept(8, device()), (Cause::XfsLogSpace, Confidence::Strong));
+    assert_eq!(
+        found(with(waited("x;schedule"), [span("xlog_grant_head_wait", 8, device(), 1_002, 1_149)])).0,
+        Cause::Unobserved
+    );
+    // Two writers of one full log, one after the other.
+    let (_, summary) = run(with(
+        waited(LOG_SPACE),
+        [
+            span("xlog_grant_head_wait", 7, device(), 1_002, 1_149),
+            span("xlog_grant_head_wait", 8, device(), 1_200, 1_349),
+            off_cpu(8, ms(1_200), ms(1_349), LOG_SPACE),
+            op(append(8, 1, ms(1_199), ms(1_350), 2)),
+            asked(request(2, 1, 1_199, 1_351, 2)),
+        ],
+    ));
+    assert_eq!(summary.by_root.len(), 1);
+}
+
+fn reader(tid: u32, inode: u64, start: i64, end: i64) -> FileOp {
+    FileOp { op: FileOpKind::Sendfile, batch: None, inode, ..append(tid, 0, ms(start), ms(end), 0) }
+}
+
+#[test]
+fn whoever_had_the_inode_is_named_and_what_it_waited_for() {
+    assert_eq!(found(waited(XFS_INODE)), (Cause::XfsInodeLock, Confidence::Weak), "nobody was seen");
+    let held = |reader: FileOp| first(with(waited(XFS_INODE), [op(reader)]));
+    let ours = held(reader(9, 12, 990, 1_149));
+    assert_eq!((ours.cause, ours.confidence), (Cause::XfsInodeLock, Confidence::Strong));
+    assert!(ours.evidence.iter().any(|seen| seen.text.starts_with("meanwhile sendfile of topicF-0/")));
+    for other in [
+        reader(9, 13, 990, 1_149),
+        reader(7, 12, 990, 1_000),
+        reader(9, 12, 1_100, 1_149),
+        FileOp { device: elsewhere(), ..reader(9, 12, 990, 1_149) },
+        FileOp { op: FileOpKind::Fsync, ..reader(9, 12, 990, 1_149) },
+    ] {
+        assert_eq!(held(other.clone()).confidence, Confidence::Weak, "{other:?}");
+    }
+    let slow = first(with(
+        waited(XFS_INODE),
+        [op(reader(9, 12, 990, 1_149)), off_cpu(9, ms(992), ms(1_148), READ), io(992, 1_148)],
+    ));
+    assert_eq!(slow.chain, [Cause::XfsInodeLock, Cause::SlowDevice]);
+    assert_eq!(slow.confidence, Confidence::Strong);
+}
+
+#[test]
+fn a_page_on_its_way_is_never_exact_and_its_request_is_the_files() {
+    for (stack, direction, cause) in
+        [(STABLE, Direction::Write, Cause::StablePage), (PAGE, Direction::Read, Cause::PageLock)]
+    {
+        let shown = |io: Event| {
+            let verdict = first(with(waited(stack), [io]));
+            assert_eq!((verdict.cause, verdict.confidence), (cause, Confidence::Strong));
+            verdict.evidence.len() == 3
+        };
+        assert!(shown(block(direction, 12, 1_002, 1_148)));
+        assert!(!shown(block(direction, 13, 1_002, 1_148)), "another file");
+        assert!(!shown(block(Direction::Other, 12, 1_002, 1_148)));
+        assert!(!shown(block(direction, 12, 1_002, 1_020)), "over long before");
+    }
+}
+
+#[test]
+fn freeing_memory_is_the_threads_own_and_one_shortage_is_one_root() {
+    let on_cpu = || vec![op(append(7, 0, ms(1_001), ms(1_150), 1)), asked(request(1, 0, 1_000, 1_151, 1))];
+    let ours = first(with(on_cpu(), [reclaim(7, true, 1_005, 1_145)]));
+    assert_eq!((ours.cause, ours.confidence), (Cause::MemoryReclaim, Confidence::Exact));
+    assert!(ours.evidence.iter().any(|seen| seen.text.contains("its memory cgroup was at its limit")));
+    assert_eq!(found(with(on_cpu(), [reclaim(8, true, 1_005, 1_145)])).0, Cause::Unobserved);
+    assert_eq!(found(with(on_cpu(), [reclaim(7, true, 800, 1_000)])).0, Cause::Unobserved);
+    assert_eq!(found(waited(RECLAIM)), (Cause::MemoryReclaim, Confidence::Strong), "by the stack alone");
+    let other = [
+        reclaim(8, true, 1_300, 1_440),
+        op(append(8, 1, ms(1_299), ms(1_441), 2)),
+        asked(request(2, 1, 1_298, 1_442, 2)),
+    ];
+    let both = with(with(on_cpu(), [reclaim(7, true, 1_005, 1_145)]), other);
+    let (_, summary) = run(both);
+    assert_eq!((summary.by_root.len(), summary.by_root[0].requests), (1, 2));
+    assert_eq!(&*summary.by_root[0].root, "memory-reclaim:cgroup:1005000000");
+}
+
+#[test]
+fn of_several_kinds_of_time_the_longest_is_named_and_the_other_told() {
+    let events = |unknown_until| {
+        vec![
+            off_cpu(7, ms(1_002), ms(1_062), JOURNAL_STACK),
+            reclaim(7, false, 1_065, 1_115),
+            op(append(7, 0, ms(1_001), ms(unknown_until), 1)),
+            asked(request(1, 0, 1_000, unknown_until + 1, 1)),
+            commit(2285, 1_000, 1_063),
+        ]
+    };
+    let verdict = first(events(1_120));
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::JournalCommit, Confidence::Exact));
+    let last = verdict.evidence.last().unwrap();
+    assert_eq!(last.text, "besides, 50 ms freeing memory (memory-reclaim)");
+    // What nothing explains outweighs each of them.
+    assert_eq!(found(events(1_180)).0, Cause::Unobserved);
+}
+
+fn starved(tid: u32, start: i64, end: i64) -> Event {
+    Event::OffCpu(Box::new(OffCpu {
+        start: ms(start),
+        end: ms(end),
+        woken: None,
+        pid: 1,
+        tid,
+        thread: "data-plane-kafk".into(),
+        preempted: true,
+        stack: "".into(),
+        waker: None,
+    }))
+}
+
+fn throttled(ratio: f64, start: i64, end: i64) -> Event {
+    Event::HostSample(Box::new(HostSample {
+        start: ms(start),
+        end: ms(end),
+        scope: HostScope::Cgroup,
+        name: "/kafka".into(),
+        metric: "cpu_throttled_ratio".into(),
+        value: ratio,
+    }))
+}
+
+/// A request whose handler had no CPU from 1,010 to 1,140 ms, before its append.
+fn without_cpu(tid: u32) -> Vec<Event> {
+    vec![
+        starved(tid, 1_010, 1_140),
+        op(append(7, 0, ms(1_141), ms(1_142), 1)),
+        asked(request(1, 0, 1_000, 1_151, 1)),
+    ]
+}
+
+#[test]
+fn a_handler_without_a_cpu_is_told_of_and_anothers_is_not() {
+    assert_eq!(found(without_cpu(7)), (Cause::RunQueue, Confidence::Strong));
+    assert_eq!(found(without_cpu(8)).0, Cause::Unobserved);
+    // Within its write it is the thread's own time.
+    let inside = vec![
+        starved(7, 1_010, 1_140),
+        op(append(7, 0, ms(1_001), ms(1_150), 1)),
+        asked(request(1, 0, 1_000, 1_151, 1)),
+    ];
+    assert_eq!(found(inside), (Cause::RunQueue, Confidence::Exact));
+}
+
+#[test]
+fn a_quota_is_strong_with_a_thread_that_had_no_cpu_and_weak_alone() {
+    let quota = || throttled(0.6, 500, 1_500);
+    let both = first(with(without_cpu(7), [quota()]));
+    assert_eq!((both.cause, both.confidence), (Cause::CpuThrottled, Confidence::Strong));
+    assert_eq!(&*both.root, "cpu-throttled:/kafka:500000000");
+    let alone = with(without_cpu(8), [quota()]);
+    assert_eq!(found(alone), (Cause::CpuThrottled, Confidence::Weak));
+    for other in [throttled(0.05, 500, 1_500), throttled(0.9, 0, 1_010), throttled(0.9, 1_140, 1_500)] {
+        assert_eq!(found(with(without_cpu(8), [other])).0, Cause::Unobserved);
+        // A commit that is proven is not a quota.
+    }
+    let proven = with(waited(JOURNAL_STACK), [commit(2285, 1_000, 1_150), quota()]);
+    assert_eq!(found(proven), (Cause::JournalCommit, Confidence::Exact));
+}
+
+#[test]
+fn a_device_that_is_slow_for_a_while_is_one_root_and_exact_by_the_file_only() {
+    let own = |io: Event| found(with(waited(READ), [io]));
+    assert_eq!(own(block(Direction::Read, 12, 1_002, 1_149)), (Cause::SlowDevice, Confidence::Exact));
+    assert_eq!(own(block(Direction::Read, 12, 1_002, 1_140)), (Cause::SlowDevice, Confidence::Strong));
+    assert_eq!(own(block(Direction::Read, 13, 1_002, 1_149)), (Cause::SlowDevice, Confidence::Strong));
+    let Event::BlockIo(other) = block(Direction::Read, 12, 1_002, 1_149) else { unreachable!() };
+    assert_eq!(own(Event::BlockIo(Box::new(BlockIo { device: elsewhere(), ..*other }))).0, Cause::Unobserved);
+    let next = [
+        block(Direction::Read, 12, 1_002, 1_149),
+        block(Direction::Read, 14, 1_500, 1_640),
+        off_cpu(8, ms(1_500), ms(1_640), READ),
+        op(append(8, 1, ms(1_499), ms(1_641), 2)),
+        asked(request(2, 1, 1_499, 1_642, 2)),
+    ];
+    let (_, summary) = run(with(waited(READ), next));
+    assert_eq!((summary.by_root.len(), summary.by_root[0].requests), (1, 2));
+}
+
+#[test]
+fn paused_writers_are_one_root_across_threads_and_seconds() {
+    let pause = |tid, start, end| {
+        Event::DirtyThrottle(DirtyThrottle {
+            start: ms(start),
+            end: ms(end),
+            tid,
+            dirty_pages: 9,
+            limit_pages: 8,
+        })
+    };
+    let next = [
+        pause(7, 1_002, 1_149),
+        pause(8, 1_950, 2_090),
+        off_cpu(8, ms(1_950), ms(2_090), DIRTY),
+        op(append(8, 1, ms(1_949), ms(2_091), 2)),
+        asked(request(2, 1, 1_949, 2_092, 2)),
+    ];
+    let (_, summary) = run(with(waited(DIRTY), next));
+    assert_eq!((summary.by_root.len(), summary.by_root[0].requests), (1, 2));
+}
+
+fn moved(tid: u32, thread: &str, kind: FileKind, bytes: u64) -> Event {
+    op(FileOp {
+        op: FileOpKind::Read,
+        thread: thread.into(),
+        kind,
+        file: format!("topicF-3/{}", kind.as_str()).into(),
+        bytes: Some(bytes),
+        disk_bytes: Some(bytes),
+        batch: None,
+        ..append(tid, 3, ms(900), ms(1_010), 0)
+    })
+}
+
+#[test]
+fn who_kept_the_device_busy_is_weak_and_only_who_did_most() {
+    let busy = |load: Event| first(with(waited(READ), [block(Direction::Read, 12, 1_002, 1_149), load]));
+    let cleaner = busy(moved(40, "kafka-log-clean", FileKind::Log, 8 << 20));
+    assert_eq!(cleaner.chain, [Cause::SlowDevice, Cause::LogCleaner]);
+    assert_eq!((cleaner.cause, cleaner.confidence), (Cause::LogCleaner, Confidence::Weak));
+    let tiers = busy(moved(41, "pool-1", FileKind::TierState, 8 << 20));
+    assert_eq!(tiers.chain, [Cause::SlowDevice, Cause::TierStateIo]);
+    assert_eq!(
+        busy(moved(40, "kafka-log-clean", FileKind::Log, 1_000)).cause,
+        Cause::SlowDevice,
+        "next to nothing"
+    );
+    assert_eq!(busy(moved(42, "data-plane-kafk", FileKind::Log, 8 << 20)).cause, Cause::SlowDevice);
+    let more = with(
+        waited(READ),
+        [
+            block(Direction::Read, 12, 1_002, 1_149),
+            moved(40, "kafka-log-clean", FileKind::Log, 8 << 20),
+            moved(42, "data-plane-kafk", FileKind::Log, 9 << 20),
+        ],
+    );
+    assert_eq!(first(more).cause, Cause::SlowDevice, "others read more");
+}
+
+#[test]
+fn an_index_page_is_followed_to_the_device_that_was_slow_to_read_it() {
+    let fault = FileOp {
+        op: FileOpKind::MmapFault,
+        kind: FileKind::Index,
+        file: "topicF-0/00000000000000000000.index".into(),
+        batch: None,
+        inode: 77,
+        ..append(7, 0, ms(1_002), ms(1_139), 0)
+    };
+    let events = |io| {
+        vec![
+            op(fault.clone()),
+            io,
+            op(append(7, 0, ms(1_140), ms(1_141), 1)),
+            asked(request(1, 0, 1_000, 1_142, 1)),
+        ]
+    };
+    let own = first(events(block(Direction::Read, 77, 1_003, 1_139)));
+    assert_eq!(own.chain, [Cause::IndexPageFault, Cause::SlowDevice]);
+    assert_eq!(own.confidence, Confidence::Exact);
+    assert!(own.advice.iter().any(|advice| advice.contains("KAFKA-6432")), "{:?}", own.advice);
+    assert_eq!(first(events(block(Direction::Read, 77, 1_003, 1_020))).chain, [Cause::IndexPageFault]);
+}
+
+/// A request whose response of 200,000 bytes began at 1,010 ms and was gone at 1,150: the broker had written all of it
+/// by `handed`.
+fn leaving(handed: i64) -> (Request, Vec<Event>) {
+    let ours = Request {
+        response: Some(ms(1_010)),
+        sequence: Some(100),
+        response_sequence: Some(5_000),
+        response_bytes: Some(200_000),
+        ..request(1, 0, 1_000, 1_150, 1)
+    };
+    let written = SocketOp {
+        start: ms(1_010),
+        end: ms(handed),
+        op: SocketOpKind::Write,
+        pid: 1,
+        tid: 3,
+        thread: "data-plane-kafk".into(),
+        local: ours.broker,
+        remote: ours.client,
+        bytes: Some(200_004),
+        errno: None,
+        sequence: 5_000,
+        sequence_end: 205_004,
+        peer_window: Some(65_535),
+    };
+    let events = vec![
+        op(append(7, 0, ms(1_001), ms(1_002), 1)),
+        Event::SocketOp(Box::new(written)),
+        asked(ours.clone()),
+    ];
+    (ours, events)
+}
+
+fn trouble(request: &Request, kind: TcpTroubleKind, at: i64) -> Event {
+    Event::TcpTrouble(Box::new(TcpTrouble {
+        at: ms(at),
+        kind,
+        local: Some(request.broker),
+        remote: Some(request.client),
+        count: 1,
+    }))
+}
+
+#[test]
+fn a_response_that_the_kernel_has_is_the_clients_and_one_that_it_has_not_needs_trouble() {
+    assert_eq!(found(leaving(1_011).1), (Cause::SlowClient, Confidence::Exact));
+    let (ours, late) = leaving(1_149);
+    assert_eq!(found(late.clone()).0, Cause::Unobserved, "the network thread may have been elsewhere");
+    for kind in [TcpTroubleKind::ZeroWindow, TcpTroubleKind::Retransmit] {
+        let closed = first(with(late.clone(), [trouble(&ours, kind, 1_050)]));
+        assert_eq!((closed.cause, closed.confidence), (Cause::SlowClient, Confidence::Strong));
+        assert_eq!(found(with(late.clone(), [trouble(&ours, kind, 900)])).0, Cause::Unobserved);
+        let others = Request { client: "10.0.0.9:1".parse().unwrap(), ..ours.clone() };
+        assert_eq!(found(with(late.clone(), [trouble(&others, kind, 1_050)])).0, Cause::Unobserved);
+    }
+    let unscaled = first(with(leaving(1_011).1, [trouble(&ours, TcpTroubleKind::NoWindowScaling, 10)]));
+    assert!(unscaled.evidence.iter().any(|seen| seen.text.contains("no window scaling")));
+}
+
+#[test]
+fn a_lossy_link_is_not_the_disks_nor_is_a_slow_disk_the_links() {
+    let (ours, _) = leaving(1_149);
+    let lossy = with(
+        waited(JOURNAL_STACK),
+        [commit(2285, 1_000, 1_150), trouble(&ours, TcpTroubleKind::Retransmit, 1_050)],
+    );
+    assert_eq!(found(lossy), (Cause::JournalCommit, Confidence::Exact));
+    let mut trickled = request(1, 0, 1_000, 1_151, 1);
+    trickled.arrival_end = ms(1_140);
+    let beside = vec![
+        off_cpu(7, ms(1_142), ms(1_149), JOURNAL_STACK),
+        op(append(7, 0, ms(1_141), ms(1_150), 1)),
+        asked(trickled),
+        commit(2285, 1_000, 1_150),
+    ];
+    assert_eq!(found(beside), (Cause::SlowClient, Confidence::Exact));
+}
+
+#[test]
+fn a_large_request_may_have_waited_for_a_broker_that_did_not_read() {
+    let mut large = request(1, 0, 1_000, 1_151, 1);
+    (large.arrival_end, large.request_bytes) = (ms(1_140), 1 << 20);
+    let events = || vec![op(append(7, 0, ms(1_141), ms(1_150), 1)), asked(large.clone())];
+    assert_eq!(found(events()), (Cause::SlowClient, Confidence::Strong));
+    assert_eq!(found(with(events(), [stop(1_010, 1_135, None, 1)])).0, Cause::Unobserved);
+}
+
+fn stop(start: i64, end: i64, gc_id: Option<u32>, pid: u32) -> Event {
+    Event::JvmPause(Box::new(JvmPause {
+        start: ms(start),
+        end: ms(end),
+        pid,
+        kind: JvmPauseKind::Gc,
+        operation: "G1New".into(),
+        cause: "".into(),
+        gc_id,
+        reach: None,
+    }))
+}
+
+#[test]
+fn a_stop_that_two_sources_tell_is_one_root() {
+    let hurt = |number, at: i64| {
+        [
+            op(append(7, number, ms(at), ms(at + 1), number as u32)),
+            asked(request(number, number, at - 140, at + 2, number as u32)),
+        ]
+    };
+    // One request saw all of it, the other its end; the probes know no number, the flight recording no process.
+    let events = hurt(1, 1_140).into_iter().chain(hurt(2, 1_145));
+    let told = [stop(1_002, 1_138, Some(41), 0), stop(1_001, 1_139, None, 1)];
+    for told in [told.to_vec(), vec![told[1].clone(), told[0].clone()]] {
+        let (verdicts, summary) = run(events.clone().chain(told));
+        assert_eq!((summary.by_root.len(), &*summary.by_root[0].root), (1, "gc-pause:1:41"));
+        assert!(verdicts.iter().all(|verdict| verdict.cause == Cause::GcPause));
+    }
+}
+
+/// A request of which everything was seen: read at 1,001 ms, written from 1,140, answered at 1,151.
+fn rewritten(bytes: u32, crc: u32) -> Vec<Event> {
+    let ours =
+        Request { sequence: Some(100), response_sequence: Some(5_000), ..request(1, 0, 1_000, 1_151, 1) };
+    let mut written = append(7, 0, ms(1_140), ms(1_150), 1);
+    written.batch = written.batch.map(|head| model::BatchHead { bytes, crc, ..head });
+    let call = |kind, sequence: u32, bytes: u32, at: i64| SocketOp {
+        start: ms(at),
+        end: ms(at),
+        op: kind,
+        pid: 1,
+        tid: 3,
+        thread: "data-plane-kafk".into(),
+        local: ours.broker,
+        remote: ours.client,
+        bytes: Some(bytes.into()),
+        errno: None,
+        sequence,
+        sequence_end: sequence + bytes,
+        peer_window: None,
+    };
+    vec![
+        Event::SocketOp(Box::new(call(SocketOpKind::Read, 100, 604, 1_001))),
+        op(append(7, 1, ms(1_001), ms(1_002), 9)),
+        op(written),
+        Event::SocketOp(Box::new(call(SocketOpKind::Write, 5_000, 64, 1_151))),
+        asked(ours),
+    ]
+}
+
+#[test]
+fn a_batch_written_anew_is_told_by_its_size_not_by_its_time_alone() {
+    let verdict = first(rewritten(400, 77));
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Recompression, Confidence::Strong));
+    assert_eq!(verdict.stages.longest(), Stage::Handler);
+    assert_eq!(found(rewritten(498, 77)).0, Cause::Unobserved, "the append's time was set in it");
+    assert_eq!(found(rewritten(498, 1)).0, Cause::Unobserved);
+    // A handler that had no CPU was not compressing.
+    assert_eq!(found(with(rewritten(400, 77), [starved(7, 1_003, 1_139)])).0, Cause::RunQueue);
+}
+
+#[test]
+fn an_append_that_waited_for_the_coordinator_is_told_by_the_transactions_id() {
+    let verified = |id: &str, start, end| {
+        let ours = Request { transactional_id: Some("payments".into()), ..request(1, 0, 1_000, 1_151, 1) };
+        let asked_of = Request {
+            api: "ADD_PARTITIONS_TO_TXN",
+            api_key: 24,
+            transactional_id: Some(id.into()),
+            partitions: Vec::new(),
+            ..request(2, 0, start, end, 2)
+        };
+        let events = vec![op(append(7, 0, ms(1_140), ms(1_150), 1)), asked(asked_of), asked(ours)];
+        let verdicts = run(events).0;
+        verdicts.into_iter().find(|verdict| verdict.request.api_key == 0).unwrap()
+    };
+    let ours = verified("payments", 1_002, 1_139);
+    assert_eq!((ours.cause, ours.confidence), (Cause::TxnVerification, Confidence::Strong));
+    assert_eq!(verified("orders", 1_002, 1_139).cause, Cause::Unobserved);
+    assert_eq!(verified("payments", 800, 1_001).cause, Cause::Unobserved);
+}
+
+#[test]
+fn an_old_client_is_told_of_where_what_it_fetches_is_newer() {
+    let fetched = |version, magic| {
+        let mut written = append(7, 0, ms(10), ms(11), 1);
+        written.batch = written.batch.map(|head| model::BatchHead { magic, ..head });
+        let fetch = Request {
+            api: "FETCH",
+            api_key: 1,
+            api_version: version,
+            data: Some(ms(10)),
+            min_bytes: Some(1),
+            max_wait_ms: Some(500),
+            acks: None,
+            ..request(1, 0, 1_000, 1_151, 9)
+        };
+        let (verdicts, _) = run([op(written), asked(fetch)]);
+        verdicts.first().map(|verdict| (verdict.cause, verdict.confidence))
+    };
+    assert_eq!(fetched(3, 2), Some((Cause::DownConversion, Confidence::Weak)));
+    assert_eq!(fetched(1, 1), Some((Cause::DownConversion, Confidence::Weak)));
+    for (version, magic) in [(4, 2), (12, 2), (3, 1), (1, 0)] {
+        assert_eq!(fetched(version, magic), Some((Cause::Unobserved, Confidence::Weak)), "{version} {magic}");
+    }
+}
+
+#[test]
+fn what_is_small_is_not_named_where_most_is_unknown() {
+    // The append took 140 ms on the CPU or in something unknown, and there was a short wait for the log before it.
+    let (verdicts, _) = run([
+        op(append(8, 0, ms(1_000), ms(1_005), 2)),
+        op(append(7, 0, Nanos(ms(1_005).0 + 100_000), ms(1_150), 1)),
+        asked(request(1, 0, 1_000, 1_151, 1)),
+    ]);
+    assert_eq!(verdicts[0].cause, Cause::Unobserved);
+    assert!(verdicts[0].stages.of(Stage::Append) > ms(140));
+}
