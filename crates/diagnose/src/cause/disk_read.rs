@@ -1,7 +1,8 @@
 //! `disk-read-in-network-thread` and `cache-eviction`: a network thread read from the device what it sent.
 //!
-//! Needs: a `sendfile` (or read) of which the page cache lacked bytes, and that its thread waited for most of the time,
-//! for the device or a page; where no waits were watched, its length. That the records had been in the page cache before
+//! Needs: a `sendfile` (or read) whose thread waited for the device for most of the time, or for a page where the page
+//! cache lacked bytes of it; where no waits were watched, its length and bytes that it lacked. Bytes that an earlier call
+//! had read ahead are not lacking, but may still be on their way: who sends them waits for the device all the same. That the records had been in the page cache before
 //! needs the broker's own write of those bytes, seen and still kept.
 
 use std::sync::Arc;
@@ -18,11 +19,12 @@ const REMARKABLE: Nanos = Nanos::from_millis(1);
 
 /// Why a network thread's read of a file was slow, if the device was: `of` its time in the end.
 pub(crate) fn find(window: &Window, op: &FileOp) -> Option<Finding> {
-    if op.disk_bytes.is_none_or(|bytes| bytes == 0) || op.latency() < REMARKABLE {
+    let lacked = op.disk_bytes.is_some_and(|bytes| bytes > 0);
+    let waited = waits::of(window, &Hold::without_after(window, op));
+    if op.latency() < REMARKABLE || (waited.is_empty() && !lacked) {
         return None;
     }
-    let waited = waits::of(window, &Hold::without_after(window, op));
-    let of_device = waited.iter().filter(|waits| is_of_device(waits.kind));
+    let of_device = waited.iter().filter(|waits| is_of_device(waits.kind, lacked));
     let time: Nanos = of_device.clone().map(|waits| waits.time).sum();
     if !waited.is_empty() && time.0.saturating_mul(2) <= op.latency().0 {
         return None;
@@ -44,8 +46,13 @@ pub(crate) fn find(window: &Window, op: &FileOp) -> Option<Finding> {
     })
 }
 
-fn is_of_device(wait: Wait) -> bool {
-    matches!(wait, Wait::Device | Wait::DeviceQueue | Wait::PageLock | Wait::XfsInodeLock)
+/// A page's lock is held by who reads the page only where it lacked.
+fn is_of_device(wait: Wait, lacked: bool) -> bool {
+    match wait {
+        Wait::Device | Wait::DeviceQueue => true,
+        Wait::PageLock | Wait::XfsInodeLock => lacked,
+        _ => false,
+    }
 }
 
 /// The broker's own write of bytes that a read found missing.
@@ -83,7 +90,10 @@ fn evicted(op: &FileOp, write: &FileOp) -> Finding {
 }
 
 fn read_evidence(op: &FileOp) -> Evidence {
-    let bytes = op.disk_bytes.unwrap_or_default();
-    let text = format!("{}, {bytes} bytes of it from the device", super::op_evidence(op).text);
+    let from = match op.disk_bytes {
+        None | Some(0) => "still on their way from the device when it began".to_owned(),
+        Some(bytes) => format!("{bytes} bytes of it from the device"),
+    };
+    let text = format!("{}, {from}", super::op_evidence(op).text);
     Evidence { text, ..op_evidence(op) }
 }

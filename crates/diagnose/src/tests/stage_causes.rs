@@ -132,6 +132,21 @@ fn a_network_thread_that_reads_from_the_device_keeps_its_other_connections_waiti
 }
 
 #[test]
+fn what_had_been_read_ahead_and_was_still_on_its_way_is_a_read_from_the_device_too() {
+    let without_lack = |stack: &str| {
+        let mut events = unread(NETWORK);
+        let Event::FileOp(read) = &mut events[0] else { unreachable!() };
+        read.disk_bytes = Some(0);
+        events.push(off_cpu(NETWORK, ms(1_001), ms(1_148), stack));
+        of(events, 1)
+    };
+    let device = "filemap_update_page;folio_wait_bit_common;io_schedule";
+    let chain = [Cause::NetworkThreadsBusy, Cause::DiskReadInNetworkThread];
+    assert_eq!(without_lack(device).chain, chain);
+    assert_eq!(without_lack("do_epoll_wait;schedule").chain, [Cause::NetworkThreadsBusy]);
+}
+
+#[test]
 fn another_network_threads_read_is_not_blamed() {
     let mut events = unread(4);
     let Event::SocketOp(call) = &mut events[1] else { unreachable!() };
