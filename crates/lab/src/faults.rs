@@ -7,6 +7,9 @@
 mod cold_reads;
 mod cpu_hog;
 mod cpu_quota;
+mod direct_reclaim;
+mod dirty_limit;
+mod dirty_throttling;
 mod door;
 mod follower_delayed;
 mod gc_pause;
@@ -17,6 +20,7 @@ mod kept;
 mod lock_contention;
 mod lossy_link;
 mod matrix;
+mod memory_limit;
 mod mix;
 mod network_threads_busy;
 mod observer;
@@ -26,6 +30,7 @@ mod plan;
 mod quiet;
 mod quota;
 mod recompression;
+mod roll_fsync;
 mod run;
 mod scene;
 mod score;
@@ -35,6 +40,7 @@ mod targets;
 mod time_to_safepoint;
 mod trickled_request;
 mod two_causes;
+mod xfs_log;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -59,6 +65,9 @@ fn all() -> Vec<Box<dyn Fault>> {
     vec![
         Box::new(journal_stall::JournalStall),
         Box::new(slow_device::SlowDevice),
+        Box::new(dirty_throttling::DirtyThrottling),
+        Box::new(direct_reclaim::DirectReclaim::default()),
+        Box::new(roll_fsync::RollFsync),
         Box::new(lock_contention::LockContention),
         Box::new(cold_reads::ColdReads),
         Box::<handlers_busy::HandlersBusy>::default(),
@@ -74,6 +83,7 @@ fn all() -> Vec<Box<dyn Fault>> {
         Box::<lossy_link::LossyLink>::default(),
         Box::new(head_of_line::HeadOfLine),
         Box::<recompression::Recompression>::default(),
+        Box::new(xfs_log::XfsLog),
         Box::new(two_causes::TwoCauses),
         Box::new(quiet::Quiet),
     ]

@@ -52,6 +52,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Running {
     over: Arc<AtomicBool>,
+    paused: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<Vec<Answer>, Error>>>,
 }
 
@@ -61,7 +62,7 @@ impl Traffic {
     /// # Errors
     /// Where one cannot connect.
     pub fn start(&self, address: SocketAddr, random: &mut Random) -> Result<Running, Error> {
-        let mut running = Running { over: Arc::default(), threads: Vec::new() };
+        let mut running = Running { over: Arc::default(), paused: Arc::default(), threads: Vec::new() };
         for number in 1..=self.producers {
             let connection = Connection::open(address, format!("{}-{number}", self.client))?;
             let (taken, given_back) = sync_channel(self.in_flight.max(1) as usize);
@@ -75,6 +76,7 @@ impl Traffic {
                 connection,
                 random: Random::new(random.number()),
                 over: Arc::clone(&running.over),
+                paused: Arc::clone(&running.paused),
                 places: taken,
                 told,
             };
@@ -85,6 +87,11 @@ impl Traffic {
 }
 
 impl Running {
+    /// Has them send nothing, or go on. What is on its way is answered meanwhile.
+    pub fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+    }
+
     /// Ends them and returns what they saw, when all that was sent is answered.
     ///
     /// # Errors
@@ -117,6 +124,7 @@ struct Producer {
     connection: Connection,
     random: Random,
     over: Arc<AtomicBool>,
+    paused: Arc<AtomicBool>,
     /// A place for every request that may be unanswered.
     places: SyncSender<()>,
     told: Sender<Sent>,
@@ -154,10 +162,11 @@ impl Producer {
             if self.over.load(Ordering::Relaxed) {
                 return false;
             }
-            if left.is_zero() {
+            let paused = self.paused.load(Ordering::Relaxed);
+            if left.is_zero() && !paused {
                 return true;
             }
-            thread::sleep(left.min(GLANCE));
+            thread::sleep(if paused { GLANCE } else { left.min(GLANCE) });
         }
     }
 }

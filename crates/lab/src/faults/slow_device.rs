@@ -18,6 +18,8 @@ use crate::volume::FileSystem;
 /// How often in a window, and how far apart.
 const TIMES: u32 = 3;
 const APART: Duration = Duration::from_millis(450);
+/// Nobody may append meanwhile: a page that was dirtied again stays.
+const PAUSE: Duration = Duration::from_millis(80);
 
 pub(super) struct SlowDevice;
 
@@ -59,9 +61,12 @@ pub(super) fn plant_slow_reads(
     let start_ns = now_ns();
     scene.volume()?.plant_data_delay(Direction::Read, held_ms, held_ms)?;
     for _ in 0..TIMES {
+        load.pause(true);
+        scene.sleep(PAUSE)?;
         for partition in 0..traffic.partitions {
             page_cache::forget_segments(&scene.partition_directory(&traffic.topic, partition))?;
         }
+        load.pause(false);
         scene.sleep(APART + Duration::from_millis(held_ms))?;
     }
     scene.volume()?.device().clear()?;

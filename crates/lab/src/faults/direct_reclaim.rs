@@ -1,0 +1,100 @@
+//! The broker's memory cgroup is full of dirty page cache on a slow device: whoever needs another page has to free one
+//! first (`try_to_free_mem_cgroup_pages`, mm/vmscan.c), and waits for write-back in it.
+//!
+//! Truth: `memory-reclaim` for every slow request. The reclaim is inside the append, under the lock, or wherever else
+//! a thread needs a page; others wait for who is in it. ext4 without a journal, so that no commit waits for the pages.
+
+use std::time::Duration;
+
+use super::dirty_throttling;
+use super::memory_limit::MemoryGroup;
+use super::mix;
+use super::plan::{Fault, Ground, Truth, Window};
+use super::scene::Scene;
+use crate::broker::BrokerOptions;
+use crate::client::now_ns;
+use crate::device::Direction;
+use crate::error::Error;
+use crate::random::Random;
+use crate::volume::FileSystem;
+
+/// How long reclaims that began before the limit was lifted may go on.
+const AFTERWARDS: Duration = Duration::from_millis(300);
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+pub(super) struct DirectReclaim {
+    group: Option<MemoryGroup>,
+}
+
+impl Fault for DirectReclaim {
+    fn name(&self) -> &'static str {
+        "direct-reclaim"
+    }
+
+    fn story(&self) -> &'static str {
+        "the broker's memory cgroup is full of pages that a slow device has not written yet"
+    }
+
+    fn ground(&self) -> Option<Ground> {
+        Some(Ground { file_system: FileSystem::Ext4WithoutJournal, mount_options: "" })
+    }
+
+    /// The heap is touched before the broker is limited: it must not need memory that the limit cannot give.
+    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Random) -> Result<(), Error> {
+        options.jvm_arguments.push("-XX:+AlwaysPreTouch".to_owned());
+        Ok(())
+    }
+
+    fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
+        scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
+        let group = self.group.insert(MemoryGroup::make()?);
+        group.put(scene.broker.pid)?;
+        scene.warm_up(&dirty_throttling::bulk(random), random)
+    }
+
+    fn plant(&mut self, scene: &mut Scene, random: &mut Random) -> Result<Window, Error> {
+        let Some(group) = &self.group else {
+            return Err(Error::Unusable("there is no memory cgroup".to_owned()));
+        };
+        let traffic = dirty_throttling::bulk(random);
+        let held_ms = random.between(40, 90);
+        let more_bytes = random.between(16 << 20, 24 << 20);
+        let length_ms = random.between(2_500, 3_500);
+        let load = scene.produce(&traffic, random)?;
+        scene.quiet()?;
+        // What is dirty is written while the device is quick and nobody dirties more.
+        load.pause(true);
+        scene.sleep(PAUSE)?;
+        group.limit(more_bytes)?;
+        let full_before = group.times_full()?;
+        let start_ns = now_ns();
+        scene.volume()?.plant_data_delay(Direction::Write, held_ms, held_ms)?;
+        load.pause(false);
+        scene.sleep(Duration::from_millis(length_ms))?;
+        group.lift()?;
+        scene.volume()?.device().clear()?;
+        scene.sleep(AFTERWARDS)?;
+        let end_ns = now_ns();
+        scene.quiet()?;
+        let full = group.times_full()?.saturating_sub(full_before);
+        load.stop()?;
+        let window = Window {
+            start_ns,
+            end_ns,
+            threshold_ms: random.between(40, 70),
+            parameters: format!(
+                "{more_bytes} B more for {length_ms} ms, writes +{held_ms} ms; {}",
+                mix::described(&traffic)
+            ),
+            truths: vec![Truth::of(&["memory-reclaim"])],
+            ..Window::default()
+        };
+        Ok(window.shown_by(usize::try_from(full).unwrap_or(usize::MAX), "times the cgroup was full"))
+    }
+
+    fn restore(&mut self, _: &mut Scene) {
+        self.group = None;
+    }
+}

@@ -1,0 +1,33 @@
+//! A limit on the dirty pages of one device (Linux 6.2, Documentation/ABI/testing/sysfs-class-bdi): whoever dirties
+//! more has to pause. Loop devices outlive what they stand for, and their limits do: lifted when dropped.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::error::Error;
+
+/// The limit, while it lives.
+pub(super) struct DirtyLimit(PathBuf);
+
+impl DirtyLimit {
+    /// Limits device `major:minor` to so many bytes.
+    pub(super) fn set((major, minor): (u32, u32), bytes: u64) -> Result<Self, Error> {
+        let this = Self(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}")));
+        this.write("strict_limit", "1")?;
+        this.write("max_bytes", &bytes.to_string())?;
+        Ok(this)
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<(), Error> {
+        let path = self.0.join(file);
+        fs::write(&path, value).map_err(Error::io("write", &path))
+    }
+}
+
+impl Drop for DirtyLimit {
+    fn drop(&mut self) {
+        // Gone with the device, or the next to use it says why.
+        let _ = self.write("strict_limit", "0");
+        let _ = self.write("max_ratio", "100");
+    }
+}
