@@ -1,5 +1,5 @@
 //! A Kafka broker's own files: which brokers run here and how they are configured, what a file's name
-//! says, the topic ids on disk, and what is in a segment.
+//! says, the topic ids on disk, what is in a segment, and what its request log says.
 //!
 //! It knows nothing of the kernel's probes or of packets. Everything is read only, and read as hostile:
 //! bounded, and never trusted to be what its name says.
@@ -10,6 +10,7 @@ mod listener;
 pub mod path;
 mod process;
 pub mod properties;
+pub mod request_log;
 mod running;
 pub mod segment;
 pub mod topic_ids;
@@ -18,5 +19,6 @@ mod window;
 pub use error::Error;
 pub use listener::Listener;
 pub use process::Processes;
+pub use request_log::RequestLog;
 pub use running::{Broker, find};
 pub use segment::Segment;

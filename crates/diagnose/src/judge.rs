@@ -173,6 +173,7 @@ impl Judgement {
             partition: finding.partition,
             advice,
             losses,
+            kafka: None,
         }
     }
 }

@@ -19,6 +19,7 @@
 //! - [`Reasons`] splits a file operation's time into reasons that add up to it.
 //! - [`Calls`] puts commits and calls of file-system functions side by side in time.
 //! - [`Locks`] tells waits for locks with their holders.
+//! - [`second_witness`] puts Kafka's own request log beside it.
 //! - `explained` asks the causes what they know of each stage of a request.
 //! - `judge` puts a request's stages and causes together.
 
@@ -39,6 +40,7 @@ mod locks;
 mod pending;
 mod reasons;
 mod same_wait;
+pub mod second_witness;
 mod sockets;
 mod stages;
 mod summary;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Cause, Nanos, Request, Tid, TopicPartition};
+use crate::{Cause, KafkaTimes, Nanos, Request, Tid, TopicPartition};
 
 /// Why one request was slow.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Verdict {
     pub advice: Vec<&'static str>,
     /// What was lost near this request, if anything.
     pub losses: Vec<Arc<str>>,
+    /// What Kafka's own request log says of it, where that was given and has it.
+    pub kafka: Option<KafkaTimes>,
 }
 
 /// How firmly a verdict's evidence is joined.

@@ -524,6 +524,7 @@ pub(crate) fn own_write() -> Verdict {
         ],
         advice: vec![JOURNAL_ADVICE],
         losses: vec!["3 probe events at 12:11:36".into()],
+        kafka: None,
     }
 }
 
@@ -579,6 +580,7 @@ fn unexplained() -> Verdict {
         evidence: vec![evidence(EvidenceKind::Request, 0, 1, Some((HOSTILE, 1)), HOSTILE)],
         advice: Vec::new(),
         losses: vec![HOSTILE.into()],
+        kafka: None,
     }
 }
 
