@@ -7,6 +7,7 @@
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make faults  plants causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again)
+#   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make test    format, lints, docs, every test, a minute of every fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's
@@ -22,7 +23,7 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo faults test bench latency build vmtest setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -59,6 +60,11 @@ ONLY ?=
 faults: setup-faults
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY))
+
+# Fails where less than 98 % are within a millisecond, or the median is off by more than a tenth of one.
+stages: setup-test
+	$(CARGO) build --release -p brokerscope -p e2e
+	target/release/stages
 
 fmt:
 	$(CARGO) fmt --all

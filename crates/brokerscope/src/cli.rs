@@ -371,6 +371,10 @@ pub(crate) struct Explain {
     /// host (several after one --jfr).
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) jfr: Vec<PathBuf>,
+    /// Show what Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip) says of each request beside what
+    /// was seen, and how far both agree (several files after one --request-log).
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) request_log: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]

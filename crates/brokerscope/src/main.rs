@@ -14,6 +14,7 @@ mod options;
 mod output;
 mod packets;
 mod quantity;
+mod request_log;
 mod seen;
 mod segments;
 mod stop;

@@ -10,6 +10,7 @@ mod way;
 use std::io;
 
 use diagnose::Summary;
+use diagnose::second_witness::Agreement;
 use model::{Nanos, Verdict};
 use serde::Serialize;
 
@@ -26,6 +27,8 @@ pub struct Conclusion {
     pub slower_than: Nanos,
     /// What could not be observed, and why.
     pub unobservable: Vec<Unobservable>,
+    /// How far Kafka's own request log agrees, where one was given.
+    pub agreement: Option<Agreement>,
     /// What else is to be known about the input: that it is unfinished, that it holds packets only.
     pub notes: Vec<String>,
 }

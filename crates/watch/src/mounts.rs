@@ -80,7 +80,7 @@ impl Mounts {
     fn inside(&self, directory: &OwnedFd) -> Option<Inside> {
         let fd = directory.as_fd().as_raw_fd();
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-        let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
+        let id: u64 = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
         // Seen from here, or from the root of the mounts that it is in.
         let path = fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.to_str()?.to_owned();
         let mount = self.own.iter().chain(&self.theirs).find(|mount| mount.id == id)?;

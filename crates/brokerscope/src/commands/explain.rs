@@ -18,6 +18,7 @@ use crate::input::Evidence;
 use crate::options::Format;
 use crate::output::{self, Pace};
 use crate::packets;
+use crate::request_log::SecondWitness;
 use crate::stop::Stop;
 
 /// What a recording without the JVM's own events lacks.
@@ -25,8 +26,8 @@ const JVM: &str = "what the broker's JVM did (collections, queues, locks)";
 const NO_JVM_SOURCE: &str = "the recording holds nothing of the JVM; waits for a log's lock are inferred from the order of writes, and time \
      spent elsewhere in the JVM is unobserved";
 /// What no recording holds.
-const QUEUES: &str = "how long requests waited in the broker's own queues";
-const NO_QUEUE_SOURCE: &str = "nothing watches the queues yet; time spent in them is unobserved";
+const QUEUES: &str = "when a request handler took a request out of the queue";
+const NO_QUEUE_SOURCE: &str = "nothing watches the queue itself; it is told from the work before by what the handler's thread is known to have done last";
 
 /// Explains the slow requests.
 pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
@@ -44,7 +45,7 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     let partial = record::partial::threshold(&recording.manifest().settings);
     // Of a partial recording, joins of requests that were not slow would find nothing and say nothing.
     let files_seen = partial.is_none() && recording.events_of(&[Table::FileOps]).next().is_some();
-    let mut judged = Judged::new(args, files_seen);
+    let mut judged = Judged::new(args, files_seen)?;
     let mut beside = Beside::read(&args.jfr, args.target.pid)?;
     let jvm_seen =
         !beside.is_empty() || recording.events_of(&[Table::LockWaits, Table::GcPauses]).next().is_some();
@@ -80,7 +81,7 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
 fn from_packets(args: &Explain, mut captures: Captures) -> anyhow::Result<()> {
     let stop = Stop::after(None)?;
     let mut analyzer = packets::analyzer(&args.filter, &args.target)?;
-    let mut judged = Judged::new(args, false);
+    let mut judged = Judged::new(args, false)?;
     packets::read_files(&mut captures, &mut analyzer, &stop, &mut |request| {
         judged.event(Event::Request(Box::new(request)))
     })?;
@@ -106,10 +107,11 @@ struct Judged<'a> {
     report: Box<dyn ExplanationReport>,
     args: &'a Explain,
     left_out: u64,
+    witness: Option<SecondWitness>,
 }
 
 impl<'a> Judged<'a> {
-    fn new(args: &'a Explain, file_ops_observed: bool) -> Self {
+    fn new(args: &'a Explain, file_ops_observed: bool) -> anyhow::Result<Self> {
         let config = Config { file_ops_observed, ..Config::replay(args.slower_than) };
         let out = output::stdout(Pace::AllThere);
         let look = args.presentation.look(Pace::AllThere);
@@ -118,7 +120,8 @@ impl<'a> Judged<'a> {
             Format::Json => Box::new(ExplanationJson(out)),
             Format::Csv => Box::new(ExplanationCsv::new(out)),
         };
-        Self { engine: Engine::new(config), report, args, left_out: 0 }
+        let witness = SecondWitness::read(&args.request_log)?;
+        Ok(Self { engine: Engine::new(config), report, args, left_out: 0, witness })
     }
 
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
@@ -128,8 +131,11 @@ impl<'a> Judged<'a> {
 
     fn report_decided(&mut self) -> anyhow::Result<()> {
         let wanted = Wanted::new(&self.args.filter, &self.args.selection, self.args.slower_than);
-        for verdict in self.engine.take_verdicts() {
+        for mut verdict in self.engine.take_verdicts() {
             if wanted.wants(&verdict.request) {
+                if let Some(witness) = &mut self.witness {
+                    witness.testify(&mut verdict);
+                }
                 self.report.verdict(verdict).context(output::CANNOT_WRITE)?;
             } else {
                 self.left_out += 1;
@@ -154,7 +160,11 @@ impl<'a> Judged<'a> {
             ));
         }
         let slower_than = self.args.slower_than;
-        let conclusion = Conclusion { summary, slower_than, unobservable, notes };
+        let agreement = self.witness.map(SecondWitness::conclude).map(|(agreement, more)| {
+            notes.extend(more);
+            agreement
+        });
+        let conclusion = Conclusion { summary, slower_than, unobservable, agreement, notes };
         self.report.finish(&conclusion).context(output::CANNOT_WRITE)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use diagnose::second_witness::{Agreement, Beside, Differences};
 use model::{Evidence, Stages, Verdict};
 use serde::{Serialize, Serializer};
 
@@ -39,6 +40,23 @@ struct VerdictView<'a> {
     evidence: Vec<EvidenceView<'a>>,
     advice: &'a [&'static str],
     losses: Vec<&'a str>,
+    /// What Kafka's own request log says of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kafka: Option<KafkaView>,
+}
+
+/// Kafka's own times, by the names of its request log, in nanoseconds.
+#[derive(Serialize)]
+struct KafkaView {
+    queue_ns: i64,
+    local_ns: i64,
+    remote_ns: i64,
+    throttle_ns: i64,
+    response_queue_ns: i64,
+    send_ns: i64,
+    total_ns: i64,
+    /// Whether it disagrees with the stages by more than is tolerated.
+    disagrees: bool,
 }
 
 #[derive(Serialize)]
@@ -73,6 +91,16 @@ impl<'a> From<&'a Verdict> for VerdictView<'a> {
             evidence: verdict.evidence.iter().map(EvidenceView::from).collect(),
             advice: &verdict.advice,
             losses: verdict.losses.iter().map(AsRef::as_ref).collect(),
+            kafka: verdict.kafka.map(|kafka| KafkaView {
+                queue_ns: kafka.queue.0,
+                local_ns: kafka.local.0,
+                remote_ns: kafka.remote.0,
+                throttle_ns: kafka.throttle.0,
+                response_queue_ns: kafka.response_queue.0,
+                send_ns: kafka.send.0,
+                total_ns: kafka.total.0,
+                disagrees: Beside::of(verdict).is_some_and(|beside| beside.disagrees()),
+            }),
         }
     }
 }
@@ -103,6 +131,52 @@ struct SummaryView<'a> {
     not_judged: BTreeMap<&'a str, u64>,
     unobservable: &'a [Unobservable],
     notes: &'a [String],
+    /// How far Kafka's own request log agrees, where one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_log: Option<AgreementView>,
+}
+
+/// Verdicts on produce requests beside Kafka's request log.
+#[derive(Serialize)]
+struct AgreementView {
+    compared: u64,
+    not_in_log: u64,
+    partly_seen: u64,
+    disagreeing: u64,
+    /// Queue, handler, lock and append less its queue and local time.
+    local: DifferencesView,
+    /// Remote and respond less its remote, response-queue and send time.
+    after: DifferencesView,
+}
+
+#[derive(Serialize)]
+struct DifferencesView {
+    /// The share within 1 ms, 0 to 1.
+    within: f64,
+    median_ns: Option<i64>,
+    p01_ns: Option<i64>,
+    p99_ns: Option<i64>,
+}
+
+impl From<&Agreement> for AgreementView {
+    fn from(agreement: &Agreement) -> Self {
+        Self {
+            compared: agreement.compared,
+            not_in_log: agreement.not_in_log,
+            partly_seen: agreement.partly_seen,
+            disagreeing: agreement.disagreeing,
+            local: DifferencesView::from(&agreement.local),
+            after: DifferencesView::from(&agreement.after),
+        }
+    }
+}
+
+impl From<&Differences> for DifferencesView {
+    fn from(differences: &Differences) -> Self {
+        let [p01_ns, median_ns, p99_ns] =
+            [0.01, 0.5, 0.99].map(|share| differences.quantile(share).map(|difference| difference.0));
+        Self { within: differences.within(), median_ns, p01_ns, p99_ns }
+    }
 }
 
 #[derive(Serialize)]
@@ -159,6 +233,7 @@ impl<'a> From<&'a Conclusion> for SummaryView<'a> {
             not_judged: summary.not_judged.iter().copied().collect(),
             unobservable: &conclusion.unobservable,
             notes: &conclusion.notes,
+            request_log: conclusion.agreement.as_ref().map(AgreementView::from),
         }
     }
 }

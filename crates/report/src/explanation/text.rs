@@ -5,6 +5,7 @@ mod closing;
 mod requests;
 mod root;
 mod story;
+mod witness;
 
 use std::collections::HashSet;
 use std::io::{self, Write};

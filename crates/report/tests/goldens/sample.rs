@@ -639,6 +639,7 @@ pub(crate) fn conclusion() -> Conclusion {
             losses: vec![(LossKind::PacketsDropped, 0), (LossKind::ProbeEventsDropped, 3)],
         },
         slower_than: Nanos::from_millis(100),
+        agreement: None,
         unobservable: vec![Unobservable {
             what: "waits for Java locks".to_owned(),
             why: "no JVM source in this version; they are inferred from the order of appends".to_owned(),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use diagnose::{Joins, Summary};
 
-use super::Style;
+use super::{Style, witness};
 use crate::escape::escape;
 use crate::explanation::group::Advice;
 use crate::explanation::{Conclusion, Unobservable};
@@ -46,6 +46,7 @@ pub(super) fn basis<W: Write>(out: &mut W, style: &Style, conclusion: &Conclusio
     if summary.slow > 0 {
         sentences.push(CONFIDENCE.to_owned());
     }
+    sentences.extend(conclusion.agreement.iter().flat_map(witness::of_all));
     sentences.extend(losses(summary));
     sentences.extend(conclusion.notes.iter().cloned());
     for sentence in sentences {

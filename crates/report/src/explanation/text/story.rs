@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use model::{Cause, Evidence, EvidenceKind, Nanos, Request, Stage, Verdict};
 
-use super::Style;
+use super::{Style, witness};
 use crate::escape::escape;
 use crate::explanation::way;
 use crate::wrap::wrap;
@@ -71,6 +71,9 @@ pub(super) fn tell<W: Write>(out: &mut W, style: &Style, verdict: &Verdict) -> i
     for piece in wrap(&escape(&title), before.len(), INDENT) {
         writeln!(out, "{before}{piece}")?;
         before = "    ";
+    }
+    for piece in witness::of(verdict).iter().flat_map(|text| wrap(&escape(text), INDENT, INDENT)) {
+        writeln!(out, "    {piece}")?;
     }
     lines(verdict).iter().try_for_each(|line| print(out, style, INDENT, line))
 }
