@@ -118,6 +118,8 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
                 ..finding
             }
         }
+        // It is not known why one ahead was slow: neither is it of this one.
+        None if is_for_one(window, request, waited) => return None,
         None => Finding {
             cause: Cause::HeadOfLine,
             chain: vec![Cause::HeadOfLine],
@@ -128,6 +130,17 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
             partition: None,
         },
     })
+}
+
+/// Whether one request ahead took most of what another waited.
+fn is_for_one(window: &Window, request: &Request, waited: Nanos) -> bool {
+    let mut ahead = window.ahead_of(request).take(DEEPEST_QUEUE);
+    ahead.any(|ahead| served_for(ahead).0.saturating_mul(2) >= waited.0)
+}
+
+/// How long a request took by itself, without those ahead of it.
+fn served_for(request: &Request) -> Nanos {
+    request.latency_less_head_of_line().unwrap_or_else(|| request.last_seen() - request.arrival)
 }
 
 impl Judgement {

@@ -367,6 +367,57 @@ fn a_request_behind_another_of_its_connection_has_its_cause() {
     assert_eq!(behind.stages.longest(), Stage::HeadOfLine);
 }
 
+/// Requests of one connection that came together and were served one after the other, so long each.
+fn queue_of_a_connection(lengths_ms: &[i64]) -> Vec<Event> {
+    let client = request(1, 3, 0, 0, 0).client;
+    let mut served = 0;
+    let served_in_turn = lengths_ms.iter().zip(1..).map(|(length, number)| {
+        let ahead = served;
+        served += length;
+        let mut one = request(number, 3, 1_000, 1_000 + served, number as u32);
+        (one.client, one.head_of_line) = (client, Some(ms(ahead)));
+        asked(one)
+    });
+    served_in_turn.collect()
+}
+
+#[test]
+fn a_request_behind_a_slow_one_that_nothing_explains_is_not_explained_either() {
+    let (verdicts, _) = run(queue_of_a_connection(&[150, 2, 3]));
+    assert_eq!(verdicts.len(), 3);
+    for verdict in &verdicts {
+        assert_eq!(verdict.cause, Cause::Unobserved, "{}", verdict.request.correlation_id);
+    }
+    assert_eq!(verdicts[2].stages.longest(), Stage::HeadOfLine);
+}
+
+#[test]
+fn a_queue_of_quick_requests_is_a_cause_itself() {
+    let (verdicts, _) = run(queue_of_a_connection(&[30, 30, 30, 30, 30, 3]));
+    let last = verdicts.iter().find(|verdict| verdict.request.correlation_id == 6).unwrap();
+    assert_eq!((last.cause, last.confidence), (Cause::HeadOfLine, Confidence::Exact));
+}
+
+#[test]
+fn who_waited_long_may_take_longer_to_follow_one_who_had_the_log_briefly() {
+    let waited = |gap_us: i64| {
+        let paused = append(7, 6, ms(1_001), ms(1_200), 1);
+        let stack = "generic_perform_write;balance_dirty_pages;io_schedule_timeout;schedule";
+        let brief = append(8, 6, ms(1_201), ms(1_202), 2);
+        let start = Nanos(ms(1_202).0 + gap_us * 1_000);
+        let events = [
+            off_cpu(7, ms(1_002), ms(1_199), stack),
+            op(paused),
+            op(brief),
+            op(append(9, 6, start, Nanos(start.0 + 20_000), 3)),
+            asked(request(3, 6, 1_000, 1_240, 3)),
+        ];
+        run(events).0.remove(0).cause
+    };
+    assert_eq!(waited(4_000), Cause::DirtyThrottling);
+    assert_eq!(waited(35_000), Cause::Unobserved, "too late for a tenth of the wait");
+}
+
 #[test]
 fn dirty_throttling_needs_the_pause_of_the_same_thread() {
     let pause = |tid| {

@@ -28,12 +28,16 @@ pub(super) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
     let appends = window.partition(partition)?;
     let mut next_start = append.start;
     let mut begun = append.start;
+    // Of the waiter's own wait to be woken, the most that it can have lost counts: whoever had the log last may have
+    // held it for microseconds, after somebody who held it for long.
+    let mut wait = append.start - from;
     for earlier in appends.ended_by(append.start).take(LONGEST_QUEUE) {
         let hold = Hold::of(window, earlier, append.start);
         // The thread's own earlier append bounds `from`; nothing before `from` held this request up.
-        if hold.end() <= from || earlier.tid == append.tid || !follows(next_start, &hold) {
+        if hold.end() <= from || earlier.tid == append.tid || !follows(next_start, &hold, wait) {
             break;
         }
+        wait = Nanos::ZERO;
         begun = earlier.start.max(from);
         next_start = earlier.start;
     }
@@ -48,9 +52,10 @@ fn thread_free_at(window: &Window, append: &FileOp) -> Nanos {
         .map_or(Nanos::MIN, |earlier| earlier.end)
 }
 
-/// Whether an append that starts at `next_start` follows another as a waiter follows the holder.
-fn follows(next_start: Nanos, hold: &Hold<'_>) -> bool {
-    is_handed_over(next_start - hold.end(), hold.length())
+/// Whether an append that starts at `next_start`, after a wait of as much as `wait`, follows another as a waiter follows
+/// the holder.
+fn follows(next_start: Nanos, hold: &Hold<'_>, wait: Nanos) -> bool {
+    is_handed_over(next_start - hold.end(), hold.length().max(wait))
 }
 
 /// Whether so little time lies between a lock's release and what its next owner does first.

@@ -8,6 +8,7 @@
 use model::{FileOp, FileOpKind, Nanos, Request, SocketOpKind, Stage};
 
 use super::{Course, Parts};
+use crate::cause::disk_read;
 use crate::sockets::Call;
 use crate::window::{CLOCK_SLACK, Window};
 
@@ -25,16 +26,16 @@ pub(super) fn files_sent<'w>(window: &'w Window, request: &Request, answer: Opti
     let of_a_call =
         |op: &&FileOp| calls.iter().any(|call| op.start <= call.end && op.end >= call.start - CLOCK_SLACK);
     let ops = past.file_ops.overlapping(first.start - CLOCK_SLACK, last.end + CLOCK_SLACK).map(|op| &**op);
-    ops.filter(|op| is_sent(op)).filter(of_a_call).collect()
+    ops.filter(|op| is_sent(op)).filter(of_a_call).filter(|op| from_disk(window, op)).collect()
 }
 
 fn is_sent(op: &FileOp) -> bool {
-    matches!(op.op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read) && from_disk(op)
+    matches!(op.op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read)
 }
 
-/// Whether some of what was read was not in the page cache.
-pub(crate) fn from_disk(op: &FileOp) -> bool {
-    op.disk_bytes.is_some_and(|bytes| bytes > 0)
+/// Whether some of what was read was not in the page cache, or still on its way there.
+fn from_disk(window: &Window, op: &FileOp) -> bool {
+    op.disk_bytes.is_some_and(|bytes| bytes > 0) || disk_read::find(window, op).is_some()
 }
 
 impl Course<'_> {
