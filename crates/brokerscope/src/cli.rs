@@ -375,6 +375,10 @@ pub(crate) struct Explain {
     /// was seen, and how far both agree (several files after one --request-log).
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) request_log: Vec<PathBuf>,
+    /// Say of requests that nothing explains, or that only the time ties to a cause, what could not be decided and
+    /// what would have told.
+    #[arg(long)]
+    pub(crate) why_not: bool,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]

@@ -187,6 +187,7 @@ impl Judgement {
             advice,
             losses,
             kafka: None,
+            doubts: Vec::new(),
         }
     }
 }

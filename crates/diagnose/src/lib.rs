@@ -21,6 +21,7 @@
 //! - [`Locks`] tells waits for locks with their holders.
 //! - [`second_witness`] puts Kafka's own request log beside it.
 //! - `explained` asks the causes what they know of each stage of a request.
+//! - [`doubts`] says what could not be decided and what would have told.
 //! - `judge` puts a request's stages and causes together.
 
 mod appends;
@@ -46,6 +47,7 @@ mod stages;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod why_not;
 mod window;
 
 pub use calls::{Call, Calls, Detail};
@@ -57,3 +59,4 @@ pub use lock::name::LockName;
 pub use locks::{Doing, LockRow, Locks};
 pub use reasons::{Reason, Reasons};
 pub use summary::{CauseTotal, Joins, RootTotal, Summary};
+pub use why_not::{Watched, doubts};

@@ -229,6 +229,11 @@ fn a_slow_request_with_a_fast_append_and_nobody_ahead_is_unobserved() {
     assert_eq!(verdicts[0].stages.of(Stage::Unobserved), ms(159));
 }
 
+/// What becomes of such a request.
+pub(crate) fn unexplained() -> Verdict {
+    run([op(append(7, 0, ms(150), ms(151), 1)), asked(request(1, 0, 0, 160, 1))]).0.remove(0)
+}
+
 #[test]
 fn a_commit_at_the_same_time_is_no_cause_without_the_wait() {
     // The append was slow on the CPU, or in something unknown: the commit is a coincidence.

@@ -30,6 +30,21 @@ pub struct Verdict {
     pub losses: Vec<Arc<str>>,
     /// What Kafka's own request log says of it, where that was given and has it.
     pub kafka: Option<KafkaTimes>,
+    /// What could not be decided, where that was asked for.
+    pub doubts: Vec<Doubt>,
+}
+
+/// A part of a request's time that nothing decides, or a link that only the time supports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The stage that it is about.
+    pub stage: Stage,
+    /// How long that took.
+    pub time: Nanos,
+    /// What is open.
+    pub what: String,
+    /// What would have told.
+    pub tells: String,
 }
 
 /// How firmly a verdict's evidence is joined.

@@ -6,6 +6,7 @@ pub mod text;
 
 mod group;
 mod way;
+mod why_not;
 
 use std::io;
 

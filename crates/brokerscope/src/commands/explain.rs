@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use capture::Captures;
-use diagnose::{Config, Engine};
+use diagnose::{Config, Engine, Watched};
 use model::{Event, LossKind};
 use recording::{Recording, Table};
 use report::explanation::{
@@ -45,7 +45,9 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     let partial = record::partial::threshold(&recording.manifest().settings);
     // Of a partial recording, joins of requests that were not slow would find nothing and say nothing.
     let files_seen = partial.is_none() && recording.events_of(&[Table::FileOps]).next().is_some();
-    let mut judged = Judged::new(args, files_seen)?;
+    let missing = record::missing(&recording.manifest().plan);
+    let watched = Watched::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)));
+    let mut judged = Judged::new(args, files_seen, watched)?;
     let mut beside = Beside::read(&args.jfr, args.target.pid)?;
     let jvm_seen =
         !beside.is_empty() || recording.events_of(&[Table::LockWaits, Table::GcPauses]).next().is_some();
@@ -64,7 +66,7 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     while let Some(last) = beside.next() {
         judged.event(last)?;
     }
-    let mut unobservable = record::missing(&recording.manifest().plan);
+    let mut unobservable = missing;
     let (what, why) = if jvm_seen { (QUEUES, NO_QUEUE_SOURCE) } else { (JVM, NO_JVM_SOURCE) };
     unobservable.push(Unobservable { what: what.to_owned(), why: why.to_owned() });
     let mut notes = recording.notes();
@@ -81,7 +83,7 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
 fn from_packets(args: &Explain, mut captures: Captures) -> anyhow::Result<()> {
     let stop = Stop::after(None)?;
     let mut analyzer = packets::analyzer(&args.filter, &args.target)?;
-    let mut judged = Judged::new(args, false)?;
+    let mut judged = Judged::new(args, false, Watched::only_packets())?;
     packets::read_files(&mut captures, &mut analyzer, &stop, &mut |request| {
         judged.event(Event::Request(Box::new(request)))
     })?;
@@ -106,12 +108,14 @@ struct Judged<'a> {
     engine: Engine,
     report: Box<dyn ExplanationReport>,
     args: &'a Explain,
+    /// What was, where it is asked what could not be decided.
+    watched: Option<Watched>,
     left_out: u64,
     witness: Option<SecondWitness>,
 }
 
 impl<'a> Judged<'a> {
-    fn new(args: &'a Explain, file_ops_observed: bool) -> anyhow::Result<Self> {
+    fn new(args: &'a Explain, file_ops_observed: bool, watched: Watched) -> anyhow::Result<Self> {
         let config = Config { file_ops_observed, ..Config::replay(args.slower_than) };
         let out = output::stdout(Pace::AllThere);
         let look = args.presentation.look(Pace::AllThere);
@@ -121,7 +125,8 @@ impl<'a> Judged<'a> {
             Format::Csv => Box::new(ExplanationCsv::new(out)),
         };
         let witness = SecondWitness::read(&args.request_log)?;
-        Ok(Self { engine: Engine::new(config), report, args, left_out: 0, witness })
+        let watched = args.why_not.then_some(watched);
+        Ok(Self { engine: Engine::new(config), report, args, watched, left_out: 0, witness })
     }
 
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
@@ -133,6 +138,9 @@ impl<'a> Judged<'a> {
         let wanted = Wanted::new(&self.args.filter, &self.args.selection, self.args.slower_than);
         for mut verdict in self.engine.take_verdicts() {
             if wanted.wants(&verdict.request) {
+                if let Some(watched) = &self.watched {
+                    verdict.doubts = diagnose::doubts(&verdict, watched);
+                }
                 if let Some(witness) = &mut self.witness {
                     witness.testify(&mut verdict);
                 }

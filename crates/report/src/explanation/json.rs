@@ -7,6 +7,7 @@ use diagnose::second_witness::{Agreement, Beside, Differences};
 use model::{Evidence, Stages, Verdict};
 use serde::{Serialize, Serializer};
 
+use super::why_not::DoubtView;
 use super::{Conclusion, ExplanationReport, Unobservable};
 use crate::json;
 use crate::requests::RequestView;
@@ -43,6 +44,9 @@ struct VerdictView<'a> {
     /// What Kafka's own request log says of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     kafka: Option<KafkaView>,
+    /// What could not be decided, where that was asked for and anything could not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    why_not: Vec<DoubtView<'a>>,
 }
 
 /// Kafka's own times, by the names of its request log, in nanoseconds.
@@ -101,6 +105,7 @@ impl<'a> From<&'a Verdict> for VerdictView<'a> {
                 total_ns: kafka.total.0,
                 disagrees: Beside::of(verdict).is_some_and(|beside| beside.disagrees()),
             }),
+            why_not: verdict.doubts.iter().map(DoubtView::from).collect(),
         }
     }
 }

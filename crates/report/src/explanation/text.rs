@@ -2,6 +2,7 @@
 //! that took most time first; then what to change and what all of it rests on.
 
 mod closing;
+mod doubts;
 mod requests;
 mod root;
 mod story;
@@ -14,6 +15,7 @@ use diagnose::{RootTotal, Summary};
 use model::{Cause, Verdict};
 
 use super::group::{Group, Groups, Limits};
+use super::why_not::Questions;
 use super::{Conclusion, ExplanationReport};
 use crate::escape::escape;
 use crate::numbers::{counted, grouped};
@@ -30,6 +32,7 @@ const NAMED: usize = 20;
 pub struct ExplanationText<W> {
     out: W,
     groups: Groups,
+    questions: Questions,
     style: Style,
 }
 
@@ -52,7 +55,7 @@ impl<W: Write> ExplanationText<W> {
     pub fn new(out: W, look: &Look) -> Self {
         let limits = if look.wide { Limits::LONG } else { Limits::SHORT };
         let style = Style { zone: look.zone.clone(), wide: look.wide, colour: look.colour };
-        Self { out, groups: Groups::new(limits), style }
+        Self { out, groups: Groups::new(limits), questions: Questions::default(), style }
     }
 
     fn totals(&mut self, conclusion: &Conclusion) -> io::Result<()> {
@@ -152,6 +155,7 @@ impl Style {
 
 impl<W: Write> ExplanationReport for ExplanationText<W> {
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
+        self.questions.add(&verdict);
         self.groups.add(verdict);
         Ok(())
     }
@@ -165,6 +169,7 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
         self.roots(&told)?;
         self.untold_roots(summary, &told)?;
         closing::advice(&mut self.out, &self.style, summary, &advice)?;
+        doubts::tell(&mut self.out, &self.style, &self.questions.take())?;
         closing::basis(&mut self.out, &self.style, conclusion)?;
         self.out.flush()
     }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use diagnose::{Call, CauseTotal, Detail, Joins, Reason, RootTotal, Summary};
 use model::journal::CommitPhases;
 use model::{
-    Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Evidence, EvidenceKind, FileKind,
+    Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
     FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, Stages,
     TopicId, TopicPartition, Verdict, Waker,
 };
@@ -525,6 +525,7 @@ pub(crate) fn own_write() -> Verdict {
         advice: vec![JOURNAL_ADVICE],
         losses: vec!["3 probe events at 12:11:36".into()],
         kafka: None,
+        doubts: Vec::new(),
     }
 }
 
@@ -581,6 +582,12 @@ fn unexplained() -> Verdict {
         advice: Vec::new(),
         losses: vec![HOSTILE.into()],
         kafka: None,
+        doubts: vec![Doubt {
+            stage: Stage::Unobserved,
+            time: Nanos::from_millis(7),
+            what: HOSTILE.to_owned(),
+            tells: "lock-waits, which was not watched: run with --flight-recorder always".to_owned(),
+        }],
     }
 }
 

@@ -1,0 +1,255 @@
+//! What could not be decided about a request, and what would have told: for those that stay unobserved, and for verdicts
+//! that only the time supports. Knows which means see which stage; does not judge anew.
+
+use std::collections::BTreeMap;
+
+use model::{Cause, Confidence, Doubt, EvidenceKind, Stage, Verdict};
+
+/// Parts of less than this share of the latency are passed over: a tenth.
+const WORTH_A_WORD: i64 = 10;
+
+/// What was watched, and why the rest was not.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// Purposes of the plan (`socket-ops`) that could not be served, with the reason and what would help.
+    missing: BTreeMap<String, String>,
+    only_packets: bool,
+}
+
+impl Watched {
+    /// By a plan: what it says is missing, and why.
+    pub fn new<'a>(missing: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let missing = missing.into_iter().map(|(what, why)| (what.to_owned(), why.to_owned())).collect();
+        Self { missing, only_packets: false }
+    }
+
+    /// A capture, which holds nothing but packets.
+    pub fn only_packets() -> Self {
+        Self { missing: BTreeMap::new(), only_packets: true }
+    }
+
+    /// The first of these purposes that could not be served: its name and what to do.
+    fn lacks(&self, purposes: &[&'static str]) -> Option<(&'static str, &str)> {
+        purposes.iter().find_map(|purpose| Some((*purpose, self.missing.get(*purpose)?.as_str())))
+    }
+}
+
+/// What was left open about a request; nothing where its cause is known well.
+pub fn doubts(verdict: &Verdict, watched: &Watched) -> Vec<Doubt> {
+    let unknown = verdict.cause == Cause::Unobserved;
+    if !unknown && verdict.confidence > Confidence::Weak {
+        return Vec::new();
+    }
+    let mut doubts = Vec::new();
+    if !unknown {
+        let stage = verdict.stages.longest();
+        let what = format!("that it was {}: only the time says so", verdict.cause);
+        doubts.push(doubt(verdict, stage, what, would_prove(verdict.cause)));
+    }
+    let least = verdict.stages.total().0 / WORTH_A_WORD;
+    let open = verdict.stages.iter().filter(|(_, time)| time.0 > least && unknown);
+    doubts.extend(open.filter_map(|(stage, _)| of_stage(verdict, stage, watched)));
+    let lost = verdict.losses.iter().map(|loss| {
+        let tells = "larger buffers (record --max-memory), or less to watch";
+        doubt(verdict, Stage::Unobserved, format!("what was lost near it: {loss}"), tells)
+    });
+    doubts.extend(lost);
+    doubts
+}
+
+fn doubt(verdict: &Verdict, stage: Stage, what: impl Into<String>, tells: impl Into<String>) -> Doubt {
+    Doubt { stage, time: verdict.stages.of(stage), what: what.into(), tells: tells.into() }
+}
+
+/// Which means see a stage, what they tell of it, and what tells more where all of them were at hand.
+struct Means {
+    stage: Stage,
+    what: &'static str,
+    purposes: &'static [&'static str],
+    more: &'static str,
+}
+
+const MEANS: &[Means] = &[
+    Means {
+        stage: Stage::NetworkIn,
+        what: "whether the client sent slowly or the broker's receive buffer was full",
+        purposes: &["requests", "socket-ops"],
+        more: "a capture on the client's side",
+    },
+    Means {
+        stage: Stage::HeadOfLine,
+        what: "why the request ahead of it on its connection took so long",
+        purposes: &["requests"],
+        more: "explain --request with that one's correlation id",
+    },
+    Means {
+        stage: Stage::Receive,
+        what: "what its network thread did meanwhile",
+        purposes: &["socket-ops", "off-cpu"],
+        more: STACKS,
+    },
+    Means {
+        stage: Stage::Queue,
+        what: "what the request handlers were busy with",
+        purposes: &["socket-ops", "lock-waits", "off-cpu"],
+        more: STACKS,
+    },
+    Means {
+        stage: Stage::Handler,
+        what: "what its handler did: it was on a CPU, or waited for something of Java's",
+        purposes: &["lock-waits", "off-cpu"],
+        more: STACKS,
+    },
+    Means {
+        stage: Stage::Lock,
+        what: "what the thread that held the lock did with it",
+        purposes: &["lock-waits", "off-cpu"],
+        more: STACKS,
+    },
+    Means {
+        stage: Stage::Append,
+        what: "what the write waited for: nothing that stands for a cause, or it was on a CPU",
+        purposes: &["off-cpu", "kernel-stacks", "wakeups"],
+        more: "io --slower-than 1ms --wide names the kernel's function",
+    },
+    Means {
+        stage: Stage::Remote,
+        what: "which follower was late, and why",
+        purposes: &["requests"],
+        more: "record on the followers at the same time; --port for a listener of the brokers' own",
+    },
+    Means {
+        stage: Stage::Respond,
+        what: "what its network thread did before it answered",
+        purposes: &["socket-ops", "off-cpu", "disk-reads"],
+        more: STACKS,
+    },
+    Means {
+        stage: Stage::NetworkOut,
+        what: "whether the client took the response slowly or the broker gave it slowly",
+        purposes: &["socket-ops", "tcp-retransmits"],
+        more: "a capture on the client's side",
+    },
+];
+
+const STACKS: &str = "stacks --for 10s while it lasts: where the broker's threads are, on and off the CPU";
+
+fn of_stage(verdict: &Verdict, stage: Stage, watched: &Watched) -> Option<Doubt> {
+    if stage == Stage::Unobserved {
+        let (what, tells) = unseen(verdict, watched);
+        return Some(doubt(verdict, stage, what, tells));
+    }
+    let means = MEANS.iter().find(|means| means.stage == stage)?;
+    let tells = match watched.lacks(means.purposes) {
+        Some((purpose, why)) => format!("{purpose}, which was not watched: {why}"),
+        None if watched.only_packets && means.purposes != ["requests"] => RECORD.to_owned(),
+        None => means.more.to_owned(),
+    };
+    Some(doubt(verdict, stage, means.what, tells))
+}
+
+const RECORD: &str = "brokerscope record -o DIR on the broker's host, as root: packets alone do not say";
+
+/// What time is that no stage has: from the broker's read to its answer, as far as neither was seen.
+fn unseen(verdict: &Verdict, watched: &Watched) -> (String, String) {
+    let write_seen = verdict.evidence.iter().any(|seen| seen.kind == EvidenceKind::FileOp);
+    let writes = verdict.request.api_key == 0;
+    if watched.only_packets {
+        return ("what the broker did with it".to_owned(), RECORD.to_owned());
+    }
+    if let Some((_, why)) = watched.lacks(&["file-writes"]).filter(|_| writes && !write_seen) {
+        return ("when and where its records were written".to_owned(), format!("file-writes: {why}"));
+    }
+    if let Some((_, why)) = watched.lacks(&["socket-ops"]) {
+        let what = "when the broker read it and when it answered".to_owned();
+        return (what, format!("socket-ops, which were not watched: {why}"));
+    }
+    if writes && !write_seen {
+        let what = "which write was of its records: none has their CRC or the base offset of the response";
+        let tells = "a recording without losses that begins before the request; of a batch that the broker writes anew, \
+                     responses with a base offset (acks=1 or all)";
+        return (what.to_owned(), tells.to_owned());
+    }
+    let tells = match watched.lacks(&["lock-waits", "off-cpu"]) {
+        Some((purpose, why)) => format!("{purpose}, which was not watched: {why}"),
+        None => STACKS.to_owned(),
+    };
+    ("in which stage that time was: its read or its answer is in no call that was seen".to_owned(), tells)
+}
+
+/// What would have joined a verdict's evidence by more than the time.
+fn would_prove(cause: Cause) -> &'static str {
+    match cause {
+        Cause::JournalCommit => {
+            "the commit itself (journal-commits), and the transaction of the write (journal-handles)"
+        }
+        Cause::FastCommit => "the fast commit itself (fast-commits)",
+        Cause::XfsInodeLock => "the other thread's operation on the file (file-reads, file-transfers)",
+        Cause::CpuThrottled | Cause::RunQueue => "the waits of the thread that was needed (off-cpu, wakeups)",
+        Cause::LogCleaner | Cause::TierStateIo => {
+            "the same with log.cleaner.threads or that cleanup stopped for a while"
+        }
+        Cause::DownConversion => STACKS,
+        _ => "a recording without losses",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cause, Confidence, Nanos, Stage, Verdict};
+
+    use super::{Watched, doubts};
+    use crate::tests::unexplained;
+
+    fn said(verdict: &Verdict, watched: &Watched) -> Vec<(Stage, String, String)> {
+        doubts(verdict, watched).into_iter().map(|doubt| (doubt.stage, doubt.what, doubt.tells)).collect()
+    }
+
+    #[test]
+    fn what_was_not_watched_is_what_would_have_told() {
+        let verdict = unexplained();
+        assert_eq!(verdict.cause, Cause::Unobserved);
+        let tells = |watched: &Watched| said(&verdict, watched).remove(0).2;
+        assert!(tells(&Watched::only_packets()).contains("brokerscope record"));
+        let sockets = Watched::new([("socket-ops", "no BTF; a kernel with CONFIG_DEBUG_INFO_BTF=y")]);
+        assert!(tells(&sockets).starts_with("socket-ops, which were not watched: no BTF"));
+        let locks = Watched::new([("lock-waits", "run with --flight-recorder always")]);
+        assert!(tells(&locks).ends_with("run with --flight-recorder always"));
+        assert!(tells(&Watched::default()).starts_with("stacks"));
+        assert_eq!(doubts(&verdict, &locks)[0].time, verdict.stages.of(Stage::Unobserved));
+    }
+
+    #[test]
+    fn whatever_took_a_tenth_is_asked_about_once() {
+        let mut verdict = unexplained();
+        verdict.stages.add(Stage::Queue, verdict.stages.total());
+        verdict.stages.add(Stage::Respond, Nanos(1));
+        let asked: Vec<Stage> =
+            doubts(&verdict, &Watched::default()).iter().map(|doubt| doubt.stage).collect();
+        assert_eq!(asked, [Stage::Queue, Stage::Unobserved]);
+    }
+
+    #[test]
+    fn a_cause_that_is_known_leaves_no_doubt_and_a_weak_one_says_what_would_prove_it() {
+        let mut verdict = unexplained();
+        verdict.cause = Cause::JournalCommit;
+        verdict.confidence = Confidence::Strong;
+        assert_eq!(said(&verdict, &Watched::default()), []);
+        verdict.confidence = Confidence::Weak;
+        let weak = said(&verdict, &Watched::default());
+        assert_eq!(weak.len(), 1);
+        assert!(weak[0].1.contains("journal-commit") && weak[0].2.contains("journal-handles"), "{weak:?}");
+        verdict.losses = vec!["3 probe-events-dropped (ring full)".into()];
+        assert_eq!(said(&verdict, &Watched::default()).len(), 2);
+    }
+
+    #[test]
+    fn every_stage_is_asked_about() {
+        for stage in Stage::ALL {
+            let mut verdict = unexplained();
+            verdict.stages.add(stage, verdict.stages.total());
+            let asked = doubts(&verdict, &Watched::only_packets());
+            assert!(asked.iter().any(|doubt| doubt.stage == stage), "{stage:?}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What could not be decided and what would have told, the most time first.
+
+use std::io::{self, Write};
+
+use super::Style;
+use crate::escape::escape;
+use crate::explanation::why_not::Question;
+use crate::numbers::counted;
+use crate::wrap::bullet;
+
+/// Questions told without `--wide`.
+const TOLD: usize = 10;
+
+/// The questions that are open; nothing where none is.
+pub(super) fn tell<W: Write>(out: &mut W, style: &Style, questions: &[Question]) -> io::Result<()> {
+    if questions.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", style.heading("What could not be decided, and what would have told"))?;
+    let told = if style.wide { questions.len() } else { TOLD };
+    for Question { doubt, requests, time } in questions.iter().take(told) {
+        let stage = doubt.stage.as_str().replace('_', " ");
+        let text = format!(
+            "{stage}, {time} of {}: {}. It would have told: {}",
+            counted(*requests, "request"),
+            doubt.what,
+            doubt.tells
+        );
+        writeln!(out, "{}", bullet(&escape(&text), 2))?;
+    }
+    let untold = questions.len().saturating_sub(told) as u64;
+    if untold > 0 {
+        writeln!(out, "  … and {} more{}", untold, style.how_to_see_all())?;
+    }
+    Ok(())
+}
