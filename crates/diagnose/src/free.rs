@@ -24,6 +24,12 @@ impl Free {
         before - self.left()
     }
 
+    /// What is left between two instants.
+    pub(crate) fn within(&self, start: Nanos, end: Nanos) -> Self {
+        let pieces = self.0.iter().map(|&(from, until)| (from.max(start), until.min(end)));
+        Self(pieces.filter(|(from, until)| from < until).collect())
+    }
+
     /// How much is left.
     pub(crate) fn left(&self) -> Nanos {
         self.0.iter().map(|&(from, until)| until - from).sum()

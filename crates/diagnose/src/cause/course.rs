@@ -11,7 +11,10 @@ use crate::join::AppendJoin;
 use crate::stages::{Course, waiting};
 use crate::window::Window;
 
-/// Threads that it needed and that had no CPU.
+/// The share of a handler's time that is enough to blame it on its work: a fifth.
+const A_GOOD_PART: i64 = 5;
+
+/// Threads that it needed and that had no CPU; or what they had it for, where that is known to be much.
 pub(crate) fn threads(
     window: &Window,
     request: &Request,
@@ -19,8 +22,37 @@ pub(crate) fn threads(
     appends: &[AppendJoin],
     free: &mut Free,
 ) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if worked_mostly(window, course, appends) {
+        findings.extend(rewritten(request, course, appends, free));
+    }
     let needed = needed(course, appends, wanted_from(window, request, course)).into_iter();
-    needed.filter_map(|(tid, start, end)| run_queue::of_thread(window, tid, (start, end), free)).collect()
+    let without_cpu =
+        needed.filter_map(|(tid, start, end)| run_queue::of_thread(window, tid, (start, end), free));
+    findings.extend(without_cpu);
+    findings
+}
+
+/// A batch that the handler wrote anew before its append.
+fn rewritten(
+    request: &Request,
+    course: &Course<'_>,
+    appends: &[AppendJoin],
+    free: &mut Free,
+) -> Option<Finding> {
+    let append = appends.first()?;
+    let span = (course.taken?, append.op.start.min(course.answered));
+    recompression::before(request, append, span, |start, end| free.take(start, end))
+}
+
+/// Whether a handler had a CPU for a good part of the time before its append: a thread with much to compute is without
+/// one now and then on any machine that is busy, and what it computes is why it takes long.
+fn worked_mostly(window: &Window, course: &Course<'_>, appends: &[AppendJoin]) -> bool {
+    let (Some(taken), Some(append)) = (course.taken, appends.first()) else { return false };
+    let mut free = Free::new(taken, append.op.start.min(course.answered));
+    let all = free.left();
+    run_queue::of_thread(window, append.op.tid, (taken, append.op.start), &mut free);
+    free.left().0.saturating_mul(A_GOOD_PART) >= all.0
 }
 
 /// A transaction's coordinator that was asked before the append.
@@ -47,13 +79,11 @@ pub(crate) fn rest(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let served = (wanted_from(window, request, course), course.answered);
-    if let (Some(taken), Some(append)) = (course.taken, appends.first()) {
-        let span = (taken, append.op.start.min(course.answered));
-        findings.extend(recompression::before(request, append, span, |start, end| free.take(start, end)));
-    }
+    findings.extend(rewritten(request, course, appends, free));
     findings.extend(down_conversion::within(window, request, served, |start, end| free.take(start, end)));
     findings.extend(slow_client::departure(window, request, course, |start, end| free.take(start, end)));
     findings.extend(out_of_quota(window, served, free));
+    findings.extend(run_queue::of_others(window, served.0, served.1, free));
     findings
 }
 

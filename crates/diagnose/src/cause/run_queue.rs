@@ -13,6 +13,9 @@ use super::{Finding, Waits, cpu_throttled};
 use crate::free::Free;
 use crate::window::Window;
 
+/// A thread that was without a CPU for less held up nobody for long.
+const LONG: Nanos = Nanos::from_millis(5);
+
 /// What an operation's thread waited for on its way.
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let (start, end) = waits.span();
@@ -61,6 +64,53 @@ pub(crate) fn of_thread(
         partition: None,
     };
     Some(by_quota(window, own, since, until))
+}
+
+/// What is left of a stretch, where other threads of the broker that serve requests had no CPU for most of it: a lock
+/// that one of them held, or a safepoint that one of them was late for, was seen by nobody. By the time only.
+pub(crate) fn of_others(window: &Window, start: Nanos, end: Nanos, free: &mut Free) -> Option<Finding> {
+    let mut rest = free.within(start, end);
+    let (left, mut longest): (Nanos, Option<&OffCpu>) = (rest.left(), None);
+    for interval in window.threads().flat_map(|past| past.off_cpu.overlapping(start, end)) {
+        let since = runnable_from(interval);
+        if interval.end - since < LONG || !serves(&interval.thread) {
+            continue;
+        }
+        rest.take(since, interval.end);
+        let key = |interval: &OffCpu| (interval.end - runnable_from(interval), interval.start, interval.tid);
+        if longest.is_none_or(|longest| key(interval) > key(longest)) {
+            longest = Some(interval);
+        }
+    }
+    let covered = left - rest.left();
+    let longest = longest.filter(|_| covered.0.saturating_mul(2) > left.0)?;
+    let (since, until) = (runnable_from(longest), longest.end);
+    let own = Finding {
+        cause: Cause::RunQueue,
+        chain: vec![Cause::RunQueue],
+        root: Arc::from(root(window, since, until)),
+        confidence: Confidence::Weak,
+        evidence: vec![Evidence {
+            kind: EvidenceKind::OffCpu,
+            start: since,
+            end: until,
+            tid: Some(longest.tid),
+            thread: Some(window.name(longest.tid, &longest.thread)),
+            text: format!(
+                "for {covered} of {left} that nothing else explains, threads that serve requests could run and had no \
+                 CPU: this one for {}",
+                until - since
+            ),
+        }],
+        time: free.take(start, end),
+        partition: None,
+    };
+    Some(by_quota(window, own, since, until))
+}
+
+/// Whether requests need a thread: handlers and network threads (`data-plane-kafka-…`), and who stops the JVM.
+fn serves(thread: &str) -> bool {
+    thread.starts_with("data-plane-kafk") || thread == "VM Thread"
 }
 
 fn root(window: &Window, start: Nanos, end: Nanos) -> String {

@@ -248,7 +248,15 @@ fn without_cpu(tid: u32) -> Vec<Event> {
 #[test]
 fn a_handler_without_a_cpu_is_told_of_and_anothers_is_not() {
     assert_eq!(found(without_cpu(7)), (Cause::RunQueue, Confidence::Strong));
-    assert_eq!(found(without_cpu(8)).0, Cause::Unobserved);
+    assert_eq!(found(without_cpu(8)), (Cause::RunQueue, Confidence::Weak), "one that it may have waited for");
+    let with_name = |name: &str, start, end| {
+        let Event::OffCpu(mut away) = starved(8, start, end) else { unreachable!() };
+        away.thread = name.into();
+        with(without_cpu(7).split_off(1), [Event::OffCpu(away)])
+    };
+    assert_eq!(found(with_name("C2 CompilerThre", 1_010, 1_140)).0, Cause::Unobserved, "nobody waits for it");
+    assert_eq!(found(with_name("VM Thread", 1_010, 1_140)), (Cause::RunQueue, Confidence::Weak));
+    assert_eq!(found(with_name("VM Thread", 1_010, 1_060)).0, Cause::Unobserved, "not for most of it");
     // Within its write it is the thread's own time.
     let inside = vec![
         starved(7, 1_010, 1_140),
@@ -264,10 +272,11 @@ fn a_quota_is_strong_with_a_thread_that_had_no_cpu_and_weak_alone() {
     let both = first(with(without_cpu(7), [quota()]));
     assert_eq!((both.cause, both.confidence), (Cause::CpuThrottled, Confidence::Strong));
     assert_eq!(&*both.root, "cpu-throttled:/kafka:500000000");
-    let alone = with(without_cpu(8), [quota()]);
+    let unseen = || without_cpu(7).split_off(1);
+    let alone = with(unseen(), [quota()]);
     assert_eq!(found(alone), (Cause::CpuThrottled, Confidence::Weak));
     for other in [throttled(0.05, 500, 1_500), throttled(0.9, 0, 1_010), throttled(0.9, 1_140, 1_500)] {
-        assert_eq!(found(with(without_cpu(8), [other])).0, Cause::Unobserved);
+        assert_eq!(found(with(unseen(), [other])).0, Cause::Unobserved);
         // A commit that is proven is not a quota.
     }
     let proven = with(waited(JOURNAL_STACK), [commit(2285, 1_000, 1_150), quota()]);
@@ -533,8 +542,9 @@ fn a_batch_written_anew_is_told_by_its_size_not_by_its_time_alone() {
     assert_eq!(verdict.stages.longest(), Stage::Handler);
     assert_eq!(found(rewritten(498, 77)).0, Cause::Unobserved, "the append's time was set in it");
     assert_eq!(found(rewritten(498, 1)).0, Cause::Unobserved);
-    // A handler that had no CPU was not compressing.
+    // A handler that had hardly any CPU was not compressing; one that shared it was.
     assert_eq!(found(with(rewritten(400, 77), [starved(7, 1_003, 1_139)])).0, Cause::RunQueue);
+    assert_eq!(found(with(rewritten(400, 77), [starved(7, 1_010, 1_100)])).0, Cause::Recompression);
 }
 
 #[test]
@@ -593,4 +603,45 @@ fn what_is_small_is_not_named_where_most_is_unknown() {
     ]);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
     assert!(verdicts[0].stages.of(Stage::Append) > ms(140));
+}
+
+/// An event that any of these threads may have: for properties that hold whatever happens.
+pub(super) fn anything_of(tid: u32, start: Nanos, end: Nanos) -> Event {
+    const STACKS: [&str; 9] =
+        [RECLAIM, FAST_COMMIT, LOG_SPACE, XFS_INODE, STABLE, PAGE, READ, DIRTY, "futex_wait;schedule"];
+    let Event::OffCpu(mut away) = off_cpu(tid, start, end, "") else { unreachable!() };
+    let chosen = (start.0 / 1_000_000) as usize % STACKS.len();
+    away.stack = STACKS.get(chosen).copied().unwrap_or_default().into();
+    away.preempted = start.0 % 2_000_000 == 0;
+    away.woken = (end.0 % 3_000_000 == 0).then_some(Nanos((start.0 + end.0) / 2));
+    Event::OffCpu(away)
+}
+
+/// The same of what is no thread's wait.
+pub(super) fn trouble_of_some_kind(kind: usize, tid: u32, start: Nanos, end: Nanos) -> Event {
+    let (from, until) = (start.0 / 1_000_000, end.0 / 1_000_000);
+    let ours = request(1, 6, from, until, 1);
+    match kind {
+        0 => reclaim(tid, until % 2 == 0, from, until),
+        1 => span("ext4_fc_commit", tid, device(), from, until),
+        2 => span("xlog_grant_head_wait", tid, device(), from, until),
+        3 => throttled(0.5, from, until),
+        4 => trouble(&ours, TcpTroubleKind::Retransmit, from),
+        5 => block(Direction::Write, 12, from, until),
+        _ => Event::SocketOp(Box::new(SocketOp {
+            start,
+            end,
+            op: if from % 2 == 0 { SocketOpKind::Read } else { SocketOpKind::Write },
+            pid: 1,
+            tid,
+            thread: "data-plane-kafk".into(),
+            local: ours.broker,
+            remote: ours.client,
+            bytes: Some(64),
+            errno: None,
+            sequence: if from % 2 == 0 { 100 } else { 5_000 },
+            sequence_end: if from % 2 == 0 { 704 } else { 5_064 },
+            peer_window: Some(0),
+        })),
+    }
 }

@@ -470,8 +470,16 @@ fn anything() -> impl Strategy<Value = Event> {
             let at = |time: Nanos| time.0 / 1_000_000;
             stopped(pause(JvmPauseKind::Gc, at(span.0), at(span.1), reach))
         }),
-        (span, 5_i32..7, 0_u32..4, 0_i32..50).prop_map(|(span, of, crc, number)| {
-            asked(request(number, of, span.0.0 / 1_000_000, span.1.0 / 1_000_000, crc))
+        (span.clone(), tid).prop_map(|(span, tid)| super::causes::anything_of(tid, span.0, span.1)),
+        (span.clone(), 0_usize..7, 7_u32..11)
+            .prop_map(|(span, kind, tid)| { super::causes::trouble_of_some_kind(kind, tid, span.0, span.1) }),
+        (span, 5_i32..7, 0_u32..4, 0_i32..50, 0_i64..200).prop_map(|(span, of, crc, number, trickle)| {
+            let (start, end) = (span.0.0 / 1_000_000, span.1.0 / 1_000_000);
+            let mut some = request(number, of, start, end, crc);
+            some.arrival_end = ms(start + trickle.min(end - start));
+            (some.sequence, some.response_sequence) = (Some(100), Some(5_000));
+            some.transactional_id = (number % 2 == 0).then(|| "payments".into());
+            asked(some)
         }),
     ]
 }
@@ -485,5 +493,18 @@ proptest! {
             prop_assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
             prop_assert!(verdict.stages.iter().all(|(_, time)| time >= Nanos::ZERO));
         }
+    }
+
+    /// Whatever happens, it does not matter in which order it is told.
+    #[test]
+    fn the_order_in_which_it_comes_changes_nothing(
+        (events, shuffled) in proptest::collection::vec(anything(), 0..30)
+            .prop_flat_map(|events| (Just(events.clone()), Just(events).prop_shuffle()))
+    ) {
+        let told = |events| run(events).0.iter().map(|verdict| format!("{verdict:?}")).collect::<Vec<_>>();
+        let (mut one, mut other) = (told(events), told(shuffled));
+        one.sort();
+        other.sort();
+        prop_assert_eq!(one, other);
     }
 }
