@@ -121,8 +121,9 @@ impl Engine {
             Event::KernelSpan(span) => self.window.trouble.kernel_span(*span),
             Event::TcpTrouble(trouble) => self.window.trouble.tcp(*trouble),
             Event::HostSample(sample) => self.window.trouble.sample(*sample),
+            Event::CpuSample(sample) => self.window.cpu_sample(&sample),
             // Evidence of no cause.
-            Event::CpuSample(_) | Event::BrokerChange(_) => {}
+            Event::BrokerChange(_) => {}
             Event::Loss(loss) => {
                 self.totals.loss(&loss);
                 self.window.loss(loss);

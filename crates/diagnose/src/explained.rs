@@ -10,6 +10,7 @@ use crate::cause::{
 use crate::chain;
 use crate::free::Free;
 use crate::join::AppendJoin;
+use crate::judge;
 use crate::stages::{Course, waiting};
 use crate::window::Window;
 
@@ -103,11 +104,10 @@ impl Explained<'_> {
 
     /// Until others had it.
     fn remote(&mut self) {
-        let waited = self.course.remote.as_ref();
-        if let Some((from, finding)) = waited.and_then(|remote| replication_wait::find(self.window, remote)) {
-            let until = from + finding.time;
-            self.give(from, until, vec![finding]);
-        }
+        let Some(remote) = &self.course.remote else { return };
+        let cause_of = |request: &Request| judge::cause_of(self.window, request);
+        let finding = replication_wait::find(self.window, remote, cause_of);
+        self.give(remote.start, remote.end, finding.into_iter().collect());
     }
 
     /// Until a network thread had written the response, with what it read from files for that.

@@ -73,6 +73,11 @@ pub(crate) fn judge(window: &Window, request: &Request, appends: &[AppendJoin], 
     Judgement { stages: course.stages, findings, time }
 }
 
+/// What explains most of another request's time, where that is known; requests ahead of it are not followed.
+pub(crate) fn cause_of(window: &Window, request: &Request) -> Option<Finding> {
+    judge(window, request, &[], DEEPEST_QUEUE).principal()
+}
+
 /// A request that waited behind another of its connection has that one's cause.
 fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usize) -> Option<Finding> {
     if waited == Nanos::ZERO {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use model::{Nanos, SocketOp, SocketOpKind, Tid};
+use model::{CpuSample, Nanos, SocketOp, SocketOpKind, Tid};
 
 /// Both ends of a connection: client, broker.
 type Connection = (SocketAddr, SocketAddr);
@@ -44,6 +44,8 @@ struct Streams {
 #[derive(Debug, Default)]
 struct Thread {
     calls: Calls,
+    /// When it was found on a CPU, and for how much time each sample stands.
+    samples: VecDeque<(Nanos, Nanos)>,
     name: Arc<str>,
 }
 
@@ -72,6 +74,20 @@ impl Sockets {
         if thread.name != op.thread {
             thread.name = Arc::clone(&op.thread);
         }
+    }
+
+    /// Keeps that a thread was on a CPU, if it is one that makes calls.
+    pub(crate) fn sample(&mut self, sample: &CpuSample) {
+        if let Some(thread) = self.threads.get_mut(&sample.tid) {
+            thread.samples.push_back((sample.at, sample.period));
+        }
+    }
+
+    /// The stretches that samples of a thread on a CPU stand for, around each moment.
+    pub(crate) fn on_cpu(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
+        let samples = self.threads.get(&tid).into_iter().flat_map(|thread| &thread.samples);
+        let around = samples.map(|&(at, period)| (at - Nanos(period.0 / 2), at + Nanos(period.0 / 2)));
+        around.filter(move |&(from, until)| from < end && until > start)
     }
 
     /// The read that took a byte of this number off a connection, near a moment.
@@ -123,6 +139,9 @@ impl Sockets {
         });
         self.threads.retain(|_, thread| {
             thread.calls.forget(horizon);
+            while thread.samples.front().is_some_and(|(at, _)| *at < horizon) {
+                thread.samples.pop_front();
+            }
             !thread.calls.0.is_empty()
         });
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use model::{
-    BlockIo, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit, JvmPause,
-    KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, SocketOp, Tid, TopicPartition,
+    BlockIo, CpuSample, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit,
+    JvmPause, KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, SocketOp, Tid, TopicPartition,
 };
 
 use crate::Config;
@@ -269,6 +269,10 @@ impl Window {
     pub(crate) fn socket_op(&mut self, op: &SocketOp) {
         self.kept += 1;
         self.sockets.push(op);
+    }
+
+    pub(crate) fn cpu_sample(&mut self, sample: &CpuSample) {
+        self.sockets.sample(sample);
     }
 
     pub(crate) fn sockets(&self) -> &Sockets {

@@ -1,8 +1,9 @@
 //! `network-threads-busy`: bytes waited for their connection's network thread, which was at work for other connections.
 //!
-//! Needs: the thread that read the request, or wrote its response, by TCP sequence numbers; and calls of that thread on
-//! files or connections for most of the time in which it was waited for. Calls in close succession are one spell of work:
-//! between them the thread takes requests apart and hands responses on.
+//! Needs: the thread that read the request, or wrote its response, by TCP sequence numbers; and that this very thread was at
+//! work for most of the time in which it was waited for: in calls on files or connections, or found on a CPU by the
+//! sampling clock, each sample for one period of it. Calls in close succession are one spell of work: between them the
+//! thread takes requests apart and hands responses on.
 
 use std::sync::Arc;
 
@@ -58,7 +59,9 @@ fn reads(window: &Window, tid: Tid, start: Nanos, end: Nanos, free: &mut Free) -
 fn at_work(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<(Nanos, Nanos)> {
     let calls = window.sockets().of_thread(tid, start, end).map(|call| (call.start, call.end));
     let files = window.thread(tid).into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
-    let mut calls: Vec<(Nanos, Nanos)> = calls.chain(files.map(|op| (op.start, op.end))).collect();
+    let on_cpu = window.sockets().on_cpu(tid, start, end);
+    let mut calls: Vec<(Nanos, Nanos)> =
+        calls.chain(files.map(|op| (op.start, op.end))).chain(on_cpu).collect();
     calls.sort_unstable();
     let mut spells: Vec<(Nanos, Nanos)> = Vec::new();
     for (from, until) in calls {
@@ -80,6 +83,10 @@ fn behind(window: &Window, tid: Tid, start: Nanos, end: Nanos, deeper: Finding) 
 fn itself(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), time: Nanos) -> Finding {
     let thread = window.sockets().thread(tid).map(|name| window.name(tid, name));
     let calls = window.sockets().of_thread(tid, start, end).count();
+    let samples = match window.sockets().on_cpu(tid, start, end).count() {
+        0 => String::new(),
+        samples => format!(" and was found on a CPU {samples} times"),
+    };
     Finding {
         cause: Cause::NetworkThreadsBusy,
         chain: vec![Cause::NetworkThreadsBusy],
@@ -92,7 +99,7 @@ fn itself(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), time: Nanos) 
             end,
             tid: Some(tid),
             text: format!(
-                "waited {} for its network thread, which made {calls} other calls meanwhile",
+                "waited {} for its network thread, which made {calls} calls{samples} meanwhile",
                 end - start
             ),
             thread,

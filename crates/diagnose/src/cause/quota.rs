@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request};
 
 use super::Finding;
-use crate::window::Window;
+use crate::window::{CLOCK_SLACK, Window};
 
 /// The part of a stretch, in which a request lay unread, that the connection was muted; and why.
 pub(crate) fn find(
@@ -17,7 +17,7 @@ pub(crate) fn find(
     start: Nanos,
     end: Nanos,
 ) -> Option<(Nanos, Nanos, Finding)> {
-    let before = window.before_on_connection(request, start)?;
+    let before = window.before_on_connection(request, start + CLOCK_SLACK)?;
     let throttled = Nanos::from_millis(before.throttle_ms.filter(|ms| *ms > 0)?.into());
     let muted_from = before.response?;
     let (from, until) = (muted_from.max(start), (muted_from + throttled).min(end));

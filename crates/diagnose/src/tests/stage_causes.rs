@@ -2,7 +2,8 @@
 //! one link of its evidence is missing.
 
 use model::{
-    Cause, Confidence, Event, FileOp, FileOpKind, Nanos, Request, SocketOp, SocketOpKind, Stage, Verdict,
+    Cause, Confidence, CpuSample, Event, FileOp, FileOpKind, Nanos, Request, SocketOp, SocketOpKind, Stage,
+    Verdict,
 };
 
 use super::stages::{NETWORK, all_stages, fetch, follower_fetch, numbered, read, socket_op, us, write};
@@ -161,12 +162,27 @@ fn a_network_thread_that_was_at_work_for_others_is_the_cause_itself() {
     read.disk_bytes = Some(0);
     let verdict = of(events.clone(), 1);
     assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy]);
-    // It did nothing that was seen for most of the time.
+    // It did nothing that was seen for most of the time, but for being on a CPU.
     let Event::FileOp(read) = &mut events[0] else { unreachable!() };
     read.end = ms(1_030);
     let Event::SocketOp(call) = &mut events[1] else { unreachable!() };
     call.end = ms(1_030);
-    assert_eq!(of(events, 1).cause, Cause::Unobserved);
+    assert_eq!(of(events.clone(), 1).cause, Cause::Unobserved);
+    let sampled = |tid| {
+        let samples = (0..4).map(move |i| {
+            Event::CpuSample(Box::new(CpuSample {
+                at: ms(1_050 + 20 * i),
+                period: ms(20),
+                pid: 1,
+                tid,
+                thread: "data-plane-kafk".into(),
+                stack: "".into(),
+            }))
+        });
+        events.iter().cloned().chain(samples).collect::<Vec<_>>()
+    };
+    assert_eq!(of(sampled(NETWORK), 1).chain, [Cause::NetworkThreadsBusy]);
+    assert_eq!(of(sampled(4), 1).cause, Cause::Unobserved);
 }
 
 #[test]
@@ -216,7 +232,7 @@ fn a_fetch_whose_own_records_come_from_the_device_says_so() {
 }
 
 #[test]
-fn the_follower_that_was_last_is_named_for_its_own_part_only() {
+fn the_follower_that_was_last_is_named() {
     let (mut ours, mut events) = all_stages();
     ours.acks = Some(-1);
     (ours.response, ours.end) = (Some(ms(1_800)), Some(ms(1_800)));
@@ -241,8 +257,11 @@ fn the_follower_that_was_last_is_named_for_its_own_part_only() {
     assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Exact));
     assert_eq!(&*verdict.root, "replication-wait:broker-2");
     assert_eq!(verdict.stages.of(Stage::Remote), ms(570));
-    // The leader itself answered the fetch late that brought the records.
-    assert_ne!(with(vec![before(1_700)]).cause, Cause::ReplicationWait);
+    // The leader itself answered the fetch late that brought the records, and nothing says why.
+    let verdict = with(vec![before(1_700)]);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Strong));
+    let text = &verdict.evidence[0].text;
+    assert!(text.ends_with("520 ms of it until its fetch before was answered"), "{text}");
 }
 
 #[test]
