@@ -121,8 +121,11 @@ impl Explained<'_> {
         let local = self.course.remote.as_ref().map(|remote| remote.end).or(self.course.local_end);
         let Some(from) = local.or(own).filter(|from| answer.start - *from >= WORTH_A_LOOK) else { return };
         // When the response was ready is not seen: only what its thread did until right before it counts.
-        let calls = self.window.sockets().of_thread(answer.tid, from, answer.start - Nanos(1));
-        let last = calls.map(|call| call.end).max();
+        let until = answer.start - Nanos(1);
+        let calls = self.window.sockets().of_thread(answer.tid, from, until).map(|call| call.end);
+        let on_cpu =
+            self.window.sockets().on_cpu(answer.tid, from, until).map(|(start, end)| end + (end - start));
+        let last = calls.chain(on_cpu).max();
         if last.is_some_and(|last| answer.start - last <= RIGHT_AFTER) {
             let findings = network_threads_busy::find(self.window, answer.tid, from, answer.start);
             self.give(from, answer.start, findings);
