@@ -64,11 +64,12 @@ pub(super) fn by_appends(
 
 /// When the append's thread began with it, as far as files show: a roll comes before the first append to the new
 /// segment, under the same lock (`UnifiedLog.append`, `maybeRoll`).
-fn begun(window: &Window, append: &FileOp) -> Nanos {
+pub(super) fn begun(window: &Window, append: &FileOp) -> Nanos {
     before_append(window, append).last().map_or(append.start, |op| op.start)
 }
 
-/// What an append's thread did with files of the same partition on the way to it, the latest first.
+/// What an append's thread did with files of the same partition on the way to it, the latest first. What it wrote into
+/// the broker's own log of events in between is passed over: a roll is told there.
 pub(crate) fn before_append<'w>(
     window: &'w Window,
     append: &'w FileOp,
@@ -76,12 +77,13 @@ pub(crate) fn before_append<'w>(
     let past = window.thread(append.tid).into_iter();
     let earlier = past.flat_map(|past| past.file_ops.ended_by(append.start));
     let mut next = append.start;
-    earlier.take_while(move |op| {
-        let on_the_way =
-            next - op.end <= WORK && !is_append(op) && op.topic_partition == append.topic_partition;
+    let on_the_way = earlier.take_while(move |op| {
+        let ours = op.topic_partition.is_none() || op.topic_partition == append.topic_partition;
+        let on_the_way = next - op.end <= WORK && !is_append(op) && ours;
         next = op.start;
         on_the_way
-    })
+    });
+    on_the_way.filter(|op| op.topic_partition.is_some())
 }
 
 /// What waits for the device an append's thread called for the same partition right after it, before it answered: a

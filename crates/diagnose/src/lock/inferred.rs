@@ -7,6 +7,7 @@
 
 use model::{FileOp, Nanos};
 
+use super::holders;
 use crate::hold::Hold;
 use crate::window::Window;
 
@@ -38,8 +39,9 @@ pub(super) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
             break;
         }
         wait = Nanos::ZERO;
-        begun = earlier.start.max(from);
-        next_start = earlier.start;
+        // A roll is under the same lock.
+        next_start = holders::begun(window, earlier);
+        begun = next_start.max(from);
     }
     (append.start - begun >= SHORTEST_WAIT).then_some((begun, append.start))
 }

@@ -219,6 +219,29 @@ fn a_roll_that_waits_for_the_disk_is_its_requests_cause_and_its_waiters() {
 }
 
 #[test]
+fn who_waits_for_a_roll_is_found_without_the_jvm_and_past_what_it_logs() {
+    let told = FileOp {
+        kind: FileKind::Other,
+        file: "/var/log/kafka/server.log".into(),
+        topic_partition: None,
+        batch: None,
+        ..append(7, 6, us(1_140_050), us(1_140_100), 0)
+    };
+    let (verdicts, _) = run([
+        op(fsync(7, 6, ms(1_001), ms(1_140))),
+        op(told),
+        op(append(7, 6, us(1_140_500), ms(1_141), 1)),
+        asked(request(1, 6, 1_000, 1_142, 1)),
+        op(append(8, 6, us(1_141_100), us(1_141_200), 2)),
+        asked(request(2, 6, 1_009, 1_142, 2)),
+    ]);
+    assert_eq!(of(&verdicts, 1).chain, [Cause::RollFsync]);
+    let waiter = of(&verdicts, 2);
+    assert_eq!(waiter.chain, [Cause::LogLock, Cause::RollFsync]);
+    assert_eq!(waiter.stages.longest(), Stage::Lock);
+}
+
+#[test]
 fn an_fsync_of_another_partition_or_thread_or_long_before_is_no_roll_of_ours() {
     for other in [
         fsync(7, 5, ms(1_001), ms(1_140)),
