@@ -6,20 +6,19 @@
 
 use std::time::Duration;
 
-use super::dirty_throttling;
 use super::memory_limit::MemoryGroup;
 use super::mix;
 use super::plan::{Fault, Ground, Truth, Window};
 use super::scene::Scene;
 use crate::broker::BrokerOptions;
-use crate::client::now_ns;
+use crate::client::{Traffic, now_ns};
 use crate::device::Direction;
 use crate::error::Error;
 use crate::random::Random;
 use crate::volume::FileSystem;
 
 /// How long reclaims that began before the limit was lifted may go on.
-const AFTERWARDS: Duration = Duration::from_millis(300);
+const AFTERWARDS: Duration = Duration::from_millis(500);
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,17 +50,17 @@ impl Fault for DirectReclaim {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         let group = self.group.insert(MemoryGroup::make()?);
         group.put(scene.broker.pid)?;
-        scene.warm_up(&dirty_throttling::bulk(random), random)
+        scene.warm_up(&flood(random), random)
     }
 
     fn plant(&mut self, scene: &mut Scene, random: &mut Random) -> Result<Window, Error> {
         let Some(group) = &self.group else {
             return Err(Error::Unusable("there is no memory cgroup".to_owned()));
         };
-        let traffic = dirty_throttling::bulk(random);
-        let held_ms = random.between(40, 90);
-        let more_bytes = random.between(16 << 20, 24 << 20);
-        let length_ms = random.between(2_500, 3_500);
+        let traffic = flood(random);
+        let held_ms = random.between(200, 400);
+        let more_bytes = random.between(24 << 20, 36 << 20);
+        let length_ms = random.between(2_800, 3_600);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
         // What is dirty is written while the device is quick and nobody dirties more.
@@ -97,4 +96,11 @@ impl Fault for DirectReclaim {
     fn restore(&mut self, _: &mut Scene) {
         self.group = None;
     }
+}
+
+/// More than the device writes: 15 to 40 MiB a second.
+fn flood(random: &mut Random) -> Traffic {
+    let producers = random.between(8, 12) as u32;
+    let record_bytes = random.between(64 << 10, 96 << 10) as u32;
+    Traffic { producers, record_bytes, per_second: 35, in_flight: 1, ..mix::standard(random) }
 }

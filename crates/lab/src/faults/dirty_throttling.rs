@@ -76,7 +76,7 @@ impl Fault for DirtyThrottling {
 }
 
 /// Six to twelve producers of 10 to 30 MiB a second altogether.
-pub(super) fn bulk(random: &mut Random) -> Traffic {
+fn bulk(random: &mut Random) -> Traffic {
     let record_bytes = random.between(48 << 10, 96 << 10) as u32;
     let per_second = random.between(25, 30) as u32;
     Traffic { record_bytes, per_second, in_flight: 1, ..mix::standard(random) }

@@ -3,7 +3,9 @@
 //! `fs/xfs/xfs_iops.c`), and waits for it (`xlog_grant_head_wait`, `fs/xfs/xfs_log.c`).
 //!
 //! Truth: `xfs-log-space` for every slow request: it is inside the append, under the lock, so that others wait for who
-//! waits. Waits for an inode's lock that a thread in such a wait holds are the same event.
+//! waits. The log has room again when the device has taken what is in it, and a commit may have to wait for that
+//! (`xlog_cil_push_background`, `fs/xfs/xfs_log_cil.c`) before the log is full: `slow-device` is the same event told
+//! from the device, whose log writes are what is held back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,7 +72,7 @@ impl Fault for XfsLog {
                 "log writes +{held_ms} ms for {length_ms} ms, {made} files made; {}",
                 mix::described(&traffic)
             ),
-            truths: vec![Truth::of(&["xfs-log-space"]).through(&["xfs-log-space"])],
+            truths: vec![Truth::of(&["xfs-log-space", "slow-device"]).through(&["xfs-log-space"])],
             ..Window::default()
         };
         Ok(window.shown_by(held, "writes into the log held back"))

@@ -10,8 +10,8 @@ use super::journal::Extent;
 use crate::error::Error;
 use crate::tool;
 
-/// mkfs.xfs's `-l`: small, so that it fills.
-pub(super) const SIZE: &str = "size=10m";
+/// mkfs.xfs's `-l`: small, so that it fills; the least that it makes without being forced.
+pub(super) const SIZE: &str = "size=64m";
 
 /// The bytes of the log.
 ///
