@@ -67,7 +67,7 @@ impl Fault for GcPause {
         scene.quiet()?;
         load.stop()?;
         let stops = stops(&self.log)?;
-        let threshold_ms = random.between(30, 60);
+        let threshold_ms = random.between(25, 40);
         let long = stops.iter().filter(|stop| {
             let within = stop.end_ns >= start_ns - ROOM_NS && stop.start_ns <= end_ns;
             within

@@ -41,13 +41,13 @@ impl Fault for Quota {
         let limited = Traffic {
             client: format!("{LIMITED}-{}", self.windows),
             producers: 1,
-            per_second: random.between(20, 50) as u32,
-            record_bytes: random.between(2_000, 6_000) as u32,
+            per_second: random.between(30, 60) as u32,
+            record_bytes: random.between(1_000, 4_000) as u32,
             in_flight: random.between(2, 5) as u32,
             ..others.clone()
         };
         let sent = u64::from(limited.per_second) * u64::from(limited.record_bytes);
-        let bytes_per_second = sent / random.between(4, 8);
+        let bytes_per_second = sent * 10 / random.between(15, 30);
         let client_id = format!("{}-1", limited.client);
         let length_ms = random.between(2_500, 3_500);
         let mut admin = scene.connect("lab-admin")?;

@@ -2,8 +2,8 @@
 //! the mapped index that tells where it is has left the page cache, and the device is slow. The JVM polls for
 //! safepoints between instructions, so that thread stops when its page is there; all others wait, stopped.
 //!
-//! Index pages leave the cache because the broker's memory cgroup is emptied, as memory pressure does. The segments
-//! themselves are read back before, so that only the index is cold.
+//! Index pages leave the cache because the broker's memory cgroup is emptied, as memory pressure does. Everything else is
+//! read back before, so that only the old topic's indexes are cold.
 //!
 //! Truth: `safepoint` for slow produce requests, or what kept the thread from stopping, told as its root: the page of the
 //! index that had to be read, or the device it was read from.
@@ -94,7 +94,7 @@ impl Fault for TimeToSafepoint {
         let (times, held_ms) = (random.between(2, 3), random.between(200, 500));
         rustix::fs::sync();
         memory.set("memory.force_empty", 0)?;
-        warm(scene, &self.old)?;
+        warm(scene)?;
         let mut reader = scene.connect("reader")?;
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
@@ -107,7 +107,7 @@ impl Fault for TimeToSafepoint {
             scene.volume()?.plant_data_delay(Direction::Read, held_ms, held_ms)?;
             reader.send(&fetch)?;
             thread::sleep(HEAD_START);
-            jvm.order("GC.class_stats").or_else(|_| jvm.order("Thread.print"))?;
+            jvm.order("Thread.print")?;
             reader.receive()?;
             scene.volume()?.device().clear()?;
             scene.sleep(Duration::from_millis(random.between(150, 400)))?;
@@ -155,11 +155,21 @@ fn closed_segments(scene: &Scene) -> Result<Vec<i64>, Error> {
     Ok(bases)
 }
 
-/// Reads the segments back into the page cache, their indexes not.
-fn warm(scene: &Scene, bases: &[i64]) -> Result<(), Error> {
-    for base in bases {
-        let segment = scene.partition_directory(OLD, 0).join(format!("{base:020}.log"));
-        fs::read(&segment).map_err(Error::io("read", &segment))?;
+/// Reads everything back into the page cache but the indexes of the old topic.
+fn warm(scene: &Scene) -> Result<(), Error> {
+    let topics = &scene.broker.log_dir;
+    let partitions = fs::read_dir(topics).map_err(Error::io("list", topics))?;
+    for partition in partitions.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir())
+    {
+        let is_old = partition == scene.partition_directory(OLD, 0);
+        let files = fs::read_dir(&partition).map_err(Error::io("list", &partition))?;
+        for file in files.filter_map(Result::ok).map(|entry| entry.path()) {
+            let is_index = file.extension().is_some_and(|extension| extension == "index");
+            if !(is_old && is_index) {
+                // Kafka may have deleted it in the meantime.
+                let _ = fs::read(&file);
+            }
+        }
     }
     Ok(())
 }
