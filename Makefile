@@ -1,6 +1,6 @@
 # Everything that is run on this project, by name. CI runs `make test` and nothing else.
 #
-#   make demo    a real broker, a real stall, a verdict (root; installs what it needs)
+#   make demo    a real broker, a real stall, a verdict, and a page of it (root; installs what it needs)
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
 #                PARTS="files memory live segment explain kernel")
@@ -10,6 +10,7 @@
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make test    format, lints, docs, every test, a minute of every fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
+#   make page    the page of `report`: built anew and compared, and tried in Chromium; `make web` builds it
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's
 #   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 
@@ -23,20 +24,20 @@ else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-.PHONY: demo faults test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest fmt fmt-check lint doc unit golden offline live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
 
 demo: setup-demo
 	$(CARGO) build --release -p brokerscope
-	target/release/brokerscope lab demo
+	target/release/brokerscope lab demo --page target/demo.html
 
 test: setup-test fmt-check
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
-	vmtest/beside $(MAKE) --no-print-directory lint doc offline unit fuzz-smoke
+	vmtest/beside $(MAKE) --no-print-directory lint doc offline unit page fuzz-smoke
 else
-	$(MAKE) lint doc offline unit fuzz-smoke
+	$(MAKE) lint doc offline unit page fuzz-smoke
 endif
 	$(MAKE) live
 
@@ -88,6 +89,18 @@ offline:
 unit:
 	BROKERSCOPE_LIVE_TESTS=0 $(CARGO) test --workspace --exclude e2e
 
+# The front end of `report`: one file that the binary embeds. It is in the repository, so that cargo needs no Node.
+web: setup-test
+	cd web && npm ci --silent && npm run --silent check && npm run --silent build
+
+# The front end that is in the repository is what its sources build; the sample's page works in a browser.
+page: setup-test
+	cd web && npm ci --silent && npm run --silent check && npm run --silent build -- --outDir ../target/page --emptyOutDir
+	cmp target/page/page.html web/dist/page.html || { echo "web/dist/page.html is not what web/ builds: make web"; exit 1; }
+	$(CARGO) build -p brokerscope
+	target/debug/brokerscope report samples/journal-stall -o target/page/sample.html
+	cd web && PAGE="$(CURDIR)/target/page/sample.html" npm test --silent
+
 golden:
 	BLESS=1 $(CARGO) test -p report
 	BLESS=1 $(CARGO) test -p brokerscope --test sample
@@ -96,7 +109,7 @@ golden:
 sample: setup-demo
 	$(CARGO) build --release -p brokerscope
 	rm -rf samples/journal-stall
-	XDG_CACHE_HOME=/var/tmp target/release/brokerscope lab demo --seconds 20 --seed 11 --keep samples/journal-stall >/dev/null
+	XDG_CACHE_HOME=/var/tmp target/release/brokerscope lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
 
 # Every fuzz target for FUZZ_SECONDS (60), one for each processor at a time.
 fuzz-smoke:

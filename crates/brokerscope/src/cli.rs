@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Record(Record),
     /// Why was it slow?
     Explain(Explain),
+    /// Why was it slow, as a page to look at and pass on?
+    Report(Report),
     /// What can be seen on this host, and what is missing?
     Doctor(Doctor),
     /// Experiments on a real broker.
@@ -387,6 +389,47 @@ pub(crate) struct Explain {
     pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) presentation: Presentation,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+#[command(mut_args(flags::read_later))]
+#[command(after_help = "Examples:
+  brokerscope report DIR -o page.html
+  brokerscope report before/ after/ -o both.html --slower-than 65ms
+
+The page is one file that needs no network: mail it, or attach it to an incident.")]
+pub(crate) struct Report {
+    /// Directories of recordings, or the pcap or pcapng files of one capture, plain or compressed (stages on the wire
+    /// only).
+    #[arg(value_name = "INPUT", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// The file to write; `-` for standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Explain requests that took at least this long.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
+    pub(crate) slower_than: model::Nanos,
+    /// What to write.
+    #[arg(long, value_enum, default_value_t = PageFormat::Html)]
+    pub(crate) format: PageFormat,
+    /// Show times in UTC instead of local time.
+    #[arg(long)]
+    pub(crate) utc: bool,
+    /// Say nothing but errors.
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// The forms of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PageFormat {
+    /// A page for a browser
+    Html,
+    /// The page's data
+    Json,
 }
 
 /// `doctor`.

@@ -9,6 +9,7 @@ pub(crate) mod kernel;
 pub(crate) mod lab;
 pub(crate) mod locks;
 pub(crate) mod record;
+pub(crate) mod report;
 pub(crate) mod requests;
 pub(crate) mod segment;
 pub(crate) mod stacks;

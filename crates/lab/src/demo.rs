@@ -46,6 +46,9 @@ pub struct DemoArguments {
     /// Version of Kafka to run
     #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
     pub kafka: String,
+    /// Write a page of what was seen to FILE
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
     /// The brokerscope binary to run (this one by default)
     #[arg(long, value_name = "PATH", hide = true)]
     pub exe: Option<PathBuf>,
@@ -80,7 +83,12 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Error> {
     if let Some(volume) = &mut volume {
         volume.device().clear()?;
     }
-    let shown = recorded.and_then(|()| observer.explain(&recording, site.path()));
+    let shown = recorded.and_then(|()| observer.explain(&recording, site.path())).and_then(|()| {
+        match &arguments.page {
+            Some(page) => observer.report(&recording, page, site.path()),
+            None => Ok(()),
+        }
+    });
     take_down(broker, volume, site, steps);
     shown?;
     if let Some(kept) = &arguments.keep {

@@ -21,6 +21,7 @@ pub mod json;
 pub mod kernel;
 pub mod locks;
 pub mod numbers;
+pub mod page;
 pub mod paint;
 pub mod pauses;
 pub mod requests;

@@ -22,12 +22,12 @@ use crate::request_log::SecondWitness;
 use crate::stop::Stop;
 
 /// What a recording without the JVM's own events lacks.
-const JVM: &str = "what the broker's JVM did (collections, queues, locks)";
-const NO_JVM_SOURCE: &str = "the recording holds nothing of the JVM; waits for a log's lock are inferred from the order of writes, and time \
+pub(super) const JVM: &str = "what the broker's JVM did (collections, queues, locks)";
+pub(super) const NO_JVM_SOURCE: &str = "the recording holds nothing of the JVM; waits for a log's lock are inferred from the order of writes, and time \
      spent elsewhere in the JVM is unobserved";
 /// What no recording holds.
-const QUEUES: &str = "when a request handler took a request out of the queue";
-const NO_QUEUE_SOURCE: &str = "nothing watches the queue itself; it is told from the work before by what the handler's thread is known to have done last";
+pub(super) const QUEUES: &str = "when a request handler took a request out of the queue";
+pub(super) const NO_QUEUE_SOURCE: &str = "nothing watches the queue itself; it is told from the work before by what the handler's thread is known to have done last";
 
 /// Explains the slow requests.
 pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! The demo's user: runs `brokerscope record` and `brokerscope explain` and says how they went.
+//! The demo's user: runs `brokerscope record`, `explain` and `report` and says how they went.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -78,6 +78,20 @@ impl Observer {
         let mut process = Process::spawn(&mut command, Some(site))?;
         self.wait(&mut process, EXPLAINING, "brokerscope explain", || Ok(()))?;
         self.steps.took(started, "explained");
+        Ok(())
+    }
+
+    /// Writes a page of the recording.
+    ///
+    /// # Errors
+    /// When it was not written.
+    pub(super) fn report(&self, recording: &Path, page: &Path, site: &Path) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut command = Command::new(&self.exe);
+        command.arg("report").arg(recording).arg("-o").arg(page).arg("--quiet").stdin(Stdio::null());
+        let mut process = Process::spawn(&mut command, Some(site))?;
+        self.wait(&mut process, EXPLAINING, "brokerscope report", || Ok(()))?;
+        self.steps.took(started, &format!("the same as a page: open {} in a browser", page.display()));
         Ok(())
     }
 

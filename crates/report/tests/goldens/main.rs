@@ -6,6 +6,7 @@
 
 mod blocked;
 mod locks;
+mod page;
 mod sample;
 mod stacks;
 

@@ -1,0 +1,131 @@
+//! Events as stretches of a waterfall. Does not place them.
+
+use model::{BlockIo, Event, FileOp, OffCpu, Tid};
+use serde::Serialize;
+
+use crate::numbers::{grouped, size};
+use crate::page::grid::Grid;
+use crate::page::recent::span;
+
+/// A stretch of time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Span {
+    /// What kind of thing: as kinds of evidence are named, or `throttle`, `reclaim`, `call`.
+    pub kind: &'static str,
+    /// Its start, nanoseconds after the page's origin.
+    pub start_ns: i64,
+    /// Its end.
+    pub end_ns: i64,
+    /// Where a part of it ends that is shown apart: the wait of a block request before the driver had it.
+    pub parted_ns: Option<i64>,
+    /// A word or two.
+    pub label: String,
+    /// More about it.
+    pub text: String,
+}
+
+impl Span {
+    /// How long it took.
+    pub(super) fn length(&self) -> i64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// The thread it is told with, unless it is told apart.
+pub(super) fn thread(event: &Event) -> Option<(Tid, &str)> {
+    match event {
+        Event::FileOp(op) => Some((op.tid, &op.thread)),
+        Event::OffCpu(interval) => Some((interval.tid, &interval.thread)),
+        Event::LockWait(wait) => Some((wait.tid, &wait.thread)),
+        Event::Reclaim(reclaim) => Some((reclaim.tid, &reclaim.thread)),
+        Event::DirtyThrottle(pause) => Some((pause.tid, "")),
+        _ => None,
+    }
+}
+
+/// An event as a stretch.
+pub(super) fn of(grid: &Grid, event: &Event) -> Option<Span> {
+    let (start, end) = span(event)?;
+    let (kind, label, text) = told(event)?;
+    let parted = match event {
+        Event::BlockIo(io) => io.queued.map(|_| io.start),
+        // From there on it waited for a CPU.
+        Event::OffCpu(interval) => interval.woken,
+        _ => None,
+    };
+    let (start_ns, end_ns) = (grid.since(start), grid.since(end));
+    Some(Span { kind, start_ns, end_ns, parted_ns: parted.map(|at| grid.since(at)), label, text })
+}
+
+fn told(event: &Event) -> Option<(&'static str, String, String)> {
+    match event {
+        Event::FileOp(op) => Some(("file-op", op.op.as_str().to_owned(), file_op(op))),
+        Event::OffCpu(interval) => {
+            let (label, text) = off_cpu(interval);
+            Some(("off-cpu", label, text))
+        }
+        Event::LockWait(wait) => {
+            let holder =
+                wait.holder.as_ref().map_or(String::new(), |holder| format!(", held by {}", holder.thread));
+            let label = format!("lock {}", wait.lock.class.rsplit('.').next().unwrap_or_default());
+            Some(("lock-wait", label, format!("{} ({}){holder}", wait.lock.class, wait.source)))
+        }
+        Event::BlockIo(io) => Some(("block-io", io.direction.as_str().to_owned(), block_io(io))),
+        Event::JvmPause(pause) => {
+            let label = if pause.operation.is_empty() { pause.kind.as_str() } else { &pause.operation };
+            let reach =
+                pause.reach.map_or(String::new(), |reach| format!(", {reach} until all threads had stopped"));
+            Some(("gc", label.to_owned(), format!("{} {}{reach}", pause.kind, pause.cause)))
+        }
+        Event::DirtyThrottle(pause) => {
+            let (dirty, limit) = (grouped(pause.dirty_pages), grouped(pause.limit_pages));
+            Some(("throttle", "paused".to_owned(), format!("paused for dirty pages: {dirty} of {limit}")))
+        }
+        Event::Reclaim(reclaim) => {
+            let whose = if reclaim.memcg { "its cgroup" } else { "the host" };
+            let text = format!("freed {} pages for {whose}", grouped(reclaim.pages));
+            Some(("reclaim", "reclaim".to_owned(), text))
+        }
+        Event::KernelSpan(call) => {
+            let device = call.device.as_ref().map_or(String::new(), |device| format!(" on {device}"));
+            Some((
+                "call",
+                call.function.to_string(),
+                format!("{}{device} in {} {}", call.function, call.thread, call.tid),
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn file_op(op: &FileOp) -> String {
+    let bytes = op.bytes.map_or(String::new(), |bytes| format!(" {} B", grouped(bytes)));
+    format!("{}{bytes} at {} of {} on {} ({})", op.op.as_str(), grouped(op.offset), op.file, op.device, op.fs)
+}
+
+fn block_io(io: &BlockIo) -> String {
+    let file = io.file.as_ref().map_or(String::new(), |file| format!(" of {file}"));
+    let (flags, bytes) = (&io.flags, size(io.bytes.into()));
+    let (device, service) = (&io.device, io.latency());
+    let queued = io.queue_time().map_or(String::new(), |time| format!(", {time} before the driver had it"));
+    format!(
+        "{device} {flags} {bytes}{file} at sector {}: {service} in the device{queued}; by {} {}",
+        io.sector, io.thread, io.tid
+    )
+}
+
+/// The innermost function that is not the scheduler's own, and the way there.
+fn off_cpu(interval: &OffCpu) -> (String, String) {
+    if interval.preempted {
+        return ("preempted".to_owned(), "preempted: it could have run on".to_owned());
+    }
+    let own = |frame: &&str| !frame.contains("schedule") && !frame.is_empty();
+    let mut frames: Vec<&str> = interval.stack.split(';').rev().filter(own).collect();
+    let label = frames.first().map_or_else(|| "off CPU".to_owned(), |frame| (*frame).to_owned());
+    frames.truncate(12);
+    let waker = interval
+        .waker
+        .as_ref()
+        .map_or(String::new(), |waker| format!("; woken by {} {}", waker.thread, waker.tid));
+    (label, format!("{}{waker}", frames.join(" ← ")))
+}

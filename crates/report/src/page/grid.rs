@@ -1,0 +1,164 @@
+//! One axis of time for everything a page shows over time. Its buckets double in width as the input goes on, so that
+//! their number is bounded whatever its length. Does not know what is counted.
+
+use std::collections::BTreeMap;
+
+use model::Nanos;
+
+/// The narrowest bucket. Widths are this times a power of two.
+const FINEST: i64 = 25_000_000;
+/// At most so many buckets.
+const MOST: i64 = 480;
+
+/// The axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    origin: Nanos,
+    width: i64,
+    end: Nanos,
+}
+
+impl Grid {
+    /// An axis that begins here.
+    pub(super) fn new(origin: Nanos) -> Self {
+        Self { origin, width: FINEST, end: origin }
+    }
+
+    /// Makes room for this moment.
+    pub(super) fn reach(&mut self, at: Nanos) {
+        self.end = self.end.max(at);
+        while (at - self.origin).0 / self.width >= MOST {
+            self.width = self.width.saturating_mul(2);
+        }
+    }
+
+    pub(super) fn origin(&self) -> Nanos {
+        self.origin
+    }
+
+    pub(super) fn end(&self) -> Nanos {
+        self.end
+    }
+
+    /// The width of a bucket.
+    pub(super) fn width(&self) -> i64 {
+        self.width
+    }
+
+    /// How many buckets there are.
+    pub(super) fn buckets(&self) -> u32 {
+        self.bucket(self.end) + 1
+    }
+
+    /// The bucket of a moment; what was earlier than the first one is in it.
+    pub(super) fn bucket(&self, at: Nanos) -> u32 {
+        ((at - self.origin).0.max(0) / self.width).min(MOST - 1) as u32
+    }
+
+    /// A moment as the page tells it: nanoseconds after the origin, which a JavaScript number holds exactly.
+    pub(super) fn since(&self, at: Nanos) -> i64 {
+        (at - self.origin).0
+    }
+
+    /// The buckets that a stretch of time is in, each with its share of it.
+    pub(super) fn shares(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = (u32, i64)> + use<> {
+        let grid = *self;
+        let (first, last) = (grid.bucket(start), grid.bucket(end));
+        (first..=last).filter_map(move |bucket| {
+            let from = grid.origin + Nanos(i64::from(bucket) * grid.width);
+            let until = from + Nanos(grid.width);
+            let share = (end.min(until) - start.max(from)).0;
+            (share > 0).then_some((bucket, share))
+        })
+    }
+}
+
+/// What can be put together with another of its kind.
+pub(super) trait Merge: Default {
+    /// Adds the other one.
+    fn merge(&mut self, other: Self);
+}
+
+impl Merge for i64 {
+    fn merge(&mut self, other: Self) {
+        *self = self.saturating_add(other);
+    }
+}
+
+/// What was counted in each bucket that has anything.
+#[derive(Clone, Debug)]
+pub(super) struct Cells<V> {
+    width: i64,
+    cells: BTreeMap<u32, V>,
+}
+
+impl<V> Default for Cells<V> {
+    fn default() -> Self {
+        Self { width: FINEST, cells: BTreeMap::new() }
+    }
+}
+
+impl<V: Merge> Cells<V> {
+    /// The cell of a bucket of this axis as wide as it is now.
+    pub(super) fn of(&mut self, grid: &Grid, bucket: u32) -> &mut V {
+        self.coarsen(grid.width);
+        self.cells.entry(bucket).or_default()
+    }
+
+    /// The cell of a moment.
+    pub(super) fn at(&mut self, grid: &Grid, moment: Nanos) -> &mut V {
+        self.of(grid, grid.bucket(moment))
+    }
+
+    /// The cells, by buckets that are so many of the axis' wide.
+    pub(super) fn finish(mut self, grid: &Grid, buckets: i64) -> BTreeMap<u32, V> {
+        self.coarsen(grid.width.saturating_mul(buckets));
+        self.cells
+    }
+
+    fn coarsen(&mut self, width: i64) {
+        if width <= self.width {
+            return;
+        }
+        let factor = u32::try_from(width / self.width).unwrap_or(u32::MAX);
+        self.width = width;
+        for (bucket, value) in std::mem::take(&mut self.cells) {
+            self.cells.entry(bucket / factor).or_default().merge(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cells, FINEST, Grid, MOST};
+    use model::Nanos;
+
+    #[test]
+    fn buckets_double_and_nothing_is_lost() {
+        let mut grid = Grid::new(Nanos(1_000));
+        let mut cells = Cells::<i64>::default();
+        for second in 0..3_600 {
+            let at = Nanos(1_000 + second * 1_000_000_000);
+            grid.reach(at);
+            *cells.at(&grid, at) += 1;
+        }
+        assert!(i64::from(grid.buckets()) <= MOST && grid.width() % FINEST == 0);
+        let cells = cells.finish(&grid, 1);
+        assert_eq!(cells.values().sum::<i64>(), 3_600);
+        assert!(cells.keys().all(|&bucket| bucket < grid.buckets()));
+        let each = grid.width() / 1_000_000_000;
+        assert!(cells.values().all(|&count| count <= each + 1), "{each} {cells:?}");
+    }
+
+    #[test]
+    fn a_stretch_is_shared_out_whole() {
+        let mut grid = Grid::new(Nanos(0));
+        grid.reach(Nanos(10 * FINEST));
+        let (start, end) = (Nanos(FINEST / 2), Nanos(3 * FINEST + 7));
+        let shares: Vec<_> = grid.shares(start, end).collect();
+        assert_eq!(shares, [(0, FINEST - FINEST / 2), (1, FINEST), (2, FINEST), (3, 7)]);
+        // What began before the axis did counts from its beginning on.
+        assert_eq!(grid.shares(Nanos(-5), Nanos(5)).collect::<Vec<_>>(), [(0, 5)]);
+        assert_eq!(grid.shares(Nanos(5), Nanos(5)).count(), 0);
+    }
+}

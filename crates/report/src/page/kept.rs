@@ -1,0 +1,80 @@
+//! Which slow requests are told in detail: the slowest of all, and the slowest of each root, so that every root has an
+//! example. Does not know what the detail is.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use model::{Nanos, Verdict};
+
+use super::detail::Detail;
+
+/// Told of all, and of each of so many roots.
+const SLOWEST: usize = 120;
+const OF_A_ROOT: usize = 2;
+const ROOTS: usize = 60;
+
+/// Latency and a number that keeps ties apart.
+type Rank = (Nanos, u64);
+
+/// The requests kept.
+#[derive(Default)]
+pub(super) struct Kept {
+    details: BTreeMap<Rank, Detail>,
+    /// The slowest of all, among them.
+    slowest: BTreeSet<Rank>,
+    by_root: HashMap<Arc<str>, Vec<Rank>>,
+    offered: u64,
+}
+
+impl Kept {
+    /// Offers a request; its detail is only made where it is kept for now.
+    pub(super) fn offer(&mut self, verdict: &Verdict, detail: impl FnOnce() -> Detail) {
+        self.offered += 1;
+        let rank = (verdict.request.latency().unwrap_or_default(), self.offered);
+        let (of_all, of_root) = (self.is_slowest(rank), self.is_of_root(verdict, rank));
+        if !of_all && !of_root {
+            return;
+        }
+        self.details.insert(rank, detail());
+        let mut left = Vec::new();
+        if of_all {
+            self.slowest.insert(rank);
+            if self.slowest.len() > SLOWEST {
+                left.extend(self.slowest.pop_first());
+            }
+        }
+        if of_root {
+            let ranks = self.by_root.entry(Arc::clone(&verdict.root)).or_default();
+            ranks.push(rank);
+            ranks.sort_unstable_by(|a, b| b.cmp(a));
+            left.extend(ranks.drain(OF_A_ROOT.min(ranks.len())..));
+        }
+        for rank in left {
+            self.leave(rank);
+        }
+    }
+
+    fn is_slowest(&self, rank: Rank) -> bool {
+        self.slowest.len() < SLOWEST || self.slowest.first().is_some_and(|fastest| *fastest < rank)
+    }
+
+    fn is_of_root(&self, verdict: &Verdict, rank: Rank) -> bool {
+        match self.by_root.get(&verdict.root) {
+            Some(ranks) => ranks.len() < OF_A_ROOT || ranks.iter().any(|known| *known < rank),
+            None => self.by_root.len() < ROOTS,
+        }
+    }
+
+    /// Forgets one that no list has any more.
+    fn leave(&mut self, rank: Rank) {
+        let listed = self.slowest.contains(&rank) || self.by_root.values().any(|ranks| ranks.contains(&rank));
+        if !listed {
+            self.details.remove(&rank);
+        }
+    }
+
+    /// The slowest first.
+    pub(super) fn finish(self) -> Vec<Detail> {
+        self.details.into_values().rev().collect()
+    }
+}

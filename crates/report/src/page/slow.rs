@@ -1,0 +1,264 @@
+//! The slow requests: where their time went and what caused it, over time, by root, and one by one. Keeps a bounded
+//! number of them; the totals of all are the engine's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diagnose::Summary;
+use model::{Cause, Nanos, Stage, Verdict};
+use serde::Serialize;
+
+use super::grid::{Cells, Grid, Merge};
+use super::names::Names;
+use crate::slowest::Slowest;
+
+/// Rows told one by one: the slowest.
+const MOST_ROWS: usize = 20_000;
+/// Roots whose times are known, and those told.
+const MOST_ROOTS: usize = 10_000;
+const TOLD_ROOTS: usize = 500;
+
+/// The slow requests.
+pub(super) struct Slow {
+    buckets: Cells<Bucket>,
+    rows: Slowest<Row>,
+    roots: HashMap<Arc<str>, (Nanos, Nanos)>,
+    advice: HashMap<Cause, Vec<&'static str>>,
+}
+
+#[derive(Clone, Debug)]
+struct Bucket {
+    stages: [i64; Stage::ALL.len()],
+    causes: [i64; Cause::ALL.len()],
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self { stages: [0; Stage::ALL.len()], causes: [0; Cause::ALL.len()] }
+    }
+}
+
+impl Merge for Bucket {
+    fn merge(&mut self, other: Self) {
+        self.stages.iter_mut().zip(other.stages).for_each(|(sum, more)| sum.merge(more));
+        self.causes.iter_mut().zip(other.causes).for_each(|(sum, more)| sum.merge(more));
+    }
+}
+
+/// A slow request, as much of it as a row shows.
+struct Row {
+    arrival: Nanos,
+    latency: Nanos,
+    correlation_id: i32,
+    api: &'static str,
+    client: Arc<str>,
+    partition: Option<String>,
+    cause: Cause,
+    root: Arc<str>,
+    confidence: &'static str,
+}
+
+/// The slow requests, over time and one by one.
+#[derive(Clone, Debug, Serialize)]
+pub struct SlowData {
+    /// From which latency on a request counts as slow.
+    pub slower_than_ns: i64,
+    /// Requests seen, and slow ones among them.
+    pub requests: u64,
+    /// Slow ones that were judged.
+    pub slow: u64,
+    /// Slow requests of APIs that are not judged.
+    pub not_judged: Vec<(&'static str, u64)>,
+    /// The stages' names, in order.
+    pub stages: Vec<&'static str>,
+    /// The causes' names.
+    pub causes: Vec<&'static str>,
+    /// Totals by cause, most time first.
+    pub by_cause: Vec<CauseData>,
+    /// Roots, most time first.
+    pub by_root: Vec<RootData>,
+    /// Roots that are not told.
+    pub more_roots: u64,
+    /// Time of slow requests by the bucket of their arrival: the bucket, then microseconds by stage.
+    pub stage_cells: Vec<Vec<i64>>,
+    /// The same by cause.
+    pub cause_cells: Vec<Vec<i64>>,
+    /// Texts that the rows name by number.
+    pub names: Vec<String>,
+    /// The rows, slowest first; see [`ROW`].
+    pub rows: Vec<[i64; 9]>,
+    /// What a row's numbers are.
+    pub row: [&'static str; 9],
+}
+
+/// What a row's numbers are, in order. Names are numbers of `names`, -1 where there is none.
+pub(super) const ROW: [&str; 9] = [
+    "arrival_ns",
+    "latency_ns",
+    "correlation_id",
+    "api_name",
+    "client_name",
+    "partition_name",
+    "cause_index",
+    "root_name",
+    "confidence_name",
+];
+
+/// The requests of one cause.
+#[derive(Clone, Debug, Serialize)]
+pub struct CauseData {
+    /// Its name.
+    pub cause: &'static str,
+    /// How many.
+    pub requests: u64,
+    /// Their latencies together.
+    pub time_ns: i64,
+    /// What to change.
+    pub advice: Vec<&'static str>,
+}
+
+/// One root event.
+#[derive(Clone, Debug, Serialize)]
+pub struct RootData {
+    /// Its id.
+    pub root: String,
+    /// Its cause.
+    pub cause: &'static str,
+    /// What it was.
+    pub text: String,
+    /// How many requests it slowed.
+    pub requests: u64,
+    /// Their latencies together, and the slowest.
+    pub time_ns: i64,
+    /// The slowest of them.
+    pub slowest_ns: i64,
+    /// From the first arrival to the last end of them, where known.
+    pub start_ns: Option<i64>,
+    /// The last end.
+    pub end_ns: Option<i64>,
+}
+
+impl Slow {
+    pub(super) fn new() -> Self {
+        Self {
+            buckets: Cells::default(),
+            rows: Slowest::new(MOST_ROWS),
+            roots: HashMap::new(),
+            advice: HashMap::new(),
+        }
+    }
+
+    pub(super) fn verdict(&mut self, grid: &Grid, verdict: &Verdict) {
+        let request = &verdict.request;
+        let latency = request.latency().unwrap_or_default();
+        let bucket = self.buckets.at(grid, request.arrival);
+        for (sum, (_, length)) in bucket.stages.iter_mut().zip(verdict.stages.iter()) {
+            sum.merge(length.0);
+        }
+        let index = cause_index(verdict.cause);
+        bucket.causes.iter_mut().skip(index).take(1).for_each(|sum| sum.merge(latency.0));
+        self.advice.entry(verdict.cause).or_insert_with(|| verdict.advice.clone());
+        self.root(verdict);
+        self.rows.offer(latency, || Row::of(verdict, latency));
+    }
+
+    fn root(&mut self, verdict: &Verdict) {
+        let request = &verdict.request;
+        let (start, end) = (request.arrival, request.last_seen());
+        if let Some(known) = self.roots.get_mut(&verdict.root) {
+            *known = (known.0.min(start), known.1.max(end));
+        } else if self.roots.len() < MOST_ROOTS {
+            self.roots.insert(Arc::clone(&verdict.root), (start, end));
+        }
+    }
+
+    pub(super) fn finish(self, grid: &Grid, summary: &Summary, slower_than: Nanos) -> SlowData {
+        let Self { buckets, rows, roots, advice } = self;
+        let buckets = buckets.finish(grid, 1);
+        let micros = |bucket: u32, sums: &[i64]| {
+            let sums = sums.iter().map(|sum| sum / 1_000);
+            [i64::from(bucket)].into_iter().chain(sums).collect::<Vec<_>>()
+        };
+        let mut names = Names::default();
+        let rows = rows.into_sorted().map(|row| row.numbers(grid, &mut names)).collect();
+        SlowData {
+            slower_than_ns: slower_than.0,
+            requests: summary.requests,
+            slow: summary.slow,
+            not_judged: summary.not_judged.clone(),
+            stages: Stage::ALL.iter().map(|stage| stage.as_str()).collect(),
+            causes: Cause::ALL.iter().map(|cause| cause.as_str()).collect(),
+            by_cause: by_cause(summary, &advice),
+            by_root: by_root(grid, summary, &roots),
+            more_roots: summary.by_root.len().saturating_sub(TOLD_ROOTS) as u64,
+            stage_cells: buckets.iter().map(|(&at, bucket)| micros(at, &bucket.stages)).collect(),
+            cause_cells: buckets.iter().map(|(&at, bucket)| micros(at, &bucket.causes)).collect(),
+            rows,
+            names: names.into_texts(),
+            row: ROW,
+        }
+    }
+}
+
+impl Row {
+    fn of(verdict: &Verdict, latency: Nanos) -> Self {
+        let request = &verdict.request;
+        let named = request.client_id.as_ref().map(|id| format!("{id} {}", request.client));
+        Self {
+            arrival: request.arrival,
+            latency,
+            correlation_id: request.correlation_id,
+            api: request.api,
+            client: named.unwrap_or_else(|| request.client.to_string()).into(),
+            partition: verdict.partition.as_ref().map(ToString::to_string),
+            cause: verdict.cause,
+            root: Arc::clone(&verdict.root),
+            confidence: verdict.confidence.as_str(),
+        }
+    }
+
+    fn numbers(&self, grid: &Grid, names: &mut Names) -> [i64; ROW.len()] {
+        [
+            grid.since(self.arrival),
+            self.latency.0,
+            self.correlation_id.into(),
+            names.number(self.api).into(),
+            names.number(&self.client).into(),
+            self.partition.as_deref().map_or(-1, |text| names.number(text).into()),
+            cause_index(self.cause) as i64,
+            names.number(&self.root).into(),
+            names.number(self.confidence).into(),
+        ]
+    }
+}
+
+fn cause_index(cause: Cause) -> usize {
+    Cause::ALL.into_iter().position(|one| one == cause).unwrap_or(Cause::ALL.len() - 1)
+}
+
+fn by_cause(summary: &Summary, advice: &HashMap<Cause, Vec<&'static str>>) -> Vec<CauseData> {
+    let told = summary.by_cause.iter().map(|total| CauseData {
+        cause: total.cause.as_str(),
+        requests: total.requests,
+        time_ns: total.time.0,
+        advice: advice.get(&total.cause).cloned().unwrap_or_default(),
+    });
+    told.collect()
+}
+
+fn by_root(grid: &Grid, summary: &Summary, times: &HashMap<Arc<str>, (Nanos, Nanos)>) -> Vec<RootData> {
+    let told = summary.by_root.iter().take(TOLD_ROOTS).map(|total| {
+        let times = times.get(&total.root);
+        RootData {
+            root: total.root.to_string(),
+            cause: total.cause.as_str(),
+            text: total.text.clone(),
+            requests: total.requests,
+            time_ns: total.time.0,
+            slowest_ns: total.slowest.0,
+            start_ns: times.map(|(start, _)| grid.since(*start)),
+            end_ns: times.map(|(_, end)| grid.since(*end)),
+        }
+    });
+    told.collect()
+}

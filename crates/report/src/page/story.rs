@@ -1,0 +1,135 @@
+//! What a page says in sentences: what was slow, why, and what to change. Does not judge: it counts what verdicts say.
+
+use diagnose::Summary;
+use model::{Cause, Nanos};
+use serde::Serialize;
+
+use super::latency::LatencyData;
+use super::slow::SlowData;
+use crate::numbers::{counted, grouped};
+
+/// Causes and roots named.
+const MOST_CAUSES: usize = 4;
+const MOST_ROOTS: usize = 3;
+
+/// The sentences.
+#[derive(Clone, Debug, Serialize)]
+pub struct Story {
+    /// What was slow, in one sentence.
+    pub headline: String,
+    /// Why, one sentence a cause.
+    pub why: Vec<Why>,
+    /// The root events that took the most time.
+    pub roots: Vec<Why>,
+    /// What to change: the cause and the advice.
+    pub change: Vec<Why>,
+    /// How fast requests were, by API.
+    pub speeds: Vec<String>,
+}
+
+/// A sentence and the cause it is about.
+#[derive(Clone, Debug, Serialize)]
+pub struct Why {
+    /// The cause.
+    pub cause: &'static str,
+    /// The root, where it is about one.
+    pub root: Option<String>,
+    /// The sentence.
+    pub text: String,
+}
+
+/// Tells it.
+pub(super) fn tell(summary: &Summary, slow: &SlowData, latency: &LatencyData) -> Story {
+    Story {
+        headline: headline(summary, slow),
+        why: why(summary),
+        roots: roots(slow),
+        change: change(slow),
+        speeds: speeds(latency),
+    }
+}
+
+fn headline(summary: &Summary, slow: &SlowData) -> String {
+    let limit = Nanos(slow.slower_than_ns);
+    if summary.slow == 0 {
+        let judged = if summary.not_judged.is_empty() { "" } else { " that is judged" };
+        return format!("No request{judged} took {limit} or longer, of {} seen.", grouped(summary.requests));
+    }
+    let share = 100.0 * summary.slow as f64 / summary.requests.max(1) as f64;
+    let slowest = summary.by_root.iter().map(|root| root.slowest).max().unwrap_or_default();
+    format!(
+        "{} of {} ({share:.2} %) took {limit} or longer; the slowest took {slowest}.",
+        grouped(summary.slow),
+        counted(summary.requests, "request"),
+    )
+}
+
+fn why(summary: &Summary) -> Vec<Why> {
+    let all = summary.by_cause.iter().map(|total| total.time).sum::<Nanos>();
+    let sentence = |total: &diagnose::CauseTotal| {
+        let share = 100.0 * total.time.0 as f64 / all.0.max(1) as f64;
+        let roots = summary.by_root.iter().filter(|root| root.cause == total.cause).count() as u64;
+        let requests = counted(total.requests, "request");
+        let text = match total.cause {
+            Cause::Unobserved => format!(
+                "{share:.0} % of the slow requests' time ({}, {requests}) is of requests that nothing that was seen explains.",
+                total.time
+            ),
+            cause => format!(
+                "{share:.0} % of the slow requests' time ({}) is of {requests} slowed by {cause}, in {}.",
+                total.time,
+                counted(roots, "event")
+            ),
+        };
+        Why { cause: total.cause.as_str(), root: None, text }
+    };
+    summary.by_cause.iter().take(MOST_CAUSES).map(sentence).collect()
+}
+
+fn roots(slow: &SlowData) -> Vec<Why> {
+    let known =
+        slow.by_root.iter().filter(|root| root.cause != Cause::Unobserved.as_str() && !root.text.is_empty());
+    let sentence = |root: &super::slow::RootData| {
+        let (requests, slowest) = (counted(root.requests, "request"), Nanos(root.slowest_ns));
+        let text = format!("{} It slowed {requests}, the slowest took {slowest}.", sentence_of(&root.text));
+        Why { cause: root.cause, root: Some(root.root.clone()), text }
+    };
+    known.take(MOST_ROOTS).map(sentence).collect()
+}
+
+/// Evidence is told without a full stop.
+fn sentence_of(text: &str) -> String {
+    if text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
+}
+
+fn change(slow: &SlowData) -> Vec<Why> {
+    let mut told: Vec<&str> = Vec::new();
+    let mut change = Vec::new();
+    for total in &slow.by_cause {
+        for advice in &total.advice {
+            if !told.contains(advice) {
+                told.push(advice);
+                change.push(Why { cause: total.cause, root: None, text: (*advice).to_owned() });
+            }
+        }
+    }
+    change
+}
+
+fn speeds(latency: &LatencyData) -> Vec<String> {
+    let mut apis: Vec<_> = latency.apis.iter().filter(|api| !api.held).collect();
+    apis.sort_by_key(|api| std::cmp::Reverse(api.requests));
+    let length = |ns: u64| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)).to_string();
+    let sentence = |api: &&super::latency::ApiData| {
+        format!(
+            "{}: {}, p50 {}, p99 {}, p99.9 {}, max {}",
+            api.api,
+            counted(api.requests, "request"),
+            length(api.p50_ns),
+            length(api.p99_ns),
+            length(api.p999_ns),
+            length(api.max_ns)
+        )
+    };
+    apis.iter().take(3).map(sentence).collect()
+}

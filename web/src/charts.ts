@@ -1,0 +1,231 @@
+// Charts over time that share one axis: brushing any of them selects a stretch of time for the whole page. Drawing and
+// axes are uPlot's. Knows no data.
+
+import uPlot from "uplot";
+
+import { themed } from "./colours";
+import { h } from "./dom";
+import type { Clock } from "./format";
+import type { State } from "./state";
+
+/** Space for a chart's values, left of it. */
+const AXIS = 58;
+const SYNC = "time";
+
+export interface Line {
+  label: string;
+  colour: string;
+  values: (number | null)[];
+  fill?: string;
+  bars?: boolean;
+  width?: number;
+  /** Whether to draw on where there is no value. */
+  spans?: boolean;
+}
+
+export interface ChartOptions {
+  title: string;
+  /** A line beneath the title. */
+  unit: string;
+  height: number;
+  /** Seconds after the origin. */
+  times: number[];
+  lines: Line[];
+  show: (value: number) => string;
+  /** Values of the axis: from least to most; logarithmic where asked for. */
+  range?: [number, number];
+  log?: boolean;
+  bare?: boolean;
+  /** Draws beneath the lines. */
+  draw?: (plot: uPlot) => void;
+  /** What is said of a moment that is pointed at. */
+  tell?: (seconds: number, value: number) => string;
+  legend?: HTMLElement;
+}
+
+/** All charts of a recording. */
+export class Charts {
+  private plots: { plot: uPlot; host: HTMLElement; height: number }[] = [];
+  private readonly whole: [number, number];
+  private frame = 0;
+
+  constructor(
+    private readonly state: State,
+    private readonly clock: Clock,
+    seconds: number,
+    private readonly step: number,
+  ) {
+    this.whole = [0, Math.max(seconds, step)];
+    const observer = new ResizeObserver(() => this.resize());
+    observer.observe(document.body);
+    state.listen((_, changed) => {
+      if (changed.has("range") || changed.has("zoomed")) this.redraw();
+    });
+  }
+
+  /** A row of the page: what the chart is, and the chart. */
+  row(options: ChartOptions): HTMLElement {
+    const host = h("div", { class: "plot", tabindex: 0, role: "img", "aria-label": `${options.title}, ${options.unit}, over time` });
+    const tip = h("p", { class: "tip", "aria-hidden": "true" });
+    const label = h("div", { class: "label" }, h("h3", {}, options.title), h("p", {}, options.unit), options.legend, tip);
+    host.addEventListener("keydown", (event) => this.key(event));
+    // uPlot needs to know its width: it is made when the row stands in the page.
+    requestAnimationFrame(() => {
+      this.plots.push({ plot: this.make(host, tip, options), host, height: options.height });
+    });
+    return h("div", { class: "strip" }, label, host);
+  }
+
+  /** Draws everything anew, in the theme's colours. */
+  redraw(): void {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      for (const { plot } of this.plots) {
+        const [min, max] = this.shown();
+        plot.setScale("x", { min, max });
+        plot.redraw(false, true);
+      }
+    });
+  }
+
+  /** Ends them. */
+  destroy(): void {
+    for (const { plot } of this.plots) plot.destroy();
+    this.plots = [];
+  }
+
+  private shown(): [number, number] {
+    const { range, zoomed } = this.state.selection;
+    return range && zoomed ? [range[0] / 1e9, range[1] / 1e9] : this.whole;
+  }
+
+  private resize(): void {
+    for (const { plot, host, height } of this.plots) {
+      const width = host.clientWidth;
+      if (width > 0 && Math.abs(width - plot.width) > 1) plot.setSize({ width, height });
+    }
+  }
+
+  /** Arrows move the selection by a bucket, with Shift its end alone. */
+  private key(event: KeyboardEvent): void {
+    const direction = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (direction === 0) return;
+    event.preventDefault();
+    const by = this.step * 1e9 * direction * (event.ctrlKey ? 10 : 1);
+    const [from, until] = this.state.selection.range ?? [0, this.step * 1e9];
+    const next: [number, number] = event.shiftKey ? [from, until + by] : [from + by, until + by];
+    if (next[1] > next[0] && next[0] >= 0 && next[1] <= this.whole[1] * 1e9 + by) this.state.set({ range: next });
+  }
+
+  private make(host: HTMLElement, tip: HTMLElement, options: ChartOptions): uPlot {
+    const { lines, times, height } = options;
+    const values = lines.map((line) => line.values) as uPlot.AlignedData[1][];
+    const text = () => themed("--muted");
+    const rule = () => themed("--rule");
+    const axis: uPlot.Axis = { stroke: text, font: "11px system-ui, sans-serif", grid: { stroke: rule, width: 1 }, ticks: { show: false } };
+    const [min, max] = this.shown();
+    return new uPlot(
+      {
+        width: Math.max(host.clientWidth, 200),
+        height,
+        padding: [6, 30, 0, 0],
+        legend: { show: false },
+        cursor: {
+          sync: { key: SYNC, setSeries: false },
+          drag: { x: true, y: false, setScale: false, dist: 3 },
+          points: { show: false },
+          y: false,
+        },
+        scales: {
+          x: { time: false, min, max },
+          y: { ...(options.log ? { distr: 3 as const } : {}), range: options.range ?? ((_u, _low, high) => [0, high > 0 ? high * 1.05 : 1]) },
+        },
+        axes: [
+          { ...axis, size: 22, space: 90, values: (_u, splits) => splits.map((at) => this.moment(at)) },
+          {
+            ...axis,
+            size: AXIS,
+            space: options.bare ? 1000 : 26,
+            show: true,
+            values: (_u, splits) => splits.map((value) => (value === null || options.bare ? "" : options.show(value))),
+          },
+        ],
+        series: [{}, ...lines.map((line) => this.series(line))],
+        hooks: {
+          drawAxes: [(plot) => options.draw?.(plot)],
+          draw: [(plot) => this.band(plot)],
+          setSelect: [(plot) => this.brushed(plot)],
+          setCursor: [(plot) => this.point(plot, tip, options)],
+        },
+      },
+      [times, ...values],
+      host,
+    );
+  }
+
+  private series(line: Line): uPlot.Series {
+    const paths = line.bars ? uPlot.paths.stepped?.({ align: 1 }) : undefined;
+    return {
+      stroke: line.colour,
+      width: line.width ?? 1.25,
+      spanGaps: line.spans ?? false,
+      points: { show: false },
+      ...(line.fill ? { fill: line.fill } : {}),
+      ...(paths ? { paths } : {}),
+    };
+  }
+
+  private moment(seconds: number): string {
+    const [from, until] = this.shown();
+    return this.clock.time(seconds * 1e9, until - from > 20 ? 0 : until - from > 2 ? 1 : 3);
+  }
+
+  private brushed(plot: uPlot): void {
+    const { left, width } = plot.select;
+    if (width < 3) return;
+    const from = Math.max(0, plot.posToVal(left, "x"));
+    const until = Math.min(this.whole[1], plot.posToVal(left + width, "x"));
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    if (until > from) this.state.set({ range: [from * 1e9, until * 1e9] });
+  }
+
+  private band(plot: uPlot): void {
+    const { range, zoomed } = this.state.selection;
+    if (!range || zoomed) return;
+    const { ctx, bbox } = plot;
+    const left = Math.max(bbox.left, plot.valToPos(range[0] / 1e9, "x", true));
+    const right = Math.min(bbox.left + bbox.width, plot.valToPos(range[1] / 1e9, "x", true));
+    ctx.save();
+    ctx.fillStyle = themed("--veil");
+    ctx.fillRect(bbox.left, bbox.top, Math.max(0, left - bbox.left), bbox.height);
+    ctx.fillRect(right, bbox.top, Math.max(0, bbox.left + bbox.width - right), bbox.height);
+    ctx.fillStyle = themed("--accent");
+    ctx.fillRect(left, bbox.top, 1, bbox.height);
+    ctx.fillRect(right - 1, bbox.top, 1, bbox.height);
+    ctx.restore();
+  }
+
+  private point(plot: uPlot, tip: HTMLElement, options: ChartOptions): void {
+    const { left, top, idx } = plot.cursor;
+    if (left === undefined || left < 0 || idx === null || idx === undefined) {
+      tip.textContent = "";
+      return;
+    }
+    const seconds = plot.posToVal(left, "x");
+    const told = options.tell?.(seconds, plot.posToVal(top ?? 0, "y"));
+    const values = options.lines.map((line) => ({ line, value: line.values[idx] }));
+    const lines = values.flatMap(({ line, value }) => (typeof value === "number" ? [`${line.label} ${options.show(value)}`] : []));
+    tip.textContent = `${this.clock.time(seconds * 1e9)} ${told ?? lines.join(" · ")}`;
+  }
+}
+
+/** Names and their colours, as buttons or as text. */
+export function legend(items: { name: string; colour: string; choose?: () => void }[]): HTMLElement {
+  const list = h("ul", { class: "legend" });
+  for (const { name, colour, choose } of items) {
+    const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
+    swatch.style.background = colour;
+    list.append(h("li", {}, choose ? h("button", { type: "button", click: choose }, swatch, name) : h("span", {}, swatch, name)));
+  }
+  return list;
+}

@@ -1,0 +1,79 @@
+// Colours that people with any kind of colour vision can tell apart (after Okabe and Ito, and Tol), for both themes.
+
+const PALETTE = [
+  "#0072b2", // blue
+  "#e69f00", // orange
+  "#009e73", // green
+  "#cc79a7", // pink
+  "#56b4e9", // sky
+  "#d55e00", // vermilion
+  "#b8a700", // olive
+  "#8f6fd1", // purple
+  "#7a5230", // brown
+  "#44aa99", // teal
+  "#aa4499", // magenta
+  "#88ccee", // pale blue
+];
+
+const GREY = "#8b949e";
+
+/** The colour of the one at this place of a list; what was not observed is grey. */
+export function colourOf(name: string, names: string[]): string {
+  if (name === "unobserved") return GREY;
+  const known = names.filter((one) => one !== "unobserved");
+  const at = Math.max(0, known.indexOf(name));
+  return PALETTE[at % PALETTE.length] ?? GREY;
+}
+
+/** What kinds of things look like in a waterfall and among threads' states. */
+export const KINDS: Record<string, string> = {
+  "file-op": "#0072b2",
+  "lock-wait": "#cc79a7",
+  "off-cpu": "#d55e00",
+  "block-io": "#009e73",
+  kernel: "#e69f00",
+  commit: "#e69f00",
+  gc: "#8f6fd1",
+  request: "#56b4e9",
+  throttle: "#b8a700",
+  reclaim: "#7a5230",
+  call: "#aa4499",
+  "on CPU": "#009e73",
+  "file operation": "#0072b2",
+  "waiting in the kernel": "#d55e00",
+  "waiting for a lock": "#cc79a7",
+  "waiting for a CPU": "#b8a700",
+};
+
+/** A kind's colour. */
+export function kindColour(kind: string): string {
+  return KINDS[kind] ?? GREY;
+}
+
+/** Whether dark text reads better on it than white. */
+export function isPale(colour: string): boolean {
+  const part = (at: number): number => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2;
+  return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) > 0.22;
+}
+
+const LIGHT = ["#e6eef7", "#b9d3ea", "#7fb2db", "#3f89c4", "#14609f", "#0b3d70", "#07264a"];
+const DARK = ["#16283a", "#1d4468", "#266a9a", "#3f94bd", "#79bfc4", "#c6e0a6", "#fff3b0"];
+
+/** A scale for counts: the share of the highest, by logarithm. */
+export function heat(count: number, most: number, dark: boolean): string {
+  const scale = dark ? DARK : LIGHT;
+  const share = most <= 1 ? 1 : Math.log1p(count) / Math.log1p(most);
+  return scale[Math.min(scale.length - 1, Math.floor(share * scale.length))] ?? GREY;
+}
+
+/** Whether the page is dark now. */
+export function isDark(): boolean {
+  const chosen = document.documentElement.dataset["theme"];
+  if (chosen === "dark" || chosen === "light") return chosen === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** A colour of the style sheet. */
+export function themed(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim() || GREY;
+}

@@ -1,0 +1,130 @@
+// Latency over time: how many requests took how long, every one of them counted, on a logarithmic scale; and the median and
+// 99th percentile of each bucket, computed from the same counts.
+
+import type uPlot from "uplot";
+
+import type { Charts } from "./charts";
+import { heat, isDark, themed } from "./colours";
+import type { Api, Recording } from "./data";
+import { h } from "./dom";
+import { count, length } from "./format";
+
+const LEAST = 1e4;
+
+interface Counts {
+  /** By bucket, then level. */
+  cells: Map<number, Map<number, number>>;
+  most: number;
+  lowest: number;
+  highest: number;
+}
+
+/** The heat map of some APIs. */
+export function heatmap(charts: Charts, recording: Recording): HTMLElement {
+  const { latency, bucket_ns, buckets, slow } = recording;
+  const byNumber = [...latency.apis].sort((a, b) => b.requests - a.requests);
+  const holder = h("div", {});
+  const choose = h("select", { "aria-label": "API", change: () => show() });
+  choose.append(h("option", { value: "" }, "all APIs, without waits that were asked for"));
+  for (const [at, api] of byNumber.entries()) {
+    choose.append(h("option", { value: at }, `${api.api}${api.held ? ", waiting as asked" : ""} (${count(api.requests)})`));
+  }
+  const produce = byNumber.findIndex((api) => api.api === "PRODUCE" && !api.held);
+  choose.value = produce >= 0 ? String(produce) : "";
+  const show = (): void => {
+    const chosen = choose.value === "" ? byNumber.filter((api) => !api.held) : byNumber.slice(Number(choose.value), Number(choose.value) + 1);
+    holder.replaceChildren(chart(chosen));
+  };
+
+  const chart = (apis: Api[]): HTMLElement => {
+    const counts = add(apis);
+    const { bounds_ns } = latency;
+    const seconds = bucket_ns / 1e9;
+    const times = Array.from({ length: buckets }, (_, at) => (at + 0.5) * seconds);
+    const upper = (level: number): number => bounds_ns[level] ?? (bounds_ns.at(-1) ?? LEAST) * 1.26;
+    const lower = (level: number): number => (level === 0 ? LEAST / 1.26 : (bounds_ns[level - 1] ?? LEAST));
+    const range: [number, number] = [lower(Math.max(0, counts.lowest - 2)), Math.max(upper(counts.highest + 2), slow.slower_than_ns * 2)];
+    const draw = (plot: uPlot): void => {
+      const { ctx, bbox } = plot;
+      const dark = isDark();
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      ctx.clip();
+      for (const [bucket, levels] of counts.cells) {
+        const left = Math.floor(plot.valToPos(bucket * seconds, "x", true));
+        const right = Math.floor(plot.valToPos((bucket + 1) * seconds, "x", true));
+        for (const [level, number] of levels) {
+          const top = Math.round(plot.valToPos(upper(level), "y", true));
+          const bottom = Math.round(plot.valToPos(lower(level), "y", true));
+          ctx.fillStyle = heat(number, counts.most, dark);
+          ctx.fillRect(left, top, Math.max(1, right - left), Math.max(1, bottom - top));
+        }
+      }
+      const limit = plot.valToPos(slow.slower_than_ns, "y", true);
+      ctx.strokeStyle = themed("--bad");
+      ctx.setLineDash([4, 4]);
+      ctx.beginPath();
+      ctx.moveTo(bbox.left, limit);
+      ctx.lineTo(bbox.left + bbox.width, limit);
+      ctx.stroke();
+      ctx.restore();
+    };
+    const quantile = (share: number) => times.map((_, bucket) => quantileOf(counts.cells.get(bucket), share, upper));
+    return charts.row({
+      title: "Latency",
+      unit: `requests by latency; darker is more, up to ${count(counts.most)} in a cell; dashed: ${length(slow.slower_than_ns)}`,
+      height: 260,
+      times,
+      lines: [
+        { label: "p50", colour: themed("--muted"), values: quantile(0.5), width: 1 },
+        { label: "p99", colour: themed("--bad"), values: quantile(0.99), width: 1.5 },
+      ],
+      show: length,
+      range,
+      log: true,
+      draw,
+      legend: choose,
+      tell: (at, value) => {
+        const levels = counts.cells.get(Math.floor(at / seconds));
+        const level = bounds_ns.findIndex((bound) => value < bound);
+        const here = levels?.get(level < 0 ? bounds_ns.length : level) ?? 0;
+        const p99 = quantileOf(levels, 0.99, upper);
+        return `${length(value)}: ${count(here)} requests${p99 === null ? "" : ` · p99 ${length(p99)}`}`;
+      },
+    });
+  };
+  show();
+  return holder;
+}
+
+function add(apis: Api[]): Counts {
+  const counts: Counts = { cells: new Map(), most: 0, lowest: Infinity, highest: 0 };
+  for (const { cells } of apis) {
+    for (let at = 0; at + 2 < cells.length; at += 3) {
+      const [bucket = 0, level = 0, number = 0] = cells.slice(at, at + 3);
+      const levels = counts.cells.get(bucket) ?? new Map<number, number>();
+      counts.cells.set(bucket, levels);
+      const sum = (levels.get(level) ?? 0) + number;
+      levels.set(level, sum);
+      counts.most = Math.max(counts.most, sum);
+      counts.lowest = Math.min(counts.lowest, level);
+      counts.highest = Math.max(counts.highest, level);
+    }
+  }
+  if (counts.lowest === Infinity) counts.lowest = 0;
+  return counts;
+}
+
+/** The upper bound of the level that holds it. */
+function quantileOf(levels: Map<number, number> | undefined, share: number, upper: (level: number) => number): number | null {
+  if (!levels) return null;
+  const sorted = [...levels].sort(([a], [b]) => a - b);
+  const all = sorted.reduce((sum, [, number]) => sum + number, 0);
+  let seen = 0;
+  for (const [level, number] of sorted) {
+    seen += number;
+    if (seen >= share * all) return upper(level);
+  }
+  return null;
+}

@@ -1,0 +1,151 @@
+// Puts the page together, and what the keyboard does.
+
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+
+import { Charts } from "./charts";
+import { isDark } from "./colours";
+import { type Page, read, type Recording, rowsOf } from "./data";
+import { h, section } from "./dom";
+import { flame } from "./flame";
+import { Clock, counted } from "./format";
+import { heatmap } from "./heatmap";
+import { request } from "./request";
+import { State } from "./state";
+import { basis, story } from "./story";
+import { files, partitionGrid, partitions, requests, roots } from "./tables";
+import { threads } from "./threads";
+import { commits, devices, host, slowTime } from "./timeline";
+
+const page = read();
+const state = new State();
+const place = document.getElementById("page") ?? document.body;
+let drawn: { charts: Charts; redraw: () => void; step: (by: number) => void } | null = null;
+
+function show(): void {
+  const recording = page.recordings[state.selection.recording] ?? page.recordings[0];
+  drawn?.charts.destroy();
+  state.forget();
+  if (!recording) {
+    place.replaceChildren(h("main", {}, h("p", {}, "This page holds no recording.")));
+    return;
+  }
+  document.title = `${recording.about.name} · brokerscope`;
+  const clock = new Clock(recording.origin_ns);
+  const charts = new Charts(state, clock, recording.end_ns / 1e9, recording.bucket_ns / 1e9);
+  const rows = rowsOf(recording);
+  const list = requests(recording, rows, state, clock);
+  const one = request(recording, state, clock);
+  place.replaceChildren(
+    header(page, recording, clock),
+    h(
+      "main",
+      {},
+      story(recording, state, clock),
+      section("time", "Over time", "Drag across any chart to select a stretch of time: everything on the page follows. Times are UTC.", heatmap(charts, recording), slowTime(charts, recording, state), commits(charts, recording), ...devices(charts, recording), threads(charts, recording)),
+      section("request", "One slow request", "Every stage, wait and device request of it on one axis of time; what its threads and others did meanwhile.", one.element),
+      section("requests", "Slow requests", "", list.element),
+      section("roots", "Root events and their victims", "One commit, one collection, one slow write: whatever all of its victims share.", roots(recording, rows, state, clock)),
+      section("partitions", "Topics × partitions", "By number; stronger where more requests were slow.", partitionGrid(recording, state), partitions(recording, state)),
+      section("host", "Host", "What the kernel counts, once a second.", host(charts, recording)),
+      section("flames", "Where threads spent their time", "Outermost function on top; click a frame to zoom, the frame above it to go back.", flame(recording, state, "on_cpu", "On CPU"), flame(recording, state, "off_cpu", "Off CPU")),
+      section("files", "Files", "", files(recording, state)),
+      section("basis", "What this rests on", "", ...basis(recording, clock)),
+    ),
+    h("footer", {}, `${page.written_by}. This page is one file and asks nothing of any network.`),
+  );
+  const step = (by: number): void => {
+    const told = list.within().filter((row) => recording.requests.some((detail) => detail.id === row.id));
+    const now = told.findIndex((row) => row.id === state.selection.request);
+    const next = told[Math.min(told.length - 1, Math.max(0, now + by))];
+    if (next) state.set({ request: next.id });
+  };
+  const redraw = (): void => {
+    charts.redraw();
+    one.draw();
+  };
+  drawn = { charts, redraw, step };
+  state.listen((selection, changed) => {
+    if (changed.has("recording")) show();
+    if (changed.has("request") && selection.request) document.getElementById("request")?.scrollIntoView({ block: "nearest" });
+  });
+  if (state.selection.request) requestAnimationFrame(() => document.getElementById("request")?.scrollIntoView());
+}
+
+function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
+  const search = h("input", { type: "search", id: "search", placeholder: "client, topic, cause … ( / )", "aria-label": "Search", value: state.selection.search });
+  search.addEventListener("input", () => state.set({ search: search.value.trim() }));
+  const chosen = h("div", { class: "chosen", role: "status" });
+  const tell = (): void => {
+    const { range, cause, root, search: words, zoomed } = state.selection;
+    if (search.value.trim() !== words) search.value = words;
+    const chip = (text: string, drop: () => void): HTMLElement => h("button", { type: "button", class: "chip", click: drop, title: "Drop" }, text, h("span", { "aria-hidden": "true" }, " ×"));
+    const chips: HTMLElement[] = [];
+    if (range) chips.push(chip(`${clock.time(range[0])} – ${clock.time(range[1])}`, () => state.set({ range: null, zoomed: false })));
+    if (range) chips.push(h("button", { type: "button", class: "chip", click: () => state.set({ zoomed: !zoomed }) }, zoomed ? "whole axis (z)" : "zoom (z)"));
+    if (cause) chips.push(chip(cause, () => state.set({ cause: null })));
+    if (root) chips.push(chip(root, () => state.set({ root: null })));
+    chosen.replaceChildren(...chips);
+  };
+  state.listen(tell);
+  tell();
+  const others = h("select", { "aria-label": "Recording", change: () => state.set({ recording: Number(others.value), range: null, zoomed: false, cause: null, root: null, request: null }) });
+  for (const [at, { about }] of page.recordings.entries()) others.append(h("option", { value: at, selected: about === recording.about }, about.name));
+  const links: [string, string][] = [["time", "Time"], ["request", "Waterfall"], ["requests", "Requests"], ["roots", "Roots"], ["partitions", "Partitions"], ["host", "Host"], ["flames", "Flames"], ["files", "Files"], ["basis", "Basis"]];
+  const go = (id: string) => (event: Event): void => {
+    event.preventDefault();
+    document.getElementById(id)?.scrollIntoView({ behavior: "auto" });
+  };
+  return h(
+    "header",
+    { class: "top" },
+    h("h1", {}, "brokerscope ", page.recordings.length > 1 ? others : h("span", {}, recording.about.name)),
+    h("nav", { "aria-label": "Sections" }, ...links.map(([id, name]) => h("a", { href: `#${id}`, click: go(id) }, name))),
+    search,
+    chosen,
+    h("button", { type: "button", class: "theme", title: "Dark or light (t)", click: turn }, "◐", h("span", { class: "hidden" }, "Dark or light")),
+    h("p", { class: "keys" }, "/ search · j k next, previous request · ← → move the selection · z zoom · Esc all · t theme"),
+  );
+}
+
+function turn(): void {
+  document.documentElement.dataset["theme"] = isDark() ? "light" : "dark";
+  drawn?.redraw();
+}
+
+addEventListener("keydown", (event) => {
+  if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) {
+    if (event.key === "Escape") (event.target as HTMLElement).blur();
+    return;
+  }
+  if (event.metaKey || event.altKey || event.ctrlKey) return;
+  const act: Record<string, () => void> = {
+    "/": () => document.getElementById("search")?.focus(),
+    j: () => drawn?.step(1),
+    k: () => drawn?.step(-1),
+    z: () => state.set({ zoomed: !state.selection.zoomed && state.selection.range !== null }),
+    t: turn,
+    Escape: () => state.clear(),
+  };
+  const found = act[event.key];
+  if (found) {
+    event.preventDefault();
+    found();
+  }
+});
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn?.redraw());
+// Paper is light.
+addEventListener("beforeprint", () => {
+  document.documentElement.dataset["printing"] = isDark() ? "dark" : "";
+  document.documentElement.dataset["theme"] = "light";
+  for (const details of document.querySelectorAll("details")) details.open = true;
+  drawn?.redraw();
+});
+addEventListener("afterprint", () => {
+  if (document.documentElement.dataset["printing"] === "dark") document.documentElement.dataset["theme"] = "dark";
+  drawn?.redraw();
+});
+
+show();
+place.dataset["ready"] = counted(page.recordings.length, "recording");

@@ -1,0 +1,92 @@
+// What is selected: a recording, a stretch of time, a cause or root, words to search for, one request. It is kept in the
+// address' fragment, so that a link to what is seen can be passed on.
+
+export interface Selection {
+  recording: number;
+  /** Nanoseconds after the origin. */
+  range: [number, number] | null;
+  /** Whether the time axis shows the range only. */
+  zoomed: boolean;
+  cause: string | null;
+  root: string | null;
+  search: string;
+  request: string | null;
+}
+
+type Listener = (selection: Selection, changed: Set<keyof Selection>) => void;
+
+const NONE: Selection = {
+  recording: 0,
+  range: null,
+  zoomed: false,
+  cause: null,
+  root: null,
+  search: "",
+  request: null,
+};
+
+/** The selection, and who wants to know when it changes. */
+export class State {
+  selection: Selection = NONE;
+  private listeners: Listener[] = [];
+
+  constructor() {
+    this.selection = fromFragment(location.hash);
+    addEventListener("hashchange", () => {
+      const next = fromFragment(location.hash);
+      if (toFragment(next) !== toFragment(this.selection)) this.set(next);
+    });
+  }
+
+  listen(listener: Listener): void {
+    this.listeners.push(listener);
+  }
+
+  /** Forgets who listens: another recording is drawn anew. */
+  forget(): void {
+    this.listeners = [];
+  }
+
+  set(change: Partial<Selection>): void {
+    const changed = new Set<keyof Selection>();
+    for (const key of Object.keys(change) as (keyof Selection)[]) {
+      if (JSON.stringify(change[key]) !== JSON.stringify(this.selection[key])) changed.add(key);
+    }
+    if (changed.size === 0) return;
+    this.selection = { ...this.selection, ...change };
+    history.replaceState(null, "", `#${toFragment(this.selection)}`);
+    for (const listener of this.listeners) listener(this.selection, changed);
+  }
+
+  /** Back to everything; the request stays. */
+  clear(): void {
+    this.set({ range: null, zoomed: false, cause: null, root: null, search: "" });
+  }
+}
+
+function toFragment(selection: Selection): string {
+  const parts = new URLSearchParams();
+  if (selection.recording > 0) parts.set("recording", String(selection.recording));
+  if (selection.range) parts.set("time", selection.range.map((at) => Math.round(at / 1e6)).join("-"));
+  if (selection.zoomed) parts.set("zoom", "1");
+  if (selection.cause) parts.set("cause", selection.cause);
+  if (selection.root) parts.set("root", selection.root);
+  if (selection.search) parts.set("search", selection.search);
+  if (selection.request) parts.set("request", selection.request);
+  return parts.toString();
+}
+
+function fromFragment(fragment: string): Selection {
+  const parts = new URLSearchParams(fragment.replace(/^#/, ""));
+  const [from, until] = (parts.get("time") ?? "").split("-").map((ms) => Number(ms) * 1e6);
+  const whole = from !== undefined && until !== undefined && until > from;
+  return {
+    recording: Number(parts.get("recording") ?? 0) || 0,
+    range: whole ? [from, until] : null,
+    zoomed: whole && parts.has("zoom"),
+    cause: parts.get("cause"),
+    root: parts.get("root"),
+    search: parts.get("search") ?? "",
+    request: parts.get("request"),
+  };
+}

@@ -1,0 +1,144 @@
+// The page of the shipped sample, as `brokerscope report samples/journal-stall` writes it, and one with hostile names.
+// PAGE and HOSTILE name the files; `make page` makes them.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+import { AxeBuilder } from "@axe-core/playwright";
+import { expect, type Page, test } from "@playwright/test";
+
+import type { Page as Data } from "../src/data";
+
+const file = process.env["PAGE"];
+if (!file) throw new Error("PAGE names the page to test: run `make page`");
+
+const BEGIN = '<script type="application/json" id="page-data">';
+
+/** Opens a page, and fails for anything that it logs or asks any network for. */
+async function open(page: Page, path: string, fragment = ""): Promise<string[]> {
+  const faults: string[] = [];
+  page.on("console", (message) => faults.push(`console: ${message.text()}`));
+  page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith("data:") && url.split("#")[0] !== pathToFileURL(path).href) faults.push(`asked for ${url}`);
+  });
+  await page.goto(`${pathToFileURL(path).href}${fragment}`);
+  await page.waitForSelector("#page[data-ready]");
+  await page.waitForSelector(".plot canvas");
+  return faults;
+}
+
+function data(path: string): { text: string; before: string; after: string; page: Data } {
+  const html = readFileSync(path, "utf8");
+  const from = html.indexOf(BEGIN) + BEGIN.length;
+  const until = html.indexOf("</script>", from);
+  const text = html.slice(from, until);
+  return { text, before: html.slice(0, from), after: html.slice(until), page: JSON.parse(text) as Data };
+}
+
+test("it opens from a file without a word and without a network", async ({ page }) => {
+  const faults = await open(page, file);
+  await expect(page.locator(".headline")).toContainText("took 100 ms or longer");
+  expect(await page.locator(".plot canvas").count()).toBeGreaterThan(4);
+  expect(faults).toEqual([]);
+});
+
+test("the waterfall of the slowest request shows commit, write and waiter", async ({ page }) => {
+  const recording = data(file).page.recordings[0];
+  const waiter = recording?.requests.find((detail) => detail.chain.join(" ") === "log-lock journal-commit");
+  expect(waiter, "the sample has a request that waited for another's write").toBeDefined();
+  const faults = await open(page, file, `#request=${waiter?.id}`);
+  const waterfall = page.locator("svg.waterfall");
+  await expect(waterfall).toBeVisible();
+  const box = async (kind: string) => {
+    const bars = await waterfall.locator(`.bar[data-kind="${kind}"] rect`).all();
+    const boxes = await Promise.all(bars.map((bar) => bar.boundingBox()));
+    return boxes.filter((one) => one !== null).sort((a, b) => b.width - a.width)[0];
+  };
+  const [request, commit, write] = [await box("request"), await box("commit"), await box("file-op")];
+  for (const one of [request, commit, write]) expect(one?.width ?? 0).toBeGreaterThan(20);
+  // On one axis of time: the commit went on during most of the write, and the write during most of the request.
+  const shared = (a: typeof request, b: typeof request) => {
+    const right = (one: typeof request) => (one?.x ?? 0) + (one?.width ?? 0);
+    return (Math.min(right(a), right(b)) - Math.max(a?.x ?? 0, b?.x ?? 0)) / (b?.width ?? 1);
+  };
+  expect(shared(commit, write)).toBeGreaterThan(0.7);
+  expect(shared(write, request)).toBeGreaterThan(0.5);
+  expect(await waterfall.locator('.bar[data-kind="block-io"]').count()).toBeGreaterThan(0);
+  expect(faults).toEqual([]);
+});
+
+test("brushing time filters everything, and the address remembers it", async ({ page }) => {
+  await open(page, file);
+  const rows = async (section: string) => Number(await page.locator(`#${section} .table`).first().getAttribute("data-rows"));
+  const all = { requests: await rows("requests"), roots: await rows("roots") };
+  const plot = page.locator(".plot .u-over").first();
+  const box = await plot.boundingBox();
+  if (!box) throw new Error("no chart");
+  await page.mouse.move(box.x + box.width * 0.1, box.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.45, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await expect(page.locator(".chip").first()).toBeVisible();
+  const filtered = await rows("requests");
+  expect(filtered).toBeLessThan(all.requests);
+  expect(await rows("roots")).toBeLessThan(all.roots);
+  expect(page.url()).toContain("time=");
+  await page.reload();
+  await page.waitForSelector(".plot canvas");
+  expect(await rows("requests")).toBe(filtered);
+  await page.keyboard.press("Escape");
+  expect(await rows("requests")).toBe(all.requests);
+});
+
+test("search and keys", async ({ page }) => {
+  await open(page, file);
+  await page.keyboard.press("/");
+  await expect(page.locator("#search")).toBeFocused();
+  await page.keyboard.type("topicB");
+  await expect(page.locator("#requests tbody tr").first()).toContainText("topicB");
+  const told = await page.locator("#requests tbody").innerText();
+  expect(told).not.toContain("topicA-");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  expect(page.url()).toContain("request=");
+});
+
+for (const theme of ["light", "dark"] as const) {
+  test(`no serious fault of accessibility, ${theme}`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme: theme });
+    await open(page, file);
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    expect(serious.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+  });
+}
+
+test("names that hold markup stay names", async ({ page }, info) => {
+  const hostile = `</script><img src=x onerror="document.title='owned'"><!--`;
+  const { text, before, after } = data(file);
+  expect(text).not.toContain("<");
+  const changed = JSON.parse(text) as Data;
+  for (const recording of changed.recordings) {
+    recording.about.name = hostile;
+    recording.slow.names = recording.slow.names.map((name) => name + hostile);
+    recording.story.headline += hostile;
+    for (const thread of recording.threads) thread.thread += hostile;
+    for (const one of recording.partitions) one.topic += hostile;
+    for (const one of recording.files) one.file += hostile;
+    for (const detail of recording.requests) {
+      detail.client_id = hostile;
+      for (const proof of detail.evidence) proof.text += hostile;
+    }
+    recording.flames.frames = recording.flames.frames.map((name) => name + hostile);
+  }
+  const path = info.outputPath("hostile.html");
+  writeFileSync(path, before + JSON.stringify(changed).replaceAll("<", "\\u003c") + after);
+  const faults = await open(page, path);
+  expect(await page.title()).toContain("</script>");
+  expect(await page.locator("img").count()).toBe(0);
+  expect(faults).toEqual([]);
+});
