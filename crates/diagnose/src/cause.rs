@@ -13,7 +13,7 @@ pub(crate) mod handlers_busy;
 mod index_page_fault;
 mod journal_commit;
 mod log_cleaner;
-mod memory_reclaim;
+pub(crate) mod memory_reclaim;
 pub(crate) mod network_threads_busy;
 mod page_lock;
 pub(crate) mod quota;

@@ -85,6 +85,7 @@ pub(crate) fn of_thread(
             findings.push(stop.finding(window, time));
         }
     }
+    findings.extend(cause::memory_reclaim::of_thread(window, tid, (start, end), &mut free));
     findings.extend(cause::run_queue::of_thread(window, tid, (start, end), &mut free));
     findings
 }

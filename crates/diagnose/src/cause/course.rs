@@ -4,7 +4,8 @@
 use model::{Nanos, Request, Tid};
 
 use super::{
-    Finding, cpu_throttled, down_conversion, recompression, run_queue, slow_client, txn_verification,
+    Finding, cpu_throttled, down_conversion, memory_reclaim, recompression, run_queue, slow_client,
+    txn_verification,
 };
 use crate::free::Free;
 use crate::join::AppendJoin;
@@ -14,7 +15,7 @@ use crate::window::Window;
 /// The share of a handler's time that is enough to blame it on its work: a fifth.
 const A_GOOD_PART: i64 = 5;
 
-/// Threads that it needed and that had no CPU; or what they had it for, where that is known to be much.
+/// Threads that it needed and that freed memory or had no CPU; or what they had it for, where that is known to be much.
 pub(crate) fn threads(
     window: &Window,
     request: &Request,
@@ -26,10 +27,11 @@ pub(crate) fn threads(
     if worked_mostly(window, course, appends) {
         findings.extend(rewritten(request, course, appends, free));
     }
-    let needed = needed(course, appends, wanted_from(window, request, course)).into_iter();
-    let without_cpu =
-        needed.filter_map(|(tid, start, end)| run_queue::of_thread(window, tid, (start, end), free));
-    findings.extend(without_cpu);
+    let needed = needed(course, appends, wanted_from(window, request, course));
+    for (tid, start, end) in needed {
+        findings.extend(memory_reclaim::of_thread(window, tid, (start, end), free));
+        findings.extend(run_queue::of_thread(window, tid, (start, end), free));
+    }
     findings
 }
 

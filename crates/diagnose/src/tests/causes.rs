@@ -211,6 +211,19 @@ fn of_several_kinds_of_time_the_longest_is_named_and_the_other_told() {
     assert_eq!(found(events(1_180)).0, Cause::Unobserved);
 }
 
+#[test]
+fn memory_is_freed_outside_of_calls_on_files_too() {
+    let before_the_append = |tid| {
+        vec![
+            reclaim(tid, true, 1_010, 1_140),
+            op(append(7, 0, ms(1_141), ms(1_142), 1)),
+            asked(request(1, 0, 1_000, 1_151, 1)),
+        ]
+    };
+    assert_eq!(found(before_the_append(7)), (Cause::MemoryReclaim, Confidence::Strong));
+    assert_eq!(found(before_the_append(8)).0, Cause::Unobserved);
+}
+
 fn starved(tid: u32, start: i64, end: i64) -> Event {
     Event::OffCpu(Box::new(OffCpu {
         start: ms(start),
