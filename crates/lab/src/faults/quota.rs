@@ -47,9 +47,10 @@ impl Fault for Quota {
             ..others.clone()
         };
         let sent = u64::from(limited.per_second) * u64::from(limited.record_bytes);
-        let bytes_per_second = sent * 10 / random.between(15, 30);
+        // Kafka looks at the last ten seconds, from the first on: the more is sent, the sooner there is too much of it.
+        let bytes_per_second = sent / random.between(8, 14);
         let client_id = format!("{}-1", limited.client);
-        let length_ms = random.between(2_500, 3_500);
+        let length_ms = random.between(3_000, 4_000);
         let mut admin = scene.connect("lab-admin")?;
         admin.order(&Request::alter_quota(
             &client_id,
