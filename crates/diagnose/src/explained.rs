@@ -81,9 +81,11 @@ impl Explained<'_> {
         if let Some((start, end, finding)) = quota::find(self.window, self.request, from, until) {
             self.give(start, end, vec![finding]);
         }
-        if let Some(read) = self.course.read.filter(|read| read.start - from >= WORTH_A_LOOK) {
-            let findings = network_threads_busy::find(self.window, read.tid, from, read.start);
-            self.give(from, read.start, findings);
+        let Some(read) = self.course.read else { return };
+        // What it went on with right after the read kept the request too.
+        let until = self.course.handed_on.filter(|at| *at > read.end).unwrap_or(read.start);
+        if until - from >= WORTH_A_LOOK {
+            self.give(from, until, network_threads_busy::find(self.window, read.tid, from, until));
         }
     }
 
@@ -91,7 +93,7 @@ impl Explained<'_> {
     fn queue(&mut self) {
         let Some(read) = self.course.read else { return };
         let waited = match self.course.taken {
-            Some(taken) => Some((read.end, taken)),
+            Some(taken) => Some((self.course.handed_on.unwrap_or(read.end), taken)),
             None if self.course.answer.is_some() => {
                 handlers_busy::all_occupied(self.window, read.end, self.course.answered)
             }
@@ -126,7 +128,8 @@ impl Explained<'_> {
         let on_cpu =
             self.window.sockets().on_cpu(answer.tid, from, until).map(|(start, end)| end + (end - start));
         let last = calls.chain(on_cpu).max();
-        if last.is_some_and(|last| answer.start - last <= RIGHT_AFTER) {
+        let right_after = RIGHT_AFTER + Nanos((answer.start - from).0 / 10);
+        if last.is_some_and(|last| answer.start - last <= right_after) {
             let findings = network_threads_busy::find(self.window, answer.tid, from, answer.start);
             self.give(from, answer.start, findings);
         }

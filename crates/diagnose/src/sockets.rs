@@ -85,9 +85,16 @@ impl Sockets {
 
     /// The stretches that samples of a thread on a CPU stand for, around each moment.
     pub(crate) fn on_cpu(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
-        let samples = self.threads.get(&tid).into_iter().flat_map(|thread| &thread.samples);
-        let around = samples.map(|&(at, period)| (at - Nanos(period.0 / 2), at + Nanos(period.0 / 2)));
-        around.filter(move |&(from, until)| from < end && until > start)
+        let half = |period: Nanos| Nanos(period.0 / 2);
+        self.threads
+            .get(&tid)
+            .into_iter()
+            .flat_map(move |thread| {
+                let first = thread.samples.partition_point(|&(at, period)| at + half(period) <= start);
+                thread.samples.range(first..)
+            })
+            .map(move |&(at, period)| (at - half(period), at + half(period)))
+            .take_while(move |&(from, _)| from < end)
     }
 
     /// The read that took a byte of this number off a connection, near a moment.

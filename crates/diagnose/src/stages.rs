@@ -4,7 +4,7 @@
 //! A stage has time only where its ends were seen:
 //! - packets: `network_in`, `head_of_line`, `network_out`;
 //! - the socket read that took the request's last byte and the write that gave the response's first byte, by TCP
-//!   sequence numbers: `receive` ends with the one, `respond` with the other;
+//!   sequence numbers: `receive` ends with the one and what its thread went on with at once, `respond` with the other;
 //! - the appends of the request's partitions, by their batches: `append`, with the waits and operations of the same
 //!   thread around them `lock` and `handler`;
 //! - followers' fetches, by partition and offset: `remote`.
@@ -13,6 +13,7 @@
 //! before, and what follows is `handler`: see [`queue`].
 
 mod answer;
+mod handed;
 mod local;
 pub(crate) mod queue;
 pub(crate) mod remote;
@@ -36,6 +37,8 @@ pub(crate) struct Course<'w> {
     pub(crate) served_from: Nanos,
     /// The read that completed it.
     pub(crate) read: Option<Call>,
+    /// When the thread that read it put it into the queue, at the earliest.
+    pub(crate) handed_on: Option<Nanos>,
     /// When its request handler can have taken it, at the earliest.
     pub(crate) taken: Option<Nanos>,
     /// What its handler did for it with files, each with the time that is the request's own.
@@ -79,6 +82,7 @@ pub(crate) fn of<'w>(
         stages: Stages::default(),
         served_from,
         read,
+        handed_on: None,
         taken: None,
         operations: Vec::new(),
         locks: Vec::new(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{FileOp, Nanos, Request, Stage};
 
-use super::{Course, Parts, queue};
+use super::{Course, Parts, handed, queue};
 use crate::hold::Hold;
 use crate::join::AppendJoin;
 use crate::lock;
@@ -12,6 +12,15 @@ use crate::lock::holders;
 use crate::window::Window;
 
 impl<'w> Course<'w> {
+    /// Until it was in the queue, where it was worked on from `begun` on.
+    pub(super) fn hand_on(&mut self, window: &Window, begun: Nanos, parts: &mut Parts) -> Option<Nanos> {
+        let read = self.read?;
+        let handed_on = handed::handed_on(window, read, begun);
+        parts.take(Stage::Receive, read.end, handed_on);
+        self.handed_on = Some(handed_on);
+        self.handed_on
+    }
+
     /// A request of which appends were found: from its read to its response.
     pub(super) fn with_appends(
         &mut self,
@@ -29,9 +38,10 @@ impl<'w> Course<'w> {
             from = from.max(end);
         }
         if let (Some(read), Some((begun, first))) = (read, begun) {
-            let taken = queue::taken(window, first.tid, read, begun);
+            let handed_on = self.hand_on(window, begun, parts).unwrap_or(read).max(read);
+            let taken = queue::taken(window, first.tid, handed_on, begun);
             self.taken = Some(taken);
-            parts.take(Stage::Queue, read, taken);
+            parts.take(Stage::Queue, handed_on, taken);
             parts.take(Stage::Handler, taken, from);
         }
         self.local_end = Some(from);

@@ -68,7 +68,8 @@ pub(crate) fn is_kept(window: &Window, request: &Request) -> bool {
 impl Course<'_> {
     /// A request that appended nothing: what it waited for, and what it was worked on, its time in the queues included.
     pub(super) fn without_append(&mut self, window: &Window, request: &Request, parts: &mut Parts) {
-        let from = self.read.map_or(self.served_from, |read| read.end.max(self.served_from));
+        let until = self.answer.map_or(self.served_from, |answer| answer.start);
+        let from = self.hand_on(window, until, parts).map_or(self.served_from, |at| at.max(self.served_from));
         if request.api_key == PRODUCE && request.partitions.iter().any(is_written) {
             return;
         }

@@ -301,3 +301,51 @@ fn a_produce_request_behind_a_long_poll_of_its_connection_waited_for_that() {
     assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::LongPoll]);
     assert!(verdict.advice.is_empty());
 }
+
+/// A request that was read at 1,000 ms, and worked on from 1,150 ms on by a handler that had been free.
+fn kept_by_its_reader(meanwhile: Vec<Event>) -> Verdict {
+    let ours = numbered(request(1, 6, 999, 1_155, 1));
+    let mut events = vec![read(&ours, us(999_900), ms(1_000))];
+    events.extend(meanwhile);
+    events.extend([
+        op(append(7, 6, ms(1_151), ms(1_152), 1)),
+        write(&ours, us(1_154_900), us(1_154_950)),
+        asked(ours),
+    ]);
+    of(events, 1)
+}
+
+#[test]
+fn a_request_is_not_in_the_queue_before_its_reader_has_served_the_others() {
+    let (other, _) = all_stages();
+    let meanwhile = |start: i64, tid: u32| {
+        let Event::SocketOp(mut call) = sendfile(&other, start, 1_150) else { unreachable!() };
+        call.tid = tid;
+        vec![op(cold_read(tid, start, 1_150)), Event::SocketOp(call)]
+    };
+    let verdict = kept_by_its_reader(meanwhile(1_000, NETWORK));
+    assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy, Cause::DiskReadInNetworkThread]);
+    assert!(verdict.stages.of(Stage::Receive) > ms(150), "{:?}", verdict.stages);
+    assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
+    assert_eq!(kept_by_its_reader(meanwhile(1_000, 4)).cause, Cause::Unobserved, "another thread's");
+    assert_eq!(kept_by_its_reader(meanwhile(1_050, NETWORK)).cause, Cause::Unobserved, "it was done by then");
+}
+
+#[test]
+fn a_reader_that_computes_without_a_call_has_not_handed_on_what_it_read() {
+    let samples = |tid| {
+        let samples = (0..6).map(move |i| {
+            Event::CpuSample(Box::new(CpuSample {
+                at: ms(1_015 + 25 * i),
+                period: ms(20),
+                pid: 1,
+                tid,
+                thread: "data-plane-kafk".into(),
+                stack: "".into(),
+            }))
+        });
+        samples.collect::<Vec<_>>()
+    };
+    assert_eq!(kept_by_its_reader(samples(NETWORK)).chain, [Cause::NetworkThreadsBusy]);
+    assert_eq!(kept_by_its_reader(samples(4)).cause, Cause::Unobserved);
+}
