@@ -24,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) end: Nanos,
     pub(crate) tid: Tid,
     pub(crate) kind: SocketOpKind,
+    /// The window that the other end offered when a write began.
+    pub(crate) peer_window: Option<u32>,
     /// The sequence numbers of the first byte and after the last one.
     first: u32,
     next: u32,
@@ -63,6 +65,7 @@ impl Sockets {
             end: op.end,
             tid: op.tid,
             kind: op.op,
+            peer_window: op.peer_window,
             first: op.sequence,
             next: op.sequence_end,
         };
@@ -201,6 +204,11 @@ enum Place {
 }
 
 impl Call {
+    /// How many bytes a call that began before a number had yet to move until then.
+    pub(crate) fn left_until(&self, number: u32) -> u32 {
+        number.wrapping_sub(self.first)
+    }
+
     /// Modulo 2^32, as sequence numbers are compared (RFC 9293, 3.4).
     fn place_of(&self, byte: u32) -> Place {
         if byte.wrapping_sub(self.first) < self.next.wrapping_sub(self.first) {

@@ -5,15 +5,16 @@
 //! served meanwhile, and it fits into a receive buffer that nobody reads. What is larger may have waited for the broker.
 //! Of a response: that its last byte had been given to the kernel (the write by its TCP sequence number), so that only
 //! the other end's window and acknowledgements were waited for. Before that, the network thread may have been at work
-//! elsewhere: that time needs trouble of this connection to be the client's (a closed window, segments sent again, no
-//! window scaling). A slow disk is no part of either.
+//! elsewhere: that time needs trouble of this connection to be the client's (a closed window, segments sent again), or a
+//! window that had no room for what was left while the network thread was at no other work, had a CPU and was not
+//! stopped. A slow disk is no part of either.
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, TcpTroubleKind};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, TcpTroubleKind, Tid};
 
-use super::Finding;
-use super::stop;
+use super::{Finding, run_queue, stop};
+use crate::free::Free;
 use crate::stages::Course;
 use crate::window::{CLOCK_SLACK, Window};
 
@@ -49,7 +50,12 @@ pub(crate) fn departure(
         window.sockets().write_of((request.client, request.broker), last, end).map(|write| write.end);
     let handed = handed.filter(|handed| *handed >= begun);
     let given = handed.map_or(Nanos::ZERO, |handed| take(handed.min(end), end));
-    let waited = if trouble.is_empty() { Nanos::ZERO } else { take(begun, handed.unwrap_or(end).min(end)) };
+    let until = handed.unwrap_or(end).min(end);
+    let waited = if trouble.is_empty() {
+        no_room(window, request, course, until).into_iter().map(|(from, until)| take(from, until)).sum()
+    } else {
+        take(begun, until)
+    };
     let time = given + waited;
     if time <= Nanos::ZERO {
         return None;
@@ -63,6 +69,39 @@ pub(crate) fn departure(
     let mut evidence = vec![seen(EvidenceKind::Request, begun, end, text)];
     evidence.extend(trouble);
     Some(finding(window, request, confidence, evidence, time))
+}
+
+/// The times between two writes of a response in which the client's window had no room for what was left.
+fn no_room(window: &Window, request: &Request, course: &Course<'_>, until: Nanos) -> Vec<(Nanos, Nanos)> {
+    let (Some(first), Some(last)) = (course.answer, request.response_sequence_end()) else {
+        return Vec::new();
+    };
+    let writes = window.sockets().writes_within((request.client, request.broker), first, until);
+    let mut gaps = Vec::new();
+    let mut before = first;
+    for write in writes {
+        let no_room = write.peer_window.is_some_and(|room| room < write.left_until(last));
+        let gap = (before.end, write.start);
+        if no_room && gap.0 < gap.1 && was_free(window, write.tid, gap) {
+            gaps.push(gap);
+        }
+        before = *write;
+    }
+    gaps
+}
+
+/// Whether a network thread could have written for most of a stretch.
+fn was_free(window: &Window, tid: Tid, (start, end): (Nanos, Nanos)) -> bool {
+    let mut free = Free::new(start, end);
+    let all = free.left();
+    for call in window.sockets().of_thread(tid, start, end) {
+        free.take(call.start, call.end);
+    }
+    for stop in stop::stops(window, 0, start, end) {
+        free.take(stop.start, stop.end);
+    }
+    run_queue::of_thread(window, tid, (start, end), &mut free);
+    free.left().0.saturating_mul(2) > all.0
 }
 
 fn finding(

@@ -459,6 +459,31 @@ fn a_response_that_the_kernel_has_is_the_clients_and_one_that_it_has_not_needs_t
     assert!(unscaled.evidence.iter().any(|seen| seen.text.contains("no window scaling")));
 }
 
+/// The same response, in two writes: half of it at once, the rest at 1,149 ms, when the client had room for so much.
+fn in_two_writes(room: u32) -> (Request, Vec<Event>) {
+    let (ours, mut events) = leaving(1_011);
+    let Some(Event::SocketOp(whole)) = events.get(1).cloned() else { unreachable!() };
+    let half = SocketOp { end: ms(1_011), sequence_end: 105_000, bytes: Some(100_000), ..*whole.clone() };
+    let rest =
+        SocketOp { start: ms(1_149), end: ms(1_150), sequence: 105_000, peer_window: Some(room), ..*whole };
+    events.splice(1..2, [half, rest].map(|call| Event::SocketOp(Box::new(call))));
+    (ours, events)
+}
+
+#[test]
+fn a_window_without_room_is_the_clients_unless_the_network_thread_was_elsewhere() {
+    assert_eq!(found(in_two_writes(20_000).1), (Cause::SlowClient, Confidence::Strong));
+    assert_eq!(found(in_two_writes(200_000).1).0, Cause::Unobserved, "there was room");
+    assert_eq!(found(with(in_two_writes(20_000).1, [starved(3, 1_020, 1_140)])).0, Cause::Unobserved);
+    let stopped = found(with(in_two_writes(20_000).1, [stop(1_020, 1_140, None, 1)]));
+    assert_eq!(stopped.0, Cause::Unobserved);
+    let (ours, events) = in_two_writes(20_000);
+    let Some(Event::SocketOp(own)) = events.get(1).cloned() else { unreachable!() };
+    let other = Request { client: "10.0.0.9:1".parse().unwrap(), ..ours };
+    let elsewhere = SocketOp { remote: other.client, start: ms(1_020), end: ms(1_140), ..*own };
+    assert_eq!(found(with(events, [Event::SocketOp(Box::new(elsewhere))])).0, Cause::Unobserved);
+}
+
 #[test]
 fn a_lossy_link_is_not_the_disks_nor_is_a_slow_disk_the_links() {
     let (ours, _) = leaving(1_149);
