@@ -58,8 +58,8 @@ impl Fault for DirectReclaim {
             return Err(Error::Unusable("there is no memory cgroup".to_owned()));
         };
         let traffic = flood(random);
-        let held_ms = random.between(200, 400);
-        let more_bytes = random.between(24 << 20, 36 << 20);
+        let held_ms = random.between(250, 400);
+        let more_bytes = random.between(18 << 20, 26 << 20);
         let length_ms = random.between(2_800, 3_600);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
@@ -98,9 +98,9 @@ impl Fault for DirectReclaim {
     }
 }
 
-/// More than the device writes: 15 to 40 MiB a second.
+/// Six to ten producers of some 10 MiB a second altogether: processors have time to spare.
 fn flood(random: &mut Random) -> Traffic {
-    let producers = random.between(8, 12) as u32;
+    let producers = random.between(6, 10) as u32;
     let record_bytes = random.between(64 << 10, 96 << 10) as u32;
-    Traffic { producers, record_bytes, per_second: 35, in_flight: 1, ..mix::standard(random) }
+    Traffic { producers, record_bytes, per_second: 18, in_flight: 1, ..mix::standard(random) }
 }
