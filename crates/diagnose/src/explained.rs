@@ -92,6 +92,13 @@ impl Explained<'_> {
     /// Until a request handler took it.
     fn queue(&mut self) {
         let Some(read) = self.course.read else { return };
+        let begun = self.course.operations.iter().map(|hold| hold.op.start).min();
+        let begun = begun.map_or(self.course.answered, |begun| begun.min(self.course.answered));
+        if let Some((done, findings)) =
+            network_threads_busy::before_hand_over(self.window, read.tid, read.end, begun)
+        {
+            self.give(read.end, done, findings);
+        }
         let waited = match self.course.taken {
             Some(taken) => Some((self.course.handed_on.unwrap_or(read.end), taken)),
             None if self.course.answer.is_some() => {

@@ -44,6 +44,25 @@ pub(crate) fn find(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<F
     findings
 }
 
+/// What a network thread read from the device between a request's own read and its going to the handlers, and when it
+/// was done: it hands on what it read when it has served every connection that was ready (`SocketServer.Processor.run`:
+/// `poll`, then `processCompletedReceives`).
+pub(crate) fn before_hand_over(
+    window: &Window,
+    tid: Tid,
+    read: Nanos,
+    until: Nanos,
+) -> Option<(Nanos, Vec<Finding>)> {
+    let (start, end) = at_work(window, tid, read, until).into_iter().next()?;
+    if start - read > NEXT_CONNECTION {
+        return None;
+    }
+    let sent = window.thread(tid)?.file_ops.overlapping(start, end);
+    let done = sent.filter(|op| disk_read::find(window, op).is_some()).map(|op| op.end.min(end)).max()?;
+    let findings = reads(window, tid, read, done, &mut Free::new(read, done));
+    Some((done, findings.into_iter().map(|finding| behind(window, tid, read, done, finding)).collect()))
+}
+
 /// Reads of files from the device meanwhile: the reason that can be named.
 fn reads(window: &Window, tid: Tid, start: Nanos, end: Nanos, free: &mut Free) -> Vec<Finding> {
     let Some(past) = window.thread(tid) else { return Vec::new() };

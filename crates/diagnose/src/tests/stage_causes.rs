@@ -148,6 +148,23 @@ fn what_had_been_read_ahead_and_was_still_on_its_way_is_a_read_from_the_device_t
 }
 
 #[test]
+fn a_request_is_handed_on_when_its_network_thread_has_served_all_connections() {
+    let events = |reader: u32| {
+        let (ours, _) = all_stages();
+        vec![
+            read(&ours, ms(1_010), us(1_010_050)),
+            op(cold_read(reader, 1_010, 1_149)),
+            op(append(7, 6, ms(1_152), ms(1_153), 1)),
+            write(&ours, us(1_189_900), ms(1_190)),
+            asked(ours),
+        ]
+    };
+    let verdict = of(events(NETWORK), 1);
+    assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy, Cause::DiskReadInNetworkThread]);
+    assert_eq!(of(events(4), 1).cause, Cause::Unobserved, "another network thread's");
+}
+
+#[test]
 fn another_network_threads_read_is_not_blamed() {
     let mut events = unread(4);
     let Event::SocketOp(call) = &mut events[1] else { unreachable!() };
