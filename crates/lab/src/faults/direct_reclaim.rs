@@ -82,7 +82,8 @@ impl Fault for DirectReclaim {
         let window = Window {
             start_ns,
             end_ns,
-            threshold_ms: random.between(40, 70),
+            // Pages that were put out to begin with are read again at the device's own pace, which is below this.
+            threshold_ms: random.between(120, 180),
             parameters: format!(
                 "{more_bytes} B more for {length_ms} ms, writes +{held_ms} ms; {}",
                 mix::described(&traffic)
