@@ -43,6 +43,11 @@ pub(crate) fn of_thread(
         }
     }
     let (interval, _) = longest?;
+    Some(told(window, interval, time))
+}
+
+/// A thread that had no CPU, longest in this interval, for so much of a request's time.
+pub(super) fn told(window: &Window, interval: &OffCpu, time: Nanos) -> Finding {
     let (since, until) = (runnable_from(interval), interval.end);
     let own = Finding {
         cause: Cause::RunQueue,
@@ -53,8 +58,8 @@ pub(crate) fn of_thread(
             kind: EvidenceKind::OffCpu,
             start: since,
             end: until,
-            tid: Some(tid),
-            thread: Some(window.name(tid, &interval.thread)),
+            tid: Some(interval.tid),
+            thread: Some(window.name(interval.tid, &interval.thread)),
             text: format!(
                 "the thread could run and had no CPU for {time}, {} of it at a time",
                 until - since
@@ -63,7 +68,7 @@ pub(crate) fn of_thread(
         time,
         partition: None,
     };
-    Some(by_quota(window, own, since, until))
+    by_quota(window, own, since, until)
 }
 
 /// What is left of a stretch, where other threads of the broker that serve requests had no CPU for most of it: a lock

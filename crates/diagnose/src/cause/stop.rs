@@ -9,10 +9,11 @@
 use std::sync::Arc;
 
 use model::{
-    Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Nanos, Pid,
+    Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Nanos, OffCpu, Pid,
 };
 
-use super::Finding;
+use super::waits::runnable_from;
+use super::{Finding, run_queue};
 use crate::hold::Hold;
 use crate::window::{Span as _, Window};
 
@@ -107,7 +108,8 @@ impl<'w> Stop<'w> {
             cause,
             chain: vec![cause],
             root: Arc::from(format!("{cause}:{}:{number}", self.pid)),
-            confidence: Confidence::Exact,
+            // Which thread was late is another matter.
+            confidence: if self.was_long_to_reach() { Confidence::Strong } else { Confidence::Exact },
             evidence: vec![Evidence {
                 kind: EvidenceKind::Gc,
                 start: self.start,
@@ -119,10 +121,9 @@ impl<'w> Stop<'w> {
             time,
             partition: None,
         };
-        match self
-            .late_thread(window)
-            .and_then(|fault| super::of_op(window, &Hold::of(window, fault, fault.end)))
-        {
+        let fault = self.late_thread(window);
+        let deeper = fault.and_then(|fault| super::of_op(window, &Hold::of(window, fault, fault.end)));
+        match deeper.or_else(|| self.starved_thread(window, time)) {
             Some(deeper) => Finding {
                 chain: [own.chain, deeper.chain].concat(),
                 evidence: [own.evidence, deeper.evidence].concat(),
@@ -155,6 +156,20 @@ impl<'w> Stop<'w> {
             .filter(|fault| Nanos((fault.end - reached).0.abs()) <= STOPPED_AT)
             .filter(|fault| fault.overlap(self.start, reached).0.saturating_mul(2) > (reached - self.start).0)
             .max_by_key(|fault| (fault.overlap(self.start, reached), fault.tid))
+    }
+
+    /// A thread that could not stop because it had no CPU: for most of the time until all had stopped, to its end.
+    fn starved_thread(&self, window: &'w Window, time: Nanos) -> Option<Finding> {
+        let reached = self.start + self.reach.filter(|_| self.was_long_to_reach())?;
+        let without_cpu = |interval: &&OffCpu| {
+            let since = runnable_from(interval);
+            let shared = (interval.end.min(reached) - since.max(self.start)).at_least_zero();
+            Nanos((interval.end - reached).0.abs()) <= STOPPED_AT
+                && shared.0.saturating_mul(2) > (reached - self.start).0
+        };
+        let all = window.threads().flat_map(|past| past.off_cpu.overlapping(self.start, reached));
+        let late = all.filter(without_cpu).max_by_key(|interval| (interval.length(), interval.tid))?;
+        Some(run_queue::told(window, late, time))
     }
 
     /// The time it shares with a stretch.

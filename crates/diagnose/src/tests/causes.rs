@@ -543,6 +543,22 @@ fn a_stop_that_two_sources_tell_is_one_root() {
     }
 }
 
+#[test]
+fn a_safepoint_that_a_starved_thread_was_late_for_is_the_want_of_a_cpu() {
+    let late = |away: Event| {
+        let Event::JvmPause(mut stop) = stop(1_005, 1_139, None, 1) else { unreachable!() };
+        (stop.kind, stop.reach) = (JvmPauseKind::Safepoint, Some(ms(130)));
+        let ours = [op(append(7, 0, ms(1_140), ms(1_141), 1)), asked(request(1, 0, 1_000, 1_142, 1))];
+        let verdict = first(ours.into_iter().chain([Event::JvmPause(stop), away]).collect());
+        (verdict.chain, verdict.confidence)
+    };
+    let both = (vec![Cause::Safepoint, Cause::RunQueue], Confidence::Strong);
+    assert_eq!(late(starved(9, 1_010, 1_135)), both);
+    let nobody = (vec![Cause::Safepoint], Confidence::Strong);
+    assert_eq!(late(starved(9, 1_010, 1_100)), nobody, "it ran long before");
+    assert_eq!(late(starved(9, 1_120, 1_135)), nobody, "not for most of it");
+}
+
 /// A request of which everything was seen: read at 1,001 ms, written from 1,140, answered at 1,151.
 fn rewritten(bytes: u32, crc: u32) -> Vec<Event> {
     let ours =
