@@ -38,7 +38,7 @@ const WARM_UP: Duration = Duration::from_secs(15);
 const RECORDS_PER_SECOND: u32 = 500;
 
 fn main() -> ExitCode {
-    let seconds = std::env::args().nth(1).map_or(40, |text| text.parse().expect("seconds"));
+    let seconds = std::env::args().nth(1).map_or(50, |text| text.parse().expect("seconds"));
     let directory = directory("stages");
     let (recording, log) = record(&directory, Duration::from_secs(seconds));
     let summary = explain(&recording, &log);
