@@ -73,7 +73,7 @@ export function heatmap(charts: Charts, recording: Recording): HTMLElement {
     const quantile = (share: number) => times.map((_, bucket) => quantileOf(counts.cells.get(bucket), share, upper));
     return charts.row({
       title: "Latency",
-      unit: `requests by latency; darker is more, up to ${count(counts.most)} in a cell; dashed: ${length(slow.slower_than_ns)}`,
+      unit: `requests by latency; stronger is more, up to ${count(counts.most)} in a cell; dashed: ${length(slow.slower_than_ns)}`,
       height: 260,
       times,
       lines: [

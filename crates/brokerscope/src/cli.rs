@@ -430,6 +430,10 @@ pub(crate) enum PageFormat {
     Html,
     /// The page's data
     Json,
+    /// A trace of the slow requests told in detail, for ui.perfetto.dev and Chrome
+    Perfetto,
+    /// A note for an issue or an incident
+    Md,
 }
 
 /// `doctor`.

@@ -13,7 +13,7 @@ use model::{Event, LossKind, Nanos};
 use recording::{Recording, Table};
 use report::explanation::{Conclusion, Unobservable};
 use report::numbers::{counted, size};
-use report::page::{About, Collector, Page, RecordingData, html};
+use report::page::{About, Collector, Page, RecordingData, html, markdown, perfetto};
 
 use crate::cli::{PageFormat, Report};
 use crate::commands::{explain, record};
@@ -34,10 +34,10 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
         let slow: u64 = page.recordings.iter().map(|recording| recording.slow.slow).sum();
         let told: usize = page.recordings.iter().map(|recording| recording.requests.len()).sum();
         presentation.say(&format!(
-            "{} written: {}, {told} of them in detail; open {} in a browser",
+            "{} written to {}: {}, {told} of them in detail",
             size(bytes),
+            args.output.display(),
             counted(slow, "slow request"),
-            args.output.display()
         ));
     }
     Ok(())
@@ -157,6 +157,8 @@ fn write(args: &Report, page: &Page) -> anyhow::Result<()> {
     let written = match args.format {
         PageFormat::Html => html::write(&mut out, page),
         PageFormat::Json => html::write_json(&mut out, page),
+        PageFormat::Perfetto => perfetto::write(&mut out, page),
+        PageFormat::Md => markdown::write(&mut out, page),
     };
     written.and_then(|()| out.flush()).with_context(|| format!("{}: cannot write", args.output.display()))
 }

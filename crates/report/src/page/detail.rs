@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::devices::CommitData;
 use super::grid::Grid;
 use super::recent::Recent;
-use spans::Span;
+pub(super) use spans::Span;
 
 /// Threads told, spans of each, and block requests: the longest.
 const MOST_THREADS: usize = 24;

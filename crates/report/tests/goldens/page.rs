@@ -5,7 +5,7 @@ use model::{
     LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Waker, journal::CommitPhases,
 };
 use report::explanation::Conclusion;
-use report::page::{About, Collector, Page, html};
+use report::page::{About, Collector, Page, html, markdown, perfetto};
 
 use crate::{golden, sample};
 
@@ -148,6 +148,12 @@ fn page() -> Page {
 #[test]
 fn page_data() {
     golden("page.json", |out| html::write_json(out, &page()).unwrap());
+}
+
+#[test]
+fn a_trace_and_a_note() {
+    golden("page.perfetto.json", |out| perfetto::write(out, &page()).unwrap());
+    golden("page.md", |out| markdown::write(out, &page()).unwrap());
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! A page's story as Markdown, for an issue or an incident note. Text from outside stands in code spans, which it cannot end.
+
+use std::io::{self, Write};
+
+use model::Nanos;
+
+use super::{Page, RecordingData};
+use crate::escape::escape;
+use crate::numbers::grouped;
+
+/// Roots and requests told.
+const ROOTS: usize = 10;
+const REQUESTS: usize = 10;
+
+/// Writes the note.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(out: &mut dyn Write, page: &Page) -> io::Result<()> {
+    page.recordings.iter().try_for_each(|recording| note(out, recording))?;
+    writeln!(out, "\n_{}_", page.written_by)
+}
+
+fn note(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
+    let story = &recording.story;
+    writeln!(out, "# {}\n\n**{}**\n", code(&recording.about.name), story.headline)?;
+    for speed in &story.speeds {
+        writeln!(out, "- {speed}")?;
+    }
+    list(out, "Why", story.why.iter().map(|why| why.text.clone()))?;
+    list(out, "What to change", story.change.iter().map(|why| format!("{} ({})", why.text, why.cause)))?;
+    roots(out, recording)?;
+    requests(out, recording)?;
+    let lost = recording.loss_totals.iter().filter(|(_, count)| **count > 0);
+    list(out, "Lost", lost.map(|(kind, count)| format!("{} {kind}", grouped(*count))))?;
+    let unseen = recording.unobservable.iter().map(|one| format!("{}: {}", one.what, code(&one.why)));
+    list(out, "What could not be observed", unseen)?;
+    list(
+        out,
+        "The input",
+        recording.about.facts.iter().map(|(name, value)| format!("{name}: {}", code(value))),
+    )
+}
+
+fn list(out: &mut dyn Write, title: &str, items: impl Iterator<Item = String>) -> io::Result<()> {
+    let mut items = items.peekable();
+    if items.peek().is_some() {
+        writeln!(out, "\n## {title}\n")?;
+        items.try_for_each(|item| writeln!(out, "- {item}"))?;
+    }
+    Ok(())
+}
+
+fn roots(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
+    if recording.slow.by_root.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n## Root events\n\n| root | what it was | victims | their time | slowest |\n|---|---|--:|--:|--:|"
+    )?;
+    for root in recording.slow.by_root.iter().take(ROOTS) {
+        let (time, slowest) = (Nanos(root.time_ns), Nanos(root.slowest_ns));
+        let (victims, text) = (grouped(root.requests), cell(&root.text));
+        writeln!(out, "| {} | {text} | {victims} | {time} | {slowest} |", cell(&root.root))?;
+    }
+    Ok(())
+}
+
+fn requests(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
+    if recording.requests.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n## The slowest requests\n\n| request | client | latency | way to the cause |\n|---|---|--:|---|"
+    )?;
+    for one in recording.requests.iter().take(REQUESTS) {
+        let client = cell(one.client_id.as_deref().unwrap_or(&one.client));
+        let (latency, way) = (Nanos(one.end_ns - one.arrival_ns), one.chain.join(" ← "));
+        writeln!(out, "| {} {} | {client} | {latency} | {way} |", one.api, one.correlation_id)?;
+    }
+    Ok(())
+}
+
+/// A code span: what is in it is no markup. Backticks would end it.
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{}`", escape(text).replace('`', "'")) }
+}
+
+/// The same within a table, where a bar ends the cell even in code.
+fn cell(text: &str) -> String {
+    code(text).replace('|', "¦")
+}
