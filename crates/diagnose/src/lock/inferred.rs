@@ -29,16 +29,19 @@ pub(super) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
     let appends = window.partition(partition)?;
     let mut next_start = append.start;
     let mut begun = append.start;
-    // Of the waiter's own wait to be woken, the most that it can have lost counts: whoever had the log last may have
-    // held it for microseconds, after somebody who held it for long.
-    let mut wait = append.start - from;
+    // All of a queue are woken in turn, by those who had the log for microseconds, after somebody who had it for long:
+    // of the waiter's own wait that much may pass in between.
+    let mut slack = Nanos((append.start - from).0 / 10);
     for earlier in appends.ended_by(append.start).take(LONGEST_QUEUE) {
         let hold = Hold::of(window, earlier, append.start);
         // The thread's own earlier append bounds `from`; nothing before `from` held this request up.
-        if hold.end() <= from || earlier.tid == append.tid || !follows(next_start, &hold, wait) {
+        if hold.end() <= from || earlier.tid == append.tid {
             break;
         }
-        wait = Nanos::ZERO;
+        slack -= beyond_hand_over(next_start - hold.end(), hold.length());
+        if slack < Nanos::ZERO {
+            break;
+        }
         // A roll is under the same lock.
         next_start = holders::begun(window, earlier);
         begun = next_start.max(from);
@@ -54,13 +57,12 @@ fn thread_free_at(window: &Window, append: &FileOp) -> Nanos {
         .map_or(Nanos::MIN, |earlier| earlier.end)
 }
 
-/// Whether an append that starts at `next_start`, after a wait of as much as `wait`, follows another as a waiter follows
-/// the holder.
-fn follows(next_start: Nanos, hold: &Hold<'_>, wait: Nanos) -> bool {
-    is_handed_over(next_start - hold.end(), hold.length().max(wait))
-}
-
 /// Whether so little time lies between a lock's release and what its next owner does first.
 pub(super) fn is_handed_over(gap: Nanos, wait: Nanos) -> bool {
-    gap <= HANDOFF + Nanos(wait.0 / 10)
+    beyond_hand_over(gap, wait) == Nanos::ZERO
+}
+
+/// How much more time than that lies in between.
+fn beyond_hand_over(gap: Nanos, wait: Nanos) -> Nanos {
+    (gap - HANDOFF - Nanos(wait.0 / 10)).at_least_zero()
 }
