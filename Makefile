@@ -3,7 +3,7 @@
 #   make demo    a real broker, a real stall, a verdict, and a page of it (root; installs what it needs)
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
-#                PARTS="files memory live segment explain kernel")
+#                PARTS="files memory live segment explain kernel locks")
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make faults  plants causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again)
@@ -22,6 +22,11 @@ ifeq ($(shell id -u),0)
 BROKERSCOPE_LIVE_TESTS ?= 1
 else
 BROKERSCOPE_LIVE_TESTS ?= 0
+endif
+
+# Where a JDK is that starts its Flight Recorder cheaply, the test with it must run.
+ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/release),)
+export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
 .PHONY: demo faults test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean

@@ -32,6 +32,7 @@ use serde_json::Value;
 const LOAD: Duration = Duration::from_secs(5);
 /// How long a recorder may take to find the process that took a broker's place.
 const PATIENCE: Duration = Duration::from_secs(20);
+const UNASKED: &str = "-XX:+DisableAttachMechanism";
 
 fn kafka() -> Kafka {
     Kafka::prepare(DEFAULT_VERSION, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"))
@@ -124,6 +125,14 @@ fn await_process(recording: &Path, pid: u32) {
     }
 }
 
+/// A JVM that was told not to answer is left alone, and one line says so and what is not seen for it.
+fn assert_says_once_that_the_jvm_is_not_asked(recording: &Path) {
+    let said = fs::read_to_string(recording.with_extension("txt")).unwrap();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains(UNASKED)).collect();
+    let [line] = lines[..] else { panic!("one line says so:\n{said}") };
+    assert!(line.starts_with("not seen: thread-names, lock-waits: "), "{line}");
+}
+
 #[test]
 fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() {
     let Some(_alone) = gate::live("a segment's roll") else { return };
@@ -133,6 +142,8 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
         options.log_dir = Some(ground.path().to_owned());
         options.metadata_dir = Some(directory.join("metadata"));
         options.properties = vec![("log.segment.bytes".to_owned(), (1 << 20).to_string())];
+        // Everything else is seen all the same.
+        options.jvm_arguments = vec![UNASKED.to_owned()];
     });
     broker.create_topic(&kafka, "rolled", 1).unwrap();
     let recording = directory.join("recording");
@@ -146,6 +157,7 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
     recorder.stop();
     drop(broker);
 
+    assert_says_once_that_the_jvm_is_not_asked(&recording);
     let told = operations(&recording, &ground.device());
     let syncs: Vec<_> = told
         .iter()

@@ -21,6 +21,8 @@ use serde_json::Value;
 
 /// Long enough for two commits: ext4 commits every five seconds.
 const SECONDS: &str = "14";
+/// Set to 1 where a newer JDK is there.
+const MUST: &str = "BROKERSCOPE_NEWER_JDK";
 const HANDLER: &str = "data-plane-kafka-request-handler-";
 
 #[test]
@@ -32,11 +34,23 @@ fn a_wait_for_a_lock_is_told_with_its_holder_and_the_holders_reason() {
 #[test]
 fn the_same_with_a_newer_jdk() {
     let Some(_live) = gate::live("waits for locks, by a newer JVM's flight recorder") else { return };
-    let Some(home) = newer_jdk() else {
-        eprintln!("NOT RUN: waits for locks with JDK 25 or newer: none is below /usr/lib/jvm");
-        return;
-    };
-    holds_with("newer-java", Some(&home.join("bin")));
+    match newer_jdk() {
+        Some(home) => holds_with("newer-java", Some(&home.join("bin"))),
+        None => left_out(),
+    }
+}
+
+/// `setup/debian` installs none: it would become `java`, by which old brokers do not run. Whoever has one says that this
+/// must run.
+fn left_out() {
+    assert_ne!(
+        std::env::var(MUST).as_deref(),
+        Ok("1"),
+        "{MUST}=1, and no JDK 25 or newer is below /usr/lib/jvm"
+    );
+    eprintln!(
+        "LEFT OUT: waits for locks with JDK 25 or newer: none is below /usr/lib/jvm; {MUST}=1 makes that a failure"
+    );
 }
 
 /// One that starts its flight recorder without holding the broker up.

@@ -5,16 +5,16 @@
 //! Everything runs on one machine, so the load takes of the broker's processors as the watchers do. All runs
 //! are in turns, and ratios are of runs beside each other.
 
-mod accounts;
+pub(crate) mod accounts;
 mod bystander;
 mod flood;
 mod judgement;
 mod latencies;
-mod producer;
+pub(crate) mod producer;
 mod recorded;
-mod run;
-mod stage;
-mod watcher;
+pub(crate) mod run;
+pub(crate) mod stage;
+pub(crate) mod watcher;
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) use bystander::bystand;
 pub(crate) use flood::flood;
 pub(crate) use producer::produce;
 use run::Run;
-use stage::Stage;
+use stage::{Setting, Stage};
 use watcher::Kind;
 
 /// The first argument that makes this binary [`produce`].
@@ -55,14 +55,16 @@ const WARM_UPS: usize = 3;
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     /// In each request.
-    records: u64,
+    pub(crate) records: u64,
     /// Requests a second; as fast as the broker answers if 0.
-    rate: u64,
+    pub(crate) rate: u64,
+    /// How long it is measured.
+    pub(crate) seconds: u64,
 }
 
 /// Measures everything, prints tables, and says what was reached.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
-    let stage = Stage::set(directory)?;
+    let stage = Stage::set(&directory.join("kernel"), &Setting::default())?;
     let mut targets = Vec::new();
     for (shape, records) in SHAPES {
         targets.extend(requests_of(shape, records, &stage, brokerscope)?);
@@ -74,7 +76,8 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
 
 /// Measures requests of one shape.
 fn requests_of(shape: &str, records: u64, stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
-    let (unpaced, paced) = (Load { records, rate: 0 }, Load { records, rate: RATE });
+    let load = |rate| Load { records, rate, seconds: MEASURED_SECONDS };
+    let (unpaced, paced) = (load(0), load(RATE));
     for _ in 0..WARM_UPS {
         Run::hold(stage, brokerscope, Kind::Nobody, unpaced)?;
     }

@@ -1,7 +1,7 @@
 //! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
 //! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
-//! `DumpLogSegments`; how long `explain` takes for ten million requests; what watching costs a broker. Ratios within
-//! one run count; absolute figures are the machine's.
+//! `DumpLogSegments`; how long `explain` takes for ten million requests; what watching costs a broker; what seeing its
+//! locks does, and whether all of them are seen. Ratios within one run count; absolute figures are the machine's.
 //!
 //! It knows the product as a user does, by its command line; only the recordings that it makes up it writes itself.
 
@@ -10,6 +10,7 @@ mod explain;
 mod frames;
 mod kernel;
 mod live;
+mod locks;
 mod memory;
 mod packets;
 mod random;
@@ -32,7 +33,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 6] = ["files", "memory", "live", "segment", "explain", "kernel"];
+const PARTS: [&str; 7] = ["files", "memory", "live", "segment", "explain", "kernel", "locks"];
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,12 +51,14 @@ fn main() -> anyhow::Result<ExitCode> {
         [kernel::BYSTAND, deed] => kernel::bystand(deed)?,
         [kernel::FLOOD, file, ..] => kernel::flood(Path::new(file))?,
         [live::INJECT, interface, watched, capture] => live::inject(interface, watched, Path::new(capture))?,
-        [brokerscope, directory, ref parts @ ..] if parts.iter().all(|part| PARTS.contains(part)) => {
+        [brokerscope, directory, ref parts @ ..]
+            if parts.iter().all(|part| PARTS.contains(part) || locks::PARTS.contains(part)) =>
+        {
             return bench(Path::new(brokerscope), Path::new(directory), parts);
         }
         _ => bail!(
             "usage: bench BROKERSCOPE DIRECTORY [{}]... (up to 5 GB are written into DIRECTORY for a while)",
-            PARTS.join("|")
+            [&PARTS[..], &locks::PARTS].concat().join("|")
         ),
     }
     Ok(ExitCode::SUCCESS)
@@ -89,6 +92,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "live" => live::hold(brokerscope, directory),
         "explain" => explain::hold(brokerscope, directory),
         "kernel" => kernel::hold(brokerscope, directory),
+        part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),
         _ => segments::hold(brokerscope, directory),
     }
 }

@@ -13,9 +13,9 @@ use anyhow::Context as _;
 use super::accounts::{self, Ran};
 use super::latencies::Seen;
 use super::recorded::Recorded;
-use super::stage::{PARTITIONS, Stage};
+use super::stage::Stage;
 use super::watcher::{Kind, Watcher};
-use super::{Load, MEASURED_SECONDS, PRODUCE, producer};
+use super::{Load, PRODUCE, producer};
 use crate::stop;
 
 /// What one run showed.
@@ -88,8 +88,8 @@ impl Run {
 }
 
 /// Lets the producer run and reads the accounts when it begins to measure and when it ends.
-fn measure(stage: &Stage, kind: Kind, load: Load, watchers: &[Watcher]) -> anyhow::Result<Run> {
-    let numbers = [u64::from(stage.port()), PARTITIONS.into(), load.records, load.rate, MEASURED_SECONDS];
+pub(crate) fn measure(stage: &Stage, kind: Kind, load: Load, watchers: &[Watcher]) -> anyhow::Result<Run> {
+    let numbers = [u64::from(stage.port()), stage.partitions().into(), load.records, load.rate, load.seconds];
     let mut producer = Command::new(std::env::current_exe()?)
         .arg(PRODUCE)
         .args(numbers.map(|number| number.to_string()))

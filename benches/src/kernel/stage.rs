@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use lab::clean;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::volume::{Volume, VolumeOptions};
 use lab::{Broker, BrokerOptions, Site, Steps};
 
 use super::TOPIC;
 
-/// Of the topic.
-pub(crate) const PARTITIONS: u32 = 8;
+/// Of the topic, where nothing else is said.
+const PARTITIONS: u32 = 8;
 /// How long the partitions may take to be there, and then to be led.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_secs(1);
@@ -30,32 +31,79 @@ const SHORT_LIVED: [(&str, &str); 5] = [
     ("log.cleaner.backoff.ms", "1000"),
 ];
 
+/// What differs from one stage to another.
+pub(crate) struct Setting {
+    /// Of the topic.
+    pub(crate) partitions: u32,
+    /// What runs the broker.
+    pub(crate) java: PathBuf,
+    /// Further arguments of its JVM.
+    pub(crate) jvm_arguments: Vec<String>,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self { partitions: PARTITIONS, java: PathBuf::from("java"), jvm_arguments: Vec::new() }
+    }
+}
+
 /// A broker with one topic, and the directory that everything lies in. Taken down when dropped.
 pub(crate) struct Stage {
     // Dropped in this order: what is mounted goes last.
     broker: Broker,
+    volume: Option<Volume>,
     site: Site,
+    partitions: u32,
 }
 
 impl Stage {
-    /// Also takes down what a killed run left.
-    pub(crate) fn set(directory: &Path) -> anyhow::Result<Self> {
-        let sites = directory.join("kernel");
-        fs::create_dir_all(&sites)?;
-        clean::sweep_in(&sites, Steps::aloud())?;
-        let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud())?;
-        let site = Site::claim_in(&sites)?;
-        let volume = mount(&site)?;
+    /// Sets one in a directory that all of its kind share; also takes down what a killed run left there.
+    pub(crate) fn set(directory: &Path, setting: &Setting) -> anyhow::Result<Self> {
+        let site = claim(directory)?;
+        let log_dir = mount(&site)?;
+        Self::start(site, None, log_dir, setting)
+    }
+
+    /// As [`Stage::set`], on a device that can be made slow, which this binary's `lab` serves.
+    pub(crate) fn set_slow(
+        directory: &Path,
+        setting: &Setting,
+        brokerscope: &Path,
+        volume: &VolumeOptions,
+    ) -> anyhow::Result<Self> {
+        let site = claim(directory)?;
+        let volume = Volume::prepare(brokerscope, &site, volume)?;
+        let log_dir = volume.directory().to_owned();
+        Self::start(site, Some(volume), log_dir, setting)
+    }
+
+    fn start(
+        site: Site,
+        volume: Option<Volume>,
+        log_dir: PathBuf,
+        setting: &Setting,
+    ) -> anyhow::Result<Self> {
+        let kafka = Kafka::prepare_with(&setting.java, DEFAULT_VERSION, Steps::aloud())?;
         let mut options = BrokerOptions::new(site.directory("broker")?);
-        options.log_dir = Some(volume);
+        options.log_dir = Some(log_dir);
         options.metadata_dir = Some(site.directory("metadata")?);
         options.site = Some(site.path().to_owned());
+        options.jvm_arguments.clone_from(&setting.jvm_arguments);
         options.properties.extend(SHORT_LIVED.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let broker = Broker::start(&kafka, options)?;
-        broker.create_topic(&kafka, TOPIC, PARTITIONS)?;
-        let stage = Self { broker, site };
+        broker.create_topic(&kafka, TOPIC, setting.partitions)?;
+        let stage = Self { broker, volume, site, partitions: setting.partitions };
         stage.await_partitions()?;
         Ok(stage)
+    }
+
+    pub(crate) fn partitions(&self) -> u32 {
+        self.partitions
+    }
+
+    /// What the broker's log is on, where that can be made slow.
+    pub(crate) fn volume(&mut self) -> Option<&mut Volume> {
+        self.volume.as_mut()
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -74,7 +122,7 @@ impl Stage {
     /// The controller answers for a new topic before the broker leads its partitions.
     fn await_partitions(&self) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
-        while !(0..PARTITIONS).all(|number| self.partition(number).is_dir()) {
+        while !(0..self.partitions).all(|number| self.partition(number).is_dir()) {
             ensure!(Instant::now() < end, "the broker does not make the topic's partitions");
             sleep(Duration::from_millis(50));
         }
@@ -85,6 +133,13 @@ impl Stage {
     fn partition(&self, number: u32) -> PathBuf {
         self.broker.log_dir.join(format!("{TOPIC}-{number}"))
     }
+}
+
+/// A site among those of the same directory, of which those that nobody holds are taken down.
+pub(crate) fn claim(directory: &Path) -> anyhow::Result<Site> {
+    fs::create_dir_all(directory)?;
+    clean::sweep_in(directory, Steps::aloud())?;
+    Ok(Site::claim_in(directory)?)
 }
 
 /// In memory: how long this machine's disk makes a journal commit take says nothing about who watches.

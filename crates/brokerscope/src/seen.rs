@@ -89,12 +89,20 @@ fn live<R: Reader>(
     use crate::watched;
     use watch::Outcome;
     const WAIT: std::time::Duration = std::time::Duration::from_millis(100);
+    // Shorter waits for monitors explain no slow request.
+    const LEAST_WAIT: std::time::Duration = std::time::Duration::from_micros(100);
 
     let stop = Stop::after(None)?;
     let broker = watched::broker(target)?;
     let jfr = if locks { source.flight_recorder.into() } else { watch::Jfr::Never };
     let jvm = (!source.no_attach).then_some(jfr);
-    let watch = watched::start(target, &broker, None, true, jvm, watch::Memory::default())?;
+    let mut watch = watched::start(target, &broker, None, true, jvm, watch::Memory::default())?;
+    if locks {
+        watch.probe_jvm(broker.pid, LEAST_WAIT);
+        for line in watched::unseen(&watch, &["lock-waits", "monitor-waits"]) {
+            output::warn(&line);
+        }
+    }
     watched::drop_privileges(None);
     let stop = stop.within(source.duration);
     let off_cpu = watch

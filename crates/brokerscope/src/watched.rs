@@ -65,6 +65,18 @@ pub(crate) fn start(
     Ok(watch)
 }
 
+/// What is in the way of each of several means to see the same, in a line each; nothing where one of them works.
+pub(crate) fn unseen(watch: &Watch, means: &[&str]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for purpose in watch.plan().iter().filter(|purpose| means.contains(&purpose.purpose.as_str())) {
+        match &purpose.outcome {
+            Outcome::Seen(_) => return Vec::new(),
+            Outcome::Missing(why) => lines.push(format!("not seen: {}: {why}", purpose.purpose)),
+        }
+    }
+    lines
+}
+
 /// Gives away what attaching needed and watching does not. `output` is where the command goes on writing files.
 pub(crate) fn drop_privileges(output: Option<&Path>) {
     if let Err(error) = watch::keep_only_needed(output) {

@@ -18,7 +18,7 @@
 //! - `cause` holds one file a cause: the evidence it needs and its advice.
 //! - [`Reasons`] splits a file operation's time into reasons that add up to it.
 //! - [`Calls`] puts commits and calls of file-system functions side by side in time.
-//! - [`Locks`] tells waits for locks with their holders.
+//! - [`Locks`] tells waits for locks with their holders, [`Stops`] the JVM's stops, each once.
 //! - [`second_witness`] puts Kafka's own request log beside it.
 //! - `explained` asks the causes what they know of each stage of a request.
 //! - [`doubts`] says what could not be decided and what would have told.
@@ -44,6 +44,7 @@ mod same_wait;
 pub mod second_witness;
 mod sockets;
 mod stages;
+mod stops;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -58,5 +59,6 @@ pub use join::{AppendJoin, JoinKey};
 pub use lock::name::LockName;
 pub use locks::{Doing, LockRow, Locks};
 pub use reasons::{Reason, Reasons};
+pub use stops::Stops;
 pub use summary::{CauseTotal, Joins, RootTotal, Summary};
 pub use why_not::{Watched, doubts};

@@ -7,6 +7,7 @@
 mod settings;
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ const EARLY: Duration = Duration::from_secs(60);
 const BOUNDS: Bounds = Bounds { bytes: 64 << 10, time: Duration::from_secs(20) };
 /// Open files that are looked through for the chunk being written: a broker has two a segment.
 const MOST_FILES: usize = 1_000_000;
+/// Of a JDK's `release`.
+const MOST_RELEASE_BYTES: u64 = 64 << 10;
 
 /// Where a first start costs little. Before, it instruments some classes of the JDK (`JDKEvents.addInstrumentation`) and
 /// has the JVM throw all its compiled code away (`VM_RedefineClasses::flush_dependent_code`): JDK 17 stopped a broker at
@@ -39,7 +42,15 @@ pub struct Flight {
 
 /// Why starting one would hold the broker up, if it would; `version` is the answer to `VM.version`.
 pub fn costs(machine: &Machine, version: &str) -> Option<String> {
-    let number = feature(version);
+    costs_of(machine, feature(version))
+}
+
+/// The same of a JVM that was not asked: `library` is its `libjvm.so`, by which its release is found.
+pub fn costs_unasked(machine: &Machine, library: &Path) -> Option<String> {
+    costs_of(machine, release(library))
+}
+
+fn costs_of(machine: &Machine, number: Option<u32>) -> Option<String> {
     let cheap = number.is_some_and(|number| number >= CHEAP_SINCE) || has_started(machine);
     let which = number.map_or_else(|| "this JVM".to_owned(), |number| format!("JDK {number}"));
     (!cheap).then(|| {
@@ -48,6 +59,15 @@ pub fn costs(machine: &Machine, version: &str) -> Option<String> {
              compiled anew; --flight-recorder always does it"
         )
     })
+}
+
+/// The feature release of the JDK that a `lib/server/libjvm.so` lies in: each has a file that says it (JEP 223).
+fn release(library: &Path) -> Option<u32> {
+    let mut text = String::new();
+    let file = fs::File::open(library.ancestors().nth(3)?.join("release")).ok()?;
+    file.take(MOST_RELEASE_BYTES).read_to_string(&mut text).ok()?;
+    let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// The feature release in what `VM.version` says: its second line is `JDK 17.0.15`. The first has another number in JDK 8.
@@ -151,7 +171,25 @@ fn folder(machine: &Machine) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::feature;
+    use super::{feature, release};
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn the_release_of_a_jdk_is_beside_its_library() {
+        let home = tempfile::tempdir().unwrap();
+        let library = home.path().join("lib/server/libjvm.so");
+        assert_eq!(release(&library), None);
+        for (text, number) in [
+            ("IMPLEMENTOR=\"Debian\"\nJAVA_VERSION=\"17.0.15\"\n", Some(17)),
+            ("JAVA_VERSION=\"25\"\n", Some(25)),
+            ("JAVA_VERSION=\"x\"\n", None),
+        ] {
+            fs::write(home.path().join("release"), text).unwrap();
+            assert_eq!(release(&library), number, "{text}");
+        }
+        assert_eq!(release(Path::new("libjvm.so")), None);
+    }
 
     #[test]
     fn the_feature_release_is_read_off_the_version() {

@@ -20,5 +20,5 @@ pub mod threads;
 pub use error::Error;
 pub use lines::TextError;
 pub use machine::{Kind, Machine, Owner};
-pub use owner::act_as;
+pub use owner::{act_as, may_act_as};
 pub use role::Role;

@@ -30,6 +30,18 @@ pub fn act_as(machine: &Machine) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether [`act_as`] will succeed, as far as this thread's rights say.
+///
+/// # Errors
+/// [`Error::NotOwner`] where not.
+pub fn may_act_as(machine: &Machine) -> Result<(), Error> {
+    let owner = machine.owner;
+    let is_owner = (geteuid().as_raw(), getegid().as_raw()) == (owner.uid, owner.gid);
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    let held = thread::capabilities(None).is_ok_and(|held| held.effective.contains(needed));
+    if is_owner || held { Ok(()) } else { Err(Error::NotOwner { pid: machine.pid, uid: owner.uid }) }
+}
+
 fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     let permitted = thread::capabilities(None)?.permitted & kept;
     thread::set_capabilities(

@@ -1,14 +1,12 @@
 //! Kafka's own jars: fetched once by Maven from a pinned `pom.xml` into the cache, and run by `java`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use crate::error::Error;
-use crate::site::{MARK, Site};
+use crate::maven::Jars;
 use crate::steps::Steps;
-use crate::{site, tool};
+use crate::tool;
 
 /// The broker version that experiments run unless told otherwise.
 pub const DEFAULT_VERSION: &str = "4.1.0";
@@ -23,7 +21,8 @@ const POM: &str = include_str!("../kafka/pom.xml");
 pub struct Kafka {
     version: String,
     jars: PathBuf,
-    java: u32,
+    java: PathBuf,
+    java_version: u32,
 }
 
 impl Kafka {
@@ -33,16 +32,32 @@ impl Kafka {
     /// [`Error::Missing`] with one line on what to install; [`Error::Tool`] with Maven's words when it
     /// cannot fetch.
     pub fn prepare(version: &str, steps: Steps) -> Result<Self, Error> {
+        Self::prepare_with(Path::new("java"), version, steps)
+    }
+
+    /// As [`Kafka::prepare`], run by this `java`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prepare_with(java: &Path, version: &str, steps: Steps) -> Result<Self, Error> {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
         if version.is_empty() || version.starts_with('.') || !version.bytes().all(known) {
             return Err(Error::Unusable(format!("not a Kafka version: {version:?} (such as 4.1.0)")));
         }
-        let java = java_version()?;
-        let jars = site::cache()?.join(directory(version));
-        if !jars.is_dir() {
-            fetch(version, &jars, steps)?;
-        }
-        Ok(Self { version: version.to_owned(), jars, java })
+        let java_version = java_version(java)?;
+        let jars = Jars {
+            name: &format!("Kafka {version}"),
+            directory: &format!("kafka-{version}"),
+            pom: POM,
+            arguments: &[format!("-Dkafka.version={version}")],
+            size: "about 60 MB",
+        };
+        Ok(Self {
+            version: version.to_owned(),
+            jars: jars.prepare(steps)?,
+            java: java.to_owned(),
+            java_version,
+        })
     }
 
     /// The version.
@@ -54,7 +69,7 @@ impl Kafka {
     /// The major version of Java that runs it.
     #[must_use]
     pub fn java_version(&self) -> u32 {
-        self.java
+        self.java_version
     }
 
     /// Where the jars are.
@@ -66,7 +81,7 @@ impl Kafka {
     /// `java JVM_ARGUMENTS -cp JARS MAIN_CLASS`, to be given the program's own arguments.
     #[must_use]
     pub fn command(&self, jvm_arguments: &[String], main_class: &str) -> Command {
-        let mut command = Command::new("java");
+        let mut command = Command::new(&self.java);
         // Whatever the user set for other JVMs would change the experiment and prints a line at start.
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS").env_remove("CLASSPATH");
         command.args(jvm_arguments).arg("-cp").arg(self.jars.join("*")).arg(main_class);
@@ -80,40 +95,8 @@ impl Kafka {
     }
 }
 
-/// Named after what is fetched: jars that another `pom.xml` chose are not these.
-fn directory(version: &str) -> String {
-    let pom =
-        POM.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("kafka-{version}-{pom:08x}")
-}
-
-/// Into a site, from where it is renamed when complete: a killed download is never taken for jars, and is
-/// swept away like any experiment.
-fn fetch(version: &str, jars: &Path, steps: Steps) -> Result<(), Error> {
-    let started = Instant::now();
-    steps.say(&format!("fetching Kafka {version} with Maven into {} (about 60 MB, once)", jars.display()));
-    let site = Site::claim()?;
-    let pom = site.path().join("pom.xml");
-    fs::write(&pom, POM).map_err(Error::io("write", &pom))?;
-    let fetched = site.path().join("jars");
-    let mut command = Command::new("mvn");
-    command.args(["--quiet", "--batch-mode", "dependency:copy-dependencies", "-DincludeScope=runtime"]);
-    command.arg(format!("-Dkafka.version={version}")).arg("--file").arg(&pom);
-    command
-        .arg(format!("-DoutputDirectory={}", fetched.display()))
-        .current_dir(site.path())
-        .env(MARK, site.path());
-    tool::output(&mut command)?;
-    match fs::rename(&fetched, jars) {
-        Err(_) if jars.is_dir() => {} // Another lab was quicker.
-        renamed => renamed.map_err(Error::io("move the jars to", jars))?,
-    }
-    steps.took(started, "Kafka is in the cache");
-    Ok(())
-}
-
-fn java_version() -> Result<u32, Error> {
-    let said = tool::output(Command::new("java").arg("-version"))?;
+fn java_version(java: &Path) -> Result<u32, Error> {
+    let said = tool::output(Command::new(java).arg("-version"))?;
     match parse_java_version(&said) {
         Some(version) if version >= OLDEST_JAVA => Ok(version),
         found => Err(Error::Missing {

@@ -32,6 +32,27 @@ impl JvmPause {
     pub fn length(&self) -> Nanos {
         self.end - self.start
     }
+
+    /// Whether two accounts are of one stop: a JVM is in one of each kind at a time.
+    pub fn is_same_stop(&self, other: &Self) -> bool {
+        let same_process = self.pid == other.pid || self.pid == 0 || other.pid == 0;
+        let overlap = self.start < other.end && other.start < self.end;
+        self.kind == other.kind && same_process && overlap
+    }
+
+    /// One stop of which there are two accounts: the one that numbers its collection, which says more, else this one;
+    /// with what only the other has.
+    #[must_use]
+    pub fn united(self, other: Self) -> Self {
+        let (mut pause, more) =
+            if self.gc_id.is_none() && other.gc_id.is_some() { (other, self) } else { (self, other) };
+        let filled = |own: Arc<str>, more: Arc<str>| if own.is_empty() { more } else { own };
+        pause.operation = filled(pause.operation, more.operation);
+        pause.cause = filled(pause.cause, more.cause);
+        pause.reach = pause.reach.or(more.reach);
+        pause.pid = if pause.pid == 0 { more.pid } else { pause.pid };
+        pause
+    }
 }
 
 /// Why threads were stopped.
@@ -64,5 +85,47 @@ impl JvmPauseKind {
 impl fmt::Display for JvmPauseKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JvmPause, JvmPauseKind};
+    use crate::Nanos;
+
+    fn pause(start: i64, end: i64, gc_id: Option<u32>) -> JvmPause {
+        JvmPause {
+            start: Nanos(start),
+            end: Nanos(end),
+            pid: 7,
+            kind: JvmPauseKind::Gc,
+            operation: "".into(),
+            cause: "".into(),
+            gc_id,
+            reach: None,
+        }
+    }
+
+    #[test]
+    fn only_accounts_of_one_kind_process_and_time_are_of_one_stop() {
+        let one = pause(10, 20, None);
+        assert!(
+            one.is_same_stop(&pause(11, 21, Some(3)))
+                && one.is_same_stop(&JvmPause { pid: 0, ..one.clone() })
+        );
+        assert!(!one.is_same_stop(&pause(20, 30, None)), "the next one");
+        assert!(!one.is_same_stop(&JvmPause { kind: JvmPauseKind::Safepoint, ..one.clone() }));
+        assert!(!one.is_same_stop(&JvmPause { pid: 8, ..one.clone() }));
+    }
+
+    #[test]
+    fn the_account_that_says_more_is_filled_up_from_the_other() {
+        let probes = JvmPause { operation: "G1CollectForAllocation".into(), ..pause(10, 20, None) };
+        let recorder =
+            JvmPause { operation: "G1New".into(), cause: "Allocation".into(), ..pause(11, 19, Some(3)) };
+        assert_eq!(probes.clone().united(recorder.clone()), recorder);
+        assert_eq!(recorder.clone().united(probes), recorder);
+        let reach = JvmPause { reach: Some(Nanos(4)), ..pause(9, 21, None) };
+        assert_eq!(recorder.clone().united(reach), JvmPause { reach: Some(Nanos(4)), ..recorder });
     }
 }

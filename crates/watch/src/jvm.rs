@@ -16,6 +16,7 @@ use crate::keeper::Current;
 use crate::process::Process;
 use crate::queue::Sender;
 use crate::roster::Roster;
+use crate::stops::Stops;
 use crate::thread_names::{Table, ThreadNames};
 use recorder::Recorder;
 
@@ -29,6 +30,7 @@ pub(crate) struct JvmSource {
     pub(crate) jfr: Jfr,
     pub(crate) names: ThreadNames,
     pub(crate) offset: ClockOffset,
+    pub(crate) stops: Stops,
     pub(crate) sender: Sender,
     pub(crate) current: Current,
     pub(crate) stop: Arc<AtomicBool>,
@@ -82,11 +84,13 @@ impl JvmSource {
             if subject.pid != pid {
                 pid = subject.pid;
                 self.names.publish(Table::new());
+                self.stops.recorder_tells(false);
                 asked = self.follow(pid, &mut trouble);
             }
             let refreshed = asked.as_mut().map_or(Ok(()), |asked| self.refresh(asked));
             if let Err(error) = refreshed {
                 asked = None;
+                self.stops.recorder_tells(false);
                 // A broker that ended is the keeper's news.
                 if !Process::of(pid).is_gone() {
                     trouble.push(format!("the JVM is asked no more: {error}"));
@@ -107,7 +111,7 @@ impl JvmSource {
         let version = client.jcmd("VM.version", SHORT)?;
         let mut asked = Asked { client, roster: Roster::of(pid), recorder: None };
         self.refresh(&mut asked)?;
-        let records = Recorder::start(self.jfr, &asked.client, &version, self.offset);
+        let records = Recorder::start(self.jfr, &asked.client, &version, self.offset, self.stops.clone());
         let records = records.map(|recorder| asked.recorder = Some(recorder));
         Ok((asked, Begun { version: version.lines().next().unwrap_or_default().to_owned(), records }))
     }

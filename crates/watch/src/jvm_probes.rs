@@ -16,6 +16,7 @@ use probes::{Error, Facts};
 
 use crate::keeper::Current;
 use crate::queue::Sender;
+use crate::stops::Stops;
 use crate::thread_names::NameReader;
 
 /// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills.
@@ -38,6 +39,7 @@ pub(crate) struct JvmProbeSource {
     pub(crate) offset: ClockOffset,
     pub(crate) current: Current,
     pub(crate) threads: NameReader,
+    pub(crate) stops: Stops,
     pub(crate) sender: Sender,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -102,7 +104,17 @@ impl JvmProbeSource {
         if polled.is_err() {
             std::thread::park_timeout(timeout);
         }
-        self.sender.send_all(events);
+        let mut told: Vec<Event> = events.into_iter().filter_map(|event| self.once(event)).collect();
+        told.extend(self.stops.overdue(self.now()).into_iter().map(|pause| Event::JvmPause(Box::new(pause))));
+        self.sender.send_all(told);
+    }
+
+    /// A stop that Flight Recorder may tell of too waits for that.
+    fn once(&self, event: Event) -> Option<Event> {
+        match event {
+            Event::JvmPause(pause) => self.stops.probed(*pause).map(|pause| Event::JvmPause(Box::new(pause))),
+            event => Some(event),
+        }
     }
 
     fn tell_losses(&self, attached: &mut Attached) {

@@ -11,9 +11,9 @@ use capture::live::LiveConfig;
 use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
-use probes::jvm::{JvmHook, JvmOptions};
+use probes::jvm::JvmOptions;
 use probes::profile::Sampler;
-use probes::{Facts, Hook, Mechanism, Plan, State};
+use probes::{Facts, Plan};
 
 use crate::host::HostSource;
 use crate::identity::Identity;
@@ -23,8 +23,10 @@ use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
+use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, waits_seen};
 use crate::queue::{self, Queue, Sender};
 use crate::samples::SampleSource;
+use crate::stops::Stops;
 use crate::thread_names::ThreadNames;
 
 /// What the plan calls the whole of each source.
@@ -77,24 +79,6 @@ pub struct Packets {
     pub message_id_header: Option<Vec<u8>>,
 }
 
-/// Something a watch is for, and whether it works.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Purpose {
-    /// What is to be seen.
-    pub purpose: String,
-    /// By which means it is seen, or why it cannot be and what to do.
-    pub outcome: Outcome,
-}
-
-/// How one purpose is met.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Seen, by these means.
-    Seen(String),
-    /// Not seen: why, and what to do about it.
-    Missing(String),
-}
-
 /// A running watch.
 pub struct Watch {
     queue: Queue,
@@ -112,6 +96,7 @@ pub struct Watch {
     jvm_version: Option<String>,
     threads: ThreadNames,
     jvm_probes: Option<JoinHandle<()>>,
+    stops: Stops,
     current: Current,
     sees_files: bool,
 }
@@ -150,6 +135,7 @@ impl Watch {
             jvm_version: None,
             threads: ThreadNames::default(),
             jvm_probes: None,
+            stops: Stops::default(),
             current: Current::default(),
             sees_files: false,
         };
@@ -208,6 +194,7 @@ impl Watch {
                 && [&host, &samples, &jvm_probes].into_iter().all(|thread| finished(thread.as_ref()))
         };
         hand_out_until(&queue, rest, all_finished);
+        self.stops.rest().into_iter().for_each(|pause| rest(Event::JvmPause(Box::new(pause))));
         stop_keeper.store(true, Ordering::Relaxed);
         if let Some(keeper) = &keeper {
             keeper.thread().unpark();
@@ -233,6 +220,7 @@ impl Watch {
             jfr: options.jfr,
             names: self.threads.clone(),
             offset: self.offset,
+            stops: self.stops.clone(),
             sender: self.sender.clone(),
             current: self.current.clone(),
             stop: Arc::clone(&self.stop_packets),
@@ -367,6 +355,7 @@ impl Watch {
             offset: self.offset,
             current: self.current.clone(),
             threads: self.threads.reader(),
+            stops: self.stops.clone(),
             sender: self.sender.clone(),
             stop: Arc::clone(&self.stop_packets),
         };
@@ -423,11 +412,6 @@ impl Watch {
     }
 }
 
-fn waits_seen(records: Result<(), String>) -> Outcome {
-    let how = "Flight Recorder in the JVM: waits for locks from 1 ms on, collections, safepoints";
-    records.map_or_else(Outcome::Missing, |()| Outcome::Seen(how.to_owned()))
-}
-
 /// Hands out events until a source has ended and what it delivered is out. Other sources go on delivering
 /// meanwhile, so the queue need not run dry: what is in it when the source ends is at most its capacity.
 fn hand_out_until(queue: &Queue, rest: &mut dyn FnMut(Event), ended: impl Fn() -> bool) {
@@ -459,37 +443,4 @@ pub(crate) fn spawn<T: Send + 'static>(
 
 fn named(name: &str) -> std::thread::Builder {
     std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect())
-}
-
-fn purpose(hook: &Hook) -> Purpose {
-    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome: outcome(&hook.state, means(hook)) }
-}
-
-fn jvm_purpose(hook: &JvmHook) -> Purpose {
-    let outcome = outcome(&hook.state, hook.purpose.means());
-    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome }
-}
-
-fn outcome(state: &State, means: String) -> Outcome {
-    match state {
-        State::Use => Outcome::Seen(means),
-        State::Missing { why, remedy } => {
-            Outcome::Missing(remedy.as_ref().map_or_else(|| why.clone(), |remedy| format!("{why}; {remedy}")))
-        }
-    }
-}
-
-fn means(hook: &Hook) -> String {
-    let points = hook.points.iter().map(|point| point.name);
-    match hook.mechanism {
-        Mechanism::Tracepoints => points.collect::<Vec<_>>().join(", "),
-        Mechanism::BtfTracepoints(names) => {
-            names.iter().copied().chain(points).collect::<Vec<_>>().join(", ")
-        }
-        Mechanism::Functions => {
-            let names = hook.functions.iter().map(|function| function.name.as_str());
-            format!("functions {}", names.collect::<Vec<_>>().join(", "))
-        }
-        Mechanism::StackHelper => "bpf_get_stack, /proc/kallsyms".to_owned(),
-    }
 }

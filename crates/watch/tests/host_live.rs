@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use lab::Site;
 use lab::device::{Delay, DeviceOptions, Direction};
-use lab::volume::{Volume, VolumeOptions};
+use lab::volume::{FileSystem, Volume, VolumeOptions};
 use model::{ClockOffset, Event, HostScope, Nanos};
 use watch::{Jfr, Memory, Options, Watch};
 
@@ -119,7 +119,7 @@ impl Truth {
 fn slow_volume(site: &Site) -> Volume {
     let exe = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/brokerscope");
     let device = DeviceOptions { size_bytes: DEVICE_BYTES, seed: 1 };
-    let options = VolumeOptions { device, mount_options: String::new() };
+    let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };
     Volume::prepare(&exe, site, &options).unwrap()
 }
 

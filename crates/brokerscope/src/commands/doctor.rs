@@ -1,6 +1,8 @@
 //! `doctor`: what can be seen on this host, what is missing, and what to do about it.
 
 #[cfg(feature = "live")]
+mod attach;
+#[cfg(feature = "live")]
 mod container;
 #[cfg(feature = "live")]
 mod host;

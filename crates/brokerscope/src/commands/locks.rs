@@ -5,7 +5,7 @@ mod files;
 mod flame;
 
 use anyhow::Context as _;
-use diagnose::{Config, LockRow, Locks};
+use diagnose::{Config, LockRow, Locks, Stops};
 use model::{Event, JvmPause, Nanos};
 use recording::Table;
 use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable};
@@ -31,6 +31,9 @@ const TABLES: [Table; 8] = [
     Table::FileOps,
 ];
 
+/// How far apart two accounts of one stop may come: a flight recording holds events back longer than a recording of ours.
+const STOPS_APART: Nanos = Nanos::from_millis(10_000);
+
 /// Shows the waits, or the stops of the JVM.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let Filter { ports, apis, message_id, .. } = &args.filter;
@@ -52,6 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// The output, and what went to it.
 struct Shown<'a> {
     locks: Locks,
+    stops: Stops,
     /// What the JVM's own files hold, to be told among the rest.
     beside: Beside,
     to: To,
@@ -89,12 +93,14 @@ impl<'a> Shown<'a> {
         if args.summary && args.source.is_endless() {
             args.presentation.say("Ctrl-C shows what was found");
         }
-        let config = match about.pace {
-            Pace::AllThere => Config::replay(args.slower_than),
-            Pace::AsTheyCome => Config::live(args.slower_than).with_jvm(),
+        // A live watch tells each stop once.
+        let (config, apart) = match about.pace {
+            Pace::AllThere => (Config::replay(args.slower_than), STOPS_APART),
+            Pace::AsTheyCome => (Config::live(args.slower_than).with_jvm(), Nanos::ZERO),
         };
         Self {
             locks: Locks::new(config, about.off_cpu),
+            stops: Stops::new(apart),
             beside: Beside::default(),
             to: to(args, pace),
             flame: args.flame.as_deref().map(Flame::new),
@@ -107,6 +113,9 @@ impl<'a> Shown<'a> {
     fn show(&mut self, all: bool) -> anyhow::Result<()> {
         while let Some(row) = self.locks.take(all) {
             self.wait(&row)?;
+        }
+        while let Some(pause) = self.stops.take(all) {
+            self.pause(&pause)?;
         }
         Ok(())
     }
@@ -165,7 +174,7 @@ impl<'a> Shown<'a> {
 impl Shown<'_> {
     fn take(&mut self, event: Event) -> anyhow::Result<()> {
         if let Event::JvmPause(pause) = &event {
-            self.pause(pause)?;
+            self.stops.push((**pause).clone());
         }
         self.locks.push(event);
         self.show(false)

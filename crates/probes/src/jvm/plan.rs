@@ -156,7 +156,9 @@ fn check(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> Result<(), State>
     if purpose.is_of_monitors() && jvm.monitor_probes == Ok(false) {
         return missing(
             "the broker's JVM runs without -XX:+DTraceMonitorProbes".to_owned(),
-            Some("start the broker with it, or leave it: JFR needs no restart"),
+            Some(
+                "start the broker with -XX:+DTraceMonitorProbes (KAFKA_OPTS), or leave it: JFR needs no restart",
+            ),
         );
     }
     plan::permits_process(host)?;

@@ -11,6 +11,7 @@ use model::{ClockOffset, Event, Loss, LossKind, Nanos, Tid};
 
 use super::Jfr;
 use crate::queue::Sender;
+use crate::stops::Stops;
 
 /// A recording that runs, and the reading of it.
 pub(super) struct Recorder {
@@ -21,6 +22,7 @@ pub(super) struct Recorder {
     damaged: u64,
     looked: Nanos,
     ids: Ids,
+    stops: Stops,
 }
 
 /// Thread ids as this process sees them, where the JVM has a pid namespace of its own.
@@ -36,6 +38,7 @@ impl Recorder {
         client: &Client,
         version: &str,
         offset: ClockOffset,
+        stops: Stops,
     ) -> Result<Self, String> {
         if jfr == Jfr::Never {
             return Err("Flight Recorder was not wanted".to_owned());
@@ -46,6 +49,7 @@ impl Recorder {
         }
         let flight = Flight::start(client, std::process::id()).map_err(|error| error.to_string())?;
         let now = offset.from_monotonic(crate::now().monotonic_ns);
+        stops.recorder_tells(true);
         Ok(Self {
             tail: Tail::of(flight.folder(), machine.pid, offset, now),
             flight,
@@ -54,6 +58,7 @@ impl Recorder {
             damaged: 0,
             looked: now,
             ids: Ids { machine: machine.clone(), seen: None },
+            stops,
         })
     }
 
@@ -72,16 +77,16 @@ impl Recorder {
         self.read(sender);
         let stopped = self.flight.stop(client);
         self.read(sender);
-        let (mut events, ids) = (Vec::new(), &mut self.ids);
-        self.tail.finish(&mut |observed| events.push(ids.event(observed)));
+        let (mut events, ids, stops) = (Vec::new(), &mut self.ids, &self.stops);
+        self.tail.finish(&mut |observed| events.push(ids.event(once(observed, stops))));
         sender.send_all(events);
         stopped
     }
 
     fn read(&mut self, sender: &Sender) {
-        let (mut events, ids) = (Vec::new(), &mut self.ids);
+        let (mut events, ids, stops) = (Vec::new(), &mut self.ids, &self.stops);
         let pair = crate::now();
-        let polled = self.tail.poll(pair, &mut |observed| events.push(ids.event(observed)));
+        let polled = self.tail.poll(pair, &mut |observed| events.push(ids.event(once(observed, stops))));
         let summary = self.tail.summary();
         let damaged = summary.damaged + summary.lost + u64::from(polled.is_err());
         let (start, end) = (self.looked, self.offset.from_monotonic(pair.monotonic_ns));
@@ -93,6 +98,14 @@ impl Recorder {
             self.damaged = damaged;
         }
         sender.send_all(events);
+    }
+}
+
+/// A stop that the JVM's probes saw too is told here.
+fn once(observed: Observed, stops: &Stops) -> Observed {
+    match observed {
+        Observed::Pause(pause) => Observed::Pause(stops.recorded(pause)),
+        wait @ Observed::LockWait(_) => wait,
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a broker's JVM offers for a live watch, in words. The survey and the decision are `probes`'.
+//! What a broker's JVM offers for a live watch, in words. The survey of its probes and the decision are `probes`';
+//! whether it can be asked says `attach.rs`.
 
 use probes::jvm::{JvmFacts, JvmHook, JvmPlan};
 use probes::{Facts, State};
@@ -13,6 +14,10 @@ pub(super) fn examine(examination: &mut Examination) {
     for broker in &mut examination.brokers {
         let jvm = JvmFacts::survey(broker.pid);
         let plan = JvmPlan::choose(&host, &jvm);
+        let asking = super::attach::examine(broker.pid, jvm.library.as_deref().ok());
+        broker.facts.extend(asking.facts);
+        examination.hooks.extend(asking.hooks);
+        examination.remedies.extend(asking.remedies);
         broker.facts.extend(facts_shown(&jvm));
         examination.hooks.extend(plan.hooks.iter().map(|hook| hook_shown(broker.pid, hook)));
         examination.remedies.extend(remedies(broker.pid, &plan));

@@ -1,0 +1,96 @@
+//! `Contended.java` at work, under the name of a broker: how many waits there were, and what its threads took of a
+//! processor meanwhile. Ends it when dropped.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+const SOURCE: &str = include_str!("../../../java/Contended.java");
+/// What the kernel keeps of its threads' names begins so.
+const THREADS: &str = "contender-";
+
+/// The running program.
+pub(super) struct Contender {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+/// What one run was.
+pub(super) struct Waited {
+    pub(super) waits: u64,
+    nanos: u64,
+}
+
+impl Waited {
+    /// Processor time that a wait took, with all that lies between two.
+    pub(super) fn nanos_each(&self) -> f64 {
+        self.nanos as f64 / self.waits.max(1) as f64
+    }
+}
+
+impl Contender {
+    /// Starts it in a directory with one more argument for its JVM; returns when it is ready.
+    pub(super) fn start(directory: &Path, argument: &str) -> anyhow::Result<Self> {
+        let (source, properties) = (directory.join("Contended.java"), directory.join("server.properties"));
+        fs::write(&source, SOURCE)?;
+        let text = format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", directory.display());
+        fs::write(&properties, text)?;
+        let mut command = Command::new("java");
+        command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
+        command
+            .args(["-Xmx64m", "-XX:+UseSerialGC", argument])
+            .arg(&source)
+            .arg("kafka.Kafka")
+            .arg(&properties);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("java")?;
+        let orders = child.stdin.take().context("no pipe")?;
+        let answers = BufReader::new(child.stdout.take().context("no pipe")?);
+        let mut contender = Self { child, orders, answers };
+        let said = contender.answer()?;
+        ensure!(said == "ready", "Contended.java said {said}");
+        Ok(contender)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has its threads contend for so long.
+    pub(super) fn run(&mut self, millis: u64) -> anyhow::Result<Waited> {
+        let before = self.ran()?;
+        writeln!(self.orders, "{millis}")?;
+        let waits = self.answer()?.parse().context("Contended.java")?;
+        Ok(Waited { waits, nanos: self.ran()?.saturating_sub(before) })
+    }
+
+    fn answer(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        ensure!(self.answers.read_line(&mut line)? > 0, "Contended.java ended");
+        Ok(line.trim().to_owned())
+    }
+
+    /// Nanoseconds that its threads ran so far: the first field of `schedstat` (`proc_pid_schedstat`, fs/proc/base.c).
+    fn ran(&self) -> anyhow::Result<u64> {
+        let mut nanos = 0;
+        for task in fs::read_dir(format!("/proc/{}/task", self.pid()))?.flatten() {
+            let read = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+            if read("comm").starts_with(THREADS) {
+                let ran = read("schedstat").split(' ').next().and_then(|field| field.parse::<u64>().ok());
+                nanos += ran.context("no schedstat: the kernel counts no thread's time")?;
+            }
+        }
+        Ok(nanos)
+    }
+}
+
+impl Drop for Contender {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,77 @@
+//! A JVM's own account of when it stopped its threads (`-Xlog:safepoint`), and for how long. Does not say for whom.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lab::jvm::{Stop, stops, stops_argument};
+
+use crate::table;
+
+/// Where the JVM writes it, in its working directory.
+const FILE: &str = "safepoint.log";
+
+/// What the JVM is told to.
+pub(super) fn argument() -> String {
+    stops_argument(Path::new(FILE))
+}
+
+/// The log of one JVM, read piece by piece.
+pub(super) struct Log {
+    path: PathBuf,
+    told: usize,
+}
+
+impl Log {
+    /// That of a JVM that runs in this directory.
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { path: directory.join(FILE), told: 0 }
+    }
+
+    /// The stops since the last call.
+    pub(super) fn next(&mut self) -> anyhow::Result<Vec<Stop>> {
+        let mut all = stops(&self.path)?;
+        let new = all.split_off(self.told.min(all.len()));
+        self.told += new.len();
+        Ok(new)
+    }
+}
+
+/// Whether the JVM stops for this by itself, whoever asks it anything: collections, and its housekeeping.
+pub(super) fn is_its_own(stop: &Stop) -> bool {
+    let name = stop.operation.as_str();
+    name.starts_with("G1") || name.starts_with("Collect") || name == "Cleanup"
+}
+
+fn length(stop: &Stop) -> Duration {
+    Duration::from_nanos(stop.end_ns.abs_diff(stop.start_ns))
+}
+
+/// The longest of some stops, in milliseconds; none where there was none.
+pub(super) fn longest_ms<'s>(stops: impl IntoIterator<Item = &'s Stop>) -> f64 {
+    let longest = stops.into_iter().map(length).max();
+    longest.map_or(f64::NAN, |length| length.as_secs_f64() * 1e3)
+}
+
+/// A row for each operation, the longest first.
+pub(super) fn print(stops: &[&Stop]) {
+    let mut by_operation: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
+    for stop in stops {
+        by_operation.entry(&stop.operation).or_default().push(length(stop));
+    }
+    let mut rows: Vec<(&str, Vec<Duration>)> = by_operation.into_iter().collect();
+    for (_, lengths) in &mut rows {
+        lengths.sort_unstable();
+    }
+    rows.sort_by_key(|(_, lengths)| std::cmp::Reverse(lengths.last().copied()));
+    let millis = |length: Option<&Duration>| {
+        length.map_or_else(String::new, |length| format!("{:.3}", length.as_secs_f64() * 1e3))
+    };
+    table::print(
+        &["stop for", "times", "median ms", "longest ms"],
+        rows.iter().map(|(operation, lengths)| {
+            let (middle, last) = (lengths.get(lengths.len() / 2), lengths.last());
+            vec![(*operation).to_owned(), lengths.len().to_string(), millis(middle), millis(last)]
+        }),
+    );
+}

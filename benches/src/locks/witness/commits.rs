@@ -1,0 +1,41 @@
+//! Has a file system commit its journal several times a second, as other writers on it would. Stops when dropped.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// The thread that does.
+pub(super) struct Commits {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Commits {
+    /// On the file system that a directory is on.
+    pub(super) fn start(directory: &Path) -> Self {
+        let mut sync = Command::new("sync");
+        sync.arg("--file-system").arg(directory);
+        let stop = Arc::<AtomicBool>::default();
+        let told = Arc::clone(&stop);
+        let run = move || {
+            // Where it fails there are too few waits, which is said.
+            while !told.load(Ordering::Relaxed) && sync.status().is_ok_and(|status| status.success()) {
+                sleep(PAUSE);
+            }
+        };
+        Self { stop, thread: Some(spawn(run)) }
+    }
+}
+
+impl Drop for Commits {
+    /// The directory must not be held open when it is unmounted.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,60 @@
+//! What a watch is for and whether that works, in words. Starts nothing: see `watch.rs`.
+
+use probes::jvm::JvmHook;
+use probes::{Hook, Mechanism, State};
+
+/// Something a watch is for, and whether it works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// What is to be seen.
+    pub purpose: String,
+    /// By which means it is seen, or why it cannot be and what to do.
+    pub outcome: Outcome,
+}
+
+/// How one purpose is met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Seen, by these means.
+    Seen(String),
+    /// Not seen: why, and what to do about it.
+    Missing(String),
+}
+
+pub(crate) fn waits_seen(records: Result<(), String>) -> Outcome {
+    let how = "Flight Recorder in the JVM: waits for locks from 1 ms on, collections, safepoints";
+    records.map_or_else(Outcome::Missing, |()| Outcome::Seen(how.to_owned()))
+}
+
+pub(crate) fn purpose(hook: &Hook) -> Purpose {
+    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome: outcome(&hook.state, means(hook)) }
+}
+
+pub(crate) fn jvm_purpose(hook: &JvmHook) -> Purpose {
+    let outcome = outcome(&hook.state, hook.purpose.means());
+    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome }
+}
+
+fn outcome(state: &State, means: String) -> Outcome {
+    match state {
+        State::Use => Outcome::Seen(means),
+        State::Missing { why, remedy } => {
+            Outcome::Missing(remedy.as_ref().map_or_else(|| why.clone(), |remedy| format!("{why}; {remedy}")))
+        }
+    }
+}
+
+fn means(hook: &Hook) -> String {
+    let points = hook.points.iter().map(|point| point.name);
+    match hook.mechanism {
+        Mechanism::Tracepoints => points.collect::<Vec<_>>().join(", "),
+        Mechanism::BtfTracepoints(names) => {
+            names.iter().copied().chain(points).collect::<Vec<_>>().join(", ")
+        }
+        Mechanism::Functions => {
+            let names = hook.functions.iter().map(|function| function.name.as_str());
+            format!("functions {}", names.collect::<Vec<_>>().join(", "))
+        }
+        Mechanism::StackHelper => "bpf_get_stack, /proc/kallsyms".to_owned(),
+    }
+}
