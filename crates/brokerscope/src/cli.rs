@@ -361,14 +361,33 @@ pub(crate) struct Record {
 #[command(mut_args(flags::of_explanation))]
 #[command(after_help = "Examples:
   brokerscope explain DIR --slower-than 50ms --topic orders
-  brokerscope explain DIR --format json | jq .cause")]
+  brokerscope explain DIR --request 371409 --client 10.0.0.7:41234
+  brokerscope explain DIR --format json | jq .cause
+  brokerscope explain live --slower-than 50ms --for 10m")]
 pub(crate) struct Explain {
-    /// A recording's directory, or pcap or pcapng files, plain or compressed (stages on the wire only).
+    /// A recording's directory, also while it is written; pcap or pcapng files, plain or compressed (stages on the
+    /// wire only); or live, or live:IFACE, for the broker that runs here, on all interfaces or this one.
     #[arg(value_name = "INPUT", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Explain requests that took at least this long.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
     pub(crate) slower_than: model::Nanos,
+    /// Tell everything about the request with this correlation id, however quick it was. Each connection has numbers of
+    /// its own: --client ADDRESS:PORT says which.
+    #[arg(long, value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
+    pub(crate) request: Option<i32>,
+    /// Tell only the N slowest requests; the totals are of all.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) top: Option<u32>,
+    /// Stop after this time (live).
+    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) duration: Option<model::Nanos>,
+    /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
+    #[arg(long)]
+    pub(crate) no_attach: bool,
+    /// Have the broker's JVM record who waits for locks, by Flight Recorder (live): verdicts then come 3 s later.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = crate::options::Jfr::Never)]
+    pub(crate) flight_recorder: crate::options::Jfr,
     /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
     /// host (several after one --jfr).
     #[arg(long, value_name = "FILE", num_args = 1..)]

@@ -49,6 +49,8 @@ pub struct Config {
     pub most_events: usize,
     /// Whether the broker's file writes were watched at all.
     pub file_ops_observed: bool,
+    /// Only requests with this correlation id get verdicts, and all of them do, however quick they were and of which API.
+    pub asked: Option<i32>,
     /// The Kafka names of the APIs that get verdicts.
     pub apis: Vec<&'static str>,
 }
@@ -63,6 +65,7 @@ impl Config {
             retention: Nanos::from_millis(60_000),
             most_events: 1_000_000,
             file_ops_observed: true,
+            asked: None,
             apis: JUDGED.to_vec(),
         }
     }

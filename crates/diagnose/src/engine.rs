@@ -158,6 +158,11 @@ impl Engine {
     }
 
     fn decide_one(&mut self, request: &Request) {
+        match self.config.asked {
+            Some(number) if number == request.correlation_id => return self.judge(request),
+            Some(_) => return,
+            None => {}
+        }
         let slow = request.latency().is_some_and(|latency| latency >= self.config.slower_than);
         if !self.config.apis.contains(&request.api) {
             if slow {
@@ -173,6 +178,10 @@ impl Engine {
             judge::count_joins(&self.window, request, &mut self.totals.joins);
             return;
         }
+        self.judge(request);
+    }
+
+    fn judge(&mut self, request: &Request) {
         let appends = judge::joins(&self.window, request, &mut self.totals.joins);
         let judgement = judge::judge(&self.window, request, &appends, 0);
         #[cfg(test)]

@@ -30,6 +30,12 @@ impl Free {
         Self(pieces.filter(|(from, until)| from < until).collect())
     }
 
+    /// The pieces that are left between two instants, in order.
+    pub(crate) fn pieces(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> + '_ {
+        let pieces = self.0.iter().map(move |&(from, until)| (from.max(start), until.min(end)));
+        pieces.filter(|(from, until)| from < until)
+    }
+
     /// How much is left.
     pub(crate) fn left(&self) -> Nanos {
         self.0.iter().map(|&(from, until)| until - from).sum()
@@ -55,6 +61,7 @@ mod tests {
         assert_eq!(free.take(Nanos(14), Nanos(16)), Nanos(2));
         assert_eq!(free.take(Nanos(11), Nanos(15)), Nanos(2));
         assert_eq!(free.last(), Some((Nanos(16), Nanos(20))));
+        assert_eq!(free.pieces(Nanos(13), Nanos(18)).collect::<Vec<_>>(), [(Nanos(16), Nanos(18))]);
         assert_eq!(free.take(Nanos(17), Nanos(17)), Nanos(0));
         assert_eq!(free.take(Nanos::MIN, Nanos::MAX), Nanos(4));
         assert_eq!((free.left(), free.last()), (Nanos(0), None));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Stages, Verdict};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, StageSpan, Stages, Verdict};
 
 use crate::cause::{self, Finding};
 use crate::explained;
@@ -22,6 +22,7 @@ const DEEPEST_QUEUE: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
     pub(crate) stages: Stages,
+    pub(crate) course: Vec<StageSpan>,
     /// Every root that took some of its time, with how much.
     findings: Vec<Finding>,
     /// What there is to explain.
@@ -70,7 +71,7 @@ pub(crate) fn judge(window: &Window, request: &Request, appends: &[AppendJoin], 
     findings.extend(behind_another(window, request, course.served_from - request.arrival_end, depth));
     findings.extend(explained::served(window, request, &course, appends));
     let time = stages::waiting::latency_less_wait(window, request).unwrap_or_default();
-    Judgement { stages: course.stages, findings, time }
+    Judgement { stages: course.stages, course: course.spans, findings, time }
 }
 
 /// What explains most of another request's time, where that is known; requests ahead of it are not followed.
@@ -170,8 +171,9 @@ impl Judgement {
     }
 
     /// The verdict on a request that took longer than was asked for.
-    pub(crate) fn verdict(self, window: &Window, request: &Request, appends: &[AppendJoin]) -> Verdict {
+    pub(crate) fn verdict(mut self, window: &Window, request: &Request, appends: &[AppendJoin]) -> Verdict {
         let stages = self.stages;
+        let course = std::mem::take(&mut self.course);
         let losses: Vec<Arc<str>> = window
             .losses(request.arrival, request.last_seen())
             .map(|loss| Arc::from(format!("{} {} ({})", loss.count, loss.kind.as_str(), loss.detail)))
@@ -183,6 +185,7 @@ impl Judgement {
         Verdict {
             request: request.clone(),
             stages,
+            course,
             cause: finding.cause,
             chain: finding.chain,
             root: finding.root,

@@ -19,7 +19,7 @@ pub(crate) mod queue;
 pub(crate) mod remote;
 pub(crate) mod waiting;
 
-use model::{FileOp, Nanos, Request, Stage, Stages};
+use model::{FileOp, Nanos, Request, Stage, StageSpan, Stages};
 
 use crate::free::Free;
 use crate::hold::Hold;
@@ -33,6 +33,7 @@ use remote::Remote;
 #[derive(Debug)]
 pub(crate) struct Course<'w> {
     pub(crate) stages: Stages,
+    pub(crate) spans: Vec<StageSpan>,
     /// From when on the broker could serve it: it was complete, and none ahead of it on its connection.
     pub(crate) served_from: Nanos,
     /// The read that completed it.
@@ -75,11 +76,13 @@ pub(crate) fn of<'w>(
     let read = read_of(window, request);
     let answer = answer_of(window, request);
     let answered = answer.map_or(response, |write| write.start.min(response)).max(served_from);
-    let mut parts = Parts { free: Free::new(request.arrival, end), stages: Stages::default() };
+    let mut parts =
+        Parts { free: Free::new(request.arrival, end), stages: Stages::default(), spans: Vec::new() };
     parts.take(Stage::NetworkIn, request.arrival, request.arrival_end);
     parts.take(Stage::HeadOfLine, request.arrival_end, served_from);
     let mut course = Course {
         stages: Stages::default(),
+        spans: Vec::new(),
         served_from,
         read,
         handed_on: None,
@@ -104,6 +107,7 @@ pub(crate) fn of<'w>(
     }
     parts.rest();
     course.stages = parts.stages;
+    course.spans = parts.in_order();
     Some(course)
 }
 
@@ -129,11 +133,15 @@ fn answer_of(window: &Window, request: &Request) -> Option<Call> {
 struct Parts {
     free: Free,
     stages: Stages,
+    /// The stretches that were given away.
+    spans: Vec<StageSpan>,
 }
 
 impl Parts {
     /// What is left of a stretch becomes the stage's.
     fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) -> Nanos {
+        let given = self.free.pieces(start, end).map(|(start, end)| StageSpan { stage, start, end });
+        self.spans.extend(given);
         let time = self.free.take(start, end);
         self.stages.add(stage, time);
         time
@@ -141,6 +149,19 @@ impl Parts {
 
     /// What no stage has had.
     fn rest(&mut self) {
-        self.stages.add(Stage::Unobserved, self.free.left());
+        self.take(Stage::Unobserved, Nanos::MIN, Nanos::MAX);
+    }
+
+    /// What was given away, in the order of time; what follows on itself as one.
+    fn in_order(mut self) -> Vec<StageSpan> {
+        self.spans.sort_by_key(|span| span.start);
+        self.spans.dedup_by(|next, kept| {
+            let goes_on = next.stage == kept.stage && next.start == kept.end;
+            if goes_on {
+                kept.end = next.end;
+            }
+            goes_on
+        });
+        self.spans
     }
 }

@@ -12,6 +12,8 @@ pub struct Verdict {
     pub request: Request,
     /// Where its time went; adds up to its latency.
     pub stages: Stages,
+    /// The same in the order of time: every instant of the latency is in one of them.
+    pub course: Vec<StageSpan>,
     /// The deepest cause that the evidence proves.
     pub cause: Cause,
     /// The way from the request to that cause, nearest first (`log-lock`, `journal-commit`).
@@ -167,6 +169,17 @@ impl Stages {
     pub fn longest(&self) -> Stage {
         Stage::ALL.into_iter().rev().max_by_key(|&stage| self.of(stage)).unwrap_or(Stage::Unobserved)
     }
+}
+
+/// A stretch of a request's time that it spent in one stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageSpan {
+    /// The stage.
+    pub stage: Stage,
+    /// Its start.
+    pub start: Nanos,
+    /// Its end.
+    pub end: Nanos,
 }
 
 /// One thing seen that supports a verdict.

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
-use crate::cells::{BadRow, Cells, ColumnError, MaybeCells, Source, Stored, Texts};
+use crate::cells::{Cells, ColumnError, MaybeCells, Source, Stored};
 use crate::columns::{Kind, Maybe, Text};
 use crate::shown_builder::{Shown, ShownBuilder};
+use crate::text_cells::{Names, names};
 
 /// An end of a connection: stored as [`Text`] is.
 pub(crate) struct Address;
@@ -31,26 +32,14 @@ impl Kind for Address {
 }
 
 impl Stored for Address {
-    type Cells = Cells<Texts>;
+    type Cells = Cells<Names<SocketAddr>>;
     fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
-        Text::cells(source, name)
+        names::<Self, _>(source, name)
     }
 }
 
 impl MaybeCells<Address> for Maybe<Address> {
-    fn find(source: &dyn Source, name: &'static str) -> Result<Cells<Texts>, ColumnError> {
-        <Maybe<Text> as MaybeCells<Text>>::find(source, name)
-    }
-}
-
-impl Cells<Texts> {
-    /// The address in row `i`.
-    pub(crate) fn address(&self, i: usize) -> Result<SocketAddr, BadRow> {
-        self.named(i, |text| text.parse().ok())
-    }
-
-    /// The address in row `i`, if any.
-    pub(crate) fn maybe_address(&self, i: usize) -> Result<Option<SocketAddr>, BadRow> {
-        self.maybe_named(i, |text| text.parse().ok())
+    fn find(source: &dyn Source, name: &'static str) -> Result<Cells<Names<SocketAddr>>, ColumnError> {
+        names::<Self, _>(source, name)
     }
 }

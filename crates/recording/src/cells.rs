@@ -7,15 +7,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Int32Type};
+use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, ListArray, PrimitiveArray, RecordBatch, StringArray,
-    StructArray,
+    Array, ArrayRef, BooleanArray, ListArray, PrimitiveArray, RecordBatch, StringArray, StructArray,
 };
 use arrow_schema::DataType;
 
-use crate::columns::{Derived, Flag, Kind, Maybe, Number, Rows, Text, Words};
-use crate::text::TextPool;
+use crate::columns::{Derived, Flag, Kind, Maybe, Number, Rows, Words};
 
 /// A column that is missing or of another type than it has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,12 +69,12 @@ pub(crate) trait Stored: Kind {
 
 /// One column of values of Arrow's array type `A`; without an array where it is missing.
 pub(crate) struct Cells<A> {
-    name: &'static str,
-    array: Option<A>,
+    pub(crate) name: &'static str,
+    pub(crate) array: Option<A>,
 }
 
 impl<A> Cells<A> {
-    fn missing_value(&self) -> BadRow {
+    pub(crate) fn missing_value(&self) -> BadRow {
         BadRow { column: self.name, why: "no value" }
     }
 }
@@ -98,11 +96,11 @@ impl<A: Array + Clone + 'static> Cells<A> {
     }
 }
 
-fn absent(name: &str) -> ColumnError {
+pub(crate) fn absent(name: &str) -> ColumnError {
     ColumnError(format!("it has no column {name}"))
 }
 
-fn mistyped(name: &str, found: &DataType, wanted: &DataType) -> ColumnError {
+pub(crate) fn mistyped(name: &str, found: &DataType, wanted: &DataType) -> ColumnError {
     ColumnError(format!("its column {name} is {found}, not {wanted}"))
 }
 
@@ -136,92 +134,6 @@ impl Cells<BooleanArray> {
     /// The flag in row `i`.
     pub(crate) fn at(&self, i: usize) -> Result<bool, BadRow> {
         self.present(i).map(|array| array.value(i)).ok_or_else(|| self.missing_value())
-    }
-}
-
-/// Text by dictionary as it was written, or plain as another tool may have rewritten it.
-#[derive(Clone)]
-pub(crate) enum Texts {
-    ByKey(DictionaryArray<Int32Type>, StringArray),
-    Plain(StringArray),
-}
-
-impl Stored for Text {
-    type Cells = Cells<Texts>;
-    fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
-        text_cells::<Self>(source, name)
-    }
-}
-
-fn text_cells<K: Kind>(source: &dyn Source, name: &'static str) -> Result<Cells<Texts>, ColumnError> {
-    let Some(column) = source.column(name) else {
-        return if K::NULLABLE { Ok(Cells { name, array: None }) } else { Err(absent(name)) };
-    };
-    let any = column.as_any();
-    let texts = if let Some(plain) = any.downcast_ref::<StringArray>() {
-        Some(Texts::Plain(plain.clone()))
-    } else if let Some(keys) = any.downcast_ref::<DictionaryArray<Int32Type>>() {
-        let values = keys.values().as_any().downcast_ref::<StringArray>();
-        values.map(|values| Texts::ByKey(keys.clone(), values.clone()))
-    } else {
-        None
-    };
-    match texts {
-        Some(texts) => Ok(Cells { name, array: Some(texts) }),
-        None => Err(mistyped(name, column.data_type(), &K::data_type())),
-    }
-}
-
-impl Texts {
-    fn value(&self, i: usize) -> Option<&str> {
-        let (values, i) = match self {
-            Self::Plain(values) => (values, i),
-            Self::ByKey(keys, values) => (values, keys.key(i)?),
-        };
-        values.is_valid(i).then(|| values.value(i))
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Plain(values) => values.len(),
-            Self::ByKey(keys, _) => keys.len(),
-        }
-    }
-}
-
-impl Cells<Texts> {
-    /// The text in row `i`, if any.
-    pub(crate) fn maybe_str(&self, i: usize) -> Option<&str> {
-        self.array.as_ref().filter(|array| i < array.len())?.value(i)
-    }
-
-    /// The text in row `i`.
-    pub(crate) fn str_at(&self, i: usize) -> Result<&str, BadRow> {
-        self.maybe_str(i).ok_or_else(|| self.missing_value())
-    }
-
-    /// The text in row `i`, if any, shared with equal ones.
-    pub(crate) fn maybe(&self, i: usize, pool: &mut TextPool) -> Option<Arc<str>> {
-        self.maybe_str(i).map(|text| pool.share(text))
-    }
-
-    /// The text in row `i`, shared with equal ones.
-    pub(crate) fn at(&self, i: usize, pool: &mut TextPool) -> Result<Arc<str>, BadRow> {
-        self.str_at(i).map(|text| pool.share(text))
-    }
-
-    /// What the text in row `i` names.
-    pub(crate) fn named<T>(&self, i: usize, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, BadRow> {
-        parse(self.str_at(i)?).ok_or(BadRow::unknown(self.name))
-    }
-
-    /// The same, where the text may be absent.
-    pub(crate) fn maybe_named<T>(
-        &self,
-        i: usize,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, BadRow> {
-        self.maybe_str(i).map(|text| parse(text).ok_or(BadRow::unknown(self.name))).transpose()
     }
 }
 
@@ -267,12 +179,6 @@ pub(crate) trait MaybeCells<K: Stored> {
 impl<T: ArrowPrimitiveType> MaybeCells<Number<T>> for Maybe<Number<T>> {
     fn find(source: &dyn Source, name: &'static str) -> Result<Cells<PrimitiveArray<T>>, ColumnError> {
         Cells::find::<Self>(source, name)
-    }
-}
-
-impl MaybeCells<Text> for Maybe<Text> {
-    fn find(source: &dyn Source, name: &'static str) -> Result<Cells<Texts>, ColumnError> {
-        text_cells::<Self>(source, name)
     }
 }
 

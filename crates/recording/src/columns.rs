@@ -21,6 +21,8 @@ use crate::text_builder::TextBuilder;
 pub(crate) trait Columns: Default {
     /// Names and types, in order.
     fn fields() -> Fields;
+    /// The columns that are not read back, also those within rows of rows, by their names.
+    fn unread() -> Vec<&'static str>;
     /// The columns as appended so far.
     fn finish(&mut self) -> Vec<ArrayRef>;
 
@@ -36,6 +38,12 @@ pub(crate) trait Kind {
     type Builder: Default;
     /// Whether values may be absent.
     const NULLABLE: bool;
+    /// Whether it is read back.
+    const READ: bool = true;
+    /// The columns within it that are not read back.
+    fn unread() -> Vec<&'static str> {
+        Vec::new()
+    }
     /// The column's type.
     fn data_type() -> DataType;
     /// What was appended.
@@ -91,6 +99,20 @@ impl Kind for Text {
     }
 }
 
+/// Text that names one of a few values.
+pub(crate) struct Name<T>(PhantomData<T>);
+
+impl<T> Kind for Name<T> {
+    type Builder = TextBuilder;
+    const NULLABLE: bool = false;
+    fn data_type() -> DataType {
+        Text::data_type()
+    }
+    fn finish(builder: &mut Self::Builder) -> ArrayRef {
+        builder.finish()
+    }
+}
+
 /// Lists of text that does not repeat.
 pub(crate) struct Words;
 
@@ -125,6 +147,7 @@ pub(crate) struct Derived<K>(PhantomData<K>);
 impl<K: Kind> Kind for Derived<K> {
     type Builder = K::Builder;
     const NULLABLE: bool = K::NULLABLE;
+    const READ: bool = false;
     fn data_type() -> DataType {
         K::data_type()
     }
@@ -160,6 +183,9 @@ impl<C> RowsBuilder<C> {
 impl<C: Columns> Kind for Rows<C> {
     type Builder = RowsBuilder<C>;
     const NULLABLE: bool = false;
+    fn unread() -> Vec<&'static str> {
+        C::unread()
+    }
     fn data_type() -> DataType {
         DataType::List(item::<C>())
     }
@@ -189,6 +215,16 @@ macro_rules! columns {
                     <$kind as $crate::columns::Kind>::data_type(),
                     <$kind as $crate::columns::Kind>::NULLABLE,
                 )),*])
+            }
+
+            fn unread() -> Vec<&'static str> {
+                let mut unread = Vec::new();
+                $(if <$kind as $crate::columns::Kind>::READ {
+                    unread.extend(<$kind as $crate::columns::Kind>::unread());
+                } else {
+                    unread.push(stringify!($name));
+                })*
+                unread
             }
 
             fn finish(&mut self) -> Vec<arrow_array::ArrayRef> {

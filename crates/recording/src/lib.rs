@@ -24,9 +24,11 @@ mod reader;
 mod shown_builder;
 mod stream_part;
 mod table;
+mod table_events;
 mod tables;
 mod text;
 mod text_builder;
+mod text_cells;
 mod topic_id;
 mod writer;
 

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::SchemaDescriptor;
 
 use crate::Error;
 use crate::fence::fenced;
 
-const BATCH_ROWS: usize = 1024;
+const BATCH_ROWS: usize = 2048;
 
 /// The batches of a Parquet file.
 pub(crate) struct ParquetPart {
@@ -23,16 +25,25 @@ pub(crate) struct ParquetPart {
 }
 
 impl ParquetPart {
-    /// Opens a file and reads its footer.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    /// Opens a file and reads its footer. Columns that are called one of `unread` are passed over.
+    pub(crate) fn open(path: &Path, unread: &[&str]) -> Result<Self, Error> {
         let damaged = |why: String| Error::Part { path: path.to_owned(), why };
         let file = File::open(path).map_err(Error::io("read", path))?;
         let reader = fenced(|| {
-            ParquetRecordBatchReaderBuilder::try_new(Measured(file))?.with_batch_size(BATCH_ROWS).build()
+            let builder = ParquetRecordBatchReaderBuilder::try_new(Measured(file))?;
+            let wanted = wanted(builder.parquet_schema(), unread);
+            builder.with_projection(wanted).with_batch_size(BATCH_ROWS).build()
         });
         let reader = reader.map_err(damaged)?.map_err(|e| damaged(e.to_string()))?;
         Ok(Self { path: path.to_owned(), reader: Some(reader) })
     }
+}
+
+/// The columns with values that are read, also those within rows of rows.
+fn wanted(schema: &SchemaDescriptor, unread: &[&str]) -> ProjectionMask {
+    let names = schema.columns().iter().map(|column| column.name());
+    let read = names.enumerate().filter(|(_, name)| !unread.contains(name)).map(|(at, _)| at);
+    ProjectionMask::leaves(schema, read.collect::<Vec<_>>())
 }
 
 impl Iterator for ParquetPart {

@@ -155,6 +155,28 @@ impl Table {
         })
     }
 
+    /// Its columns that are not read back.
+    pub(crate) fn unread(self) -> Vec<&'static str> {
+        match self {
+            Self::Requests => Requests::unread(),
+            Self::FileOps => FileOps::unread(),
+            Self::OffCpu => OffCpus::unread(),
+            Self::JournalCommits => JournalCommits::unread(),
+            Self::BlockIos => BlockIos::unread(),
+            Self::DirtyThrottles => DirtyThrottles::unread(),
+            Self::Reclaims => Reclaims::unread(),
+            Self::KernelSpans => KernelSpans::unread(),
+            Self::SocketOps => SocketOps::unread(),
+            Self::TcpTroubles => TcpTroubles::unread(),
+            Self::HostSamples => HostSamples::unread(),
+            Self::CpuSamples => CpuSamples::unread(),
+            Self::LockWaits => LockWaits::unread(),
+            Self::GcPauses => GcPauses::unread(),
+            Self::BrokerChanges => BrokerChanges::unread(),
+            Self::Losses => Losses::unread(),
+        }
+    }
+
     /// Its cells in a batch.
     pub(crate) fn cells(self, batch: &RecordBatch) -> Result<Box<dyn Decode>, ColumnError> {
         Ok(match self {

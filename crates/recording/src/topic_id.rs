@@ -4,9 +4,10 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use model::TopicId;
 
-use crate::cells::{BadRow, Cells, ColumnError, MaybeCells, Source, Stored, Texts};
+use crate::cells::{Cells, ColumnError, MaybeCells, Source, Stored};
 use crate::columns::{Kind, Maybe, Text};
 use crate::shown_builder::{Shown, ShownBuilder};
+use crate::text_cells::{Names, names};
 
 /// A topic's id: stored as [`Text`] is.
 pub(crate) struct Id;
@@ -30,21 +31,14 @@ impl Kind for Id {
 }
 
 impl Stored for Id {
-    type Cells = Cells<Texts>;
+    type Cells = Cells<Names<TopicId>>;
     fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
-        Text::cells(source, name)
+        names::<Self, _>(source, name)
     }
 }
 
 impl MaybeCells<Id> for Maybe<Id> {
-    fn find(source: &dyn Source, name: &'static str) -> Result<Cells<Texts>, ColumnError> {
-        <Maybe<Text> as MaybeCells<Text>>::find(source, name)
-    }
-}
-
-impl Cells<Texts> {
-    /// The topic's id in row `i`, if any.
-    pub(crate) fn maybe_topic_id(&self, i: usize) -> Result<Option<TopicId>, BadRow> {
-        self.maybe_named(i, TopicId::parse)
+    fn find(source: &dyn Source, name: &'static str) -> Result<Cells<Names<TopicId>>, ColumnError> {
+        names::<Self, _>(source, name)
     }
 }

@@ -3,6 +3,7 @@
 pub mod csv;
 pub mod json;
 pub mod text;
+pub mod top;
 
 mod group;
 mod way;
@@ -18,6 +19,8 @@ use serde::Serialize;
 pub use csv::ExplanationCsv;
 pub use json::ExplanationJson;
 pub use text::ExplanationText;
+pub use text::timeline::RequestText;
+pub use top::TopVerdicts;
 
 /// What all verdicts add up to, and what they were reached from.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +50,11 @@ pub struct Unobservable {
 pub trait ExplanationReport {
     /// Takes one verdict; an output that groups them writes nothing yet.
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()>;
+
+    /// Hands on what was written so far; there is nothing of an output that groups verdicts.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Ends the output.
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()>;

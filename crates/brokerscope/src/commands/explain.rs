@@ -1,26 +1,45 @@
-//! `explain`: why requests were slow, from a recording or, as far as packets say, from a capture.
+//! `explain`: why requests were slow, from a recording, live, or, as far as packets say, from a capture.
 
-use anyhow::Context as _;
+mod judged;
+#[cfg(feature = "live")]
+mod live;
+
+use std::path::PathBuf;
+
 use capture::Captures;
-use diagnose::{Config, Engine, Watched};
+use diagnose::{Config, Watched};
 use model::{Event, LossKind};
 use recording::{Recording, Table};
-use report::explanation::{
-    Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, Unobservable,
-};
+use report::explanation::Unobservable;
 
 use crate::cli::Explain;
 use crate::commands::record;
 use crate::failure::Usage;
-use crate::filter::Wanted;
 use crate::flight_recordings::Beside;
 use crate::input::Evidence;
-use crate::options::Format;
 use crate::output::{self, Pace};
 use crate::packets;
-use crate::request_log::SecondWitness;
 use crate::stop::Stop;
+use judged::Judged;
 
+/// What verdicts are told from: all but where threads were on the CPU.
+const TABLES: [Table; 15] = [
+    Table::Requests,
+    Table::FileOps,
+    Table::OffCpu,
+    Table::JournalCommits,
+    Table::BlockIos,
+    Table::DirtyThrottles,
+    Table::Reclaims,
+    Table::KernelSpans,
+    Table::SocketOps,
+    Table::TcpTroubles,
+    Table::HostSamples,
+    Table::LockWaits,
+    Table::GcPauses,
+    Table::BrokerChanges,
+    Table::Losses,
+];
 /// What a recording without the JVM's own events lacks.
 pub(super) const JVM: &str = "what the broker's JVM did (collections, queues, locks)";
 pub(super) const NO_JVM_SOURCE: &str = "the recording holds nothing of the JVM; waits for a log's lock are inferred from the order of writes, and time \
@@ -32,6 +51,12 @@ pub(super) const NO_QUEUE_SOURCE: &str = "nothing watches the queue itself; it i
 /// Explains the slow requests.
 pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
     packets::check_apis(&args.filter)?;
+    if let Some(interface) = live_interface(&args.inputs) {
+        return live(args, interface);
+    }
+    if args.duration.is_some() {
+        return Err(Usage("--for is for live input; a recording is read to its end".to_owned()).into());
+    }
     match Evidence::open(&args.inputs)? {
         Evidence::Recording(recording) => from_recording(args, &recording),
         Evidence::Packets(_) if !args.jfr.is_empty() => {
@@ -41,17 +66,45 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
     }
 }
 
+/// The interface to capture on, where the broker that runs here is meant.
+fn live_interface(inputs: &[PathBuf]) -> Option<&str> {
+    let [input] = inputs else { return None };
+    match input.to_str()? {
+        "live" => Some("any"),
+        other => other.strip_prefix("live:"),
+    }
+}
+
+#[cfg(feature = "live")]
+fn live(args: &Explain, interface: &str) -> anyhow::Result<()> {
+    if !args.jfr.is_empty() {
+        return Err(Usage("--jfr goes with a recording; live there is --flight-recorder".to_owned()).into());
+    }
+    live::run(args, interface)
+}
+
+#[cfg(not(feature = "live"))]
+fn live(_args: &Explain, _interface: &str) -> anyhow::Result<()> {
+    Err(Usage("name a recording: this brokerscope was built without the feature `live`".to_owned()).into())
+}
+
+/// How the engine works, with what the user asked for.
+fn config(args: &Explain, config: Config, file_ops_observed: bool) -> Config {
+    Config { file_ops_observed, asked: args.request, ..config }
+}
+
 fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     let partial = record::partial::threshold(&recording.manifest().settings);
     // Of a partial recording, joins of requests that were not slow would find nothing and say nothing.
     let files_seen = partial.is_none() && recording.events_of(&[Table::FileOps]).next().is_some();
     let missing = record::missing(&recording.manifest().plan);
     let watched = Watched::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)));
-    let mut judged = Judged::new(args, files_seen, watched)?;
+    let replay = config(args, Config::replay(args.slower_than), files_seen);
+    let mut judged = Judged::new(args, replay, watched, Pace::AllThere)?;
     let mut beside = Beside::read(&args.jfr, args.target.pid)?;
     let jvm_seen =
         !beside.is_empty() || recording.events_of(&[Table::LockWaits, Table::GcPauses]).next().is_some();
-    for event in recording.events() {
+    for event in recording.events_ahead(&TABLES) {
         match event {
             Ok(event) => {
                 while let Some(earlier) = beside.before(&event) {
@@ -83,7 +136,8 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
 fn from_packets(args: &Explain, mut captures: Captures) -> anyhow::Result<()> {
     let stop = Stop::after(None)?;
     let mut analyzer = packets::analyzer(&args.filter, &args.target)?;
-    let mut judged = Judged::new(args, false, Watched::only_packets())?;
+    let replay = config(args, Config::replay(args.slower_than), false);
+    let mut judged = Judged::new(args, replay, Watched::only_packets(), Pace::AllThere)?;
     packets::read_files(&mut captures, &mut analyzer, &stop, &mut |request| {
         judged.event(Event::Request(Box::new(request)))
     })?;
@@ -101,78 +155,4 @@ fn from_packets(args: &Explain, mut captures: Captures) -> anyhow::Result<()> {
     }];
     judged.finish(unobservable, packets::notes(&captures, false), &losses)?;
     packets::check(&captures)
-}
-
-/// The engine and the output of its verdicts.
-struct Judged<'a> {
-    engine: Engine,
-    report: Box<dyn ExplanationReport>,
-    args: &'a Explain,
-    /// What was, where it is asked what could not be decided.
-    watched: Option<Watched>,
-    left_out: u64,
-    witness: Option<SecondWitness>,
-}
-
-impl<'a> Judged<'a> {
-    fn new(args: &'a Explain, file_ops_observed: bool, watched: Watched) -> anyhow::Result<Self> {
-        let config = Config { file_ops_observed, ..Config::replay(args.slower_than) };
-        let out = output::stdout(Pace::AllThere);
-        let look = args.presentation.look(Pace::AllThere);
-        let report: Box<dyn ExplanationReport> = match args.presentation.format {
-            Format::Table => Box::new(ExplanationText::new(out, &look)),
-            Format::Json => Box::new(ExplanationJson(out)),
-            Format::Csv => Box::new(ExplanationCsv::new(out)),
-        };
-        let witness = SecondWitness::read(&args.request_log)?;
-        let watched = args.why_not.then_some(watched);
-        Ok(Self { engine: Engine::new(config), report, args, watched, left_out: 0, witness })
-    }
-
-    fn event(&mut self, event: Event) -> anyhow::Result<()> {
-        self.engine.push(event);
-        self.report_decided()
-    }
-
-    fn report_decided(&mut self) -> anyhow::Result<()> {
-        let wanted = Wanted::new(&self.args.filter, &self.args.selection, self.args.slower_than);
-        for mut verdict in self.engine.take_verdicts() {
-            if wanted.wants(&verdict.request) {
-                if let Some(watched) = &self.watched {
-                    verdict.doubts = diagnose::doubts(&verdict, watched);
-                }
-                if let Some(witness) = &mut self.witness {
-                    witness.testify(&mut verdict);
-                }
-                self.report.verdict(verdict).context(output::CANNOT_WRITE)?;
-            } else {
-                self.left_out += 1;
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(
-        mut self,
-        unobservable: Vec<Unobservable>,
-        mut notes: Vec<String>,
-        losses: &[(LossKind, u64)],
-    ) -> anyhow::Result<()> {
-        let mut summary = self.engine.finish();
-        self.report_decided()?;
-        summary.losses.extend(losses.iter().filter(|(_, count)| *count > 0));
-        if self.left_out > 0 {
-            notes.push(format!(
-                "{} slow requests that were not asked for are counted in the totals but not told",
-                self.left_out
-            ));
-        }
-        let slower_than = self.args.slower_than;
-        let agreement = self.witness.map(SecondWitness::conclude).map(|(agreement, more)| {
-            notes.extend(more);
-            agreement
-        });
-        let conclusion = Conclusion { summary, slower_than, unobservable, agreement, notes };
-        self.report.finish(&conclusion).context(output::CANNOT_WRITE)
-    }
 }

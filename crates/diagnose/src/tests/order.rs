@@ -154,3 +154,30 @@ proptest! {
         same(&judged(&config, &disordered, batch), &expected());
     }
 }
+
+#[test]
+fn a_course_is_the_latency_in_order_and_adds_up_to_the_stages() {
+    for verdict in expected().0 {
+        let request = &verdict.request;
+        let mut at = request.arrival;
+        let mut stages = model::Stages::default();
+        for span in &verdict.course {
+            assert_eq!(span.start, at, "a gap or an overlap");
+            assert!(span.end > span.start);
+            stages.add(span.stage, span.end - span.start);
+            at = span.end;
+        }
+        assert_eq!(Some(at), request.end);
+        assert_eq!(stages, verdict.stages);
+    }
+}
+
+#[test]
+fn a_request_that_is_asked_for_is_judged_however_quick_it_was_and_no_other() {
+    let asked = Config { asked: Some(17), ..Config::replay(ms(100)) };
+    let (verdicts, summary) = judged(&asked, &events(), 1);
+    assert_eq!(verdicts.iter().map(|verdict| verdict.request.correlation_id).collect::<Vec<_>>(), [17]);
+    assert_eq!(verdicts[0].stages.total(), ms(1));
+    assert_eq!(verdicts[0].cause, model::Cause::Unobserved);
+    assert_eq!(summary.requests, expected().1.requests);
+}

@@ -4,7 +4,7 @@ use model::{BlockIo, Direction, Event, Nanos};
 
 use super::device;
 use crate::cells::BadRow;
-use crate::columns::{Derived, I64, Maybe, Text, U32, U64, columns};
+use crate::columns::{Derived, I64, Maybe, Name, Text, U32, U64, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -17,7 +17,7 @@ columns! {
         device: Maybe<Text>,
         device_major: U32,
         device_minor: U32,
-        direction: Text,
+        direction: Name<Direction>,
         sector: U64,
         bytes: U32,
         tid: U32,
@@ -59,7 +59,7 @@ impl Decode for BlockIoCells {
             start: Nanos(self.start_ns.at(i)?),
             end: Nanos(self.end_ns.at(i)?),
             device: device::read(i, &self.device, &self.device_major, &self.device_minor, pool)?,
-            direction: self.direction.named(i, Direction::parse)?,
+            direction: self.direction.at(i)?,
             sector: self.sector.at(i)?,
             bytes: self.bytes.at(i)?,
             tid: self.tid.at(i)?,

@@ -3,7 +3,7 @@
 use model::{BrokerChange, BrokerState, Event, Nanos};
 
 use crate::cells::BadRow;
-use crate::columns::{I64, Text, U32, columns};
+use crate::columns::{I64, Name, U32, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -11,7 +11,7 @@ columns! {
     BrokerChanges, BrokerChangeCells {
         at_ns: I64,
         pid: U32,
-        state: Text,
+        state: Name<BrokerState>,
     }
 }
 
@@ -34,7 +34,7 @@ impl Decode for BrokerChangeCells {
         Ok(Event::BrokerChange(BrokerChange {
             at: Nanos(self.at_ns.at(i)?),
             pid: self.pid.at(i)?,
-            state: self.state.named(i, BrokerState::parse)?,
+            state: self.state.at(i)?,
         }))
     }
 }

@@ -7,10 +7,11 @@ use arrow_array::PrimitiveArray;
 use arrow_array::types::UInt32Type;
 use model::Device;
 
-use crate::cells::{BadRow, Cells, Texts};
+use crate::cells::{BadRow, Cells};
 use crate::number_builder::NumberBuilder;
 use crate::text::TextPool;
 use crate::text_builder::TextBuilder;
+use crate::text_cells::Texts;
 
 /// Appends a device to its columns.
 pub(crate) fn append(

@@ -4,7 +4,7 @@ use model::{BatchHead, Event, FileKind, FileOp, FileOpKind, Nanos, TopicPartitio
 
 use super::device;
 use crate::cells::BadRow;
-use crate::columns::{Derived, I8, I32, I64, Maybe, Text, U32, U64, columns};
+use crate::columns::{Derived, I8, I32, I64, Maybe, Name, Text, U32, U64, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -13,7 +13,7 @@ columns! {
         start_ns: I64,
         end_ns: I64,
         latency_ns: Derived<I64>,
-        op: Text,
+        op: Name<FileOpKind>,
         pid: U32,
         tid: U32,
         thread: Text,
@@ -26,7 +26,7 @@ columns! {
         renamed_to: Maybe<Text>,
         topic: Maybe<Text>,
         partition: Maybe<I32>,
-        kind: Text,
+        kind: Name<FileKind>,
         device: Maybe<Text>,
         device_major: U32,
         device_minor: U32,
@@ -115,7 +115,7 @@ impl Decode for FileOpCells {
         Ok(Event::FileOp(Box::new(FileOp {
             start: Nanos(self.start_ns.at(i)?),
             end: Nanos(self.end_ns.at(i)?),
-            op: self.op.named(i, FileOpKind::parse)?,
+            op: self.op.at(i)?,
             pid: self.pid.at(i)?,
             tid: self.tid.at(i)?,
             thread: self.thread.at(i, pool)?,
@@ -127,7 +127,7 @@ impl Decode for FileOpCells {
             file: self.file.at(i, pool)?,
             renamed_to: self.renamed_to.maybe(i, pool),
             topic_partition: self.topic_partition(i, pool)?,
-            kind: self.kind.named(i, FileKind::parse)?,
+            kind: self.kind.at(i)?,
             device: device::read(i, &self.device, &self.device_major, &self.device_minor, pool)?,
             inode: self.inode.at(i)?,
             fs: self.fs.at(i, pool)?,

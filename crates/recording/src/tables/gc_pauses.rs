@@ -3,7 +3,7 @@
 use model::{Event, JvmPause, JvmPauseKind, Nanos};
 
 use crate::cells::BadRow;
-use crate::columns::{Derived, I64, Maybe, Text, U32, columns};
+use crate::columns::{Derived, I64, Maybe, Name, Text, U32, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -13,7 +13,7 @@ columns! {
         end_ns: I64,
         latency_ns: Derived<I64>,
         pid: U32,
-        kind: Text,
+        kind: Name<JvmPauseKind>,
         operation: Text,
         cause: Text,
         gc_id: Maybe<U32>,
@@ -47,7 +47,7 @@ impl Decode for GcPauseCells {
             start: Nanos(self.start_ns.at(i)?),
             end: Nanos(self.end_ns.at(i)?),
             pid: self.pid.at(i)?,
-            kind: self.kind.named(i, JvmPauseKind::parse)?,
+            kind: self.kind.at(i)?,
             operation: self.operation.at(i, pool)?,
             cause: self.cause.at(i, pool)?,
             gc_id: self.gc_id.maybe(i),

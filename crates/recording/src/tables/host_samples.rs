@@ -3,7 +3,7 @@
 use model::{Event, HostSample, HostScope, Nanos};
 
 use crate::cells::BadRow;
-use crate::columns::{F64, I64, Text, columns};
+use crate::columns::{F64, I64, Name, Text, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -11,7 +11,7 @@ columns! {
     HostSamples, HostSampleCells {
         start_ns: I64,
         end_ns: I64,
-        scope: Text,
+        scope: Name<HostScope>,
         name: Text,
         metric: Text,
         value: F64,
@@ -40,7 +40,7 @@ impl Decode for HostSampleCells {
         Ok(Event::HostSample(Box::new(HostSample {
             start: Nanos(self.start_ns.at(i)?),
             end: Nanos(self.end_ns.at(i)?),
-            scope: self.scope.named(i, HostScope::parse)?,
+            scope: self.scope.at(i)?,
             name: self.name.at(i, pool)?,
             metric: self.metric.at(i, pool)?,
             value: self.value.at(i)?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Device, Event, KernelSpan, Nanos, SpanSource};
 
 use crate::cells::BadRow;
-use crate::columns::{Derived, I64, Maybe, Text, U32, columns};
+use crate::columns::{Derived, I64, Maybe, Name, Text, U32, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -20,7 +20,7 @@ columns! {
         device_minor: Maybe<U32>,
         tid: U32,
         thread: Text,
-        seen_by: Text,
+        seen_by: Name<SpanSource>,
     }
 }
 
@@ -64,7 +64,7 @@ impl Decode for KernelSpanCells {
             device: self.device(i, pool)?,
             tid: self.tid.at(i)?,
             thread: self.thread.at(i, pool)?,
-            seen_by: self.seen_by.named(i, SpanSource::parse)?,
+            seen_by: self.seen_by.at(i)?,
         })))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Event, Lock, LockHolder, LockKind, LockSource, LockWait, Nanos};
 
 use crate::cells::BadRow;
-use crate::columns::{Derived, I64, Maybe, Text, U32, U64, columns};
+use crate::columns::{Derived, I64, Maybe, Name, Text, U32, U64, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -17,13 +17,13 @@ columns! {
         pid: U32,
         tid: U32,
         thread: Text,
-        kind: Text,
+        kind: Name<LockKind>,
         class: Text,
         address: U64,
         holder_tid: Maybe<U32>,
         holder: Maybe<Text>,
         stack: Text,
-        seen_by: Text,
+        seen_by: Name<LockSource>,
     }
 }
 
@@ -70,13 +70,13 @@ impl Decode for LockWaitCells {
             tid: self.tid.at(i)?,
             thread: self.thread.at(i, pool)?,
             lock: Lock {
-                kind: self.kind.named(i, LockKind::parse)?,
+                kind: self.kind.at(i)?,
                 class: self.class.at(i, pool)?,
                 address: self.address.at(i)?,
             },
             holder: self.holder(i, pool),
             stack: self.stack.at(i, pool)?,
-            source: self.seen_by.named(i, LockSource::parse)?,
+            source: self.seen_by.at(i)?,
         })))
     }
 }

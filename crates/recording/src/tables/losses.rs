@@ -3,7 +3,7 @@
 use model::{Event, Loss, LossKind, Nanos};
 
 use crate::cells::BadRow;
-use crate::columns::{I64, Text, U64, columns};
+use crate::columns::{I64, Name, Text, U64, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -11,7 +11,7 @@ columns! {
     Losses, LossCells {
         start_ns: I64,
         end_ns: I64,
-        kind: Text,
+        kind: Name<LossKind>,
         count: U64,
         detail: Text,
     }
@@ -38,7 +38,7 @@ impl Decode for LossCells {
         Ok(Event::Loss(Loss {
             start: Nanos(self.start_ns.at(i)?),
             end: Nanos(self.end_ns.at(i)?),
-            kind: self.kind.named(i, LossKind::parse)?,
+            kind: self.kind.at(i)?,
             count: self.count.at(i)?,
             detail: self.detail.at(i, pool)?,
         }))

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use model::{Event, Nanos, OffCpu, Waker};
 
-use crate::cells::{BadRow, Cells, Texts};
+use crate::cells::{BadRow, Cells};
 use crate::columns::{Derived, Flag, I64, Maybe, Text, U32, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
+use crate::text_cells::Texts;
 
 columns! {
     OffCpus, OffCpuCells {

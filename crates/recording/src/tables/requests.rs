@@ -1,13 +1,18 @@
 //! `requests/`: requests with their responses; partitions and record batches nested inside.
 
+use std::ops::Range;
+
 use model::{Batch, Event, Nanos, Partition, Request};
 
 use crate::address::Address;
 use crate::cells::BadRow;
-use crate::columns::{Derived, I8, I16, I32, I64, Maybe, Rows, Text, U32, Words, columns};
+use crate::columns::{Derived, I8, I16, I32, I64, Maybe, Name, Rows, Text, U32, Words, columns};
 use crate::table::{Decode, Encode};
-use crate::text::{TextPool, api_name};
+use crate::text::{ApiName, TextPool};
 use crate::topic_id::Id;
+
+/// A list that claims to be longer than this gets room as it is read.
+const MOST_AT_ONCE: usize = 1_024;
 
 columns! {
     Requests, RequestCells {
@@ -18,7 +23,7 @@ columns! {
         latency_ns: Derived<Maybe<I64>>,
         head_of_line_ns: Maybe<I64>,
         data_ns: Maybe<I64>,
-        api: Text,
+        api: Name<ApiName>,
         api_key: I16,
         api_version: I16,
         correlation_id: I32,
@@ -169,12 +174,12 @@ impl Decode for RequestCells {
             head_of_line: self.head_of_line_ns.maybe(i).map(Nanos),
             data: self.data_ns.maybe(i).map(Nanos),
             api_key: self.api_key.at(i)?,
-            api: self.api.named(i, api_name)?,
+            api: self.api.at(i)?.0,
             api_version: self.api_version.at(i)?,
             correlation_id: self.correlation_id.at(i)?,
             client_id: self.client_id.maybe(i, pool),
-            client: self.client.address(i)?,
-            broker: self.broker.address(i)?,
+            client: self.client.at(i)?,
+            broker: self.broker.at(i)?,
             request_bytes: self.request_bytes.at(i)?,
             response_bytes: self.response_bytes.maybe(i),
             sequence: self.sequence.maybe(i),
@@ -187,20 +192,29 @@ impl Decode for RequestCells {
             throttle_ms: self.throttle_ms.maybe(i),
             error_code: self.error_code.maybe(i),
             error: self.error.maybe(i, pool),
-            partitions: partitions.map(|p| self.partitions.rows.read(p, pool)).collect::<Result<_, _>>()?,
+            partitions: all(partitions, |p| self.partitions.rows.read(p, pool))?,
         })))
     }
+}
+
+/// Rows of a list, in a vector that has room for them and no more.
+fn all<T>(rows: Range<usize>, mut read: impl FnMut(usize) -> Result<T, BadRow>) -> Result<Vec<T>, BadRow> {
+    let mut all = Vec::with_capacity(rows.len().min(MOST_AT_ONCE));
+    for row in rows {
+        all.push(read(row)?);
+    }
+    Ok(all)
 }
 
 impl PartitionCells {
     fn read(&self, i: usize, pool: &mut TextPool) -> Result<Partition, BadRow> {
         Ok(Partition {
             topic: self.topic.maybe(i, pool),
-            topic_id: self.topic_id.maybe_topic_id(i)?,
+            topic_id: self.topic_id.maybe(i)?,
             partition: self.partition.at(i)?,
             bytes: self.bytes.at(i)?,
             records: self.records.maybe(i),
-            batches: self.batches.range(i)?.map(|b| self.batches.rows.read(b)).collect::<Result<_, _>>()?,
+            batches: all(self.batches.range(i)?, |b| self.batches.rows.read(b))?,
             fetch_offset: self.fetch_offset.maybe(i),
             base_offset: self.base_offset.maybe(i),
             error_code: self.error_code.maybe(i),

@@ -4,7 +4,7 @@ use model::{Event, Nanos, SocketOp, SocketOpKind};
 
 use crate::address::Address;
 use crate::cells::BadRow;
-use crate::columns::{Derived, I32, I64, Maybe, Text, U32, U64, columns};
+use crate::columns::{Derived, I32, I64, Maybe, Name, Text, U32, U64, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
@@ -13,7 +13,7 @@ columns! {
         start_ns: I64,
         end_ns: I64,
         latency_ns: Derived<I64>,
-        op: Text,
+        op: Name<SocketOpKind>,
         pid: U32,
         tid: U32,
         thread: Text,
@@ -57,12 +57,12 @@ impl Decode for SocketOpCells {
         Ok(Event::SocketOp(Box::new(SocketOp {
             start: Nanos(self.start_ns.at(i)?),
             end: Nanos(self.end_ns.at(i)?),
-            op: self.op.named(i, SocketOpKind::parse)?,
+            op: self.op.at(i)?,
             pid: self.pid.at(i)?,
             tid: self.tid.at(i)?,
             thread: self.thread.at(i, pool)?,
-            local: self.local.address(i)?,
-            remote: self.remote.address(i)?,
+            local: self.local.at(i)?,
+            remote: self.remote.at(i)?,
             bytes: self.bytes.maybe(i),
             errno: self.errno.maybe(i),
             sequence: self.sequence.at(i)?,

@@ -4,14 +4,14 @@ use model::{Event, Nanos, TcpTrouble, TcpTroubleKind};
 
 use crate::address::Address;
 use crate::cells::BadRow;
-use crate::columns::{I64, Maybe, Text, U64, columns};
+use crate::columns::{I64, Maybe, Name, U64, columns};
 use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
 columns! {
     TcpTroubles, TcpTroubleCells {
         at_ns: I64,
-        kind: Text,
+        kind: Name<TcpTroubleKind>,
         local: Maybe<Address>,
         remote: Maybe<Address>,
         count: U64,
@@ -38,9 +38,9 @@ impl Decode for TcpTroubleCells {
     fn event(&self, i: usize, _: &mut TextPool) -> Result<Event, BadRow> {
         Ok(Event::TcpTrouble(Box::new(TcpTrouble {
             at: Nanos(self.at_ns.at(i)?),
-            kind: self.kind.named(i, TcpTroubleKind::parse)?,
-            local: self.local.maybe_address(i)?,
-            remote: self.remote.maybe_address(i)?,
+            kind: self.kind.at(i)?,
+            local: self.local.maybe(i)?,
+            remote: self.remote.maybe(i)?,
             count: self.count.at(i)?,
         })))
     }

@@ -74,6 +74,10 @@ impl<W: Write> ExplanationReport for ExplanationCsv<W> {
         csv::write_line(&mut self.out, fields(&verdict).iter().map(String::as_str))
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     fn finish(&mut self, _conclusion: &Conclusion) -> io::Result<()> {
         self.head()?;
         self.out.flush()

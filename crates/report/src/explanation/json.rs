@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use diagnose::second_witness::{Agreement, Beside, Differences};
-use model::{Evidence, Stages, Verdict};
+use model::{Evidence, StageSpan, Stages, Verdict};
 use serde::{Serialize, Serializer};
 
 use super::why_not::DoubtView;
@@ -20,6 +20,10 @@ impl<W: Write> ExplanationReport for ExplanationJson<W> {
         json::write_line(&mut self.0, &VerdictView::from(&verdict))
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
         json::write_line(&mut self.0, &SummaryView::from(conclusion))?;
         self.0.flush()
@@ -32,6 +36,8 @@ impl<W: Write> ExplanationReport for ExplanationJson<W> {
 struct VerdictView<'a> {
     request: RequestView<'a>,
     stages: StagesView<'a>,
+    /// The same in the order of time.
+    course: Vec<SpanView<'a>>,
     cause: &'a str,
     chain: Vec<&'a str>,
     root: &'a str,
@@ -64,6 +70,13 @@ struct KafkaView {
 }
 
 #[derive(Serialize)]
+struct SpanView<'a> {
+    stage: &'a str,
+    start_ns: i64,
+    end_ns: i64,
+}
+
+#[derive(Serialize)]
 struct EvidenceView<'a> {
     kind: &'a str,
     start_ns: i64,
@@ -87,6 +100,7 @@ impl<'a> From<&'a Verdict> for VerdictView<'a> {
         Self {
             request: RequestView::from(&verdict.request),
             stages: StagesView(&verdict.stages),
+            course: verdict.course.iter().map(SpanView::from).collect(),
             cause: verdict.cause.as_str(),
             chain: verdict.chain.iter().map(|cause| cause.as_str()).collect(),
             root: &verdict.root,
@@ -107,6 +121,12 @@ impl<'a> From<&'a Verdict> for VerdictView<'a> {
             }),
             why_not: verdict.doubts.iter().map(DoubtView::from).collect(),
         }
+    }
+}
+
+impl<'a> From<&'a StageSpan> for SpanView<'a> {
+    fn from(span: &'a StageSpan) -> Self {
+        Self { stage: span.stage.as_str(), start_ns: span.start.0, end_ns: span.end.0 }
     }
 }
 

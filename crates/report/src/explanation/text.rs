@@ -5,7 +5,9 @@ mod closing;
 mod doubts;
 mod requests;
 mod root;
+mod row;
 mod story;
+pub(super) mod timeline;
 mod witness;
 
 use std::collections::HashSet;
@@ -34,6 +36,8 @@ pub struct ExplanationText<W> {
     groups: Groups,
     questions: Questions,
     style: Style,
+    /// Whether each verdict is told at once, in a line, and whether one was.
+    rows: Option<bool>,
 }
 
 /// How the text looks.
@@ -45,6 +49,10 @@ struct Style {
 }
 
 impl Style {
+    fn of(look: &Look) -> Self {
+        Self { zone: look.zone.clone(), wide: look.wide, colour: look.colour }
+    }
+
     fn heading(&self, text: &str) -> String {
         paint(self.colour, Role::Heading, text)
     }
@@ -54,8 +62,23 @@ impl<W: Write> ExplanationText<W> {
     /// Text that looks like this.
     pub fn new(out: W, look: &Look) -> Self {
         let limits = if look.wide { Limits::LONG } else { Limits::SHORT };
-        let style = Style { zone: look.zone.clone(), wide: look.wide, colour: look.colour };
-        Self { out, groups: Groups::new(limits), questions: Questions::default(), style }
+        let style = Style::of(look);
+        Self { out, groups: Groups::new(limits), questions: Questions::default(), style, rows: None }
+    }
+
+    /// The same, with a line for each verdict when it comes.
+    pub fn as_they_come(out: W, look: &Look) -> Self {
+        Self { rows: Some(false), ..Self::new(out, look) }
+    }
+
+    fn row(&mut self, verdict: &Verdict) -> io::Result<()> {
+        let Some(begun) = self.rows else { return Ok(()) };
+        if !begun {
+            self.rows = Some(true);
+            writeln!(self.out, "{}", row::head(&self.style))?;
+        }
+        writeln!(self.out, "{}", row::of(&self.style, verdict))?;
+        self.out.flush()
     }
 
     fn totals(&mut self, conclusion: &Conclusion) -> io::Result<()> {
@@ -155,6 +178,7 @@ impl Style {
 
 impl<W: Write> ExplanationReport for ExplanationText<W> {
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
+        self.row(&verdict)?;
         self.questions.add(&verdict);
         self.groups.add(verdict);
         Ok(())
@@ -163,6 +187,9 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
         let (groups, advice) = self.groups.take();
         let summary = &conclusion.summary;
+        if self.rows == Some(true) {
+            writeln!(self.out)?;
+        }
         self.totals(conclusion)?;
         let told = summary.by_root.iter().filter_map(|total| Some((total, groups.get(&total.root)?)));
         let told = told.take(if self.style.wide { usize::MAX } else { NAMED }).collect::<Vec<_>>();

@@ -17,7 +17,9 @@ use std::rc::Rc;
 
 use model::{FileOp, LossKind, Nanos, Request};
 use report::doctor::{DoctorJson, DoctorReport, DoctorText};
-use report::explanation::{Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText};
+use report::explanation::{
+    Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText, TopVerdicts,
+};
 use report::file_ops::{
     FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
     TopFileOps,
@@ -420,6 +422,12 @@ fn an_explanation_in_every_form() {
     golden("explain.txt", |out| explanation(ExplanationText::new(out, &look(false))));
     golden("explain-wide.txt", |out| explanation(ExplanationText::new(out, &look(true))));
     golden("explain.jsonl", |out| explanation(ExplanationJson(out)));
+    golden("explain-request.txt", |out| explanation(RequestText::new(out, &look(false), 9)));
+    golden("explain-live.txt", |out| explanation(ExplanationText::as_they_come(out, &look(false))));
+    golden("explain-top.txt", |out| {
+        let all = ExplanationText::new(out, &look(false));
+        explanation(TopVerdicts::new(2, Box::new(all)));
+    });
     golden("explain.csv", |out| explanation(ExplanationCsv::new(out)));
     golden("explain-quiet.txt", |out| {
         let mut quiet = ExplanationText::new(out, &look(false));

@@ -7,8 +7,8 @@ use diagnose::{Call, CauseTotal, Detail, Joins, Reason, RootTotal, Summary};
 use model::journal::CommitPhases;
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
-    FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, Stages,
-    TopicId, TopicPartition, Verdict, Waker,
+    FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, StageSpan,
+    Stages, TopicId, TopicPartition, Verdict, Waker,
 };
 use report::doctor::{BrokerFound, Examination, Fact, Hook, Remedy};
 use report::explanation::{Conclusion, Unobservable};
@@ -487,6 +487,17 @@ fn stages(request: &Request, spent: &[(Stage, Nanos)]) -> Stages {
     stages
 }
 
+/// The same, one after the other.
+fn course(request: &Request, spent: &[(Stage, Nanos)]) -> Vec<StageSpan> {
+    let mut at = request.arrival;
+    let mut course = Vec::new();
+    for (stage, length) in stages(request, spent).iter().filter(|(_, length)| *length > Nanos::ZERO) {
+        course.push(StageSpan { stage, start: at, end: at + length });
+        at += length;
+    }
+    course
+}
+
 const COMMIT: &str = "jbd2 commit 2285 on loop0 took 531 ms, 520 ms of it logging";
 const JOURNAL_ADVICE: &str = "put the log dirs on XFS: its log does not stop every writer at a commit";
 
@@ -498,6 +509,7 @@ pub(crate) fn own_write() -> Verdict {
     };
     Verdict {
         stages: stages(&request, &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))]),
+        course: course(&request, &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))]),
         request,
         cause: Cause::JournalCommit,
         chain: vec![Cause::JournalCommit],
@@ -538,6 +550,7 @@ pub(crate) fn waiting() -> Verdict {
         .insert(0, evidence(EvidenceKind::LockWait, 3, 113, Some(("data-plane-kafk", 4_478)), lock));
     Verdict {
         stages: stages(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
+        course: course(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
         request,
         chain: vec![Cause::LogLock, Cause::JournalCommit],
         confidence: Confidence::Strong,
@@ -555,6 +568,7 @@ pub(crate) fn behind(ahead: usize) -> Verdict {
     evidence_found.insert(0, evidence(EvidenceKind::Request, 0, 119, None, behind));
     Verdict {
         stages: stages(&request, &[(Stage::HeadOfLine, Nanos(112_000_000)), (Stage::Append, Nanos(5_000))]),
+        course: course(&request, &[(Stage::HeadOfLine, Nanos(112_000_000)), (Stage::Append, Nanos(5_000))]),
         request,
         chain: [vec![Cause::HeadOfLine; ahead], waiting().chain].concat(),
         evidence: evidence_found,
@@ -572,6 +586,7 @@ fn unexplained() -> Verdict {
     };
     Verdict {
         stages: stages(&request, &[]),
+        course: course(&request, &[]),
         request,
         cause: Cause::Unobserved,
         chain: vec![Cause::Unobserved],
@@ -598,6 +613,7 @@ fn ruled_out() -> Verdict {
     let write = "write of 2009 bytes at offset 0 of topicA-2/00000000000000000000.log took 1.0 ms";
     Verdict {
         stages: stages(&request, &[(Stage::Append, Nanos(1_000_000))]),
+        course: course(&request, &[(Stage::Append, Nanos(1_000_000))]),
         request,
         evidence: vec![evidence(EvidenceKind::FileOp, 2, 3, handler, write)],
         losses: Vec::new(),

@@ -45,6 +45,11 @@ impl Line {
     }
 }
 
+/// One thing seen, with its thread.
+pub(super) fn told(evidence: &Evidence) -> String {
+    Line::of(evidence, &evidence.text).text
+}
+
 fn thread(evidence: &Evidence) -> String {
     match (&evidence.thread, evidence.tid) {
         (Some(name), Some(tid)) => format!(" ({name} {tid})"),
@@ -84,7 +89,7 @@ fn spent(verdict: &Verdict) -> String {
     format!("{} = {}", verdict.stages.total(), spent.join(" + "))
 }
 
-fn stage_name(stage: Stage) -> String {
+pub(super) fn stage_name(stage: Stage) -> String {
     stage.as_str().replace('_', " ")
 }
 

@@ -1,0 +1,138 @@
+//! The engine, fed by whoever has events, and the output of its verdicts. Does not know where events come from.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use diagnose::{Config, Engine, Watched};
+use model::{Event, LossKind, Nanos};
+use report::explanation::{
+    Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText,
+    TopVerdicts, Unobservable,
+};
+
+use crate::cli::Explain;
+use crate::filter::Wanted;
+use crate::options::Format;
+use crate::output::{self, Pace};
+use crate::request_log::SecondWitness;
+
+/// How long verdicts may wait to be written with others.
+const WRITTEN_AFTER: Duration = Duration::from_millis(100);
+
+/// The engine and the output of its verdicts.
+pub(super) struct Judged<'a> {
+    engine: Engine,
+    report: Box<dyn ExplanationReport>,
+    args: &'a Explain,
+    /// What a request must have taken to be told.
+    slower_than: Nanos,
+    /// What was, where it is asked what could not be decided.
+    watched: Option<Watched>,
+    witness: Option<SecondWitness>,
+    left_out: u64,
+    /// When verdicts were written out last.
+    written: Option<Instant>,
+}
+
+impl<'a> Judged<'a> {
+    /// Judges as configured; with [`Pace::AsTheyCome`] verdicts are shown when they are reached.
+    pub(super) fn new(
+        args: &'a Explain,
+        config: Config,
+        watched: Watched,
+        pace: Pace,
+    ) -> anyhow::Result<Self> {
+        // The one that was asked for may be quick.
+        let slower_than = if args.request.is_some() { Nanos::ZERO } else { args.slower_than };
+        Ok(Self {
+            engine: Engine::new(config),
+            report: report(args, pace),
+            args,
+            slower_than,
+            watched: args.why_not.then_some(watched),
+            witness: SecondWitness::read(&args.request_log)?,
+            left_out: 0,
+            written: None,
+        })
+    }
+
+    pub(super) fn event(&mut self, event: Event) -> anyhow::Result<()> {
+        self.engine.push(event);
+        self.report_decided()
+    }
+
+    /// Says how late it is, where no event may say so for a while.
+    #[cfg(feature = "live")]
+    pub(super) fn tick(&mut self, now: Nanos) -> anyhow::Result<()> {
+        self.engine.tick(now);
+        self.report_decided()
+    }
+
+    pub(super) fn finish(
+        mut self,
+        unobservable: Vec<Unobservable>,
+        mut notes: Vec<String>,
+        losses: &[(LossKind, u64)],
+    ) -> anyhow::Result<()> {
+        let mut summary = self.engine.finish();
+        self.report_decided()?;
+        summary.losses.extend(losses.iter().filter(|(_, count)| *count > 0));
+        if self.left_out > 0 {
+            notes.push(format!(
+                "{} slow requests that were not asked for are counted in the totals but not told",
+                self.left_out
+            ));
+        }
+        let slower_than = self.args.slower_than;
+        let agreement = self.witness.map(SecondWitness::conclude).map(|(agreement, more)| {
+            notes.extend(more);
+            agreement
+        });
+        let conclusion = Conclusion { summary, slower_than, unobservable, agreement, notes };
+        self.report.finish(&conclusion).context(output::CANNOT_WRITE)
+    }
+
+    fn report_decided(&mut self) -> anyhow::Result<()> {
+        let verdicts = self.engine.take_verdicts();
+        if verdicts.is_empty() {
+            return Ok(());
+        }
+        let wanted = Wanted::new(&self.args.filter, &self.args.selection, self.slower_than);
+        for mut verdict in verdicts {
+            if wanted.wants(&verdict.request) {
+                if let Some(watched) = &self.watched {
+                    verdict.doubts = diagnose::doubts(&verdict, watched);
+                }
+                if let Some(witness) = &mut self.witness {
+                    witness.testify(&mut verdict);
+                }
+                self.report.verdict(verdict).context(output::CANNOT_WRITE)?;
+            } else {
+                self.left_out += 1;
+            }
+        }
+        if self.written.is_none_or(|at| at.elapsed() >= WRITTEN_AFTER) {
+            self.report.flush().context(output::CANNOT_WRITE)?;
+            self.written = Some(Instant::now());
+        }
+        Ok(())
+    }
+}
+
+fn report(args: &Explain, pace: Pace) -> Box<dyn ExplanationReport> {
+    let out = output::stdout(pace);
+    let look = args.presentation.look(pace);
+    let all: Box<dyn ExplanationReport> = match (args.presentation.format, args.request) {
+        (Format::Table, Some(number)) => Box::new(RequestText::new(out, &look, number)),
+        (Format::Table, None) if pace == Pace::AsTheyCome && args.top.is_none() => {
+            Box::new(ExplanationText::as_they_come(out, &look))
+        }
+        (Format::Table, None) => Box::new(ExplanationText::new(out, &look)),
+        (Format::Json, _) => Box::new(ExplanationJson(out)),
+        (Format::Csv, _) => Box::new(ExplanationCsv::new(out)),
+    };
+    match args.top {
+        Some(most) => Box::new(TopVerdicts::new(most as usize, all)),
+        None => all,
+    }
+}
