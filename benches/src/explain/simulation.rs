@@ -1,4 +1,4 @@
-//! A broker under a steady load of produce requests, simulated: who serves which request when. Every few seconds a
+//! A broker under a steady load of produce requests, simulated: who serves which request when. Every so often a
 //! journal's commit holds up one append, and by it whoever waits for that partition's log, for a handler, or for an
 //! answer on the same connection; now and then the collector stops everybody. Writes nothing.
 //!
@@ -155,7 +155,7 @@ impl Simulation {
     }
 
     fn next_commit(&mut self) {
-        let start = self.now + 3 * SECOND + self.below(4 * SECOND);
+        let start = self.now + 10 * SECOND + self.below(20 * SECOND);
         self.commit = Stretch { start, end: start + 120 * MILLI + self.below(300 * MILLI) };
         self.commits += 1;
         self.holds = false;

@@ -94,12 +94,14 @@ impl Span for Arc<Request> {
 }
 
 /// Events in the order of their ends, fed nearly in that order; the order does not depend on how they came.
+///
+/// Beside them, the most that any of them can have taken: what ended later than that after a stretch began after it.
 #[derive(Debug)]
-pub(crate) struct Timeline<T>(VecDeque<T>);
+pub(crate) struct Timeline<T>(VecDeque<T>, Nanos);
 
 impl<T> Default for Timeline<T> {
     fn default() -> Self {
-        Self(VecDeque::new())
+        Self(VecDeque::new(), Nanos::ZERO)
     }
 }
 
@@ -107,6 +109,7 @@ impl<T: Span> Timeline<T> {
     fn insert(&mut self, item: T) {
         let place = |of: &T| (of.end(), of.start(), of.tie());
         let later = self.0.iter().rev().take_while(|kept| place(kept) > place(&item)).count();
+        self.1 = self.1.max(item.end() - item.start());
         self.0.insert(self.0.len() - later, item);
     }
 
@@ -117,8 +120,13 @@ impl<T: Span> Timeline<T> {
     }
 
     fn forget(&mut self, horizon: Nanos) {
-        while self.0.front().is_some_and(|item| item.end() < horizon) {
+        let mut longest = Nanos::MIN;
+        while let Some(first) = self.0.front().filter(|item| item.end() < horizon) {
+            longest = longest.max(first.end() - first.start());
             self.0.pop_front();
+        }
+        if longest >= self.1 {
+            self.1 = self.0.iter().map(|item| item.end() - item.start()).max().unwrap_or_default();
         }
     }
 
@@ -136,7 +144,10 @@ impl<T: Span> Timeline<T> {
 
     /// What shares more than a point with the stretch, in the order of its ends.
     pub(crate) fn overlapping(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &T> {
-        self.ended_after(start).filter(move |item| item.start() < end)
+        let last_end = end + self.1;
+        self.ended_after(start)
+            .take_while(move |item| item.end() < last_end)
+            .filter(move |item| item.start() < end)
     }
 }
 

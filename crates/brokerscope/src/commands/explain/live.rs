@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use diagnose::Config;
+use diagnose::{Config, Watched};
 use model::{Event, LossKind, Nanos};
 use report::explanation::Unobservable;
 use watch::{Ended, Memory, Outcome, Purpose, Watch};
@@ -36,8 +36,10 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     let slow = format!("explaining what takes broker {} {} or longer{until}", broker.pid, args.slower_than);
     args.presentation.say(&slow);
-    let mut explained =
-        Explained { judged: Judged::new(args, live(args, &watch), Pace::AsTheyCome), args, pid: broker.pid };
+    let missing = missing(watch.plan());
+    let watched = Watched::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)));
+    let judged = Judged::new(args, live(args, &watch), watched, Pace::AsTheyCome)?;
+    let mut explained = Explained { judged, args, pid: broker.pid };
     while !stop.asked() {
         explained.burst(&watch)?;
     }

@@ -153,10 +153,11 @@ fn about(style: &Style, verdict: &Verdict) -> String {
             grouped(u64::from(partition.bytes))
         )
     });
-    let mut partitions = shown.collect::<Vec<_>>().join(", ");
+    let mut partitions = shown.collect::<Vec<_>>();
     if request.partitions.len() > 3 {
-        partitions.push_str(&format!(" and {} more", request.partitions.len() - 3));
+        partitions.push(format!("{} more", request.partitions.len() - 3));
     }
+    let partitions = partitions.join(", ");
     let of = if partitions.is_empty() { String::new() } else { format!("; {partitions}") };
     format!("from {client}{}, arrived {}, {answered}{of}", request.client, at(request.arrival))
 }
