@@ -297,7 +297,7 @@ fn check_no_cpu(file_system: &FileSystem, watched: &mut Watched) {
     });
     let least_ns = BUSY.as_nanos() as u64 / 4;
     let without_cpu = |seen: &Watched| -> Vec<OffCpu> {
-        let Some(write) = seen.writes(device, inode).first().cloned().cloned() else { return Vec::new() };
+        let Some(write) = seen.writes(device, inode).first().copied().cloned() else { return Vec::new() };
         seen.off_cpu(tid).filter(|away| away.start_ns >= write.end_ns && away.preempted).cloned().collect()
     };
     let length_ns = |away: &OffCpu| away.end_ns - away.start_ns;

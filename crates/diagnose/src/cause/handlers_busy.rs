@@ -3,7 +3,8 @@
 //! Needs: the handler that took the request, which was still occupied with another when it was read; then none was free,
 //! or it would have taken it. Of requests that append nothing the handler is not known: for these, all handlers that are
 //! known must have been occupied at once, by what only produce requests make them do. What each was occupied with is
-//! looked into like a lock's holder, so that the cause of that is named.
+//! looked into like a lock's holder, so that the cause of that is named; so are waits for a partition's log that the JVM did
+//! not tell of: a handler that is occupied, does nothing with files and appends right after another did has waited for it.
 
 use std::sync::Arc;
 
@@ -13,10 +14,13 @@ use super::Finding;
 use crate::chain;
 use crate::hold::Hold;
 use crate::lock::holders::is_append;
+use crate::lock::{self, Blocked};
 use crate::window::Window;
 
 /// More handlers than this are not looked into one by one.
 const MOST: usize = 64;
+/// Nor more appends of each.
+const MOST_APPENDS: usize = 64;
 /// A single handler that is occupied says nothing of others that nothing is known of.
 const FEWEST: usize = 2;
 
@@ -27,7 +31,7 @@ pub(crate) fn find(window: &Window, start: Nanos, end: Nanos) -> Vec<Finding> {
     handlers.truncate(MOST);
     let mut roots: Vec<Finding> = Vec::new();
     for &tid in &handlers {
-        for finding in chain::of_thread(window, tid, start, end, &mut vec![tid]) {
+        for finding in occupied_by(window, tid, start, end) {
             match roots.iter_mut().find(|kept| kept.root == finding.root) {
                 Some(kept) => kept.merge(finding),
                 None => roots.push(finding),
@@ -49,6 +53,30 @@ pub(crate) fn find(window: &Window, start: Nanos, end: Nanos) -> Vec<Finding> {
         findings.push(itself(start, end, all, left));
     }
     findings
+}
+
+/// What occupied one handler, which is known to have been occupied all the time.
+fn occupied_by(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Finding> {
+    let mut findings = chain::of_thread(window, tid, start, end, &mut vec![tid]);
+    let known: Nanos = findings.iter().map(|finding| finding.time).sum();
+    let mut left = end - start - known;
+    for wait in inferred_waits(window, tid, start, end) {
+        let time = (wait.end.min(end) - wait.start.max(start)).min(left).at_least_zero();
+        left -= time;
+        findings.extend(chain::of_wait(window, &wait, time));
+    }
+    findings
+}
+
+/// A handler's waits for partitions' logs before its appends, where the JVM told of none.
+fn inferred_waits<'w>(window: &'w Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Blocked<'w>> {
+    let Some(past) = window.thread(tid) else { return Vec::new() };
+    let mut begun = false;
+    let appends = past.file_ops.ended_after(start).filter(|op| is_append(op) && op.start > start);
+    // The first that begins later may have been waited for since before.
+    let appends = appends.take_while(|op| !std::mem::replace(&mut begun, op.start >= end));
+    let waits = appends.take(MOST_APPENDS).flat_map(|op| lock::before(window, op, start));
+    waits.filter(|wait| wait.seen.is_none() && wait.start < end).collect()
 }
 
 fn itself(start: Nanos, end: Nanos, handlers: usize, time: Nanos) -> Finding {

@@ -46,6 +46,35 @@ fn a_request_that_no_handler_was_free_for_has_the_cause_of_what_kept_them() {
     );
 }
 
+/// The same with one handler in a slow append, and three more that appended to a partition right after it did.
+fn queued_behind_a_lock(partition: i32) -> Vec<Event> {
+    let ours = numbered(request(1, 6, 1_000, 1_155, 1));
+    let mut events = vec![
+        read(&ours, us(1_000_100), us(1_000_200)),
+        off_cpu(7, ms(991), ms(1_150), JOURNAL_STACK),
+        op(append(7, 1, ms(990), ms(1_150), 50)),
+    ];
+    let waiter = |(tid, start)| op(append(tid, partition, us(start), us(start + 50), tid));
+    events.extend([(8, 1_150_100), (9, 1_150_200), (10, 1_150_300)].map(waiter));
+    events.extend([
+        op(append(8, 6, ms(1_152), ms(1_153), 1)),
+        write(&ours, us(1_154_900), us(1_154_950)),
+        commit(2285, 980, 1_151),
+        asked(ours),
+    ]);
+    events
+}
+
+#[test]
+fn handlers_that_waited_for_a_log_were_kept_by_what_kept_its_holder() {
+    let verdict = of(queued_behind_a_lock(1), 1);
+    assert_eq!(verdict.cause, Cause::JournalCommit, "{:?}", verdict.chain);
+    assert_eq!(&*verdict.root, "journal-commit:loop0:2285");
+    assert_eq!(verdict.confidence, Confidence::Strong);
+    let elsewhere = of(queued_behind_a_lock(2), 1);
+    assert_eq!(elsewhere.chain, [Cause::HandlersBusy], "another log's holder kept nobody");
+}
+
 #[test]
 fn handlers_that_were_busy_for_no_known_reason_are_the_cause_themselves() {
     let events = queued().into_iter().filter(|event| !matches!(event, Event::OffCpu(_)));
