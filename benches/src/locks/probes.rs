@@ -66,6 +66,14 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Targe
     ensure!(seen as u64 * 2 > waits, "most waits were not seen");
     let more: Vec<f64> =
         rounds.iter().map(|(with, without)| with.nanos_each() - without.nanos_each()).collect();
-    let what = "the JVM's probes, a contended wait".to_owned();
-    Ok(vec![Target::of_runs(what, &more, Bound::AtMost(WAIT_NANOS), "ns")])
+    let what = "the JVM's probes, a contended wait (upper quartile)".to_owned();
+    let target = Target::of_runs(what, &more, Bound::AtMost(WAIT_NANOS), "ns");
+    Ok(vec![Target { measured: upper_quartile(&more), ..target }])
+}
+
+/// What counts: where the rounds differ by more than the bound, their median would prove nothing.
+fn upper_quartile(runs: &[f64]) -> f64 {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() * 3 / 4).copied().unwrap_or(f64::NAN)
 }

@@ -119,7 +119,8 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
             Finding {
                 chain: [vec![Cause::HeadOfLine], finding.chain].concat(),
                 evidence,
-                time: waited,
+                // What slowed the one ahead for a part of its time explains no more of this one's.
+                time: finding.time.min(waited),
                 partition: None,
                 ..finding
             }

@@ -372,6 +372,32 @@ fn a_request_behind_another_of_its_connection_has_its_cause() {
     assert_eq!(behind.stages.longest(), Stage::HeadOfLine);
 }
 
+#[test]
+fn what_slowed_one_for_a_part_of_its_time_explains_no_more_of_the_next() {
+    // The one ahead was in a stalled append for 70 of its 120 ms, and nobody knows where for the rest.
+    let mut events = vec![
+        off_cpu(7, ms(1_001), ms(1_070), JOURNAL_STACK),
+        op(append(7, 6, ms(1_000), ms(1_070), 1)),
+        commit(2285, 990, 1_071),
+        asked(request(1, 6, 1_000, 1_120, 1)),
+    ];
+    let of = |end| {
+        let mut behind = request(2, 3, 1_010, end, 77);
+        behind.client = request(1, 6, 0, 0, 0).client;
+        behind.head_of_line = Some(ms(110));
+        asked(behind)
+    };
+    let named = |events: &[Event]| {
+        let (verdicts, _) = run(events.iter().cloned());
+        verdicts.iter().map(|verdict| (verdict.request.correlation_id, verdict.cause)).collect::<Vec<_>>()
+    };
+    events.push(of(1_125));
+    assert_eq!(named(&events), [(1, Cause::JournalCommit), (2, Cause::JournalCommit)]);
+    events.pop();
+    events.push(of(1_160));
+    assert_eq!(named(&events), [(1, Cause::JournalCommit), (2, Cause::Unobserved)], "70 of 150 ms");
+}
+
 /// Requests of one connection that came together and were served one after the other, so long each.
 fn queue_of_a_connection(lengths_ms: &[i64]) -> Vec<Event> {
     let client = request(1, 3, 0, 0, 0).client;

@@ -22,24 +22,6 @@ use crate::packets;
 use crate::stop::Stop;
 use judged::Judged;
 
-/// What verdicts are told from: all but where threads were on the CPU.
-const TABLES: [Table; 15] = [
-    Table::Requests,
-    Table::FileOps,
-    Table::OffCpu,
-    Table::JournalCommits,
-    Table::BlockIos,
-    Table::DirtyThrottles,
-    Table::Reclaims,
-    Table::KernelSpans,
-    Table::SocketOps,
-    Table::TcpTroubles,
-    Table::HostSamples,
-    Table::LockWaits,
-    Table::GcPauses,
-    Table::BrokerChanges,
-    Table::Losses,
-];
 /// What a recording without the JVM's own events lacks.
 pub(super) const JVM: &str = "what the broker's JVM did (collections, queues, locks)";
 pub(super) const NO_JVM_SOURCE: &str = "the recording holds nothing of the JVM; waits for a log's lock are inferred from the order of writes, and time \
@@ -104,7 +86,7 @@ fn from_recording(args: &Explain, recording: &Recording) -> anyhow::Result<()> {
     let mut beside = Beside::read(&args.jfr, args.target.pid)?;
     let jvm_seen =
         !beside.is_empty() || recording.events_of(&[Table::LockWaits, Table::GcPauses]).next().is_some();
-    for event in recording.events_ahead(&TABLES) {
+    for event in recording.events_ahead(&Table::ALL) {
         match event {
             Ok(event) => {
                 while let Some(earlier) = beside.before(&event) {

@@ -20,6 +20,8 @@ use crate::watched;
 const WAIT: Duration = Duration::from_millis(50);
 /// Events taken between two looks at the clock and the signals.
 const BURST: usize = 1_000;
+/// Samples a second on each CPU, of what threads do between calls: as many as `record` takes.
+const CPU_SAMPLES: u32 = 49;
 /// Waits for Java monitors that are worth telling; the JVM's own probes see shorter ones.
 const LEAST_LOCK_WAIT: Duration = Duration::from_micros(100);
 
@@ -30,6 +32,7 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
     let packets = watched::packets(&args.filter, &broker, interface);
     let jvm = (!args.no_attach).then_some(args.flight_recorder.into());
     let mut watch = watched::start(&args.target, &broker, Some(packets), true, jvm, Memory::default())?;
+    watch.sample_cpu(broker.pid, CPU_SAMPLES);
     watch.probe_jvm(broker.pid, LEAST_LOCK_WAIT);
     watched::drop_privileges(None);
     let stop = stop.within(args.duration);
