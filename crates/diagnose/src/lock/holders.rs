@@ -42,18 +42,18 @@ pub(super) fn by_appends(
     let mut holders = Vec::new();
     let Some(appends) = window.partition(partition) else { return holders };
     for append in appends.ended_by(end + CLOCK_SLACK).take(LONGEST_QUEUE) {
-        let hold = Hold::of(window, append, end);
-        if hold.end() <= start {
+        let released = released(window, append, end);
+        if released <= start {
             break;
         }
         let begun = begun(window, append);
-        let share = if append.tid == waiter { Nanos::ZERO } else { free.take(begun, hold.end()) };
+        let share = if append.tid == waiter { Nanos::ZERO } else { free.take(begun, released) };
         if share > Nanos::ZERO {
             holders.push(Holder {
                 tid: Some(append.tid),
                 thread: window.name(append.tid, &append.thread),
                 start: begun.max(start),
-                end: hold.end().min(end),
+                end: released.min(end),
                 share,
                 append: Some(Arc::clone(append)),
             });
@@ -66,6 +66,14 @@ pub(super) fn by_appends(
 /// segment, under the same lock (`UnifiedLog.append`, `maybeRoll`).
 pub(super) fn begun(window: &Window, append: &FileOp) -> Nanos {
     before_append(window, append).last().map_or(append.start, |op| op.start)
+}
+
+/// When the log was free again after an append, before `until`: a flush comes under the same lock (`UnifiedLog.append`,
+/// `flush`).
+pub(super) fn released(window: &Window, append: &FileOp, until: Nanos) -> Nanos {
+    let hold = Hold::of(window, append, until);
+    let flushed = after_append(window, append, &hold, until).last();
+    flushed.map_or(hold.end(), |flush| flush.end.min(until).max(hold.end()))
 }
 
 /// What an append's thread did with files of the same partition on the way to it, the latest first. What it wrote into

@@ -8,7 +8,6 @@
 use model::{FileOp, Nanos};
 
 use super::holders;
-use crate::hold::Hold;
 use crate::window::Window;
 
 /// A handler woken from the monitor needs this long at most to start its write; under load a tenth of the
@@ -33,12 +32,12 @@ pub(super) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
     // of the waiter's own wait that much may pass in between.
     let mut slack = Nanos((append.start - from).0 / 10);
     for earlier in appends.ended_by(append.start).take(LONGEST_QUEUE) {
-        let hold = Hold::of(window, earlier, append.start);
+        let released = holders::released(window, earlier, append.start);
         // The thread's own earlier append bounds `from`; nothing before `from` held this request up.
-        if hold.end() <= from || earlier.tid == append.tid {
+        if released <= from || earlier.tid == append.tid {
             break;
         }
-        slack -= beyond_hand_over(next_start - hold.end(), hold.length());
+        slack -= beyond_hand_over(next_start - released, released - earlier.start);
         if slack < Nanos::ZERO {
             break;
         }

@@ -258,6 +258,27 @@ fn an_fsync_of_another_partition_or_thread_or_long_before_is_no_roll_of_ours() {
 }
 
 #[test]
+fn who_waits_for_a_log_waits_for_its_flush_too() {
+    let mut flush = fsync(7, 6, us(1_002_100), ms(1_140));
+    (flush.kind, flush.op) = (FileKind::Log, FileOpKind::Fdatasync);
+    let named = |flush: FileOp| {
+        let (verdicts, _) = run([
+            op(append(7, 6, ms(1_001), ms(1_002), 1)),
+            op(flush),
+            op(append(8, 6, us(1_140_200), us(1_140_300), 2)),
+            asked(request(2, 6, 1_003, 1_141, 2)),
+        ]);
+        verdicts[0].chain.clone()
+    };
+    let elsewhere = FileOp {
+        topic_partition: Some(model::TopicPartition { topic: "topicF".into(), partition: 5 }),
+        ..flush.clone()
+    };
+    assert_eq!(named(flush), [Cause::LogLock, Cause::RollFsync]);
+    assert_eq!(named(elsewhere), [Cause::Unobserved], "a flush of another partition's log");
+}
+
+#[test]
 fn a_flush_after_the_write_is_told_too() {
     let mut flush = fsync(7, 6, us(1_002_100), ms(1_140));
     flush.kind = FileKind::Log;
