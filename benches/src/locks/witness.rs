@@ -134,7 +134,10 @@ fn same_holders(waits: &[Wait], others: &[Wait]) {
         paired(waits, others).into_iter().filter_map(|(wait, other)| Some((wait.owner?, other?.owner?)));
     let both: Vec<(u64, u64)> = both.collect();
     let agreed = both.iter().filter(|(one, other)| one == other).count();
-    println!("of {} waits, Flight Recorder and the JVM's probes name the same holder of {agreed}", both.len());
+    println!(
+        "of {} waits, Flight Recorder and the JVM's probes name the same holder of {agreed}",
+        both.len()
+    );
 }
 
 fn share(what: &str, part: usize, whole: usize) -> Target {

@@ -69,7 +69,7 @@ fn occupied_by(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Findi
 }
 
 /// A handler's waits for partitions' logs before its appends, where the JVM told of none.
-fn inferred_waits<'w>(window: &'w Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Blocked<'w>> {
+fn inferred_waits(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Blocked<'_>> {
     let Some(past) = window.thread(tid) else { return Vec::new() };
     let mut begun = false;
     let appends = past.file_ops.ended_after(start).filter(|op| is_append(op) && op.start > start);
