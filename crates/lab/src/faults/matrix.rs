@@ -121,24 +121,19 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// A list for each row, the most often named first: so many columns are too many for a page.
     fn markdown(&self) -> String {
-        let mut text = String::from("| fault | planted | requests |");
-        for cause in &self.columns {
-            let _ = write!(text, " {cause} |");
-        }
-        text.push_str("\n|---|---|--:|");
-        text.push_str(&"--:|".repeat(self.columns.len()));
-        text.push('\n');
+        let mut text =
+            String::from("| fault | planted | slow requests | named, % of them |\n|---|---|--:|---|\n");
         for row in &self.rows {
-            let _ = write!(text, "| {} | {} | {} |", row.fault, row.planted, row.requests());
-            for &count in &row.counts {
-                let cell = match count {
-                    0 => String::new(),
-                    count => format!("{:.1} %", percent(count, row.requests())),
-                };
-                let _ = write!(text, " {cell} |");
-            }
-            text.push('\n');
+            let mut named: Vec<(u64, &String)> = row.counts.iter().copied().zip(&self.columns).collect();
+            named.retain(|(count, _)| *count > 0);
+            named.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+            let share =
+                |(count, cause): &(u64, &String)| format!("{cause} {:.1}", percent(*count, row.requests()));
+            let named: Vec<String> = named.iter().map(share).collect();
+            let (whole, named) = (row.requests(), named.join(", "));
+            let _ = writeln!(text, "| {} | {} | {whole} | {named} |", row.fault, row.planted);
         }
         text
     }
@@ -250,7 +245,7 @@ mod tests {
         assert!(text.contains("stall  journal-commit         4   75.0      ·   25.0\n"), "{text}");
         assert!(text.contains("MISSED   stall: at least 95 % right"), "{text}");
         let markdown = matrix.printed(Form::Markdown);
-        assert!(markdown.contains("| lock | log-lock | 4 |  | 100.0 % |  |\n"), "{markdown}");
+        assert!(markdown.contains("| stall | journal-commit | 4 | journal-commit 75.0, unobserved 25.0 |\n"), "{markdown}");
         assert_eq!(matrix.json()["matrix"][0]["named"]["unobserved"], 1);
     }
 
