@@ -245,7 +245,10 @@ mod tests {
         assert!(text.contains("stall  journal-commit         4   75.0      ·   25.0\n"), "{text}");
         assert!(text.contains("MISSED   stall: at least 95 % right"), "{text}");
         let markdown = matrix.printed(Form::Markdown);
-        assert!(markdown.contains("| stall | journal-commit | 4 | journal-commit 75.0, unobserved 25.0 |\n"), "{markdown}");
+        assert!(
+            markdown.contains("| stall | journal-commit | 4 | journal-commit 75.0, unobserved 25.0 |\n"),
+            "{markdown}"
+        );
         assert_eq!(matrix.json()["matrix"][0]["named"]["unobserved"], 1);
     }
 
