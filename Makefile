@@ -38,13 +38,7 @@ demo: setup-demo
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab demo --page target/demo.html
 
-test: setup-test fmt-check
-ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
-	vmtest/beside $(MAKE) --no-print-directory lint doc offline unit page fuzz-smoke
-else
-	$(MAKE) lint doc offline unit page fuzz-smoke
-endif
-	$(MAKE) live
+test: setup-test fmt-check lint doc offline unit page fuzz-smoke live
 
 setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest: setup-%:
 	@setup/debian $*
@@ -131,6 +125,7 @@ live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
 	$(CARGO) build -p brokerscope
 	BROKERSCOPE_LIVE_TESTS=1 $(CARGO) test -p capture -p jvm -p probes -p lab -p watch -p e2e --no-fail-fast -- --test-threads=1
+	$(MAKE) vmtest
 else
 	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"
 	@echo "LEFT OUT: run 'make test' as root, or 'make live BROKERSCOPE_LIVE_TESTS=1'"

@@ -20,9 +20,10 @@ public class Contended {
 			for (;;) {
 				begin.await();
 				while (running) {
-					// Held without using the processor, and longer than anybody spins.
+					// Held without using the processor, and for so long that to spin for it has never helped: HotSpot
+					// then gives that up (ObjectMonitor::TrySpin), and what is left is the wait itself.
 					synchronized (lock) {
-						LockSupport.parkNanos(50_000);
+						LockSupport.parkNanos(1_000_000);
 					}
 					// Else the one that let go would have it again before those that wait.
 					LockSupport.parkNanos(50_000);

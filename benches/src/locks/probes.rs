@@ -16,7 +16,7 @@ use crate::target::{Bound, Target};
 use crate::{stop, table};
 use contender::{Contender, Waited};
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 11;
 const ROUND_MS: u64 = 1_500;
 const WAIT_NANOS: f64 = 3_000.0;
 const FLAG: &str = "DTraceMonitorProbes";
