@@ -61,6 +61,9 @@ pub(crate) struct Finding {
     pub(crate) partition: Option<TopicPartition>,
 }
 
+/// What else held an operation up is told where it took at least this share of what the cause took: a tenth.
+const WORTH_TELLING: i64 = 10;
+
 /// Of a thread that waits for another's operation on a file, that other is followed this far.
 const DEEPEST: usize = 4;
 
@@ -93,7 +96,8 @@ fn waited(window: &Window, hold: &Hold<'_>, depth: usize) -> Option<Finding> {
     let known: Nanos = found.iter().map(|(finding, _)| finding.time).sum();
     let mut found = found.into_iter();
     let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.length() - known)?;
-    first.evidence.extend(found.map(|(_, waits)| waits.beside()));
+    let worth = first.time.0 / WORTH_TELLING;
+    first.evidence.extend(found.filter(|(other, _)| other.time.0 >= worth).map(|(_, waits)| waits.beside()));
     Some(first)
 }
 
