@@ -157,8 +157,11 @@ fn read_damaged(name: &str, damaged: &CaptureFile) -> Output {
     println!("{name}: {} rows, {with_error} with an error: {}", output.rows.len(), output.summary);
     let deviations = with_whole(&output, &traffic().output);
     assert_eq!(few(deviations.altered), none(), "{name}");
-    // Of some packets that are missing here the sender had sent a copy, which came later: the more so on a busy machine.
-    assert!(deviations.later * 50 <= output.rows.len(), "{name}: {} rows with later times", deviations.later);
+    assert!(
+        deviations.later * 100 <= output.rows.len(),
+        "{name}: {} rows with later times",
+        deviations.later
+    );
     output
 }
 
