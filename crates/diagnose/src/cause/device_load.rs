@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use model::{Device, FileOp, FileOpKind, Nanos};
+use model::{Cause, Confidence, Device, Evidence, FileOp, FileOpKind, Nanos};
 
+use super::{Finding, op_evidence};
 use crate::window::Window;
 
 /// Less is no load for any device.
@@ -62,9 +63,28 @@ impl Load {
         load
     }
 
-    /// The largest operation of those asked for, where they are most of the load and that is worth a word.
-    pub(super) fn dominated_by(&self) -> Option<&Arc<FileOp>> {
+    /// Blames the operations asked for, where they are most of the load and that is worth a word, for a wait for the
+    /// device, whose episode began at `began`; `whose` says it and the largest of them follows. That these were what the
+    /// wait was behind is by the time only.
+    pub(super) fn blamed(
+        &self,
+        cause: Cause,
+        device: &Device,
+        began: Nanos,
+        time: Nanos,
+        whose: impl FnOnce(&Self) -> String,
+    ) -> Option<Finding> {
         let is_most = self.bytes >= WORTH_NAMING_BYTES && self.bytes.saturating_mul(2) > self.all;
-        self.largest.as_ref().filter(|_| is_most)
+        let largest = op_evidence(self.largest.as_ref().filter(|_| is_most)?);
+        let text = format!("{}; {}", whose(self), largest.text);
+        Some(Finding {
+            cause,
+            chain: vec![cause],
+            root: Arc::from(format!("{cause}:{device}:{}", began.0)),
+            confidence: Confidence::Weak,
+            evidence: vec![Evidence { text, ..largest }],
+            time,
+            partition: None,
+        })
     }
 }

@@ -3,12 +3,10 @@
 //! Needs: a wait for the device, and operations of the cleaner's threads on the same device that moved most of what the
 //! broker read from it and wrote at the time. That these were what the wait was behind is by the time only.
 
-use std::sync::Arc;
+use model::{Cause, Nanos};
 
-use model::{Cause, Confidence, Evidence, Nanos};
-
+use super::Finding;
 use super::device_load::{BEFORE, Load, moved_bytes};
-use super::{Finding, op_evidence};
 use crate::window::Window;
 
 /// What the kernel keeps of `kafka-log-cleaner-thread-0` (`LogCleaner.CleanerThread`).
@@ -23,19 +21,10 @@ pub(super) fn behind(
 ) -> Option<Finding> {
     let around = (start - BEFORE, end);
     let load = Load::of(window, device, around, moved_bytes, |op| op.thread.starts_with(THREAD));
-    let largest = load.dominated_by()?;
-    let seen = op_evidence(largest);
-    let text = format!(
-        "the log cleaner moved {} of the {} bytes that the broker read from {device} and wrote to it then; {}",
-        load.bytes, load.all, seen.text
-    );
-    Some(Finding {
-        cause: Cause::LogCleaner,
-        chain: vec![Cause::LogCleaner],
-        root: Arc::from(format!("log-cleaner:{device}:{}", began.0)),
-        confidence: Confidence::Weak,
-        evidence: vec![Evidence { text, ..seen }],
-        time: end - start,
-        partition: None,
+    load.blamed(Cause::LogCleaner, device, began, end - start, |load| {
+        format!(
+            "the log cleaner moved {} of the {} bytes that the broker read from {device} and wrote to it then",
+            load.bytes, load.all
+        )
     })
 }

@@ -48,22 +48,31 @@ pub(crate) fn of_thread(
 
 /// A thread that had no CPU, longest in this interval, for so much of a request's time.
 pub(super) fn told(window: &Window, interval: &OffCpu, time: Nanos) -> Finding {
+    let at_a_time = interval.end - runnable_from(interval);
+    let text = format!("the thread could run and had no CPU for {time}, {at_a_time} of it at a time");
+    of_interval(window, interval, Confidence::Strong, text, time)
+}
+
+fn of_interval(
+    window: &Window,
+    interval: &OffCpu,
+    confidence: Confidence,
+    text: String,
+    time: Nanos,
+) -> Finding {
     let (since, until) = (runnable_from(interval), interval.end);
     let own = Finding {
         cause: Cause::RunQueue,
         chain: vec![Cause::RunQueue],
         root: Arc::from(root(window, since, until)),
-        confidence: Confidence::Strong,
+        confidence,
         evidence: vec![Evidence {
             kind: EvidenceKind::OffCpu,
             start: since,
             end: until,
             tid: Some(interval.tid),
             thread: Some(window.name(interval.tid, &interval.thread)),
-            text: format!(
-                "the thread could run and had no CPU for {time}, {} of it at a time",
-                until - since
-            ),
+            text,
         }],
         time,
         partition: None,
@@ -89,28 +98,12 @@ pub(crate) fn of_others(window: &Window, start: Nanos, end: Nanos, free: &mut Fr
     }
     let covered = left - rest.left();
     let longest = longest.filter(|_| covered.0.saturating_mul(2) > left.0)?;
-    let (since, until) = (runnable_from(longest), longest.end);
-    let own = Finding {
-        cause: Cause::RunQueue,
-        chain: vec![Cause::RunQueue],
-        root: Arc::from(root(window, since, until)),
-        confidence: Confidence::Weak,
-        evidence: vec![Evidence {
-            kind: EvidenceKind::OffCpu,
-            start: since,
-            end: until,
-            tid: Some(longest.tid),
-            thread: Some(window.name(longest.tid, &longest.thread)),
-            text: format!(
-                "for {covered} of {left} that nothing else explains, threads that serve requests could run and had no \
-                 CPU: this one for {}",
-                until - since
-            ),
-        }],
-        time: free.take(start, end),
-        partition: None,
-    };
-    Some(by_quota(window, own, since, until))
+    let text = format!(
+        "for {covered} of {left} that nothing else explains, threads that serve requests could run and had no CPU: this \
+         one for {}",
+        longest.end - runnable_from(longest)
+    );
+    Some(of_interval(window, longest, Confidence::Weak, text, free.take(start, end)))
 }
 
 /// Whether requests need a thread: handlers and network threads (`data-plane-kafka-…`), and who stops the JVM.

@@ -3,12 +3,10 @@
 //! Needs: a wait for the device, and reads of `*.tierstate*` files on the same device that are most of what the broker
 //! read from it at the time. That these were what the wait was behind is by the time only.
 
-use std::sync::Arc;
+use model::{Cause, FileKind, Nanos};
 
-use model::{Cause, Confidence, Evidence, FileKind, Nanos};
-
+use super::Finding;
 use super::device_load::{BEFORE, Load, read_bytes};
-use super::{Finding, op_evidence};
 use crate::window::Window;
 
 /// What is behind a wait for the device, where the state files are.
@@ -20,19 +18,10 @@ pub(super) fn behind(
 ) -> Option<Finding> {
     let around = (start - BEFORE, end);
     let load = Load::of(window, device, around, read_bytes, |op| op.kind == FileKind::TierState);
-    let largest = load.dominated_by()?;
-    let seen = op_evidence(largest);
-    let text = format!(
-        "{} of the {} bytes that the broker read from {device} then were of tiered storage's state; {}",
-        load.bytes, load.all, seen.text
-    );
-    Some(Finding {
-        cause: Cause::TierStateIo,
-        chain: vec![Cause::TierStateIo],
-        root: Arc::from(format!("tier-state-io:{device}:{}", began.0)),
-        confidence: Confidence::Weak,
-        evidence: vec![Evidence { text, ..seen }],
-        time: end - start,
-        partition: None,
+    load.blamed(Cause::TierStateIo, device, began, end - start, |load| {
+        format!(
+            "{} of the {} bytes that the broker read from {device} then were of tiered storage's state",
+            load.bytes, load.all
+        )
     })
 }

@@ -70,7 +70,7 @@ impl Fault for ColdReads {
         let load = scene.produce(&traffic, random)?;
         page_cache::forget_segments(&scene.partition_directory(TOPIC, 0))?;
         scene.quiet()?;
-        scene.volume()?.device().trace()?;
+        scene.held_back()?;
         let start_ns = now_ns();
         scene.volume()?.plant_data_delay(Direction::Read, held_ms, held_ms)?;
         let consumer = Consumer::start(scene, fetch_bytes)?;
@@ -79,7 +79,7 @@ impl Fault for ColdReads {
         let read_bytes = consumer.stop()?;
         let end_ns = now_ns();
         scene.quiet()?;
-        let held = scene.volume()?.device().trace()?.iter().filter(|served| served.held_ms > 0).count();
+        let held = scene.held_back()?;
         load.stop()?;
         let window = Window {
             start_ns,

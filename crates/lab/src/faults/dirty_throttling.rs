@@ -48,7 +48,7 @@ impl Fault for DirtyThrottling {
         let length_ms = random.between(1_800, 2_600);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
-        scene.volume()?.device().trace()?;
+        scene.held_back()?;
         let start_ns = now_ns();
         scene.volume()?.plant_data_delay(Direction::Write, held_ms, held_ms)?;
         let limit = DirtyLimit::set(scene.volume()?.device_number()?, most_bytes)?;
@@ -58,7 +58,7 @@ impl Fault for DirtyThrottling {
         scene.sleep(LONGEST_PAUSE)?;
         let end_ns = now_ns();
         scene.quiet()?;
-        let written = scene.volume()?.device().trace()?.iter().filter(|served| served.held_ms > 0).count();
+        let written = scene.held_back()?;
         load.stop()?;
         let window = Window {
             start_ns,

@@ -42,7 +42,7 @@ impl Fault for JournalStall {
         let length_ms = random.between(2_200, 3_500);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
-        scene.volume()?.device().trace()?;
+        scene.held_back()?;
         let start_ns = now_ns();
         scene.volume()?.plant_journal_delay(held_ms, held_ms)?;
         scene.sleep(Duration::from_millis(length_ms))?;
@@ -51,7 +51,7 @@ impl Fault for JournalStall {
         scene.sleep(Duration::from_millis(held_ms))?;
         let end_ns = now_ns();
         scene.quiet()?;
-        let held = scene.volume()?.device().trace()?.iter().filter(|served| served.held_ms > 0).count();
+        let held = scene.held_back()?;
         load.stop()?;
         Ok(Window {
             start_ns,

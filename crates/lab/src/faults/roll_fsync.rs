@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::mix;
 use super::plan::{Fault, Ground, Truth, Window};
 use super::scene::Scene;
-use crate::client::{Topic, Traffic, now_ns};
+use crate::client::{Traffic, now_ns};
 use crate::device::Direction;
 use crate::error::Error;
 use crate::random::Random;
@@ -41,14 +41,7 @@ impl Fault for RollFsync {
     }
 
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
-        let configs = vec![("segment.bytes".to_owned(), SEGMENT_BYTES.to_owned())];
-        let partitions = mix::MOST_PARTITIONS;
-        scene.create_topic(&Topic {
-            name: mix::TOPIC.to_owned(),
-            partitions,
-            configs,
-            ..Topic::default()
-        })?;
+        scene.create_topic_with(mix::TOPIC, mix::MOST_PARTITIONS, ("segment.bytes", SEGMENT_BYTES))?;
         scene.warm_up(&rolling(random), random)
     }
 
@@ -58,7 +51,7 @@ impl Fault for RollFsync {
         let length_ms = random.between(2_000, 3_000);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
-        scene.volume()?.device().trace()?;
+        scene.held_back()?;
         let start_ns = now_ns();
         scene.volume()?.plant_data_delay(Direction::Write, held_ms, held_ms)?;
         scene.sleep(Duration::from_millis(length_ms))?;
@@ -66,7 +59,7 @@ impl Fault for RollFsync {
         scene.sleep(Duration::from_millis(2 * held_ms))?;
         let end_ns = now_ns();
         scene.quiet()?;
-        let held = scene.volume()?.device().trace()?.iter().filter(|served| served.held_ms > 0).count();
+        let held = scene.held_back()?;
         load.stop()?;
         let window = Window {
             start_ns,

@@ -86,6 +86,12 @@ impl Scene {
         self.volume.as_mut().ok_or_else(|| Error::Unusable("this fault has no volume".to_owned()))
     }
 
+    /// How many of the device's reads and writes were held back since this was last asked.
+    pub(crate) fn held_back(&mut self) -> Result<usize, Error> {
+        let served = self.volume()?.device().trace()?;
+        Ok(served.iter().filter(|served| served.held_ms > 0).count())
+    }
+
     /// A directory of a partition.
     pub(crate) fn partition_directory(&self, topic: &str, partition: u32) -> PathBuf {
         self.broker.log_dir.join(format!("{topic}-{partition}"))
@@ -148,6 +154,17 @@ impl Scene {
     /// A topic with so many partitions and nothing special.
     pub(crate) fn create_plain_topic(&self, name: &str, partitions: u32) -> Result<(), Error> {
         self.create_topic(&Topic { name: name.to_owned(), partitions, ..Topic::default() })
+    }
+
+    /// The same with one setting of its own.
+    pub(crate) fn create_topic_with(
+        &self,
+        name: &str,
+        partitions: u32,
+        (key, value): (&str, &str),
+    ) -> Result<(), Error> {
+        let configs = vec![(key.to_owned(), value.to_owned())];
+        self.create_topic(&Topic { name: name.to_owned(), partitions, configs, ..Topic::default() })
     }
 
     /// Starts producers.

@@ -57,7 +57,7 @@ pub(super) fn plant_slow_reads(
     let held_ms = random.between(120, 350);
     let load = scene.produce(traffic, random)?;
     scene.quiet()?;
-    scene.volume()?.device().trace()?;
+    scene.held_back()?;
     let start_ns = now_ns();
     scene.volume()?.plant_data_delay(Direction::Read, held_ms, held_ms)?;
     for _ in 0..TIMES {
@@ -73,7 +73,7 @@ pub(super) fn plant_slow_reads(
     scene.sleep(Duration::from_millis(held_ms))?;
     let end_ns = now_ns();
     scene.quiet()?;
-    let held = scene.volume()?.device().trace()?.iter().filter(|served| served.held_ms > 0).count();
+    let held = scene.held_back()?;
     load.stop()?;
     let window = Window {
         start_ns,

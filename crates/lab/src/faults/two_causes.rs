@@ -49,7 +49,7 @@ impl Fault for TwoCauses {
         let trickle_ms = random.between(900, 1_300);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
-        scene.volume()?.device().trace()?;
+        scene.held_back()?;
         let start_ns = now_ns();
         scene.volume()?.plant_journal_delay(held_ms, held_ms)?;
         let client = SlowClient::start(scene, Duration::from_millis(trickle_ms) / PIECES, random)?;
@@ -59,7 +59,7 @@ impl Fault for TwoCauses {
         let trickled = client.stop()?;
         let end_ns = now_ns();
         scene.quiet()?;
-        let held = scene.volume()?.device().trace()?.iter().filter(|served| served.held_ms > 0).count();
+        let held = scene.held_back()?;
         load.stop()?;
         let window = Window {
             start_ns,

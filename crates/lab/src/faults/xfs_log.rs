@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::mix;
 use super::plan::{Fault, Ground, Truth, Window};
 use super::scene::Scene;
-use crate::client::{Topic, Traffic, now_ns};
+use crate::client::{Traffic, now_ns};
 use crate::error::Error;
 use crate::random::Random;
 use crate::volume::FileSystem;
@@ -32,14 +32,7 @@ impl Fault for XfsLog {
     }
 
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
-        let configs = vec![("flush.messages".to_owned(), "1".to_owned())];
-        let partitions = mix::MOST_PARTITIONS;
-        scene.create_topic(&Topic {
-            name: mix::TOPIC.to_owned(),
-            partitions,
-            configs,
-            ..Topic::default()
-        })?;
+        scene.create_topic_with(mix::TOPIC, mix::MOST_PARTITIONS, ("flush.messages", "1"))?;
         scene.warm_up(&flushed(random), random)
     }
 
@@ -49,7 +42,7 @@ impl Fault for XfsLog {
         let length_ms = random.between(1_800, 2_600);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
-        scene.volume()?.device().trace()?;
+        scene.held_back()?;
         let start_ns = now_ns();
         scene.volume()?.plant_journal_delay(held_ms, held_ms)?;
         scene.sleep(Duration::from_millis(length_ms))?;
@@ -57,7 +50,7 @@ impl Fault for XfsLog {
         scene.sleep(Duration::from_millis(2 * held_ms))?;
         let end_ns = now_ns();
         scene.quiet()?;
-        let held = scene.volume()?.device().trace()?.iter().filter(|served| served.held_ms > 0).count();
+        let held = scene.held_back()?;
         load.stop()?;
         let window = Window {
             start_ns,
