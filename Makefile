@@ -8,7 +8,7 @@
 #   make faults  plants causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again)
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
-#   make test    format, lints, docs, every test, a minute of every fuzz target; as root the live tests too (BPF, real
+#   make test    format, lints, docs, every test, a minute of each fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
 #   make page    the page of `report`: built anew and compared, and tried in Chromium; `make web` builds it
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's

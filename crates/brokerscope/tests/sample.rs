@@ -110,3 +110,11 @@ fn the_sample_is_small_enough_to_ship() {
     let size = bytes(&project("samples/journal-stall"));
     assert!((100_000..5 << 20).contains(&size), "{size} bytes");
 }
+
+#[test]
+fn readme_names_every_cause() {
+    let readme = fs::read_to_string(project("README.md")).unwrap();
+    for cause in model::Cause::ALL {
+        assert!(readme.contains(&format!("`{}`", cause.as_str())), "{} is not in README.md", cause.as_str());
+    }
+}
