@@ -80,13 +80,20 @@ lint:
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
+# What needs more than a file: every test behind the gate, by the name of its file.
+LIVE_TESTS := $(sort $(basename $(notdir $(shell grep -lE 'gate::|LIVE_TESTS' crates/*/tests/*.rs tests/*.rs))))
+
+# Tests are always picked from the whole workspace, never from a package: of a package alone cargo enables fewer features of
+# the dependencies, and builds those and all above them once more.
+OF_WORKSPACE = $(CARGO) test --workspace
+
 # The part that reads files and recordings builds without Linux, BPF or clang.
 offline:
 	$(CARGO) check -p brokerscope --no-default-features
 
 # What needs no privilege. Live tests say there that they did not run.
 unit:
-	BROKERSCOPE_LIVE_TESTS=0 $(CARGO) test --workspace --exclude e2e
+	BROKERSCOPE_LIVE_TESTS=0 $(OF_WORKSPACE)
 
 # The front end of `report`: one file that the binary embeds. It is in the repository, so that cargo needs no Node.
 web: setup-test
@@ -96,7 +103,7 @@ web: setup-test
 page: setup-test
 	cd web && npm ci --silent && npm run --silent check && npm run --silent build -- --outDir ../target/page --emptyOutDir
 	cmp target/page/page.html web/dist/page.html || { echo "web/dist/page.html is not what web/ builds: make web"; exit 1; }
-	$(CARGO) build -p brokerscope
+	$(OF_WORKSPACE) --test sample --no-run
 	target/debug/brokerscope report samples/journal-stall -o target/page/sample.html
 	cd web && PAGE="$(CURDIR)/target/page/sample.html" npm test --silent
 
@@ -123,8 +130,8 @@ fuzz-corpus:
 
 live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
-	$(CARGO) build -p brokerscope
-	BROKERSCOPE_LIVE_TESTS=1 $(CARGO) test -p capture -p jvm -p probes -p lab -p watch -p e2e --no-fail-fast -- --test-threads=1
+	$(OF_WORKSPACE) --test sample --no-run
+	BROKERSCOPE_LIVE_TESTS=1 $(OF_WORKSPACE) $(addprefix --test ,$(LIVE_TESTS)) --no-fail-fast -- --test-threads=1
 	$(MAKE) vmtest
 else
 	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"
