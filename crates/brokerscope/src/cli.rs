@@ -432,6 +432,10 @@ pub(crate) struct Report {
     /// What to write.
     #[arg(long, value_enum, default_value_t = PageFormat::Html)]
     pub(crate) format: PageFormat,
+    /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
+    /// host (several after one --jfr).
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) jfr: Vec<PathBuf>,
     /// Show times in UTC instead of local time.
     #[arg(long)]
     pub(crate) utc: bool,

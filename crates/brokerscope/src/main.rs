@@ -8,6 +8,7 @@ mod failure;
 mod filter;
 mod flight_recordings;
 mod function_name;
+mod grounds;
 mod input;
 mod inside;
 mod options;

@@ -4,28 +4,27 @@ mod about;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use capture::Captures;
-use diagnose::{Config, Engine, Summary};
-use model::{Event, LossKind, Nanos};
-use recording::{Recording, Table};
-use report::explanation::{Conclusion, Unobservable};
+use diagnose::Engine;
+use model::{Event, Nanos};
 use report::numbers::{counted, size};
 use report::page::{About, Collector, Page, RecordingData, html, markdown, perfetto};
 
 use crate::cli::{PageFormat, Report};
-use crate::commands::{explain, record};
-use crate::failure;
-use crate::input::{self, Evidence};
+use crate::failure::{self, Usage};
+use crate::grounds::{Grounds, Known};
 use crate::options::{Filter, Format, Presentation};
 use crate::output::{self, Pace};
-use crate::packets;
-use crate::stop::Stop;
 
 /// Writes the page.
 pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
+    if !args.jfr.is_empty() && args.inputs.len() > 1 {
+        return Err(
+            Usage("--jfr goes with one recording: it tells of one broker at one time".to_owned()).into()
+        );
+    }
     let presentation = Presentation { format: Format::Table, utc: args.utc, quiet: args.quiet, wide: false };
     let page = Page::of(read(args, &presentation)?);
     write(args, &page)?;
@@ -43,66 +42,25 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Recordings one by one; whatever else was named is one capture.
 fn read(args: &Report, presentation: &Presentation) -> anyhow::Result<Vec<RecordingData>> {
     if let Some(file) = args.inputs.iter().find(|input| !input.is_dir()) {
         std::fs::metadata(file).map_err(|error| failure::of_file(file, &error))?;
-        return Ok(vec![from_packets(args, input::open_files(&args.inputs)?)?]);
+        return Ok(vec![one(args, presentation, &args.inputs)?]);
     }
-    let one = |dir| match Evidence::open(std::slice::from_ref(dir))? {
-        Evidence::Recording(recording) => Ok(from_recording(args, presentation, &recording)),
-        Evidence::Packets(captures) => from_packets(args, captures),
-    };
-    args.inputs.iter().map(one).collect()
+    args.inputs.iter().map(|dir| one(args, presentation, std::slice::from_ref(dir))).collect()
 }
 
-fn from_recording(args: &Report, presentation: &Presentation, recording: &Recording) -> RecordingData {
-    let manifest = recording.manifest();
-    let partial = record::partial::threshold(&manifest.settings);
-    // Of a partial recording, joins of requests that were not slow would find nothing and say nothing.
-    let files_seen = partial.is_none() && recording.events_of(&[Table::FileOps]).next().is_some();
-    let jvm_seen = recording.events_of(&[Table::LockWaits, Table::GcPauses]).next().is_some();
-    let origin = (manifest.started_ns > 0).then_some(Nanos(manifest.started_ns));
-    let mut judged = Judged::new(args, files_seen, origin);
-    for event in recording.events() {
-        match event {
-            Ok(event) => judged.event(event),
-            // The part is named again in the notes; the other parts still tell.
-            Err(error) => output::warn(&error.to_string()),
-        }
-    }
-    let mut unobservable = record::missing(&manifest.plan);
-    let (what, why) = if jvm_seen {
-        (explain::QUEUES, explain::NO_QUEUE_SOURCE)
-    } else {
-        (explain::JVM, explain::NO_JVM_SOURCE)
-    };
-    unobservable.push(Unobservable { what: what.to_owned(), why: why.to_owned() });
-    let mut notes = recording.notes();
-    notes.extend(record::notes(manifest, presentation));
-    judged.finish(about::recording(recording), unobservable, notes, &[])
-}
-
-fn from_packets(args: &Report, mut captures: Captures) -> anyhow::Result<RecordingData> {
-    let stop = Stop::after(None)?;
-    let mut analyzer = packets::analyzer(&Filter::default(), &args.target)?;
-    let mut judged = Judged::new(args, false, None);
-    packets::read_files(&mut captures, &mut analyzer, &stop, &mut |request| {
-        judged.event(Event::Request(Box::new(request)));
+fn one(args: &Report, presentation: &Presentation, inputs: &[PathBuf]) -> anyhow::Result<RecordingData> {
+    let mut grounds = Grounds::open(inputs, &args.jfr, &Filter::default(), &args.target)?;
+    let mut judged = Judged::new(&grounds, args.slower_than);
+    grounds.read(&mut |event| {
+        judged.event(event);
         Ok(())
     })?;
-    packets::check(&captures)?;
-    let counters = analyzer.counters();
-    let losses = [
-        (LossKind::PacketsDropped, counters.kernel_drops),
-        (LossKind::StreamGapBytes, counters.gap_bytes),
-        (LossKind::FramesUndecodable, counters.undecodable_frames),
-    ];
-    let unobservable = vec![Unobservable {
-        what: "what the broker, its kernel and its disk did".to_owned(),
-        why: "a packet capture holds no kernel events".to_owned(),
-    }];
-    let notes = packets::notes(&captures, false);
-    Ok(judged.finish(about::capture(&args.inputs), unobservable, notes, &losses))
+    grounds.check()?;
+    let about = grounds.recording().map_or_else(|| about::capture(inputs), about::recording);
+    Ok(judged.finish(about, grounds.known(args.slower_than, presentation)))
 }
 
 /// The engine, and the page that is being made of what goes through it.
@@ -113,10 +71,10 @@ struct Judged {
 }
 
 impl Judged {
-    fn new(args: &Report, file_ops_observed: bool, origin: Option<Nanos>) -> Self {
-        let config = Config { file_ops_observed, ..Config::replay(args.slower_than) };
-        let collector = Collector::new(origin, args.slower_than);
-        Self { engine: Engine::new(config), collector, slower_than: args.slower_than }
+    fn new(grounds: &Grounds, slower_than: Nanos) -> Self {
+        let started = grounds.recording().map(|recording| Nanos(recording.manifest().started_ns));
+        let collector = Collector::new(started.filter(|started| *started > Nanos::ZERO), slower_than);
+        Self { engine: Engine::new(grounds.config(slower_than)), collector, slower_than }
     }
 
     fn event(&mut self, event: Event) {
@@ -131,19 +89,10 @@ impl Judged {
         }
     }
 
-    fn finish(
-        mut self,
-        about: About,
-        unobservable: Vec<Unobservable>,
-        notes: Vec<String>,
-        losses: &[(LossKind, u64)],
-    ) -> RecordingData {
-        let mut summary: Summary = self.engine.finish();
+    fn finish(mut self, about: About, known: Known) -> RecordingData {
+        let summary = self.engine.finish();
         self.decided();
-        summary.losses.extend(losses.iter().filter(|(_, count)| *count > 0));
-        let conclusion =
-            Conclusion { summary, slower_than: self.slower_than, unobservable, agreement: None, notes };
-        self.collector.finish(about, &conclusion)
+        self.collector.finish(about, &known.conclude(summary, self.slower_than, None))
     }
 }
 

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use diagnose::{Config, Engine, Watched};
-use model::{Event, LossKind, Nanos};
+use model::{Event, Nanos};
 use report::explanation::{
-    Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText,
-    TopVerdicts, Unobservable,
+    ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText, TopVerdicts,
 };
 
 use crate::cli::Explain;
 use crate::filter::Wanted;
+use crate::grounds::Known;
 use crate::options::Format;
 use crate::output::{self, Pace};
 use crate::request_log::SecondWitness;
@@ -68,27 +68,20 @@ impl<'a> Judged<'a> {
         self.report_decided()
     }
 
-    pub(super) fn finish(
-        mut self,
-        unobservable: Vec<Unobservable>,
-        mut notes: Vec<String>,
-        losses: &[(LossKind, u64)],
-    ) -> anyhow::Result<()> {
-        let mut summary = self.engine.finish();
+    pub(super) fn finish(mut self, mut known: Known) -> anyhow::Result<()> {
+        let summary = self.engine.finish();
         self.report_decided()?;
-        summary.losses.extend(losses.iter().filter(|(_, count)| *count > 0));
         if self.left_out > 0 {
-            notes.push(format!(
+            known.notes.push(format!(
                 "{} slow requests that were not asked for are counted in the totals but not told",
                 self.left_out
             ));
         }
-        let slower_than = self.args.slower_than;
         let agreement = self.witness.map(SecondWitness::conclude).map(|(agreement, more)| {
-            notes.extend(more);
+            known.notes.extend(more);
             agreement
         });
-        let conclusion = Conclusion { summary, slower_than, unobservable, agreement, notes };
+        let conclusion = known.conclude(summary, self.args.slower_than, agreement);
         self.report.finish(&conclusion).context(output::CANNOT_WRITE)
     }
 

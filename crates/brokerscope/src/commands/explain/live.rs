@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use diagnose::{Config, Watched};
+use diagnose::Config;
 use model::{Event, LossKind, Nanos};
 use report::explanation::Unobservable;
 use watch::{Ended, Memory, Outcome, Purpose, Watch};
@@ -11,6 +11,7 @@ use watch::{Ended, Memory, Outcome, Purpose, Watch};
 use super::config;
 use super::judged::Judged;
 use crate::cli::Explain;
+use crate::grounds::{self, Known};
 use crate::options::Jfr;
 use crate::output::Pace;
 use crate::stop::Stop;
@@ -39,9 +40,8 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     let slow = format!("explaining what takes broker {} {} or longer{until}", broker.pid, args.slower_than);
     args.presentation.say(&slow);
-    let missing = missing(watch.plan());
-    let watched = Watched::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)));
-    let judged = Judged::new(args, live(args, &watch), watched, Pace::AsTheyCome)?;
+    let seen = grounds::watched(&missing(watch.plan()));
+    let judged = Judged::new(args, live(args, &watch), seen, Pace::AsTheyCome)?;
     let mut explained = Explained { judged, args, pid: broker.pid };
     while !stop.asked() {
         explained.burst(&watch)?;
@@ -51,7 +51,8 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
 
 /// As soon as everything has had time to be told: the JVM's flight recorder takes its time.
 fn live(args: &Explain, watch: &Watch) -> Config {
-    let live = config(args, Config::live(args.slower_than), watch.sees_files());
+    let live = Config { file_ops_observed: watch.sees_files(), ..Config::live(args.slower_than) };
+    let live = config(args, live);
     if matches!(args.flight_recorder, Jfr::Never) { live } else { live.with_jvm() }
 }
 
@@ -92,8 +93,8 @@ impl Explained<'_> {
             }
         });
         last?;
-        let losses = [(LossKind::EventsDropped, ended.dropped)];
-        self.judged.finish(unobservable, notes(ended), &losses)
+        let losses = vec![(LossKind::EventsDropped, ended.dropped)];
+        self.judged.finish(Known { unobservable, notes: notes(ended), losses })
     }
 }
 
