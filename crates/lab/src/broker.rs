@@ -136,6 +136,12 @@ impl Broker {
         format!("{}:{}", self.address, self.port)
     }
 
+    /// Its listener.
+    #[must_use]
+    pub fn listener(&self) -> SocketAddr {
+        SocketAddr::from((self.address, self.port))
+    }
+
     /// Creates a topic with Kafka's own `TopicCommand`.
     pub fn create_topic(&self, kafka: &Kafka, topic: &str, partitions: u32) -> Result<(), Error> {
         self.create_topics(kafka, &[(topic, partitions)])
@@ -170,8 +176,13 @@ impl Broker {
         self.process.stop();
     }
 
+    /// Ends it without letting it put its files in order, where nobody reads them any more.
+    pub fn kill(mut self) {
+        self.process.kill();
+    }
+
     fn wait_until_it_answers(&mut self, options: &BrokerOptions) -> Result<(), Error> {
-        let address = SocketAddr::from((self.address, self.port));
+        let address = self.listener();
         let (process, log, place) = (&mut self.process, &self.server_log, &self.place);
         let ready = || match process.ended()? {
             Some(_) => Err(Error::Ended {
@@ -221,7 +232,7 @@ fn server_command(
 }
 
 /// `launcher`, if there is one, followed by what `command` would run, in the same environment.
-fn launched_by(launcher: &[String], command: Command) -> Command {
+pub(crate) fn launched_by(launcher: &[String], command: Command) -> Command {
     let [program, arguments @ ..] = launcher else { return command };
     let mut whole = Command::new(program);
     whole.args(arguments).arg(command.get_program()).args(command.get_args());

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::steps::Steps;
-use crate::{cgroup, marked, site, volume};
+use crate::{cgroup, marked, site, sysctl, volume};
 
 /// How long the kernel may take to let go of a mount or a loop device.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,6 +39,7 @@ pub fn sweep_in(root: &Path, steps: Steps) -> Result<usize, Error> {
 /// Takes down everything that hangs on `site` and the directory itself; returns what could not be removed.
 pub(crate) fn take_down(site: &Path) -> Vec<String> {
     marked::end(site, marked::Which::Clients);
+    let mut left = sysctl::put_all_back(site);
     unmount_beneath(site, |kind| !kind.starts_with("fuse"));
     for device in volume::loops_beneath(site) {
         let _ = volume::detach(&device);
@@ -47,7 +48,7 @@ pub(crate) fn take_down(site: &Path) -> Vec<String> {
     marked::end(site, marked::Which::All);
     let mounts: Vec<String> = mounts_beneath(site).into_iter().map(|mount| mount.describe()).collect();
     let loops = volume::loops_beneath(site);
-    let mut left = mounts;
+    left.extend(mounts);
     left.extend(loops.iter().map(|device| format!("loop device {}", device.display())));
     left.extend(marked::processes(site, marked::Which::All).iter().map(|pid| format!("process {pid}")));
     left.extend(cgroup::remove_all(site).iter().map(|group| format!("cgroup {}", group.display())));

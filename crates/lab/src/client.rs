@@ -8,6 +8,7 @@ mod connection;
 mod request;
 mod response;
 mod slow;
+mod topics;
 mod traffic;
 mod words;
 
@@ -16,6 +17,7 @@ pub use connection::Connection;
 pub use request::{Request, Topic};
 pub use response::{Fetched, fetched, first_error};
 pub(crate) use slow::{connect_with_small_window, sip, trickle, wait_for_close};
+pub(crate) use topics::create_topic;
 pub(crate) use traffic::now_ns;
 pub use traffic::{Answer, Running, Traffic};
 pub(crate) use words::text;

@@ -9,11 +9,12 @@ use crate::demo::DemoArguments;
 use crate::device::ServeArguments;
 use crate::error::Error;
 use crate::faults::FaultsArguments;
+use crate::file_systems::FsArguments;
 use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::site::Site;
 use crate::steps::Steps;
-use crate::{clean, demo, device, faults};
+use crate::{clean, demo, device, faults, file_systems};
 
 /// Experiments on a real broker.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -22,6 +23,8 @@ pub enum Command {
     Demo(DemoArguments),
     /// Plant causes on a real broker and count how often explanations name them
     Faults(FaultsArguments),
+    /// Try a broker on one file system after the other, and compare
+    Fs(FsArguments),
     /// Start a broker with its request log on, print its port and pid, run until interrupted
     Broker(BrokerArguments),
     /// Take down what a killed lab left behind
@@ -59,6 +62,7 @@ pub fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
+        Command::Fs(arguments) => file_systems::run(&arguments),
         Command::Broker(arguments) => run_broker(arguments),
         Command::Clean => run_clean(),
         Command::Device(arguments) => device::serve(&arguments),

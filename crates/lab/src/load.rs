@@ -7,11 +7,15 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, launched_by};
 use crate::error::Error;
 use crate::kafka::Kafka;
+use crate::net::Place;
 use crate::process::Process;
 use crate::tool;
+
+/// A rate that none reaches: as fast as it can.
+pub const UNLIMITED: u32 = u32::MAX;
 
 /// One producer process.
 #[derive(Clone, Debug)]
@@ -20,7 +24,7 @@ pub struct Producer {
     pub topic: String,
     /// Its client id.
     pub client_id: String,
-    /// Records a second.
+    /// Records a second, or [`UNLIMITED`].
     pub rate: u32,
     /// Size of a record's value.
     pub record_bytes: u32,
@@ -51,6 +55,21 @@ impl Load {
         directory: &Path,
         site: Option<&Path>,
     ) -> Result<Self, Error> {
+        Self::start_in(&Place::own(), kafka, broker, producers, directory, site)
+    }
+
+    /// As [`Load::start`], from this network namespace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_in(
+        place: &Place,
+        kafka: &Kafka,
+        broker: &Broker,
+        producers: &[Producer],
+        directory: &Path,
+        site: Option<&Path>,
+    ) -> Result<Self, Error> {
         fs::create_dir_all(directory).map_err(Error::io("make", directory))?;
         let start = |producer: &Producer| {
             let log = directory.join(format!("{}.log", producer.client_id));
@@ -58,6 +77,7 @@ impl Load {
             let errors = output.try_clone().map_err(Error::io("write", &log))?;
             let mut command = kafka.tool("org.apache.kafka.tools.ProducerPerformance");
             command.args(arguments(producer, &broker.bootstrap()));
+            let mut command = launched_by(&place.entering(), command);
             command.stdin(Stdio::null()).stdout(output).stderr(errors);
             Ok(Running { process: Process::spawn(&mut command, site)?, log, before: 0 })
         };
@@ -99,7 +119,8 @@ impl Load {
             let log = fs::read(&producer.log).ok()?;
             Some(String::from_utf8_lossy(log.get(producer.before as usize..)?).into_owned())
         });
-        let windows: Vec<Window> = logs.flat_map(|log| parse_windows(&log).into_iter().skip(1)).collect();
+        let windows: Vec<Vec<Window>> =
+            logs.map(|log| parse_windows(&log).into_iter().skip(1).collect()).collect();
         Measured::of(&windows)
     }
 }
@@ -113,14 +134,19 @@ pub struct Measured {
     pub mean_ms: f64,
     /// The longest latency of any record, in milliseconds.
     pub max_ms: f64,
+    /// Records a second, of all producers together.
+    pub records_per_s: f64,
 }
 
 impl Measured {
-    fn of(windows: &[Window]) -> Self {
-        let records: u64 = windows.iter().map(|window| window.records).sum();
-        let sum: f64 = windows.iter().map(|window| window.mean_ms * window.records as f64).sum();
-        let max_ms = windows.iter().map(|window| window.max_ms).fold(0.0, f64::max);
-        Self { records, mean_ms: if records == 0 { 0.0 } else { sum / records as f64 }, max_ms }
+    /// Of each producer's windows.
+    fn of(producers: &[Vec<Window>]) -> Self {
+        let all = || producers.iter().flatten();
+        let records: u64 = all().map(|window| window.records).sum();
+        let sum: f64 = all().map(|window| window.mean_ms * window.records as f64).sum();
+        let max_ms = all().map(|window| window.max_ms).fold(0.0, f64::max);
+        let mean_ms = if records == 0 { 0.0 } else { sum / records as f64 };
+        Self { records, mean_ms, max_ms, records_per_s: producers.iter().map(|windows| rate(windows)).sum() }
     }
 }
 
@@ -128,8 +154,19 @@ impl Measured {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Window {
     records: u64,
+    records_per_s: f64,
     mean_ms: f64,
     max_ms: f64,
+}
+
+/// Of one producer: what it sent, in the time that its windows lasted.
+fn rate(windows: &[Window]) -> f64 {
+    let records: f64 = windows.iter().map(|window| window.records as f64).sum();
+    let seconds: f64 = windows
+        .iter()
+        .map(|window| window.records as f64 / window.records_per_s.max(f64::MIN_POSITIVE))
+        .sum();
+    if seconds > 0.0 { records / seconds } else { 0.0 }
 }
 
 fn arguments(producer: &Producer, bootstrap: &str) -> Vec<String> {
@@ -142,7 +179,7 @@ fn arguments(producer: &Producer, bootstrap: &str) -> Vec<String> {
         "--record-size".to_owned(),
         producer.record_bytes.to_string(),
         "--throughput".to_owned(),
-        producer.rate.to_string(),
+        if producer.rate == UNLIMITED { "-1".to_owned() } else { producer.rate.to_string() },
         "--producer-props".to_owned(),
         format!("bootstrap.servers={bootstrap}"),
         format!("client.id={}", producer.client_id),
@@ -160,10 +197,11 @@ fn parse_windows(log: &str) -> Vec<Window> {
     let parse = |line: &str| {
         let rest = line.split_once(" records sent, ")?;
         let records = rest.0.trim().parse().ok()?;
+        let records_per_s = before(rest.1, " records/sec")?;
         let mean_ms = before(rest.1, " ms avg latency")?;
         // The last line of a run, with percentiles, repeats what the windows said.
         let max_ms = before(rest.1, " ms max latency").filter(|_| !line.contains("99th"))?;
-        Some(Window { records, mean_ms, max_ms })
+        Some(Window { records, records_per_s, mean_ms, max_ms })
     };
     log.lines().filter_map(parse).collect()
 }
@@ -181,14 +219,15 @@ mod tests {
             2 ms 50th, 3 ms 95th, 30 ms 99th, 301 ms 99.9th.\n";
         let windows = parse_windows(log);
         assert_eq!(windows.len(), 2);
-        let measured = Measured::of(&windows);
-        assert_eq!((measured.records, measured.max_ms), (4004, 301.0));
+        let measured = Measured::of(&[windows.clone(), windows]);
+        assert_eq!((measured.records, measured.max_ms), (8008, 301.0));
         assert!((measured.mean_ms - 3.5).abs() < 0.001);
+        assert!((measured.records_per_s - 400.1).abs() < 0.1, "{}", measured.records_per_s);
     }
 
     #[test]
     fn a_silent_producer_measured_nothing() {
-        assert_eq!(Measured::of(&parse_windows("")), Measured::default());
+        assert_eq!(Measured::of(&[parse_windows("")]), Measured::default());
     }
 
     #[test]
@@ -203,5 +242,8 @@ mod tests {
         let arguments = arguments(&producer, "127.0.0.1:9");
         let start = arguments.iter().position(|word| word == "--producer-props").unwrap();
         assert_eq!(&arguments[start + 1..], ["bootstrap.servers=127.0.0.1:9", "client.id=p1", "acks=1"]);
+        assert!(arguments.windows(2).any(|pair| pair == ["--throughput", "10"]));
+        let unlimited = super::arguments(&Producer { rate: UNLIMITED, ..producer }, "127.0.0.1:9");
+        assert!(unlimited.windows(2).any(|pair| pair == ["--throughput", "-1"]));
     }
 }

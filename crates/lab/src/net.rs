@@ -185,6 +185,18 @@ impl Network {
         Ok(())
     }
 
+    /// Sets the largest packet of a host's link, at both of its ends and the bridge.
+    pub fn set_mtu(&self, number: u8, bytes: u32) -> Result<(), Error> {
+        let bytes = bytes.to_string();
+        for way in [Way::ToHost, Way::FromHost] {
+            let Some((namespace, interface)) = self.end(number, way) else {
+                return Err(Error::Unusable(format!("no host {number}")));
+            };
+            namespace.ip(&["link", "set", "dev", &interface, "mtu", &bytes])?;
+        }
+        self.hub.ip(&["link", "set", "dev", BRIDGE, "mtu", &bytes])
+    }
+
     /// A host's address.
     #[must_use]
     pub fn address(number: u8) -> Ipv4Addr {

@@ -54,6 +54,14 @@ impl Process {
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
+    /// Ends it at once, for what has nothing to put in order.
+    pub(crate) fn kill(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+
     /// Ends it: SIGTERM, then SIGKILL when it does not listen. Does nothing when it has ended.
     pub(crate) fn stop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(None)) {

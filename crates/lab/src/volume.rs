@@ -47,11 +47,24 @@ impl Volume {
     /// # Errors
     /// Whatever is not permitted here (FUSE, loop devices, mount) or not installed; nothing stays behind.
     pub fn prepare(exe: &Path, site: &Site, options: &VolumeOptions) -> Result<Self, Error> {
-        let device = Device::start(exe, site, options.device)?;
+        Self::prepare_another(exe, site, 1, options)
+    }
+
+    /// As [`Volume::prepare`], where a site has several: each has a `number`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prepare_another(
+        exe: &Path,
+        site: &Site,
+        number: u32,
+        options: &VolumeOptions,
+    ) -> Result<Self, Error> {
+        let device = Device::start(exe, site, number, options.device)?;
         let loop_device = LoopDevice::attach(&device.image())?;
         options.file_system.make(loop_device.path())?;
         let journal = options.file_system.journal_extents(loop_device.path())?;
-        let directory = site.directory("volume")?;
+        let directory = site.directory(&format!("volume-{number}"))?;
         let mounted =
             Mounted::mount(loop_device.path(), &directory, options.file_system, &options.mount_options)?;
         Ok(Self { mounted, loop_device, device, journal })

@@ -19,6 +19,7 @@ use fuser::{
 use super::delay::{Delays, Direction};
 use super::delay_line::DelayLine;
 use super::order::Served;
+use super::pace::{Busy, Pace};
 
 /// The file's name in the mounted directory.
 pub(crate) const NAME: &str = "image";
@@ -35,13 +36,14 @@ const TRACED: usize = 65_536;
 pub(crate) struct Steering {
     started: Instant,
     delays: Mutex<Delays>,
+    busy: Mutex<Option<Busy>>,
     trace: Mutex<VecDeque<Served>>,
 }
 
 impl Steering {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
         let delays = Mutex::new(Delays::new(seed));
-        Arc::new(Self { started: Instant::now(), delays, trace: Mutex::default() })
+        Arc::new(Self { started: Instant::now(), delays, busy: Mutex::default(), trace: Mutex::default() })
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -52,19 +54,44 @@ impl Steering {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does one write after the other from now on.
+    pub(crate) fn keep(&self, pace: Pace) {
+        *self.busy() = Some(Busy::new(pace));
+    }
+
+    /// Holds nothing back any more.
+    pub(crate) fn clear(&self) {
+        self.delays().clear();
+        *self.busy() = None;
+    }
+
+    fn busy(&self) -> MutexGuard<'_, Option<Busy>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The wait for the disk's turn; reads have none.
+    fn turn(&self, direction: Direction, length: u64) -> Duration {
+        let now_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let mut busy = self.busy();
+        let busy = busy.as_mut().filter(|_| direction == Direction::Write);
+        Duration::from_micros(busy.map_or(0, |busy| busy.hold_us(length, now_us)))
+    }
+
     /// What was served since the last call, oldest first.
     pub(crate) fn take_trace(&self) -> VecDeque<Served> {
         std::mem::take(&mut *self.trace.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn hold(&self, direction: Direction, offset: u64, length: u64) -> Duration {
-        let held_ms = self.delays().hold_ms(direction, offset, length, self.now_ms());
+        let delay = Duration::from_millis(self.delays().hold_ms(direction, offset, length, self.now_ms()));
+        let hold = delay.max(self.turn(direction, length));
+        let held_ms = u64::try_from(hold.as_millis()).unwrap_or(u64::MAX);
         let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
         if trace.len() == TRACED {
             trace.pop_front();
         }
         trace.push_back(Served { direction, offset, length, held_ms });
-        Duration::from_millis(held_ms)
+        hold
     }
 }
 

@@ -2,18 +2,22 @@
 //!
 //! ```text
 //! delay write OFFSET LENGTH LEAST_MS MOST_MS [AFTER_MS FOR_MS]   (window counted from now)
+//! pace WRITE_US BYTES_PER_SECOND                                 (one write after the other)
 //! clear
 //! trace                                  → op write OFFSET LENGTH HELD_MS … (oldest first), then ok
 //! ```
 
 use super::delay::{Delay, Direction};
+use super::pace::Pace;
 
 /// What the server is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Add a rule; its window counts from the moment the order is read.
     Delay(Delay),
-    /// Drop all rules.
+    /// Do one write after the other, at this pace, beside what the rules say.
+    Pace(Pace),
+    /// Drop all rules and the pace.
     Clear,
     /// Tell what was served lately, and forget it.
     Trace,
@@ -42,6 +46,10 @@ impl Order {
         match words.as_slice() {
             ["clear"] => Ok(Self::Clear),
             ["trace"] => Ok(Self::Trace),
+            ["pace", write_us, bytes_per_second] => Ok(Self::Pace(Pace {
+                write_us: parse_number(write_us)?,
+                bytes_per_second: parse_number(bytes_per_second)?,
+            })),
             ["delay", direction, numbers @ ..] => parse_delay(direction, numbers).map(Self::Delay),
             _ => Err(format!("not an order: {line:?}")),
         }
@@ -53,6 +61,7 @@ impl Order {
         match self {
             Self::Clear => "clear".to_owned(),
             Self::Trace => "trace".to_owned(),
+            Self::Pace(Pace { write_us, bytes_per_second }) => format!("pace {write_us} {bytes_per_second}"),
             Self::Delay(rule) => {
                 let window = rule
                     .window_ms
@@ -93,8 +102,7 @@ impl Served {
 
 fn parse_delay(direction: &str, words: &[&str]) -> Result<Delay, String> {
     let direction = parse_direction(direction)?;
-    let parsed: Result<Vec<u64>, String> =
-        words.iter().map(|word| word.parse().map_err(|_| format!("not a number: {word}"))).collect();
+    let parsed: Result<Vec<u64>, String> = words.iter().map(|word| parse_number(word)).collect();
     let (head, window_ms) = match parsed?.as_slice() {
         [head @ .., after, lasts] if head.len() == 4 => {
             (head.to_vec(), Some((*after, after.saturating_add(*lasts))))
@@ -109,6 +117,10 @@ fn parse_delay(direction: &str, words: &[&str]) -> Result<Delay, String> {
     }
     let (offset, length, least_ms, most_ms) = (*offset, *length, *least_ms, *most_ms);
     Ok(Delay { direction, offset, length, least_ms, most_ms, window_ms })
+}
+
+fn parse_number(word: &str) -> Result<u64, String> {
+    word.parse().map_err(|_| format!("not a number: {word}"))
 }
 
 fn parse_direction(word: &str) -> Result<Direction, String> {
@@ -132,7 +144,13 @@ mod tests {
 
     #[test]
     fn orders_come_back_as_they_were_written() {
-        for line in ["clear", "trace", "delay write 4096 8192 120 400", "delay read 0 1 5 5 1000 2500"] {
+        for line in [
+            "clear",
+            "trace",
+            "pace 8000 20000000",
+            "delay write 4096 8192 120 400",
+            "delay read 0 1 5 5 1000 2500",
+        ] {
             assert_eq!(Order::parse(line).unwrap().line(), line);
         }
         let served = Served { direction: Direction::Write, offset: 1, length: 2, held_ms: 3 };
@@ -148,6 +166,8 @@ mod tests {
             ("delay sideways 1 2 3 4", "neither read nor write"),
             ("delay write 1 2 9 4", "over the longest"),
             ("delay write 1 2 -3 4", "not a number"),
+            ("pace 1", "not an order"),
+            ("pace 1 fast", "not a number"),
         ] {
             let refusal = Order::parse(line).unwrap_err();
             assert!(refusal.contains(reason), "{line:?}: {refusal}");

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::delay::Delay;
 use super::image::NAME;
 use super::order::{Order, Served};
+use super::pace::Pace;
 use crate::clean;
 use crate::error::Error;
 use crate::marked::{DEVICE, ROLE};
@@ -40,16 +41,17 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes an image in `site` and serves it by a process of `exe` (a binary with the `lab device` command).
+    /// Makes an image in `site` and serves it by a process of `exe` (a binary with the `lab device` command). Of
+    /// several in a site each has a `number`.
     ///
     /// # Errors
     /// [`Error::Tool`] with the server's own words when FUSE is not permitted.
-    pub fn start(exe: &Path, site: &Site, options: DeviceOptions) -> Result<Self, Error> {
-        let backing = site.path().join("backing.img");
+    pub fn start(exe: &Path, site: &Site, number: u32, options: DeviceOptions) -> Result<Self, Error> {
+        let backing = site.path().join(format!("backing-{number}.img"));
         let file = File::create(&backing).map_err(Error::io("write", &backing))?;
         file.set_len(options.size_bytes).map_err(Error::io("size", &backing))?;
-        let mount = site.directory("device")?;
-        let log = site.path().join("device.log");
+        let mount = site.directory(&format!("device-{number}"))?;
+        let log = site.path().join(format!("device-{number}.log"));
         let errors = File::create(&log).map_err(Error::io("write", &log))?;
         let mut command = Command::new(exe);
         command.args(["lab", "device", "--image"]).arg(&backing).arg("--mount").arg(&mount);
@@ -81,7 +83,12 @@ impl Device {
         self.order(&Order::Delay(rule)).map(drop)
     }
 
-    /// Takes all delays back.
+    /// Has it do one write after the other, at this pace.
+    pub fn keep(&mut self, pace: Pace) -> Result<(), Error> {
+        self.order(&Order::Pace(pace)).map(drop)
+    }
+
+    /// Takes all delays and the pace back.
     pub fn clear(&mut self) -> Result<(), Error> {
         self.order(&Order::Clear).map(drop)
     }

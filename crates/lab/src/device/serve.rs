@@ -67,7 +67,8 @@ fn obey(steering: &Steering) {
 
 fn carry_out(order: Order, steering: &Steering) {
     match order {
-        Order::Clear => steering.delays().clear(),
+        Order::Clear => steering.clear(),
+        Order::Pace(pace) => steering.keep(pace),
         Order::Trace => {
             let lines: Vec<String> = steering.take_trace().iter().map(super::Served::line).collect();
             if !lines.is_empty() {

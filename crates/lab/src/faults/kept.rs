@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::observer::Observer;
 use super::plan::Window;
 use super::run::Run;
 use super::score::{Score, score};
 use crate::error::Error;
+use crate::observer::Observer;
 
 /// The recording, in a run's directory.
 pub(super) const RECORDING: &str = "recording";

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::kept::Kept;
-use super::observer::Observer;
 use super::plan::{Fault, Window};
 use super::scene::{Props, Scene};
 use crate::error::Error;
+use crate::observer::Observer;
 use crate::random::Random;
 
 /// What is asked of a run.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::door::Door;
 use super::plan::{Fault, Ground};
 use crate::broker::{Broker, BrokerOptions};
-use crate::client::{Connection, Request, Running, Topic, Traffic, fetched, first_error};
+use crate::client::{Connection, Running, Topic, Traffic, create_topic};
 use crate::device::DeviceOptions;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -25,9 +25,6 @@ const SIZE_BYTES: u64 = 2 << 30;
 const WARM_UP: Duration = Duration::from_secs(4);
 /// How long load runs before and after what is planted.
 const QUIET: Duration = Duration::from_millis(600);
-/// How long a new topic may take.
-const PATIENCE: Duration = Duration::from_secs(20);
-const TOPIC_EXISTS: i16 = 36;
 
 /// What all scenes share.
 #[derive(Clone)]
@@ -75,7 +72,7 @@ impl Scene {
 
     /// The broker's listener.
     pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::from((self.broker.address, self.broker.port))
+        self.broker.listener()
     }
 
     /// The file system beneath the broker.
@@ -119,36 +116,7 @@ impl Scene {
 
     /// Makes a topic, if it is not there, and waits until the broker leads its partitions.
     pub(crate) fn create_topic(&self, topic: &Topic) -> Result<(), Error> {
-        let mut connection = self.connect("lab-admin")?;
-        let body = connection.call(&Request::create_topic(topic))?;
-        match first_error("CREATE_TOPICS", &body) {
-            Some(0 | TOPIC_EXISTS) => {}
-            code => {
-                let name = &topic.name;
-                return Err(Error::Unusable(format!("the broker makes no topic {name}: error {code:?}")));
-            }
-        }
-        (0..topic.partitions)
-            .try_for_each(|partition| self.wait_for_leader(&mut connection, topic, partition))
-    }
-
-    fn wait_for_leader(
-        &self,
-        connection: &mut Connection,
-        topic: &Topic,
-        partition: u32,
-    ) -> Result<(), Error> {
-        let name = &topic.name;
-        let led = || {
-            let body = connection.call(&Request::fetch(name, partition, 0, 1, 0))?;
-            Ok(fetched(&body).filter(|brought| brought.error == 0).map(drop))
-        };
-        let late = || Error::TooSlow {
-            what: format!("the broker's becoming leader of {name}-{partition}"),
-            limit: PATIENCE,
-            hint: String::new(),
-        };
-        self.interrupt.wait(PATIENCE, led, late)
+        create_topic(&mut self.connect("lab-admin")?, topic, &self.interrupt)
     }
 
     /// A topic with so many partitions and nothing special.

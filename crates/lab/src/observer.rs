@@ -1,6 +1,6 @@
-//! The suite's user: runs `brokerscope record` while faults are planted, and `brokerscope explain` afterwards.
+//! An experiment's user: runs `brokerscope record` on a broker, and `explain` and `compare` on what was recorded.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,14 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const EXPLAINING: Duration = Duration::from_secs(300);
 
 /// Runs brokerscope as a user would.
-pub(super) struct Observer {
+pub(crate) struct Observer {
     /// The binary.
-    pub(super) exe: PathBuf,
-    pub(super) interrupt: Interrupt,
+    pub(crate) exe: PathBuf,
+    pub(crate) interrupt: Interrupt,
 }
 
 /// A running recorder; ended when dropped.
-pub(super) struct Recorder<'a> {
+pub(crate) struct Recorder<'a> {
     process: Process,
     log: PathBuf,
     observer: &'a Observer,
@@ -33,7 +33,7 @@ pub(super) struct Recorder<'a> {
 
 impl Observer {
     /// Records the broker `pid` into `recording`; it records when this returns.
-    pub(super) fn record(
+    pub(crate) fn record(
         &self,
         recording: &Path,
         pid: u32,
@@ -55,7 +55,7 @@ impl Observer {
     }
 
     /// Explains a recording: verdicts of what took at least `slower_than_ms`, as JSON lines into `verdicts`.
-    pub(super) fn explain(
+    pub(crate) fn explain(
         &self,
         recording: &Path,
         slower_than_ms: u64,
@@ -82,9 +82,42 @@ impl Observer {
     }
 }
 
+impl Observer {
+    /// Compares configurations, each a directory of repeated recordings, the first with all others; returns what it
+    /// says. `directory` is where that is kept.
+    pub(crate) fn compare(
+        &self,
+        configurations: &[PathBuf],
+        slo_ms: u64,
+        page: Option<&Path>,
+        directory: &Path,
+    ) -> Result<String, Error> {
+        let (said, log) = (directory.join("compare.txt"), directory.join("compare.log"));
+        let output = File::create(&said).map_err(Error::io("write", &said))?;
+        let errors = File::create(&log).map_err(Error::io("write", &log))?;
+        let mut command = Command::new(&self.exe);
+        command.arg("compare").args(configurations).args(["--slo", &format!("{slo_ms}ms")]);
+        if let Some(page) = page {
+            command.arg("-o").arg(page);
+        }
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let mut process = Process::spawn(&mut command, None)?;
+        let late = || Error::TooSlow {
+            what: "brokerscope compare".to_owned(),
+            limit: EXPLAINING,
+            hint: String::new(),
+        };
+        let status = self.interrupt.wait(EXPLAINING, || process.ended(), late)?;
+        if !status.success() {
+            return Err(Error::Tool { tool: "brokerscope compare".to_owned(), said: tool::tail(&log) });
+        }
+        fs::read_to_string(&said).map_err(Error::io("read", &said))
+    }
+}
+
 impl Recorder<'_> {
     /// Ends it as Ctrl-C does, and waits until its files are whole.
-    pub(super) fn stop(mut self) -> Result<(), Error> {
+    pub(crate) fn stop(mut self) -> Result<(), Error> {
         self.process.signal(Signal::INT);
         let late =
             || Error::TooSlow { what: "the recorder's end".to_owned(), limit: PATIENCE, hint: String::new() };

@@ -1,0 +1,333 @@
+//! An experiment on several configurations of a broker: every run on a fresh file system, recorded by brokerscope, one
+//! configuration after the other and then all over again; in the end `compare` says what made a difference.
+//!
+//! It may be interrupted at any time: what was measured to its end is kept and not done again. It knows nothing of what
+//! the configurations are about: `lab fs` and `lab tune` are tables of them.
+
+mod course;
+mod driving;
+mod ledger;
+mod machine;
+mod measured;
+mod progress;
+pub(crate) mod setup;
+mod stage;
+mod summary;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::clean;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::kafka::{DEFAULT_VERSION, Kafka};
+use crate::observer::Observer;
+use crate::site;
+use crate::steps::Steps;
+
+use course::{Estimate, Run};
+use ledger::{Asked, Done, Ledger};
+use machine::Machine;
+use progress::roughly;
+use setup::Setup;
+use stage::{Ended, Props, Seen};
+
+/// Where a recording is until its run has been measured to its end; hidden, so that it is no configuration.
+const UNFINISHED: &str = ".unfinished";
+
+/// Arguments that all experiments have.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ExperimentArguments {
+    /// How often each configuration is run
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repetitions: u32,
+    /// How long each run is measured (each experiment has its own default)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: Option<u64>,
+    /// What a request may take before it counts as a miss, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 65, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub slo: u64,
+    /// Run these only
+    #[arg(long, value_name = "CONFIGURATION", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Print the configurations and end
+    #[arg(long)]
+    pub list: bool,
+    /// Keep recordings and results in DIR; what is there already is not done again
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Drop what an earlier experiment left in DIR
+    #[arg(long)]
+    pub anew: bool,
+    /// Write a page of the comparison to FILE
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Seed of the load
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Version of Kafka to run
+    #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
+    pub kafka: String,
+    /// The brokerscope binary to run (this one by default)
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub exe: Option<PathBuf>,
+}
+
+/// What is to be found out.
+pub(crate) struct Experiment {
+    /// The subcommand: `fs`.
+    pub(crate) name: &'static str,
+    /// Where it is kept unless told otherwise.
+    pub(crate) directory: &'static str,
+    /// The first is what the others are compared with.
+    pub(crate) setups: Vec<Setup>,
+    /// How long each run is measured unless told otherwise.
+    pub(crate) seconds: u64,
+}
+
+/// Runs what is left of an experiment, and compares.
+///
+/// # Errors
+/// Where runs failed, or were interrupted: what was measured is kept.
+pub(crate) fn run(experiment: Experiment, arguments: &ExperimentArguments) -> Result<(), Error> {
+    let setups = chosen(experiment.setups, &arguments.only)?;
+    if arguments.list {
+        let listed = setups.iter().map(|setup| format!("{:<24} {}\n", setup.id, setup.name));
+        return print(&listed.collect::<String>());
+    }
+    let asked: Vec<Asked> = setups
+        .into_iter()
+        .map(|setup| Asked {
+            setup,
+            seconds: arguments.seconds.unwrap_or(experiment.seconds),
+            slo_ms: arguments.slo,
+            seed: arguments.seed,
+        })
+        .collect();
+    let directory = arguments.keep.clone().unwrap_or_else(|| PathBuf::from(experiment.directory));
+    let mut lab = Lab::open(experiment.name, directory, asked, arguments)?;
+    let failed = lab.run_all(arguments.repetitions)?;
+    lab.conclude(arguments)?;
+    match failed {
+        0 => Ok(()),
+        count => Err(Error::Unusable(format!("{count} run(s) failed; the same command tries them again"))),
+    }
+}
+
+/// An experiment in the middle.
+struct Lab {
+    steps: Steps,
+    interrupt: Interrupt,
+    own_exe: PathBuf,
+    observer: Observer,
+    kafka: Kafka,
+    directory: PathBuf,
+    asked: Vec<Asked>,
+    ledger: Ledger,
+}
+
+impl Lab {
+    fn open(
+        name: &str,
+        directory: PathBuf,
+        asked: Vec<Asked>,
+        arguments: &ExperimentArguments,
+    ) -> Result<Self, Error> {
+        let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
+        clean::sweep(steps)?;
+        let own_exe = std::env::current_exe().map_err(Error::system("find this program"))?;
+        let exe = arguments.exe.clone().unwrap_or_else(|| own_exe.clone());
+        let observer = Observer { exe, interrupt: interrupt.clone() };
+        let kafka = Kafka::prepare(&arguments.kafka, steps)?;
+        let directory = std::path::absolute(&directory).map_err(Error::io("resolve", &directory))?;
+        fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
+        if arguments.anew {
+            ledger::forget(&directory)?;
+        }
+        let machine = Machine::here(&kafka, &site::cache()?);
+        let ledger = Ledger::open(&directory, name, machine, &asked)?;
+        Ok(Self { steps, interrupt, own_exe, observer, kafka, directory, asked, ledger })
+    }
+
+    /// Runs what has not been; returns how many runs failed.
+    fn run_all(&mut self, repetitions: u32) -> Result<usize, Error> {
+        let order = course::order(self.asked.len(), repetitions);
+        let count = order.len();
+        let left: Vec<Run> = order.into_iter().filter(|run| !self.has(*run)).collect();
+        let mut estimate = self.estimate();
+        self.announce(count, left.len(), &estimate);
+        let mut failed = 0;
+        for (done, &run) in left.iter().enumerate() {
+            let Some(asked) = self.asked.get(run.setup).cloned() else { continue };
+            if self.ledger.left_out.contains_key(&asked.setup.name) {
+                continue;
+            }
+            self.steps.say(&format!(
+                "run {} of {count}, {} ({} of {repetitions}); {} left",
+                count - left.len() + done + 1,
+                asked.setup.name,
+                run.repetition,
+                roughly(estimate.of_runs(left.len() - done))
+            ));
+            let started = Instant::now();
+            match self.run_once(&asked, run.repetition) {
+                Ok(()) => estimate.learn(started.elapsed()),
+                Err(error) => {
+                    self.interrupt.check()?;
+                    self.steps.say(&format!("  failed: {error}"));
+                    failed += 1;
+                }
+            }
+        }
+        Ok(failed)
+    }
+
+    fn has(&self, run: Run) -> bool {
+        self.asked.get(run.setup).is_some_and(|asked| self.ledger.has(&asked.setup.id, run.repetition))
+    }
+
+    fn estimate(&self) -> Estimate {
+        let load = Duration::from_secs(self.asked.first().map_or(0, |asked| asked.seconds));
+        let took = self.ledger.runs.iter().map(|done| Duration::from_secs_f64(done.took_s.clamp(0.0, 1e6)));
+        Estimate::of(load, took.collect())
+    }
+
+    /// What it will be, before it begins.
+    fn announce(&self, count: usize, left: usize, estimate: &Estimate) {
+        self.steps.say(&self.ledger.machine.described());
+        if let Some(asked) = self.asked.first() {
+            let setup = &asked.setup;
+            self.steps.say(&format!("planted: {}", setup.ground.device_described()));
+            self.steps.say(&format!(
+                "load: {}; recorded for {} s a run",
+                setup.load.described(),
+                asked.seconds
+            ));
+            for (name, value) in &setup.sysctls {
+                self.steps.say(&format!("meanwhile {name} = {value} on this machine; it is put back"));
+            }
+        }
+        let done = if left < count { format!(", {} of them done", count - left) } else { String::new() };
+        self.steps.say(&format!(
+            "{} configuration(s), {count} runs{done}; {} (Ctrl-C at any time: the same command goes on); results in {}",
+            self.asked.len(),
+            roughly(estimate.of_runs(left)),
+            self.directory.display()
+        ));
+    }
+
+    fn run_once(&mut self, asked: &Asked, repetition: u32) -> Result<(), Error> {
+        let started = Instant::now();
+        let unfinished = self.directory.join(UNFINISHED);
+        make_empty(&unfinished)?;
+        let recording = unfinished.join("recording");
+        let (own_exe, kafka) = (&self.own_exe, &self.kafka);
+        let props = Props { own_exe, kafka, observer: &self.observer, interrupt: &self.interrupt };
+        match stage::run(asked, &recording, &props)? {
+            Ended::Impossible(why) => {
+                self.steps.say(&format!("  left out: {why}"));
+                self.ledger.left_out.insert(asked.setup.name.clone(), why);
+            }
+            Ended::Measured(seen) => {
+                let place = ledger::recording(&self.directory, &asked.setup.id, repetition);
+                make_empty(&place)?;
+                fs::rename(&recording, &place).map_err(Error::io("make", &place))?;
+                self.keep(asked, repetition, *seen, started.elapsed());
+            }
+        }
+        remove(&unfinished)?;
+        self.ledger.write(&self.directory)
+    }
+
+    fn keep(&mut self, asked: &Asked, repetition: u32, seen: Seen, took: Duration) {
+        let Seen { start_ns, measured, journal } = seen;
+        let (asked, took_s) = (asked.clone(), took.as_secs_f64());
+        self.ledger.runs.push(Done { asked, repetition, start_ns, took_s, measured, journal });
+    }
+
+    /// Says what came out of it, as far as it has been run.
+    fn conclude(&self, arguments: &ExperimentArguments) -> Result<(), Error> {
+        let setups: Vec<Setup> = self.asked.iter().map(|asked| asked.setup.clone()).collect();
+        let about = format!("{}\n\n", self.about());
+        let table = summary::table(&self.ledger, &setups, arguments.slo);
+        let path = self.directory.join("summary.txt");
+        fs::write(&path, format!("{about}{table}")).map_err(Error::io("write", &path))?;
+        print(&format!("{about}{table}\n"))?;
+        let measured = setups.iter().filter(|setup| !self.ledger.of(&setup.id).is_empty());
+        let directories: Result<Vec<PathBuf>, Error> =
+            measured.map(|setup| self.describe(setup, None)).collect();
+        let directories = directories?;
+        if directories.len() < 2 {
+            self.steps.say("there is nothing to compare: fewer than two configurations were measured");
+            return Ok(());
+        }
+        let started = Instant::now();
+        let said =
+            self.observer.compare(&directories, arguments.slo, arguments.page.as_deref(), &self.directory)?;
+        print(&said)?;
+        self.steps.took(started, "compared");
+        if let Some(page) = &arguments.page {
+            self.steps.say(&format!("the same as a page: open {} in a browser", page.display()));
+        }
+        Ok(())
+    }
+
+    /// What it was done on and with.
+    fn about(&self) -> String {
+        let mut text = format!("lab {} on {}", self.ledger.experiment, self.ledger.machine.described());
+        if let Some(Asked { setup, seconds, .. }) = self.asked.first() {
+            text += &format!("\nplanted: {}", setup.ground.device_described());
+            text += &format!("\nload: {}, {seconds} s a run", setup.load.described());
+            for (name, value) in &setup.sysctls {
+                text += &format!("\n{name} = {value}");
+            }
+            text +=
+                "\nEvery run was recorded by `brokerscope record`, which costs every configuration alike.";
+        }
+        text
+    }
+
+    /// Names a configuration for `compare`; returns its directory.
+    fn describe(&self, setup: &Setup, note: Option<&str>) -> Result<PathBuf, Error> {
+        let directory = self.directory.join(&setup.id);
+        let path = directory.join("configuration.json");
+        let text = json!({"name": setup.name, "note": note});
+        fs::write(&path, format!("{text:#}\n")).map_err(Error::io("write", &path))?;
+        Ok(directory)
+    }
+}
+
+/// All, or those of these names.
+fn chosen(setups: Vec<Setup>, only: &[String]) -> Result<Vec<Setup>, Error> {
+    if let Some(name) = only.iter().find(|name| !setups.iter().any(|setup| setup.id == **name)) {
+        let known: Vec<&str> = setups.iter().map(|setup| setup.id.as_str()).collect();
+        return Err(Error::Unusable(format!(
+            "no configuration is called {name}; there are {}",
+            known.join(", ")
+        )));
+    }
+    Ok(setups.into_iter().filter(|setup| only.is_empty() || only.contains(&setup.id)).collect())
+}
+
+fn make_empty(directory: &Path) -> Result<(), Error> {
+    remove(directory)?;
+    fs::create_dir_all(directory).map_err(Error::io("make", directory))
+}
+
+fn remove(directory: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", directory)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::system("write to stdout"))
+}

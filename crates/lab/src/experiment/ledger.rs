@@ -1,0 +1,230 @@
+//! What an experiment has done so far, in `experiment.json` of its directory: an experiment that was interrupted goes on
+//! where it was, and one with other parameters is never mixed into it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::machine::Machine;
+use super::measured::Measured;
+use super::setup::Setup;
+use crate::error::Error;
+
+const FILE: &str = "experiment.json";
+/// Raised when what is written changes its meaning.
+const VERSION: u32 = 1;
+
+/// The whole account.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Ledger {
+    version: u32,
+    /// `fs` or `tune`.
+    pub(crate) experiment: String,
+    pub(crate) machine: Machine,
+    pub(crate) runs: Vec<Done>,
+    /// Why configurations could not be set up here, by name.
+    pub(crate) left_out: BTreeMap<String, String>,
+}
+
+/// What was asked of a run. A run counts as done only if the same is asked again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) setup: Setup,
+    /// How long it is measured.
+    pub(crate) seconds: u64,
+    /// What counts as a miss, in milliseconds.
+    pub(crate) slo_ms: u64,
+    /// Of the load's chance.
+    pub(crate) seed: u64,
+}
+
+/// A run that was measured to its end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Done {
+    pub(crate) asked: Asked,
+    /// From 1 on.
+    pub(crate) repetition: u32,
+    /// When it began to be measured, UTC nanoseconds.
+    pub(crate) start_ns: i64,
+    /// The whole of it, set-up and end included.
+    pub(crate) took_s: f64,
+    /// What the clients saw.
+    pub(crate) measured: Measured,
+    /// What the kernel says of the file system's journal.
+    pub(crate) journal: Vec<String>,
+}
+
+impl Ledger {
+    fn new(experiment: &str, machine: Machine) -> Self {
+        Self {
+            version: VERSION,
+            experiment: experiment.to_owned(),
+            machine,
+            runs: Vec::new(),
+            left_out: BTreeMap::new(),
+        }
+    }
+
+    /// What is in `directory` of this experiment on this machine; a new one where there is nothing.
+    ///
+    /// # Errors
+    /// Where there is another experiment's, or one of other parameters.
+    pub(crate) fn open(
+        directory: &Path,
+        experiment: &str,
+        machine: Machine,
+        asked: &[Asked],
+    ) -> Result<Self, Error> {
+        let path = directory.join(FILE);
+        let Ok(text) = fs::read(&path) else { return Ok(Self::new(experiment, machine)) };
+        let unusable = |why: &str| {
+            Error::Unusable(format!(
+                "{}: {why}; give another --keep, or --anew to drop what is there",
+                path.display()
+            ))
+        };
+        let found: Self = serde_json::from_slice(&text).map_err(|error| unusable(&error.to_string()))?;
+        if found.version != VERSION || found.experiment != experiment {
+            return Err(unusable(&format!("holds `lab {}`, version {}", found.experiment, found.version)));
+        }
+        if let Some(difference) = found.machine.differs(&machine) {
+            return Err(unusable(&format!("was made where {difference}")));
+        }
+        if let Some(other) = found.of_other_parameters(asked) {
+            return Err(unusable(&format!("holds runs of {other} with other parameters")));
+        }
+        Ok(Self { left_out: BTreeMap::new(), ..found })
+    }
+
+    /// The first configuration that it has under the same id with something else behind it.
+    fn of_other_parameters(&self, asked: &[Asked]) -> Option<&str> {
+        let same_id = |done: &&Done| {
+            asked.iter().any(|asked| asked.setup.id == done.asked.setup.id && *asked != done.asked)
+        };
+        self.runs.iter().find(same_id).map(|done| done.asked.setup.name.as_str())
+    }
+
+    /// Whether this run has been made.
+    pub(crate) fn has(&self, id: &str, repetition: u32) -> bool {
+        self.runs.iter().any(|done| done.asked.setup.id == id && done.repetition == repetition)
+    }
+
+    /// The runs of one configuration, in the order of their repetitions.
+    pub(crate) fn of(&self, id: &str) -> Vec<&Done> {
+        let mut runs: Vec<&Done> = self.runs.iter().filter(|done| done.asked.setup.id == id).collect();
+        runs.sort_by_key(|done| done.repetition);
+        runs
+    }
+
+    /// Writes it whole or not at all.
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), Error> {
+        let text =
+            serde_json::to_vec_pretty(self).map_err(|error| Error::Unusable(format!("{FILE}: {error}")))?;
+        let (path, fresh) = (directory.join(FILE), directory.join("experiment.json.new"));
+        fs::write(&fresh, text).map_err(Error::io("write", &fresh))?;
+        fs::rename(&fresh, &path).map_err(Error::io("write", &path))
+    }
+}
+
+/// Where a run's recording lies.
+pub(crate) fn recording(directory: &Path, id: &str, repetition: u32) -> PathBuf {
+    directory.join(id).join(repetition.to_string())
+}
+
+/// Drops an experiment: its account, and the recordings of the runs that it tells of.
+pub(crate) fn forget(directory: &Path) -> Result<(), Error> {
+    let path = directory.join(FILE);
+    let Ok(text) = fs::read(&path) else { return Ok(()) };
+    let found: Result<Ledger, _> = serde_json::from_slice(&text);
+    for done in found.map(|ledger| ledger.runs).unwrap_or_default() {
+        let recording = recording(directory, &done.asked.setup.id, done.repetition);
+        if recording.exists() {
+            fs::remove_dir_all(&recording).map_err(Error::io("remove", &recording))?;
+        }
+    }
+    fs::remove_file(&path).map_err(Error::io("remove", &path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::{Ground, Load, Network};
+    use super::*;
+    use crate::device::Pace;
+    use crate::volume::FileSystem;
+
+    fn asked(id: &str, seconds: u64) -> Asked {
+        let ground = Ground {
+            file_system: FileSystem::Ext4,
+            mount_options: "commit=5".to_owned(),
+            volumes: 1,
+            size_bytes: 1 << 30,
+            pace: Pace { write_us: 1, bytes_per_second: 2 },
+        };
+        let load = Load::Paced { producers: 1, per_second: 2, record_bytes: 3, in_flight: 4 };
+        let setup = Setup {
+            id: id.to_owned(),
+            name: format!("the {id}"),
+            ground,
+            properties: Vec::new(),
+            topics: Vec::new(),
+            topic_configs: Vec::new(),
+            sysctls: Vec::new(),
+            network: Network::Loopback,
+            load,
+        };
+        Asked { setup, seconds, slo_ms: 65, seed: 1 }
+    }
+
+    fn done(id: &str, repetition: u32) -> Done {
+        let (measured, journal) = (Measured::default(), Vec::new());
+        Done { asked: asked(id, 25), repetition, start_ns: 7, took_s: 40.5, measured, journal }
+    }
+
+    fn kept(directory: &Path) -> Ledger {
+        let mut ledger = Ledger::open(directory, "fs", Machine::default(), &[asked("a", 25)]).unwrap();
+        ledger.runs.extend([done("a", 2), done("a", 1), done("b", 1)]);
+        ledger.write(directory).unwrap();
+        ledger
+    }
+
+    #[test]
+    fn an_experiment_goes_on_where_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        kept(directory.path());
+        let again = Ledger::open(directory.path(), "fs", Machine::default(), &[asked("a", 25)]).unwrap();
+        assert!(again.has("a", 2) && again.has("b", 1) && !again.has("a", 3) && !again.has("c", 1));
+        let repetitions: Vec<u32> = again.of("a").iter().map(|done| done.repetition).collect();
+        assert_eq!(repetitions, [1, 2]);
+    }
+
+    #[test]
+    fn what_was_asked_otherwise_is_not_mixed_in() {
+        let directory = tempfile::tempdir().unwrap();
+        kept(directory.path());
+        let open = |experiment, machine, asked: &[Asked]| {
+            Ledger::open(directory.path(), experiment, machine, asked).unwrap_err().to_string()
+        };
+        let said = open("fs", Machine::default(), &[asked("a", 26)]);
+        assert!(said.contains("the a with other parameters") && said.contains("--anew"), "{said}");
+        assert!(open("tune", Machine::default(), &[asked("a", 25)]).contains("holds `lab fs`"));
+        let elsewhere = Machine { kernel: "7.2".to_owned(), ..Machine::default() };
+        assert!(open("fs", elsewhere, &[asked("a", 25)]).contains("was made where the kernel"));
+        fs::write(directory.path().join(FILE), "{").unwrap();
+        assert!(open("fs", Machine::default(), &[]).contains("experiment.json: EOF"));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_what_it_tells_of_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        kept(directory.path());
+        for (id, repetition) in [("a", 1), ("a", 2), ("mine", 1)] {
+            fs::create_dir_all(recording(directory.path(), id, repetition)).unwrap();
+        }
+        forget(directory.path()).unwrap();
+        assert!(!recording(directory.path(), "a", 1).exists() && !directory.path().join(FILE).exists());
+        assert!(recording(directory.path(), "mine", 1).exists());
+        forget(directory.path()).unwrap();
+    }
+}

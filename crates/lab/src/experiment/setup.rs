@@ -1,0 +1,92 @@
+//! One configuration of an experiment as data: what the broker lies on, how it is set, what load it gets. Two runs
+//! repeat each other only where all of this is equal. Sets nothing up itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Pace;
+use crate::volume::FileSystem;
+
+/// A configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Setup {
+    /// Its directory's name: letters, digits, `-` and `_`.
+    pub(crate) id: String,
+    /// What people call it.
+    pub(crate) name: String,
+    pub(crate) ground: Ground,
+    /// Lines of server.properties.
+    pub(crate) properties: Vec<(String, String)>,
+    /// Names and numbers of partitions.
+    pub(crate) topics: Vec<(String, u32)>,
+    /// Settings of each topic.
+    pub(crate) topic_configs: Vec<(String, String)>,
+    /// Settings of the kernel while it runs.
+    pub(crate) sysctls: Vec<(String, String)>,
+    pub(crate) network: Network,
+    pub(crate) load: Load,
+}
+
+/// What the broker's partitions lie on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ground {
+    pub(crate) file_system: FileSystem,
+    pub(crate) mount_options: String,
+    /// How many, each a log directory on a device of its own.
+    pub(crate) volumes: u32,
+    pub(crate) size_bytes: u64,
+    /// How fast each device writes.
+    pub(crate) pace: Pace,
+}
+
+/// What lies between the clients and the broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Network {
+    /// The machine's loopback interface.
+    Loopback,
+    /// A pair of virtual interfaces without offloads: packets are no larger than this, as on a wire.
+    Link { mtu: u32 },
+}
+
+/// What the broker has to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Load {
+    /// The lab's own producers, each at its pace: one record a request, `acks=1`.
+    Paced { producers: u32, per_second: u32, record_bytes: u32, in_flight: u32 },
+    /// Kafka's `ProducerPerformance` as fast as it can, so many processes.
+    Flat { producers: u32, record_bytes: u32, properties: Vec<String> },
+}
+
+impl Load {
+    /// For people.
+    pub(crate) fn described(&self) -> String {
+        match self {
+            Self::Paced { producers, per_second, record_bytes, in_flight } => format!(
+                "{producers} producers × {per_second} requests/s of one record of {record_bytes} B, acks=1, at most \
+                 {in_flight} of a connection unanswered"
+            ),
+            Self::Flat { producers, record_bytes, properties } => format!(
+                "{producers} × ProducerPerformance as fast as they can, records of {record_bytes} B, {}",
+                properties.join(" ")
+            ),
+        }
+    }
+}
+
+impl Ground {
+    /// For people: the device, which is the same whatever lies on it.
+    pub(crate) fn device_described(&self) -> String {
+        let Pace { write_us, bytes_per_second } = self.pace;
+        format!(
+            "{} device(s) of {} MiB that do one write after the other, {:.1} ms + {:.1} MB/s each; reads are quick",
+            self.volumes,
+            self.size_bytes >> 20,
+            write_us as f64 / 1e3,
+            bytes_per_second as f64 / 1e6
+        )
+    }
+}
+
+/// Pairs of text, from literals.
+pub(crate) fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}

@@ -1,0 +1,98 @@
+//! What the clients of all runs saw, side by side: plain, and without a word on what is chance. `compare` has those.
+
+use std::fmt::Write;
+
+use super::ledger::{Done, Ledger};
+use super::setup::Setup;
+
+/// A table with a row a configuration: medians over its runs, and the least and the most.
+pub(crate) fn table(ledger: &Ledger, setups: &[Setup], slo_ms: u64) -> String {
+    let rows: Vec<(&Setup, Vec<&Done>)> = setups
+        .iter()
+        .map(|setup| (setup, ledger.of(&setup.id)))
+        .filter(|(_, runs)| !runs.is_empty())
+        .collect();
+    let latencies = rows.iter().flat_map(|(_, runs)| runs).any(|done| done.measured.latency.is_some());
+    let width = rows.iter().map(|(setup, _)| setup.name.chars().count()).max().unwrap_or(0).max(13);
+    let mut text = String::from("What the clients saw, medians of the runs (least–most):\n\n");
+    let _ = write!(text, "{:width$}  RUNS  {:>26}  {:>17}", "CONFIGURATION", "RECORDS/S", "MB/S");
+    if latencies {
+        let misses = format!(">{slo_ms} MS");
+        let _ = write!(text, "  {:>18}  {:>18}  {:>18}  {misses:>21}", "P99 MS", "P99.9 MS", "MAX MS");
+    }
+    text.push('\n');
+    for (setup, runs) in rows {
+        let _ = write!(text, "{:width$}  {:>4}", setup.name, runs.len());
+        let column =
+            |of: &dyn Fn(&Done) -> Option<f64>| -> Vec<f64> { runs.iter().copied().filter_map(of).collect() };
+        let rate = spread(column(&|done| Some(done.measured.records_per_s)), 0);
+        let bytes = spread(column(&|done| Some(done.measured.bytes_per_s / 1e6)), 2);
+        let _ = write!(text, "  {rate:>26}  {bytes:>17}");
+        if latencies {
+            let latency = |of: fn(&super::measured::Latency) -> f64| {
+                column(&move |done| done.measured.latency.as_ref().map(of))
+            };
+            let _ = write!(
+                text,
+                "  {:>18}  {:>18}  {:>18}  {:>19} %",
+                spread(latency(|latency| latency.p99_ms), 1),
+                spread(latency(|latency| latency.p999_ms), 1),
+                spread(latency(|latency| latency.max_ms), 0),
+                spread(latency(super::measured::Latency::miss_percent), 3)
+            );
+        }
+        text.push('\n');
+    }
+    append_others(&mut text, ledger, setups);
+    text
+}
+
+/// What could not be set up, and what shows that journals were what they should be.
+fn append_others(text: &mut String, ledger: &Ledger, setups: &[Setup]) {
+    let mut said = String::new();
+    for setup in setups {
+        let last = ledger.of(&setup.id).last().map(|done| done.journal.join("; ")).unwrap_or_default();
+        if !last.is_empty() {
+            let _ = writeln!(said, "{}: {last} (last run, since it was mounted)", setup.name);
+        }
+    }
+    for (name, why) in &ledger.left_out {
+        let _ = writeln!(said, "{name}: left out: {why}");
+    }
+    if !said.is_empty() {
+        let _ = write!(text, "\n{said}");
+    }
+}
+
+/// `12.3 (11.0–14.1)`; of one run, only that.
+fn spread(mut values: Vec<f64>, digits: usize) -> String {
+    values.sort_by(f64::total_cmp);
+    match values.as_slice() {
+        [] => "-".to_owned(),
+        [one] => format!("{one:.digits$}"),
+        [least, .., most] => {
+            let median = median(&values);
+            format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
+        }
+    }
+}
+
+/// Of sorted values; 0 of none.
+pub(crate) fn median(sorted: &[f64]) -> f64 {
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { at(half) } else { f64::midpoint(at(half.saturating_sub(1)), at(half)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_name_the_median_and_both_ends() {
+        assert_eq!(spread(vec![3.0, 1.0, 2.0], 1), "2.0 (1.0–3.0)");
+        assert_eq!(spread(vec![4.0, 1.0], 2), "2.50 (1.00–4.00)");
+        assert_eq!(spread(vec![7.25], 0), "7");
+        assert_eq!(spread(Vec::new(), 0), "-");
+    }
+}

@@ -1,0 +1,109 @@
+//! `lab fs`: the same broker under the same load on the same slow device, on one file system after the other.
+//!
+//! What is planted is the device alone, alike for all: it does one write after the other. What a file system makes its
+//! callers wait for is its own affair, and is measured.
+
+use crate::device::Pace;
+use crate::error::Error;
+use crate::experiment::setup::{Ground, Load, Network, Setup, pairs};
+use crate::experiment::{Experiment, ExperimentArguments, run as run_experiment};
+use crate::volume::FileSystem;
+
+/// The device: a disk that seeks, so that commits are felt; reads come from the page cache anyway.
+const PACE: Pace = Pace { write_us: 8_000, bytes_per_second: 30_000_000 };
+const SIZE_BYTES: u64 = 2 << 30;
+/// How long each run is measured: with what comes around it, 21 runs fit into a quarter of an hour.
+const SECONDS: u64 = 24;
+/// Few partitions, so that producers meet at their locks.
+const TOPIC: (&str, u32) = ("orders", 4);
+/// Segments are rolled every few seconds, as on a broker with many partitions: rolls make files and sync them.
+const TOPIC_CONFIGS: &[(&str, &str)] = &[("segment.bytes", "4194304")];
+/// Pages are written back after two seconds and not after thirty, so that a run of seconds has as many rounds of
+/// write-back as minutes of a broker (Documentation/admin-guide/sysctl/vm.rst).
+const SYSCTLS: &[(&str, &str)] =
+    &[("vm.dirty_writeback_centisecs", "100"), ("vm.dirty_expire_centisecs", "200")];
+
+/// Id, name, file system, mount options.
+const CONFIGURATIONS: &[(&str, &str, FileSystem, &str)] = &[
+    ("ext4", "ext4 data=ordered", FileSystem::Ext4, "data=ordered"),
+    ("ext4-commit-1", "ext4 commit=1", FileSystem::Ext4, "data=ordered,commit=1"),
+    ("ext4-commit-3", "ext4 commit=3", FileSystem::Ext4, "data=ordered,commit=3"),
+    ("ext4-writeback", "ext4 data=writeback", FileSystem::Ext4, "data=writeback"),
+    ("ext4-fast-commit", "ext4 fast_commit", FileSystem::Ext4FastCommit, "data=ordered"),
+    ("ext4-no-journal", "ext4 without journal", FileSystem::Ext4WithoutJournal, ""),
+    ("xfs", "XFS", FileSystem::Xfs, ""),
+];
+const BTRFS: (&str, &str, FileSystem, &str) = ("btrfs", "btrfs", FileSystem::Btrfs, "");
+
+/// Arguments of `lab fs`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FsArguments {
+    /// Try btrfs too
+    #[arg(long)]
+    pub btrfs: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened into this command's own help")]
+    pub experiment: ExperimentArguments,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// Where runs failed, or were interrupted: what was measured is kept.
+pub fn run(arguments: &FsArguments) -> Result<(), Error> {
+    let wanted = CONFIGURATIONS.iter().chain(arguments.btrfs.then_some(&BTRFS));
+    let experiment = Experiment {
+        name: "fs",
+        directory: "lab-fs",
+        setups: wanted.map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect(),
+        seconds: SECONDS,
+    };
+    run_experiment(experiment, &arguments.experiment)
+}
+
+fn setup(id: &str, name: &str, file_system: FileSystem, mount_options: &str) -> Setup {
+    let mount_options = mount_options.to_owned();
+    Setup {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        ground: Ground { file_system, mount_options, volumes: 1, size_bytes: SIZE_BYTES, pace: PACE },
+        properties: Vec::new(),
+        topics: vec![(TOPIC.0.to_owned(), TOPIC.1)],
+        topic_configs: pairs(TOPIC_CONFIGS),
+        sysctls: pairs(SYSCTLS),
+        network: Network::Loopback,
+        load: Load::Paced { producers: 8, per_second: 120, record_bytes: 2048, in_flight: 5 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_differ_in_their_file_system_alone() {
+        let all: Vec<Setup> =
+            CONFIGURATIONS.iter().map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect();
+        let base = &all[0];
+        for other in &all[1..] {
+            assert_ne!(other.ground, base.ground, "{}", other.name);
+            let Setup { id, name, ground, .. } = base.clone();
+            let ground = Ground {
+                file_system: ground.file_system,
+                mount_options: ground.mount_options,
+                ..other.ground.clone()
+            };
+            assert_eq!(Setup { id, name, ground, ..other.clone() }, *base, "{}", other.name);
+        }
+    }
+
+    #[test]
+    fn ids_are_names_of_directories() {
+        let plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
+        let mut ids: Vec<&str> = CONFIGURATIONS.iter().map(|&(id, ..)| id).chain([BTRFS.0]).collect();
+        assert!(ids.iter().all(|id| !id.is_empty() && id.chars().all(plain)));
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), CONFIGURATIONS.len() + 1);
+    }
+}
