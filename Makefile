@@ -7,6 +7,8 @@
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make faults  plants causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again)
+#   make fs      the same broker and load on one file system after the other, 15 minutes on a machine that does nothing
+#                else (root; target/fs keeps recordings and results, and what is there is not done again; ANEW=1 drops it)
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make test    format, lints, docs, every test, a minute of each fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
@@ -29,7 +31,7 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-.PHONY: demo faults test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults fs test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -40,7 +42,7 @@ demo: setup-demo
 
 test: setup-test fmt-check lint doc offline unit page fuzz-smoke live
 
-setup-bench setup-build setup-demo setup-faults setup-test setup-vmtest: setup-%:
+setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest: setup-%:
 	@setup/debian $*
 
 # Fails where a target is missed.
@@ -60,6 +62,12 @@ ONLY ?=
 faults: setup-faults
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY))
+
+# Interrupted, it goes on where it was. Ends with a comparison, target/fs/compare.md, and a page.
+ANEW ?=
+fs: setup-fs
+	$(CARGO) build --release -p brokerscope
+	target/release/brokerscope lab fs --keep target/fs --page target/fs.html $(if $(ANEW),--anew)
 
 # Fails where less than 98 % are within a millisecond, or the median is off by more than a tenth of one.
 stages: setup-test

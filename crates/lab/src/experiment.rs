@@ -14,6 +14,7 @@ pub(crate) mod setup;
 mod stage;
 mod summary;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -109,7 +110,7 @@ pub(crate) fn run(experiment: Experiment, arguments: &ExperimentArguments) -> Re
         })
         .collect();
     let directory = arguments.keep.clone().unwrap_or_else(|| PathBuf::from(experiment.directory));
-    let mut lab = Lab::open(experiment.name, directory, asked, arguments)?;
+    let mut lab = Lab::open(experiment.name, &directory, asked, arguments)?;
     let failed = lab.run_all(arguments.repetitions)?;
     lab.conclude(arguments)?;
     match failed {
@@ -133,7 +134,7 @@ struct Lab {
 impl Lab {
     fn open(
         name: &str,
-        directory: PathBuf,
+        directory: &Path,
         asked: Vec<Asked>,
         arguments: &ExperimentArguments,
     ) -> Result<Self, Error> {
@@ -143,7 +144,7 @@ impl Lab {
         let exe = arguments.exe.clone().unwrap_or_else(|| own_exe.clone());
         let observer = Observer { exe, interrupt: interrupt.clone() };
         let kafka = Kafka::prepare(&arguments.kafka, steps)?;
-        let directory = std::path::absolute(&directory).map_err(Error::io("resolve", &directory))?;
+        let directory = std::path::absolute(directory).map_err(Error::io("resolve", directory))?;
         fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
         if arguments.anew {
             ledger::forget(&directory)?;
@@ -198,18 +199,8 @@ impl Lab {
 
     /// What it will be, before it begins.
     fn announce(&self, count: usize, left: usize, estimate: &Estimate) {
-        self.steps.say(&self.ledger.machine.described());
-        if let Some(asked) = self.asked.first() {
-            let setup = &asked.setup;
-            self.steps.say(&format!("planted: {}", setup.ground.device_described()));
-            self.steps.say(&format!(
-                "load: {}; recorded for {} s a run",
-                setup.load.described(),
-                asked.seconds
-            ));
-            for (name, value) in &setup.sysctls {
-                self.steps.say(&format!("meanwhile {name} = {value} on this machine; it is put back"));
-            }
+        for line in self.about().lines() {
+            self.steps.say(line);
         }
         let done = if left < count { format!(", {} of them done", count - left) } else { String::new() };
         self.steps.say(&format!(
@@ -266,9 +257,13 @@ impl Lab {
             return Ok(());
         }
         let started = Instant::now();
-        let said =
-            self.observer.compare(&directories, arguments.slo, arguments.page.as_deref(), &self.directory)?;
-        print(&said)?;
+        let slo = format!("{}ms", arguments.slo);
+        let slo = [OsStr::new("--slo"), OsStr::new(&slo)];
+        let page = arguments.page.iter().flat_map(|page| [OsStr::new("-o"), page.as_os_str()]);
+        let further: Vec<&OsStr> = slo.into_iter().chain(page).collect();
+        print(&self.observer.compare(&directories, &further, &self.directory.join("compare.txt"))?)?;
+        let markdown: Vec<&OsStr> = slo.into_iter().chain(["--format", "md"].map(OsStr::new)).collect();
+        self.observer.compare(&directories, &markdown, &self.directory.join("compare.md"))?;
         self.steps.took(started, "compared");
         if let Some(page) = &arguments.page {
             self.steps.say(&format!("the same as a page: open {} in a browser", page.display()));
@@ -278,17 +273,20 @@ impl Lab {
 
     /// What it was done on and with.
     fn about(&self) -> String {
-        let mut text = format!("lab {} on {}", self.ledger.experiment, self.ledger.machine.described());
+        let mut lines =
+            vec![format!("lab {} on {}", self.ledger.experiment, self.ledger.machine.described())];
         if let Some(Asked { setup, seconds, .. }) = self.asked.first() {
-            text += &format!("\nplanted: {}", setup.ground.device_described());
-            text += &format!("\nload: {}, {seconds} s a run", setup.load.described());
-            for (name, value) in &setup.sysctls {
-                text += &format!("\n{name} = {value}");
-            }
-            text +=
-                "\nEvery run was recorded by `brokerscope record`, which costs every configuration alike.";
+            lines.push(format!("planted: {}", setup.ground.device_described()));
+            lines.push(format!("load: {}; recorded for {seconds} s a run", setup.load.described()));
+            let settings = setup.sysctls.iter();
+            lines.extend(
+                settings.map(|(name, value)| format!("meanwhile {name} = {value}, put back afterwards")),
+            );
         }
-        text
+        lines.push(
+            "each run is recorded by `brokerscope record`, which costs all configurations alike".to_owned(),
+        );
+        lines.join("\n")
     }
 
     /// Names a configuration for `compare`; returns its directory.

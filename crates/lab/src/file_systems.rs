@@ -10,10 +10,10 @@ use crate::experiment::{Experiment, ExperimentArguments, run as run_experiment};
 use crate::volume::FileSystem;
 
 /// The device: a disk that seeks, so that commits are felt; reads come from the page cache anyway.
-const PACE: Pace = Pace { write_us: 8_000, bytes_per_second: 30_000_000 };
+const PACE: Pace = Pace { write_us: 16_000, bytes_per_second: 25_000_000 };
 const SIZE_BYTES: u64 = 2 << 30;
 /// How long each run is measured: with what comes around it, 21 runs fit into a quarter of an hour.
-const SECONDS: u64 = 24;
+const SECONDS: u64 = 22;
 /// Few partitions, so that producers meet at their locks.
 const TOPIC: (&str, u32) = ("orders", 4);
 /// Segments are rolled every few seconds, as on a broker with many partitions: rolls make files and sync them.

@@ -1,5 +1,6 @@
 //! An experiment's user: runs `brokerscope record` on a broker, and `explain` and `compare` on what was recorded.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -83,23 +84,19 @@ impl Observer {
 }
 
 impl Observer {
-    /// Compares configurations, each a directory of repeated recordings, the first with all others; returns what it
-    /// says. `directory` is where that is kept.
+    /// Compares configurations, each a directory of repeated recordings, the first with all others; `further` are
+    /// arguments that say how. Returns what it says, which is kept in the file `said`.
     pub(crate) fn compare(
         &self,
         configurations: &[PathBuf],
-        slo_ms: u64,
-        page: Option<&Path>,
-        directory: &Path,
+        further: &[&OsStr],
+        said: &Path,
     ) -> Result<String, Error> {
-        let (said, log) = (directory.join("compare.txt"), directory.join("compare.log"));
-        let output = File::create(&said).map_err(Error::io("write", &said))?;
+        let log = said.with_extension("log");
+        let output = File::create(said).map_err(Error::io("write", said))?;
         let errors = File::create(&log).map_err(Error::io("write", &log))?;
         let mut command = Command::new(&self.exe);
-        command.arg("compare").args(configurations).args(["--slo", &format!("{slo_ms}ms")]);
-        if let Some(page) = page {
-            command.arg("-o").arg(page);
-        }
+        command.arg("compare").args(configurations).args(further);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let mut process = Process::spawn(&mut command, None)?;
         let late = || Error::TooSlow {
@@ -111,7 +108,7 @@ impl Observer {
         if !status.success() {
             return Err(Error::Tool { tool: "brokerscope compare".to_owned(), said: tool::tail(&log) });
         }
-        fs::read_to_string(&said).map_err(Error::io("read", &said))
+        fs::read_to_string(said).map_err(Error::io("read", said))
     }
 }
 

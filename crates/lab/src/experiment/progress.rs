@@ -29,7 +29,7 @@ pub(crate) fn watch(
         if shown {
             let _ = write!(std::io::stderr(), "\r{}", bar(passed, time));
         }
-        if let Err(error) = check().and_then(|()| interrupt.sleep(REDRAWN.min(time - passed))) {
+        if let Err(error) = check().and_then(|()| interrupt.sleep(REDRAWN.min(time.saturating_sub(passed)))) {
             break Err(error);
         }
     };

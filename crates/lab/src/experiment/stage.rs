@@ -76,7 +76,8 @@ pub(crate) fn run(asked: &Asked, recording: &Path, props: &Props) -> Result<Ende
 struct Stage {
     broker: Broker,
     network: Option<Network>,
-    _sysctls: Vec<Sysctl>,
+    /// Put back when dropped.
+    sysctls: Vec<Sysctl>,
     volumes: Vec<Volume>,
     site: Site,
 }
@@ -110,7 +111,7 @@ impl Stage {
         };
         let options = broker_options(setup, &volumes, network.as_ref(), &site, props)?;
         let broker = Broker::start(props.kafka, options)?;
-        let stage = Self { broker, network, _sysctls: sysctls?, volumes, site };
+        let stage = Self { broker, network, sysctls: sysctls?, volumes, site };
         stage.create_topics(setup, props.interrupt)?;
         Ok(stage)
     }
@@ -161,7 +162,7 @@ impl Stage {
             volume.device().clear()?;
         }
         self.broker.kill();
-        drop((self.network, self._sysctls, self.volumes, self.site));
+        drop((self.network, self.sysctls, self.volumes, self.site));
         Ok(())
     }
 }
