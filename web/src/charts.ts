@@ -11,6 +11,11 @@ import type { State } from "./state";
 /** Space for a chart's values, left of it. */
 const AXIS = 58;
 const SYNC = "time";
+/** Seconds between two marks of the axis of time. */
+const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
+/** Up to this height a chart is low. */
+const LOW = 80;
+const HEADROOM = 1.05;
 
 export interface Line {
   label: string;
@@ -59,7 +64,10 @@ export class Charts {
     const observer = new ResizeObserver(() => this.resize());
     observer.observe(document.body);
     state.listen((_, changed) => {
-      if (changed.has("range") || changed.has("zoomed")) this.redraw();
+      if (changed.has("look")) {
+        this.resize();
+        this.draw();
+      } else if (changed.has("range") || changed.has("zoomed")) this.redraw();
     });
   }
 
@@ -79,13 +87,18 @@ export class Charts {
   /** Draws everything anew, in the theme's colours. */
   redraw(): void {
     cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => {
-      for (const { plot } of this.plots) {
-        const [min, max] = this.shown();
+    this.frame = requestAnimationFrame(() => this.draw());
+  }
+
+  private draw(): void {
+    const [min, max] = this.shown();
+    for (const { plot } of this.plots) {
+      // At once, not in uPlot's next task.
+      plot.batch(() => {
         plot.setScale("x", { min, max });
         plot.redraw(false, true);
-      }
-    });
+      });
+    }
   }
 
   /** Ends them. */
@@ -138,15 +151,24 @@ export class Charts {
         },
         scales: {
           x: { time: false, min, max },
-          y: { ...(options.log ? { distr: 3 as const } : {}), range: options.range ?? ((_u, _low, high) => [0, high > 0 ? high * 1.05 : 1]) },
+          y: { ...(options.log ? { distr: 3 as const } : {}), range: options.range ?? ((_u, _low, high) => [0, high > 0 ? high * HEADROOM : 1]) },
         },
         axes: [
-          { ...axis, size: 22, space: 90, values: (_u, splits) => splits.map((at) => this.moment(at)) },
+          {
+            ...axis,
+            size: 22,
+            space: 90,
+            incrs: STEPS,
+            splits: (_u, _axis, from, until, step) => this.clock.round(from, until, step),
+            values: (_u, splits, _axis, _space, step) => splits.map((at) => this.clock.time(at * 1e9, step >= 1 ? 0 : step >= 0.1 ? 1 : 3)),
+          },
           {
             ...axis,
             size: AXIS,
             space: options.bare ? 1000 : 26,
             show: true,
+            // A low chart has room for its least and greatest value.
+            ...(height <= LOW && !options.range ? { splits: (_u: uPlot, _axis: number, _least: number, most: number) => [0, most / HEADROOM] } : {}),
             values: (_u, splits) => splits.map((value) => (value === null || options.bare ? "" : options.show(value))),
           },
         ],
@@ -173,11 +195,6 @@ export class Charts {
       ...(line.fill ? { fill: line.fill } : {}),
       ...(paths ? { paths } : {}),
     };
-  }
-
-  private moment(seconds: number): string {
-    const [from, until] = this.shown();
-    return this.clock.time(seconds * 1e9, until - from > 20 ? 0 : until - from > 2 ? 1 : 3);
   }
 
   private brushed(plot: uPlot): void {

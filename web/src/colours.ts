@@ -38,11 +38,13 @@ export const KINDS: Record<string, string> = {
   throttle: "#b8a700",
   reclaim: "#7a5230",
   call: "#aa4499",
-  "on CPU": "#009e73",
-  "file operation": "#0072b2",
-  "waiting in the kernel": "#d55e00",
-  "waiting for a lock": "#cc79a7",
+  running: "#009e73",
   "waiting for a CPU": "#b8a700",
+  "in a file operation": "#0072b2",
+  "blocked by disk or kernel": "#d55e00",
+  "waiting for a lock": "#cc79a7",
+  "stopped by the JVM": "#8f6fd1",
+  "waiting for work": "#9aa4b0",
 };
 
 /** A kind's colour. */

@@ -18,6 +18,10 @@ export interface Recording {
   latency: { bounds_ns: number[]; apis: Api[]; unanswered: number };
   slow: Slow;
   requests: Detail[];
+  /** What the waterfalls show, each once: requests name them by number. */
+  spans: Span[];
+  /** Buckets in one cell of a partition or a file. */
+  coarse_buckets: number;
   partitions: { topic: string | null; partition: number; cells: number[][] }[];
   thread_states: string[];
   threads: { tid: number | null; thread: string; cells: number[][] }[];
@@ -109,7 +113,8 @@ export interface Lane {
   tid: number;
   thread: string;
   in_evidence: boolean;
-  spans: Span[];
+  /** Numbers of the recording's spans. */
+  spans: number[];
 }
 
 export interface Commit {
@@ -137,6 +142,8 @@ export interface Detail {
   acks: number | null;
   partitions: (string | number)[][];
   stages: number[];
+  /** The number of the stage, its start and its end, in the order of time. */
+  course: number[][];
   cause: string;
   chain: string[];
   root: string;
@@ -145,10 +152,11 @@ export interface Detail {
   evidence: Proof[];
   advice: string[];
   losses: string[];
+  doubts: { stage: string; what: string; tells: string }[];
   threads: Lane[];
   commits: Commit[];
-  block_ios: Span[];
-  others: Span[];
+  block_ios: number[];
+  others: number[];
   cut: boolean;
 }
 
@@ -197,11 +205,16 @@ export function rowsOf(recording: Recording): Row[] {
   }));
 }
 
+/** The stretches of these numbers. */
+export function spansOf(recording: Recording, numbers: number[]): Span[] {
+  return numbers.flatMap((number) => recording.spans[number] ?? []);
+}
+
 /** Reads the data that is in the page. */
 export function read(): Page {
   const element = document.getElementById("page-data");
   const page = JSON.parse(element?.textContent ?? "{}") as Page;
-  if (page.format !== "brokerscope-page" || page.version !== 1) {
+  if (page.format !== "brokerscope-page" || page.version !== 2) {
     throw new Error("this page's data is not of the version that its script reads");
   }
   return page;

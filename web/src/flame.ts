@@ -6,7 +6,7 @@ import { length, percent } from "./format";
 import type { State } from "./state";
 
 const ROW = 17;
-const NARROWEST = 0.6;
+const NARROWEST = 1.2;
 const DEEPEST = 60;
 
 interface Frame {
@@ -32,7 +32,7 @@ export function flame(recording: Recording, state: State, which: "on_cpu" | "off
     }));
   };
   state.listen((_, changed) => {
-    if (changed.has("range") || changed.has("search")) show();
+    if (changed.has("range") || changed.has("search") || changed.has("look")) show();
   });
   new ResizeObserver(() => requestAnimationFrame(show)).observe(figure);
   return figure;

@@ -82,6 +82,14 @@ export class Clock {
     return digits === 0 ? text.slice(0, 8) : text.slice(0, 9 + digits);
   }
 
+  /** Seconds after the origin that are round on the clock. */
+  round(from: number, until: number, step: number): number[] {
+    const origin = this.ms / 1e3 + this.rest / 1e9;
+    const first = Math.ceil((origin + from) / step);
+    const last = Math.floor((origin + until) / step);
+    return Array.from({ length: Math.max(0, Math.min(last - first + 1, 1000)) }, (_, at) => (first + at) * step - origin);
+  }
+
   /** `2026-11-21`. */
   date(ns: number): string {
     return new Date(this.ms + Math.floor((this.rest + ns) / 1e6)).toISOString().slice(0, 10);

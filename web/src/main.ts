@@ -20,7 +20,7 @@ import { commits, devices, host, slowTime } from "./timeline";
 const page = read();
 const state = new State();
 const place = document.getElementById("page") ?? document.body;
-let drawn: { charts: Charts; redraw: () => void; step: (by: number) => void } | null = null;
+let drawn: { charts: Charts; step: (by: number) => void } | null = null;
 
 function show(): void {
   const recording = page.recordings[state.selection.recording] ?? page.recordings[0];
@@ -42,7 +42,7 @@ function show(): void {
       "main",
       {},
       story(recording, state, clock),
-      section("time", "Over time", "Drag across any chart to select a stretch of time: everything on the page follows. Times are UTC.", heatmap(charts, recording), slowTime(charts, recording, state), commits(charts, recording), ...devices(charts, recording), threads(charts, recording)),
+      section("time", "Over time", "Drag across any chart to select a stretch of time: everything on the page follows. Times are UTC.", heatmap(charts, recording), slowTime(charts, recording, state), commits(charts, recording), ...devices(charts, recording), threads(charts, recording, state)),
       section("request", "One slow request", "Every stage, wait and device request of it on one axis of time; what its threads and others did meanwhile.", one.element),
       section("requests", "Slow requests", "", list.element),
       section("roots", "Root events and their victims", "One commit, one collection, one slow write: whatever all of its victims share.", roots(recording, rows, state, clock)),
@@ -60,11 +60,7 @@ function show(): void {
     const next = told[Math.min(told.length - 1, Math.max(0, now + by))];
     if (next) state.set({ request: next.id });
   };
-  const redraw = (): void => {
-    charts.redraw();
-    one.draw();
-  };
-  drawn = { charts, redraw, step };
+  drawn = { charts, step };
   state.listen((selection, changed) => {
     if (changed.has("recording")) show();
     if (changed.has("request") && selection.request) document.getElementById("request")?.scrollIntoView({ block: "nearest" });
@@ -110,7 +106,7 @@ function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
 
 function turn(): void {
   document.documentElement.dataset["theme"] = isDark() ? "light" : "dark";
-  drawn?.redraw();
+  state.look();
 }
 
 addEventListener("keydown", (event) => {
@@ -134,17 +130,21 @@ addEventListener("keydown", (event) => {
   }
 });
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn?.redraw());
-// Paper is light.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.look());
+// Paper is light and narrower than most screens; it is drawn before the handler returns.
 addEventListener("beforeprint", () => {
-  document.documentElement.dataset["printing"] = isDark() ? "dark" : "";
-  document.documentElement.dataset["theme"] = "light";
-  for (const details of document.querySelectorAll("details")) details.open = true;
-  drawn?.redraw();
+  const root = document.documentElement;
+  root.dataset["printing"] = root.dataset["theme"] ?? "";
+  root.dataset["theme"] = "light";
+  state.look();
 });
 addEventListener("afterprint", () => {
-  if (document.documentElement.dataset["printing"] === "dark") document.documentElement.dataset["theme"] = "dark";
-  drawn?.redraw();
+  const root = document.documentElement;
+  const theme = root.dataset["printing"];
+  delete root.dataset["printing"];
+  if (theme) root.dataset["theme"] = theme;
+  else delete root.dataset["theme"];
+  state.look();
 });
 
 show();

@@ -24,7 +24,7 @@ export function request(recording: Recording, state: State, clock: Clock): { ele
     picture.append(waterfall(recording, detail, width, (text) => (told.textContent = text)));
   };
   state.listen((_, changed) => {
-    if (changed.has("request")) draw();
+    if (changed.has("request") || changed.has("look")) draw();
   });
   let width = 0;
   new ResizeObserver(() => {
@@ -68,7 +68,11 @@ function stages(recording: Recording, detail: Detail): HTMLElement {
 }
 
 function notes(detail: Detail): HTMLElement {
-  const list = h("div", {}, h("details", {}, h("summary", {}, "The evidence in words"), evidenceList(detail)));
+  const list = h("div", { class: "notes" }, h("details", { open: document.documentElement.dataset["printing"] !== undefined }, h("summary", {}, "The evidence in words"), evidenceList(detail)));
+  for (const advice of detail.advice) list.append(h("p", {}, h("b", {}, "To change: "), advice));
+  for (const { stage, what, tells } of detail.doubts) {
+    list.append(h("p", { class: "note" }, h("b", {}, "Not decided: "), `${what} (${stage.replaceAll("_", " ")}). What would have told: ${tells}.`));
+  }
   if (detail.cut) list.append(h("p", { class: "note" }, "More happened around it than there was room for: threads or requests to devices are missing here."));
   for (const loss of detail.losses) list.append(h("p", { class: "note" }, `Lost near it: ${loss}`));
   return list;

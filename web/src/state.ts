@@ -13,7 +13,9 @@ export interface Selection {
   request: string | null;
 }
 
-type Listener = (selection: Selection, changed: Set<keyof Selection>) => void;
+/** What changed: parts of the selection, or the look of the page: its theme, or its width on paper. */
+export type Changed = Set<keyof Selection | "look">;
+type Listener = (selection: Selection, changed: Changed) => void;
 
 const NONE: Selection = {
   recording: 0,
@@ -48,7 +50,7 @@ export class State {
   }
 
   set(change: Partial<Selection>): void {
-    const changed = new Set<keyof Selection>();
+    const changed: Changed = new Set();
     for (const key of Object.keys(change) as (keyof Selection)[]) {
       if (JSON.stringify(change[key]) !== JSON.stringify(this.selection[key])) changed.add(key);
     }
@@ -56,6 +58,11 @@ export class State {
     this.selection = { ...this.selection, ...change };
     history.replaceState(null, "", `#${toFragment(this.selection)}`);
     for (const listener of this.listeners) listener(this.selection, changed);
+  }
+
+  /** Has everybody draw anew, at once: paper does not wait for the next frame. */
+  look(): void {
+    for (const listener of this.listeners) listener(this.selection, new Set(["look"]));
   }
 
   /** Back to everything; the request stays. */

@@ -126,9 +126,9 @@ export function requests(recording: Recording, rows: Row[], state: State, clock:
   return { element, within };
 }
 
-/** Sums of cells whose buckets are in the selected time; the last number is a maximum. */
+/** Sums of a partition's or a file's cells in the selected time; the last number is a maximum. */
 function sums(recording: Recording, cells: number[][], range: [number, number] | null): number[] {
-  const { bucket_ns } = recording;
+  const bucket_ns = recording.bucket_ns * recording.coarse_buckets;
   const total: number[] = [];
   for (const [bucket = 0, ...numbers] of cells) {
     if (range && (bucket * bucket_ns >= range[1] || (bucket + 1) * bucket_ns <= range[0])) continue;

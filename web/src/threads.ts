@@ -1,27 +1,47 @@
-// What each thread did over time: a row a thread, a cell a bucket, in the colour of the state that it waited in longest, as
-// strong as its share of the bucket.
+// What each thread did over time: a lane a thread, and in it for each bucket the shares of its time, waits that cost requests
+// their time on top. What was not seen is left blank. Threads of the selected request's evidence are marked.
 
 import type uPlot from "uplot";
 
 import { legend, type Charts } from "./charts";
-import { kindColour } from "./colours";
+import { kindColour, themed } from "./colours";
 import type { Recording } from "./data";
 import { h } from "./dom";
 import { length } from "./format";
+import type { State } from "./state";
 
-const ROW = 14;
+const ROW = 17;
+/** As many as a sheet of paper holds. */
+const SHOWN = 36;
+/** Drawn as the ground that the others stand on. */
+const IDLE = "waiting for work";
 
-export function threads(charts: Charts, recording: Recording): HTMLElement | null {
-  const shown = recording.threads.filter((thread) => thread.cells.length > 0).slice(0, 40);
+export function threads(charts: Charts, recording: Recording, state: State): HTMLElement | null {
+  const seen = recording.threads.filter((thread) => thread.cells.length > 0);
+  const shown = seen.slice(0, SHOWN);
   if (shown.length === 0) return null;
   const { thread_states: states, bucket_ns } = recording;
   const seconds = bucket_ns / 1e9;
-  // Off-CPU time lies within file operations: what is left of them is time in the call itself.
-  const spent = (cell: number[]): number[] => {
-    const [, cpu = 0, file = 0, kernel = 0, lock = 0, cpuWait = 0] = cell;
-    return [cpu, Math.max(0, file - kernel - cpuWait), kernel, lock, cpuWait];
+  const cells = shown.map((thread) => new Map(thread.cells.map(([bucket = 0, ...lengths]) => [bucket, lengths])));
+  const names = shown.map(({ thread, tid }) => h("li", { title: `${thread} ${tid ?? ""}` }, `${thread.replace("data-plane-kafka-", "")} ${tid ?? "others"}`));
+  let dim = new Set<number>();
+
+  const lane = (plot: uPlot, lengths: number[], bucket: number, top: number, height: number): void => {
+    const { ctx } = plot;
+    const left = Math.floor(plot.valToPos(bucket * seconds, "x", true));
+    const width = Math.max(1, Math.floor(plot.valToPos((bucket + 1) * seconds, "x", true)) - left);
+    let bottom = top + height;
+    for (const [at, micros] of lengths.entries()) {
+      const share = (micros * 1e3) / bucket_ns;
+      if (share <= 0) continue;
+      const name = states[at] ?? "";
+      // A wait of a two-hundredth of the bucket is to be seen too.
+      const high = Math.min(bottom - top, Math.max(share * height, name === IDLE || share < 0.005 ? 0 : 1));
+      ctx.fillStyle = name === IDLE ? themed("--idle") : kindColour(name);
+      ctx.fillRect(left, bottom - high, width, high);
+      bottom -= high;
+    }
   };
-  const cells = shown.map((thread) => new Map(thread.cells.map((cell) => [cell[0] ?? 0, spent(cell)])));
   const draw = (plot: uPlot): void => {
     const { ctx, bbox } = plot;
     const row = bbox.height / shown.length;
@@ -30,21 +50,16 @@ export function threads(charts: Charts, recording: Recording): HTMLElement | nul
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     for (const [at, buckets] of cells.entries()) {
-      for (const [bucket, lengths] of buckets) {
-        const all = lengths.reduce((sum, one) => sum + one, 0) * 1e3;
-        const state = lengths.indexOf(Math.max(...lengths));
-        const left = Math.floor(plot.valToPos(bucket * seconds, "x", true));
-        const right = Math.ceil(plot.valToPos((bucket + 1) * seconds, "x", true));
-        ctx.globalAlpha = 0.15 + 0.85 * Math.min(1, Math.sqrt(all / bucket_ns));
-        ctx.fillStyle = kindColour(states[state] ?? "");
-        ctx.fillRect(left, bbox.top + at * row + 1, Math.max(1, right - left), row - 2);
-      }
+      ctx.globalAlpha = dim.has(at) ? 0.2 : 1;
+      ctx.fillStyle = themed("--rule");
+      ctx.fillRect(bbox.left, bbox.top + (at + 1) * row - 1, bbox.width, 1);
+      for (const [bucket, lengths] of buckets) lane(plot, lengths, bucket, bbox.top + at * row + 2, row - 3);
     }
     ctx.restore();
   };
   const strip = charts.row({
-    title: "Threads",
-    unit: "the state that took longest; stronger is more of the time",
+    title: seen.length > SHOWN ? `Threads: the busiest ${SHOWN} of ${seen.length}` : "Threads",
+    unit: "shares of each one's time; blank: not seen",
     height: shown.length * ROW + 28,
     times: Array.from({ length: recording.buckets }, (_, at) => (at + 0.5) * seconds),
     lines: [],
@@ -59,12 +74,29 @@ export function threads(charts: Charts, recording: Recording): HTMLElement | nul
       const told = lengths?.flatMap((one, state) => (one > 0 ? [`${states[state] ?? ""} ${length(one * 1e3)}`] : [])) ?? [];
       return `${thread?.thread ?? ""} ${thread?.tid ?? ""}: ${told.join(", ") || "not seen"}`;
     },
-    legend: legend(states.map((name) => ({ name, colour: kindColour(name) }))),
+    legend: legend(states.map((name) => ({ name, colour: name === IDLE ? "var(--idle)" : kindColour(name) }))),
   });
-  const names = h("ol", { class: "threads" });
-  for (const { thread, tid } of shown) {
-    names.append(h("li", { title: `${thread} ${tid ?? ""}` }, `${thread.replace("data-plane-kafka-", "")} ${tid ?? "others"}`));
-  }
-  strip.querySelector(".plot")?.append(names);
+  strip.classList.add("lanes");
+  strip.querySelector(".plot")?.append(h("ol", { class: "threads" }, ...names));
+
+  const mark = (): void => {
+    const { request, search } = state.selection;
+    const detail = recording.requests.find((one) => one.id === request);
+    const named = new Set(detail?.threads.filter((thread) => thread.in_evidence).map((thread) => thread.tid));
+    const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+    const missed = shown.flatMap(({ thread, tid }, at) => (words.every((word) => `${thread} ${tid ?? ""}`.toLowerCase().includes(word)) ? [] : [at]));
+    // A search for something else is none for threads.
+    dim = new Set(missed.length < shown.length ? missed : []);
+    for (const [at, { tid }] of shown.entries()) {
+      names[at]?.classList.toggle("named", tid !== null && named.has(tid));
+      names[at]?.classList.toggle("dim", dim.has(at));
+    }
+  };
+  state.listen((_, changed) => {
+    if (!changed.has("request") && !changed.has("search")) return;
+    mark();
+    charts.redraw();
+  });
+  mark();
   return strip;
 }

@@ -34,7 +34,7 @@ export function slowTime(charts: Charts, recording: Recording, state: State): HT
   const strip = (title: string, names: string[], cells: number[][], choose?: (name: string) => void): HTMLElement => {
     const lines = stacked(recording, cells, names);
     const items = [...lines].reverse().map((line) => ({
-      name: line.label,
+      name: line.label.replaceAll("_", " "),
       colour: line.colour,
       ...(choose ? { choose: () => choose(line.label) } : {}),
     }));
@@ -113,7 +113,7 @@ export function devices(charts: Charts, recording: Recording): HTMLElement[] {
     const util = recording.figures.find((one) => one.scope === "device" && one.name === device && one.metric === "util_ratio");
     const [slowest, service] = [kindColour("off-cpu"), kindColour("block-io")];
     return [
-      ...(util ? [figureRow(charts, times, util, `${device} %util`)] : []),
+      ...(util ? [figureRow(charts, times, util, `${device} %util`, "share of the time with a request in it")] : []),
       charts.row({
         title: `${device} IOPS`,
         unit: "block requests a second",
@@ -141,13 +141,13 @@ export function devices(charts: Charts, recording: Recording): HTMLElement[] {
   });
 }
 
-function figureRow(charts: Charts, times: number[], of: Figure, title: string): HTMLElement {
+function figureRow(charts: Charts, times: number[], of: Figure, title: string, unit: string): HTMLElement {
   const values: (number | null)[] = times.map(() => null);
   for (const cell of of.cells) values[cell[0] ?? 0] = cell[1] ?? null;
   const colour = colourOf(of.scope, ["device", "host", "process", "cgroup", "threads", "interface"]);
   return charts.row({
     title,
-    unit: `${of.scope} ${of.metric.replaceAll("_", " ")}`,
+    unit,
     height: 64,
     times,
     lines: [{ label: "", colour, fill: `${colour}22`, values, spans: true }],
@@ -164,7 +164,7 @@ export function host(charts: Charts, recording: Recording): HTMLElement {
   const rows = h("div", {});
   const add = (name: string): void => {
     const found = named.find((figure) => figure.name === name);
-    if (found) rows.append(figureRow(charts, times, found.one, [found.one.scope, found.one.name].filter(Boolean).join(" ")));
+    if (found) rows.append(figureRow(charts, times, found.one, found.one.metric.replaceAll("_", " "), [found.one.scope, found.one.name].filter(Boolean).join(" ")));
   };
   for (const name of FIRST) {
     const found = named.find(({ one }) => `${one.scope} ${one.metric}` === name);

@@ -2,7 +2,7 @@
 // requests, what the threads of its story did, and other threads beneath.
 
 import { colourOf, isPale, kindColour } from "./colours";
-import type { Detail, Recording, Span } from "./data";
+import { type Detail, type Recording, type Span, spansOf } from "./data";
 import { h, s } from "./dom";
 import { length } from "./format";
 
@@ -10,6 +10,8 @@ const GUTTER = 230;
 const BAR = 14;
 const GAP = 3;
 const OTHERS = 6;
+/** Of a lane. */
+const MOST_ROWS = 5;
 
 interface Bar {
   kind: string;
@@ -48,13 +50,14 @@ export function waterfall(recording: Recording, detail: Detail, width: number, t
       y += 24;
       continue;
     }
-    const rows = pack(lane.bars);
+    const { rows, left } = pack(lane.bars);
+    const about = left > 0 ? `${left} more at once, not drawn` : lane.about;
     const height = rows.length * (BAR + GAP) + 5;
     const group = s("g", { class: lane.strong ? "lane strong" : "lane" });
     const name = clip(lane.title, gutter - 8);
     group.append(s("line", { class: "rule", x1: 0, x2: width, y1: y - 2, y2: y - 2 }));
     group.append(s("text", { x: 0, y: y + 11 }, s("title", {}, `${lane.title} ${lane.about}`), name));
-    if (rows.length > 1 && lane.about) group.append(s("text", { class: "about", x: 0, y: y + 26 }, clip(lane.about, gutter - 8)));
+    if (rows.length > 1 && about) group.append(s("text", { class: "about", x: 0, y: y + 28 }, clip(about, gutter - 8)));
     for (const [at, row] of rows.entries()) {
       for (const bar of row) group.append(draw(bar, x, y + at * (BAR + GAP), width, told));
     }
@@ -69,7 +72,7 @@ export function waterfall(recording: Recording, detail: Detail, width: number, t
 function lanesOf(recording: Recording, detail: Detail): Lane[] {
   const lanes: Lane[] = [
     { title: `${detail.api} ${detail.correlation_id}`, about: detail.client_id ?? detail.client, bars: wire(detail), strong: true },
-    { title: "stages", about: "lengths are exact", bars: stages(recording, detail), strong: true },
+    { title: "stages", about: "", bars: stages(recording, detail), strong: true },
     { title: "Evidence", about: "", bars: [], heading: true },
   ];
   for (const proof of detail.evidence) {
@@ -84,17 +87,17 @@ function lanesOf(recording: Recording, detail: Detail): Lane[] {
   const named = detail.threads.filter((thread) => thread.in_evidence);
   const others = detail.threads.filter((thread) => !thread.in_evidence);
   lanes.push({ title: "What its threads did", about: "", bars: [], heading: true });
-  for (const thread of named) lanes.push({ title: `${short(thread.thread)} ${thread.tid}`, about: "", bars: thread.spans.map(bar), strong: true });
+  for (const thread of named) lanes.push({ title: `${short(thread.thread)} ${thread.tid}`, about: "", bars: spansOf(recording, thread.spans).map(bar), strong: true });
   lanes.push({ title: "Journal, devices and JVM", about: "", bars: [], heading: true });
   for (const commit of detail.commits) {
     const phases = commit.phases.map(([name, ms]) => `${name} ${ms} ms`).join(", ");
     const text = `${commit.device}: commit of transaction ${commit.transaction}, ${length(commit.end_ns - commit.start_ns)}${phases ? ` (${phases})` : ""}`;
     lanes.push({ title: `commit ${commit.device}`, about: "", bars: [{ kind: "commit", start: commit.start_ns, end: commit.end_ns, label: `transaction ${commit.transaction}${phases ? ` · ${phases}` : ""}`, text }] });
   }
-  if (detail.block_ios.length > 0) lanes.push({ title: "block requests", about: "pale: before the driver", bars: detail.block_ios.map(bar) });
-  if (detail.others.length > 0) lanes.push({ title: "JVM, kernel", about: "", bars: detail.others.map(bar) });
+  if (detail.block_ios.length > 0) lanes.push({ title: "block requests", about: "pale: before the driver", bars: spansOf(recording, detail.block_ios).map(bar) });
+  if (detail.others.length > 0) lanes.push({ title: "JVM, kernel", about: "", bars: spansOf(recording, detail.others).map(bar) });
   if (others.length > 0) lanes.push({ title: `Other threads${others.length > OTHERS ? `, the busiest ${OTHERS} of ${others.length}` : ""}`, about: "", bars: [], heading: true });
-  for (const thread of others.slice(0, OTHERS)) lanes.push({ title: `${short(thread.thread)} ${thread.tid}`, about: "", bars: thread.spans.map(bar) });
+  for (const thread of others.slice(0, OTHERS)) lanes.push({ title: `${short(thread.thread)} ${thread.tid}`, about: "", bars: spansOf(recording, thread.spans).map(bar) });
   // A heading with nothing beneath it.
   return lanes.filter((lane, at) => !lane.heading || (lanes[at + 1] !== undefined && !lanes[at + 1]?.heading));
 }
@@ -110,27 +113,25 @@ function wire(detail: Detail): Bar[] {
   return bars.filter((one) => one.end > one.start);
 }
 
-/** One after the other: what is known of a stage is its length. */
+/** Every instant of it is in one of them. */
 function stages(recording: Recording, detail: Detail): Bar[] {
-  let at = detail.arrival_ns;
-  const bars: Bar[] = [];
-  for (const [index, name] of recording.slow.stages.entries()) {
-    const time = detail.stages[index] ?? 0;
-    if (time <= 0) continue;
-    const label = `${name.replaceAll("_", " ")} ${length(time)}`;
-    bars.push({ kind: "stage", start: at, end: at + time, label, text: label, colour: colourOf(name, recording.slow.stages), hatched: name === "unobserved" });
-    at += time;
-  }
-  return bars;
+  const names = recording.slow.stages;
+  return detail.course.map(([stage = 0, start = 0, end = 0]) => {
+    const name = names[stage] ?? "";
+    const label = `${name.replaceAll("_", " ")} ${length(end - start)}`;
+    return { kind: "stage", start, end, label, text: label, colour: colourOf(name, names), hatched: name === "unobserved" };
+  });
 }
 
 function bar(span: Span): Bar {
   return { kind: span.kind, start: span.start_ns, end: span.end_ns, parted: span.parted_ns, label: span.label, text: `${span.kind}, ${length(span.end_ns - span.start_ns)}: ${span.text}` };
 }
 
-/** Rows in which no bar covers another: kinds stay apart, so that reasons stand beneath what they explain. */
-function pack(bars: Bar[]): Bar[][] {
+/** Rows in which no bar covers another: kinds stay apart, so that reasons stand beneath what they explain. What finds no row
+ * is counted. */
+function pack(bars: Bar[]): { rows: Bar[][]; left: number } {
   const rows: { kind: string; end: number; bars: Bar[] }[] = [];
+  let left = 0;
   const order = [...new Set(bars.map((one) => one.kind))];
   for (const kind of order) {
     for (const one of bars.filter((bar) => bar.kind === kind).sort((a, b) => a.start - b.start)) {
@@ -138,10 +139,11 @@ function pack(bars: Bar[]): Bar[][] {
       if (row) {
         row.bars.push(one);
         row.end = one.end;
-      } else if (rows.length < 10) rows.push({ kind, end: one.end, bars: [one] });
+      } else if (rows.length < MOST_ROWS) rows.push({ kind, end: one.end, bars: [one] });
+      else left += 1;
     }
   }
-  return rows.length > 0 ? rows.map((row) => row.bars) : [[]];
+  return { rows: rows.length > 0 ? rows.map((row) => row.bars) : [[]], left };
 }
 
 function draw(one: Bar, x: (at: number) => number, y: number, width: number, told: (text: string) => void): SVGGElement {
@@ -173,7 +175,7 @@ function axis(svg: SVGSVGElement, x: (at: number) => number, from: number, until
   for (let at = Math.ceil((from - start) / step) * step; start + at <= until; at += step) {
     const left = x(start + at);
     svg.append(s("line", { class: "tick", x1: left, x2: left, y1: 16, y2: "100%" }));
-    svg.append(s("text", { class: "tick", x: left + 2, y: 11 }, at === 0 ? "0 (first byte)" : length(at)));
+    if (left < width - 44) svg.append(s("text", { class: "tick", x: left + 2, y: 11 }, at === 0 ? "0 (first byte)" : length(at)));
   }
   return 22;
 }

@@ -92,6 +92,38 @@ test("brushing time filters everything, and the address remembers it", async ({ 
   expect(await rows("requests")).toBe(all.requests);
 });
 
+test("threads have lanes, and those of the request's evidence are marked", async ({ page }) => {
+  const recording = data(file).page.recordings[0];
+  const detail = recording?.requests.find((one) => one.threads.some((thread) => thread.in_evidence));
+  const named = detail?.threads.filter((thread) => thread.in_evidence).map((thread) => String(thread.tid)) ?? [];
+  await open(page, file, `#request=${detail?.id}`);
+  const lanes = page.locator(".lanes .threads li");
+  expect(await lanes.count()).toBe(Math.min(36, recording?.threads.filter((thread) => thread.cells.length > 0).length ?? 0));
+  const marked = await page.locator(".lanes .threads li.named").allInnerTexts();
+  expect(marked.length).toBeGreaterThan(0);
+  for (const name of marked) expect(named).toContain(name.split(" ").at(-1));
+  // Every instant is in one state: the shares of a bucket are no more than the bucket, but for rounding.
+  for (const thread of recording?.threads ?? []) {
+    for (const [, ...lengths] of thread.cells) expect(lengths.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual((recording?.bucket_ns ?? 0) / 1e3 + 1_000);
+  }
+});
+
+test("it prints: light, to the width of the paper, with the evidence in words", async ({ page }) => {
+  await page.emulateMedia({ colorScheme: "dark" });
+  await open(page, file);
+  const before = await page.locator(".plot canvas").first().boundingBox();
+  const seen = await page.evaluate(() => {
+    dispatchEvent(new Event("beforeprint"));
+    const canvas = document.querySelector<HTMLElement>(".plot canvas");
+    return { theme: document.documentElement.dataset["theme"], width: canvas?.getBoundingClientRect().right ?? 0, open: document.querySelector("#request details")?.hasAttribute("open") };
+  });
+  expect(seen).toMatchObject({ theme: "light", open: true });
+  expect(seen.width).toBeLessThanOrEqual(1046);
+  await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  expect(await page.evaluate(() => document.documentElement.dataset["theme"])).toBeUndefined();
+  await expect.poll(async () => (await page.locator(".plot canvas").first().boundingBox())?.width).toBe(before?.width);
+});
+
 test("search and keys", async ({ page }) => {
   await open(page, file);
   await page.keyboard.press("/");

@@ -2,6 +2,9 @@
 //! Needs no privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+#[path = "../../report/tests/goldens/trace.rs"]
+mod trace;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -65,6 +68,13 @@ fn the_sample_spends_its_writes_waiting_for_the_journal() {
     };
     assert!(time("") > 0 && time("ext4_dirty_inode_[k];") * 2 > time(""), "{folded}");
     assert_eq!(time("vfs_write_[k];"), time(""), "{folded}");
+}
+
+#[test]
+fn the_samples_trace_keeps_the_rules_of_its_format() {
+    let trace = brokerscope(&["report", "samples/journal-stall", "--format", "perfetto", "-o", "-"]);
+    let (slices, arrows) = trace::check(&serde_json::from_str(&trace).unwrap());
+    assert!(slices > 300 && arrows > 100, "{slices} slices, {arrows} arrows");
 }
 
 /// Blessed by `BLESS=1 cargo test -p brokerscope --test sample`, as every golden.

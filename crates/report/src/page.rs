@@ -28,7 +28,7 @@ use model::{Event, Loss, Nanos, Verdict};
 use serde::Serialize;
 
 use crate::explanation::{Conclusion, Unobservable};
-use detail::Detail;
+use detail::{Detail, Draft, Pool, Span};
 use devices::{Beneath, CommitData, DeviceData, FigureData};
 use files::{FileData, TopFiles};
 use grid::Grid;
@@ -44,7 +44,7 @@ use threads::{ThreadData, Threads};
 /// What the data's `format` says, and its version: another one where a field is dropped or means something else.
 pub const FORMAT: &str = "brokerscope-page";
 /// See [`FORMAT`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Losses told one by one.
 const MOST_LOSSES: usize = 1_000;
@@ -102,6 +102,10 @@ pub struct RecordingData {
     pub slow: SlowData,
     /// Some of them in detail, the slowest first.
     pub requests: Vec<Detail>,
+    /// Stretches of time that those tell of, each once: they name them by number.
+    pub spans: Vec<Span>,
+    /// Buckets in one cell of a partition or a file.
+    pub coarse_buckets: i64,
     /// Topics × partitions.
     pub partitions: Vec<PartitionData>,
     /// What a thread's cells count.
@@ -207,8 +211,7 @@ impl Collector {
     pub fn verdict(&mut self, verdict: &Verdict) {
         let grid = self.grid.get_or_insert_with(|| Grid::new(verdict.request.arrival));
         self.slow.verdict(grid, verdict);
-        let recent = &self.recent;
-        self.kept.offer(verdict, || Detail::of(grid, verdict, recent));
+        self.kept.offer(verdict, || Draft::of(verdict, &self.recent));
     }
 
     /// Puts together what came of it.
@@ -219,6 +222,9 @@ impl Collector {
         let slow = self.slow.finish(&grid, summary, self.slower_than);
         let (devices, figures, commits) = self.beneath.finish(&grid);
         let joins = &summary.joins;
+        let mut pool = Pool::default();
+        let drafts = self.kept.finish(slow.by_root.iter().map(|root| &*root.root));
+        let requests = drafts.into_iter().map(|draft| draft.told(&grid, &mut pool)).collect();
         RecordingData {
             about,
             origin_ns: grid.origin().0.to_string(),
@@ -228,7 +234,9 @@ impl Collector {
             story: story::tell(summary, &slow, &latency),
             latency,
             slow,
-            requests: self.kept.finish(),
+            requests,
+            spans: pool.into_spans(),
+            coarse_buckets: grid::COARSE,
             partitions: self.partitions.finish(&grid),
             thread_states: threads::STATES.to_vec(),
             threads: self.threads.finish(&grid),

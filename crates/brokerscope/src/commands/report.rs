@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use diagnose::Engine;
+use diagnose::{Engine, Watched};
 use model::{Event, Nanos};
 use report::numbers::{counted, size};
 use report::page::{About, Collector, Page, RecordingData, html, markdown, perfetto};
@@ -67,6 +67,7 @@ fn one(args: &Report, presentation: &Presentation, inputs: &[PathBuf]) -> anyhow
 struct Judged {
     engine: Engine,
     collector: Collector,
+    watched: Watched,
     slower_than: Nanos,
 }
 
@@ -74,7 +75,8 @@ impl Judged {
     fn new(grounds: &Grounds, slower_than: Nanos) -> Self {
         let started = grounds.recording().map(|recording| Nanos(recording.manifest().started_ns));
         let collector = Collector::new(started.filter(|started| *started > Nanos::ZERO), slower_than);
-        Self { engine: Engine::new(grounds.config(slower_than)), collector, slower_than }
+        let engine = Engine::new(grounds.config(slower_than));
+        Self { engine, collector, watched: grounds.watched(), slower_than }
     }
 
     fn event(&mut self, event: Event) {
@@ -84,7 +86,8 @@ impl Judged {
     }
 
     fn decided(&mut self) {
-        for verdict in self.engine.take_verdicts() {
+        for mut verdict in self.engine.take_verdicts() {
+            verdict.doubts = diagnose::doubts(&verdict, &self.watched);
             self.collector.verdict(&verdict);
         }
     }

@@ -1,27 +1,27 @@
 //! One slow request with everything that its waterfall shows: its stages and evidence, what the threads of its story and
 //! others did meanwhile, the journal's commits and the device's requests. Does not choose which requests are told.
 
+mod around;
+mod pool;
 mod spans;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use model::{Event, EvidenceKind, Nanos, Tid, Verdict};
+use model::{Event, Tid, Verdict};
 use serde::Serialize;
 
 use super::devices::CommitData;
 use super::grid::Grid;
-use super::recent::Recent;
+use super::recent::{Recent, Seen};
+use around::Around;
+pub(super) use pool::Pool;
 pub(super) use spans::Span;
 
-/// Threads told, spans of each, and block requests: the longest.
-const MOST_THREADS: usize = 24;
-const MOST_SPANS: usize = 80;
-const MOST_BLOCK_IOS: usize = 200;
-const MOST_COMMITS: usize = 20;
-/// How much before and after the request is shown, as a share of its latency.
-const MARGIN: i64 = 20;
+/// Partitions told, and stretches of its course.
+const MOST_PARTITIONS: usize = 100;
+const MOST_STRETCHES: usize = 200;
 
-/// A slow request. Times are nanoseconds after the page's origin.
+/// A slow request. Times are nanoseconds after the page's origin; stretches are numbers of the recording's spans.
 #[derive(Clone, Debug, Serialize)]
 pub struct Detail {
     /// What a link names it by.
@@ -54,6 +54,8 @@ pub struct Detail {
     pub partitions: Vec<(String, u32)>,
     /// Nanoseconds in each stage, in their order.
     pub stages: Vec<i64>,
+    /// The same in the order of time: the number of the stage, its start and its end.
+    pub course: Vec<(usize, i64, i64)>,
     /// The cause.
     pub cause: &'static str,
     /// The way to it, nearest first.
@@ -70,15 +72,17 @@ pub struct Detail {
     pub advice: Vec<&'static str>,
     /// What was lost near it.
     pub losses: Vec<String>,
+    /// What could not be decided, and what would have told.
+    pub doubts: Vec<Open>,
     /// What threads did meanwhile: those of the evidence first, in its order.
     pub threads: Vec<Lane>,
     /// Commits of journals.
     pub commits: Vec<CommitData>,
     /// Requests to devices.
-    pub block_ios: Vec<Span>,
+    pub block_ios: Vec<u32>,
     /// Stops of the JVM, and calls of kernel functions by threads that are not the broker's.
-    pub others: Vec<Span>,
-    /// Whether something of its surroundings had been given up for want of room.
+    pub others: Vec<u32>,
+    /// Whether something of its surroundings had been given up, or is not told, for want of room.
     pub cut: bool,
 }
 
@@ -109,18 +113,74 @@ pub struct Lane {
     /// Whether the evidence names it.
     pub in_evidence: bool,
     /// What it did, by start.
-    pub spans: Vec<Span>,
+    pub spans: Vec<u32>,
+}
+
+/// Something that could not be decided.
+#[derive(Clone, Debug, Serialize)]
+pub struct Open {
+    /// The stage that it is about.
+    pub stage: &'static str,
+    /// What is open.
+    pub what: String,
+    /// What would have told.
+    pub tells: String,
+}
+
+/// A slow request that may be told, with its surroundings; it is told once it is known to stay.
+pub(super) struct Draft {
+    verdict: Verdict,
+    around: Around,
+    cut: bool,
+}
+
+impl Draft {
+    /// A request and what is around it.
+    pub(super) fn of(verdict: &Verdict, recent: &Recent) -> Self {
+        let cut = !recent.is_whole_from(verdict.request.arrival);
+        Self { verdict: verdict.clone(), around: Around::of(verdict, recent), cut }
+    }
+
+    /// Tells it. What finds no room among the spans is left out and the request is marked as cut.
+    pub(super) fn told(self, grid: &Grid, pool: &mut Pool) -> Detail {
+        let Self { verdict, around, mut cut } = self;
+        let mut spans = |events: &[Arc<Seen>]| {
+            let numbers: Vec<_> = events.iter().filter_map(|seen| pool.number(grid, seen)).collect();
+            cut |= numbers.len() < events.len();
+            numbers
+        };
+        let lanes = around.threads.iter().map(|thread| Lane {
+            tid: thread.tid,
+            thread: thread.name.to_string(),
+            in_evidence: thread.in_evidence,
+            spans: spans(&thread.events),
+        });
+        let threads = lanes.collect();
+        let (block_ios, others) = (spans(&around.block_ios), spans(&around.others));
+        let commits = around.commits.iter().filter_map(|seen| match &seen.event {
+            Event::JournalCommit(commit) => Some(CommitData::of(grid, commit)),
+            _ => None,
+        });
+        Detail {
+            threads,
+            commits: commits.collect(),
+            block_ios,
+            others,
+            cut,
+            ..Detail::alone(grid, &verdict)
+        }
+    }
 }
 
 impl Detail {
-    /// A request and its surroundings.
-    pub(super) fn of(grid: &Grid, verdict: &Verdict, recent: &Recent) -> Self {
+    /// What the verdict says, without the surroundings.
+    fn alone(grid: &Grid, verdict: &Verdict) -> Self {
         let request = &verdict.request;
-        let around = Around::of(grid, verdict, recent);
         let partitions = request.partitions.iter().map(|partition| {
             let topic = partition.topic.as_deref().unwrap_or("?");
             (format!("{topic}-{}", partition.partition), partition.bytes)
         });
+        let course = verdict.course.iter().take(MOST_STRETCHES);
         Self {
             id: format!("{}-{}", request.correlation_id, grid.since(request.arrival)),
             arrival_ns: grid.since(request.arrival),
@@ -135,8 +195,11 @@ impl Detail {
             broker: request.broker.to_string(),
             request_bytes: request.request_bytes,
             acks: request.acks,
-            partitions: partitions.take(100).collect(),
+            partitions: partitions.take(MOST_PARTITIONS).collect(),
             stages: verdict.stages.iter().map(|(_, length)| length.0).collect(),
+            course: course
+                .map(|span| (span.stage as usize, grid.since(span.start), grid.since(span.end)))
+                .collect(),
             cause: verdict.cause.as_str(),
             chain: verdict.chain.iter().map(|cause| cause.as_str()).collect(),
             root: verdict.root.to_string(),
@@ -145,12 +208,19 @@ impl Detail {
             evidence: verdict.evidence.iter().map(|seen| Proof::of(grid, seen)).collect(),
             advice: verdict.advice.clone(),
             losses: verdict.losses.iter().map(ToString::to_string).collect(),
-            threads: around.lanes(verdict),
-            commits: around.commits,
-            block_ios: longest(around.block_ios, MOST_BLOCK_IOS),
-            others: longest(around.others, MOST_SPANS),
-            cut: !recent.is_whole_from(request.arrival),
+            doubts: verdict.doubts.iter().map(Open::from).collect(),
+            threads: Vec::new(),
+            commits: Vec::new(),
+            block_ios: Vec::new(),
+            others: Vec::new(),
+            cut: false,
         }
+    }
+}
+
+impl From<&model::Doubt> for Open {
+    fn from(doubt: &model::Doubt) -> Self {
+        Self { stage: doubt.stage.as_str(), what: doubt.what.clone(), tells: doubt.tells.clone() }
     }
 }
 
@@ -165,86 +235,4 @@ impl Proof {
             text: seen.text.clone(),
         }
     }
-}
-
-/// What shared time with a request.
-#[derive(Default)]
-struct Around {
-    threads: BTreeMap<Tid, (String, Vec<Span>)>,
-    commits: Vec<CommitData>,
-    block_ios: Vec<Span>,
-    others: Vec<Span>,
-}
-
-impl Around {
-    fn of(grid: &Grid, verdict: &Verdict, recent: &Recent) -> Self {
-        let request = &verdict.request;
-        let (start, end) = bounds(verdict);
-        let margin = Nanos((request.last_seen() - request.arrival).0 / MARGIN);
-        let mut around = Self::default();
-        for event in recent.within(start - margin, end + margin) {
-            match event {
-                Event::JournalCommit(commit) => around.commits.push(CommitData::of(grid, commit)),
-                Event::BlockIo(_) => around.block_ios.extend(spans::of(grid, event)),
-                _ => match spans::thread(event) {
-                    Some((tid, name)) => {
-                        let lane = around.threads.entry(tid).or_default();
-                        if name.len() > lane.0.len() {
-                            name.clone_into(&mut lane.0);
-                        }
-                        lane.1.extend(spans::of(grid, event));
-                    }
-                    None => around.others.extend(spans::of(grid, event)),
-                },
-            }
-        }
-        around
-            .commits
-            .sort_by_key(|commit| (std::cmp::Reverse(commit.end_ns - commit.start_ns), commit.start_ns));
-        around.commits.truncate(MOST_COMMITS);
-        around
-    }
-
-    /// The threads of the evidence in its order, then those that were busy longest.
-    fn lanes(&self, verdict: &Verdict) -> Vec<Lane> {
-        let mut told: Vec<Tid> = Vec::new();
-        for tid in verdict
-            .evidence
-            .iter()
-            .filter(|seen| seen.kind != EvidenceKind::BlockIo)
-            .filter_map(|seen| seen.tid)
-        {
-            if self.threads.contains_key(&tid) && !told.contains(&tid) {
-                told.push(tid);
-            }
-        }
-        let named = told.len();
-        let busy = |tid: &Tid| {
-            self.threads.get(tid).map_or(0, |(_, spans)| spans.iter().map(Span::length).sum::<i64>())
-        };
-        let mut rest: Vec<Tid> = self.threads.keys().copied().filter(|tid| !told.contains(tid)).collect();
-        rest.sort_by_key(|tid| (std::cmp::Reverse(busy(tid)), *tid));
-        told.extend(rest);
-        let lanes = told.into_iter().take(MOST_THREADS.max(named)).enumerate().filter_map(|(at, tid)| {
-            let (thread, spans) = self.threads.get(&tid)?;
-            let spans = longest(spans.clone(), MOST_SPANS);
-            Some(Lane { tid, thread: thread.clone(), in_evidence: at < named, spans })
-        });
-        lanes.collect()
-    }
-}
-
-/// The request, and what of its evidence began before it.
-fn bounds(verdict: &Verdict) -> (Nanos, Nanos) {
-    let request = &verdict.request;
-    let starts = verdict.evidence.iter().map(|seen| seen.start);
-    (starts.min().map_or(request.arrival, |first| first.min(request.arrival)), request.last_seen())
-}
-
-/// The longest, in the order of their starts.
-fn longest(mut spans: Vec<Span>, most: usize) -> Vec<Span> {
-    spans.sort_by_key(|span| std::cmp::Reverse(span.length()));
-    spans.truncate(most);
-    spans.sort_by_key(|span| span.start_ns);
-    spans
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{FileOp, FileOpKind};
 use serde::Serialize;
 
-use super::grid::{Cells, Grid, Merge};
+use super::grid::{COARSE, Cells, Grid, Merge};
 use crate::bounded::Bounded;
 
 /// Files told apart, and those told.
@@ -54,7 +54,7 @@ pub struct FileData {
     pub kind: &'static str,
     /// The device that holds it.
     pub device: Option<String>,
-    /// By bucket: the bucket, operations, bytes written, bytes read and those of them that came from the device, and the
+    /// By [`COARSE`] bucket: the bucket, operations, bytes written, bytes read and those of them that came from the device, and the
     /// operations' time in microseconds together and the longest.
     pub cells: Vec<[i64; 7]>,
 }
@@ -87,7 +87,7 @@ impl TopFiles {
     pub(super) fn finish(self, grid: &Grid) -> Vec<FileData> {
         let told = self.by_file.into_groups().map(|(who, (), of)| {
             let OfFile { kind, device, cells } = of;
-            let cells = cells.finish(grid, 1);
+            let cells = cells.finish(grid, COARSE);
             let time: i64 = cells.values().map(|bucket| bucket.time).sum();
             let file = who.map(|name| name.to_string());
             (time, FileData { file, kind, device, cells: cells.iter().map(numbers).collect() })

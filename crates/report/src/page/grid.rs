@@ -10,6 +10,9 @@ const FINEST: i64 = 25_000_000;
 /// At most so many buckets.
 const MOST: i64 = 480;
 
+/// Buckets of the axis in one cell of what is summed up over the selected time and not drawn over it.
+pub(super) const COARSE: i64 = 4;
+
 /// The axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {

@@ -1,17 +1,18 @@
-//! Which slow requests are told in detail: the slowest of all, and the slowest of each root, so that every root has an
-//! example. Does not know what the detail is.
+//! Which slow requests are told in detail: the slowest of all, and the slowest of each of the costliest roots, so that those
+//! have an example. Does not know what the detail is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use model::{Nanos, Verdict};
 
-use super::detail::Detail;
+use super::detail::Draft;
 
-/// Told of all, and of each of so many roots.
+/// Told of all, and of each of so many roots; more roots are known meanwhile, since which cost most is known at the end.
 const SLOWEST: usize = 120;
 const OF_A_ROOT: usize = 2;
 const ROOTS: usize = 60;
+const KNOWN_ROOTS: usize = 400;
 
 /// Latency and a number that keeps ties apart.
 type Rank = (Nanos, u64);
@@ -19,7 +20,7 @@ type Rank = (Nanos, u64);
 /// The requests kept.
 #[derive(Default)]
 pub(super) struct Kept {
-    details: BTreeMap<Rank, Detail>,
+    details: BTreeMap<Rank, Draft>,
     /// The slowest of all, among them.
     slowest: BTreeSet<Rank>,
     by_root: HashMap<Arc<str>, Vec<Rank>>,
@@ -28,7 +29,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Offers a request; its detail is only made where it is kept for now.
-    pub(super) fn offer(&mut self, verdict: &Verdict, detail: impl FnOnce() -> Detail) {
+    pub(super) fn offer(&mut self, verdict: &Verdict, detail: impl FnOnce() -> Draft) {
         self.offered += 1;
         let rank = (verdict.request.latency().unwrap_or_default(), self.offered);
         let (of_all, of_root) = (self.is_slowest(rank), self.is_of_root(verdict, rank));
@@ -61,7 +62,7 @@ impl Kept {
     fn is_of_root(&self, verdict: &Verdict, rank: Rank) -> bool {
         match self.by_root.get(&verdict.root) {
             Some(ranks) => ranks.len() < OF_A_ROOT || ranks.iter().any(|known| *known < rank),
-            None => self.by_root.len() < ROOTS,
+            None => self.by_root.len() < KNOWN_ROOTS,
         }
     }
 
@@ -73,8 +74,11 @@ impl Kept {
         }
     }
 
-    /// The slowest first.
-    pub(super) fn finish(self) -> Vec<Detail> {
-        self.details.into_values().rev().collect()
+    /// The slowest first, with those of the roots that come first in this order.
+    pub(super) fn finish<'a>(self, roots: impl Iterator<Item = &'a str>) -> Vec<Draft> {
+        let Self { details, slowest, by_root, .. } = self;
+        let of_roots = roots.take(ROOTS).filter_map(|root| by_root.get(root)).flatten().copied();
+        let told: BTreeSet<Rank> = slowest.into_iter().chain(of_roots).collect();
+        details.into_iter().rev().filter(|(rank, _)| told.contains(rank)).map(|(_, draft)| draft).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Nanos, Partition, Request};
 use serde::Serialize;
 
-use super::grid::{Cells, Grid, Merge};
+use super::grid::{COARSE, Cells, Grid, Merge};
 use crate::bounded::Bounded;
 
 /// Partitions told apart, and those told.
@@ -44,7 +44,7 @@ pub struct PartitionData {
     pub topic: Option<String>,
     /// Its number.
     pub partition: i32,
-    /// By bucket of arrival: the bucket, requests, slow ones, bytes, and their latencies in microseconds together and the
+    /// By [`COARSE`] bucket of arrival: the bucket, requests, slow ones, bytes, and their latencies in microseconds together and the
     /// longest of them.
     pub cells: Vec<[i64; 6]>,
 }
@@ -73,7 +73,7 @@ impl Partitions {
     /// Those with the most slow requests, then the most time, first.
     pub(super) fn finish(self, grid: &Grid) -> Vec<PartitionData> {
         let told = self.by_partition.into_groups().map(|(who, (), cells)| {
-            let cells = cells.finish(grid, 1);
+            let cells = cells.finish(grid, COARSE);
             let slow: i64 = cells.values().map(|bucket| bucket.slow).sum();
             let time: i64 = cells.values().map(|bucket| bucket.time).sum();
             let (topic, partition) =

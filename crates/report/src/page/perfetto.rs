@@ -1,20 +1,29 @@
 //! A page's slow requests as a trace that ui.perfetto.dev and Chrome open: the JSON of the Trace Event Format. Requests, threads,
-//! journals and devices are tracks; an arrow leads from a request to each piece of its evidence. Only what the page tells in
-//! detail is in it.
+//! journals, devices and stops of the JVM are tracks; arrows lead from a request to its evidence: the waits, writes, commits
+//! and device requests that explain it. Only what the page tells in detail is in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod tracks;
+
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use model::Tid;
+use serde_json::json;
 
-use super::detail::{Detail, Span};
+use super::detail::{Detail, Proof};
+use super::devices::CommitData;
 use super::{Page, RecordingData};
 use crate::json;
+use tracks::{Slice, Trace, Track};
 
 /// Tracks are threads of these "processes": the format has no other way to group them.
 const REQUESTS: u32 = 1;
 const THREADS: u32 = 2;
 const BENEATH: u32 = 3;
+const GROUPS: [(u32, &str); 3] =
+    [(REQUESTS, "slow requests"), (THREADS, "threads"), (BENEATH, "journals, devices, JVM")];
+/// So many processes of the trace a recording has.
+const EACH: u32 = 10;
 
 /// Writes the trace: one object, times in microseconds after the recording's origin.
 ///
@@ -23,10 +32,10 @@ const BENEATH: u32 = 3;
 pub fn write(mut out: &mut dyn Write, page: &Page) -> io::Result<()> {
     let mut trace = Trace::default();
     for (at, recording) in (0..).zip(&page.recordings) {
-        trace.recording(at * 10, recording);
+        tell(&mut trace, at * EACH, recording);
     }
     let object = json!({
-        "traceEvents": trace.events,
+        "traceEvents": trace.into_events(),
         "displayTimeUnit": "ms",
         "otherData": { "written_by": page.written_by, "origins_ns": origins(page) },
     });
@@ -37,40 +46,32 @@ fn origins(page: &Page) -> BTreeMap<&str, &str> {
     page.recordings.iter().map(|one| (one.about.name.as_str(), one.origin_ns.as_str())).collect()
 }
 
-#[derive(Default)]
-struct Trace {
-    events: Vec<Value>,
-    tracks: BTreeSet<(u32, u64)>,
-    /// Spans that several requests tell of are told once.
-    told: BTreeSet<(u32, u64, i64, i64, String)>,
-    flows: u64,
-}
-
-impl Trace {
-    fn recording(&mut self, base: u32, recording: &RecordingData) {
-        let name = &recording.about.name;
-        for (group, what) in
-            [(REQUESTS, "slow requests"), (THREADS, "threads"), (BENEATH, "journals, devices, JVM")]
-        {
-            self.named("process_name", base + group, 0, &format!("{name}: {what}"));
-        }
-        for (row, detail) in rows(&recording.requests) {
-            self.request(base, row, detail, &recording.slow.stages);
-        }
-        for commit in &recording.commits {
-            let args = json!({ "transaction": commit.transaction, "phases_ms": commit.phases });
-            self.span(
-                (base + BENEATH, 1),
-                "journal commits",
-                (commit.start_ns, commit.end_ns),
-                &commit.device,
-                &args,
-            );
+fn tell(trace: &mut Trace, base: u32, recording: &RecordingData) {
+    for (group, what) in GROUPS {
+        trace.process(base + group, &format!("{}: {what}", recording.about.name));
+    }
+    let requests = requests(trace, base, recording);
+    let spans = spans(trace, base, recording);
+    let commits = commits(trace, base, recording);
+    for (detail, from) in recording.requests.iter().zip(requests) {
+        for proof in &detail.evidence {
+            let found = evidence(detail, proof, recording);
+            let to = match found {
+                Some(Found::Span(number)) => spans.get(&number),
+                Some(Found::Commit(start, end)) => commits.get(&(start, end)),
+                None => None,
+            };
+            if let Some(to) = to {
+                trace.flow(&from, to);
+            }
         }
     }
+}
 
-    fn request(&mut self, base: u32, row: u64, detail: &Detail, stages: &[&str]) {
-        let track = (base + REQUESTS, row);
+/// Each request on a row of its own as long as it lasts, with its stages beneath.
+fn requests(trace: &mut Trace, base: u32, recording: &RecordingData) -> Vec<Slice> {
+    let of = |detail: &Detail| {
+        let stages = &recording.slow.stages;
         let lengths: BTreeMap<_, _> =
             stages.iter().zip(&detail.stages).filter(|(_, length)| **length > 0).collect();
         let args = json!({
@@ -78,108 +79,112 @@ impl Trace {
             "chain": detail.chain, "root": detail.root, "confidence": detail.confidence, "stages_ns": lengths,
         });
         let name = format!("{} {}", detail.api, detail.correlation_id);
-        self.span(track, "requests", (detail.arrival_ns, detail.end_ns), &name, &args);
+        ((detail.arrival_ns, detail.end_ns), name, args)
+    };
+    let row = Track { pid: base + REQUESTS, name: "requests".to_owned() };
+    let slices = trace.slices(&row, recording.requests.iter().map(of).collect());
+    for (detail, request) in recording.requests.iter().zip(&slices) {
+        for &(stage, start, end) in &detail.course {
+            let name = recording.slow.stages.get(stage).copied().unwrap_or("stage");
+            trace.within(request, (start, end), name);
+        }
+    }
+    slices
+}
+
+/// What threads did and what was beneath them, by the numbers of the spans.
+fn spans(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<u32, Slice> {
+    let mut by_track = BTreeMap::<(u32, String), Vec<u32>>::new();
+    for (number, whose) in owners(recording) {
+        let Some(span) = recording.spans.get(number as usize) else { continue };
+        let of = match whose {
+            // Reasons lie within operations: each kind has a track.
+            Whose::Thread(tid, name) => (base + THREADS, format!("{name} {tid} {}", span.kind)),
+            Whose::Device => (base + BENEATH, "block requests".to_owned()),
+            Whose::Other => (base + BENEATH, format!("JVM and kernel: {}", span.kind)),
+        };
+        by_track.entry(of).or_default().push(number);
+    }
+    let mut slices = BTreeMap::new();
+    for ((pid, name), numbers) in by_track {
+        let told = numbers.iter().filter_map(|&number| recording.spans.get(number as usize)).map(|span| {
+            let args = json!({ "kind": span.kind, "text": span.text });
+            ((span.start_ns, span.end_ns), span.label.clone(), args)
+        });
+        let placed = trace.slices(&Track { pid, name }, told.collect());
+        slices.extend(numbers.into_iter().zip(placed));
+    }
+    slices
+}
+
+enum Whose<'a> {
+    Thread(Tid, &'a str),
+    Device,
+    Other,
+}
+
+/// Whose each span is: many requests tell of the same one.
+fn owners(recording: &RecordingData) -> BTreeMap<u32, Whose<'_>> {
+    let mut owners = BTreeMap::new();
+    // A thread has one name, the longest that any request knows.
+    let mut names = BTreeMap::<Tid, &str>::new();
+    for lane in recording.requests.iter().flat_map(|detail| &detail.threads) {
+        let name = names.entry(lane.tid).or_default();
+        if lane.thread.len() > name.len() {
+            *name = &lane.thread;
+        }
+    }
+    for detail in &recording.requests {
         for lane in &detail.threads {
-            for span in &lane.spans {
-                // Reasons lie within operations: each kind has a track, since spans of one must nest.
-                let track = (base + THREADS, u64::from(lane.tid) * 8 + kind_number(span.kind));
-                self.of(track, &format!("{} {} {}", lane.thread, lane.tid, span.kind), span);
-            }
+            let name = names.get(&lane.tid).copied().unwrap_or_default();
+            owners.extend(lane.spans.iter().map(|&number| (number, Whose::Thread(lane.tid, name))));
         }
-        for (kind, spans) in [("block requests", &detail.block_ios), ("JVM and kernel", &detail.others)] {
-            for (row, span) in apart(spans) {
-                let first = if kind == "block requests" { 100 } else { 1_000 };
-                self.of((base + BENEATH, first + row), kind, span);
-            }
-        }
-        for proof in detail.evidence.iter().filter(|proof| proof.tid.is_some()) {
-            let kind = if proof.kind == "block-io" { "file-op" } else { proof.kind };
-            let tid = u64::from(proof.tid.unwrap_or_default()) * 8 + kind_number(kind);
-            if self.tracks.contains(&(base + THREADS, tid)) {
-                self.flow(
-                    track,
-                    detail.arrival_ns.max(proof.start_ns),
-                    (base + THREADS, tid),
-                    proof.start_ns.max(detail.arrival_ns),
-                );
-            }
-        }
+        owners.extend(detail.block_ios.iter().map(|&number| (number, Whose::Device)));
+        owners.extend(detail.others.iter().map(|&number| (number, Whose::Other)));
     }
-
-    fn of(&mut self, track: (u32, u64), name: &str, span: &Span) {
-        self.span(
-            track,
-            name,
-            (span.start_ns, span.end_ns),
-            &span.label,
-            &json!({ "kind": span.kind, "text": span.text }),
-        );
-    }
-
-    fn span(
-        &mut self,
-        (pid, tid): (u32, u64),
-        track: &str,
-        (start, end): (i64, i64),
-        name: &str,
-        args: &Value,
-    ) {
-        if !self.told.insert((pid, tid, start, end, name.to_owned())) {
-            return;
-        }
-        if self.tracks.insert((pid, tid)) {
-            self.named("thread_name", pid, tid, track);
-        }
-        self.events.push(json!({
-            "ph": "X", "pid": pid, "tid": tid, "ts": micros(start), "dur": micros(end - start), "name": name, "cat": track,
-            "args": args,
-        }));
-    }
-
-    fn flow(&mut self, from: (u32, u64), left: i64, to: (u32, u64), right: i64) {
-        self.flows += 1;
-        let end = |ph: &str, (pid, tid): (u32, u64), at: i64| json!({ "ph": ph, "pid": pid, "tid": tid, "ts": micros(at), "id": self.flows, "name": "evidence", "cat": "evidence", "bp": "e" });
-        let both = [end("s", from, left), end("f", to, right)];
-        self.events.extend(both);
-    }
-
-    fn named(&mut self, what: &str, pid: u32, tid: u64, name: &str) {
-        self.events
-            .push(json!({ "ph": "M", "pid": pid, "tid": tid, "name": what, "args": { "name": name } }));
-    }
+    owners
 }
 
-fn micros(ns: i64) -> f64 {
-    ns as f64 / 1_000.0
+/// Every journal's commits, by their times.
+fn commits(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<(i64, i64), Slice> {
+    let mut by_device = BTreeMap::<&str, BTreeMap<(i64, i64), &CommitData>>::new();
+    let of_requests = recording.requests.iter().flat_map(|detail| &detail.commits);
+    for commit in recording.commits.iter().chain(of_requests) {
+        by_device.entry(&commit.device).or_default().insert((commit.start_ns, commit.end_ns), commit);
+    }
+    let mut slices = BTreeMap::new();
+    for (device, commits) in by_device {
+        let told = commits.values().map(|commit| {
+            let args = json!({ "transaction": commit.transaction, "phases_ms": commit.phases });
+            ((commit.start_ns, commit.end_ns), format!("commit {}", commit.transaction), args)
+        });
+        let journal = Track { pid: base + BENEATH, name: format!("journal commits of {device}") };
+        let placed = trace.slices(&journal, told.collect());
+        slices.extend(commits.into_keys().zip(placed));
+    }
+    slices
 }
 
-fn kind_number(kind: &str) -> u64 {
-    ["file-op", "off-cpu", "lock-wait", "throttle", "reclaim"]
-        .iter()
-        .position(|one| *one == kind)
-        .unwrap_or(7) as u64
+/// What a piece of evidence is of, as far as it has a track.
+enum Found {
+    Span(u32),
+    Commit(i64, i64),
 }
 
-/// Requests in rows in which none shares time with another.
-fn rows(requests: &[Detail]) -> Vec<(u64, &Detail)> {
-    place(requests.iter().collect(), |one| (one.arrival_ns, one.end_ns))
-}
-
-fn apart(spans: &[Span]) -> Vec<(u64, &Span)> {
-    place(spans.iter().collect(), |one| (one.start_ns, one.end_ns))
-}
-
-fn place<T>(mut all: Vec<&T>, time: impl Fn(&T) -> (i64, i64)) -> Vec<(u64, &T)> {
-    all.sort_by_key(|one| time(one));
-    let mut ends: Vec<i64> = Vec::new();
-    let placed = all.into_iter().map(|one| {
-        let (start, end) = time(one);
-        let row = ends.iter().position(|free| *free <= start).unwrap_or(ends.len());
-        match ends.get_mut(row) {
-            Some(free) => *free = end,
-            None => ends.push(end),
-        }
-        (row as u64 + 1, one)
+/// The stretch that a piece of evidence tells of: of its kind and thread, and at its time.
+fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option<Found> {
+    let commit = detail.commits.iter().find(|commit| {
+        proof.kind == "kernel" && (commit.start_ns, commit.end_ns) == (proof.start_ns, proof.end_ns)
     });
-    placed.collect()
+    if let Some(commit) = commit {
+        return Some(Found::Commit(commit.start_ns, commit.end_ns));
+    }
+    let lanes = detail.threads.iter().filter(|lane| Some(lane.tid) == proof.tid).flat_map(|lane| &lane.spans);
+    let in_common = |number: &&u32| {
+        let span = recording.spans.get(**number as usize).filter(|span| span.kind == proof.kind)?;
+        let time = span.end_ns.min(proof.end_ns) - span.start_ns.max(proof.start_ns);
+        (time > 0).then_some(time)
+    };
+    let all = lanes.chain(&detail.block_ios).chain(&detail.others);
+    all.filter(|number| in_common(number).is_some()).max_by_key(in_common).map(|&number| Found::Span(number))
 }

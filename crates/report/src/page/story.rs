@@ -97,9 +97,10 @@ fn roots(slow: &SlowData) -> Vec<Why> {
     known.take(MOST_ROOTS).map(sentence).collect()
 }
 
-/// Evidence is told without a full stop.
+/// Evidence is told as part of a sentence. A name that it begins with stays as it is spelt.
 fn sentence_of(text: &str) -> String {
-    if text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
+    let text = text.strip_prefix("the ").map_or_else(|| text.to_owned(), |rest| format!("The {rest}"));
+    if text.ends_with('.') { text } else { text + "." }
 }
 
 fn change(slow: &SlowData) -> Vec<Why> {

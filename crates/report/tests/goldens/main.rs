@@ -9,6 +9,7 @@ mod locks;
 mod page;
 mod sample;
 mod stacks;
+mod trace;
 
 use std::cell::RefCell;
 use std::io::Write;

@@ -7,7 +7,7 @@ use model::{
 use report::explanation::Conclusion;
 use report::page::{About, Collector, Page, html, markdown, perfetto};
 
-use crate::{golden, sample};
+use crate::{golden, sample, trace};
 
 fn about() -> About {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -157,6 +157,14 @@ fn a_trace_and_a_note() {
 }
 
 #[test]
+fn a_trace_keeps_the_rules_of_its_format() {
+    let mut out = Vec::new();
+    perfetto::write(&mut out, &page()).unwrap();
+    let (slices, arrows) = trace::check(&serde_json::from_slice(&out).unwrap());
+    assert!(slices > 10 && arrows > 2, "{slices} slices, {arrows} arrows");
+}
+
+#[test]
 fn a_page_holds_its_data_and_nothing_in_it_ends_the_element() {
     let mut out = Vec::new();
     html::write(&mut out, &page()).unwrap();
@@ -166,7 +174,7 @@ fn a_page_holds_its_data_and_nothing_in_it_ends_the_element() {
     let read: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!(read["recordings"][0]["about"]["name"], "</script> \u{1b}[2J");
     let detail = &read["recordings"][0]["requests"][0];
-    for field in ["threads", "commits", "block_ios", "evidence"] {
+    for field in ["threads", "commits", "block_ios", "evidence", "course"] {
         assert!(!detail[field].as_array().unwrap().is_empty(), "{field} of {detail}");
     }
 }

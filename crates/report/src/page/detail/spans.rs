@@ -1,5 +1,7 @@
 //! Events as stretches of a waterfall. Does not place them.
 
+use std::sync::Arc;
+
 use model::{BlockIo, Event, FileOp, OffCpu, Tid};
 use serde::Serialize;
 
@@ -24,21 +26,14 @@ pub struct Span {
     pub text: String,
 }
 
-impl Span {
-    /// How long it took.
-    pub(super) fn length(&self) -> i64 {
-        self.end_ns - self.start_ns
-    }
-}
-
 /// The thread it is told with, unless it is told apart.
-pub(super) fn thread(event: &Event) -> Option<(Tid, &str)> {
+pub(super) fn thread(event: &Event) -> Option<(Tid, Option<&Arc<str>>)> {
     match event {
-        Event::FileOp(op) => Some((op.tid, &op.thread)),
-        Event::OffCpu(interval) => Some((interval.tid, &interval.thread)),
-        Event::LockWait(wait) => Some((wait.tid, &wait.thread)),
-        Event::Reclaim(reclaim) => Some((reclaim.tid, &reclaim.thread)),
-        Event::DirtyThrottle(pause) => Some((pause.tid, "")),
+        Event::FileOp(op) => Some((op.tid, Some(&op.thread))),
+        Event::OffCpu(interval) => Some((interval.tid, Some(&interval.thread))),
+        Event::LockWait(wait) => Some((wait.tid, Some(&wait.thread))),
+        Event::Reclaim(reclaim) => Some((reclaim.tid, Some(&reclaim.thread))),
+        Event::DirtyThrottle(pause) => Some((pause.tid, None)),
         _ => None,
     }
 }

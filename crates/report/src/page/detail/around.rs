@@ -1,0 +1,112 @@
+//! What shared time with a slow request: what its threads and others did, commits, requests to devices, stops. Chooses what
+//! is told of it; does not tell it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{Event, EvidenceKind, Nanos, Tid, Verdict};
+
+use super::spans;
+use crate::page::recent::{Recent, Seen, span};
+
+/// Threads told beside those of the evidence, stretches of each thread, and requests to devices: the longest.
+const MORE_THREADS: usize = 12;
+const MOST_SPANS: usize = 80;
+const MOST_BLOCK_IOS: usize = 200;
+const MOST_COMMITS: usize = 20;
+/// How much before and after the request is shown, as a share of its latency.
+const MARGIN: i64 = 20;
+
+/// The surroundings of a request.
+pub(super) struct Around {
+    pub(super) threads: Vec<Thread>,
+    pub(super) commits: Vec<Arc<Seen>>,
+    pub(super) block_ios: Vec<Arc<Seen>>,
+    pub(super) others: Vec<Arc<Seen>>,
+}
+
+/// What one thread did.
+pub(super) struct Thread {
+    pub(super) tid: Tid,
+    pub(super) name: Arc<str>,
+    pub(super) in_evidence: bool,
+    pub(super) events: Vec<Arc<Seen>>,
+}
+
+impl Around {
+    /// What shared time with it, and with what of its evidence began before it.
+    pub(super) fn of(verdict: &Verdict, recent: &Recent) -> Self {
+        let request = &verdict.request;
+        let starts = verdict.evidence.iter().map(|seen| seen.start);
+        let start = starts.min().map_or(request.arrival, |first| first.min(request.arrival));
+        let end = request.last_seen();
+        let margin = Nanos((end - request.arrival).0 / MARGIN);
+        let mut threads = BTreeMap::<Tid, Thread>::new();
+        let (mut commits, mut block_ios, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for seen in recent.within(start - margin, end + margin) {
+            match (&seen.event, spans::thread(&seen.event)) {
+                (Event::JournalCommit(_), _) => commits.push(Arc::clone(seen)),
+                (Event::BlockIo(_), _) => block_ios.push(Arc::clone(seen)),
+                (_, Some((tid, name))) => {
+                    threads.entry(tid).or_insert_with(|| Thread::new(tid)).take(name, seen);
+                }
+                (_, None) => others.push(Arc::clone(seen)),
+            }
+        }
+        commits.sort_by_key(|seen| (Reverse(length(seen)), seen.number));
+        commits.truncate(MOST_COMMITS);
+        Self {
+            threads: told(threads, verdict),
+            commits,
+            block_ios: longest(block_ios, MOST_BLOCK_IOS),
+            others: longest(others, MOST_SPANS),
+        }
+    }
+}
+
+impl Thread {
+    fn new(tid: Tid) -> Self {
+        Self { tid, name: "".into(), in_evidence: false, events: Vec::new() }
+    }
+
+    fn take(&mut self, name: Option<&Arc<str>>, seen: &Arc<Seen>) {
+        // The longest name is the one that was not cut.
+        if let Some(name) = name.filter(|name| name.len() > self.name.len()) {
+            self.name = Arc::clone(name);
+        }
+        self.events.push(Arc::clone(seen));
+    }
+
+    fn busy(&self) -> i64 {
+        self.events.iter().map(length).sum()
+    }
+}
+
+/// The threads of the evidence in its order, then those that were busy longest.
+fn told(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict) -> Vec<Thread> {
+    let mut told = Vec::new();
+    let named = verdict.evidence.iter().filter(|seen| seen.kind != EvidenceKind::BlockIo);
+    for tid in named.filter_map(|seen| seen.tid) {
+        told.extend(threads.remove(&tid).map(|thread| Thread { in_evidence: true, ..thread }));
+    }
+    let mut rest: Vec<_> = threads.into_values().collect();
+    rest.sort_by_key(|thread| (Reverse(thread.busy()), thread.tid));
+    told.extend(rest.into_iter().take(MORE_THREADS));
+    for thread in &mut told {
+        thread.events = longest(std::mem::take(&mut thread.events), MOST_SPANS);
+    }
+    told
+}
+
+fn length(seen: &Arc<Seen>) -> i64 {
+    span(&seen.event).map_or(0, |(start, end)| (end - start).0)
+}
+
+/// The longest, in the order of their starts.
+fn longest(mut events: Vec<Arc<Seen>>, most: usize) -> Vec<Arc<Seen>> {
+    events.sort_by_key(|seen| (Reverse(length(seen)), seen.number));
+    events.truncate(most);
+    events.sort_by_key(|seen| (span(&seen.event), seen.number));
+    events
+}

@@ -1,0 +1,39 @@
+//! Stretches of time that waterfalls show, each told once however many requests show it: victims of one root share most of
+//! theirs. Bounded.
+
+use std::collections::HashMap;
+
+use super::spans::{self, Span};
+use crate::page::grid::Grid;
+use crate::page::recent::Seen;
+
+/// At most so many are told; some 300 bytes each.
+const MOST: usize = 20_000;
+
+/// The stretches.
+#[derive(Default)]
+pub(in crate::page) struct Pool {
+    numbers: HashMap<u64, u32>,
+    spans: Vec<Span>,
+}
+
+impl Pool {
+    /// The number of an event's stretch; none where there is no room for more.
+    pub(super) fn number(&mut self, grid: &Grid, seen: &Seen) -> Option<u32> {
+        if let Some(&number) = self.numbers.get(&seen.number) {
+            return Some(number);
+        }
+        if self.spans.len() >= MOST {
+            return None;
+        }
+        let number = self.spans.len() as u32;
+        self.spans.push(spans::of(grid, &seen.event)?);
+        self.numbers.insert(seen.number, number);
+        Some(number)
+    }
+
+    /// All of them, by their numbers.
+    pub(in crate::page) fn into_spans(self) -> Vec<Span> {
+        self.spans
+    }
+}
