@@ -103,9 +103,8 @@ test("threads have lanes, and those of the request's evidence are marked", async
   expect(marked.length).toBeGreaterThan(0);
   for (const name of marked) expect(named).toContain(name.split(" ").at(-1));
   // Every instant is in one state: the shares of a bucket are no more than the bucket, but for rounding.
-  for (const thread of recording?.threads ?? []) {
-    for (const [, ...lengths] of thread.cells) expect(lengths.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual((recording?.bucket_ns ?? 0) / 1e3 + 1_000);
-  }
+  const most = Math.max(...(recording?.threads.flatMap(({ cells }) => cells.map(([, ...lengths]) => lengths.reduce((a, b) => a + b, 0))) ?? []));
+  expect(most).toBeLessThanOrEqual((recording?.bucket_ns ?? 0) / 1e3 + 1_000);
 });
 
 test("it prints: light, to the width of the paper, with the evidence in words", async ({ page }) => {
