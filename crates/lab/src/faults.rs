@@ -16,6 +16,7 @@ mod gc_pause;
 mod handlers_busy;
 mod head_of_line;
 mod journal_stall;
+mod judged;
 mod kept;
 mod lock_contention;
 mod lossy_link;
@@ -31,12 +32,14 @@ mod quota;
 mod recompression;
 mod roll_fsync;
 mod run;
+mod run_delays;
 mod scene;
 mod score;
 mod slow_device;
 mod slow_reader;
 mod targets;
 mod time_to_safepoint;
+mod told;
 mod trickled_request;
 mod two_causes;
 mod xfs_log;
@@ -84,7 +87,7 @@ fn all() -> Vec<Box<dyn Fault>> {
         Box::<recompression::Recompression>::default(),
         Box::new(xfs_log::XfsLog),
         Box::new(two_causes::TwoCauses),
-        Box::new(quiet::Quiet),
+        Box::<quiet::Quiet>::default(),
     ]
 }
 

@@ -65,7 +65,7 @@ impl Fault for CpuHog {
                 "{count} busy processes at nice {niceness} for {length_ms} ms; {}",
                 mix::described(&traffic)
             ),
-            truths: vec![Truth::of(&["run-queue"])],
+            truths: vec![Truth::of(&["run-queue"]).slows_stops()],
             ..Window::default()
         }
         .shown_by(slow, "requests that their producers saw slow"))

@@ -63,7 +63,7 @@ impl Fault for CpuQuota {
                 "{percent} % of one processor, by periods of {period_ms} ms; {}",
                 mix::described(&traffic)
             ),
-            truths: vec![Truth::of(&["cpu-throttled"])],
+            truths: vec![Truth::of(&["cpu-throttled"]).slows_stops()],
             ..Window::default()
         }
         .shown_by(times as usize, "periods in which the kernel throttled the broker"))

@@ -21,6 +21,8 @@ use crate::volume::FileSystem;
 const AFTERWARDS: Duration = Duration::from_millis(500);
 
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long what was put out may take to be read back.
+const READ_BACK: Duration = Duration::from_millis(400);
 
 #[derive(Default)]
 pub(super) struct DirectReclaim {
@@ -59,11 +61,14 @@ impl Fault for DirectReclaim {
         };
         let traffic = flood(random);
         let held_ms = random.between(250, 400);
-        let more_bytes = random.between(18 << 20, 26 << 20);
-        let length_ms = random.between(2_800, 3_600);
+        // Dirtied in about a second; as soon as the device has taken it, it can be dirtied once more.
+        let more_bytes = random.between(7 << 20, 11 << 20);
+        let length_ms = random.between(3_200, 4_000);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
-        // What is dirty is written while the device is quick and nobody dirties more.
+        // What is dirty is written while the device is quick, and what is needed is read back before anything counts.
+        group.empty()?;
+        scene.sleep(READ_BACK)?;
         load.pause(true);
         scene.sleep(PAUSE)?;
         group.limit(more_bytes)?;
@@ -82,13 +87,13 @@ impl Fault for DirectReclaim {
         let window = Window {
             start_ns,
             end_ns,
-            // Pages that were put out to begin with are read again at the device's own pace, which is below this.
-            threshold_ms: random.between(120, 180),
+            // What is put out is read again at the device's own pace, which is below this.
+            threshold_ms: random.between(80, 120),
             parameters: format!(
                 "{more_bytes} B more for {length_ms} ms, writes +{held_ms} ms; {}",
                 mix::described(&traffic)
             ),
-            truths: vec![Truth::of(&["memory-reclaim"])],
+            truths: vec![Truth::of(&["memory-reclaim"]).slows_stops()],
             ..Window::default()
         };
         Ok(window.shown_by(usize::try_from(full).unwrap_or(usize::MAX), "times the cgroup was full"))

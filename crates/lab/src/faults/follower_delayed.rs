@@ -4,6 +4,7 @@
 //! Truth: `replication-wait` for slow produce requests with acks=all: the leader had written them and waited until all
 //! had fetched them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -11,11 +12,13 @@ use rustix::process::Signal;
 use super::mix;
 use super::plan::{Fault, Truth, Window};
 use super::scene::Scene;
+use super::told::Told;
 use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Topic, Traffic, now_ns};
 use crate::cluster;
 use crate::crowd::send;
 use crate::error::Error;
+use crate::jvm::{stops, stops_argument};
 use crate::net::{Limit, Network, Way};
 use crate::random::Random;
 
@@ -26,6 +29,8 @@ const BROKERS: [u32; 3] = [1, 2, 3];
 pub(super) struct FollowerDelayed {
     followers: Vec<Broker>,
     network: Option<Network>,
+    /// Where the followers' JVMs log their stops.
+    logs: Vec<PathBuf>,
 }
 
 impl Fault for FollowerDelayed {
@@ -48,7 +53,10 @@ impl Fault for FollowerDelayed {
         let Some(network) = &self.network else { return Err(Error::Unusable("no network".to_owned())) };
         scene.clients = network.clients();
         for number in [2, 3] {
-            let options = cluster::follower(&scene.site, network, number, &scene.interrupt)?;
+            let mut options = cluster::follower(&scene.site, network, number, &scene.interrupt)?;
+            let log = options.directory.join("stops.log");
+            options.jvm_arguments.push(stops_argument(&log));
+            self.logs.push(log);
             self.followers.push(Broker::start(&scene.kafka, options)?);
         }
         let name = mix::TOPIC.to_owned();
@@ -98,6 +106,12 @@ impl Fault for FollowerDelayed {
             ..Window::default()
         }
         .shown_by(slow, "requests that their producers saw slow"))
+    }
+
+    fn told(&mut self) -> Result<Vec<Told>, Error> {
+        self.logs
+            .iter()
+            .try_fold(Vec::new(), |told, log| Ok([told, Told::by_follower(&stops(log)?)].concat()))
     }
 
     fn restore(&mut self, _: &mut Scene) {

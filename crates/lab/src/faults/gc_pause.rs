@@ -3,7 +3,6 @@
 //!
 //! Truth: `gc-pause` for every slow request of the window: nothing else makes any wait so long.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::mix;
@@ -12,7 +11,7 @@ use super::scene::Scene;
 use crate::broker::BrokerOptions;
 use crate::client::now_ns;
 use crate::error::Error;
-use crate::jvm::{Jvm, stops, stops_argument};
+use crate::jvm::Jvm;
 use crate::random::Random;
 
 /// How late the JVM's log may be, by its stamps of whole milliseconds.
@@ -20,7 +19,6 @@ const ROOM_NS: i64 = 5_000_000;
 
 #[derive(Default)]
 pub(super) struct GcPause {
-    log: PathBuf,
     jvm: Option<Jvm>,
 }
 
@@ -34,14 +32,12 @@ impl Fault for GcPause {
     }
 
     fn configure(&mut self, options: &mut BrokerOptions, random: &mut Random) -> Result<(), Error> {
-        self.log = options.directory.join("stops.log");
         let heap = random.between(256, 512);
         options.jvm_arguments.extend([
             "-XX:-UseG1GC".to_owned(),
             "-XX:+UseSerialGC".to_owned(),
             format!("-Xms{heap}m"),
             format!("-Xmx{heap}m"),
-            stops_argument(&self.log),
         ]);
         Ok(())
     }
@@ -66,16 +62,13 @@ impl Fault for GcPause {
         let end_ns = now_ns();
         scene.quiet()?;
         load.stop()?;
-        let stops = stops(&self.log)?;
+        let stops = scene.stops()?;
         let threshold_ms = random.between(25, 40);
         let long = stops.iter().filter(|stop| {
             let within = stop.end_ns >= start_ns - ROOM_NS && stop.start_ns <= end_ns;
-            within
-                && stop.operation.contains("Collect")
-                && stop.end_ns - stop.start_ns >= threshold_ms as i64 * 1_000_000
+            within && stop.is_collection() && stop.length_ns() >= threshold_ms as i64 * 1_000_000
         });
-        let long: Vec<String> =
-            long.map(|stop| format!("{} ms", (stop.end_ns - stop.start_ns) / 1_000_000)).collect();
+        let long: Vec<String> = long.map(|stop| format!("{} ms", stop.length_ns() / 1_000_000)).collect();
         Ok(Window {
             start_ns,
             end_ns,
@@ -85,7 +78,7 @@ impl Fault for GcPause {
                 long.join(", "),
                 mix::described(&traffic)
             ),
-            truths: vec![Truth::of(&["gc-pause"])],
+            truths: vec![Truth::of(&["gc-pause"]).slows_stops()],
             ..Window::default()
         }
         .shown_by(long.len(), "collections over the threshold, by the JVM's own log"))

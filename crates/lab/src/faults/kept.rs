@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Window;
 use super::run::Run;
 use super::score::{Score, score};
+use super::told::Told;
 use crate::error::Error;
 use crate::observer::Observer;
 
@@ -17,6 +18,9 @@ const RESULT: &str = "result.json";
 const VERDICTS: &str = "verdicts.jsonl";
 /// Lower than any threshold of a window: what a gap's requests are judged by too.
 const LOWEST_MS: u64 = 40;
+
+/// What is recorded before the first window.
+const BEFORE_NS: i64 = 10_000_000_000;
 
 /// A run's result.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -29,6 +33,9 @@ pub(super) struct Kept {
     pub(super) seeds: u32,
     /// What was planted.
     pub(super) windows: Vec<Window>,
+    /// What witnesses told of meanwhile.
+    #[serde(default)]
+    pub(super) told: Vec<Told>,
     /// How often the verdicts were right; none where the run did not get there.
     pub(super) score: Option<Score>,
     /// Why the run did not get to its end.
@@ -36,12 +43,15 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn of(fault: &str, run: &Run, windows: Vec<Window>) -> Self {
-        Self { fault: fault.to_owned(), seed: run.seed, seeds: run.seeds, windows, ..Self::default() }
+    /// What witnesses tell of is kept from the first window on.
+    pub(super) fn of(fault: &str, run: &Run, windows: Vec<Window>, mut told: Vec<Told>) -> Self {
+        let first = windows.first().map_or(i64::MAX, |window| window.start_ns);
+        told.retain(|told| told.end_ns >= first.saturating_sub(BEFORE_NS));
+        Self { fault: fault.to_owned(), seed: run.seed, seeds: run.seeds, windows, told, ..Self::default() }
     }
 
     pub(super) fn failed(fault: &str, run: &Run, failure: String) -> Self {
-        Self { failure: Some(failure), ..Self::of(fault, run, Vec::new()) }
+        Self { failure: Some(failure), ..Self::of(fault, run, Vec::new(), Vec::new()) }
     }
 
     /// What an earlier run left, if it can be read.
@@ -67,7 +77,7 @@ impl Kept {
         let lowest = self.windows.iter().map(|window| window.threshold_ms).min();
         observer.explain(&directory.join(RECORDING), lowest.unwrap_or(LOWEST_MS), &verdicts)?;
         let said = fs::read_to_string(&verdicts).map_err(Error::io("read", &verdicts))?;
-        self.score = Some(score(&said, &self.windows)?);
+        self.score = Some(score(&said, &self.windows, &self.told)?);
         self.write(directory)?;
         Ok(self)
     }

@@ -1,6 +1,6 @@
 //! The confusion matrix: rows are what was planted, columns what was named. As text, JSON and Markdown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -24,6 +24,14 @@ pub enum Form {
     Markdown,
 }
 
+/// What the first three columns say.
+const JUDGEMENTS: [&str; 3] = ["RIGHT", "TOLD", "WRONG"];
+const JUDGED: &str = "\
+RIGHT named what was planted. TOLD named a stop that nobody planted and that the JVM's own log tells of for at least half
+of the request's time (of quiet also a wait for a processor that the scheduler's own figures tell of): it counts as right.
+WRONG named anything else, or nothing; also a stop that the JVM's log does not tell of, and what was planted where all
+threads stood still for so much of the time that the rest was not slow. Witnesses know nothing of brokerscope.";
+
 /// What is printed of all runs.
 pub(super) struct Matrix<'a> {
     results: &'a [Kept],
@@ -37,6 +45,8 @@ pub(super) struct Matrix<'a> {
 struct Row {
     fault: String,
     planted: String,
+    /// Named as planted, by a witness, and wrong or not at all.
+    judged: [u64; 3],
     /// By column.
     counts: Vec<u64>,
 }
@@ -73,9 +83,13 @@ impl<'a> Matrix<'a> {
             self.rows.iter().map(|row| of(row).len()).max().unwrap_or(0).max(least)
         };
         let (fault, planted) = (width(|row| &row.fault, 5), width(|row| &row.planted, 7));
-        let mut text =
-            String::from("Per cent of the slow requests of each fault, by the cause that was named:\n\n");
+        let mut text = format!(
+            "Per cent of the slow requests of each fault, by the cause that was named.\n{JUDGED}\n\n"
+        );
         let _ = write!(text, "{:fault$}  {:planted$}  REQUESTS", "FAULT", "PLANTED");
+        for heading in JUDGEMENTS {
+            let _ = write!(text, "{heading:>7}");
+        }
         for letter in self.letters() {
             let _ = write!(text, "{letter:>7}");
         }
@@ -83,7 +97,7 @@ impl<'a> Matrix<'a> {
         for row in &self.rows {
             let whole = row.requests();
             let _ = write!(text, "{:fault$}  {:planted$}  {whole:>8}", row.fault, row.planted);
-            for &count in &row.counts {
+            for &count in row.judged.iter().chain(&row.counts) {
                 let cell = if count == 0 { "·".to_owned() } else { format!("{:.1}", percent(count, whole)) };
                 let _ = write!(text, "{cell:>7}");
             }
@@ -123,8 +137,10 @@ impl<'a> Matrix<'a> {
 
     /// A list for each row, the most often named first: so many columns are too many for a page.
     fn markdown(&self) -> String {
-        let mut text =
-            String::from("| fault | planted | slow requests | named, % of them |\n|---|---|--:|---|\n");
+        let mut text = String::from(
+            "| fault | planted | slow requests | right: planted, % | right: told by a witness, % | wrong or none, % | named, % |\n\
+             |---|---|--:|--:|--:|--:|---|\n",
+        );
         for row in &self.rows {
             let mut named: Vec<(u64, &String)> = row.counts.iter().copied().zip(&self.columns).collect();
             named.retain(|(count, _)| *count > 0);
@@ -133,7 +149,16 @@ impl<'a> Matrix<'a> {
                 |(count, cause): &(u64, &String)| format!("{cause} {:.1}", percent(*count, row.requests()));
             let named: Vec<String> = named.iter().map(share).collect();
             let (whole, named) = (row.requests(), named.join(", "));
-            let _ = writeln!(text, "| {} | {} | {whole} | {named} |", row.fault, row.planted);
+            let [planted, told, wrong] = row.judged.map(|count| format!("{:.1}", percent(count, whole)));
+            let _ = writeln!(
+                text,
+                "| {} | {} | {whole} | {planted} | {told} | {wrong} | {named} |",
+                row.fault, row.planted
+            );
+        }
+        let _ = writeln!(text, "\n{JUDGED}\n");
+        for Target { what, found, reached } in &self.targets {
+            let _ = writeln!(text, "- {}: {what}: {found}", if *reached { "reached" } else { "**missed**" });
         }
         text
     }
@@ -142,7 +167,14 @@ impl<'a> Matrix<'a> {
         let rows = self.rows.iter().map(|row| {
             let named: serde_json::Map<String, serde_json::Value> =
                 self.columns.iter().cloned().zip(row.counts.iter().map(|&count| count.into())).collect();
-            json!({"fault": row.fault, "planted": row.planted, "requests": row.requests(), "named": named})
+            let [planted, told, wrong] = row.judged;
+            json!({
+                "fault": row.fault,
+                "planted": row.planted,
+                "requests": row.requests(),
+                "judged": {"planted": planted, "told": told, "wrong": wrong},
+                "named": named,
+            })
         });
         let targets = self
             .targets
@@ -175,7 +207,10 @@ fn columns(results: &[Kept]) -> Vec<String> {
     let scores = || results.iter().filter_map(|result| result.score.as_ref());
     let planted: Vec<&String> = scores().flat_map(|score| score.named.keys()).collect();
     let others: BTreeSet<&String> = scores()
-        .flat_map(|score| score.named.values().flat_map(|named| named.keys()).chain(score.spurious.keys()))
+        .flat_map(|score| {
+            let outside = score.spurious.keys().chain(score.told_outside.keys());
+            score.named.values().flat_map(|named| named.keys()).chain(outside)
+        })
         .filter(|cause| *cause != UNOBSERVED && !planted.contains(cause))
         .collect();
     let mut columns: Vec<String> = Vec::new();
@@ -190,24 +225,34 @@ fn columns(results: &[Kept]) -> Vec<String> {
 
 fn rows(result: &Kept, columns: &[String]) -> Vec<Row> {
     let Some(score) = &result.score else { return Vec::new() };
-    let row = |planted: &str, count: &dyn Fn(&String) -> u64| Row {
+    let row = |planted: &str, judged, count: &dyn Fn(&String) -> u64| Row {
         fault: result.fault.clone(),
         planted: planted.to_owned(),
+        judged,
         counts: columns.iter().map(count).collect(),
     };
+    let of = |counts: &BTreeMap<String, u64>, name: &String| counts.get(name).copied().unwrap_or(0);
     if is_quiet(result) {
-        let unexplained = |cause: &String| if cause == UNOBSERVED { score.unexplained } else { 0 };
-        let count = |cause: &String| score.spurious.get(cause).copied().unwrap_or_else(|| unexplained(cause));
-        return vec![row("nothing", &count)];
+        // Who is given no cause where nothing was planted is judged rightly.
+        let judged = [score.unexplained, score.told_outside_count(), score.spurious_count()];
+        let count = |cause: &String| {
+            let unexplained = if cause == UNOBSERVED { score.unexplained } else { 0 };
+            of(&score.spurious, cause) + of(&score.told_outside, cause) + unexplained
+        };
+        return vec![row("nothing", judged, &count)];
     }
     let named = score.named.iter();
-    named.map(|(planted, named)| row(planted, &|cause| named.get(cause).copied().unwrap_or(0))).collect()
+    named
+        .map(|(planted, named)| {
+            let (told, wrong) = (of(&score.told, planted), of(&score.wrong, planted));
+            let right = named.values().sum::<u64>().saturating_sub(told + wrong);
+            row(planted, [right, told, wrong], &|cause| of(named, cause))
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::faults::plan::{Truth, Window};
     use crate::faults::score::Score;
@@ -216,8 +261,10 @@ mod tests {
         let counts: BTreeMap<String, u64> =
             named.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let victims = counts.values().sum();
+        let right = counts.get(planted).copied().unwrap_or(0);
         let score = Score {
-            right: counts.get(planted).copied().unwrap_or(0),
+            right,
+            wrong: BTreeMap::from([(planted.to_owned(), victims - right)]),
             named: BTreeMap::from([(planted.to_owned(), counts)]),
             victims,
             of_windows: vec![victims],
@@ -242,14 +289,40 @@ mod tests {
         let matrix = Matrix::of(&results);
         assert_eq!(matrix.columns, ["journal-commit", "log-lock", "unobserved"]);
         let text = matrix.printed(Form::Table);
-        assert!(text.contains("stall  journal-commit         4   75.0      ·   25.0\n"), "{text}");
+        assert!(
+            text.contains("stall  journal-commit         4   75.0      ·   25.0   75.0      ·   25.0\n"),
+            "{text}"
+        );
         assert!(text.contains("MISSED   stall: at least 95 % right"), "{text}");
         let markdown = matrix.printed(Form::Markdown);
         assert!(
-            markdown.contains("| stall | journal-commit | 4 | journal-commit 75.0, unobserved 25.0 |\n"),
+            markdown.contains(
+                "| stall | journal-commit | 4 | 75.0 | 0.0 | 25.0 | journal-commit 75.0, unobserved 25.0 |\n"
+            ),
             "{markdown}"
         );
-        assert_eq!(matrix.json()["matrix"][0]["named"]["unobserved"], 1);
+        let json = matrix.json();
+        assert_eq!(json["matrix"][0]["named"]["unobserved"], 1);
+        assert_eq!(json["matrix"][0]["judged"]["wrong"], 1);
+    }
+
+    #[test]
+    fn what_a_witness_tells_of_is_a_column_of_its_own() {
+        let mut told = result("stall", "journal-commit", &[("journal-commit", 3), ("gc-pause", 1)]);
+        let score = told.score.as_mut().unwrap();
+        score.told.insert("journal-commit".to_owned(), 1);
+        score.wrong.clear();
+        let mut quiet = result("quiet", "nothing", &[]);
+        quiet.windows[0].truths.clear();
+        let score = quiet.score.as_mut().unwrap();
+        score.unexplained = 2;
+        score.told_outside.insert("run-queue".to_owned(), 1);
+        score.spurious.insert("run-queue".to_owned(), 1);
+        let results = [told, quiet];
+        let matrix = Matrix::of(&results);
+        let judged: Vec<[u64; 3]> = matrix.rows.iter().map(|row| row.judged).collect();
+        assert_eq!(judged, [[3, 1, 0], [2, 1, 1]]);
+        assert_eq!(matrix.rows[1].requests(), 4);
     }
 
     #[test]

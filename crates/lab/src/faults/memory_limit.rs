@@ -26,9 +26,13 @@ impl MemoryGroup {
         self.write("cgroup.procs", &pid.to_string())
     }
 
-    /// Lets it grow by so many bytes from what it has now that it cannot give back.
+    /// Has it give back what it can.
+    pub(super) fn empty(&self) -> Result<(), Error> {
+        self.write("memory.force_empty", "0")
+    }
+
+    /// Lets it grow by so many bytes from what it has now.
     pub(super) fn limit(&self, more_bytes: u64) -> Result<(), Error> {
-        self.write("memory.force_empty", "0")?;
         let used = self.number("memory.usage_in_bytes")?;
         self.write("memory.limit_in_bytes", &used.saturating_add(more_bytes).to_string())
     }

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::scene::Scene;
+use super::told::Told;
 use crate::broker::BrokerOptions;
 use crate::error::Error;
 use crate::kafka;
@@ -47,6 +48,12 @@ pub(crate) trait Fault {
     /// Plants it once, with the load that it needs, and takes it back: returns when the broker is well again,
     /// after a short stretch of load with nothing planted.
     fn plant(&mut self, scene: &mut Scene, random: &mut Random) -> Result<Window, Error>;
+
+    /// What others than brokerscope tell of what went on since [`Fault::prepare`] and was not planted. What the broker's
+    /// own JVM logged is known of every fault.
+    fn told(&mut self) -> Result<Vec<Told>, Error> {
+        Ok(Vec::new())
+    }
 
     /// Takes back what lies outside the scene (cgroups, limits of devices); also after a failure.
     fn restore(&mut self, _scene: &mut Scene) {}
@@ -101,6 +108,9 @@ pub(crate) struct Truth {
     pub(crate) causes: Vec<String>,
     /// Names that are right wherever they are in the chain, where what was planted is not the root itself.
     pub(crate) through: Vec<String>,
+    /// Whether it also lengthens what the JVM stops for, so that it stays a true cause of a request that lay in a stop.
+    #[serde(default)]
+    pub(crate) slows_stops: bool,
 }
 
 impl Truth {
@@ -123,6 +133,11 @@ impl Truth {
     /// Names that are right wherever they are in the chain.
     pub(crate) fn through(self, names: &[&str]) -> Self {
         Self { through: names.iter().map(|&name| name.to_owned()).collect(), ..self }
+    }
+
+    /// The same of what also lengthens the JVM's stops, or is one.
+    pub(crate) fn slows_stops(self) -> Self {
+        Self { slows_stops: true, ..self }
     }
 
     /// Whether it speaks of a request.

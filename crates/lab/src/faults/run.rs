@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::kept::Kept;
 use super::plan::{Fault, Window};
 use super::scene::{Props, Scene};
+use super::told::Told;
 use crate::error::Error;
 use crate::observer::Observer;
 use crate::random::Random;
@@ -36,9 +37,10 @@ pub(super) fn run(
     fs::create_dir_all(&run.directory).map_err(Error::io("make", &run.directory))?;
     let mut random = Random::new(run.seed ^ name_hash(fault.name()));
     let mut scene = Scene::set(props, fault, run.seed, &mut random)?;
-    let windows = plant_all(run, fault, &mut scene, observer, &mut random);
+    let planted = plant_all(run, fault, &mut scene, observer, &mut random);
+    let told = fault.told().and_then(|told| Ok([Told::by_jvm(&scene.stops()?), told].concat()));
     fault.restore(&mut scene);
-    let kept = Kept::of(fault.name(), run, windows?);
+    let kept = Kept::of(fault.name(), run, planted?, told?);
     kept.write(&run.directory)?;
     drop(scene);
     kept.explained_again(&run.directory, observer)

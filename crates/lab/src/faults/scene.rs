@@ -12,6 +12,7 @@ use crate::client::{Connection, Running, Topic, Traffic, create_topic};
 use crate::device::DeviceOptions;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
+use crate::jvm::{Stop, stops, stops_argument};
 use crate::kafka::Kafka;
 use crate::net::Place;
 use crate::random::Random;
@@ -45,6 +46,8 @@ pub(crate) struct Scene {
     pub(crate) kafka: Kafka,
     pub(crate) interrupt: Interrupt,
     pub(crate) site: Site,
+    /// The JVM's log of its stops, not on what is planted on.
+    stops: PathBuf,
 }
 
 impl Scene {
@@ -64,10 +67,12 @@ impl Scene {
         options.metadata_dir = Some(site.directory("metadata")?);
         options.site = Some(site.path().to_owned());
         options.interrupt = props.interrupt.clone();
+        let stops = options.directory.join("stops.log");
+        options.jvm_arguments.push(stops_argument(&stops));
         fault.configure(&mut options, random)?;
         let broker = Broker::start(&kafka, options)?;
         let clients = Place::own();
-        Ok(Self { broker, volume, clients, kafka, interrupt: props.interrupt.clone(), site })
+        Ok(Self { broker, volume, clients, kafka, interrupt: props.interrupt.clone(), site, stops })
     }
 
     /// The broker's listener.
@@ -81,6 +86,11 @@ impl Scene {
     /// Where the fault asked for none.
     pub(crate) fn volume(&mut self) -> Result<&mut Volume, Error> {
         self.volume.as_mut().ok_or_else(|| Error::Unusable("this fault has no volume".to_owned()))
+    }
+
+    /// When the broker's JVM stopped its threads, by its own log.
+    pub(crate) fn stops(&self) -> Result<Vec<Stop>, Error> {
+        stops(&self.stops)
     }
 
     /// How many of the device's reads and writes were held back since this was last asked.

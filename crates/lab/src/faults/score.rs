@@ -1,7 +1,8 @@
 //! Compares verdicts with what was planted. Reads `explain --format json`, and nothing else of brokerscope.
 //!
 //! A slow request belongs to a window when at least half of its latency lies in it; when less does, it is at the
-//! window's edge and counted apart; when nothing does, it is in a gap, where a cause is one too many.
+//! window's edge and counted apart; when nothing does, it is in a gap, where a cause is one too many unless a witness
+//! tells of it. What a verdict is worth says [`super::judged`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +10,9 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::judged::{Said, Worth};
 use super::plan::{Truth, Window};
+use super::told::Told;
 use crate::error::Error;
 
 /// The name for no cause.
@@ -25,8 +28,14 @@ pub(super) struct Score {
     pub(super) named: BTreeMap<String, BTreeMap<String, u64>>,
     /// Requests over the threshold in the windows.
     pub(super) victims: u64,
-    /// Of these, blamed on what was planted.
+    /// Of these, blamed on what was planted, or on what a witness tells of.
     pub(super) right: u64,
+    /// Of those that are right, blamed on what a witness tells of: by the planted cause.
+    #[serde(default)]
+    pub(super) told: BTreeMap<String, u64>,
+    /// Blamed on something else, or on nothing: by the planted cause.
+    #[serde(default)]
+    pub(super) wrong: BTreeMap<String, u64>,
     /// Of these, blamed on something else, although everything was said to be joined by exact keys.
     pub(super) wrong_exact: u64,
     /// Requests of each window, in their order.
@@ -37,8 +46,11 @@ pub(super) struct Score {
     pub(super) edge_right: u64,
     /// Slow requests in windows that no truth speaks of.
     pub(super) bystanders: u64,
-    /// Slow requests outside windows that were given a cause, by cause.
+    /// Slow requests outside windows that were given a cause of which no witness tells, by cause.
     pub(super) spurious: BTreeMap<String, u64>,
+    /// Slow requests outside windows that were given a cause of which a witness tells, by cause.
+    #[serde(default)]
+    pub(super) told_outside: BTreeMap<String, u64>,
     /// Slow requests outside windows that were given none.
     pub(super) unexplained: u64,
     /// Some that were wrong, a line each.
@@ -51,16 +63,23 @@ impl Score {
         percent(self.right, self.victims)
     }
 
-    /// Slow requests outside windows that were given a cause.
+    /// Slow requests outside windows that were given a cause of which no witness tells.
     pub(super) fn spurious_count(&self) -> u64 {
         self.spurious.values().sum()
+    }
+
+    /// Slow requests outside windows that were given a cause of which a witness tells.
+    pub(super) fn told_outside_count(&self) -> u64 {
+        self.told_outside.values().sum()
     }
 
     pub(super) fn in_short(&self, not_planted: usize) -> String {
         let mut text = format!("{} of {} right ({:.1} %)", self.right, self.victims, self.right_percent());
         let counts = [
+            (self.told.values().sum(), "of them by a stop that the JVM's own log tells of"),
             (self.wrong_exact, "wrong and exact"),
-            (self.spurious_count(), "blamed on something outside windows"),
+            (self.told_outside_count(), "outside windows blamed on what a witness tells of"),
+            (self.spurious_count(), "outside windows blamed on what none tells of"),
             (self.unexplained, "slow outside windows without a cause"),
             (self.edge, "at an edge"),
             (self.bystanders, "bystanders"),
@@ -77,22 +96,11 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
-/// A verdict, as far as it is compared.
-struct Said {
-    start_ns: i64,
-    end_ns: i64,
-    client: String,
-    api: String,
-    cause: String,
-    chain: Vec<String>,
-    exact: bool,
-}
-
 /// Scores what `explain` said, a JSON object a line.
 ///
 /// # Errors
 /// [`Error::Unusable`] where a line is none.
-pub(super) fn score(said: &str, windows: &[Window]) -> Result<Score, Error> {
+pub(super) fn score(said: &str, windows: &[Window], told: &[Told]) -> Result<Score, Error> {
     let mut score = Score { of_windows: vec![0; windows.len()], ..Score::default() };
     for line in said.lines() {
         let object: Value = serde_json::from_str(line)
@@ -100,58 +108,66 @@ pub(super) fn score(said: &str, windows: &[Window]) -> Result<Score, Error> {
         if object.get("type").and_then(Value::as_str) == Some("verdict") {
             let said = Said::read(&object)
                 .ok_or_else(|| Error::Unusable(format!("explain printed an odd verdict: {line}")))?;
-            score.add(&said, windows);
+            score.add(&said, windows, told);
         }
     }
     Ok(score)
 }
 
 impl Score {
-    fn add(&mut self, said: &Said, windows: &[Window]) {
+    fn add(&mut self, said: &Said, windows: &[Window], told: &[Told]) {
         let overlaps = windows.iter().enumerate().map(|(at, window)| (said.overlap_ns(window), at, window));
         let most = overlaps.max_by_key(|(overlap, at, _)| (*overlap, std::cmp::Reverse(*at)));
         let Some((overlap_ns, at, window)) = most.filter(|(overlap, ..)| *overlap > 0) else {
-            return self.add_outside(said);
+            return self.add_outside(said, told);
         };
         if said.latency_ns() < window.threshold_ns() {
             return;
         }
         // Nothing was planted in the windows of a quiet run.
         if window.truths.is_empty() {
-            return self.add_outside(said);
+            return self.add_outside(said, told);
         }
         let truth = window.truths.iter().find(|truth| truth.is_about(&said.client, &said.api));
         let Some(truth) = truth else {
             self.bystanders += 1;
             return;
         };
-        let right = truth.allows(&said.cause, &said.chain);
+        let worth = said.worth(truth, window.threshold_ns(), told);
         if overlap_ns.saturating_mul(2) < said.latency_ns() {
             self.edge += 1;
-            self.edge_right += u64::from(right);
+            self.edge_right += u64::from(worth != Worth::Wrong);
             return;
         }
         if let Some(count) = self.of_windows.get_mut(at) {
             *count += 1;
         }
-        self.add_victim(said, truth, right);
+        self.add_victim(said, truth, worth);
     }
 
-    fn add_victim(&mut self, said: &Said, truth: &Truth, right: bool) {
+    fn add_victim(&mut self, said: &Said, truth: &Truth, worth: Worth) {
         let planted = truth.causes.first().cloned().unwrap_or_default();
         *self.named.entry(planted.clone()).or_default().entry(said.cause.clone()).or_default() += 1;
         self.victims += 1;
-        self.right += u64::from(right);
-        let named = said.cause != UNOBSERVED;
-        self.wrong_exact += u64::from(!right && named && said.exact);
-        if !right {
-            self.example(said, &format!("planted {planted}"));
+        self.right += u64::from(worth != Worth::Wrong);
+        match worth {
+            Worth::Planted => {}
+            Worth::Told => *self.told.entry(planted).or_default() += 1,
+            Worth::Wrong => {
+                self.wrong_exact += u64::from(said.cause != UNOBSERVED && said.exact);
+                self.example(said, &format!("planted {planted}"));
+                *self.wrong.entry(planted).or_default() += 1;
+            }
         }
     }
 
-    fn add_outside(&mut self, said: &Said) {
+    fn add_outside(&mut self, said: &Said, told: &[Told]) {
         if said.cause == UNOBSERVED {
             self.unexplained += 1;
+            return;
+        }
+        if said.is_told(told) {
+            *self.told_outside.entry(said.cause.clone()).or_default() += 1;
             return;
         }
         *self.spurious.entry(said.cause.clone()).or_default() += 1;
@@ -191,10 +207,6 @@ impl Said {
         })
     }
 
-    fn latency_ns(&self) -> i64 {
-        self.end_ns.saturating_sub(self.start_ns)
-    }
-
     fn overlap_ns(&self, window: &Window) -> i64 {
         self.end_ns.min(window.end_ns).saturating_sub(self.start_ns.max(window.start_ns))
     }
@@ -209,6 +221,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jvm::Stop;
 
     fn verdict(client: &str, start_ms: i64, end_ms: i64, cause: &str, confidence: &str) -> String {
         format!(
@@ -229,7 +242,7 @@ mod tests {
     }
 
     fn scored(lines: &[String], windows: &[Window]) -> Score {
-        score(&lines.join("\n"), windows).unwrap()
+        score(&lines.join("\n"), windows, &[]).unwrap()
     }
 
     #[test]
@@ -271,7 +284,30 @@ mod tests {
 
     #[test]
     fn what_is_no_verdict_is_refused() {
-        assert!(score("nonsense", &[]).is_err());
-        assert!(score(r#"{"type":"verdict"}"#, &[]).is_err());
+        assert!(score("nonsense", &[], &[]).is_err());
+        assert!(score(r#"{"type":"verdict"}"#, &[], &[]).is_err());
+    }
+
+    #[test]
+    fn a_stop_that_the_jvm_logged_is_counted_apart_in_windows_and_outside() {
+        let stop = |start_ms: i64, end_ms: i64| Stop {
+            operation: "G1CollectForAllocation".to_owned(),
+            start_ns: start_ms * 1_000_000,
+            end_ns: end_ms * 1_000_000,
+            reaching_ns: 0,
+        };
+        let told = Told::by_jvm(&[stop(1100, 1290), stop(3000, 3150)]);
+        let lines = [
+            verdict("a", 1100, 1300, "gc-pause", "exact"),
+            verdict("a", 1400, 1600, "gc-pause", "exact"),
+            verdict("a", 1400, 1600, "journal-commit", "exact"),
+            verdict("a", 3000, 3200, "gc-pause", "exact"),
+            verdict("a", 4000, 4200, "gc-pause", "exact"),
+        ];
+        let windows = [window(vec![Truth::of(&["journal-commit"])])];
+        let score = score(&lines.join("\n"), &windows, &told).unwrap();
+        assert_eq!((score.victims, score.right, score.wrong_exact), (3, 2, 1));
+        assert_eq!((score.told["journal-commit"], score.wrong["journal-commit"]), (1, 1));
+        assert_eq!((score.told_outside_count(), score.spurious_count()), (1, 1));
     }
 }

@@ -54,11 +54,17 @@ fn of_fault(result: &Kept) -> Target {
         return Target { what, found: result.in_short(), reached: false };
     };
     if is_quiet(result) {
-        let (given, without) = (score.spurious_count(), score.unexplained);
+        let (given, told, without) = (score.spurious_count(), score.told_outside_count(), score.unexplained);
         return Target {
-            what: format!("{}: no request is given a cause", result.fault),
-            found: format!("{given} ({without} were slow and given none)"),
-            reached: given == 0 && result.windows.len() == result.seeds as usize,
+            what: format!("{}: no request is given a cause that no witness tells of", result.fault),
+            found: format!(
+                "{given} of {} slow ones ({told} were given a cause that the JVM's log or the scheduler's figures tell of, \
+                 {without} none)",
+                given + told + without
+            ),
+            reached: given == 0
+                && given + told + without > 0
+                && result.windows.len() == result.seeds as usize,
         };
     }
     let not_planted = result.not_planted().count();
@@ -116,9 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_run_may_blame_nothing() {
+    fn a_quiet_run_may_blame_nothing_that_no_witness_tells_of() {
         let mut quiet = result(0, 0);
         quiet.windows[0].truths.clear();
+        assert_eq!(missed(&[quiet.clone()]), 1, "nobody was slow");
+        quiet.score.as_mut().unwrap().told_outside.insert("gc-pause".to_owned(), 1);
+        quiet.score.as_mut().unwrap().unexplained = 1;
         assert_eq!(missed(&[quiet.clone()]), 0);
         quiet.score.as_mut().unwrap().spurious.insert("gc-pause".to_owned(), 1);
         assert_eq!(missed(&[quiet]), 1);

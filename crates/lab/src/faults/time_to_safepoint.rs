@@ -9,7 +9,6 @@
 //! index that had to be read, or the device it was read from.
 
 use std::fs;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use crate::cgroup::Cgroup;
 use crate::client::{Request, Topic, now_ns};
 use crate::device::Direction;
 use crate::error::Error;
-use crate::jvm::{Jvm, stops, stops_argument};
+use crate::jvm::Jvm;
 use crate::random::Random;
 use crate::volume::FileSystem;
 
@@ -35,7 +34,6 @@ const HEAD_START: Duration = Duration::from_millis(40);
 
 #[derive(Default)]
 pub(super) struct TimeToSafepoint {
-    log: PathBuf,
     jvm: Option<Jvm>,
     memory: Option<Cgroup>,
     /// Base offsets of segments that are not written to any more.
@@ -56,8 +54,6 @@ impl Fault for TimeToSafepoint {
     }
 
     fn configure(&mut self, options: &mut BrokerOptions, _: &mut Random) -> Result<(), Error> {
-        self.log = options.directory.join("stops.log");
-        options.jvm_arguments.push(stops_argument(&self.log));
         // In it from the start: pages count where they were first touched.
         let site = options.site.clone().unwrap_or_default();
         let memory = Cgroup::make(&site, "memory")?;
@@ -116,7 +112,8 @@ impl Fault for TimeToSafepoint {
         scene.quiet()?;
         load.stop()?;
         let threshold_ms = random.between(40, 80);
-        let long = stops(&self.log)?
+        let long = scene
+            .stops()?
             .iter()
             .filter(|stop| stop.end_ns >= start_ns && stop.start_ns <= end_ns)
             .filter(|stop| stop.reaching_ns >= threshold_ms as i64 * 1_000_000)
@@ -132,6 +129,7 @@ impl Fault for TimeToSafepoint {
             truths: vec![
                 Truth::of(&["safepoint", "index-page-fault", "slow-device"])
                     .through(&["safepoint"])
+                    .slows_stops()
                     .api("PRODUCE"),
             ],
             ..Window::default()

@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 
 /// A time at which all threads of a JVM were stopped, or were being stopped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     /// What was to be done, such as `G1CollectFull`.
     pub operation: String,
@@ -17,6 +19,29 @@ pub struct Stop {
     pub end_ns: i64,
     /// The part of it until all had stopped, in nanoseconds.
     pub reaching_ns: i64,
+}
+
+impl Stop {
+    /// How long it lasted, in nanoseconds.
+    #[must_use]
+    pub fn length_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Whether garbage was collected in it (`VM_OPS_DO` in HotSpot's vmOperation.hpp: `G1CollectForAllocation`,
+    /// `ParallelGCFailedAllocation`, `GenCollectFull`, `SerialGCCollect`, `G1PauseRemark`, ...).
+    #[must_use]
+    pub fn is_collection(&self) -> bool {
+        ["Collect", "GC", "G1", "ZMark", "XMark", "Shenandoah"]
+            .iter()
+            .any(|part| self.operation.contains(part))
+    }
+
+    /// Whether most of it passed until all threads had stopped.
+    #[must_use]
+    pub fn was_long_to_reach(&self) -> bool {
+        self.reaching_ns.saturating_mul(2) > self.length_ns()
+    }
 }
 
 /// The JVM's argument that has it write its stops to `log`.
@@ -68,6 +93,25 @@ mod tests {
         };
         assert_eq!(parse(old), Some(expected.clone()));
         assert_eq!(parse(new), Some(expected));
+    }
+
+    #[test]
+    fn collections_are_known_by_name_and_held_up_stops_by_their_figures() {
+        let stop = |operation: &str, reaching_ns| Stop {
+            operation: operation.to_owned(),
+            start_ns: 0,
+            end_ns: 100,
+            reaching_ns,
+        };
+        for name in
+            ["G1CollectForAllocation", "ParallelGCFailedAllocation", "GenCollectFull", "G1PauseRemark"]
+        {
+            assert!(stop(name, 0).is_collection(), "{name}");
+        }
+        for name in ["Cleanup", "PrintThreads", "ICBufferFull", "HandshakeAllThreads"] {
+            assert!(!stop(name, 0).is_collection(), "{name}");
+        }
+        assert!(stop("Cleanup", 51).was_long_to_reach() && !stop("Cleanup", 50).was_long_to_reach());
     }
 
     #[test]
