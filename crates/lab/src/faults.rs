@@ -11,8 +11,10 @@ mod direct_reclaim;
 mod dirty_limit;
 mod dirty_throttling;
 mod door;
+mod figures;
 mod follower_delayed;
 mod gc_pause;
+mod group;
 mod handlers_busy;
 mod head_of_line;
 mod journal_stall;
@@ -32,7 +34,6 @@ mod quota;
 mod recompression;
 mod roll_fsync;
 mod run;
-mod run_delays;
 mod scene;
 mod score;
 mod slow_device;
@@ -56,11 +57,30 @@ use crate::random::draw_seed;
 use crate::site::Site;
 use crate::steps::Steps;
 
+use group::Group;
 use kept::Kept;
 pub use matrix::Form;
 use matrix::Matrix;
 use plan::Fault;
+use run::Run;
 use scene::Props;
+use targets::Bounds;
+
+/// Those of the short form: on three brokers, in some two minutes. The others need a broker of their own each.
+const SHORT: [&str; 12] = [
+    "journal-stall",
+    "slow-device",
+    "dirty-throttling",
+    "gc-pause",
+    "cpu-quota",
+    "quota",
+    "trickled-request",
+    "slow-reader",
+    "head-of-line",
+    "recompression",
+    "two-causes",
+    "quiet",
+];
 
 /// Every fault, in the order of the matrix.
 fn all() -> Vec<Box<dyn Fault>> {
@@ -103,6 +123,9 @@ pub struct FaultsArguments {
     /// Plant these only
     #[arg(long, value_name = "FAULT", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Plant a dozen of them once each, several on one broker, and be content with what so few windows can show
+    #[arg(long, conflicts_with = "seeds")]
+    pub short: bool,
     /// Print the faults and end
     #[arg(long)]
     pub list: bool,
@@ -125,27 +148,27 @@ pub struct FaultsArguments {
 /// # Errors
 /// Where a fault could not be run to its end; [`Error::Unusable`] where a target is missed.
 pub fn run(arguments: &FaultsArguments) -> Result<(), Error> {
-    let mut faults = chosen(&arguments.only)?;
+    let faults = chosen(arguments)?;
     if arguments.list {
         let listed: Vec<String> =
             faults.iter().map(|fault| format!("{:<24} {}", fault.name(), fault.story())).collect();
         return print(&(listed.join("\n") + "\n"));
     }
-    let results =
-        if arguments.again { score_again(arguments, &faults)? } else { plant(arguments, &mut faults)? };
-    let matrix = Matrix::of(&results);
+    let bounds = if arguments.short { Bounds::SHORT } else { Bounds::WANTED };
+    let results = if arguments.again { score_again(arguments, &faults)? } else { plant(arguments, faults)? };
+    let matrix = Matrix::of(&results, bounds);
     print(&matrix.printed(arguments.format))?;
     if let Some(directory) = &arguments.keep {
         matrix.keep(directory)?;
     }
-    match targets::missed(&results) {
+    match targets::missed(&results, bounds) {
         0 => Ok(()),
         count => Err(Error::Unusable(format!("{count} target(s) missed"))),
     }
 }
 
 /// Runs each fault; one that cannot be run to its end does not keep the others from being run.
-fn plant(arguments: &FaultsArguments, faults: &mut [Box<dyn Fault>]) -> Result<Vec<Kept>, Error> {
+fn plant(arguments: &FaultsArguments, faults: Vec<Box<dyn Fault>>) -> Result<Vec<Kept>, Error> {
     let steps = Steps::aloud();
     let interrupt = Interrupt::catch()?;
     clean::sweep(steps)?;
@@ -160,38 +183,43 @@ fn plant(arguments: &FaultsArguments, faults: &mut [Box<dyn Fault>]) -> Result<V
     let site = Site::claim()?;
     let directory = arguments.keep.clone().unwrap_or_else(|| site.path().to_owned());
     let count = faults.len();
-    steps.say(&format!("{count} fault(s), {} time(s) each, --seed {seed}", arguments.seeds));
+    let seeds = if arguments.short { 1 } else { arguments.seeds };
+    let run = Run { seed, seeds, directory };
+    steps.say(&format!("{count} fault(s), {seeds} time(s) each, --seed {seed}"));
     let mut results = Vec::new();
     let started = Instant::now();
-    for (done, fault) in faults.iter_mut().enumerate() {
-        steps.say(&format!(
-            "fault {} of {count}, {}: {}{}",
-            done + 1,
-            fault.name(),
-            fault.story(),
-            time_left(started, done, count)
-        ));
-        let run = run::Run { seed, seeds: arguments.seeds, directory: directory.join(fault.name()) };
-        let result = kept_or_run(&run, fault.as_mut(), &props, &observer)?;
-        steps.say(&format!("  {}", result.in_short()));
-        results.push(result);
+    let groups = if arguments.short { group::together(faults) } else { group::apart(faults) };
+    for mut group in groups {
+        for (number, fault) in group.faults.iter().enumerate() {
+            let done = results.len();
+            let (name, story) = (fault.name(), fault.story());
+            let left = time_left(started, done, count);
+            steps.say(&format!("fault {} of {count}, {name}: {story}{left}", done + number + 1));
+        }
+        let group_started = Instant::now();
+        let of_group = kept_or_run(&run, &mut group, &props, &observer)?;
+        for result in &of_group {
+            steps.say(&format!("  {}: {}", result.fault, result.in_short()));
+        }
+        steps.took(group_started, "  done");
+        results.extend(of_group);
     }
     Ok(results)
 }
 
-fn kept_or_run(
-    run: &run::Run,
-    fault: &mut dyn Fault,
-    props: &Props,
-    observer: &Observer,
-) -> Result<Kept, Error> {
-    if let Some(kept) = Kept::read(&run.directory).filter(|kept| kept.is_of(run.seed, run.seeds)) {
-        return Ok(kept);
+fn kept_or_run(run: &Run, group: &mut Group, props: &Props, observer: &Observer) -> Result<Vec<Kept>, Error> {
+    let kept = |fault: &dyn Fault| {
+        Kept::read(&run.directory_of(fault)).filter(|kept| kept.is_of(run.seed, run.seeds))
+    };
+    let all: Option<Vec<Kept>> = group.faults.iter().map(|fault| kept(fault.as_ref())).collect();
+    if let Some(all) = all {
+        return Ok(all);
     }
-    match run::run(run, fault, props, observer) {
+    match run::run(run, group, props, observer) {
         Err(error) => {
             props.interrupt.check()?;
-            Ok(Kept::failed(fault.name(), run, error.to_string()))
+            let failed = |fault: &Box<dyn Fault>| Kept::failed(fault.name(), run, error.to_string());
+            Ok(group.faults.iter().map(failed).collect())
         }
         result => result,
     }
@@ -209,15 +237,18 @@ fn score_again(arguments: &FaultsArguments, faults: &[Box<dyn Fault>]) -> Result
     kept.collect()
 }
 
-/// All, or those of these names.
-fn chosen(names: &[String]) -> Result<Vec<Box<dyn Fault>>, Error> {
+/// All, or those of these names; of the short form's, where that is asked for.
+fn chosen(
+    FaultsArguments { only: names, short, .. }: &FaultsArguments,
+) -> Result<Vec<Box<dyn Fault>>, Error> {
     let faults = all();
     if let Some(name) = names.iter().find(|name| !faults.iter().any(|fault| fault.name() == **name)) {
         let known: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
         return Err(Error::Unusable(format!("no fault is called {name}; there are {}", known.join(", "))));
     }
     let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
-    Ok(faults.into_iter().filter(|fault| wanted(fault.name())).collect())
+    let is_meant = |name: &str| wanted(name) && (!short || SHORT.contains(&name));
+    Ok(faults.into_iter().filter(|fault| is_meant(fault.name())).collect())
 }
 
 /// By how long those that are done took.

@@ -27,6 +27,10 @@ impl Fault for CpuQuota {
         "the broker's cgroup has used up its CPU quota for most of each period"
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         let group = Cgroup::make(scene.site.path(), "cpu")?;

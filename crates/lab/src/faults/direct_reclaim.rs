@@ -87,8 +87,9 @@ impl Fault for DirectReclaim {
         let window = Window {
             start_ns,
             end_ns,
-            // What is put out is read again at the device's own pace, which is below this.
-            threshold_ms: random.between(80, 120),
+            // Who reclaims and cannot write waits in turns of 100 ms (`reclaim_throttle`, mm/vmscan.c), and for pages that are
+            // being written.
+            threshold_ms: random.between(50, 80),
             parameters: format!(
                 "{more_bytes} B more for {length_ms} ms, writes +{held_ms} ms; {}",
                 mix::described(&traffic)

@@ -34,6 +34,10 @@ impl Fault for DirtyThrottling {
         Some(Ground { file_system: FileSystem::Ext4WithoutJournal, mount_options: "" })
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         // A loop device keeps the limits of what it stood for before: those of a killed lab.

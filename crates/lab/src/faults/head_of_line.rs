@@ -29,6 +29,10 @@ impl Fault for HeadOfLine {
         "produce requests share a connection with a fetch that waits"
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         scene.create_plain_topic(SILENT, 1)?;

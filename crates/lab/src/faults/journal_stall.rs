@@ -31,6 +31,10 @@ impl Fault for JournalStall {
         Some(Ground { file_system: FileSystem::Ext4, mount_options: "commit=1" })
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         scene.warm_up(&mix::standard(random), random)

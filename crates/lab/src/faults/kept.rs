@@ -33,6 +33,9 @@ pub(super) struct Kept {
     pub(super) seeds: u32,
     /// What was planted.
     pub(super) windows: Vec<Window>,
+    /// From when until when others were planted in the same recording, UTC nanoseconds.
+    #[serde(default)]
+    pub(super) others: Vec<(i64, i64)>,
     /// What witnesses told of meanwhile.
     #[serde(default)]
     pub(super) told: Vec<Told>,
@@ -77,7 +80,7 @@ impl Kept {
         let lowest = self.windows.iter().map(|window| window.threshold_ms).min();
         observer.explain(&directory.join(RECORDING), lowest.unwrap_or(LOWEST_MS), &verdicts)?;
         let said = fs::read_to_string(&verdicts).map_err(Error::io("read", &verdicts))?;
-        self.score = Some(score(&said, &self.windows, &self.told)?);
+        self.score = Some(score(&said, &self)?);
         self.write(directory)?;
         Ok(self)
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::kept::Kept;
 use super::score::{UNOBSERVED, percent};
-use super::targets::{Target, is_quiet, targets};
+use super::targets::{Bounds, Target, is_quiet, targets};
 use crate::error::Error;
 
 /// How it is printed.
@@ -28,7 +28,7 @@ pub enum Form {
 const JUDGEMENTS: [&str; 3] = ["RIGHT", "TOLD", "WRONG"];
 const JUDGED: &str = "\
 RIGHT named what was planted. TOLD named a stop that nobody planted and that the JVM's own log tells of for at least half
-of the request's time (of quiet also a wait for a processor that the scheduler's own figures tell of): it counts as right.
+of the request's time (of quiet also a wait for a processor or for the device that the kernel's own figures tell of): it counts as right.
 WRONG named anything else, or nothing; also a stop that the JVM's log does not tell of, and what was planted where all
 threads stood still for so much of the time that the rest was not slow. Witnesses know nothing of brokerscope.";
 
@@ -52,10 +52,10 @@ struct Row {
 }
 
 impl<'a> Matrix<'a> {
-    pub(super) fn of(results: &'a [Kept]) -> Self {
+    pub(super) fn of(results: &'a [Kept], bounds: Bounds) -> Self {
         let columns = columns(results);
         let rows = results.iter().flat_map(|result| rows(result, &columns)).collect();
-        Self { results, rows, columns, targets: targets(results) }
+        Self { results, rows, columns, targets: targets(results, bounds) }
     }
 
     pub(super) fn printed(&self, form: Form) -> String {
@@ -286,7 +286,7 @@ mod tests {
             result("stall", "journal-commit", &[("journal-commit", 3), ("unobserved", 1)]),
             result("lock", "log-lock", &[("log-lock", 4)]),
         ];
-        let matrix = Matrix::of(&results);
+        let matrix = Matrix::of(&results, Bounds::WANTED);
         assert_eq!(matrix.columns, ["journal-commit", "log-lock", "unobserved"]);
         let text = matrix.printed(Form::Table);
         assert!(
@@ -319,7 +319,7 @@ mod tests {
         score.told_outside.insert("run-queue".to_owned(), 1);
         score.spurious.insert("run-queue".to_owned(), 1);
         let results = [told, quiet];
-        let matrix = Matrix::of(&results);
+        let matrix = Matrix::of(&results, Bounds::WANTED);
         let judged: Vec<[u64; 3]> = matrix.rows.iter().map(|row| row.judged).collect();
         assert_eq!(judged, [[3, 1, 0], [2, 1, 1]]);
         assert_eq!(matrix.rows[1].requests(), 4);
@@ -330,7 +330,7 @@ mod tests {
         let named: Vec<(String, u64)> = (0..30).map(|at| (format!("cause-{at}"), 1)).collect();
         let named: Vec<(&str, u64)> = named.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         let results = [result("many", "x", &named)];
-        let letters: Vec<String> = Matrix::of(&results).letters().collect();
+        let letters: Vec<String> = Matrix::of(&results, Bounds::WANTED).letters().collect();
         assert_eq!((letters[25].as_str(), letters[26].as_str()), ("z", "aa"));
     }
 }

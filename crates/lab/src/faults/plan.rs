@@ -26,6 +26,12 @@ pub(crate) trait Fault {
         None
     }
 
+    /// Whether it can be planted on a broker on which others are planted too, before and after: it starts the broker in
+    /// no way of its own, and leaves nothing behind that slows it.
+    fn shares(&self) -> bool {
+        false
+    }
+
     /// Which Kafka.
     fn kafka_version(&self) -> &'static str {
         kafka::DEFAULT_VERSION
@@ -60,7 +66,7 @@ pub(crate) trait Fault {
 }
 
 /// A file system to plant things in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ground {
     /// Which.
     pub(crate) file_system: FileSystem,

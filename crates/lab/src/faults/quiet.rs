@@ -2,14 +2,14 @@
 //! window's requests are judged, however quick they were.
 //!
 //! Truth: no request may be given a cause of which no witness tells. Witnesses are the JVM's own log of its stops, and the
-//! scheduler's figures of how long the broker's request threads waited for a processor: those are real causes, and there
-//! is no machine without them. One that was slow without a cause (`unobserved`) is the machine's affair.
+//! kernel's figures of how long the broker's request threads waited for a processor and of when its device was at work:
+//! those are real causes, and there is no machine without them. One that was slow without a cause (`unobserved`) is the machine's affair.
 
 use std::time::Duration;
 
+use super::figures::Figures;
 use super::mix;
 use super::plan::{Fault, Ground, Window};
-use super::run_delays::RunDelays;
 use super::scene::Scene;
 use super::told::Told;
 use crate::client::{Answer, now_ns};
@@ -23,7 +23,7 @@ const LENGTH: Duration = Duration::from_millis(2_500);
 
 #[derive(Default)]
 pub(super) struct Quiet {
-    delays: Option<RunDelays>,
+    figures: Option<Figures>,
 }
 
 impl Fault for Quiet {
@@ -39,14 +39,20 @@ impl Fault for Quiet {
         Some(Ground { file_system: FileSystem::Ext4, mount_options: "commit=1" })
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
-        scene.warm_up(&mix::standard(random), random)?;
-        self.delays = Some(RunDelays::of(scene.broker.pid)?);
-        Ok(())
+        scene.warm_up(&mix::standard(random), random)
     }
 
     fn plant(&mut self, scene: &mut Scene, random: &mut Random) -> Result<Window, Error> {
+        if self.figures.is_none() {
+            let device = scene.volume()?.device_number()?;
+            self.figures = Some(Figures::of(scene.broker.pid, device)?);
+        }
         let traffic = mix::standard(random);
         let load = scene.produce(&traffic, random)?;
         scene.quiet()?;
@@ -67,11 +73,11 @@ impl Fault for Quiet {
     }
 
     fn told(&mut self) -> Result<Vec<Told>, Error> {
-        self.delays.take().map_or_else(|| Ok(Vec::new()), RunDelays::stop)
+        self.figures.take().map_or_else(|| Ok(Vec::new()), Figures::stop)
     }
 
     fn restore(&mut self, _: &mut Scene) {
-        self.delays = None;
+        self.figures = None;
     }
 }
 

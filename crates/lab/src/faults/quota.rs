@@ -29,6 +29,10 @@ impl Fault for Quota {
         "a client id sends more than its quota"
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         scene.warm_up(&mix::standard(random), random)

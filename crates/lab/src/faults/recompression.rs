@@ -25,6 +25,10 @@ impl Fault for Recompression {
         "the broker compresses large batches again"
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         let packing = Packing::draw(random);

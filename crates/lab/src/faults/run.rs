@@ -1,9 +1,11 @@
-//! One fault from the broker's start to the score: every window in one recording.
+//! One or several faults from the broker's start to the score: every window in one recording.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
-use super::kept::Kept;
+use super::group::Group;
+use super::kept::{Kept, RECORDING};
 use super::plan::{Fault, Window};
 use super::scene::{Props, Scene};
 use super::told::Told;
@@ -15,58 +17,96 @@ use crate::random::Random;
 pub(super) struct Run {
     /// The first seed.
     pub(super) seed: u64,
-    /// How many windows; each has a seed of its own.
+    /// How many windows of each fault; each has a seed of its own.
     pub(super) seeds: u32,
-    /// Where its recording and results go.
+    /// Where its faults' directories lie.
     pub(super) directory: PathBuf,
 }
 
-/// Runs a fault: what is in the run's directory is replaced.
+impl Run {
+    /// Where a fault's recording and results go.
+    pub(super) fn directory_of(&self, fault: &dyn Fault) -> PathBuf {
+        self.directory.join(fault.name())
+    }
+}
+
+/// Runs faults on one broker: what is in their directories is replaced. The recording is in the first one's.
 ///
 /// # Errors
 /// Where the scene cannot be set, a window not be planted, or brokerscope fails; nothing stays planted.
 pub(super) fn run(
     run: &Run,
-    fault: &mut dyn Fault,
+    group: &mut Group,
     props: &Props,
     observer: &Observer,
-) -> Result<Kept, Error> {
-    if run.directory.exists() {
-        fs::remove_dir_all(&run.directory).map_err(Error::io("remove", &run.directory))?;
+) -> Result<Vec<Kept>, Error> {
+    let Group { ground, faults, .. } = group;
+    let Some(first) = faults.first_mut() else { return Ok(Vec::new()) };
+    let mut random = Random::new(run.seed ^ name_hash(first.name()));
+    let mut scene = Scene::set(props, first.as_mut(), *ground, run.seed, &mut random)?;
+    make_directories(run, faults)?;
+    let planted = plant_all(run, faults, &mut scene, observer, &mut random);
+    let told: Result<Vec<Vec<Told>>, Error> = faults.iter_mut().map(|fault| fault.told()).collect();
+    let told = told.and_then(|told| Ok([told.concat(), Told::by_jvm(&scene.stops()?)].concat()));
+    for fault in faults.iter_mut() {
+        fault.restore(&mut scene);
     }
-    fs::create_dir_all(&run.directory).map_err(Error::io("make", &run.directory))?;
-    let mut random = Random::new(run.seed ^ name_hash(fault.name()));
-    let mut scene = Scene::set(props, fault, run.seed, &mut random)?;
-    let planted = plant_all(run, fault, &mut scene, observer, &mut random);
-    let told = fault.told().and_then(|told| Ok([Told::by_jvm(&scene.stops()?), told].concat()));
-    fault.restore(&mut scene);
-    let kept = Kept::of(fault.name(), run, planted?, told?);
-    kept.write(&run.directory)?;
     drop(scene);
-    kept.explained_again(&run.directory, observer)
+    let (planted, told) = (planted?, told?);
+    let kept = faults.iter().enumerate().map(|(at, fault)| {
+        let windows = planted.get(at).cloned().unwrap_or_default();
+        let others = planted.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = others.flat_map(|(_, windows)| windows).map(|window| (window.start_ns, window.end_ns));
+        let kept = Kept { others: others.collect(), ..Kept::of(fault.name(), run, windows, told.clone()) };
+        kept.explained_again(&run.directory_of(fault.as_ref()), observer)
+    });
+    kept.collect()
 }
 
+fn make_directories(run: &Run, faults: &[Box<dyn Fault>]) -> Result<(), Error> {
+    let first = faults.first().map_or("", |fault| fault.name());
+    for fault in faults {
+        let directory = run.directory_of(fault.as_ref());
+        if directory.exists() {
+            fs::remove_dir_all(&directory).map_err(Error::io("remove", &directory))?;
+        }
+        fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
+        if fault.name() != first {
+            let link = directory.join(RECORDING);
+            let there = Path::new("..").join(first).join(RECORDING);
+            symlink(there, &link).map_err(Error::io("make", &link))?;
+        }
+    }
+    Ok(())
+}
+
+/// The windows of each fault.
 fn plant_all(
     run: &Run,
-    fault: &mut dyn Fault,
+    faults: &mut [Box<dyn Fault>],
     scene: &mut Scene,
     observer: &Observer,
     random: &mut Random,
-) -> Result<Vec<Window>, Error> {
-    fault.prepare(scene, random)?;
-    let recording = run.directory.join(super::kept::RECORDING);
-    let recorder =
-        observer.record(&recording, scene.broker.pid, scene.site.path(), fault.record_arguments())?;
+) -> Result<Vec<Vec<Window>>, Error> {
+    faults.iter_mut().try_for_each(|fault| fault.prepare(scene, random))?;
+    let Some(first) = faults.first() else { return Ok(Vec::new()) };
+    let recording = run.directory_of(first.as_ref()).join(RECORDING);
+    let arguments: Vec<&str> = faults.iter().flat_map(|fault| fault.record_arguments()).copied().collect();
+    let recorder = observer.record(&recording, scene.broker.pid, scene.site.path(), &arguments)?;
     scene.quiet()?;
-    let mut windows = Vec::new();
-    for number in 0..run.seeds {
-        let mut of_window =
-            Random::new(run.seed.wrapping_add(u64::from(number)) ^ name_hash(fault.name()).rotate_left(32));
-        windows.push(fault.plant(scene, &mut of_window)?);
-    }
+    let planted: Result<Vec<Vec<Window>>, Error> =
+        faults.iter_mut().map(|fault| windows(run, fault.as_mut(), scene)).collect();
+    let planted = planted?;
     scene.quiet()?;
     recorder.stop()?;
-    Ok(windows)
+    Ok(planted)
+}
+
+fn windows(run: &Run, fault: &mut dyn Fault, scene: &mut Scene) -> Result<Vec<Window>, Error> {
+    let own = name_hash(fault.name()).rotate_left(32);
+    (0..run.seeds)
+        .map(|number| fault.plant(scene, &mut Random::new(run.seed.wrapping_add(u64::from(number)) ^ own)))
+        .collect()
 }
 
 /// So that two faults of one seed draw different numbers (FNV-1a).

@@ -24,6 +24,8 @@ use crate::volume::{Volume, VolumeOptions};
 const SIZE_BYTES: u64 = 2 << 30;
 /// How long the JVM's compiler gets before anything is recorded.
 const WARM_UP: Duration = Duration::from_secs(4);
+/// The same of a broker that has been warmed up before, for a load of another kind.
+const WARM_UP_AGAIN: Duration = Duration::from_secs(1);
 /// How long load runs before and after what is planted.
 const QUIET: Duration = Duration::from_millis(600);
 
@@ -48,19 +50,21 @@ pub(crate) struct Scene {
     pub(crate) site: Site,
     /// The JVM's log of its stops, not on what is planted on.
     stops: PathBuf,
+    is_warm: bool,
 }
 
 impl Scene {
-    /// Sets up what `fault` asks for.
+    /// Sets up what `fault` asks for, on this ground.
     pub(crate) fn set(
         props: &Props,
         fault: &mut dyn Fault,
+        ground: Option<Ground>,
         seed: u64,
         random: &mut Random,
     ) -> Result<Self, Error> {
         let kafka = Kafka::prepare(fault.kafka_version(), props.steps)?;
         let site = Site::claim()?;
-        let volume = fault.ground().map(|ground| prepare_volume(props, &site, ground, seed)).transpose()?;
+        let volume = ground.map(|ground| prepare_volume(props, &site, ground, seed)).transpose()?;
         props.interrupt.check()?;
         let mut options = BrokerOptions::new(site.directory("broker")?);
         options.log_dir = volume.as_ref().map(|volume| volume.directory().join("data"));
@@ -72,7 +76,16 @@ impl Scene {
         fault.configure(&mut options, random)?;
         let broker = Broker::start(&kafka, options)?;
         let clients = Place::own();
-        Ok(Self { broker, volume, clients, kafka, interrupt: props.interrupt.clone(), site, stops })
+        Ok(Self {
+            broker,
+            volume,
+            clients,
+            kafka,
+            interrupt: props.interrupt.clone(),
+            site,
+            stops,
+            is_warm: false,
+        })
     }
 
     /// The broker's listener.
@@ -152,9 +165,10 @@ impl Scene {
     }
 
     /// Has the broker compile what it needs for this kind of load.
-    pub(crate) fn warm_up(&self, traffic: &Traffic, random: &mut Random) -> Result<(), Error> {
+    pub(crate) fn warm_up(&mut self, traffic: &Traffic, random: &mut Random) -> Result<(), Error> {
         let running = self.produce(traffic, random)?;
-        self.sleep(WARM_UP)?;
+        self.sleep(if self.is_warm { WARM_UP_AGAIN } else { WARM_UP })?;
+        self.is_warm = true;
         running.stop().map(drop)
     }
 }

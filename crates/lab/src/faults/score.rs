@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::judged::{Said, Worth};
+use super::kept::Kept;
 use super::plan::{Truth, Window};
 use super::told::Told;
 use crate::error::Error;
@@ -96,11 +97,15 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
-/// Scores what `explain` said, a JSON object a line.
+/// How long requests that another fault slowed may take to be answered after its window.
+const AFTERWARDS_NS: i64 = 500_000_000;
+
+/// Scores what `explain` said, a JSON object a line. What lies in windows of other faults is passed over.
 ///
 /// # Errors
 /// [`Error::Unusable`] where a line is none.
-pub(super) fn score(said: &str, windows: &[Window], told: &[Told]) -> Result<Score, Error> {
+pub(super) fn score(said: &str, of: &Kept) -> Result<Score, Error> {
+    let Kept { windows, told, others, .. } = of;
     let mut score = Score { of_windows: vec![0; windows.len()], ..Score::default() };
     for line in said.lines() {
         let object: Value = serde_json::from_str(line)
@@ -108,7 +113,9 @@ pub(super) fn score(said: &str, windows: &[Window], told: &[Told]) -> Result<Sco
         if object.get("type").and_then(Value::as_str) == Some("verdict") {
             let said = Said::read(&object)
                 .ok_or_else(|| Error::Unusable(format!("explain printed an odd verdict: {line}")))?;
-            score.add(&said, windows, told);
+            if !others.iter().any(|other| said.is_within(*other)) {
+                score.add(&said, windows, told);
+            }
         }
     }
     Ok(score)
@@ -207,6 +214,10 @@ impl Said {
         })
     }
 
+    fn is_within(&self, (start_ns, end_ns): (i64, i64)) -> bool {
+        self.end_ns > start_ns && self.start_ns < end_ns.saturating_add(AFTERWARDS_NS)
+    }
+
     fn overlap_ns(&self, window: &Window) -> i64 {
         self.end_ns.min(window.end_ns).saturating_sub(self.start_ns.max(window.start_ns))
     }
@@ -242,7 +253,7 @@ mod tests {
     }
 
     fn scored(lines: &[String], windows: &[Window]) -> Score {
-        score(&lines.join("\n"), windows, &[]).unwrap()
+        score(&lines.join("\n"), &Kept { windows: windows.to_vec(), ..Kept::default() }).unwrap()
     }
 
     #[test]
@@ -283,9 +294,23 @@ mod tests {
     }
 
     #[test]
+    fn what_another_fault_of_the_same_recording_slowed_is_passed_over() {
+        let lines = [
+            verdict("a", 1100, 1300, "journal-commit", "exact"),
+            verdict("a", 4100, 4300, "slow-client", "exact"),
+            verdict("a", 5400, 5500, "slow-client", "exact"),
+            verdict("a", 6000, 6100, "slow-client", "exact"),
+        ];
+        let windows = vec![window(vec![Truth::of(&["journal-commit"])])];
+        let others = vec![(4_000_000_000, 5_000_000_000)];
+        let score = score(&lines.join("\n"), &Kept { windows, others, ..Kept::default() }).unwrap();
+        assert_eq!((score.victims, score.right, score.spurious_count()), (1, 1, 1));
+    }
+
+    #[test]
     fn what_is_no_verdict_is_refused() {
-        assert!(score("nonsense", &[], &[]).is_err());
-        assert!(score(r#"{"type":"verdict"}"#, &[], &[]).is_err());
+        assert!(score("nonsense", &Kept::default()).is_err());
+        assert!(score(r#"{"type":"verdict"}"#, &Kept::default()).is_err());
     }
 
     #[test]
@@ -304,8 +329,8 @@ mod tests {
             verdict("a", 3000, 3200, "gc-pause", "exact"),
             verdict("a", 4000, 4200, "gc-pause", "exact"),
         ];
-        let windows = [window(vec![Truth::of(&["journal-commit"])])];
-        let score = score(&lines.join("\n"), &windows, &told).unwrap();
+        let windows = vec![window(vec![Truth::of(&["journal-commit"])])];
+        let score = score(&lines.join("\n"), &Kept { windows, told, ..Kept::default() }).unwrap();
         assert_eq!((score.victims, score.right, score.wrong_exact), (3, 2, 1));
         assert_eq!((score.told["journal-commit"], score.wrong["journal-commit"]), (1, 1));
         assert_eq!((score.told_outside_count(), score.spurious_count()), (1, 1));

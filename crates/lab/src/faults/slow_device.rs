@@ -36,6 +36,10 @@ impl Fault for SlowDevice {
         Some(Ground { file_system: FileSystem::Ext4WithoutJournal, mount_options: "" })
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         scene.warm_up(&mix::standard(random), random)

@@ -28,6 +28,10 @@ impl Fault for SlowReader {
         "a consumer reads its responses slowly"
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         scene.create_plain_topic(BULK, 1)?;

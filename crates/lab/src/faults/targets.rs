@@ -5,10 +5,21 @@ use std::fmt::Write;
 use super::kept::Kept;
 use super::score::percent;
 
-/// Of the requests of each fault, in per cent.
-const EACH: f64 = 95.0;
-/// Of all.
-const OVERALL: f64 = 98.0;
+/// What is asked of the requests' verdicts, in per cent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Of each fault.
+    each: f64,
+    /// Of all.
+    overall: f64,
+}
+
+impl Bounds {
+    /// What the project wants to reach.
+    pub(super) const WANTED: Self = Self { each: 95.0, overall: 98.0 };
+    /// Of one window of each, with some tens of requests or fewer, on a machine that may do other things.
+    pub(super) const SHORT: Self = Self { each: 75.0, overall: 90.0 };
+}
 
 /// A target, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,17 +32,18 @@ pub(super) struct Target {
 }
 
 /// All of them.
-pub(super) fn targets(results: &[Kept]) -> Vec<Target> {
-    let mut targets: Vec<Target> = results.iter().map(of_fault).collect();
+pub(super) fn targets(results: &[Kept], bounds: Bounds) -> Vec<Target> {
+    let Bounds { overall, .. } = bounds;
+    let mut targets: Vec<Target> = results.iter().map(|result| of_fault(result, bounds)).collect();
     let sum = |of: fn(&super::score::Score) -> u64| -> u64 {
         results.iter().filter_map(|result| result.score.as_ref()).map(of).sum()
     };
     let (right, victims) = (sum(|score| score.right), sum(|score| score.victims));
     if victims > 0 {
         targets.push(Target {
-            what: format!("all faults: at least {OVERALL:.0} % right"),
+            what: format!("all faults: at least {overall:.0} % right"),
             found: format!("{right} of {victims} requests, {:.1} %", percent(right, victims)),
-            reached: percent(right, victims) >= OVERALL,
+            reached: percent(right, victims) >= overall,
         });
     }
     let wrong_exact = sum(|score| score.wrong_exact);
@@ -44,11 +56,11 @@ pub(super) fn targets(results: &[Kept]) -> Vec<Target> {
 }
 
 /// How many are missed.
-pub(super) fn missed(results: &[Kept]) -> usize {
-    targets(results).iter().filter(|target| !target.reached).count()
+pub(super) fn missed(results: &[Kept], bounds: Bounds) -> usize {
+    targets(results, bounds).iter().filter(|target| !target.reached).count()
 }
 
-fn of_fault(result: &Kept) -> Target {
+fn of_fault(result: &Kept, Bounds { each, .. }: Bounds) -> Target {
     let Some(score) = &result.score else {
         let what = format!("{}: runs to its end", result.fault);
         return Target { what, found: result.in_short(), reached: false };
@@ -58,7 +70,7 @@ fn of_fault(result: &Kept) -> Target {
         return Target {
             what: format!("{}: no request is given a cause that no witness tells of", result.fault),
             found: format!(
-                "{given} of {} slow ones ({told} were given a cause that the JVM's log or the scheduler's figures tell of, \
+                "{given} of {} slow ones ({told} were given a cause that the JVM's log or the kernel's figures tell of, \
                  {without} none)",
                 given + told + without
             ),
@@ -76,9 +88,9 @@ fn of_fault(result: &Kept) -> Target {
         }
     }
     Target {
-        what: format!("{}: at least {EACH:.0} % right, every window planted and felt", result.fault),
+        what: format!("{}: at least {each:.0} % right, every window planted and felt", result.fault),
         found,
-        reached: score.right_percent() >= EACH && not_planted + idle == 0,
+        reached: score.right_percent() >= each && not_planted + idle == 0,
     }
 }
 
@@ -93,6 +105,10 @@ mod tests {
     use crate::faults::plan::{Truth, Window};
     use crate::faults::score::Score;
 
+    fn missed(results: &[Kept]) -> usize {
+        super::missed(results, Bounds::WANTED)
+    }
+
     fn result(right: u64, victims: u64) -> Kept {
         let window = Window { truths: vec![Truth::of(&["x"])], ..Window::default() };
         let score = Score { right, victims, of_windows: vec![victims], ..Score::default() };
@@ -104,6 +120,8 @@ mod tests {
         assert_eq!(missed(&[result(95, 100)]), 1, "the whole");
         assert_eq!(missed(&[result(99, 100), result(94, 100)]), 2);
         assert_eq!(missed(&[result(100, 100)]), 0);
+        assert_eq!(super::missed(&[result(92, 100)], Bounds::SHORT), 0);
+        assert_eq!(super::missed(&[result(70, 100), result(900, 900)], Bounds::SHORT), 1);
         let mut odd = result(100, 100);
         odd.score.as_mut().unwrap().wrong_exact = 1;
         assert_eq!(missed(&[odd]), 1);

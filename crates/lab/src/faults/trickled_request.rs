@@ -25,6 +25,10 @@ impl Fault for TrickledRequest {
         "requests of some clients arrive in pieces"
     }
 
+    fn shares(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
         scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
         scene.warm_up(&mix::standard(random), random)
