@@ -106,6 +106,15 @@ impl Stage {
         self.volume.as_mut()
     }
 
+    /// The same, out of the stage: it can be steered while the stage is borrowed. Must be given back.
+    pub(crate) fn take_volume(&mut self) -> Option<Volume> {
+        self.volume.take()
+    }
+
+    pub(crate) fn give_back(&mut self, volume: Volume) {
+        self.volume = Some(volume);
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.broker.pid
     }

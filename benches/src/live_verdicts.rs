@@ -1,0 +1,205 @@
+//! `explain live` on a real broker: how far behind its verdicts are, and what it takes of a processor, while the broker
+//! serves a steady load and its journal is slow now and then.
+//!
+//! A verdict's lag is from the end of its request, as seen, to the moment its line can be read. What its BPF programs run
+//! in the broker's time is the part `kernel`'s affair.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, ensure};
+use lab::device::DeviceOptions;
+use lab::volume::{FileSystem, VolumeOptions};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::kernel::Load;
+use crate::kernel::accounts::processor_time;
+use crate::kernel::run::measure;
+use crate::kernel::stage::{Setting, Stage};
+use crate::kernel::watcher::Kind;
+use crate::target::{Bound, Target};
+use crate::{stop, table};
+
+/// Sparse.
+const VOLUME_BYTES: u64 = 2 << 30;
+const WARM_UP: Load = Load { records: 1, rate: 5_000, seconds: 3 };
+const LOAD: Load = Load { records: 1, rate: 5_000, seconds: 20 };
+/// How long the journal is slow, and how long it is not, in turns.
+const SLOW: Duration = Duration::from_millis(1_500);
+const QUICK: Duration = Duration::from_millis(2_500);
+const PLANTED_MS: (u64, u64) = (80, 160);
+const SLOWER_THAN: &str = "50ms";
+/// How long it may take to attach, and to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What it says once everything is attached.
+const BEGUN: &str = "explaining what takes broker";
+const LEAST_VERDICTS: usize = 100;
+const LAG_MS: f64 = 2_000.0;
+const CORE_PERCENT: f64 = 20.0;
+
+/// Measures, prints a table, and says what was reached.
+pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
+    let device = DeviceOptions { size_bytes: VOLUME_BYTES, seed: 7 };
+    let mount_options = "commit=1".to_owned();
+    let volume = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options };
+    let sites = directory.join("live-verdicts");
+    let mut stage = Stage::set_slow(&sites, &Setting::default(), brokerscope, &volume)?;
+    measure(&stage, Kind::Nobody, WARM_UP, &[])?;
+    let mut explaining = Explaining::start(brokerscope, &stage)?;
+    // Whatever it has to read once is read.
+    measure(&stage, Kind::Brokerscope, WARM_UP, &[])?;
+    let (per_second, percent) = load(&mut stage, explaining.child.id())?;
+    let Said { mut lags_ms, requests, lost } = explaining.stop()?;
+    lags_ms.sort_by(f64::total_cmp);
+    ensure!(lags_ms.len() >= LEAST_VERDICTS, "only {} requests were slow", lags_ms.len());
+    let at = |share: usize| {
+        let last = lags_ms.len().saturating_sub(1);
+        lags_ms.get((lags_ms.len() * share / 100).min(last)).copied().unwrap_or(f64::NAN)
+    };
+    let (median, p99, longest) = (at(50), at(99), at(100));
+    println!("explain live, {} requests/s answered, the journal slow now and then:", per_second.round());
+    let row = [requests as f64, lags_ms.len() as f64, median, p99, longest, percent];
+    table::print(
+        &["requests seen", "verdicts", "lag median ms", "p99 ms", "max ms", "of a core, %"],
+        std::iter::once(row.iter().map(|figure| format!("{figure:.0}")).collect()),
+    );
+    println!("lost: {lost}");
+    let target = |what: &str, measured, most, unit| Target {
+        what: what.to_owned(),
+        measured,
+        spread: None,
+        bound: Bound::AtMost(most),
+        unit,
+    };
+    Ok(vec![
+        target("live verdicts at 5,000/s: the longest behind", longest, LAG_MS, "ms"),
+        target("live verdicts at 5,000/s: of a core", percent, CORE_PERCENT, "%"),
+    ])
+}
+
+/// The load, beside which the journal is slow in turns: the rate at which it was answered, and what `explaining` took of a
+/// processor meanwhile, in per cent.
+fn load(stage: &mut Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
+    let end = Instant::now() + Duration::from_secs(LOAD.seconds);
+    let mut volume = stage.take_volume().context("a stage without a device")?;
+    let answered = std::thread::scope(|scope| {
+        let running = scope.spawn(|| loaded(stage, explaining));
+        while Instant::now() < end && !running.is_finished() {
+            sleep(QUICK);
+            volume.plant_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
+            sleep(SLOW);
+            volume.device().clear()?;
+        }
+        running.join().map_err(|_| anyhow::anyhow!("the load died"))?
+    });
+    stage.give_back(volume);
+    answered
+}
+
+fn loaded(stage: &Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
+    let (cpu, wall) = (processor_time(explaining)?, Instant::now());
+    let run = measure(stage, Kind::Brokerscope, LOAD, &[])?;
+    let took = processor_time(explaining)?.saturating_sub(cpu);
+    Ok((run.seen.per_second(), took.as_secs_f64() * 100.0 / wall.elapsed().as_secs_f64()))
+}
+
+/// `explain live`, whose verdicts are read as they come; killed when dropped.
+struct Explaining {
+    child: Child,
+    reader: Option<JoinHandle<anyhow::Result<Said>>>,
+}
+
+/// What it said.
+#[derive(Default)]
+struct Said {
+    /// From a request's end to its verdict's line, in milliseconds.
+    lags_ms: Vec<f64>,
+    requests: u64,
+    /// As it says it.
+    lost: String,
+}
+
+impl Explaining {
+    fn start(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Self> {
+        let mut child = Command::new(brokerscope)
+            .args(["explain", "live", "--format", "json", "--slower-than", SLOWER_THAN])
+            .args(["--pid", &stage.pid().to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", brokerscope.display()))?;
+        let output = child.stdout.take().context("no pipe")?;
+        let errors = BufReader::new(child.stderr.take().context("no pipe")?);
+        let (told, heard) = std::sync::mpsc::channel();
+        // To its end, so that it never waits for a reader.
+        spawn(move || {
+            for line in errors.lines().map_while(Result::ok) {
+                let _ = told.send(line);
+            }
+        });
+        let explaining = Self { child, reader: Some(spawn(move || read(output))) };
+        let end = Instant::now() + PATIENCE;
+        let mut said = Vec::new();
+        loop {
+            stop::check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            let line = heard.recv_timeout(left).with_context(|| format!("it did not begin: {said:?}"))?;
+            if line.contains(BEGUN) {
+                return Ok(explaining);
+            }
+            said.push(line);
+        }
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn stop(&mut self) -> anyhow::Result<Said> {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT)?;
+        let reader = self.reader.take().context("it was stopped before")?;
+        let end = Instant::now() + PATIENCE;
+        while !reader.is_finished() {
+            ensure!(Instant::now() < end, "explain live does not end");
+            sleep(Duration::from_millis(20));
+        }
+        let status = self.child.wait()?;
+        ensure!(status.success(), "explain live ended with {status}");
+        reader.join().map_err(|_| anyhow::anyhow!("its reader died"))?
+    }
+}
+
+impl Drop for Explaining {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(output: ChildStdout) -> anyhow::Result<Said> {
+    let mut said = Said::default();
+    for line in BufReader::new(output).lines() {
+        let (line, now_ns) = (line?, now_ns());
+        let object: Value = serde_json::from_str(&line)?;
+        match object.get("type").and_then(Value::as_str) {
+            Some("verdict") => {
+                let end_ns = object.pointer("/request/end_ns").and_then(Value::as_i64).context("no end")?;
+                said.lags_ms.push((now_ns - end_ns) as f64 / 1e6);
+            }
+            Some("summary") => {
+                said.requests = object.get("requests").and_then(Value::as_u64).unwrap_or_default();
+                said.lost = object.get("losses").map(Value::to_string).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    Ok(said)
+}
+
+fn now_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+}
