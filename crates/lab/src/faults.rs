@@ -107,7 +107,7 @@ fn all() -> Vec<Box<dyn Fault>> {
         Box::<recompression::Recompression>::default(),
         Box::new(xfs_log::XfsLog),
         Box::new(two_causes::TwoCauses),
-        Box::<quiet::Quiet>::default(),
+        Box::new(quiet::Quiet),
     ]
 }
 
@@ -184,7 +184,7 @@ fn plant(arguments: &FaultsArguments, faults: Vec<Box<dyn Fault>>) -> Result<Vec
     let directory = arguments.keep.clone().unwrap_or_else(|| site.path().to_owned());
     let count = faults.len();
     let seeds = if arguments.short { 1 } else { arguments.seeds };
-    let run = Run { seed, seeds, directory };
+    let run = Run { seed, seeds, directory, is_noisy: arguments.short };
     steps.say(&format!("{count} fault(s), {seeds} time(s) each, --seed {seed}"));
     let mut results = Vec::new();
     let started = Instant::now();
@@ -218,8 +218,8 @@ fn kept_or_run(run: &Run, group: &mut Group, props: &Props, observer: &Observer)
     match run::run(run, group, props, observer) {
         Err(error) => {
             props.interrupt.check()?;
-            let failed = |fault: &Box<dyn Fault>| Kept::failed(fault.name(), run, error.to_string());
-            Ok(group.faults.iter().map(failed).collect())
+            let failed = |name| Kept::failed(name, run, error.to_string());
+            Ok(group.faults.iter().map(|fault| failed(fault.name())).collect())
         }
         result => result,
     }

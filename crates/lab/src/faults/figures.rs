@@ -1,8 +1,9 @@
-//! The kernel's own figures, read every few milliseconds: witnesses where nothing is planted. How long the broker's
+//! The kernel's own figures, read every few milliseconds: witnesses where nothing is planted, or where the machine does
+//! other things too. How long the broker's
 //! request threads waited for a processor (`/proc/PID/task/TID/schedstat`, Documentation/scheduler/sched-stats.rst), and
 //! when its device was at work (`/sys/dev/block/MAJOR:MINOR/stat`, Documentation/block/stat.rst).
 //!
-//! Costs a processor some per cent: not while anything is planted.
+//! Costs a processor some per cent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,15 +27,24 @@ const SHORTEST_NS: i64 = 1_000_000;
 /// Reads until it is stopped; ends when dropped.
 pub(super) struct Figures {
     over: Arc<AtomicBool>,
-    reader: Option<JoinHandle<Vec<Told>>>,
+    reader: Option<JoinHandle<Heard>>,
+}
+
+/// What they say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard {
+    /// Of waits for a processor.
+    pub(super) waits: Vec<Told>,
+    /// Of the device, when it was at work.
+    pub(super) busy: Vec<Told>,
 }
 
 impl Figures {
-    /// Of the request threads that a process has now, and of a device.
+    /// Of the request threads that a process has now, and of a device, if there is one.
     ///
     /// # Errors
     /// Where the kernel does not tell them.
-    pub(super) fn of(pid: u32, (major, minor): (u32, u32)) -> Result<Self, Error> {
+    pub(super) fn of(pid: u32, device: Option<(u32, u32)>) -> Result<Self, Error> {
         let tasks = PathBuf::from(format!("/proc/{pid}/task"));
         let listing = fs::read_dir(&tasks).map_err(Error::io("list", &tasks))?;
         let all = listing.filter_map(Result::ok).map(|entry| entry.path());
@@ -47,7 +57,8 @@ impl Figures {
                 "the kernel tells nothing of the {THREADS} threads of {pid}"
             )));
         }
-        let device = Device::of(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))?;
+        let stat = device.map(|(major, minor)| PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")));
+        let device = stat.map(Device::of).transpose()?;
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
         let reader = Some(thread::spawn(move || read(threads, device, &told)));
@@ -55,10 +66,10 @@ impl Figures {
     }
 
     /// What they say.
-    pub(super) fn stop(mut self) -> Result<Vec<Told>, Error> {
+    pub(super) fn stop(mut self) -> Result<Heard, Error> {
         self.over.store(true, Ordering::Relaxed);
         let died = || Error::Unusable("the reader of the kernel's figures died".to_owned());
-        self.reader.take().map_or_else(|| Ok(Vec::new()), |reader| reader.join().map_err(|_| died()))
+        self.reader.take().map_or_else(|| Ok(Heard::default()), |reader| reader.join().map_err(|_| died()))
     }
 }
 
@@ -68,21 +79,21 @@ impl Drop for Figures {
     }
 }
 
-fn read(mut threads: Vec<Thread>, mut device: Device, over: &AtomicBool) -> Vec<Told> {
-    let mut told = Vec::new();
+fn read(mut threads: Vec<Thread>, mut device: Option<Device>, over: &AtomicBool) -> Heard {
+    let mut heard = Heard::default();
     let mut since_ns = now_ns();
     while !over.load(Ordering::Relaxed) {
         thread::sleep(EVERY);
         let begun_ns = now_ns();
         for thread in &mut threads {
-            told.extend(thread.more_ns().and_then(|more_ns| wait(more_ns, since_ns, now_ns())));
+            heard.waits.extend(thread.more_ns().and_then(|more_ns| wait(more_ns, since_ns, now_ns())));
         }
-        if device.was_busy() {
-            told.push(busy(since_ns, now_ns()));
+        if device.as_mut().is_some_and(Device::was_busy) {
+            heard.busy.push(busy(since_ns, now_ns()));
         }
         since_ns = begun_ns;
     }
-    told
+    heard
 }
 
 /// How long a thread has waited for a processor in all.

@@ -52,9 +52,8 @@ mod tests {
     use crate::faults::all;
 
     fn names(groups: &[Group], of: &str) -> Vec<&'static str> {
-        let name = |fault: &Box<dyn Fault>| fault.name();
         let group = groups.iter().find(|group| group.faults.iter().any(|fault| fault.name() == of)).unwrap();
-        group.faults.iter().map(name).collect()
+        group.faults.iter().map(|fault| fault.name()).collect()
     }
 
     #[test]

@@ -90,8 +90,8 @@ mod tests {
         }
     }
 
-    fn collection(start_ms: i64, end_ms: i64, reaching_ms: i64) -> Vec<Told> {
-        let (start_ns, end_ns, reaching_ns) = (start_ms * MS, end_ms * MS, reaching_ms * MS);
+    fn collection(begin: i64, end: i64, reached_after: i64) -> Vec<Told> {
+        let [start_ns, end_ns, reaching_ns] = [begin, end, reached_after].map(|ms| ms * MS);
         Told::by_jvm(&[Stop { operation: "G1CollectFull".to_owned(), start_ns, end_ns, reaching_ns }])
     }
 

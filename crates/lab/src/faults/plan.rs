@@ -55,6 +55,11 @@ pub(crate) trait Fault {
     /// after a short stretch of load with nothing planted.
     fn plant(&mut self, scene: &mut Scene, random: &mut Random) -> Result<Window, Error>;
 
+    /// Whether nothing is planted: the kernel's figures are its witnesses then, of the device too.
+    fn is_quiet(&self) -> bool {
+        false
+    }
+
     /// What others than brokerscope tell of what went on since [`Fault::prepare`] and was not planted. What the broker's
     /// own JVM logged is known of every fault.
     fn told(&mut self) -> Result<Vec<Told>, Error> {

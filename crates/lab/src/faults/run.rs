@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use super::figures::{Figures, Heard};
 use super::group::Group;
 use super::kept::{Kept, RECORDING};
 use super::plan::{Fault, Window};
@@ -19,6 +20,8 @@ pub(super) struct Run {
     pub(super) seed: u64,
     /// How many windows of each fault; each has a seed of its own.
     pub(super) seeds: u32,
+    /// Whether the machine may do other things too: real waits for a processor are told by the kernel's figures then.
+    pub(super) is_noisy: bool,
     /// Where its faults' directories lie.
     pub(super) directory: PathBuf,
 }
@@ -52,12 +55,14 @@ pub(super) fn run(
         fault.restore(&mut scene);
     }
     drop(scene);
-    let (planted, told) = (planted?, told?);
+    let ((planted, heard), told) = (planted?, told?);
     let kept = faults.iter().enumerate().map(|(at, fault)| {
         let windows = planted.get(at).cloned().unwrap_or_default();
         let others = planted.iter().enumerate().filter(|(other, _)| *other != at);
         let others = others.flat_map(|(_, windows)| windows).map(|window| (window.start_ns, window.end_ns));
-        let kept = Kept { others: others.collect(), ..Kept::of(fault.name(), run, windows, told.clone()) };
+        let busy = if fault.is_quiet() { heard.busy.clone() } else { Vec::new() };
+        let told = [told.clone(), heard.waits.clone(), busy].concat();
+        let kept = Kept { others: others.collect(), ..Kept::of(fault.name(), run, windows, told) };
         kept.explained_again(&run.directory_of(fault.as_ref()), observer)
     });
     kept.collect()
@@ -80,26 +85,29 @@ fn make_directories(run: &Run, faults: &[Box<dyn Fault>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The windows of each fault.
+/// The windows of each fault, and what the kernel's figures said meanwhile where they are heard.
 fn plant_all(
     run: &Run,
     faults: &mut [Box<dyn Fault>],
     scene: &mut Scene,
     observer: &Observer,
     random: &mut Random,
-) -> Result<Vec<Vec<Window>>, Error> {
+) -> Result<(Vec<Vec<Window>>, Heard), Error> {
     faults.iter_mut().try_for_each(|fault| fault.prepare(scene, random))?;
-    let Some(first) = faults.first() else { return Ok(Vec::new()) };
+    let Some(first) = faults.first() else { return Ok((Vec::new(), Heard::default())) };
     let recording = run.directory_of(first.as_ref()).join(RECORDING);
     let arguments: Vec<&str> = faults.iter().flat_map(|fault| fault.record_arguments()).copied().collect();
     let recorder = observer.record(&recording, scene.broker.pid, scene.site.path(), &arguments)?;
+    let hears = run.is_noisy || faults.iter().any(|fault| fault.is_quiet());
+    let device = scene.volume().ok().map(|volume| volume.device_number()).transpose()?;
+    let figures = hears.then(|| Figures::of(scene.broker.pid, device)).transpose()?;
     scene.quiet()?;
     let planted: Result<Vec<Vec<Window>>, Error> =
         faults.iter_mut().map(|fault| windows(run, fault.as_mut(), scene)).collect();
     let planted = planted?;
     scene.quiet()?;
     recorder.stop()?;
-    Ok(planted)
+    Ok((planted, figures.map(Figures::stop).transpose()?.unwrap_or_default()))
 }
 
 fn windows(run: &Run, fault: &mut dyn Fault, scene: &mut Scene) -> Result<Vec<Window>, Error> {

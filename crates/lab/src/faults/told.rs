@@ -94,8 +94,8 @@ pub(super) fn told_ns(told: &[Told], start_ns: i64, end_ns: i64, wanted: impl Fn
 mod tests {
     use super::*;
 
-    fn stop(operation: &str, start_ms: i64, end_ms: i64, reaching_ms: i64) -> Stop {
-        let [start_ns, end_ns, reaching_ns] = [start_ms, end_ms, reaching_ms].map(|ms| ms * 1_000_000);
+    fn stop(operation: &str, begin: i64, end: i64, reached_after: i64) -> Stop {
+        let [start_ns, end_ns, reaching_ns] = [begin, end, reached_after].map(|ms| ms * 1_000_000);
         Stop { operation: operation.to_owned(), start_ns, end_ns, reaching_ns }
     }
 
