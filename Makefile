@@ -6,7 +6,8 @@
 #                PARTS="files memory live segment explain live-verdicts kernel locks")
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make faults  plants causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
-#                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again)
+#                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);
+#                `make faults-short` plants a dozen of them once each, on three brokers: part of `make live`
 #   make fs      the same broker and load on one file system after the other, 15 minutes on a machine that does nothing
 #                else (root; target/fs keeps recordings and results, and what is there is not done again; ANEW=1 drops it)
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
@@ -31,7 +32,7 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-.PHONY: demo faults fs test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults faults-short fs test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -68,6 +69,11 @@ ANEW ?=
 fs: setup-fs
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab fs --keep target/fs --page target/fs.html $(if $(ANEW),--anew)
+
+# By the binary that the tests have built; the machine may do other things.
+faults-short: setup-test
+	$(OF_WORKSPACE) --test sample --no-run
+	target/debug/brokerscope lab faults --short --seed $(SEED)
 
 # Fails where less than 98 % are within a millisecond, or the median is off by more than a tenth of one.
 stages: setup-test

@@ -7,12 +7,13 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use lab::device::DeviceOptions;
-use lab::volume::{FileSystem, VolumeOptions};
+use lab::volume::{FileSystem, Volume, VolumeOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -32,6 +33,8 @@ const LOAD: Load = Load { records: 1, rate: 5_000, seconds: 20 };
 /// How long the journal is slow, and how long it is not, in turns.
 const SLOW: Duration = Duration::from_millis(1_500);
 const QUICK: Duration = Duration::from_millis(2_500);
+/// How often it is looked whether it is over.
+const GLANCE: Duration = Duration::from_millis(20);
 const PLANTED_MS: (u64, u64) = (80, 160);
 const SLOWER_THAN: &str = "50ms";
 /// How long it may take to attach, and to end.
@@ -85,20 +88,36 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
 /// The load, beside which the journal is slow in turns: the rate at which it was answered, and what `explaining` took of a
 /// processor meanwhile, in per cent.
 fn load(stage: &mut Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
-    let end = Instant::now() + Duration::from_secs(LOAD.seconds);
     let mut volume = stage.take_volume().context("a stage without a device")?;
-    let answered = std::thread::scope(|scope| {
-        let running = scope.spawn(|| loaded(stage, explaining));
-        while Instant::now() < end && !running.is_finished() {
-            sleep(QUICK);
-            volume.plant_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
-            sleep(SLOW);
-            volume.device().clear()?;
+    let over = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let steering = scope.spawn(move || {
+            let steered = slow_in_turns(&mut volume, over);
+            (volume, steered)
+        });
+        let loaded = loaded(stage, explaining);
+        over.store(true, Ordering::Relaxed);
+        let (volume, steered) = steering.join().map_err(|_| anyhow::anyhow!("who steers the device died"))?;
+        stage.give_back(volume);
+        steered.and(loaded)
+    })
+}
+
+/// Until it is over, after which nothing is slow.
+fn slow_in_turns(volume: &mut Volume, over: &AtomicBool) -> anyhow::Result<()> {
+    let goes_on = |time: Duration| {
+        let end = Instant::now() + time;
+        while Instant::now() < end && !over.load(Ordering::Relaxed) {
+            sleep(GLANCE);
         }
-        running.join().map_err(|_| anyhow::anyhow!("the load died"))?
-    });
-    stage.give_back(volume);
-    answered
+        !over.load(Ordering::Relaxed)
+    };
+    while goes_on(QUICK) {
+        volume.plant_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
+        goes_on(SLOW);
+        volume.device().clear()?;
+    }
+    Ok(())
 }
 
 fn loaded(stage: &Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
