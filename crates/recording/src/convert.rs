@@ -22,7 +22,7 @@ use crate::table::Table;
 
 const ROW_GROUP_ROWS: usize = 64 * 1024;
 /// What a row group may hold in memory before it is written, however few its rows.
-const ROW_GROUP_BYTES: usize = 16 << 20;
+pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 
 /// A thread that converts the parts it is given, in order.
 pub(crate) struct Converter {
@@ -138,7 +138,7 @@ fn write_to(
 
 /// Times, offsets and sequence numbers hardly repeat but lie close together: as differences they take least, and
 /// cost neither a dictionary nor much compression. What repeats otherwise is text.
-fn properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
+pub(crate) fn properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_statistics_enabled(EnabledStatistics::Chunk)

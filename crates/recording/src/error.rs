@@ -31,6 +31,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// Where a table's folder belongs is something else.
+    #[error("{path} is no directory of the recording's own: move it away")]
+    NoFolder {
+        /// What is there.
+        path: PathBuf,
+    },
     /// The directory to read holds no recording.
     #[error(
         "{path} is not a recording (it has no manifest.json): name the directory that `brokerscope record -o` wrote"

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -182,6 +183,12 @@ impl Manifest {
         text.push(b'\n');
         fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
         fs::rename(&temporary, &path).map_err(Error::io("write", &path))
+    }
+
+    /// When the file was written and its length: both differ between a recording that runs and one that has ended.
+    pub(crate) fn version_in(dir: &Path) -> Option<(SystemTime, u64)> {
+        let metadata = fs::metadata(dir.join(FILE)).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
     }
 
     /// Whether a directory holds a manifest.

@@ -35,7 +35,7 @@ pub(crate) struct StreamPart {
 }
 
 /// What comes next in a stream.
-enum Frame {
+pub(crate) enum Frame {
     Message(Vec<u8>),
     End,
     Cut { bytes: u64 },
@@ -90,7 +90,7 @@ impl Iterator for StreamPart {
 }
 
 /// Reads one message with its frame: continuation marker, length of the metadata, metadata, body.
-fn frame(file: &mut BufReader<File>, left: &mut u64) -> io::Result<Frame> {
+pub(crate) fn frame(file: &mut BufReader<File>, left: &mut u64) -> io::Result<Frame> {
     let available = *left;
     let cut = Ok(Frame::Cut { bytes: available });
     let mut prefix = [0; 4];

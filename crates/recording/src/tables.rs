@@ -2,6 +2,7 @@
 
 pub(crate) mod block_ios;
 pub(crate) mod broker_changes;
+pub(crate) mod conclusions;
 pub(crate) mod cpu_samples;
 pub(crate) mod device;
 pub(crate) mod dirty_throttles;

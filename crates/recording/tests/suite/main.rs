@@ -5,6 +5,8 @@
 mod ahead;
 mod crash;
 mod damage;
+mod follow;
 mod layout;
 mod round_trip;
 mod samples;
+mod verdicts;

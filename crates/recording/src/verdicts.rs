@@ -1,0 +1,156 @@
+//! `verdicts/`: what was concluded about the slow requests of a recording, as a table beside its events, for whoever
+//! queries the files. Reaches no verdicts, and reads none back: they follow from the events.
+//!
+//! The table is written whole and takes the place of an earlier one at once, or not at all: whoever reads the folder meanwhile
+//! sees the old verdicts or the new ones.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Fields, Schema};
+use model::{Nanos, Verdict};
+use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+
+use crate::columns::Columns as _;
+use crate::convert::{ROW_GROUP_BYTES, properties};
+use crate::part::Part;
+use crate::table::Encode as _;
+use crate::tables::conclusions::Conclusions;
+use crate::tables::requests::Requests;
+use crate::{Error, Recording};
+
+/// The folder in a recording.
+const FOLDER: &str = "verdicts";
+/// The one part.
+const PART: u32 = 1;
+/// What the file itself says of which requests it tells: those that took at least so many nanoseconds.
+const SLOWER_THAN: &str = "brokerscope.slower_than_ns";
+/// Verdicts that wait to be written.
+const BATCH_ROWS: usize = 1024;
+
+/// Writes a recording's verdicts. Dropped without [`VerdictWriter::finish`], it leaves those that were there.
+pub struct VerdictWriter {
+    schema: Arc<Schema>,
+    conclusions: Conclusions,
+    requests: Requests,
+    waiting: usize,
+    written: u64,
+    /// None once it was closed.
+    file: Option<ArrowWriter<File>>,
+    temporary: PathBuf,
+    part: Part,
+}
+
+impl VerdictWriter {
+    /// Begins verdicts on requests that took at least `slower_than`. Nothing of the recording changes yet.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the recording's directory cannot be written to, [`Error::NoFolder`] where something else stands in
+    /// the table's place.
+    pub fn create(recording: &Recording, slower_than: Nanos) -> Result<Self, Error> {
+        let part = Part::new(folder_in(recording.dir())?, PART);
+        // Of each process its own: two may do this at a time, and the last one's stay.
+        let temporary = part.temporary().with_extension(format!("{}.tmp", std::process::id()));
+        let schema = Arc::new(Schema::new(columns()));
+        let mut writer = Self {
+            file: None,
+            schema: Arc::clone(&schema),
+            conclusions: Conclusions::default(),
+            requests: Requests::default(),
+            waiting: 0,
+            written: 0,
+            temporary,
+            part,
+        };
+        let refused = |source| Error::Convert { path: writer.temporary.clone(), source };
+        let properties = properties(&schema).map_err(refused)?;
+        let mut file = ArrowWriter::try_new(create_new(&writer.temporary)?, schema, Some(properties))
+            .map_err(refused)?;
+        file.append_key_value_metadata(KeyValue::new(SLOWER_THAN.to_owned(), slower_than.0.to_string()));
+        writer.file = Some(file);
+        Ok(writer)
+    }
+
+    /// Adds a verdict.
+    ///
+    /// # Errors
+    /// It cannot be written: the table that was there stays.
+    pub fn write(&mut self, verdict: &Verdict) -> Result<(), Error> {
+        self.conclusions.append(verdict);
+        self.requests.append(&verdict.request);
+        self.waiting += 1;
+        if self.waiting >= BATCH_ROWS { self.write_batch() } else { Ok(()) }
+    }
+
+    /// Puts them into their place; how many there are.
+    ///
+    /// # Errors
+    /// As [`VerdictWriter::write`].
+    pub fn finish(mut self) -> Result<u64, Error> {
+        self.write_batch()?;
+        if let Some(file) = self.file.take() {
+            file.close().map_err(self.refused())?;
+        }
+        let path = self.part.parquet();
+        fs::rename(&self.temporary, &path).map_err(Error::io("write", path))?;
+        Ok(self.written)
+    }
+
+    fn write_batch(&mut self) -> Result<(), Error> {
+        let rows = std::mem::take(&mut self.waiting);
+        let mut cells = self.conclusions.finish();
+        cells.extend(self.requests.finish());
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), cells)
+            .map_err(|source| Error::Encode { path: self.temporary.clone(), source })?;
+        let refused = self.refused();
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write(&batch).map_err(&refused)?;
+        if file.in_progress_size() > ROW_GROUP_BYTES {
+            file.flush().map_err(&refused)?;
+        }
+        self.written += rows as u64;
+        Ok(())
+    }
+
+    fn refused(&self) -> impl Fn(ParquetError) -> Error + use<> {
+        let path = self.temporary.clone();
+        move |source| Error::Convert { path: path.clone(), source }
+    }
+}
+
+impl Drop for VerdictWriter {
+    fn drop(&mut self) {
+        // Gone already, where it has been put into its place; readers pass over it where it stays.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// What was concluded comes first, then the request as its own table has it.
+fn columns() -> Fields {
+    let (conclusion, request) = (Conclusions::fields(), Requests::fields());
+    conclusion.iter().chain(request.iter()).cloned().collect()
+}
+
+/// The table's folder. Somebody else's recording must not lead out of its directory.
+fn folder_in(recording: &Path) -> Result<PathBuf, Error> {
+    let folder = recording.join(FOLDER);
+    match fs::create_dir(&folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let found = fs::symlink_metadata(&folder).map_err(Error::io("read", &folder))?;
+            if found.is_dir() { Ok(folder) } else { Err(Error::NoFolder { path: folder }) }
+        }
+        made => made.map_err(Error::io("create", &folder)).map(|()| folder),
+    }
+}
+
+/// Follows no link that has the file's name.
+fn create_new(path: &Path) -> Result<File, Error> {
+    // What a process of the same number left when it was killed.
+    let _ = fs::remove_file(path);
+    OpenOptions::new().write(true).create_new(true).open(path).map_err(Error::io("create", path))
+}

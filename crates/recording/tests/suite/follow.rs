@@ -1,0 +1,213 @@
+//! Reading a recording while it is written: every event once, in the order of their times, none kept back for long.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+
+use model::Event;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use recording::{Error, Follow, Manifest, Recording, Table, Writer, WriterOptions};
+
+use crate::samples::{event, numbered, off_cpu, only, read, request};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn start(dir: &Path) -> Follow {
+    Follow::start(&Recording::open(dir).unwrap())
+}
+
+/// What can be had now; damage in words.
+fn take(follow: &mut Follow) -> Vec<Result<Event, String>> {
+    let mut items = Vec::new();
+    while let Some(item) = follow.next().map_err(|error| error.to_string()).transpose() {
+        items.push(item);
+    }
+    items
+}
+
+fn events(follow: &mut Follow) -> Vec<Event> {
+    take(follow).into_iter().map(Result::unwrap).collect()
+}
+
+fn ended() -> Manifest {
+    Manifest { ended_ns: Some(1), ..Manifest::default() }
+}
+
+fn writer(dir: &Path, rotate_rows: u64) -> Writer {
+    let options = WriterOptions { rotate_rows, ..WriterOptions::default() };
+    Writer::create(dir, &Manifest::default(), options).unwrap()
+}
+
+/// The events of a quarter of a second, in two tables.
+fn quarter(n: u64) -> [Event; 2] {
+    [request(n * SECOND / 4), off_cpu(n * SECOND / 4 + 1)]
+}
+
+#[test]
+fn what_is_written_is_told_in_order_and_soon() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path(), 7);
+    let mut follow = start(dir.path());
+    let mut told = Vec::new();
+    for n in 0..100 {
+        quarter(n).iter().for_each(|event| writer.write(event).unwrap());
+        writer.flush().unwrap();
+        told.extend(events(&mut follow));
+        // Of the last second and a half something could still come.
+        let certain = 2 * (n + 1).saturating_sub(6);
+        assert!((certain..=certain + 2).contains(&(told.len() as u64)), "{n}: {}", told.len());
+        assert!(!follow.is_finished());
+    }
+    writer.finish(&ended()).unwrap();
+    told.extend(events(&mut follow));
+    assert!(follow.is_finished());
+    assert!(told == (0..100).flat_map(quarter).collect::<Vec<_>>());
+}
+
+/// A table that is written later than another, as far as a recorder does that.
+#[test]
+fn what_comes_late_is_told_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path(), 1_000);
+    let mut follow = start(dir.path());
+    let mut told = Vec::new();
+    let late = 4;
+    for n in 0..40 + late {
+        if n < 40 {
+            writer.write(&quarter(n)[0]).unwrap();
+        }
+        if n >= late {
+            writer.write(&quarter(n - late)[1]).unwrap();
+        }
+        writer.flush().unwrap();
+        told.extend(events(&mut follow));
+    }
+    writer.finish(&ended()).unwrap();
+    told.extend(events(&mut follow));
+    assert!(told == (0..40).flat_map(quarter).collect::<Vec<_>>());
+}
+
+#[test]
+fn whoever_comes_later_is_told_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path(), 9);
+    let (first, last) = (0..60, 60..100);
+    first.clone().flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
+    writer.flush().unwrap();
+    let mut follow = start(dir.path());
+    let mut told = events(&mut follow);
+    assert!(told.len() >= 100);
+    last.clone().flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
+    writer.finish(&ended()).unwrap();
+    told.extend(events(&mut follow));
+    assert!(told == first.chain(last).flat_map(quarter).collect::<Vec<_>>());
+    // Of a recording that is finished, everything at once.
+    let mut after = start(dir.path());
+    assert!(events(&mut after) == told);
+    assert!(after.is_finished());
+}
+
+#[test]
+fn a_recorder_that_was_killed_has_not_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path(), 1_000);
+    (0..8).flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
+    drop(writer);
+    let mut follow = start(dir.path());
+    let told = events(&mut follow).len();
+    assert!(told < 16 && !follow.is_finished(), "{told}");
+    assert_eq!(events(&mut follow), []);
+}
+
+#[test]
+fn half_a_message_is_read_when_it_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path(), 1_000_000);
+    (0..40).flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
+    drop(writer);
+    let stream = dir.path().join("off_cpu/part-00001.arrows");
+    let whole = fs::read(&stream).unwrap();
+    fs::write(&stream, "").unwrap();
+    let mut follow = start(dir.path());
+    let mut told = Vec::new();
+    for piece in whole.chunks(whole.len() / 7) {
+        OpenOptions::new().append(true).open(&stream).unwrap().write_all(piece).unwrap();
+        told.extend(events(&mut follow));
+    }
+    assert_eq!(only(Table::OffCpu, &told).len(), 34);
+}
+
+#[test]
+fn damage_is_told_once_and_the_rest_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path(), 10);
+    for n in 0..40 {
+        quarter(n).iter().for_each(|event| writer.write(event).unwrap());
+        writer.flush().unwrap();
+    }
+    writer.finish(&ended()).unwrap();
+    let damaged = dir.path().join("off_cpu/part-00002.parquet");
+    OpenOptions::new().write(true).open(&damaged).unwrap().set_len(100).unwrap();
+    let mut follow = start(dir.path());
+    let items = take(&mut follow);
+    assert!(follow.is_finished());
+    let errors: Vec<_> = items.iter().filter_map(|item| item.as_ref().err()).collect();
+    assert!(errors.len() == 1 && errors[0].contains("part-00002.parquet"), "{errors:?}");
+    assert_eq!(items.len() - 1, 70);
+}
+
+#[test]
+fn a_manifest_that_is_not_there_any_more_ends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = writer(dir.path(), 10);
+    let mut follow = start(dir.path());
+    fs::remove_file(dir.path().join("manifest.json")).unwrap();
+    assert_eq!(events(&mut follow), []);
+    assert!(!follow.is_finished());
+    assert!(matches!(Recording::open(dir.path()).map(drop), Err(Error::NotARecording { .. })));
+    drop(writer);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_event_is_left_out(events in vec(event(), 0..80), rotate_rows in 1_u64..20, look_after in 1_usize..20) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = writer(dir.path(), rotate_rows);
+        let mut follow = start(dir.path());
+        let mut told = Vec::new();
+        for (n, event) in events.iter().enumerate() {
+            writer.write(event).unwrap();
+            if n % look_after == 0 {
+                writer.flush().unwrap();
+                told.extend(self::events(&mut follow));
+            }
+        }
+        writer.finish(&ended()).unwrap();
+        told.extend(self::events(&mut follow));
+        prop_assert!(follow.is_finished());
+        let all = read(dir.path());
+        prop_assert_eq!(told.len(), all.len());
+        for table in Table::ALL {
+            // Rows of a table whose times are not in order are told by their times, as far as they were there.
+            let sorted = |events: &[Event]| {
+                let mut shown: Vec<_> = only(table, events).iter().map(|event| format!("{event:?}")).collect();
+                shown.sort();
+                shown
+            };
+            prop_assert_eq!(sorted(&told), sorted(&all));
+        }
+    }
+}
+
+#[test]
+fn losses_have_their_place_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path(), 10);
+    writer.write(&numbered(9)).unwrap();
+    writer.write(&off_cpu(1)).unwrap();
+    writer.finish(&ended()).unwrap();
+    assert_eq!(events(&mut start(dir.path())), [off_cpu(1), numbered(9)]);
+}
