@@ -24,6 +24,20 @@ const SECONDS: &str = "14";
 /// Set to 1 where a newer JDK is there.
 const MUST: &str = "BROKERSCOPE_NEWER_JDK";
 const HANDLER: &str = "data-plane-kafka-request-handler-";
+/// Where `locks` writes what it sees live.
+const LIVE: &str = "live.json";
+/// The recorder is asked for by `record -o DIR --for TIME --pid PID`.
+const WRAPPER: &str = r#"#!/bin/sh
+[ "$1" = record ] || exec BINARY "$@"
+shift
+BINARY locks --no-attach --pid "${6}" --for 10s --slower-than 20ms --format json > LIVE 2> LIVE.err &
+BINARY record --flight-recorder always "$@"
+status=$?
+wait
+exit $status
+"#;
+/// How far the start of an append may be from the moment at which its thread had the lock.
+const NEAR_NS: i64 = 10_000_000;
 
 #[test]
 fn a_wait_for_a_lock_is_told_with_its_holder_and_the_holders_reason() {
@@ -70,18 +84,18 @@ fn holds_with(name: &str, java: Option<&Path>) {
     let recording = site.join("recording");
     demo(&site, &recording, java);
     assert_rows(&recording);
+    assert_inferred(&recording, &site);
     assert_verdicts(&recording);
     fs::remove_dir_all(&site).unwrap();
 }
 
-/// `lab demo`, whose recorder has the JVM record whatever that costs.
+/// `lab demo`, whose recorder has the JVM record whatever that costs; beside it `locks` watches and asks the JVM nothing.
 fn demo(site: &Path, recording: &Path, java: Option<&Path>) {
     let wrapper = site.join("brokerscope-with-flight-recorder");
     let binary = brokerscope::binary().unwrap();
-    let script = format!(
-        "#!/bin/sh\nif [ \"$1\" = record ]; then shift; set -- record --flight-recorder always \"$@\"; fi\nexec {} \"$@\"\n",
-        binary.display()
-    );
+    let script = WRAPPER
+        .replace("BINARY", &binary.display().to_string())
+        .replace("LIVE", &site.join(LIVE).display().to_string());
     fs::write(&wrapper, script).unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = brokerscope::command();
@@ -123,6 +137,35 @@ fn assert_rows(recording: &Path) {
             && op["reasons"]["journal-commit"].as_i64().is_some_and(|time| time > 0)
     });
     assert!(stalled.count() >= 2, "holders' writes waited for the journal: {of_logs:#?}");
+}
+
+/// What `locks` inferred while the broker ran, without the JVM: the waits that the JVM told of in the recording.
+fn assert_inferred(recording: &Path, site: &Path) {
+    let lines = fs::read_to_string(site.join(LIVE)).unwrap();
+    let live: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect();
+    let said = fs::read_to_string(site.join(LIVE).with_extension("json.err")).unwrap();
+    assert!(said.contains("inferred"), "{said}");
+    let from = recording.to_str().unwrap();
+    let recorded = brokerscope::run(["locks", "--from", from, "--slower-than", "15ms", "--format", "json"]);
+    let told: Vec<Value> = recorded
+        .done()
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row is JSON"))
+        .filter(|row: &Value| row["seen_by"] == "jfr")
+        .collect();
+    let end = |row: &Value| row["end_ns"].as_i64().unwrap();
+    let is_told = |row: &Value| {
+        told.iter().any(|other| other["tid"] == row["tid"] && (end(other) - end(row)).abs() < NEAR_NS)
+    };
+    assert!(
+        live.iter().all(|row| row["seen_by"].is_null() && row["lock"]["name"] == "log lock"),
+        "{live:#?}"
+    );
+    assert!(live.iter().all(|row| !row["topic"].is_null() && row["tid"] != row["holder_tid"]), "{live:#?}");
+    let right = live.iter().filter(|row| is_told(row)).count();
+    assert!(right >= 3 && right * 10 >= live.len() * 8, "{right} of {} were waits: {live:#?}", live.len());
 }
 
 /// What `explain` says of requests that waited for somebody else's write.

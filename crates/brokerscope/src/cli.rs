@@ -1,5 +1,6 @@
 //! What can be typed: the commands and what each takes. Flags that several share are in [`crate::options`].
 
+mod explain;
 mod flags;
 mod names;
 
@@ -9,8 +10,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::function_name::FunctionName;
 use crate::inside::Inside;
-use crate::options::{Filter, Presentation, Selection, Source, Target};
+use crate::options::{CPU_SAMPLES, Filter, LEAST_LOCK_WAIT, Presentation, Selection, Source, Target};
 use crate::quantity;
+
+pub(crate) use explain::Explain;
 
 /// Why was this Kafka request slow? Watches a broker's network, kernel and disk, and says.
 #[derive(Debug, Parser)]
@@ -337,73 +340,19 @@ pub(crate) struct Record {
     #[arg(long, value_name = "IFACE", default_value = "any")]
     pub(crate) interface: String,
     /// Samples a second of what the broker runs on each CPU; 0 takes none.
-    #[arg(long, value_name = "HZ", default_value_t = 49, value_parser = clap::value_parser!(u32).range(0..=999))]
+    #[arg(long, value_name = "HZ", default_value_t = CPU_SAMPLES, value_parser = clap::value_parser!(u32).range(0..=999))]
     pub(crate) cpu_samples: u32,
     /// Ask the broker's JVM nothing: threads have the 15 characters of their names that the kernel keeps.
     #[arg(long)]
     pub(crate) no_attach: bool,
     /// Shortest wait for a Java monitor to record, where the broker's JVM runs with -XX:+DTraceMonitorProbes.
-    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
+    #[arg(long, value_name = "TIME", default_value_t = LEAST_LOCK_WAIT, value_parser = quantity::time)]
     pub(crate) lock_waits: model::Nanos,
     /// Have the broker's JVM record who waits for locks, by Flight Recorder.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = crate::options::Jfr::Auto)]
     pub(crate) flight_recorder: crate::options::Jfr,
     #[command(flatten)]
     pub(crate) filter: Filter,
-    #[command(flatten)]
-    pub(crate) target: Target,
-    #[command(flatten)]
-    pub(crate) presentation: Presentation,
-}
-
-/// `explain`.
-#[derive(Debug, Args)]
-#[command(mut_args(flags::of_explanation))]
-#[command(after_help = "Examples:
-  brokerscope explain DIR --slower-than 50ms --topic orders
-  brokerscope explain DIR --request 371409 --client 10.0.0.7:41234
-  brokerscope explain DIR --format json | jq .cause
-  brokerscope explain live --slower-than 50ms --for 10m")]
-pub(crate) struct Explain {
-    /// A recording's directory, also while it is written; pcap or pcapng files, plain or compressed (stages on the
-    /// wire only); or live, or live:IFACE, for the broker that runs here, on all interfaces or this one.
-    #[arg(value_name = "INPUT", required = true)]
-    pub(crate) inputs: Vec<PathBuf>,
-    /// Explain requests that took at least this long.
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
-    pub(crate) slower_than: model::Nanos,
-    /// Tell everything about the request with this correlation id, however quick it was. Each connection has numbers of
-    /// its own: --client ADDRESS:PORT says which.
-    #[arg(long, value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
-    pub(crate) request: Option<i32>,
-    /// Tell only the N slowest requests; the totals are of all.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) top: Option<u32>,
-    /// Stop after this time (live).
-    #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
-    pub(crate) duration: Option<model::Nanos>,
-    /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
-    #[arg(long)]
-    pub(crate) no_attach: bool,
-    /// Have the broker's JVM record who waits for locks, by Flight Recorder (live): verdicts then come 3 s later.
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = crate::options::Jfr::Never)]
-    pub(crate) flight_recorder: crate::options::Jfr,
-    /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
-    /// host (several after one --jfr).
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub(crate) jfr: Vec<PathBuf>,
-    /// Show what Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip) says of each request beside what
-    /// was seen, and how far both agree (several files after one --request-log).
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub(crate) request_log: Vec<PathBuf>,
-    /// Say of requests that nothing explains, or that only the time ties to a cause, what could not be decided and
-    /// what would have told.
-    #[arg(long)]
-    pub(crate) why_not: bool,
-    #[command(flatten)]
-    pub(crate) filter: Filter,
-    #[command(flatten)]
-    pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]

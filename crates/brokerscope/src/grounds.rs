@@ -2,6 +2,8 @@
 //! in it and what was not. `explain`, `report` and whatever else judges files take it from here, so that all of them
 //! judge alike. Reaches no verdicts.
 
+mod following;
+
 use std::path::PathBuf;
 
 use capture::{Analyzer, Captures};
@@ -40,6 +42,8 @@ pub(crate) struct Recorded {
     files_seen: bool,
     jvm_seen: bool,
     missing: Vec<Unobservable>,
+    /// What following it has found.
+    notes: Vec<String>,
 }
 
 /// Captures.
@@ -122,6 +126,25 @@ impl Grounds {
         }
     }
 
+    /// Hands on events as they are written, until the recorder has ended or it is time to stop: otherwise as
+    /// [`Grounds::read`].
+    ///
+    /// # Errors
+    /// The sink's, and [`Usage`] where there are only packets.
+    pub(crate) fn follow(
+        &mut self,
+        stop: &Stop,
+        presentation: &Presentation,
+        sink: &mut Sink<'_>,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Recorded(recorded) => recorded.follow(stop, presentation, sink),
+            Self::Wire(_) => {
+                Err(Usage("--follow goes with a recording that is being written".to_owned()).into())
+            }
+        }
+    }
+
     /// What to say beside the verdicts on what took so long, once all events have been read.
     pub(crate) fn known(&self, slower_than: Nanos, presentation: &Presentation) -> Known {
         match self {
@@ -155,9 +178,10 @@ impl Recorded {
         Self {
             partial,
             // Of a partial recording, joins of requests that were not slow would find nothing and say nothing.
-            files_seen: partial.is_none() && seen(&[Table::FileOps]),
+            files_seen: partial.is_none() && (record::sees_files(&manifest.plan) || seen(&[Table::FileOps])),
             jvm_seen: !beside.is_empty() || seen(&[Table::LockWaits, Table::GcPauses]),
             missing: record::missing(&manifest.plan),
+            notes: Vec::new(),
             recording,
             beside,
         }
@@ -166,16 +190,23 @@ impl Recorded {
     fn read(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<()> {
         for event in self.recording.events_ahead(&Table::ALL) {
             match event {
-                Ok(event) => {
-                    while let Some(earlier) = self.beside.before(&event) {
-                        sink(earlier)?;
-                    }
-                    sink(event)?;
-                }
+                Ok(event) => self.hand_on(event, sink)?,
                 // The part is named again in the notes; the other parts still tell.
                 Err(error) => output::warn(&error.to_string()),
             }
         }
+        self.hand_on_rest(sink)
+    }
+
+    /// After what was made beside the recording and is earlier.
+    fn hand_on(&mut self, event: Event, sink: &mut Sink<'_>) -> anyhow::Result<()> {
+        while let Some(earlier) = self.beside.before(&event) {
+            sink(earlier)?;
+        }
+        sink(event)
+    }
+
+    fn hand_on_rest(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<()> {
         while let Some(last) = self.beside.next() {
             sink(last)?;
         }
@@ -186,6 +217,7 @@ impl Recorded {
         let mut unobservable = self.missing.clone();
         unobservable.push(if self.jvm_seen { unobservable_of(QUEUES) } else { unobservable_of(JVM) });
         let mut notes = self.recording.notes();
+        notes.extend_from_slice(&self.notes);
         notes.extend_from_slice(self.beside.notes());
         notes.extend(record::notes(self.recording.manifest(), presentation));
         if let Some(threshold) = self.partial.filter(|threshold| slower_than < *threshold) {

@@ -3,10 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use model::Nanos;
 
 use crate::client::Client;
 use crate::failure::Usage;
 use crate::quantity;
+
+/// Samples a second on each CPU, of what a broker's threads do between calls.
+pub(crate) const CPU_SAMPLES: u32 = 49;
+/// Shorter waits for Java monitors explain no slow request.
+pub(crate) const LEAST_LOCK_WAIT: Nanos = Nanos::from_micros(100);
 
 /// What to look at.
 #[derive(Clone, Debug, Default, Args)]
@@ -60,7 +66,7 @@ pub(crate) struct Source {
     pub(crate) from: Option<PathBuf>,
     /// Stop after this time (live).
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
-    pub(crate) duration: Option<model::Nanos>,
+    pub(crate) duration: Option<Nanos>,
     /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
     #[arg(long, conflicts_with = "from")]
     pub(crate) no_attach: bool,

@@ -7,6 +7,8 @@ use model::Event;
 use recording::{Recording, Table};
 
 use crate::commands::record;
+#[cfg(feature = "live")]
+use crate::options::{Filter, LEAST_LOCK_WAIT};
 use crate::options::{Presentation, Source, Target};
 use crate::output::{self, Pace};
 
@@ -89,19 +91,17 @@ fn live<R: Reader>(
     use crate::watched;
     use watch::Outcome;
     const WAIT: std::time::Duration = std::time::Duration::from_millis(100);
-    // Shorter waits for monitors explain no slow request.
-    const LEAST_WAIT: std::time::Duration = std::time::Duration::from_micros(100);
 
     let stop = Stop::after(None)?;
     let broker = watched::broker(target)?;
     let jfr = if locks { source.flight_recorder.into() } else { watch::Jfr::Never };
     let jvm = (!source.no_attach).then_some(jfr);
-    let mut watch = watched::start(target, &broker, None, true, jvm, watch::Memory::default())?;
+    // Since when a thread could have waited is known of its request only.
+    let packets = locks.then(|| watched::packets(&Filter::default(), &broker, "any"));
+    let mut watch = watched::start(target, &broker, packets, true, jvm, watch::Memory::default())?;
     if locks {
-        watch.probe_jvm(broker.pid, LEAST_WAIT);
-        for line in watched::unseen(&watch, &["lock-waits", "monitor-waits"]) {
-            output::warn(&line);
-        }
+        watched::probe_jvm(&mut watch, broker.pid, LEAST_LOCK_WAIT);
+        say_what_is_inferred(&watch);
     }
     watched::drop_privileges(None);
     let stop = stop.within(source.duration);
@@ -140,6 +140,21 @@ fn live<R: Reader>(
         notes.push(format!("{dropped} came faster than they could be shown"));
     }
     reader.finish(&notes)
+}
+
+/// Where neither of the JVM's means tells of waits.
+#[cfg(feature = "live")]
+fn say_what_is_inferred(watch: &watch::Watch) {
+    let untold = crate::watched::unseen(watch, &["lock-waits", "monitor-waits"]);
+    let unseen = crate::watched::unseen(watch, &["requests"]);
+    for line in untold.iter().chain(&unseen) {
+        output::warn(line);
+    }
+    if !untold.is_empty() && unseen.is_empty() {
+        output::warn(
+            "waits for a partition's log are inferred from the order of its appends; others are not seen",
+        );
+    }
 }
 
 #[cfg(feature = "live")]

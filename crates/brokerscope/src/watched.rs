@@ -1,9 +1,11 @@
 //! Starting a live watch on the broker that is meant. Does not read its events.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::bail;
 use broker::Broker;
+use model::{Nanos, Pid};
 use watch::{Jfr, Memory, Options, Outcome, Packets, Watch};
 
 use crate::options::{Filter, Target};
@@ -63,6 +65,11 @@ pub(crate) fn start(
         );
     }
     Ok(watch)
+}
+
+/// Has the JVM's own probes tell of waits for monitors that are at least so long.
+pub(crate) fn probe_jvm(watch: &mut Watch, pid: Pid, least_wait: Nanos) {
+    watch.probe_jvm(pid, Duration::from_nanos(least_wait.0.unsigned_abs()));
 }
 
 /// What is in the way of each of several means to see the same, in a line each; nothing where one of them works.

@@ -1,6 +1,7 @@
 //! `explain`: why requests were slow, from a recording, live, or, as far as packets say, from a capture.
 
 mod judged;
+mod keep;
 #[cfg(feature = "live")]
 mod live;
 
@@ -13,16 +14,22 @@ use crate::failure::Usage;
 use crate::grounds::Grounds;
 use crate::output::Pace;
 use crate::packets;
+use crate::stop::Stop;
 use judged::Judged;
 
 /// Explains the slow requests.
 pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
     packets::check_apis(&args.filter)?;
     if let Some(interface) = live_interface(&args.inputs) {
+        if args.follow || args.save {
+            return Err(Usage("--follow and --save go with a recording".to_owned()).into());
+        }
         return live(args, interface);
     }
-    if args.duration.is_some() {
-        return Err(Usage("--for is for live input; a recording is read to its end".to_owned()).into());
+    if args.duration.is_some() && !args.follow {
+        return Err(
+            Usage("--for is for live input and --follow; a recording is read to its end".to_owned()).into()
+        );
     }
     from_files(args)
 }
@@ -56,9 +63,16 @@ fn config(args: &Explain, config: Config) -> Config {
 
 fn from_files(args: &Explain) -> anyhow::Result<()> {
     let mut grounds = Grounds::open(&args.inputs, &args.jfr, &args.filter, &args.target)?;
+    let kept = if args.save { Some(keep::in_recording(&grounds, args.slower_than)?) } else { None };
     let config = config(args, grounds.config(args.slower_than));
-    let mut judged = Judged::new(args, config, grounds.watched(), Pace::AllThere)?;
-    grounds.read(&mut |event| judged.event(event))?;
+    let pace = if args.follow { Pace::AsTheyCome } else { Pace::AllThere };
+    let mut judged = Judged::new(args, config, grounds.watched(), pace)?.keeping(kept);
+    let mut sink = |event| judged.event(event);
+    if args.follow {
+        grounds.follow(&Stop::after(args.duration)?, &args.presentation, &mut sink)?;
+    } else {
+        grounds.read(&mut sink)?;
+    }
     judged.finish(grounds.known(args.slower_than, &args.presentation))?;
     grounds.check()
 }

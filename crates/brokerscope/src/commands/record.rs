@@ -19,9 +19,10 @@ use crate::options::{Filter, Presentation};
 /// The manifest's setting that says why a recording ended before it was told to.
 const ENDED_BECAUSE: &str = "ended_because";
 /// How the manifest's plan marks what was seen and what could not be.
-#[cfg(feature = "live")]
 const SEEN: &str = "seen: ";
 const MISSING: &str = "missing: ";
+/// What a plan calls it that writes to files are seen.
+const WRITES: &str = "file-writes";
 
 /// Records until it is time to stop.
 #[cfg(feature = "live")]
@@ -66,6 +67,11 @@ pub(crate) fn notes(manifest: &Manifest, presentation: &Presentation) -> Vec<Str
 /// How it ended, where it was not told to.
 fn early_end(settings: &BTreeMap<String, String>) -> Option<String> {
     settings.get(ENDED_BECAUSE).map(|why| format!("the recording ended by itself: {why}"))
+}
+
+/// Whether a recording's plan says that writes to files were seen.
+pub(crate) fn sees_files(plan: &[(String, String)]) -> bool {
+    plan.iter().any(|(what, outcome)| what == WRITES && outcome.starts_with(SEEN))
 }
 
 /// What a recording's plan says could not be observed.

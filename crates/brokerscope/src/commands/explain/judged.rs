@@ -5,10 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use diagnose::{Config, Engine, Watched};
 use model::{Event, Nanos};
+use recording::VerdictWriter;
 use report::explanation::{
     ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText, TopVerdicts,
 };
+use report::numbers::counted;
 
+use super::keep;
 use crate::cli::Explain;
 use crate::filter::Wanted;
 use crate::grounds::Known;
@@ -30,6 +33,8 @@ pub(super) struct Judged<'a> {
     watched: Option<Watched>,
     witness: Option<SecondWitness>,
     left_out: u64,
+    /// Where verdicts are kept, where that was asked for.
+    kept: Option<VerdictWriter>,
     /// When verdicts were written out last.
     written: Option<Instant>,
 }
@@ -52,8 +57,14 @@ impl<'a> Judged<'a> {
             watched: args.why_not.then_some(watched),
             witness: SecondWitness::read(&args.request_log)?,
             left_out: 0,
+            kept: None,
             written: None,
         })
+    }
+
+    /// Keeps its verdicts too.
+    pub(super) fn keeping(self, kept: Option<VerdictWriter>) -> Self {
+        Self { kept, ..self }
     }
 
     pub(super) fn event(&mut self, event: Event) -> anyhow::Result<()> {
@@ -82,7 +93,13 @@ impl<'a> Judged<'a> {
             agreement
         });
         let conclusion = known.conclude(summary, self.args.slower_than, agreement);
-        self.report.finish(&conclusion).context(output::CANNOT_WRITE)
+        self.report.finish(&conclusion).context(output::CANNOT_WRITE)?;
+        let Some(kept) = self.kept else { return Ok(()) };
+        let count = kept.finish().context(keep::CANNOT)?;
+        self.args
+            .presentation
+            .say(&format!("{} kept in the recording's verdicts/", counted(count, "verdict")));
+        Ok(())
     }
 
     fn report_decided(&mut self) -> anyhow::Result<()> {
@@ -98,6 +115,9 @@ impl<'a> Judged<'a> {
                 }
                 if let Some(witness) = &mut self.witness {
                     witness.testify(&mut verdict);
+                }
+                if let Some(kept) = &mut self.kept {
+                    kept.write(&verdict).context(keep::CANNOT)?;
                 }
                 self.report.verdict(verdict).context(output::CANNOT_WRITE)?;
             } else {

@@ -12,7 +12,7 @@ use super::config;
 use super::judged::Judged;
 use crate::cli::Explain;
 use crate::grounds::{self, Known};
-use crate::options::Jfr;
+use crate::options::{CPU_SAMPLES, Jfr, LEAST_LOCK_WAIT};
 use crate::output::Pace;
 use crate::stop::Stop;
 use crate::watched;
@@ -21,10 +21,6 @@ use crate::watched;
 const WAIT: Duration = Duration::from_millis(50);
 /// Events taken between two looks at the clock and the signals.
 const BURST: usize = 1_000;
-/// Samples a second on each CPU, of what threads do between calls: as many as `record` takes.
-const CPU_SAMPLES: u32 = 49;
-/// Waits for Java monitors that are worth telling; the JVM's own probes see shorter ones.
-const LEAST_LOCK_WAIT: Duration = Duration::from_micros(100);
 
 /// Explains until it is time to stop.
 pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
@@ -34,7 +30,7 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
     let jvm = (!args.no_attach).then_some(args.flight_recorder.into());
     let mut watch = watched::start(&args.target, &broker, Some(packets), true, jvm, Memory::default())?;
     watch.sample_cpu(broker.pid, CPU_SAMPLES);
-    watch.probe_jvm(broker.pid, LEAST_LOCK_WAIT);
+    watched::probe_jvm(&mut watch, broker.pid, LEAST_LOCK_WAIT);
     watched::drop_privileges(None);
     let stop = stop.within(args.duration);
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };

@@ -38,7 +38,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     if args.cpu_samples > 0 {
         watch.sample_cpu(broker.pid, args.cpu_samples);
     }
-    watch.probe_jvm(broker.pid, Duration::from_nanos(args.lock_waits.0.unsigned_abs()));
+    watched::probe_jvm(&mut watch, broker.pid, args.lock_waits);
     let manifest = manifest::at_start(args, &broker, &watch);
     // Before the writer has a thread of its own, which could do what this one can. What keeps the directory from being
     // made is the writer's to say.

@@ -1,0 +1,188 @@
+//! `explain --follow`: a recording explained while it is written says what it says afterwards. Needs no privilege.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use model::{Event, Nanos};
+use recording::{Manifest, Recording, Writer, WriterOptions};
+use serde_json::Value;
+
+/// Half a second of what was recorded is written at once, as a recorder does it.
+const FLUSHED: Nanos = Nanos::from_millis(500);
+/// Verdicts follow within this time; what takes longer than it does is a process that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+const JSON: [&str; 4] = ["--format", "json", "--slower-than", "50ms"];
+
+fn sample() -> Recording {
+    Recording::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/journal-stall")).unwrap()
+}
+
+fn command(dir: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brokerscope"));
+    command.arg("explain").arg(dir).args(JSON).args(more).stdin(Stdio::null());
+    command
+}
+
+/// What it says of a recording as it is.
+fn explained(dir: &Path) -> Vec<Value> {
+    let output = command(dir, &[]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The sample's events, written anew, in the order in which a recorder gets them.
+struct Replayed {
+    events: std::vec::IntoIter<Event>,
+    writer: Writer,
+    manifest: Manifest,
+    start: Nanos,
+}
+
+impl Replayed {
+    fn into(dir: &Path) -> Self {
+        let sample = sample();
+        let manifest = Manifest { ended_ns: None, ..sample.manifest().clone() };
+        // Small parts: some are whole, some become so, some are read as they grow.
+        let options = WriterOptions { rotate_rows: 300, ..WriterOptions::default() };
+        let writer = Writer::create(dir, &manifest, options).unwrap();
+        let events: Vec<Event> = sample.events().map(Result::unwrap).collect();
+        let start = events.first().unwrap().time();
+        Self { events: events.into_iter(), writer, manifest, start }
+    }
+
+    /// Writes on, up to so many seconds after the start.
+    fn write_until(&mut self, seconds: i64) {
+        let end = self.start + Nanos::from_millis(seconds * 1_000);
+        let mut flush = self.start;
+        while self.events.as_slice().first().is_some_and(|event| event.time() <= end) {
+            let event = self.events.next().unwrap();
+            self.writer.write(&event).unwrap();
+            if event.time() >= flush {
+                flush = event.time() + FLUSHED;
+                self.writer.flush().unwrap();
+            }
+        }
+        self.writer.flush().unwrap();
+    }
+
+    fn finish(mut self) {
+        self.write_until(3_600);
+        self.manifest.ended_ns = sample().manifest().ended_ns;
+        self.writer.finish(&self.manifest).unwrap();
+    }
+}
+
+/// The running command and its lines as they come.
+struct Following {
+    child: Child,
+    lines: Receiver<Value>,
+}
+
+impl Following {
+    fn start(dir: &Path) -> Self {
+        let mut child =
+            command(dir, &["--follow"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = lines(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    fn next(&self) -> Value {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+
+    fn rest(mut self) -> Vec<Value> {
+        let rest: Vec<_> = std::iter::from_fn(|| self.lines.recv_timeout(PATIENCE).ok()).collect();
+        assert!(self.child.wait().unwrap().success());
+        rest
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(stdout: ChildStdout) -> Receiver<Value> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(serde_json::from_str(&line).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn directory() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let recording = dir.path().join("recording");
+    (dir, recording)
+}
+
+#[test]
+fn a_recording_that_grows_says_what_it_says_afterwards() {
+    let (_dir, recording) = directory();
+    let mut replayed = Replayed::into(&recording);
+    replayed.write_until(2);
+    let following = Following::start(&recording);
+    // Later than the sample's first slow requests by more than it takes until they are certain.
+    replayed.write_until(16);
+    let mut told = vec![following.next()];
+    assert_eq!(told[0]["type"], "verdict", "told before the recording has ended");
+    replayed.finish();
+    told.extend(following.rest());
+
+    let afterwards = explained(&recording);
+    assert!(afterwards.len() > 10, "{}", afterwards.len());
+    assert_eq!(told.len(), afterwards.len());
+    for (line, after) in told.iter().zip(&afterwards) {
+        assert_eq!(line, after);
+    }
+    // And what the recording says that it was written from.
+    let original: Vec<Value> = explained(sample().dir());
+    assert_eq!(afterwards[..afterwards.len() - 1], original[..original.len() - 1]);
+}
+
+#[test]
+fn a_recording_that_was_left_unfinished_is_explained_as_far_as_it_goes() {
+    let (_dir, recording) = directory();
+    let mut replayed = Replayed::into(&recording);
+    replayed.write_until(18);
+    drop(replayed);
+    let half = explained(&recording);
+    let (summary, verdicts) = half.split_last().unwrap();
+    assert!(summary["notes"].to_string().contains("not finished"), "{summary}");
+    assert!(!verdicts.is_empty());
+    let all = explained(sample().dir());
+    // Those that had all that bears on them by then.
+    let newest = verdicts.iter().filter_map(|verdict| verdict["request"]["end_ns"].as_i64()).max().unwrap();
+    let early =
+        |line: &&Value| line["request"]["end_ns"].as_i64().is_some_and(|end| end < newest - 5_000_000_000);
+    let early_of = |lines: &[Value]| lines.iter().filter(early).cloned().collect::<Vec<_>>();
+    assert!(!early_of(verdicts).is_empty());
+    assert_eq!(early_of(verdicts), early_of(&all));
+}
+
+#[test]
+fn what_cannot_grow_is_not_followed() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sample.pcap");
+    for input in [capture.as_path(), Path::new("live")] {
+        let output = command(input, &["--follow"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("--follow") && said.lines().count() == 1, "{said}");
+    }
+    // What is finished is told to its end.
+    let output = command(sample().dir(), &["--follow"]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(told.lines().count(), explained(sample().dir()).len());
+}
