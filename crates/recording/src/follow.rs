@@ -69,7 +69,7 @@ impl Follow {
     ///
     /// # Errors
     /// A part is damaged. Asking on gives what the other parts hold.
-    pub fn next(&mut self) -> Result<Option<Event>, Error> {
+    pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
         if let Some(event) = self.certain() {
             return Ok(Some(event));
         }

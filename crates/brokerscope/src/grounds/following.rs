@@ -34,7 +34,7 @@ impl Recorded {
         let mut heard = Instant::now();
         let mut silent = false;
         while !stop.asked() && !follow.is_finished() {
-            match follow.next() {
+            match follow.next_event() {
                 Ok(Some(event)) => {
                     (heard, silent) = (Instant::now(), false);
                     self.hand_on(event, sink)?;

@@ -20,7 +20,7 @@ fn start(dir: &Path) -> Follow {
 /// What can be had now; damage in words.
 fn take(follow: &mut Follow) -> Vec<Result<Event, String>> {
     let mut items = Vec::new();
-    while let Some(item) = follow.next().map_err(|error| error.to_string()).transpose() {
+    while let Some(item) = follow.next_event().map_err(|error| error.to_string()).transpose() {
         items.push(item);
     }
     items
@@ -51,7 +51,9 @@ fn what_is_written_is_told_in_order_and_soon() {
     let mut follow = start(dir.path());
     let mut told = Vec::new();
     for n in 0..100 {
-        quarter(n).iter().for_each(|event| writer.write(event).unwrap());
+        for event in quarter(n) {
+            writer.write(&event).unwrap();
+        }
         writer.flush().unwrap();
         told.extend(events(&mut follow));
         // Of the last second and a half something could still come.
@@ -143,7 +145,9 @@ fn damage_is_told_once_and_the_rest_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 10);
     for n in 0..40 {
-        quarter(n).iter().for_each(|event| writer.write(event).unwrap());
+        for event in quarter(n) {
+            writer.write(&event).unwrap();
+        }
         writer.flush().unwrap();
     }
     writer.finish(&ended()).unwrap();

@@ -94,7 +94,9 @@ fn bare(n: u64) -> Verdict {
 
 fn save(recording: &Recording, verdicts: &[Verdict]) {
     let mut writer = VerdictWriter::create(recording, Nanos::from_millis(100)).unwrap();
-    verdicts.iter().for_each(|verdict| writer.write(verdict).unwrap());
+    for verdict in verdicts {
+        writer.write(verdict).unwrap();
+    }
     assert_eq!(writer.finish().unwrap(), verdicts.len() as u64);
 }
 
