@@ -14,7 +14,8 @@ use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::site::Site;
 use crate::steps::Steps;
-use crate::{clean, demo, device, faults, file_systems};
+use crate::tuning::TuneArguments;
+use crate::{clean, demo, device, faults, file_systems, tuning};
 
 /// Experiments on a real broker.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -25,6 +26,8 @@ pub enum Command {
     Faults(FaultsArguments),
     /// Try a broker on one file system after the other, and compare
     Fs(FsArguments),
+    /// Change one thing after the other for a broker's throughput, and compare
+    Tune(TuneArguments),
     /// Start a broker with its request log on, print its port and pid, run until interrupted
     Broker(BrokerArguments),
     /// Take down what a killed lab left behind
@@ -63,6 +66,7 @@ pub fn run(command: Command) -> Result<(), Error> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
         Command::Fs(arguments) => file_systems::run(&arguments),
+        Command::Tune(arguments) => tuning::run(&arguments),
         Command::Broker(arguments) => run_broker(arguments),
         Command::Clean => run_clean(),
         Command::Device(arguments) => device::serve(&arguments),

@@ -4,6 +4,7 @@
 //! It may be interrupted at any time: what was measured to its end is kept and not done again. It knows nothing of what
 //! the configurations are about: `lab fs` and `lab tune` are tables of them.
 
+mod bottleneck;
 mod course;
 mod driving;
 mod ledger;
@@ -88,6 +89,8 @@ pub(crate) struct Experiment {
     pub(crate) setups: Vec<Setup>,
     /// How long each run is measured unless told otherwise.
     pub(crate) seconds: u64,
+    /// Have requests that took so long explained, milliseconds: what took their time is said of the next step.
+    pub(crate) explained_ms: Option<u64>,
 }
 
 /// Runs what is left of an experiment, and compares.
@@ -111,6 +114,7 @@ pub(crate) fn run(experiment: Experiment, arguments: &ExperimentArguments) -> Re
         .collect();
     let directory = arguments.keep.clone().unwrap_or_else(|| PathBuf::from(experiment.directory));
     let mut lab = Lab::open(experiment.name, &directory, asked, arguments)?;
+    lab.explained_ms = experiment.explained_ms;
     let failed = lab.run_all(arguments.repetitions)?;
     lab.conclude(arguments)?;
     match failed {
@@ -129,6 +133,7 @@ struct Lab {
     directory: PathBuf,
     asked: Vec<Asked>,
     ledger: Ledger,
+    explained_ms: Option<u64>,
 }
 
 impl Lab {
@@ -151,7 +156,7 @@ impl Lab {
         }
         let machine = Machine::here(&kafka, &site::cache()?);
         let ledger = Ledger::open(&directory, name, machine, &asked)?;
-        Ok(Self { steps, interrupt, own_exe, observer, kafka, directory, asked, ledger })
+        Ok(Self { steps, interrupt, own_exe, observer, kafka, directory, asked, ledger, explained_ms: None })
     }
 
     /// Runs what has not been; returns how many runs failed.
@@ -227,17 +232,34 @@ impl Lab {
                 let place = ledger::recording(&self.directory, &asked.setup.id, repetition);
                 make_empty(&place)?;
                 fs::rename(&recording, &place).map_err(Error::io("make", &place))?;
-                self.keep(asked, repetition, *seen, started.elapsed());
+                let bottleneck = self.bottleneck(&place, &unfinished)?;
+                self.keep(asked, repetition, *seen, bottleneck, started.elapsed());
             }
         }
         remove(&unfinished)?;
         self.ledger.write(&self.directory)
     }
 
-    fn keep(&mut self, asked: &Asked, repetition: u32, seen: Seen, took: Duration) {
+    /// What took the time of a run's slow requests, where that is wanted.
+    fn bottleneck(&self, recording: &Path, scratch: &Path) -> Result<Option<String>, Error> {
+        let Some(slower_than_ms) = self.explained_ms else { return Ok(None) };
+        let verdicts = scratch.join("verdicts.jsonl");
+        self.observer.explain(recording, slower_than_ms, &verdicts)?;
+        let said = fs::read_to_string(&verdicts).map_err(Error::io("read", &verdicts))?;
+        Ok(bottleneck::told(said.lines().last().unwrap_or_default(), slower_than_ms))
+    }
+
+    fn keep(
+        &mut self,
+        asked: &Asked,
+        repetition: u32,
+        seen: Seen,
+        bottleneck: Option<String>,
+        took: Duration,
+    ) {
         let Seen { start_ns, measured, journal } = seen;
         let (asked, took_s) = (asked.clone(), took.as_secs_f64());
-        self.ledger.runs.push(Done { asked, repetition, start_ns, took_s, measured, journal });
+        self.ledger.runs.push(Done { asked, repetition, start_ns, took_s, measured, journal, bottleneck });
     }
 
     /// Says what came out of it, as far as it has been run.
@@ -249,8 +271,7 @@ impl Lab {
         fs::write(&path, format!("{about}{table}")).map_err(Error::io("write", &path))?;
         print(&format!("{about}{table}\n"))?;
         let measured = setups.iter().filter(|setup| !self.ledger.of(&setup.id).is_empty());
-        let directories: Result<Vec<PathBuf>, Error> =
-            measured.map(|setup| self.describe(setup, None)).collect();
+        let directories: Result<Vec<PathBuf>, Error> = measured.map(|setup| self.describe(setup)).collect();
         let directories = directories?;
         if directories.len() < 2 {
             self.steps.say("there is nothing to compare: fewer than two configurations were measured");
@@ -289,8 +310,10 @@ impl Lab {
         lines.join("\n")
     }
 
-    /// Names a configuration for `compare`; returns its directory.
-    fn describe(&self, setup: &Setup, note: Option<&str>) -> Result<PathBuf, Error> {
+    /// Names a configuration for `compare`, and says what the step before it was slow by; returns its directory.
+    fn describe(&self, setup: &Setup) -> Result<PathBuf, Error> {
+        let before = setup.builds_on.as_deref().map(|id| self.ledger.of(id)).unwrap_or_default();
+        let note = before.iter().find_map(|done| done.bottleneck.as_deref());
         let directory = self.directory.join(&setup.id);
         let path = directory.join("configuration.json");
         let text = json!({"name": setup.name, "note": note});

@@ -8,7 +8,6 @@ mod cold_reads;
 mod cpu_hog;
 mod cpu_quota;
 mod direct_reclaim;
-mod dirty_limit;
 mod dirty_throttling;
 mod door;
 mod figures;

@@ -57,6 +57,7 @@ pub fn run(arguments: &FsArguments) -> Result<(), Error> {
         directory: "lab-fs",
         setups: wanted.map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect(),
         seconds: SECONDS,
+        explained_ms: None,
     };
     run_experiment(experiment, &arguments.experiment)
 }
@@ -66,13 +67,22 @@ fn setup(id: &str, name: &str, file_system: FileSystem, mount_options: &str) -> 
     Setup {
         id: id.to_owned(),
         name: name.to_owned(),
-        ground: Ground { file_system, mount_options, volumes: 1, size_bytes: SIZE_BYTES, pace: PACE },
+        ground: Ground {
+            file_system,
+            mount_options,
+            volumes: 1,
+            size_bytes: SIZE_BYTES,
+            pace: PACE,
+            dirty_bytes: None,
+        },
         properties: Vec::new(),
         topics: vec![(TOPIC.0.to_owned(), TOPIC.1)],
         topic_configs: pairs(TOPIC_CONFIGS),
         sysctls: pairs(SYSCTLS),
         network: Network::Loopback,
         load: Load::Paced { producers: 8, per_second: 120, record_bytes: 2048, in_flight: 5 },
+        warm_up_s: 4,
+        builds_on: None,
     }
 }
 

@@ -32,6 +32,7 @@ mod site;
 mod steps;
 mod sysctl;
 mod tool;
+pub mod tuning;
 pub mod volume;
 
 pub use broker::{Broker, BrokerOptions};

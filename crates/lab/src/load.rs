@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
@@ -75,7 +75,7 @@ impl Load {
             let log = directory.join(format!("{}.log", producer.client_id));
             let output = File::create(&log).map_err(Error::io("write", &log))?;
             let errors = output.try_clone().map_err(Error::io("write", &log))?;
-            let mut command = kafka.tool("org.apache.kafka.tools.ProducerPerformance");
+            let mut command = command(kafka, producer);
             command.args(arguments(producer, &broker.bootstrap()));
             let mut command = launched_by(&place.entering(), command);
             command.stdin(Stdio::null()).stdout(output).stderr(errors);
@@ -167,6 +167,16 @@ fn rate(windows: &[Window]) -> f64 {
         .map(|window| window.records as f64 / window.records_per_s.max(f64::MIN_POSITIVE))
         .sum();
     if seconds > 0.0 { records / seconds } else { 0.0 }
+}
+
+/// One that is to be as fast as it can gets a JVM that is.
+fn command(kafka: &Kafka, producer: &Producer) -> Command {
+    let program = "org.apache.kafka.tools.ProducerPerformance";
+    if producer.rate == UNLIMITED {
+        kafka.command(&["-Xmx384m", "-XX:+UseSerialGC", "-Dlog4j2.level=ERROR"].map(str::to_owned), program)
+    } else {
+        kafka.tool(program)
+    }
 }
 
 fn arguments(producer: &Producer, bootstrap: &str) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! A file system on a loop device on a [`Device`] with planted latency, and where its journal or log lies.
 
+mod dirty_limit;
 mod file_system;
 mod journal;
 mod loop_device;
@@ -16,6 +17,7 @@ use crate::device::{Delay, Device, DeviceOptions, Direction};
 use crate::error::Error;
 use crate::site::Site;
 
+pub(crate) use dirty_limit::DirtyLimit;
 pub use file_system::FileSystem;
 pub use journal::{Extent, journal_extents};
 use loop_device::LoopDevice;
@@ -67,7 +69,9 @@ impl Volume {
         let directory = site.directory(&format!("volume-{number}"))?;
         let mounted =
             Mounted::mount(loop_device.path(), &directory, options.file_system, &options.mount_options)?;
-        Ok(Self { mounted, loop_device, device, journal })
+        let volume = Self { mounted, loop_device, device, journal };
+        DirtyLimit::lift(volume.device_number()?);
+        Ok(volume)
     }
 
     /// Where it is mounted.

@@ -37,6 +37,10 @@ const CASES: &[(&str, fn())] = &[
     ("a_demo_shows_the_explanation_and_leaves_nothing", a_demo_shows_the_explanation_and_leaves_nothing),
     ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
     ("a_killed_demo_is_cleaned_away", a_killed_demo_is_cleaned_away),
+    (
+        "an_interrupted_experiment_leaves_nothing_and_goes_on",
+        an_interrupted_experiment_leaves_nothing_and_goes_on,
+    ),
 ];
 
 /// The command line of `brokerscope`, as far as the lab is concerned.
@@ -238,6 +242,57 @@ fn a_killed_demo_is_cleaned_away() {
     assert!(cache.lab(&["clean"]).status().unwrap().success());
     before.assert_unchanged();
     cache.assert_no_sites();
+}
+
+/// Two configurations, interrupted in the middle of the second; then the same command does that one alone and compares.
+fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
+    let cache = Cache::new();
+    let (before, sysctls) = (Machine::now(), dirty_settings());
+    let second = cache.path().join("second-records");
+    // Records until it is told to stop, and says when it is the second that does.
+    let stand_in = cache.stand_in(&format!(
+        "case $1 in record) trap 'exit 0' INT; mkdir \"$3\"; [ -e kept/ext4/1 ] && touch {}; \
+         touch \"$3\"/manifest.json; while :; do sleep 0.1; done;; \
+         compare) shift; echo \"compared $@\";; esac",
+        second.display()
+    ));
+    let experiment = || {
+        let mut command = cache.lab(&["fs", "--only", "ext4,ext4-no-journal", "--repetitions", "1"]);
+        command.args(["--seconds", "3", "--keep", "kept", "-o", "page.html", "--exe"]).arg(&stand_in);
+        command.current_dir(cache.path());
+        command
+    };
+    let mut first = experiment().stdout(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(120);
+    while !second.exists() {
+        assert!(first.try_wait().unwrap().is_none(), "it ended before its second configuration");
+        assert!(Instant::now() < end, "it does not come to its second configuration");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_ne!(dirty_settings(), sysctls, "what is compared can see an experiment");
+    assert!(Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap().success());
+    assert!(!first.wait().unwrap().success());
+    before.assert_unchanged();
+    assert_eq!(dirty_settings(), sysctls);
+    cache.assert_no_sites();
+
+    let output = experiment().output().unwrap();
+    let (told, shown) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("2 runs, 1 of them done") && told.contains("run 2 of 2"), "{told}");
+    assert!(!told.contains("run 1 of 2"), "{told}");
+    assert!(shown.contains("ext4 without journal"), "{shown}");
+    let compared = shown.lines().last().unwrap();
+    assert!(compared.ends_with("kept/ext4-no-journal --slo 65ms -o page.html"), "{shown}");
+    before.assert_unchanged();
+    assert_eq!(dirty_settings(), sysctls);
+    cache.assert_no_sites();
+}
+
+/// What experiments change of the kernel's settings.
+fn dirty_settings() -> Vec<String> {
+    let read = |name| fs::read_to_string(Path::new("/proc/sys/vm").join(name)).unwrap();
+    ["dirty_expire_centisecs", "dirty_writeback_centisecs"].map(read).to_vec()
 }
 
 fn volume(site: &Site) -> Volume {

@@ -54,6 +54,8 @@ pub(crate) struct Done {
     pub(crate) measured: Measured,
     /// What the kernel says of the file system's journal.
     pub(crate) journal: Vec<String>,
+    /// What `explain` says took the time of its slow requests, where that was asked for.
+    pub(crate) bottleneck: Option<String>,
 }
 
 impl Ledger {
@@ -161,6 +163,7 @@ mod tests {
             volumes: 1,
             size_bytes: 1 << 30,
             pace: Pace { write_us: 1, bytes_per_second: 2 },
+            dirty_bytes: None,
         };
         let load = Load::Paced { producers: 1, per_second: 2, record_bytes: 3, in_flight: 4 };
         let setup = Setup {
@@ -173,13 +176,23 @@ mod tests {
             sysctls: Vec::new(),
             network: Network::Loopback,
             load,
+            warm_up_s: 4,
+            builds_on: None,
         };
         Asked { setup, seconds, slo_ms: 65, seed: 1 }
     }
 
     fn done(id: &str, repetition: u32) -> Done {
         let (measured, journal) = (Measured::default(), Vec::new());
-        Done { asked: asked(id, 25), repetition, start_ns: 7, took_s: 40.5, measured, journal }
+        Done {
+            asked: asked(id, 25),
+            repetition,
+            start_ns: 7,
+            took_s: 40.5,
+            measured,
+            journal,
+            bottleneck: None,
+        }
     }
 
     fn kept(directory: &Path) -> Ledger {

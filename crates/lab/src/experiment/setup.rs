@@ -24,6 +24,10 @@ pub(crate) struct Setup {
     pub(crate) sysctls: Vec<(String, String)>,
     pub(crate) network: Network,
     pub(crate) load: Load,
+    /// How long load runs before it is recorded: the JVM's compiler settles, and so does write-back.
+    pub(crate) warm_up_s: u64,
+    /// The id of the configuration that it changes in one point, where it is a step of several.
+    pub(crate) builds_on: Option<String>,
 }
 
 /// What the broker's partitions lie on.
@@ -36,6 +40,8 @@ pub(crate) struct Ground {
     pub(crate) size_bytes: u64,
     /// How fast each device writes.
     pub(crate) pace: Pace,
+    /// How many bytes of each may wait in memory to be written; who writes more is held up. The kernel's share if `None`.
+    pub(crate) dirty_bytes: Option<u64>,
 }
 
 /// What lies between the clients and the broker.
@@ -76,9 +82,11 @@ impl Ground {
     /// For people: the device, which is the same whatever lies on it.
     pub(crate) fn device_described(&self) -> String {
         let Pace { write_us, bytes_per_second } = self.pace;
+        let limit = self
+            .dirty_bytes
+            .map_or(String::new(), |bytes| format!("; at most {} MiB of it may wait in memory", bytes >> 20));
         format!(
-            "{} device(s) of {} MiB that do one write after the other, {:.1} ms + {:.1} MB/s each; reads are quick",
-            self.volumes,
+            "a device of {} MiB that does one write after the other, {:.1} ms + {:.1} MB/s each{limit}; reads are quick",
             self.size_bytes >> 20,
             write_us as f64 / 1e3,
             bytes_per_second as f64 / 1e6

@@ -21,11 +21,8 @@ use crate::net::{Network, Place};
 use crate::observer::Observer;
 use crate::site::Site;
 use crate::sysctl::Sysctl;
-use crate::volume::{Volume, VolumeOptions};
+use crate::volume::{DirtyLimit, Volume, VolumeOptions};
 
-/// How long load runs on the device at its pace before it is recorded: the JVM's compiler settles, and so does
-/// write-back.
-const WARM_UP: Duration = Duration::from_secs(4);
 /// The broker's number in a network of two.
 const HOST: u8 = 1;
 
@@ -78,6 +75,8 @@ struct Stage {
     network: Option<Network>,
     /// Put back when dropped.
     sysctls: Vec<Sysctl>,
+    /// Lifted when dropped.
+    limits: Vec<DirtyLimit>,
     volumes: Vec<Volume>,
     site: Site,
 }
@@ -101,6 +100,10 @@ impl Stage {
         props.interrupt.check()?;
         let sysctls: Result<Vec<Sysctl>, Error> =
             setup.sysctls.iter().map(|(name, value)| Sysctl::set(site.path(), name, value)).collect();
+        let limited = setup.ground.dirty_bytes.into_iter().flat_map(|bytes| {
+            volumes.iter().map(move |volume| DirtyLimit::set(volume.device_number()?, bytes))
+        });
+        let limits: Result<Vec<DirtyLimit>, Error> = limited.collect();
         let network = match setup.network {
             Between::Loopback => None,
             Between::Link { mtu } => {
@@ -111,7 +114,7 @@ impl Stage {
         };
         let options = broker_options(setup, &volumes, network.as_ref(), &site, props)?;
         let broker = Broker::start(props.kafka, options)?;
-        let stage = Self { broker, network, sysctls: sysctls?, volumes, site };
+        let stage = Self { broker, network, sysctls: sysctls?, limits: limits?, volumes, site };
         stage.create_topics(setup, props.interrupt)?;
         Ok(stage)
     }
@@ -138,7 +141,7 @@ impl Stage {
         let from =
             Clients { place: &self.clients(), broker: &self.broker, kafka: props.kafka, site: &self.site };
         let mut driving = Driving::start(asked, &from)?;
-        props.interrupt.sleep(WARM_UP)?;
+        props.interrupt.sleep(Duration::from_secs(asked.setup.warm_up_s))?;
         let recorder = props.observer.record(recording, self.broker.pid, self.site.path(), &[])?;
         driving.measure();
         let start_ns = now_ns();
@@ -162,7 +165,7 @@ impl Stage {
             volume.device().clear()?;
         }
         self.broker.kill();
-        drop((self.network, self.sysctls, self.volumes, self.site));
+        drop((self.network, self.sysctls, self.limits, self.volumes, self.site));
         Ok(())
     }
 }

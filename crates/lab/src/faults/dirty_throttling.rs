@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use super::dirty_limit::DirtyLimit;
 use super::mix;
 use super::plan::{Fault, Ground, Truth, Window};
 use super::scene::Scene;
@@ -14,7 +13,7 @@ use crate::client::{Traffic, now_ns};
 use crate::device::Direction;
 use crate::error::Error;
 use crate::random::Random;
-use crate::volume::FileSystem;
+use crate::volume::{DirtyLimit, FileSystem};
 
 /// The longest pause (`MAX_PAUSE`, HZ/5), after which one that began before the limit was lifted has ended.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);

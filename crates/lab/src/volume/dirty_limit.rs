@@ -7,15 +7,21 @@ use std::path::PathBuf;
 use crate::error::Error;
 
 /// The limit, while it lives.
-pub(super) struct DirtyLimit(PathBuf);
+#[derive(Debug)]
+pub(crate) struct DirtyLimit(PathBuf);
 
 impl DirtyLimit {
     /// Limits device `major:minor` to so many bytes.
-    pub(super) fn set((major, minor): (u32, u32), bytes: u64) -> Result<Self, Error> {
-        let this = Self(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}")));
+    pub(crate) fn set(device: (u32, u32), bytes: u64) -> Result<Self, Error> {
+        let this = Self(path(device));
         this.write("strict_limit", "1")?;
         this.write("max_bytes", &bytes.to_string())?;
         Ok(this)
+    }
+
+    /// Lifts what a killed lab left on the loop device, where this kernel has such limits.
+    pub(super) fn lift(device: (u32, u32)) {
+        drop(Self(path(device)));
     }
 
     fn write(&self, file: &str, value: &str) -> Result<(), Error> {
@@ -30,4 +36,8 @@ impl Drop for DirtyLimit {
         let _ = self.write("strict_limit", "0");
         let _ = self.write("max_ratio", "100");
     }
+}
+
+fn path((major, minor): (u32, u32)) -> PathBuf {
+    PathBuf::from(format!("/sys/class/bdi/{major}:{minor}"))
 }
