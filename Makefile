@@ -10,6 +10,7 @@
 #                `make faults-short` plants a dozen of them once each, on three brokers: part of `make live`
 #   make fs      the same broker and load on one file system after the other, 15 minutes on a machine that does nothing
 #                else (root; target/fs keeps recordings and results, and what is there is not done again; ANEW=1 drops it)
+#   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make test    format, lints, docs, every test, a minute of each fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
@@ -32,7 +33,7 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-.PHONY: demo faults faults-short fs test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults faults-short fs tune test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -74,6 +75,10 @@ fs: setup-fs
 faults-short: setup-test
 	$(OF_WORKSPACE) --test sample --no-run
 	target/debug/brokerscope lab faults --short --seed $(SEED)
+
+tune: setup-faults
+	$(CARGO) build --release -p brokerscope
+	target/release/brokerscope lab tune --keep target/tune --page target/tune.html $(if $(ANEW),--anew)
 
 # Fails where less than 98 % are within a millisecond, or the median is off by more than a tenth of one.
 stages: setup-test

@@ -258,7 +258,7 @@ fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
     ));
     let experiment = || {
         let mut command = cache.lab(&["fs", "--only", "ext4,ext4-no-journal", "--repetitions", "1"]);
-        command.args(["--seconds", "3", "--keep", "kept", "-o", "page.html", "--exe"]).arg(&stand_in);
+        command.args(["--seconds", "2", "--keep", "kept", "-o", "page.html", "--exe"]).arg(&stand_in);
         command.current_dir(cache.path());
         command
     };
