@@ -3,7 +3,7 @@
 #   make demo    a real broker, a real stall, a verdict, and a page of it (root; installs what it needs)
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
-#                PARTS="files memory live segment explain live-verdicts kernel locks")
+#                PARTS="files memory live segment explain live-verdicts page kernel locks")
 #   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
 #   make faults  plants causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);
@@ -14,7 +14,8 @@
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make test    format, lints, docs, every test, a minute of each fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
-#   make page    the page of `report`: built anew and compared, and tried in Chromium; `make web` builds it
+#   make page    the page of `report`: built anew and compared, and tried in Chromium; `make web` builds it, `make picture`
+#                takes the picture in README of it
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's
 #   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 
@@ -33,7 +34,7 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-.PHONY: demo faults faults-short fs tune test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page web live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults faults-short fs tune test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture web live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -50,6 +51,7 @@ setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest
 # Fails where a target is missed.
 bench: setup-bench
 	$(CARGO) build --release -p brokerscope -p bench
+	$(if $(filter page,$(or $(PARTS),page)),cd web && npm ci --silent)
 	target/release/bench "$(CURDIR)/target/release/brokerscope" target/bench $(PARTS)
 
 # Fails where less than 99 % of the requests are within the bounds.
@@ -125,6 +127,13 @@ page: setup-test
 	$(OF_WORKSPACE) --test sample --no-run
 	target/debug/brokerscope report samples/journal-stall -o target/page/sample.html
 	cd web && PAGE="$(CURDIR)/target/page/sample.html" npm test --silent
+
+# What README shows.
+picture: setup-test
+	cd web && npm ci --silent
+	$(CARGO) build -p brokerscope
+	target/debug/brokerscope report samples/journal-stall -o target/picture.html
+	cd web && node scripts/picture.mjs "$(CURDIR)/target/picture.html" page.png
 
 golden:
 	BLESS=1 $(CARGO) test -p report

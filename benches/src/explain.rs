@@ -1,6 +1,7 @@
 //! `brokerscope explain` of long recordings: its time, which must grow as the recording does, its memory, which must
 //! not, and how soon a recording of a minute shows its first verdict. The recordings are made up: see load.rs.
 
+mod beside;
 mod load;
 mod simulation;
 
@@ -17,7 +18,7 @@ use crate::run::{Cost, run};
 use crate::target::{Bound, Target};
 use crate::{stop, table};
 use load::Contents;
-use simulation::RATE;
+pub(crate) use simulation::RATE;
 
 const MILLION: u64 = 1_000_000;
 /// Requests in the recordings that are compared: the second ten times the first.
@@ -50,18 +51,27 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
 }
 
 /// A recording that was made up; it goes when this does.
-struct Made {
-    directory: PathBuf,
+pub(crate) struct Made {
+    pub(crate) directory: PathBuf,
     contents: Contents,
 }
 
 impl Made {
     fn new(directory: &Path, requests: u64) -> anyhow::Result<Self> {
+        Self::of(directory, requests, false)
+    }
+
+    /// With what a recorder sees of the host and of threads on the CPU.
+    pub(crate) fn with_host(directory: &Path, requests: u64) -> anyhow::Result<Self> {
+        Self::of(directory, requests, true)
+    }
+
+    fn of(directory: &Path, requests: u64, with_host: bool) -> anyhow::Result<Self> {
         stop::check()?;
         let directory = directory.join(format!("explain-{requests}"));
         remove(&directory);
         let begun = Instant::now();
-        let contents = load::write(&directory, requests)?;
+        let contents = load::write(&directory, requests, with_host)?;
         println!(
             "{}: {requests} requests and {} other events, {} of them slow, {} MB, made in {:.0} s",
             directory.display(),

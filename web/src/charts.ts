@@ -160,7 +160,7 @@ export class Charts {
             space: 90,
             incrs: STEPS,
             splits: (_u, _axis, from, until, step) => this.clock.round(from, until, step),
-            values: (_u, splits, _axis, _space, step) => splits.map((at) => this.clock.time(at * 1e9, step >= 1 ? 0 : step >= 0.1 ? 1 : 3)),
+            values: (_u, splits, _axis, _space, step) => splits.map((at) => this.clock.time(Math.round(at * 1e6) * 1e3 + 500, step >= 1 ? 0 : step >= 0.1 ? 1 : 3)),
           },
           {
             ...axis,

@@ -16,6 +16,7 @@ use model::{
 use recording::{Manifest, Writer, WriterOptions};
 use serde_json::Value;
 
+use super::beside::Beside;
 use super::simulation::{
     Append, CONNECTIONS, HANDLERS, Incident, MICRO, MILLI, NETWORK_THREADS, PARTITIONS, Served, Simulation,
     Stretch,
@@ -55,13 +56,15 @@ pub(super) fn is_planted(verdict: &Value) -> bool {
     ["journal-commit", "gc-pause", "handlers-busy"].contains(&cause)
 }
 
-/// Writes a recording of so many requests into a directory that does not exist yet.
-pub(super) fn write(directory: &Path, requests: u64) -> anyhow::Result<Contents> {
+/// Writes a recording of so many requests into a directory that does not exist yet; with the host's figures and samples of
+/// threads where those are asked for.
+pub(super) fn write(directory: &Path, requests: u64, with_host: bool) -> anyhow::Result<Contents> {
     let mut manifest = Manifest { started_ns: BEGIN, ..Manifest::default() };
     let writer = Writer::create(directory, &manifest, WriterOptions::default())?;
     let mut load =
         Load { writer, told: Told::default(), waiting: BinaryHeap::new(), contents: Contents::default() };
     let mut simulation = Simulation::new(SEED, BEGIN);
+    let mut beside = with_host.then(|| Beside::new(PID, BEGIN));
     for number in 0..requests {
         if number % BURST == 0 {
             stop::check()?;
@@ -71,6 +74,9 @@ pub(super) fn write(directory: &Path, requests: u64) -> anyhow::Result<Contents>
             load.incident(incident);
         }
         load.served(&served);
+        for event in beside.iter_mut().flat_map(|beside| beside.until(simulation.now())) {
+            load.wait(event);
+        }
         load.write_until(simulation.now())?;
     }
     load.write_until(i64::MAX)?;

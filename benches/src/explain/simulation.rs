@@ -8,7 +8,7 @@
 use crate::random::Random;
 
 /// Requests a second.
-pub(super) const RATE: u64 = 5_000;
+pub(crate) const RATE: u64 = 5_000;
 pub(super) const CONNECTIONS: usize = 64;
 pub(super) const PARTITIONS: usize = 48;
 pub(super) const HANDLERS: usize = 8;
@@ -18,7 +18,7 @@ const TWO_PARTITIONS: u64 = 16;
 
 pub(super) const MICRO: i64 = 1_000;
 pub(super) const MILLI: i64 = 1_000 * MICRO;
-const SECOND: i64 = 1_000 * MILLI;
+pub(super) const SECOND: i64 = 1_000 * MILLI;
 
 /// A stretch of time, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]

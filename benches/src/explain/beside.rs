@@ -1,0 +1,87 @@
+//! What a recorder sees of a broker beside its requests: the host's figures once a second, and samples of what its threads do
+//! on the CPU. The same in every run.
+
+use std::sync::Arc;
+
+use model::{CpuSample, Event, HostSample, HostScope, Nanos};
+
+use super::simulation::{MILLI, SECOND};
+use crate::random::Random;
+
+const SEED: u64 = 7;
+/// A host of some devices and interfaces has as many.
+const FIGURES: usize = 200;
+/// Threads of a broker, and ways through its code.
+const THREADS: u64 = 60;
+const STACKS: u64 = 1_000;
+/// Samples on each of two processors: as often as `record` takes them.
+const SAMPLES: i64 = SECOND / 49;
+
+/// Makes them as time goes on.
+pub(super) struct Beside {
+    random: Random,
+    pid: u32,
+    second: i64,
+    sample: i64,
+    figures: Vec<Arc<str>>,
+    threads: Vec<Arc<str>>,
+    stacks: Vec<Arc<str>>,
+}
+
+impl Beside {
+    pub(super) fn new(pid: u32, now: i64) -> Self {
+        let named = |what: &str, count: u64| {
+            (0..count).map(|i| Arc::from(format!("{what}-{i}"))).collect::<Vec<Arc<str>>>()
+        };
+        let stack = |i: u64| {
+            let frames =
+                (0..20 + i % 20).map(|depth| format!("kafka.server.Class{}.method_[j]", i >> (depth % 10)));
+            Arc::from(frames.collect::<Vec<_>>().join(";"))
+        };
+        Self {
+            random: Random::new(SEED),
+            pid,
+            second: now,
+            sample: now,
+            figures: named("figure", FIGURES as u64),
+            threads: named("data-plane-kafka-thread", THREADS),
+            stacks: (0..STACKS).map(stack).collect(),
+        }
+    }
+
+    /// What there was up to that moment since the last call.
+    pub(super) fn until(&mut self, now: i64) -> Vec<Event> {
+        let mut events = Vec::new();
+        while self.second + SECOND <= now {
+            self.second += SECOND;
+            for figure in &self.figures {
+                events.push(Event::HostSample(Box::new(HostSample {
+                    start: Nanos(self.second - SECOND),
+                    end: Nanos(self.second),
+                    scope: HostScope::Host,
+                    name: "".into(),
+                    metric: Arc::clone(figure),
+                    value: self.random.below(1_000_000) as f64 / 1_000.0,
+                })));
+            }
+        }
+        while self.sample + SAMPLES <= now {
+            self.sample += SAMPLES;
+            events.extend([self.sampled(0), self.sampled(MILLI)]);
+        }
+        events
+    }
+
+    fn sampled(&mut self, later: i64) -> Event {
+        let thread = self.random.below(THREADS);
+        let stack = self.random.below(STACKS) as usize;
+        Event::CpuSample(Box::new(CpuSample {
+            at: Nanos(self.sample - later),
+            period: Nanos(SAMPLES),
+            pid: self.pid,
+            tid: 500 + thread as u32,
+            thread: self.threads.get(thread as usize).cloned().unwrap_or_default(),
+            stack: self.stacks.get(stack).cloned().unwrap_or_default(),
+        }))
+    }
+}

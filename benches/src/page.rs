@@ -1,0 +1,80 @@
+//! `brokerscope report` of ten minutes of a broker under load: its time and memory, how large the page is, and how long
+//! Chromium takes to open it. The recording is made up as those of `explain` are, with what else a recorder sees.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+use crate::explain::{Made, RATE};
+use crate::run::{Cost, run};
+use crate::stop;
+use crate::target::{Bound, Target};
+
+const SECONDS: u64 = 600;
+const ROUNDS: usize = 3;
+const MOST_SECONDS: f64 = 60.0;
+const MOST_MIB: f64 = 1_024.0;
+const MOST_PAGE_MIB: f64 = 15.0;
+const OPENINGS: usize = 5;
+const MOST_OPENING_SECONDS: f64 = 2.0;
+const MIB: f64 = 1_048_576.0;
+
+/// Makes the recording and its page, opens that, and says what was reached.
+pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
+    let made = Made::with_host(directory, SECONDS * RATE)?;
+    let page = Page(directory.join("page.html"));
+    let costs = (0..ROUNDS).map(|_| reported(brokerscope, &made, &page.0)).collect::<Result<Vec<_>, _>>()?;
+    let bytes = std::fs::metadata(&page.0).context("no page")?.len();
+    let openings = opened(&page.0)?;
+    let what = format!("report {SECONDS} s of {RATE} requests/s");
+    let seconds = costs.iter().map(|cost| cost.wall.as_secs_f64()).collect::<Vec<_>>();
+    let peak = costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) as f64 / 1_024.0;
+    let once = |what: String, measured, bound| Target { what, measured, spread: None, bound, unit: "MiB" };
+    Ok(vec![
+        Target::of_runs(format!("{what}: time"), &seconds, Bound::AtMost(MOST_SECONDS), "s"),
+        once(format!("{what}: peak memory"), peak, Bound::AtMost(MOST_MIB)),
+        once(format!("{what}: size of the page"), bytes as f64 / MIB, Bound::AtMost(MOST_PAGE_MIB)),
+        Target::of_runs(
+            format!("{what}: opening the page"),
+            &openings,
+            Bound::AtMost(MOST_OPENING_SECONDS),
+            "s",
+        ),
+    ])
+}
+
+/// A page; it goes when this does.
+struct Page(PathBuf);
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // Nothing is lost but disk space where it cannot be removed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn reported(brokerscope: &Path, made: &Made, page: &Path) -> anyhow::Result<Cost> {
+    let (brokerscope, page) = (brokerscope.to_string_lossy(), page.to_string_lossy());
+    run(&brokerscope, &["report", &made.directory.to_string_lossy(), "--quiet", "-o", &page])
+}
+
+/// Seconds that each opening took, in a browser that had just started.
+fn opened(page: &Path) -> anyhow::Result<Vec<f64>> {
+    stop::check()?;
+    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
+    let output = Command::new("node")
+        .arg("scripts/opening.mjs")
+        .arg(page)
+        .arg(OPENINGS.to_string())
+        .current_dir(web)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("node")?;
+    ensure!(output.status.success(), "web/scripts/opening.mjs: {}", output.status);
+    let millis = String::from_utf8_lossy(&output.stdout);
+    let millis = millis.lines().map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
+    ensure!(millis.len() == OPENINGS, "{} openings", millis.len());
+    Ok(millis.into_iter().map(|millis| millis / 1_000.0).collect())
+}
