@@ -4,6 +4,7 @@
 //! It may be interrupted at any time: what was measured to its end is kept and not done again. It knows nothing of what
 //! the configurations are about: `lab fs` and `lab tune` are tables of them.
 
+mod arguments;
 mod bottleneck;
 mod course;
 mod driving;
@@ -26,11 +27,12 @@ use serde_json::json;
 use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::kafka::{DEFAULT_VERSION, Kafka};
+use crate::kafka::Kafka;
 use crate::observer::Observer;
 use crate::site;
 use crate::steps::Steps;
 
+pub use arguments::ExperimentArguments;
 use course::{Estimate, Run};
 use ledger::{Asked, Done, Ledger};
 use machine::Machine;
@@ -40,44 +42,6 @@ use stage::{Ended, Props, Seen};
 
 /// Where a recording is until its run has been measured to its end; hidden, so that it is no configuration.
 const UNFINISHED: &str = ".unfinished";
-
-/// Arguments that all experiments have.
-#[derive(Clone, Debug, clap::Args)]
-pub struct ExperimentArguments {
-    /// How often each configuration is run
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repetitions: u32,
-    /// How long each run is measured (each experiment has its own default)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub seconds: Option<u64>,
-    /// What a request may take before it counts as a miss, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 65, value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub slo: u64,
-    /// Run these only
-    #[arg(long, value_name = "CONFIGURATION", value_delimiter = ',')]
-    pub only: Vec<String>,
-    /// Print the configurations and end
-    #[arg(long)]
-    pub list: bool,
-    /// Keep recordings and results in DIR; what is there already is not done again
-    #[arg(long, value_name = "DIR")]
-    pub keep: Option<PathBuf>,
-    /// Drop what an earlier experiment left in DIR
-    #[arg(long)]
-    pub anew: bool,
-    /// Write a page of the comparison to FILE
-    #[arg(short = 'o', long, value_name = "FILE")]
-    pub page: Option<PathBuf>,
-    /// Seed of the load
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub seed: u64,
-    /// Version of Kafka to run
-    #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
-    pub kafka: String,
-    /// The brokerscope binary to run (this one by default)
-    #[arg(long, value_name = "PATH", hide = true)]
-    pub exe: Option<PathBuf>,
-}
 
 /// What is to be found out.
 pub(crate) struct Experiment {
@@ -272,19 +236,25 @@ impl Lab {
         print(&format!("{about}{table}\n"))?;
         let measured = setups.iter().filter(|setup| !self.ledger.of(&setup.id).is_empty());
         let directories: Result<Vec<PathBuf>, Error> = measured.map(|setup| self.describe(setup)).collect();
-        let directories = directories?;
-        if directories.len() < 2 {
-            self.steps.say("there is nothing to compare: fewer than two configurations were measured");
-            return Ok(());
+        match directories?.as_slice() {
+            [] => Err(Error::Unusable(
+                "no run was measured to its end; what was said above tells why".to_owned(),
+            )),
+            [_] => {
+                self.steps.say("there is nothing to compare: one configuration was measured");
+                Ok(())
+            }
+            directories => self.compare(directories, arguments),
         }
+    }
+
+    fn compare(&self, directories: &[PathBuf], arguments: &ExperimentArguments) -> Result<(), Error> {
         let started = Instant::now();
-        let slo = format!("{}ms", arguments.slo);
-        let slo = [OsStr::new("--slo"), OsStr::new(&slo)];
-        let page = arguments.page.iter().flat_map(|page| [OsStr::new("-o"), page.as_os_str()]);
-        let further: Vec<&OsStr> = slo.into_iter().chain(page).collect();
-        print(&self.observer.compare(&directories, &further, &self.directory.join("compare.txt"))?)?;
-        let markdown: Vec<&OsStr> = slo.into_iter().chain(["--format", "md"].map(OsStr::new)).collect();
-        self.observer.compare(&directories, &markdown, &self.directory.join("compare.md"))?;
+        let (slo, markdown) = (format!("{}ms", arguments.slo), self.directory.join("compare.md"));
+        let mut further =
+            vec![OsStr::new("--slo"), OsStr::new(&slo), OsStr::new("--md"), markdown.as_os_str()];
+        further.extend(arguments.page.iter().flat_map(|page| [OsStr::new("-o"), page.as_os_str()]));
+        print(&self.observer.compare(directories, &further, &self.directory.join("compare.txt"))?)?;
         self.steps.took(started, "compared");
         if let Some(page) = &arguments.page {
             self.steps.say(&format!("the same as a page: open {} in a browser", page.display()));
@@ -313,7 +283,10 @@ impl Lab {
     /// Names a configuration for `compare`, and says what the step before it was slow by; returns its directory.
     fn describe(&self, setup: &Setup) -> Result<PathBuf, Error> {
         let before = setup.builds_on.as_deref().map(|id| self.ledger.of(id)).unwrap_or_default();
-        let note = before.iter().find_map(|done| done.bottleneck.as_deref());
+        let seen = before.iter().find_map(|done| done.bottleneck.clone());
+        // The base has nothing before it: it says what all were run on.
+        let base = self.asked.first().is_some_and(|asked| asked.setup.id == setup.id);
+        let note = seen.or_else(|| base.then(|| self.about().replace('\n', "; ")));
         let directory = self.directory.join(&setup.id);
         let path = directory.join("configuration.json");
         let text = json!({"name": setup.name, "note": note});

@@ -283,7 +283,10 @@ fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
     assert!(!told.contains("run 1 of 2"), "{told}");
     assert!(shown.contains("ext4 without journal"), "{shown}");
     let compared = shown.lines().last().unwrap();
-    assert!(compared.ends_with("kept/ext4-no-journal --slo 65ms -o page.html"), "{shown}");
+    assert!(
+        compared.contains("kept/ext4-no-journal --slo 65ms --md ") && compared.ends_with("-o page.html"),
+        "{shown}"
+    );
     before.assert_unchanged();
     assert_eq!(dirty_settings(), sysctls);
     cache.assert_no_sites();
