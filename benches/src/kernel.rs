@@ -1,6 +1,7 @@
 //! What watching costs a broker: throughput, latency and processor time with `brokerscope record` beside
-//! nobody, and beside tcpdump with a bpftrace script; what its BPF programs take; whether anything is lost, at
-//! the load that a broker must bear and at ten times the events; what other processes pay.
+//! nobody, beside the same hooks with programs that do nothing, and beside tcpdump with a bpftrace script; what its
+//! BPF programs take; whether anything is lost, at the load that a broker must bear and at ten times the events; what
+//! other processes pay.
 //!
 //! Everything runs on one machine, so the load takes of the broker's processors as the watchers do. All runs
 //! are in turns, and ratios are of runs beside each other.
@@ -8,12 +9,14 @@
 pub(crate) mod accounts;
 mod bystander;
 mod flood;
+mod floor;
 mod judgement;
 mod latencies;
 pub(crate) mod producer;
 mod recorded;
 pub(crate) mod run;
 pub(crate) mod stage;
+mod stand_in;
 pub(crate) mod watcher;
 
 use std::path::Path;
@@ -26,6 +29,7 @@ pub(crate) use flood::flood;
 pub(crate) use producer::produce;
 use run::Run;
 use stage::{Setting, Stage};
+pub(crate) use stand_in::idle;
 use watcher::Kind;
 
 /// The first argument that makes this binary [`produce`].
@@ -34,6 +38,9 @@ pub(crate) const PRODUCE: &str = "--produce";
 pub(crate) const BYSTAND: &str = "--bystand";
 /// The first argument that makes this binary [`mod@flood`].
 pub(crate) const FLOOD: &str = "--flood";
+
+/// The first argument that makes this binary [`idle`].
+pub(crate) const IDLE: &str = "--idle";
 
 /// The topic that is written to.
 const TOPIC: &str = "load";
@@ -93,9 +100,9 @@ fn requests_of(shape: &str, records: u64, stage: &Stage, brokerscope: &Path) -> 
     Ok(judgement::of(shape, &fast, &steady, &counted))
 }
 
-/// The three side by side, so many times; who comes first changes.
+/// All of them side by side, so many times; who comes first changes.
 fn rounds(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<Run>> {
-    let mut kinds = [Kind::Nobody, Kind::Brokerscope, Kind::Tools];
+    let mut kinds = [Kind::Nobody, Kind::Hooks, Kind::Brokerscope, Kind::Tools];
     let mut runs = Vec::new();
     for _ in 0..ROUNDS {
         for kind in kinds {
@@ -111,7 +118,7 @@ fn counted(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<
     let _counting = Counting::start()?;
     let mut runs = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
-        for kind in [Kind::Brokerscope, Kind::Tools] {
+        for kind in [Kind::Hooks, Kind::Brokerscope, Kind::Tools] {
             stop::check()?;
             runs.push(Run::hold(stage, brokerscope, kind, load)?);
         }

@@ -53,6 +53,7 @@ fn main() -> anyhow::Result<ExitCode> {
             kernel::produce(port.parse()?, partitions, records, rate.parse()?, seconds.parse()?)?;
         }
         [kernel::BYSTAND, deed] => kernel::bystand(deed)?,
+        [kernel::IDLE, ..] => kernel::idle()?,
         [kernel::FLOOD, file, ..] => kernel::flood(Path::new(file))?,
         [live::INJECT, interface, watched, capture] => live::inject(interface, watched, Path::new(capture))?,
         [brokerscope, directory, ref parts @ ..]

@@ -1,17 +1,17 @@
 //! Ten times the events: a process that does nothing but write, watched as if it were a broker. Every write
 //! must be recorded or counted as lost, and the recorder must stay within its memory.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
 use super::stage::Stage;
+use super::stand_in::StandIn;
 use super::watcher::Watcher;
 use super::{FLOOD, accounts, recorded};
 use crate::table;
@@ -43,31 +43,14 @@ pub(crate) fn flood(file: &Path) -> anyhow::Result<()> {
 
 /// Has a flood recorded and prints what became of it.
 pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
-    let (recording, properties) = (stage.path("flood"), stage.path("flood.properties"));
-    fs::write(
-        &properties,
-        format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", stage.path("").display()),
-    )?;
-    // Looks like a broker: by its name and its main class.
-    let mut flood = Command::new(std::env::current_exe()?)
-        .arg0("java")
-        .arg(FLOOD)
-        .arg(stage.path("flooded.log"))
-        .arg("kafka.Kafka")
-        .arg(&properties)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let recording = stage.path("flood");
+    let mut flood = StandIn::start(stage, [OsStr::new(FLOOD), stage.path("flooded.log").as_os_str()])?;
     let ceiling = format!("{CEILING_MIB}MiB");
-    let watcher = Watcher::brokerscope(brokerscope, &recording, flood.id(), &["--max-memory", &ceiling])?;
-    drop(flood.stdin.take());
-    let mut said = String::new();
-    flood.stdout.take().context("no pipe")?.read_to_string(&mut said)?;
+    let watcher = Watcher::brokerscope(brokerscope, &recording, flood.pid(), &["--max-memory", &ceiling])?;
+    let said = flood.go_on()?;
     let peak = accounts::peak_memory(watcher.pid());
-    let status = flood.wait()?;
     // It may have ended by itself, as what it watched is gone.
     let ended = watcher.stop();
-    anyhow::ensure!(status.success(), "the flood failed");
     let numbers: Vec<u64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     let [writes, micros] = numbers[..] else { anyhow::bail!("the flood said {said}") };
     let (_, recorded) =

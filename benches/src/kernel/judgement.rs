@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::accounts::Ran;
+use super::floor;
 use super::run::Run;
 use super::watcher::Kind;
 use crate::table;
@@ -24,6 +25,7 @@ pub(super) fn of(shape: &str, unpaced: &[Run], paced: &[Run], counted: &[Run]) -
     let programs = programs(counted, Kind::Brokerscope);
     print_programs(&programs, counted);
     print_recorded([unpaced, paced, counted].into_iter().flatten());
+    floor::print(unpaced, paced, counted);
     let mut targets = loads(unpaced, paced, counted);
     targets.extend(against_nobody(unpaced, paced));
     targets.extend(cost(counted, &programs));
@@ -35,21 +37,21 @@ pub(super) fn of(shape: &str, unpaced: &[Run], paced: &[Run], counted: &[Run]) -
     targets
 }
 
-fn of_kind(runs: &[Run], kind: Kind) -> impl Iterator<Item = &Run> {
+pub(super) fn of_kind(runs: &[Run], kind: Kind) -> impl Iterator<Item = &Run> {
     runs.iter().filter(move |run| run.kind == kind)
 }
 
 /// By how many per cent a figure differs between the runs of two kinds that were beside each other.
-fn differences(runs: &[Run], one: Kind, other: Kind, of: impl Fn(&Run) -> f64) -> Vec<f64> {
+pub(super) fn differences(runs: &[Run], one: Kind, other: Kind, of: impl Fn(&Run) -> f64) -> Vec<f64> {
     let pairs = of_kind(runs, one).zip(of_kind(runs, other));
     pairs.map(|(one, other)| (of(one) / of(other) - 1.0) * 100.0).collect()
 }
 
-fn throughput(run: &Run) -> f64 {
+pub(super) fn throughput(run: &Run) -> f64 {
     run.seen.per_second()
 }
 
-fn p99(run: &Run) -> f64 {
+pub(super) fn p99(run: &Run) -> f64 {
     run.seen.p99.as_secs_f64()
 }
 

@@ -14,8 +14,9 @@ use super::accounts::{self, Ran};
 use super::latencies::Seen;
 use super::recorded::Recorded;
 use super::stage::Stage;
+use super::stand_in::StandIn;
 use super::watcher::{Kind, Watcher};
-use super::{Load, PRODUCE, producer};
+use super::{IDLE, Load, PRODUCE, producer};
 use crate::stop;
 
 /// What one run showed.
@@ -38,9 +39,13 @@ impl Run {
         stop::check()?;
         let recording = stage.path("recording");
         let _ = fs::remove_dir_all(&recording);
+        let idle = if kind == Kind::Hooks { Some(StandIn::start(stage, [IDLE])?) } else { None };
+        let watched = idle.as_ref().map_or(stage.pid(), StandIn::pid);
         let watchers = match kind {
             Kind::Nobody => Vec::new(),
-            Kind::Brokerscope => vec![Watcher::brokerscope(brokerscope, &recording, stage.pid(), &[])?],
+            Kind::Hooks | Kind::Brokerscope => {
+                vec![Watcher::brokerscope(brokerscope, &recording, watched, &[])?]
+            }
             Kind::Tools => vec![
                 Watcher::tcpdump(&stage.path("tools.pcap"), stage.port())?,
                 Watcher::bpftrace(&stage.path("tools.bt"), stage.pid())?,
@@ -60,6 +65,11 @@ impl Run {
     /// Processor time that the programs took, all together.
     pub(crate) fn in_programs(&self) -> Duration {
         self.programs.values().map(|ran| ran.time).sum()
+    }
+
+    /// The broker's processor time for one request, without what programs took of it; in nanoseconds.
+    pub(crate) fn broker_nanos(&self) -> f64 {
+        self.broker.saturating_sub(self.in_programs()).as_nanos() as f64 / self.seen.requests as f64
     }
 
     /// How much of what was recorded fell into the time that was measured.

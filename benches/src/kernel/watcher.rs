@@ -1,5 +1,6 @@
-//! Who watches the broker while it is measured: nobody, `brokerscope record`, or what an operator would use
-//! without it: tcpdump and a bpftrace script.
+//! Who watches the broker while it is measured: nobody; `brokerscope record`; the same on a process that does nothing,
+//! so that of its hooks the broker's threads pay but what every thread of the host pays; or what an operator would
+//! use without it: tcpdump and a bpftrace script.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ tracepoint:syscalls:sys_exit_pwrite64, tracepoint:syscalls:sys_exit_pwritev
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Nobody,
+    Hooks,
     Brokerscope,
     Tools,
 }
@@ -47,6 +49,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nobody => "-",
+            Self::Hooks => "hooks alone",
             Self::Brokerscope => "brokerscope record",
             Self::Tools => "tcpdump + bpftrace",
         }

@@ -1,0 +1,68 @@
+//! What of the cost is the hooks' own: a recorder of a process that does nothing has the same programs on the same
+//! hooks, and in the broker's threads they find that the process is another and return. What that costs beside nobody
+//! is the kernel's price of hooks on this machine; what the recorder of the broker itself costs beside it is ours.
+
+use super::judgement::{differences, of_kind, p99, throughput};
+use super::run::Run;
+use super::watcher::Kind;
+use crate::table;
+
+/// Prints what hooks alone cost, and what is ours.
+pub(super) fn print(unpaced: &[Run], paced: &[Run], counted: &[Run]) {
+    let ratio = |what: &str, runs: &[Run], of: fn(&Run) -> f64| {
+        let pairs = [
+            (Kind::Hooks, Kind::Nobody),
+            (Kind::Brokerscope, Kind::Hooks),
+            (Kind::Brokerscope, Kind::Nobody),
+        ];
+        let cells = pairs.map(|(one, other)| percent(&differences(runs, one, other, of)));
+        [vec![what.to_owned()], cells.to_vec()].concat()
+    };
+    table::print(
+        &[
+            "medians of runs beside each other",
+            "hooks against nobody",
+            "recorder against hooks",
+            "against nobody",
+        ],
+        [
+            ratio("throughput", unpaced, throughput),
+            ratio("the broker's processor time a request, unpaced", unpaced, Run::broker_nanos),
+            ratio("p99, paced", paced, p99),
+            ratio("the broker's processor time a request, paced", paced, Run::broker_nanos),
+        ],
+    );
+    println!();
+    table::print(
+        &["a request, paced, counted", "hooks alone", "recorder"],
+        [
+            row("programs, ns", counted, |run| of_request(run.in_programs().as_nanos() as f64, run)),
+            row("runs of programs", counted, |run| {
+                let runs = run.programs.values().map(|ran| ran.count).sum::<u64>();
+                of_request(runs as f64, run)
+            }),
+            row("the recorder's processor time, ns", counted, |run| {
+                of_request(run.watchers.as_nanos() as f64, run)
+            }),
+        ],
+    );
+    println!();
+}
+
+fn of_request(all: f64, run: &Run) -> f64 {
+    all / run.seen.requests as f64
+}
+
+fn row(what: &str, runs: &[Run], of: impl Fn(&Run) -> f64) -> Vec<String> {
+    let cell = |kind| format!("{:.0}", median(of_kind(runs, kind).map(&of).collect()));
+    vec![what.to_owned(), cell(Kind::Hooks), cell(Kind::Brokerscope)]
+}
+
+fn percent(runs: &[f64]) -> String {
+    format!("{:+.1} %", median(runs.to_vec()))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

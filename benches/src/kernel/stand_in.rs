@@ -1,0 +1,64 @@
+//! A process that looks like a broker and is none: for what is measured on one that only writes, or does nothing.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+use super::stage::Stage;
+
+/// Runs until it is dropped, or ends by itself once it was told to go on.
+pub(crate) struct StandIn(Child);
+
+impl StandIn {
+    /// Starts this binary with such arguments under a broker's name, and with its main class and properties. It is
+    /// expected to wait until its standard input is closed.
+    pub(crate) fn start(
+        stage: &Stage,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> anyhow::Result<Self> {
+        let properties = stage.path("stand-in.properties");
+        let text = format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", stage.path("").display());
+        fs::write(&properties, text).with_context(|| properties.display().to_string())?;
+        let child = Command::new(std::env::current_exe()?)
+            .arg0("java")
+            .args(arguments)
+            .arg("kafka.Kafka")
+            .arg(&properties)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        Ok(Self(child))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Closes its standard input, waits until it has ended and returns all that it printed.
+    pub(crate) fn go_on(&mut self) -> anyhow::Result<String> {
+        drop(self.0.stdin.take());
+        let mut said = String::new();
+        self.0.stdout.take().context("no pipe")?.read_to_string(&mut said)?;
+        let status = self.0.wait()?;
+        ensure!(status.success(), "what stands in for a broker ended with {status}");
+        Ok(said)
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Does nothing until standard input is closed.
+pub(crate) fn idle() -> anyhow::Result<()> {
+    std::io::stdin().lock().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
