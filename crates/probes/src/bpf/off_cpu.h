@@ -15,6 +15,12 @@
 /* Shorter waits after a call are not worth an event, shorter ones within not their waker's stack. */
 #define LONG_WAIT_NS 1000000
 
+/*
+ * How many threads are off the CPU and followed. As long as none is, most of the time, no thread that is woken or
+ * gets a CPU need be looked up; nobody changes it but for such an absence.
+ */
+static __u32 absent;
+
 /* Whether the thread's absence from the CPU is to be reported. */
 static __always_inline bool is_followed(struct op *op, struct task_struct *task, bool runnable)
 {
@@ -34,6 +40,7 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_stru
 	op->woken_ns = 0;
 	op->frames = 0;
 	op->off_ns = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&absent, 1);
 	/* who waits for nothing but the CPU may be anywhere */
 	if (!settings.stacks || runnable)
 		return;
@@ -74,12 +81,8 @@ static __always_inline __u64 waited_for_cpu(struct task_struct *task)
 }
 
 /* Whoever was not followed and was long without a CPU is taken for preempted: for that time it waited for nothing else. */
-static __always_inline void look_at_account(struct task_struct *task, struct op *op)
+static __always_inline void look_at_account(struct op *op, __u64 waited)
 {
-	__u64 waited = waited_for_cpu(task);
-
-	if (waited < LONG_WAIT_NS)
-		return;
 	op->off_ns = bpf_ktime_get_ns() - waited;
 	op->woken_ns = 0;
 	op->frames = 0;
@@ -115,13 +118,22 @@ static __always_inline void send_absence(struct task_struct *task, struct op *op
 	emit(event, __builtin_offsetof(struct off_cpu_event, stack) + stack_bytes);
 }
 
-static __always_inline void regain_cpu(struct task_struct *task, struct op *op)
+static __always_inline void regain_cpu(struct task_struct *task)
 {
+	__u64 waited = waited_for_cpu(task);
 	bool in_fault;
+	struct op *op;
 	__u64 now;
 
-	if (!op->off_ns)
-		look_at_account(task, op);
+	if (!absent && waited < LONG_WAIT_NS)
+		return;
+	op = last_op_of(task->pid);
+	if (!op)
+		return;
+	if (op->off_ns)
+		__sync_fetch_and_add(&absent, -1);
+	else if (waited >= LONG_WAIT_NS)
+		look_at_account(op, waited);
 	if (!op->off_ns)
 		return;
 	now = bpf_ktime_get_ns();
@@ -150,9 +162,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		kernel_thread_leaves(prev, preempt);
 	}
 	if (in_target(next)) {
-		op = last_op_of(next->pid);
-		if (op)
-			regain_cpu(next, op);
+		regain_cpu(next);
 	} else if (is_kernel_thread(next)) {
 		kernel_thread_returns(next);
 	}
@@ -197,7 +207,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct op *op;
 	__u64 now;
 
-	if (!in_target(task))
+	if (!absent || !in_target(task))
 		return 0;
 	op = last_op_of(task->pid);
 	if (!op || !op->off_ns)

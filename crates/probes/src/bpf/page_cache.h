@@ -43,7 +43,8 @@ int page_added(void *ctx)
 	if (!is_target(id))
 		return 0;
 	op = own_op(id);
-	if (!op)
+	/* most pages are added by writes, of which nothing is asked */
+	if (!op || op->phase == PHASE_SOCKET || (op->phase == PHASE_INSIDE && !op->reads))
 		return 0;
 	READ_FIELD(inode, ctx, settings.at.page_added.ino);
 	READ_FIELD(device, ctx, settings.at.page_added.dev);
@@ -54,12 +55,10 @@ int page_added(void *ctx)
 	bytes = 1ULL << (settings.page_shift + (order & 15));
 	index <<= settings.page_shift;
 	if (op->phase == PHASE_INSIDE) {
-		if (op->reads && is_of(op, inode, device))
+		if (is_of(op, inode, device))
 			count_pages(op, index, bytes);
 		return 0;
 	}
-	if (op->phase == PHASE_SOCKET)
-		return 0;
 	if (!op->fault_ns || op->fault_inode != inode || op->fault_device != device)
 		note_fault(op, inode, device, index);
 	op->fault_bytes += bytes;

@@ -13,3 +13,11 @@ extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 
 /* One field of what TYPED gave, or of what such a field points to. */
 #define DIRECT(from, field) (bpf_ksym_exists(bpf_rdonly_cast) ? (from)->field : BPF_CORE_READ(from, field))
+
+/* The pointer that is at such an address: what a list's head begins with is one. */
+static __always_inline void *pointer_at(const void *address)
+{
+	struct list_head *pointer = TYPED(struct list_head, address);
+
+	return DIRECT(pointer, next);
+}

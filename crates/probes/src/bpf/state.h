@@ -66,7 +66,17 @@ struct op {
 	__u64 count;
 	/* the file's; not for operations on names */
 	struct dentry *dentry;
+
+	/* what else every call sets, in the next one */
+
 	struct file_key file;
+	/* the directory that a relative path starts from, for operations on names */
+	__s32 fd;
+	/* the same for a rename's second path */
+	__s32 to_fd;
+	__u32 transaction;
+	__u8 stacked;
+	__u8 reserved[3];
 	__u64 disk_bytes;
 	__u64 readahead_bytes;
 	/* the connection it reads from or writes to */
@@ -77,13 +87,6 @@ struct op {
 	__u32 fault_device;
 	/* the thread left the CPU to wait for that fault's page */
 	__u32 fault_waits;
-	/* the directory that a relative path starts from, for operations on names */
-	__s32 fd;
-	/* the same for a rename's second path */
-	__s32 to_fd;
-	__u32 transaction;
-	__u8 stacked;
-	__u8 reserved[3];
 	__u64 woken_ns;
 	/* who made it runnable; if woken_ns */
 	__u32 waker_tid;
@@ -281,7 +284,7 @@ static __always_inline struct op *own_op(__u32 tid)
 	return last_op_of(tid);
 }
 
-/* What every call starts with; its start is set by the caller, last. */
+/* What every call starts with; its start is set by the caller, last. What an absence needs, it sets (off_cpu.h). */
 static __always_inline void reset_op(struct op *op, __u8 kind)
 {
 	op->kind = kind;
@@ -294,10 +297,7 @@ static __always_inline void reset_op(struct op *op, __u8 kind)
 	op->readahead_bytes = 0;
 	op->transaction = 0;
 	op->has_handle = 0;
-	op->preempted = 0;
 	op->off_ns = 0;
-	op->woken_ns = 0;
-	op->frames = 0;
 }
 
 /*
@@ -322,7 +322,7 @@ static __always_inline struct file *open_file(__u32 fd)
 	struct file *file = NULL;
 
 	if (fd < DIRECT(table, max_fds))
-		bpf_probe_read_kernel(&file, sizeof(file), files + fd);
+		file = pointer_at(files + fd);
 	return TYPED(struct file, file);
 }
 
