@@ -150,7 +150,21 @@ pub(crate) fn before<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Ve
 }
 
 fn infer<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Option<Blocked<'w>> {
-    let (start, end) = inferred::wait_before(window, append, from)?;
+    inferred(window, append, inferred::wait_before(window, append, from)?)
+}
+
+/// The wait of an append's thread for the same log after it, which nobody saw: it was done with the append at `from`, and
+/// its response began to leave at `until`.
+pub(crate) fn after<'w>(
+    window: &'w Window,
+    append: &FileOp,
+    from: Nanos,
+    until: Nanos,
+) -> Option<Blocked<'w>> {
+    inferred(window, append, inferred::wait_after(window, append, from, until)?)
+}
+
+fn inferred<'w>(window: &'w Window, append: &FileOp, (start, end): (Nanos, Nanos)) -> Option<Blocked<'w>> {
     let mut blocked = Blocked {
         start,
         end,

@@ -4,6 +4,10 @@
 //! A partition's log is guarded by one monitor (`UnifiedLog.lock`), so its appends are strictly serial. A
 //! handler that starts its append right after another thread's append of the same partition ended, and that
 //! did nothing else in between, had been waiting for that append.
+//!
+//! After its append a handler takes the same monitor once more, to raise the high watermark
+//! (`Partition.appendRecordsToLeader`, `maybeIncrementLeaderHW`, `UnifiedLog.maybeIncrementHighWatermark`): where others
+//! had the log from right after its append until right before its response, it waited for them.
 
 use model::{FileOp, Nanos};
 
@@ -15,6 +19,8 @@ use crate::window::Window;
 const HANDOFF: Nanos = Nanos::from_millis(3);
 /// Waits shorter than this are not told from the handler's own work.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(1);
+/// After an append, waits shorter than this are not told from the response's own way.
+const SHORTEST_WAIT_AFTER: Nanos = Nanos::from_millis(5);
 /// At most this many appends are followed backwards from one wait.
 pub(super) const LONGEST_QUEUE: usize = 10_000;
 
@@ -46,6 +52,30 @@ pub(super) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
         begun = next_start.max(from);
     }
     (append.start - begun >= SHORTEST_WAIT).then_some((begun, append.start))
+}
+
+/// The wait after `append`, whose thread was done with it at `from` and whose response began to leave at `until`.
+pub(super) fn wait_after(
+    window: &Window,
+    append: &FileOp,
+    from: Nanos,
+    until: Nanos,
+) -> Option<(Nanos, Nanos)> {
+    let appends = window.partition(append.topic_partition.as_ref()?)?;
+    let mut free = from;
+    // As before an append, who had the log for microseconds passes it on in turn.
+    let mut slack = Nanos((until - from).0 / 10);
+    let later = appends.ended_after(append.end).filter(|later| later.start >= append.end);
+    for later in later.take_while(|later| later.end <= until).take(LONGEST_QUEUE) {
+        let released = holders::released(window, later, until);
+        slack -= beyond_hand_over(holders::begun(window, later) - free, released - later.start);
+        if later.tid == append.tid || slack < Nanos::ZERO {
+            break;
+        }
+        free = free.max(released);
+    }
+    let waited = free - from;
+    (waited >= SHORTEST_WAIT_AFTER && is_handed_over(until - free, waited)).then_some((from, free))
 }
 
 /// When the append's thread ended what it did before: until then it was not waiting for this request.

@@ -37,6 +37,11 @@ impl<'w> Course<'w> {
             begun = begun.or(Some((start, op)));
             from = from.max(end);
         }
+        if let Some(last) =
+            appends.last().filter(|last| is_answered_by_its_handler(window, request, &last.op))
+        {
+            from = self.watermark(window, &last.op, from, parts);
+        }
         if let (Some(read), Some((begun, first))) = (read, begun) {
             let handed_on = self.hand_on(window, begun, parts).unwrap_or(read).max(read);
             let taken = queue::taken(window, first.tid, handed_on, begun);
@@ -78,10 +83,25 @@ impl<'w> Course<'w> {
         (begun, last.min(self.answered))
     }
 
+    /// After an append its handler raises the high watermark, under the log's lock: until when.
+    fn watermark(&mut self, window: &'w Window, op: &FileOp, from: Nanos, parts: &mut Parts) -> Nanos {
+        let Some(blocked) = lock::after(window, op, from, self.answered) else { return from };
+        let end = blocked.end;
+        parts.take(Stage::Lock, blocked.start, end);
+        self.locks.push(blocked);
+        end
+    }
+
     /// After the write the handler was still at work on this request: it had not answered yet.
     fn operation(&mut self, stage: Stage, hold: Hold<'w>, parts: &mut Parts) {
         parts.take(stage, hold.op.start, hold.op.end.min(self.answered));
         parts.take(Stage::Handler, hold.op.end, hold.end().min(self.answered));
         self.operations.push(hold);
     }
+}
+
+/// Whether its response comes from the handler that appended, and not from who served a follower's fetch.
+fn is_answered_by_its_handler(window: &Window, request: &Request, append: &FileOp) -> bool {
+    let followed = || append.topic_partition.as_ref().is_some_and(|name| window.followers().any(name));
+    request.acks == Some(1) || (request.acks == Some(-1) && !followed())
 }

@@ -137,6 +137,39 @@ pub(super) fn follower_fetch(broker: i32, offset: i64, at: i64) -> Event {
     asked(fetch)
 }
 
+/// A request whose own append took a millisecond, from 1,010 ms on, and was answered at `answered`; another's append to
+/// `partition` had its log from 1,011.1 to 1,180 ms, behind the journal.
+fn raised_the_watermark_behind_another(partition: i32, answered: i64) -> Vec<Event> {
+    let mut ours = numbered(request(1, 6, 1_000, answered, 1));
+    ours.acks = Some(1);
+    vec![
+        read(&ours, us(1_000_100), us(1_000_200)),
+        op(append(7, 6, ms(1_010), ms(1_011), 1)),
+        off_cpu(8, ms(1_012), ms(1_180), JOURNAL_STACK),
+        op(append(8, partition, us(1_011_100), ms(1_180), 60)),
+        write(&ours, ms(answered) - Nanos::from_micros(100), ms(answered)),
+        commit(2285, 1_000, 1_181),
+        asked(ours),
+    ]
+}
+
+#[test]
+fn who_appended_waits_for_the_log_once_more_to_raise_the_high_watermark() {
+    let (verdicts, _) = run(raised_the_watermark_behind_another(6, 1_182));
+    assert_eq!(verdicts[0].chain, [Cause::LogLock, Cause::JournalCommit]);
+    assert_eq!(verdicts[0].stages.of(Stage::Lock), ms(169));
+    assert_eq!(verdicts[0].stages.total(), ms(182));
+}
+
+#[test]
+fn a_response_is_not_held_up_by_another_log_nor_by_one_that_was_free_before() {
+    for (partition, answered) in [(5, 1_182), (6, 1_260)] {
+        let (verdicts, _) = run(raised_the_watermark_behind_another(partition, answered));
+        assert_eq!(verdicts[0].cause, Cause::Unobserved, "{partition} {answered}");
+        assert_eq!(verdicts[0].stages.of(Stage::Lock), Nanos::ZERO);
+    }
+}
+
 #[test]
 fn with_acks_all_the_last_follower_ends_the_remote_stage() {
     let (mut ours, mut events) = all_stages();

@@ -8,6 +8,8 @@
 use super::plan::Truth;
 use super::told::{Told, told_ns};
 
+/// What piled up while the JVM stood still is served within this time after it.
+const PILED_UP_NS: i64 = 250_000_000;
 /// Stops of the JVM, as brokerscope names them.
 const STOPS: [&str; 2] = ["gc-pause", "safepoint"];
 
@@ -60,7 +62,8 @@ impl Said {
 
     fn names_untold_stop(&self, told: &[Told]) -> bool {
         let named = |told: &Told| told.truth.allows(&self.cause, &self.chain);
-        STOPS.contains(&self.cause.as_str()) && told_ns(told, self.start_ns, self.end_ns, named) == 0
+        let from_ns = self.start_ns.saturating_sub(PILED_UP_NS);
+        STOPS.contains(&self.cause.as_str()) && told_ns(told, from_ns, self.end_ns, named) == 0
     }
 
     /// Whether what was planted can be what slowed it, beside what stood still for another reason.
@@ -145,7 +148,11 @@ mod tests {
         let planted = Truth::of(&["gc-pause"]).slows_stops();
         let verdict = said("gc-pause", 0, 100);
         assert_eq!(verdict.worth(&planted, 50 * MS, &collection(10, 40, 0)), Worth::Planted);
-        assert_eq!(verdict.worth(&planted, 50 * MS, &collection(200, 300, 0)), Worth::Wrong);
+        let behind = collection(-300, -200, 0);
+        assert_eq!(verdict.worth(&planted, 50 * MS, &behind), Worth::Planted, "of what piled up");
+        for (begin, end) in [(200, 300), (-400, -300)] {
+            assert_eq!(verdict.worth(&planted, 50 * MS, &collection(begin, end, 0)), Worth::Wrong);
+        }
     }
 
     #[test]
