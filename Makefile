@@ -160,6 +160,7 @@ live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
 	$(OF_WORKSPACE) --test sample --no-run
 	BROKERSCOPE_LIVE_TESTS=1 $(OF_WORKSPACE) $(addprefix --test ,$(LIVE_TESTS)) --no-fail-fast -- --test-threads=1
+	$(MAKE) faults-short
 	$(MAKE) vmtest
 else
 	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"

@@ -38,7 +38,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 const PLANTED_MS: (u64, u64) = (80, 160);
 const SLOWER_THAN: &str = "50ms";
 /// How long it may take to attach, and to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// What it says once everything is attached.
 const BEGUN: &str = "explaining what takes broker";
 const LEAST_VERDICTS: usize = 100;
