@@ -60,12 +60,14 @@ latency: setup-test
 	target/release/latency
 
 # Fails where a target is missed. On a machine that does nothing else: what others slow is slow for a reason of its own.
+# Ends with what README shows.
 SEEDS ?= 10
 SEED ?= 1
 ONLY ?=
 faults: setup-faults
 	$(CARGO) build --release -p brokerscope
-	target/release/brokerscope lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY))
+	target/release/brokerscope lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY)); \
+		reached=$$?; echo; cat target/faults/matrix.md; exit $$reached
 
 # Interrupted, it goes on where it was. Ends with a comparison, target/fs/compare.md, and a page.
 ANEW ?=

@@ -75,7 +75,10 @@ impl Score {
     }
 
     pub(super) fn in_short(&self, not_planted: usize) -> String {
-        let mut text = format!("{} of {} right ({:.1} %)", self.right, self.victims, self.right_percent());
+        let mut text = match self.victims {
+            0 => "nothing planted that could be named".to_owned(),
+            victims => format!("{} of {victims} right ({:.1} %)", self.right, self.right_percent()),
+        };
         let counts = [
             (self.told.values().sum(), "of them by what a witness tells of"),
             (self.wrong_exact, "wrong and exact"),
