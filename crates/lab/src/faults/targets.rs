@@ -12,13 +12,15 @@ pub(super) struct Bounds {
     each: f64,
     /// Of all.
     overall: f64,
+    /// So many of a fault's may be wrong whatever share that is, where one is right: a window may have three requests.
+    forgiven: u64,
 }
 
 impl Bounds {
     /// What the project wants to reach.
-    pub(super) const WANTED: Self = Self { each: 95.0, overall: 98.0 };
+    pub(super) const WANTED: Self = Self { each: 95.0, overall: 98.0, forgiven: 0 };
     /// Of one window of each, with some tens of requests or fewer, on a machine that may do other things.
-    pub(super) const SHORT: Self = Self { each: 75.0, overall: 90.0 };
+    pub(super) const SHORT: Self = Self { each: 75.0, overall: 90.0, forgiven: 1 };
 }
 
 /// A target, as far as it is known.
@@ -60,7 +62,7 @@ pub(super) fn missed(results: &[Kept], bounds: Bounds) -> usize {
     targets(results, bounds).iter().filter(|target| !target.reached).count()
 }
 
-fn of_fault(result: &Kept, Bounds { each, .. }: Bounds) -> Target {
+fn of_fault(result: &Kept, Bounds { each, forgiven, .. }: Bounds) -> Target {
     let Some(score) = &result.score else {
         let what = format!("{}: runs to its end", result.fault);
         return Target { what, found: result.in_short(), reached: false };
@@ -81,6 +83,8 @@ fn of_fault(result: &Kept, Bounds { each, .. }: Bounds) -> Target {
     }
     let not_planted = result.not_planted().count();
     let idle = score.of_windows.iter().filter(|requests| **requests == 0).count();
+    let is_forgiven = score.right > 0 && score.victims.saturating_sub(score.right) <= forgiven;
+    let is_enough = score.right_percent() >= each || is_forgiven;
     let mut found = format!("{} of {} requests, {:.1} %", score.right, score.victims, score.right_percent());
     for (count, what) in [(not_planted, "not planted"), (idle, "without a slow request")] {
         if count > 0 {
@@ -90,7 +94,7 @@ fn of_fault(result: &Kept, Bounds { each, .. }: Bounds) -> Target {
     Target {
         what: format!("{}: at least {each:.0} % right, every window planted and felt", result.fault),
         found,
-        reached: score.right_percent() >= each && not_planted + idle == 0,
+        reached: is_enough && not_planted + idle == 0,
     }
 }
 
@@ -122,6 +126,9 @@ mod tests {
         assert_eq!(missed(&[result(100, 100)]), 0);
         assert_eq!(super::missed(&[result(92, 100)], Bounds::SHORT), 0);
         assert_eq!(super::missed(&[result(70, 100), result(900, 900)], Bounds::SHORT), 1);
+        assert_eq!(super::missed(&[result(2, 3), result(90, 90)], Bounds::SHORT), 0);
+        assert_eq!(super::missed(&[result(0, 1), result(90, 90)], Bounds::SHORT), 1);
+        assert_eq!(missed(&[result(2, 3), result(900, 900)]), 1);
         let mut odd = result(100, 100);
         odd.score.as_mut().unwrap().wrong_exact = 1;
         assert_eq!(missed(&[odd]), 1);
