@@ -25,6 +25,9 @@ use crate::thread_names::NameReader;
 /// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills. Whoever wakes
 /// seldom finds more to do at once, and each time takes less of it.
 const POLL: Duration = Duration::from_millis(200);
+/// Events handed on together while more are read: few enough to stay in a processor's own cache, and no more than
+/// what their reader deals with in a fraction of a scheduler's slice.
+const BATCH: usize = 256;
 /// How often losses are looked at.
 const LOSS_CHECK: Duration = Duration::from_secs(1);
 
@@ -49,15 +52,18 @@ impl KernelSource {
     pub(crate) fn run(mut self) -> Result<Probes, probes::Error> {
         let mut losses = Losses::default();
         let mut checked = Instant::now();
-        let mut room = 0;
         loop {
             let stopping = self.stop.load(Ordering::Relaxed);
             let (names, offset) = (&mut self.names, self.offset);
             let timeout = if stopping { Duration::ZERO } else { POLL };
-            let mut events = Vec::with_capacity(room);
-            let polled = self.probes.poll(timeout, &mut |event| events.push(names.event(event, offset)));
-            room = events.len();
-            self.sender.send_all(events);
+            let (sender, mut events) = (&self.sender, Vec::with_capacity(BATCH));
+            let polled = self.probes.poll(timeout, &mut |event| {
+                events.push(names.event(event, offset));
+                if events.len() == BATCH {
+                    sender.send_all(std::mem::replace(&mut events, Vec::with_capacity(BATCH)));
+                }
+            });
+            sender.send_all(events);
             polled?;
             if stopping || checked.elapsed() >= LOSS_CHECK {
                 losses.check(&self.probes, offset, &self.sender);

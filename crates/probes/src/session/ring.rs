@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use libbpf_rs::{Map, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Map, MapCore as _, RingBuffer, RingBufferBuilder};
 
 use crate::decode::{Decoded, Decoder};
 use crate::error::Error;
@@ -18,11 +18,20 @@ const LONGEST_WAIT: Duration = Duration::from_millis(200);
 const BATCH: usize = 256;
 /// Batches in one go, so that a reader slower than its writers still returns to its caller.
 const MOST_BATCHES: usize = 256;
+/// Between batches, unless the ring fills up: whoever waits for this processor, as a thread of the broker may, gets it
+/// before the rest is read. A scheduler's slice is many times longer than a batch takes.
+const PAUSE: Duration = Duration::from_millis(1);
+/// What a record takes in the ring, about.
+const RECORD_BYTES: usize = 160;
 
 /// The ring buffer's reading end.
 pub(super) struct Ring {
     buffer: RingBuffer<'static>,
     received: Arc<Mutex<Received>>,
+    /// Batches after which there are no more pauses: a quarter of the ring, where the programs wake the reader.
+    leisurely: usize,
+    /// The reader was woken because the ring fills up.
+    filling: bool,
     /// Where a batch is handed on from while the next one is received; empty in between, kept for its room.
     batch: Vec<Event>,
 }
@@ -55,17 +64,19 @@ impl Ring {
             })
             .map_err(Error::Ring)?;
         let buffer = builder.build().map_err(Error::Ring)?;
-        Ok(Self { buffer, received, batch: Vec::new() })
+        let leisurely = map.max_entries() as usize / 4 / RECORD_BYTES / BATCH;
+        Ok(Self { buffer, received, leisurely, filling: false, batch: Vec::new() })
     }
 
     /// Sleeps until a program wakes the reader or the time is up.
-    pub(super) fn wait(&self, timeout: Duration) -> Result<(), Error> {
-        wait(&self.buffer, timeout.min(LONGEST_WAIT))
+    pub(super) fn wait(&mut self, timeout: Duration) -> Result<(), Error> {
+        self.filling = wait(&self.buffer, timeout.min(LONGEST_WAIT))?;
+        Ok(())
     }
 
     /// Delivers what is there.
     pub(super) fn drain(&mut self, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        for _ in 0..MOST_BATCHES {
+        for batch in 1..=MOST_BATCHES {
             let taken = self.buffer.consume_raw_n(BATCH);
             std::mem::swap(&mut lock(&self.received).events, &mut self.batch);
             self.batch.drain(..).for_each(&mut *out);
@@ -73,6 +84,9 @@ impl Ring {
                 usize::try_from(taken).map_err(|_| Error::Read(io::Error::from_raw_os_error(-taken)))?;
             if taken < BATCH {
                 break;
+            }
+            if !self.filling && batch <= self.leisurely {
+                std::thread::sleep(PAUSE);
             }
         }
         Ok(())
@@ -84,8 +98,8 @@ impl Ring {
     }
 }
 
-/// Sleeps until a program wakes the buffer's reader or the time is up.
-pub(crate) fn wait(buffer: &RingBuffer<'_>, timeout: Duration) -> Result<(), Error> {
+/// Sleeps until a program wakes the buffer's reader or the time is up. Whether it was woken.
+pub(crate) fn wait(buffer: &RingBuffer<'_>, timeout: Duration) -> Result<bool, Error> {
     let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
     let mut watched = libc::pollfd { fd: buffer.epoll_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid pollfd.
@@ -94,7 +108,7 @@ pub(crate) fn wait(buffer: &RingBuffer<'_>, timeout: Duration) -> Result<(), Err
     if result < 0 && error.kind() != io::ErrorKind::Interrupted {
         return Err(Error::Read(error));
     }
-    Ok(())
+    Ok(result > 0)
 }
 
 /// Nothing panics while it is held, and if it did, what it guards is still whole.
