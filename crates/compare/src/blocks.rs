@@ -1,0 +1,188 @@
+//! Counts of one run by block of time. Blocks double in width as the run goes on, so that their number is bounded whatever
+//! its length. Does not compute figures.
+
+use hdrhistogram::Histogram;
+use model::Nanos;
+
+use crate::counts::Counts;
+
+/// The narrowest block.
+const FINEST: i64 = 1_000_000_000;
+/// At most so many blocks: a histogram takes some KiB.
+const MOST: i64 = 256;
+/// Latencies are told apart down to half a microsecond, and to one part in 200.
+const LOWEST_NS: u64 = 1_000;
+const DIGITS: u8 = 2;
+/// Higher latencies are counted as this: a day.
+const HIGHEST_NS: u64 = 86_400 * 1_000_000_000;
+
+/// A request as far as it counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pub(crate) arrival: Nanos,
+    /// None where no response was seen.
+    pub(crate) latency_ns: Option<u64>,
+    pub(crate) bytes: u64,
+    pub(crate) missed: bool,
+}
+
+/// One run's blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    origin: Option<Nanos>,
+    end: Nanos,
+    width: i64,
+    blocks: Vec<Block>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Block {
+    requests: u64,
+    answered: u64,
+    bytes: u64,
+    misses: u64,
+    max_ns: u64,
+    latencies: Option<Histogram<u32>>,
+}
+
+impl Blocks {
+    pub(crate) fn new() -> Self {
+        Self { origin: None, end: Nanos::MIN, width: FINEST, blocks: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, request: Counted) {
+        let origin = *self.origin.get_or_insert(request.arrival);
+        self.end = self.end.max(request.arrival);
+        // What arrived before the one that was answered first is in the first block.
+        let after = (request.arrival - origin).0.max(0);
+        while after / self.width >= MOST {
+            self.widen();
+        }
+        let at = (after / self.width) as usize;
+        if self.blocks.len() <= at {
+            self.blocks.resize_with(at + 1, Block::default);
+        }
+        if let Some(block) = self.blocks.get_mut(at) {
+            block.add(request);
+        }
+    }
+
+    fn widen(&mut self) {
+        self.width = self.width.saturating_mul(2);
+        let mut blocks = std::mem::take(&mut self.blocks).into_iter();
+        while let Some(mut block) = blocks.next() {
+            if let Some(other) = blocks.next() {
+                block.merge(other);
+            }
+            self.blocks.push(block);
+        }
+    }
+
+    /// The width of a block.
+    pub(crate) fn width(&self) -> Nanos {
+        Nanos(self.width)
+    }
+
+    /// What was counted, each block with the time that it was open.
+    pub(crate) fn finish(self) -> Vec<Counts> {
+        let whole = self.origin.map_or(0, |origin| (self.end - origin).0);
+        let width = self.width;
+        let open = |at: i64| (whole - at * width).clamp(0, width) as f64 / 1e9;
+        (0..).zip(self.blocks).map(|(at, block)| block.finish(open(at))).collect()
+    }
+}
+
+impl Block {
+    fn add(&mut self, request: Counted) {
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(request.bytes);
+        let Some(latency_ns) = request.latency_ns else { return };
+        self.answered += 1;
+        self.misses += u64::from(request.missed);
+        self.max_ns = self.max_ns.max(latency_ns);
+        if self.latencies.is_none() {
+            self.latencies = histogram();
+        }
+        if let Some(latencies) = &mut self.latencies {
+            // It grows up to the highest value: this cannot fail.
+            let _ = latencies.record(latency_ns.min(HIGHEST_NS));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.answered += other.answered;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.misses += other.misses;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        match (&mut self.latencies, other.latencies) {
+            (Some(all), Some(more)) => {
+                // They have the same levels: this cannot fail.
+                let _ = all.add(more);
+            }
+            (all, more) => *all = all.take().or(more),
+        }
+    }
+
+    fn finish(self, seconds: f64) -> Counts {
+        let levels = self.latencies.iter().flat_map(|latencies| {
+            let levels = latencies.iter_recorded();
+            // Latencies that are not told apart are taken to be in the middle of their level.
+            levels.map(|level| {
+                (latencies.median_equivalent(level.value_iterated_to()), level.count_at_value())
+            })
+        });
+        Counts {
+            seconds,
+            requests: self.requests,
+            answered: self.answered,
+            bytes: self.bytes,
+            misses: self.misses,
+            max_ns: self.max_ns,
+            levels: levels.collect(),
+        }
+    }
+}
+
+/// None where the bounds were refused, which these are not.
+fn histogram() -> Option<Histogram<u32>> {
+    let mut histogram = Histogram::new_with_bounds(LOWEST_NS, LOWEST_NS * 2, DIGITS).ok()?;
+    histogram.auto(true);
+    Some(histogram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Blocks, Counted, MOST};
+    use model::Nanos;
+
+    fn counted(second: i64, latency_ns: u64) -> Counted {
+        let arrival = Nanos(7 + second * 1_000_000_000);
+        Counted { arrival, latency_ns: Some(latency_ns), bytes: 10, missed: latency_ns >= 1_000_000 }
+    }
+
+    #[test]
+    fn blocks_double_and_nothing_is_lost() {
+        let mut blocks = Blocks::new();
+        for second in 0..7_200 {
+            blocks.add(counted(second, 500_000 + second as u64 * 1_000));
+        }
+        assert_eq!(blocks.width(), Nanos(32_000_000_000));
+        let counts = blocks.finish();
+        assert!(counts.len() as i64 <= MOST);
+        assert_eq!(counts.iter().map(|block| block.requests).sum::<u64>(), 7_200);
+        assert_eq!(counts.iter().flat_map(|block| &block.levels).map(|level| u64::from(level.1)).sum::<u64>(), 7_200);
+        assert_eq!(counts.iter().map(|block| block.misses).sum::<u64>(), 6_700);
+        assert!((counts.iter().map(|block| block.seconds).sum::<f64>() - 7_199.0).abs() < 1e-6);
+        assert_eq!(counts.last().unwrap().max_ns, 500_000 + 7_199_000);
+    }
+
+    #[test]
+    fn moments_that_no_run_has_do_no_harm() {
+        let mut blocks = Blocks::new();
+        for arrival in [Nanos(0), Nanos::MAX, Nanos::MIN, Nanos(5)] {
+            blocks.add(Counted { arrival, latency_ns: Some(u64::MAX), bytes: u64::MAX, missed: true });
+        }
+        assert_eq!(blocks.finish().iter().map(|block| block.requests).sum::<u64>(), 4);
+    }
+}

@@ -1,0 +1,171 @@
+//! What was counted in a stretch of time, sums of that, and figures of sums. Does not know which stretches.
+
+use std::sync::Arc;
+
+use crate::figure::{Figure, Figures};
+
+/// What was counted in one block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    /// How long it was open.
+    pub(crate) seconds: f64,
+    pub(crate) requests: u64,
+    pub(crate) answered: u64,
+    pub(crate) bytes: u64,
+    pub(crate) misses: u64,
+    pub(crate) max_ns: u64,
+    /// Latencies, and how many of each; after [`Axis::place`], places on the axis instead of latencies.
+    pub(crate) levels: Vec<(u64, u32)>,
+}
+
+/// Every latency that was counted anywhere, in order: sums are kept by place on it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Axis(Arc<[u64]>);
+
+impl Axis {
+    /// Of all of these blocks.
+    pub(crate) fn of<'a>(blocks: impl Iterator<Item = &'a Counts>) -> Self {
+        let mut values: Vec<u64> = blocks.flat_map(|block| block.levels.iter().map(|level| level.0)).collect();
+        values.sort_unstable();
+        values.dedup();
+        Self(values.into())
+    }
+
+    /// Puts places in the place of latencies.
+    pub(crate) fn place(&self, block: &mut Counts) {
+        for level in &mut block.levels {
+            level.0 = self.0.partition_point(|&value| value < level.0) as u64;
+        }
+    }
+}
+
+/// Blocks added up.
+#[derive(Clone, Debug)]
+pub(crate) struct Sum {
+    axis: Axis,
+    pub(crate) seconds: f64,
+    pub(crate) requests: u64,
+    pub(crate) answered: u64,
+    pub(crate) bytes: u64,
+    pub(crate) misses: u64,
+    max_ns: u64,
+    at: Vec<u64>,
+}
+
+impl Sum {
+    pub(crate) fn new(axis: &Axis) -> Self {
+        let at = vec![0; axis.0.len()];
+        let axis = axis.clone();
+        Self { axis, seconds: 0.0, requests: 0, answered: 0, bytes: 0, misses: 0, max_ns: 0, at }
+    }
+
+    pub(crate) fn of<'a>(axis: &Axis, blocks: impl IntoIterator<Item = &'a Counts>) -> Self {
+        let mut sum = Self::new(axis);
+        blocks.into_iter().for_each(|block| sum.add(block, 1));
+        sum
+    }
+
+    /// Back to nothing, without letting go of memory.
+    pub(crate) fn clear(&mut self) {
+        (self.seconds, self.requests, self.answered) = (0.0, 0, 0);
+        (self.bytes, self.misses, self.max_ns) = (0, 0, 0);
+        self.at.fill(0);
+    }
+
+    /// Adds a block, so many times.
+    pub(crate) fn add(&mut self, block: &Counts, times: u64) {
+        self.seconds += block.seconds * times as f64;
+        self.requests += block.requests * times;
+        self.answered += block.answered * times;
+        self.bytes = self.bytes.saturating_add(block.bytes.saturating_mul(times));
+        self.misses += block.misses * times;
+        self.max_ns = self.max_ns.max(block.max_ns);
+        for &(place, count) in &block.levels {
+            if let Some(sum) = self.at.get_mut(place as usize) {
+                *sum += u64::from(count) * times;
+            }
+        }
+    }
+
+    /// Adds what another one added up.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        self.requests += other.requests;
+        self.answered += other.answered;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.misses += other.misses;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.at.iter_mut().zip(&other.at).for_each(|(sum, more)| *sum += more);
+    }
+
+    pub(crate) fn max(&self) -> Option<u64> {
+        (self.answered > 0).then_some(self.max_ns)
+    }
+
+    /// The places on the axis that these shares of latencies, in ascending order, do not exceed; past its end of none.
+    pub(crate) fn places<const N: usize>(&self, shares: [f64; N]) -> [u64; N] {
+        let mut found = [self.at.len() as u64; N];
+        let mut counts = (0_u64..).zip(&self.at);
+        let (mut seen, mut at) = (0, 0);
+        for (slot, share) in found.iter_mut().zip(shares) {
+            let rank = ((share * self.answered as f64).ceil() as u64).max(1);
+            while seen < rank {
+                let Some((place, &count)) = counts.next() else { return found };
+                seen += count;
+                at = place;
+            }
+            *slot = at;
+        }
+        found
+    }
+
+    /// The latencies that these shares, in ascending order, do not exceed; none of no requests.
+    pub(crate) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [Option<f64>; N] {
+        let value = |place: u64| self.axis.0.get(place as usize).map(|&value| value.min(self.max_ns) as f64);
+        self.places(shares).map(value)
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        let a_second = |count: u64| (self.seconds > 0.0).then(|| count as f64 / self.seconds);
+        figures.set(Figure::RequestsPerSecond, a_second(self.requests));
+        figures.set(Figure::BytesPerSecond, a_second(self.bytes));
+        let percentiles = [Figure::P50, Figure::P90, Figure::P99, Figure::P999];
+        let shares = percentiles.map(|figure| figure.quantile().unwrap_or(1.0));
+        for (figure, value) in percentiles.into_iter().zip(self.quantiles(shares)) {
+            figures.set(figure, value);
+        }
+        figures.set(Figure::Max, self.max().map(|max| max as f64));
+        let missed = (self.answered > 0).then(|| self.misses as f64 / self.answered as f64);
+        figures.set(Figure::SloMisses, missed);
+        figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, Counts, Sum};
+
+    #[test]
+    fn quantiles_of_a_sum_are_those_of_what_was_added() {
+        let block = |values: &[u64]| Counts {
+            seconds: 1.0,
+            requests: values.len() as u64,
+            answered: values.len() as u64,
+            max_ns: values.iter().copied().max().unwrap_or(0),
+            levels: values.iter().map(|&value| (value, 1)).collect(),
+            ..Counts::default()
+        };
+        let mut blocks = [block(&[1, 2, 3, 4, 5]), block(&[6, 7, 8, 9]), block(&[10])];
+        let axis = Axis::of(blocks.iter());
+        blocks.iter_mut().for_each(|block| axis.place(block));
+        let sum = Sum::of(&axis, &blocks);
+        assert_eq!(sum.quantiles([0.5, 0.9, 0.91, 1.0]), [Some(5.0), Some(9.0), Some(10.0), Some(10.0)]);
+        let mut twice = Sum::new(&axis);
+        twice.add(&blocks[2], 9);
+        twice.merge(&Sum::of(&axis, &blocks[..1]));
+        assert_eq!(twice.quantiles([0.1, 0.5]), [Some(2.0), Some(10.0)]);
+        assert_eq!(Sum::new(&axis).quantiles([0.5]), [None]);
+        assert_eq!(Sum::new(&axis).figures(), crate::Figures::default());
+    }
+}

@@ -1,0 +1,92 @@
+//! For how many blocks of time a run depends on its past: as long must be what the bootstrap draws, or it would take for
+//! chance what belongs together. Does not draw.
+//!
+//! Politis and White, "Automatic Block-Length Selection for the Dependent Bootstrap", Econometric Reviews 23 (2004), with
+//! the correction of Patton, Politis and White, Econometric Reviews 28 (2009), for circular blocks.
+
+/// Autocorrelations below this many of `sqrt(log10 n / n)` count as none (2004, section 3.2).
+const INSIGNIFICANT: f64 = 2.0;
+/// So many in a row end the dependence, at least.
+const IN_A_ROW: usize = 5;
+
+/// The length of what to draw, in blocks; 1 where they do not depend on each other, or are too few to say.
+pub(crate) fn length(series: &[f64]) -> usize {
+    let n = series.len();
+    let covariances = covariances(series);
+    let variance = covariances.first().copied().unwrap_or(0.0);
+    if n <= 2 * IN_A_ROW || variance <= 0.0 {
+        return 1;
+    }
+    let insignificant = INSIGNIFICANT * ((n as f64).log10() / n as f64).sqrt();
+    let significant = |lag: usize| {
+        covariances.get(lag).is_some_and(|covariance| (covariance / variance).abs() >= insignificant)
+    };
+    let most = covariances.len() - 1;
+    let quiet = |lag: &usize| (lag + 1..=lag + IN_A_ROW).all(|later| !significant(later));
+    let depends = (0..=most.saturating_sub(IN_A_ROW)).find(quiet);
+    let depends = depends.unwrap_or_else(|| (1..=most).rev().find(|&lag| significant(lag)).unwrap_or(0));
+    if depends == 0 {
+        return 1;
+    }
+    let bandwidth = (2 * depends).min(most);
+    let (mut spectrum, mut slope) = (variance, 0.0);
+    for (lag, covariance) in covariances.iter().enumerate().take(bandwidth + 1).skip(1) {
+        let weight = flat_top(lag as f64 / bandwidth as f64);
+        spectrum += 2.0 * weight * covariance;
+        slope += 2.0 * weight * lag as f64 * covariance;
+    }
+    let variance = 4.0 / 3.0 * spectrum * spectrum;
+    if variance <= 0.0 {
+        return 1;
+    }
+    let longest = (3.0 * (n as f64).sqrt()).min(n as f64 / 3.0).ceil();
+    let length = (2.0 * slope * slope / variance * n as f64).cbrt();
+    length.ceil().clamp(1.0, longest) as usize
+}
+
+/// By lag, as many as may matter.
+fn covariances(series: &[f64]) -> Vec<f64> {
+    let n = series.len() as f64;
+    let mean = series.iter().sum::<f64>() / n;
+    let lags = ((n.sqrt().ceil() as usize) + IN_A_ROW).min(series.len().saturating_sub(1));
+    let at = |lag: usize| {
+        let pairs = series.iter().zip(series.iter().skip(lag));
+        pairs.map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / n
+    };
+    (0..=lags).map(at).collect()
+}
+
+/// Politis and Romano's window.
+fn flat_top(share: f64) -> f64 {
+    if share <= 0.5 { 1.0 } else { (2.0 * (1.0 - share)).max(0.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::length;
+
+    fn autoregressive(n: usize, part: f64, seed: u64) -> Vec<f64> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut last = 0.0;
+        let mut next = || {
+            last = part * last + (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+            last
+        };
+        (0..n).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn what_depends_longer_is_drawn_in_longer_pieces() {
+        let mean = |part: f64| (0..40).map(|seed| length(&autoregressive(200, part, seed))).sum::<usize>() as f64 / 40.0;
+        let (none, some, much) = (mean(0.0), mean(0.5), mean(0.9));
+        // The theory's own lengths for these are 1, 9 and 32.
+        assert!(none < 2.5 && some > 4.0 && some < 16.0 && much > some * 1.5, "{none} {some} {much}");
+    }
+
+    #[test]
+    fn nothing_to_tell_it_from_is_no_dependence() {
+        for series in [&[][..], &[1.0], &[2.0; 50], &[f64::NAN; 50]] {
+            assert_eq!(length(series), 1);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! One configuration's figure against the base's: by how much it differs, within which bounds, and whether that can be
+//! chance. Does not draw.
+
+use std::fmt;
+
+use crate::counts::{Counts, Sum};
+use crate::figure::{Figure, Figures, Interval};
+use crate::resample::{Drawn, Variations, margin};
+
+/// A percentile is known only where so many requests were slower than it.
+const BEYOND: u64 = 10;
+/// And where these are in so many blocks: of three, every twentieth draw has none (e^-3).
+const BLOCKS: usize = 4;
+/// Misses in fewer blocks than this, of both together, are all in one of them by chance too often (2 · 2^-5 > 5 %).
+const MISSED_BLOCKS: usize = 6;
+/// Draws of fewer stretches than this say too little of how much runs vary.
+const STRETCHES: f64 = 8.0;
+
+/// What came of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    /// Less than the base's by more than chance.
+    Lower,
+    /// More.
+    Higher,
+    /// The interval holds zero.
+    NoDifference,
+    /// There was too little to say.
+    TooShort(Shortfall),
+    /// Of a maximum no interval is known.
+    Untested,
+}
+
+/// What there was too little of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shortfall {
+    /// Nothing was measured, of one of them at least.
+    Nothing,
+    /// So many requests only were slower than the percentile.
+    Requests(u64),
+    /// These were in so many blocks of time only.
+    Blocks(usize),
+    /// Both together missed the objective in so many blocks only.
+    Misses(usize),
+    /// Runs have so many stretches only that do not depend on each other.
+    Stretches(u32),
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => write!(f, "nothing to compare"),
+            Self::Requests(count) => write!(f, "{count} requests beyond it, of {BEYOND} needed"),
+            Self::Blocks(count) => write!(f, "all beyond it in {count} blocks of time, of {BLOCKS} needed"),
+            Self::Misses(count) => write!(f, "misses in {count} blocks of time, of {MISSED_BLOCKS} needed"),
+            Self::Stretches(count) => write!(f, "{count} independent stretches, of {STRETCHES} needed"),
+        }
+    }
+}
+
+impl Outcome {
+    /// The word in JSON and CSV.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lower => "lower",
+            Self::Higher => "higher",
+            Self::NoDifference => "no-difference",
+            Self::TooShort(_) => "too-short",
+            Self::Untested => "untested",
+        }
+    }
+
+    /// The words for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Lower => "lower",
+            Self::Higher => "higher",
+            Self::NoDifference => "no difference",
+            Self::TooShort(_) => "too short to say",
+            Self::Untested => "not tested",
+        }
+    }
+}
+
+/// One figure of one configuration against the base's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difference {
+    /// Which configuration, by its place.
+    pub configuration: usize,
+    /// Which figure.
+    pub figure: Figure,
+    /// The base's value.
+    pub base: Option<f64>,
+    /// The configuration's.
+    pub value: Option<f64>,
+    /// The change, relative to the base's value; of shares the difference.
+    pub change: Option<f64>,
+    /// Where the true one is, in [`crate::CONFIDENCE`] of all comparisons.
+    pub interval: Option<Interval>,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// A configuration, as far as it is compared.
+pub(crate) struct Side<'a> {
+    pub(crate) runs: &'a [Drawn],
+    pub(crate) sum: &'a Sum,
+    pub(crate) figures: Figures,
+    pub(crate) variations: &'a Variations,
+}
+
+pub(crate) fn differ(configuration: usize, figure: Figure, side: &Side<'_>, base: &Side<'_>) -> Difference {
+    let (value, of_base) = (side.figures.of(figure), base.figures.of(figure));
+    let scale = figure.scale();
+    let on_scale = |value: Option<f64>| value.and_then(|value| scale.onto(value));
+    let off = on_scale(value).zip(on_scale(of_base)).map(|(value, base)| value - base);
+    let mut difference = Difference {
+        configuration,
+        figure,
+        base: of_base,
+        value,
+        change: off.map(|off| scale.change(off)),
+        interval: None,
+        outcome: Outcome::Untested,
+    };
+    if figure == Figure::Max {
+        return difference;
+    }
+    let known = |side: &Side<'_>| side.variations.get(figure as usize).copied().flatten();
+    let (Some(off), Some(one), Some(other)) = (off, known(side), known(base)) else {
+        difference.outcome = Outcome::TooShort(Shortfall::Nothing);
+        return difference;
+    };
+    if let Some(shortfall) = shortfall(figure, side, base) {
+        difference.outcome = Outcome::TooShort(shortfall);
+        return difference;
+    }
+    let variance = one.variance + other.variance;
+    let parts = one.variance.powi(2) / one.freedom + other.variance.powi(2) / other.freedom;
+    let freedom = if parts > 0.0 { variance * variance / parts } else { one.freedom };
+    let margin = margin(variance, freedom);
+    difference.interval =
+        Some(Interval { low: scale.change(off - margin), high: scale.change(off + margin) });
+    difference.outcome = match (off - margin > 0.0, off + margin < 0.0) {
+        (true, _) => Outcome::Higher,
+        (_, true) => Outcome::Lower,
+        _ => Outcome::NoDifference,
+    };
+    difference
+}
+
+fn shortfall(figure: Figure, side: &Side<'_>, base: &Side<'_>) -> Option<Shortfall> {
+    let stretches = |side: &Side<'_>| side.runs.iter().map(Drawn::stretches).sum::<f64>();
+    let fewest = stretches(side).min(stretches(base));
+    if fewest < STRETCHES {
+        return Some(Shortfall::Stretches(fewest as u32));
+    }
+    if figure == Figure::SloMisses {
+        let blocks = side.blocks(|block| block.misses > 0) + base.blocks(|block| block.misses > 0);
+        return (1..MISSED_BLOCKS).contains(&blocks).then_some(Shortfall::Misses(blocks));
+    }
+    let share = figure.quantile()?;
+    let beyond = |side: &Side<'_>| ((1.0 - share) * side.sum.answered as f64).round() as u64;
+    let fewest = beyond(side).min(beyond(base));
+    if fewest < BEYOND {
+        return Some(Shortfall::Requests(fewest));
+    }
+    let blocks = |side: &Side<'_>| {
+        let [place] = side.sum.places([share]);
+        side.blocks(|block| block.levels.iter().any(|level| level.0 > place))
+    };
+    let fewest = blocks(side).min(blocks(base));
+    (fewest < BLOCKS).then_some(Shortfall::Blocks(fewest))
+}
+
+impl Side<'_> {
+    fn blocks(&self, which: impl Fn(&Counts) -> bool) -> usize {
+        self.runs.iter().flat_map(|run| &run.blocks).filter(|block| which(block)).count()
+    }
+}
