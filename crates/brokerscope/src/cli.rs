@@ -1,5 +1,6 @@
 //! What can be typed: the commands and what each takes. Flags that several share are in [`crate::options`].
 
+mod compare;
 mod explain;
 mod flags;
 mod names;
@@ -12,6 +13,7 @@ use crate::function_name::FunctionName;
 use crate::inside::Inside;
 use crate::options::{CPU_SAMPLES, Filter, LEAST_LOCK_WAIT, Presentation, Selection, Source, Target};
 use crate::quantity;
+pub(crate) use compare::{Compare, ComparisonFormat};
 
 pub(crate) use explain::Explain;
 
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Why was it slow, as a page to look at and pass on?
     Report(Report),
+    /// Did the change help?
+    Compare(Compare),
     /// What can be seen on this host, and what is missing?
     Doctor(Doctor),
     /// Experiments on a real broker.

@@ -55,6 +55,13 @@ impl Filter {
         api && port && topic
     }
 
+    /// The bytes of records in the wanted partitions of a request; none of one that is not wanted.
+    pub(crate) fn record_bytes(&self, request: &Request) -> Option<u64> {
+        let wanted = |topic: Option<&str>| self.topics.is_empty() || self.names(topic);
+        let partitions = request.partitions.iter().filter(|partition| wanted(partition.topic.as_deref()));
+        self.wants(request).then(|| partitions.map(|partition| u64::from(partition.bytes)).sum())
+    }
+
     /// Leaves out the partitions of other topics.
     fn narrow(&self, request: &mut Request) {
         if !self.topics.is_empty() {

@@ -45,6 +45,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Record(args) => commands::record::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         #[cfg(feature = "live")]
         Command::Lab(args) => commands::lab::run(args),

@@ -18,7 +18,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("jvm", &["model"]),
     ("recording", &["model"]),
     ("diagnose", &["model"]),
-    ("report", &["diagnose", "model"]),
+    ("compare", &["model"]),
+    ("report", &["compare", "diagnose", "model"]),
     ("watch", &["broker", "capture", "jvm", "model", "probes", "wire"]),
     ("lab", &[]),
     (
@@ -26,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "broker",
             "capture",
+            "compare",
             "diagnose",
             "jvm",
             "lab",

@@ -128,9 +128,8 @@ impl Block {
         let levels = self.latencies.iter().flat_map(|latencies| {
             let levels = latencies.iter_recorded();
             // Latencies that are not told apart are taken to be in the middle of their level.
-            levels.map(|level| {
-                (latencies.median_equivalent(level.value_iterated_to()), level.count_at_value())
-            })
+            levels
+                .map(|level| (latencies.median_equivalent(level.value_iterated_to()), level.count_at_value()))
         });
         Counts {
             seconds,
@@ -171,7 +170,10 @@ mod tests {
         let counts = blocks.finish();
         assert!(counts.len() as i64 <= MOST);
         assert_eq!(counts.iter().map(|block| block.requests).sum::<u64>(), 7_200);
-        assert_eq!(counts.iter().flat_map(|block| &block.levels).map(|level| u64::from(level.1)).sum::<u64>(), 7_200);
+        assert_eq!(
+            counts.iter().flat_map(|block| &block.levels).map(|level| u64::from(level.1)).sum::<u64>(),
+            7_200
+        );
         assert_eq!(counts.iter().map(|block| block.misses).sum::<u64>(), 6_700);
         assert!((counts.iter().map(|block| block.seconds).sum::<f64>() - 7_199.0).abs() < 1e-6);
         assert_eq!(counts.last().unwrap().max_ns, 500_000 + 7_199_000);

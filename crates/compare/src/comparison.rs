@@ -145,7 +145,8 @@ impl Comparison {
 impl Drawing {
     fn of(axis: &Axis, runs: Vec<Taken>, seed: u64) -> Self {
         // A run without requests has no blocks to draw.
-        let runs: Vec<Drawn> = runs.into_iter().map(|(width, blocks)| Drawn::of(axis, width, blocks)).collect();
+        let runs: Vec<Drawn> =
+            runs.into_iter().map(|(width, blocks)| Drawn::of(axis, width, blocks)).collect();
         let drawn: Vec<Drawn> = runs.iter().filter(|run| !run.blocks.is_empty()).cloned().collect();
         let mut sum = Sum::new(axis);
         runs.iter().for_each(|run| sum.merge(&run.sum));

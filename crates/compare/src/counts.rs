@@ -25,7 +25,8 @@ pub(crate) struct Axis(Arc<[u64]>);
 impl Axis {
     /// Of all of these blocks.
     pub(crate) fn of<'a>(blocks: impl Iterator<Item = &'a Counts>) -> Self {
-        let mut values: Vec<u64> = blocks.flat_map(|block| block.levels.iter().map(|level| level.0)).collect();
+        let mut values: Vec<u64> =
+            blocks.flat_map(|block| block.levels.iter().map(|level| level.0)).collect();
         values.sort_unstable();
         values.dedup();
         Self(values.into())

@@ -77,7 +77,9 @@ mod tests {
 
     #[test]
     fn what_depends_longer_is_drawn_in_longer_pieces() {
-        let mean = |part: f64| (0..40).map(|seed| length(&autoregressive(200, part, seed))).sum::<usize>() as f64 / 40.0;
+        let mean = |part: f64| {
+            (0..40).map(|seed| length(&autoregressive(200, part, seed))).sum::<usize>() as f64 / 40.0
+        };
         let (none, some, much) = (mean(0.0), mean(0.5), mean(0.9));
         // The theory's own lengths for these are 1, 9 and 32.
         assert!(none < 2.5 && some > 4.0 && some < 16.0 && much > some * 1.5, "{none} {some} {much}");

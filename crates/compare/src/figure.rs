@@ -61,7 +61,7 @@ impl Figure {
     pub const fn title(self) -> &'static str {
         match self {
             Self::RequestsPerSecond => "requests/s",
-            Self::BytesPerSecond => "record bytes/s",
+            Self::BytesPerSecond => "bytes/s",
             Self::P50 => "p50",
             Self::P90 => "p90",
             Self::P99 => "p99",

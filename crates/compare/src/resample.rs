@@ -44,7 +44,8 @@ impl Drawn {
 /// As long as the load, how quick requests are, or the share of the slowest hundredth depends on its past.
 fn stretch(blocks: &[Counts], sum: &Sum) -> usize {
     let [slow] = sum.places([0.99]);
-    let of = |value: &dyn Fn(&Counts) -> f64| dependence::length(&blocks.iter().map(value).collect::<Vec<_>>());
+    let of =
+        |value: &dyn Fn(&Counts) -> f64| dependence::length(&blocks.iter().map(value).collect::<Vec<_>>());
     let load = of(&|block| block.requests as f64);
     let beyond = |block: &Counts| {
         let slowest = block.levels.iter().filter(|level| level.0 > slow).map(|level| f64::from(level.1));
@@ -80,11 +81,13 @@ pub(crate) fn variations(axis: &Axis, runs: &[Drawn], seed: u64) -> Variations {
     let mut variations = Variations::default();
     for (slot, figure) in variations.iter_mut().zip(Figure::ALL) {
         // The variance of what is drawn is that of as many less one.
-        let Some(within) = variance(&within, figure).map(|it| it * (freedom + runs.len() as f64) / freedom) else {
+        let Some(within) = variance(&within, figure).map(|it| it * (freedom + runs.len() as f64) / freedom)
+        else {
             continue;
         };
         let count = runs.len() as f64;
-        let among = among.as_ref().and_then(|among| variance(among, figure)).map(|it| it * count / (count - 1.0));
+        let among =
+            among.as_ref().and_then(|among| variance(among, figure)).map(|it| it * count / (count - 1.0));
         let mut variation = combined(within, freedom, among, count - 1.0);
         if figure.quantile().is_some() {
             variation.variance += RESOLUTION * RESOLUTION / 12.0;

@@ -28,9 +28,15 @@ mod tests {
 
     #[test]
     fn it_is_the_tables_and_smooth_in_between() {
-        for (freedom, expected) in
-            [(0.2, 12.706), (1.0, 12.706), (2.0, 4.303), (30.0, 2.042), (60.0, 2.000), (120.0, 1.980), (1e9, 1.96)]
-        {
+        for (freedom, expected) in [
+            (0.2, 12.706),
+            (1.0, 12.706),
+            (2.0, 4.303),
+            (30.0, 2.042),
+            (60.0, 2.000),
+            (120.0, 1.980),
+            (1e9, 1.96),
+        ] {
             assert!((t(freedom) - expected).abs() < 2e-3, "{freedom}: {}", t(freedom));
         }
         let falls = (10..2_000).map(|n| t(f64::from(n) / 10.0)).collect::<Vec<_>>();

@@ -155,7 +155,8 @@ fn nothing_can_be_compared_with_something() {
     let mut random = Rng::with_seed(1);
     let nothing = Setup { name: String::new(), note: None, runs: vec![Run::new("empty", SLO, Part::WHOLE)] };
     let something = QUIET.setup(1, &mut random);
-    for setups in [vec![nothing.clone(), something.clone()], vec![something, nothing.clone()], vec![nothing]] {
+    for setups in [vec![nothing.clone(), something.clone()], vec![something, nothing.clone()], vec![nothing]]
+    {
         let comparison = Comparison::of(SLO, setups);
         for difference in &comparison.differences {
             assert!(matches!(difference.outcome, Outcome::TooShort(_) | Outcome::Untested), "{difference:?}");

@@ -7,6 +7,7 @@
 
 pub mod blocked;
 mod bounded;
+pub mod comparison;
 pub mod csv;
 pub mod doctor;
 pub mod errno;

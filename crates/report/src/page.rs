@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 use model::{Event, Loss, Nanos, Verdict};
 use serde::Serialize;
 
+use crate::comparison::page::ComparisonData;
 use crate::explanation::{Conclusion, Unobservable};
 use detail::{Detail, Draft, Pool, Span};
 use devices::{Beneath, CommitData, DeviceData, FigureData};
@@ -60,13 +61,21 @@ pub struct Page {
     pub written_by: String,
     /// What was recorded.
     pub recordings: Vec<RecordingData>,
+    /// What was compared; the field is not there where nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<ComparisonData>,
 }
 
 impl Page {
     /// A page of these.
     pub fn of(recordings: Vec<RecordingData>) -> Self {
         let written_by = format!("brokerscope {}", env!("CARGO_PKG_VERSION"));
-        Self { format: FORMAT, version: VERSION, written_by, recordings }
+        Self { format: FORMAT, version: VERSION, written_by, recordings, comparison: None }
+    }
+
+    /// A page that compares.
+    pub fn comparing(comparison: ComparisonData) -> Self {
+        Self { comparison: Some(comparison), ..Self::of(Vec::new()) }
     }
 }
 

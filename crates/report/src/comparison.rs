@@ -1,0 +1,66 @@
+//! Configurations side by side: did the change help? One small file an output. Computes nothing.
+
+pub mod csv;
+mod heat;
+pub mod json;
+pub mod markdown;
+pub mod page;
+mod shown;
+pub mod text;
+mod view;
+
+use compare::Comparison;
+
+/// What was compared, and what is to be known beside it.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The figures.
+    pub comparison: Comparison,
+    /// Kafka's names of the APIs whose requests were compared.
+    pub apis: Vec<String>,
+    /// Topics that were asked for; none for all.
+    pub topics: Vec<String>,
+    /// What else to say.
+    pub notes: Vec<String>,
+}
+
+impl Compared {
+    /// What everything is compared with.
+    fn base(&self) -> &str {
+        self.comparison.configurations.first().map_or("", |base| base.name.as_str())
+    }
+
+    /// What figures are of, in words.
+    fn of_what(&self) -> String {
+        let apis = self.apis.join(", ");
+        match self.topics.as_slice() {
+            [] => format!("{apis} requests"),
+            [topic] => format!("{apis} requests for {topic}"),
+            topics => format!("{apis} requests for {}", topics.join(", ")),
+        }
+    }
+
+    /// What a reader has to know to take intervals for what they are.
+    fn cautions(&self) -> Vec<String> {
+        let configurations = &self.comparison.configurations;
+        let mut cautions = Vec::new();
+        let once = configurations.iter().filter(|one| one.runs.len() < 2).count();
+        if once > 0 && configurations.len() > 1 {
+            let of = if once == configurations.len() { "each configuration" } else { "some configurations" };
+            cautions.push(format!(
+                "{of} ran once: intervals tell what is chance within these runs, not how runs of the same configuration differ"
+            ));
+        }
+        let tested = self.comparison.differences.iter().filter(|one| one.interval.is_some()).count();
+        if tested >= MANY {
+            cautions.push(format!(
+                "of {tested} comparisons of equals about {} would differ by chance",
+                (tested as f64 * (1.0 - compare::CONFIDENCE)).round()
+            ));
+        }
+        cautions
+    }
+}
+
+/// From so many comparisons on it is said that one of twenty equals differs by chance.
+const MANY: usize = 20;
