@@ -9,7 +9,7 @@ use crate::counts::{Axis, Counts, Sum};
 use crate::difference::{Difference, Side, differ};
 use crate::figure::{Figure, Figures, Interval};
 use crate::over_time::{OverTime, Rows};
-use crate::resample::{Drawn, Variations, around, variations};
+use crate::resample::{Drawn, Variations, variations};
 use crate::run::Run;
 
 /// Where the draws begin: the same input gives the same intervals.
@@ -163,8 +163,13 @@ impl Drawing {
 fn configuration(setup: &Setup, drawing: &Drawing) -> Configuration {
     let figures = drawing.sum.figures();
     let mut intervals = [None; Figure::ALL.len()];
-    for ((slot, figure), variation) in intervals.iter_mut().zip(Figure::ALL).zip(drawing.variations) {
-        *slot = figures.of(figure).zip(variation).and_then(|(value, it)| around(figure.scale(), value, it));
+    for ((slot, figure), variation) in intervals.iter_mut().zip(Figure::ALL).zip(&drawing.variations) {
+        let scale = figure.scale();
+        let value = figures.of(figure).and_then(|value| scale.onto(value));
+        *slot = value.zip(variation.as_ref()).map(|(value, variation)| {
+            let Interval { low, high } = variation.around(figure, value);
+            Interval { low: scale.back(low), high: scale.back(high) }
+        });
     }
     Configuration {
         name: setup.name.clone(),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::counts::{Counts, Sum};
 use crate::figure::{Figure, Figures, Interval};
-use crate::resample::{Drawn, Variations, margin};
+use crate::resample::{Drawn, Variation, Variations};
 
 /// A percentile is known only where so many requests were slower than it.
 const BEYOND: u64 = 10;
@@ -126,8 +126,7 @@ pub(crate) fn differ(configuration: usize, figure: Figure, side: &Side<'_>, base
     if figure == Figure::Max {
         return difference;
     }
-    let known = |side: &Side<'_>| side.variations.get(figure as usize).copied().flatten();
-    let (Some(off), Some(one), Some(other)) = (off, known(side), known(base)) else {
+    let (Some(off), Some(one), Some(other)) = (off, side.variation(figure), base.variation(figure)) else {
         difference.outcome = Outcome::TooShort(Shortfall::Nothing);
         return difference;
     };
@@ -135,13 +134,9 @@ pub(crate) fn differ(configuration: usize, figure: Figure, side: &Side<'_>, base
         difference.outcome = Outcome::TooShort(shortfall);
         return difference;
     }
-    let variance = one.variance + other.variance;
-    let parts = one.variance.powi(2) / one.freedom + other.variance.powi(2) / other.freedom;
-    let freedom = if parts > 0.0 { variance * variance / parts } else { one.freedom };
-    let margin = margin(variance, freedom);
-    difference.interval =
-        Some(Interval { low: scale.change(off - margin), high: scale.change(off + margin) });
-    difference.outcome = match (off - margin > 0.0, off + margin < 0.0) {
+    let Interval { low, high } = one.less(other).around(figure, off);
+    difference.interval = Some(Interval { low: scale.change(low), high: scale.change(high) });
+    difference.outcome = match (low > 0.0, high < 0.0) {
         (true, _) => Outcome::Higher,
         (_, true) => Outcome::Lower,
         _ => Outcome::NoDifference,
@@ -174,6 +169,10 @@ fn shortfall(figure: Figure, side: &Side<'_>, base: &Side<'_>) -> Option<Shortfa
 }
 
 impl Side<'_> {
+    fn variation(&self, figure: Figure) -> Option<&Variation> {
+        self.variations.get(figure as usize).and_then(Option::as_ref)
+    }
+
     fn blocks(&self, which: impl Fn(&Counts) -> bool) -> usize {
         self.runs.iter().flat_map(|run| &run.blocks).filter(|block| which(block)).count()
     }

@@ -8,9 +8,10 @@
 //! they would make any two runs differ. So the bootstrap draws blocks of time, with replacement and as long as they depend
 //! on each other (circular blocks: Politis and Romano 1992; their length: Politis and White 2004, corrected by Patton,
 //! Politis and White 2009), and whole runs where there are several, since runs differ from each other for reasons of their
-//! own. Of how much a figure varies over the draws, [`Difference`] makes an interval by Student's distribution (Efron and
-//! Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 6, 8 and 12): three runs say little of how runs differ,
-//! and the interval of three has to be wider.
+//! own. What 95 % of the draws are within is an interval (the percentile method: Efron and Tibshirani, "An Introduction to
+//! the Bootstrap", 1993, chapters 8 and 13), which is too narrow for few blocks and runs: it is widened as Student's
+//! distribution is wider than the normal one (Hesterberg, "What Teachers Should Know About the Bootstrap", The American
+//! Statistician 69, 2015).
 //!
 //! Knows nothing of where requests come from or how figures are shown. The same input gives the same output.
 

@@ -6,13 +6,16 @@ use model::Nanos;
 
 use crate::counts::{Axis, Counts, Sum};
 use crate::dependence;
-use crate::figure::{Figure, Scale};
+use crate::figure::{Figure, Interval};
+use crate::student;
 
 /// How often blocks, and runs, are drawn: the standard error is then itself right to some 2 %.
 pub const DRAWS: usize = 1_000;
 /// In how many of all comparisons the interval holds the true difference.
 pub const CONFIDENCE: f64 = 0.95;
 
+/// The normal distribution's own.
+const NORMAL: f64 = 1.96;
 /// Two latencies closer than this are one level of a histogram.
 const RESOLUTION: f64 = 1.0 / 128.0;
 
@@ -59,11 +62,14 @@ fn stretch(blocks: &[Counts], sum: &Sum) -> usize {
     load.max(of(&rank)).max(of(&beyond))
 }
 
-/// How much one figure varies, on its scale, and how many degrees of freedom that is known by.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// How much one figure varies, on its scale.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Variation {
-    pub(crate) variance: f64,
-    pub(crate) freedom: f64,
+    variance: f64,
+    /// How many degrees of freedom that is known by.
+    freedom: f64,
+    /// Its values in draws of blocks.
+    draws: Vec<f64>,
 }
 
 /// Every figure's.
@@ -74,50 +80,50 @@ pub(crate) type Variations = [Option<Variation>; Figure::ALL.len()];
 /// its parts are known by (Satterthwaite 1946).
 pub(crate) fn variations(axis: &Axis, runs: &[Drawn], seed: u64) -> Variations {
     let mut random = Rng::with_seed(seed);
+    let count = runs.len() as f64;
     let stretches: f64 = runs.iter().map(Drawn::stretches).sum();
-    let freedom = (stretches - runs.len() as f64).max(1.0);
+    let freedom = (stretches - count).max(1.0);
     let within = draw(axis, |sum| blocks(runs, &mut random, sum));
     let among = (runs.len() > 1).then(|| draw(axis, |sum| whole_runs(runs, &mut random, sum)));
-    let mut variations = Variations::default();
-    for (slot, figure) in variations.iter_mut().zip(Figure::ALL) {
-        // The variance of what is drawn is that of as many less one.
-        let Some(within) = variance(&within, figure).map(|it| it * (freedom + runs.len() as f64) / freedom)
-        else {
-            continue;
-        };
-        let count = runs.len() as f64;
-        let among =
-            among.as_ref().and_then(|among| variance(among, figure)).map(|it| it * count / (count - 1.0));
-        let mut variation = combined(within, freedom, among, count - 1.0);
-        if figure.quantile().is_some() {
-            variation.variance += RESOLUTION * RESOLUTION / 12.0;
+    let of = |(figure, draws): (Figure, Vec<f64>)| {
+        // Of a maximum nothing is told: no draw has a higher one than the run, however much higher another run's may be
+        // (Bickel and Freedman 1981, section 6).
+        if figure == Figure::Max || draws.len() * 2 < DRAWS {
+            return None;
         }
-        *slot = Some(variation);
+        // What is drawn varies as much as one less of it would.
+        let within = variance(&draws) * (freedom + count) / freedom;
+        let among = among.as_ref().and_then(|among| among.get(figure as usize));
+        let among = among.map(|draws| variance(draws) * count / (count - 1.0));
+        let (variance, freedom) = combined(within, freedom, among, count - 1.0);
+        let level = if figure.quantile().is_some() { RESOLUTION * RESOLUTION / 12.0 } else { 0.0 };
+        Some(Variation { variance: variance + level, freedom, draws })
+    };
+    let mut variations = Variations::default();
+    for (slot, drawn) in variations.iter_mut().zip(Figure::ALL.into_iter().zip(within)) {
+        *slot = of(drawn);
     }
     variations
 }
 
-fn combined(within: f64, freedom: f64, among: Option<f64>, runs_freedom: f64) -> Variation {
+/// Variance and degrees of freedom.
+fn combined(within: f64, freedom: f64, among: Option<f64>, runs_freedom: f64) -> (f64, f64) {
     let more = among.map_or(0.0, |among| (among - within).max(0.0));
     let variance = within + more;
     let parts = within * within / freedom + if more > 0.0 { more * more / runs_freedom } else { 0.0 };
-    Variation { variance, freedom: if parts > 0.0 { variance * variance / parts } else { freedom } }
+    (variance, if parts > 0.0 { variance * variance / parts } else { freedom })
 }
 
-/// Figures of as many draws, on their scales.
-type Draws = [Moments; Figure::ALL.len()];
-
-fn draw(axis: &Axis, mut one: impl FnMut(&mut Sum)) -> Draws {
-    let mut draws = Draws::default();
+/// The figures of as many draws, on their scales: of each figure those draws that have it.
+fn draw(axis: &Axis, mut one: impl FnMut(&mut Sum)) -> [Vec<f64>; Figure::ALL.len()] {
+    let mut draws = std::array::from_fn(|_| Vec::with_capacity(DRAWS));
     let mut sum = Sum::new(axis);
     for _ in 0..DRAWS {
         sum.clear();
         one(&mut sum);
         let figures = sum.figures();
-        for (moments, figure) in draws.iter_mut().zip(Figure::ALL) {
-            if let Some(value) = figures.of(figure).and_then(|value| figure.scale().onto(value)) {
-                moments.add(value);
-            }
+        for (values, figure) in draws.iter_mut().zip(Figure::ALL) {
+            values.extend(figures.of(figure).and_then(|value| figure.scale().onto(value)));
         }
     }
     draws
@@ -152,42 +158,37 @@ fn whole_runs(runs: &[Drawn], random: &mut Rng, sum: &mut Sum) {
     }
 }
 
-/// Of a figure of most draws; none where the draws have none, or it is the maximum: what is drawn has no higher one than
-/// the run, however much higher another run's may be (Bickel and Freedman 1981, section 6).
-fn variance(draws: &Draws, figure: Figure) -> Option<f64> {
-    let moments = draws.get(figure as usize)?;
-    (figure != Figure::Max && moments.count * 2 > DRAWS as u64).then(|| moments.variance())
+fn variance(draws: &[f64]) -> f64 {
+    let count = draws.len() as f64;
+    let mean = draws.iter().sum::<f64>() / count;
+    draws.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0)
 }
 
-/// A mean and what varies around it (Welford 1962).
-#[derive(Clone, Copy, Debug, Default)]
-struct Moments {
-    count: u64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    fn add(&mut self, value: f64) {
-        self.count += 1;
-        let off = value - self.mean;
-        self.mean += off / self.count as f64;
-        self.squares += off * (value - self.mean);
+impl Variation {
+    /// Of the difference to another one that varies by itself.
+    pub(crate) fn less(&self, other: &Self) -> Self {
+        let variance = self.variance + other.variance;
+        let parts = self.variance.powi(2) / self.freedom + other.variance.powi(2) / other.freedom;
+        let freedom = if parts > 0.0 { variance * variance / parts } else { self.freedom.min(other.freedom) };
+        let draws = self.draws.iter().zip(&other.draws).map(|(one, other)| one - other).collect();
+        Self { variance, freedom, draws }
     }
 
-    fn variance(&self) -> f64 {
-        if self.count > 1 { self.squares / (self.count - 1) as f64 } else { 0.0 }
+    /// Where the true value of a figure is, on its scale: what 95 % of the draws are within, stretched by as much as the
+    /// variance is more than that of the draws, and Student's distribution wider than the normal one. Draws keep the
+    /// shape: a percentile at the edge of stalls may be much lower by chance, and hardly higher.
+    pub(crate) fn around(&self, figure: Figure, value: f64) -> Interval {
+        let mut draws = self.draws.clone();
+        draws.sort_by(f64::total_cmp);
+        let errors = student::t(self.freedom);
+        let drawn = variance(&draws);
+        let stretch = if drawn > 0.0 { errors / NORMAL * (self.variance / drawn).sqrt() } else { 0.0 };
+        let tail = (1.0 - CONFIDENCE) / 2.0;
+        let off = |share: f64| {
+            let at = (share * (draws.len() as f64 - 1.0)).round() as usize;
+            draws.get(at).map_or(0.0, |draw| stretch * (draw - value))
+        };
+        let level = if figure.quantile().is_some() { RESOLUTION } else { 0.0 };
+        Interval { low: value + off(tail).min(-level / 2.0), high: value + off(1.0 - tail).max(level / 2.0) }
     }
-}
-
-/// How far a value may be off, on its scale.
-pub(crate) fn margin(variance: f64, freedom: f64) -> f64 {
-    crate::student::t(freedom) * variance.sqrt()
-}
-
-/// The value on its scale with its margin to both sides, in its own unit.
-pub(crate) fn around(scale: Scale, value: f64, variation: Variation) -> Option<crate::Interval> {
-    let at = scale.onto(value)?;
-    let margin = margin(variation.variance, variation.freedom);
-    Some(crate::Interval { low: scale.back(at - margin), high: scale.back(at + margin) })
 }

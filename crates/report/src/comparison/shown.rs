@@ -4,7 +4,7 @@ use compare::{Difference, Figure, Interval, Outcome, Scale};
 use model::Nanos;
 
 use crate::escape::escape;
-use crate::numbers::{NONE, grouped, size};
+use crate::numbers::{NONE, grouped};
 use crate::paint::Role;
 
 /// Names wider than this are cut, with an ellipsis.
@@ -26,7 +26,7 @@ pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
     let Some(value) = value else { return NONE.to_owned() };
     match figure {
         Figure::RequestsPerSecond => rate(value),
-        Figure::BytesPerSecond => format!("{}/s", size(value.round() as u64)),
+        Figure::BytesPerSecond => bytes(value),
         Figure::SloMisses => share(value),
         _ => Nanos(value as i64).to_string(),
     }
@@ -34,6 +34,15 @@ pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
 
 fn rate(value: f64) -> String {
     if value < 99.95 { format!("{value:.1}") } else { grouped(value.round() as u64) }
+}
+
+/// In ten columns at most.
+fn bytes(value: f64) -> String {
+    const UNITS: [&str; 4] = ["B/s", "KiB/s", "MiB/s", "GiB/s"];
+    let unit = UNITS.len().min((value.max(1.0).log2() / 10.0) as usize + 1) - 1;
+    let number = value / 1024_f64.powi(unit as i32);
+    let name = UNITS.get(unit).copied().unwrap_or_default();
+    if number < 99.95 && unit > 0 { format!("{number:.1} {name}") } else { format!("{number:.0} {name}") }
 }
 
 /// `1.85 %`.
@@ -51,13 +60,11 @@ pub(super) fn change(figure: Figure, change: Option<f64>) -> String {
     change.map_or_else(|| NONE.to_owned(), |change| format!("{} {}", number(figure, change), unit(figure)))
 }
 
-/// From where to where: `-80 to -61 %`.
+/// From where to where, in the unit of the change: `-80 to -61`.
 pub(super) fn interval(figure: Figure, interval: Option<Interval>) -> String {
     interval.map_or_else(
         || NONE.to_owned(),
-        |Interval { low, high }| {
-            format!("{} to {} {}", number(figure, low), number(figure, high), unit(figure))
-        },
+        |Interval { low, high }| format!("{} to {}", number(figure, low), number(figure, high)),
     )
 }
 
@@ -122,6 +129,9 @@ mod tests {
             (Figure::RequestsPerSecond, 1_003.4, "1,003"),
             (Figure::RequestsPerSecond, 7.25, "7.2"),
             (Figure::BytesPerSecond, 1_572_864.0, "1.5 MiB/s"),
+            (Figure::BytesPerSecond, 153_600.0, "150 KiB/s"),
+            (Figure::BytesPerSecond, 0.0, "0 B/s"),
+            (Figure::BytesPerSecond, 5e12, "4657 GiB/s"),
             (Figure::P999, 126_400_000.0, "126 ms"),
             (Figure::SloMisses, 0.0185, "1.85 %"),
             (Figure::SloMisses, 0.000_12, "0.012 %"),
@@ -140,7 +150,7 @@ mod tests {
             assert_eq!(change(figure, Some(number)), text);
         }
         let span = Interval { low: -0.8, high: -0.061 };
-        assert_eq!(interval(Figure::P99, Some(span)), "-80 to -6.1 %");
+        assert_eq!(interval(Figure::P99, Some(span)), "-80 to -6.1");
         assert_eq!(name("a very long name of it\n", false), "a very long name …");
     }
 }

@@ -131,8 +131,8 @@ impl Text<'_> {
                 Column::text("FIGURE", 10),
                 Column::number("BASE", 9),
                 Column::number("HERE", 9),
-                Column::number("CHANGE", 8),
-                Column::text("95 % INTERVAL", 17),
+                Column::number("CHANGE", 9),
+                Column::text("95 % INTERVAL", 14),
                 Column::text("", 0),
             ];
             let colour = self.look.colour;

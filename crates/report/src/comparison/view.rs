@@ -65,6 +65,7 @@ pub(super) fn difference(compared: &Compared, of: &Difference) -> Fields {
         ("value", number(of.value)),
         ("change_is", json!(if of.figure.scale() == Scale::Ratio { "ratio" } else { "difference" })),
         ("change", number(of.change)),
+        ("relative_change", number(of.value.zip(of.base).map(|(value, base)| value / base - 1.0))),
         ("low", number(of.interval.map(|it| it.low))),
         ("high", number(of.interval.map(|it| it.high))),
         ("outcome", json!(of.outcome.as_str())),

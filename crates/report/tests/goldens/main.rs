@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod blocked;
+mod comparison;
 mod locks;
 mod page;
 mod sample;
