@@ -95,7 +95,8 @@ fn readme_quotes_what_commands_print() {
         rest = after;
     }
     blessed.push_str(rest);
-    assert_eq!(commands, ["explain", "io", "io", "kernel", "locks", "locks"], "README.md quotes the sample");
+    let quoted = ["explain", "io", "io", "kernel", "locks", "locks", "compare"];
+    assert_eq!(commands, quoted, "README.md quotes the sample");
     if std::env::var_os("BLESS").is_some() {
         fs::write(project("README.md"), blessed).unwrap();
         return;
@@ -127,4 +128,23 @@ fn readme_names_every_cause() {
     for cause in model::Cause::ALL {
         assert!(readme.contains(&format!("`{}`", cause.as_str())), "{} is not in README.md", cause.as_str());
     }
+}
+
+#[test]
+fn halves_of_the_sample_compare_as_explanations_of_it_add_up() {
+    let halves = ["compare", "first=samples/journal-stall@-10s", "second=samples/journal-stall@10s-"];
+    let printed = brokerscope(&[&halves[..], &["--slo", "65ms", "--format", "json"]].concat());
+    let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
+    let sum = |field: &str| of("configuration").iter().map(|one| one[field].as_u64().unwrap()).sum::<u64>();
+    let told = explain(&["--slower-than", "65ms", "--format", "json"]);
+    let slow = told.lines().filter(|line| line.contains("\"api\":\"PRODUCE\"")).count() as u64;
+    assert_eq!(sum("slo_misses"), slow);
+    let causes = of("configuration").into_iter().flat_map(|one| one["causes"].as_array().unwrap());
+    assert_eq!(causes.map(|cause| cause["requests"].as_u64().unwrap()).sum::<u64>(), slow);
+    // Of eight figures each; too few stalls to say of p99.9, whichever half was better.
+    assert_eq!((of("difference").len(), of("over-time").len(), of("summary").len()), (8, 2, 1));
+    let p999 = of("difference").into_iter().find(|one| one["figure"] == "latency_p999_ns").unwrap();
+    assert_eq!(p999["outcome"], "too-short");
+    assert!(p999["why"].as_str().unwrap().contains("needed"), "{p999}");
 }
