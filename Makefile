@@ -128,7 +128,8 @@ page: setup-test
 	cmp target/page/page.html web/dist/page.html || { echo "web/dist/page.html is not what web/ builds: make web"; exit 1; }
 	$(OF_WORKSPACE) --test sample --no-run
 	target/debug/brokerscope report samples/journal-stall -o target/page/sample.html
-	cd web && PAGE="$(CURDIR)/target/page/sample.html" npm test --silent
+	target/debug/brokerscope compare first=samples/journal-stall@-10s second=samples/journal-stall@10s- --slo 65ms -o target/page/compare.html >/dev/null
+	cd web && PAGE="$(CURDIR)/target/page/sample.html" COMPARE="$(CURDIR)/target/page/compare.html" npm test --silent
 
 # What README shows.
 picture: setup-test

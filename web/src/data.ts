@@ -1,11 +1,14 @@
 // The page's data as `brokerscope report --format json` writes it (crates/report/src/page.rs). The golden of the Rust
 // side is checked against these types by `npm run check`. Times are nanoseconds after the recording's origin.
 
+import type { Comparison } from "./comparison";
+
 export interface Page {
   format: string;
   version: number;
   written_by: string;
   recordings: Recording[];
+  comparison?: Comparison;
 }
 
 export interface Recording {

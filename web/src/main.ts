@@ -5,6 +5,7 @@ import "./style.css";
 
 import { Charts } from "./charts";
 import { isDark } from "./colours";
+import { comparePage } from "./compare";
 import { type Page, read, type Recording, rowsOf } from "./data";
 import { h, section } from "./dom";
 import { flame } from "./flame";
@@ -26,6 +27,10 @@ function show(): void {
   const recording = page.recordings[state.selection.recording] ?? page.recordings[0];
   drawn?.charts.destroy();
   state.forget();
+  if (!recording && page.comparison) {
+    place.replaceChildren(...comparePage(page, page.comparison, turn));
+    return;
+  }
   if (!recording) {
     place.replaceChildren(h("main", {}, h("p", {}, "This page holds no recording.")));
     return;
@@ -148,4 +153,4 @@ addEventListener("afterprint", () => {
 });
 
 show();
-place.dataset["ready"] = counted(page.recordings.length, "recording");
+place.dataset["ready"] = page.comparison ? "comparison" : counted(page.recordings.length, "recording");

@@ -38,7 +38,7 @@ pub enum Shortfall {
     Nothing,
     /// So many requests only were slower than the percentile.
     Requests(u64),
-    /// These were in so many blocks of time only.
+    /// Those as slow as it, or slower, were in so many blocks of time only.
     Blocks(usize),
     /// Both together missed the objective in so many blocks only.
     Misses(usize),
@@ -162,7 +162,7 @@ fn shortfall(figure: Figure, side: &Side<'_>, base: &Side<'_>) -> Option<Shortfa
     }
     let blocks = |side: &Side<'_>| {
         let [place] = side.sum.places([share]);
-        side.blocks(|block| block.levels.iter().any(|level| level.0 > place))
+        side.blocks(|block| block.levels.iter().any(|level| level.0 >= place))
     };
     let fewest = blocks(side).min(blocks(base));
     (fewest < BLOCKS).then_some(Shortfall::Blocks(fewest))

@@ -1,0 +1,79 @@
+// A bar for every configuration, in the order given: throughput after each step, or any other figure. With intervals, and a
+// dot for each run.
+
+import { type Comparison, type Configuration, type Figure, FIGURES } from "./comparison";
+import { h, s } from "./dom";
+import { show } from "./figures";
+import { clip, picture, ticks } from "./picture";
+
+const BAR = 20;
+const STEP = 34;
+const NOTE = 15;
+const AXIS = 36;
+
+/** The chart with a choice of figures. */
+export function bars(comparison: Comparison): HTMLElement {
+  const holder = h("div", {});
+  const choose = h("select", { "aria-label": "Figure", change: () => draw() });
+  for (const [figure, title] of FIGURES) choose.append(h("option", { value: figure }, title));
+  const draw = (): void => {
+    const figure = FIGURES.find(([name]) => name === choose.value)?.[0] ?? "requests_per_s";
+    holder.replaceChildren(chart(comparison.configurations, figure));
+  };
+  draw();
+  return h("div", {}, h("p", { class: "controls" }, choose), holder);
+}
+
+function chart(configurations: Configuration[], figure: Figure): HTMLElement {
+  const title = FIGURES.find(([name]) => name === figure)?.[1] ?? figure;
+  const values = configurations.flatMap((one) => [one[figure], ...one.runs.map((run) => run[figure])]).filter((value): value is number => value !== null);
+  const longest = Math.max(0, ...values);
+  // An interval may be far longer than all bars: it is cut where they would become too short.
+  const ends = configurations.map((one) => one.intervals[figure]?.[1] ?? 0);
+  const most = Math.min(Math.max(longest, ...ends), 2 * longest) || 1;
+  const told = configurations.map((one) => `${one.configuration} ${show(figure, one[figure])}`).join(", ");
+  return picture(`${title}: ${told}`, (width) => {
+    const gutter = width < 700 ? 110 : 190;
+    const right = 90;
+    const x = (value: number): number => gutter + (Math.min(value, most) / most) * (width - gutter - right);
+    const svg = s("svg", { class: "bars", width });
+    const marks = ticks(most, width < 700 ? 3 : 6);
+    let y = 4;
+    const rows: SVGElement[] = [];
+    for (const one of configurations) {
+      rows.push(...bar(one, figure, x, y, gutter, width));
+      y += STEP + (one.note ? NOTE : 0);
+    }
+    for (const mark of marks) {
+      svg.append(s("line", { class: "tick", x1: x(mark), x2: x(mark), y1: 0, y2: y }));
+      svg.append(s("text", { class: "tick", x: x(mark), y: y + 14, "text-anchor": "middle" }, show(figure, mark)));
+    }
+    svg.append(...rows, s("text", { class: "tick", x: gutter, y: y + 30 }, title));
+    svg.setAttribute("height", String(y + AXIS));
+    return svg;
+  });
+}
+
+function bar(one: Configuration, figure: Figure, x: (value: number) => number, y: number, gutter: number, width: number): SVGElement[] {
+  const value = one[figure];
+  const middle = y + BAR / 2;
+  const parts: SVGElement[] = [s("text", { x: 0, y: middle + 4 }, s("title", {}, one.configuration), clip(one.configuration, gutter - 8))];
+  let end = x(value ?? 0);
+  parts.push(s("rect", { class: one.base ? "bar base" : "bar", x: gutter, y, width: Math.max(0, end - gutter), height: BAR }));
+  const [low, high] = one.intervals[figure] ?? [];
+  if (typeof low === "number" && typeof high === "number") {
+    end = Math.max(end, x(high));
+    parts.push(s("line", { class: "whisker", x1: x(low), x2: x(high), y1: middle, y2: middle }));
+    for (const at of [low, high]) parts.push(s("line", { class: "whisker", x1: x(at), x2: x(at), y1: middle - 5, y2: middle + 5 }));
+  }
+  for (const run of one.runs) {
+    const at = run[figure];
+    if (at !== null && one.runs.length > 1) {
+      end = Math.max(end, x(at));
+      parts.push(s("circle", { class: "run", cx: x(at), cy: middle, r: 3 }, s("title", {}, `${run.recording}: ${show(figure, at)}`)));
+    }
+  }
+  parts.push(s("text", { class: "value", x: end + 8, y: middle + 4 }, show(figure, value)));
+  if (one.note) parts.push(s("text", { class: "note", x: gutter, y: y + BAR + 12 }, s("title", {}, one.note), clip(one.note, width - gutter)));
+  return parts;
+}

@@ -1,0 +1,93 @@
+// The page of a comparison: of the sample's halves, as `brokerscope compare` writes it, and with the data of the golden, where
+// names mean harm. COMPARE names the file; `make page` makes it.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+import { AxeBuilder } from "@axe-core/playwright";
+import { expect, type Page, test } from "@playwright/test";
+
+const file = process.env["COMPARE"];
+if (!file) throw new Error("COMPARE names the page to test: run `make page`");
+
+const BEGIN = '<script type="application/json" id="page-data">';
+const GOLDEN = "../crates/report/tests/goldens/expected/compare-page.json";
+
+/** Opens a page, and fails for anything that it logs or asks any network for. */
+async function open(page: Page, path: string): Promise<string[]> {
+  const faults: string[] = [];
+  page.on("console", (message) => faults.push(`console: ${message.text()}`));
+  page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
+  page.on("request", (request) => {
+    if (!request.url().startsWith("data:") && request.url() !== pathToFileURL(path).href) faults.push(`asked for ${request.url()}`);
+  });
+  await page.goto(pathToFileURL(path).href);
+  await page.waitForSelector('#page[data-ready="comparison"]');
+  await page.waitForSelector("svg.heatrows");
+  await page.waitForSelector("svg.bars");
+  return faults;
+}
+
+/** The golden's three configurations in a page. */
+function golden(path: string): string {
+  const html = readFileSync(file ?? "", "utf8");
+  const from = html.indexOf(BEGIN) + BEGIN.length;
+  const data = readFileSync(GOLDEN, "utf8").replaceAll("<", "\\u003c");
+  writeFileSync(path, html.slice(0, from) + data + html.slice(html.indexOf("</script>", from)));
+  return path;
+}
+
+test("a comparison opens without a word and without a network", async ({ page }) => {
+  const faults = await open(page, file);
+  await expect(page.locator(".headline")).toContainText("65.0 ms");
+  await expect(page.locator("#differences tbody tr")).toHaveCount(8);
+  await expect(page.locator("#differences")).toContainText("too short to say");
+  expect(faults).toEqual([]);
+});
+
+test("one row a configuration on one scale, and a bar for each", async ({ page }, info) => {
+  const faults = await open(page, golden(info.outputPath("golden.html")));
+  await expect(page.locator("svg.heatrows rect.empty")).toHaveCount(3);
+  // A stall of one configuration is as dark as the same stall of another; the third one's are seldom.
+  const strongest = page.locator("svg.heatrows rect.heat6");
+  const tops = await Promise.all((await strongest.all()).map(async (rect) => Number(await rect.getAttribute("y"))));
+  const rows = [...new Set(tops)].sort((a, b) => a - b).map((top) => tops.filter((one) => one === top).length);
+  expect(rows.length).toBe(3);
+  expect(rows[0]).toBe(rows[1]);
+  expect(rows[2] ?? 0).toBeLessThan((rows[0] ?? 0) / 2);
+  await expect(page.locator("svg.bars rect.bar")).toHaveCount(3);
+  await expect(page.locator("svg.bars circle")).toHaveCount(9);
+  await page.getByLabel("Figure").selectOption("slo_miss_ratio");
+  const widths = await Promise.all((await page.locator("svg.bars rect.bar").all()).map(async (bar) => Number(await bar.getAttribute("width"))));
+  expect(widths[2] ?? 0).toBeLessThan((widths[0] ?? 0) / 3);
+  expect(faults).toEqual([]);
+});
+
+test("the keyboard points at cells, and the theme turns", async ({ page }) => {
+  await open(page, file);
+  await page.locator("#heat .picture").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowDown");
+  await expect(page.locator("#heat .tip")).toContainText("second, 1 s to 2 s: p99.9");
+  const colour = () => page.locator("svg.heatrows rect.heat6").first().evaluate((rect) => getComputedStyle(rect).fill);
+  const before = await colour();
+  await page.keyboard.press("t");
+  expect(await colour()).not.toBe(before);
+});
+
+for (const theme of ["light", "dark"] as const) {
+  test(`no serious fault of a comparison's accessibility, ${theme}`, async ({ page }, info) => {
+    await page.emulateMedia({ colorScheme: theme });
+    await open(page, golden(info.outputPath("golden.html")));
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    expect(serious.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+  });
+}
+
+test("configurations whose names hold markup stay names", async ({ page }, info) => {
+  const faults = await open(page, golden(info.outputPath("golden.html")));
+  await expect(page.locator("#differences")).toContainText("</script>");
+  expect(await page.locator("#page b:text('one')").count()).toBe(0);
+  expect(faults).toEqual([]);
+});
