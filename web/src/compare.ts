@@ -8,7 +8,7 @@ import { colourOf } from "./colours";
 import { type Comparison, type Configuration, type Difference, FIGURES } from "./comparison";
 import type { Page } from "./data";
 import { h, section } from "./dom";
-import { change, count, counted, length, show, spread } from "./figures";
+import { change, chosen, count, counted, length, show, spread } from "./figures";
 import { heatrows } from "./heatrows";
 
 const SECTIONS: [string, string][] = [["heat", "Over time"], ["steps", "Steps"], ["differences", "Differences"], ["causes", "Causes"], ["runs", "Runs"], ["basis", "Basis"]];
@@ -39,7 +39,7 @@ export function sections(comparison: Comparison): HTMLElement[] {
     section("heat", "p99.9 over the time of the run", "One row a configuration, its runs laid on one another, one scale for all. Of cells with fewer than a thousand requests it is the slowest.", heatrows(comparison)),
     section("steps", "Step by step", `Bars with ${Math.round(100 * summary.confidence)} % intervals; each dot is one run.`, bars(comparison)),
     section("differences", "Differences", `To ${summary.base}, with ${Math.round(100 * summary.confidence)} % intervals. No difference: the interval holds zero.`, ...comparison.configurations.slice(1).map((one) => differences(comparison, one))),
-    section("causes", "What slow requests waited for", `Requests of ${length(summary.slo_ns)} or longer: their time in each minute of the run.`, causes(comparison)),
+    section("causes", "What slow requests waited for", `Requests of ${chosen(summary.slo_ns)} or longer: their time in each minute of the run.`, causes(comparison)),
     section("runs", "Runs", "", runs(comparison)),
     section("basis", "What this rests on", "", basis(comparison)),
   ];
@@ -47,7 +47,7 @@ export function sections(comparison: Comparison): HTMLElement[] {
 
 /** Who is better, in a sentence; and one for each configuration. */
 function story({ configurations, differences: all, summary }: Comparison): HTMLElement {
-  const objective = length(summary.slo_ns);
+  const objective = chosen(summary.slo_ns);
   const misses = all.filter((one) => one.figure === "slo_miss_ratio");
   const having = (outcome: string): string[] => misses.flatMap((one) => (one.outcome === outcome && one.configuration !== null ? [one.configuration] : []));
   const [fewer, more] = [having("lower"), having("higher")];

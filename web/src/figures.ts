@@ -18,6 +18,11 @@ function share(value: number): string {
   return `${hundredths === 0 ? "0" : hundredths.toFixed(hundredths < 0.1 ? 3 : hundredths < 10 ? 2 : 1)} %`;
 }
 
+/** A length of time that somebody chose: `65 ms`. */
+export function chosen(ns: number): string {
+  return length(ns).replace(/\.0+ /, " ");
+}
+
 /** A change: per cent, or percentage points. */
 export function change(kind: string, value: number | null): string {
   return value === null ? "–" : `${signed(kind, value)} ${kind === "ratio" ? "%" : "points"}`;

@@ -39,7 +39,7 @@ function golden(path: string): string {
 
 test("a comparison opens without a word and without a network", async ({ page }) => {
   const faults = await open(page, file);
-  await expect(page.locator(".headline")).toContainText("65.0 ms");
+  await expect(page.locator(".headline")).toContainText("65 ms");
   await expect(page.locator("#differences tbody tr")).toHaveCount(8);
   await expect(page.locator("#differences")).toContainText("too short to say");
   expect(faults).toEqual([]);
@@ -49,7 +49,7 @@ test("one row a configuration on one scale, and a bar for each", async ({ page }
   const faults = await open(page, golden(info.outputPath("golden.html")));
   await expect(page.locator("svg.heatrows rect.empty")).toHaveCount(3);
   // A stall of one configuration is as dark as the same stall of another; the third one's are seldom.
-  const strongest = page.locator("svg.heatrows rect.heat6");
+  const strongest = page.locator("svg.heatrows rect.heat5, svg.heatrows rect.heat6");
   const tops = await Promise.all((await strongest.all()).map(async (rect) => Number(await rect.getAttribute("y"))));
   const rows = [...new Set(tops)].sort((a, b) => a - b).map((top) => tops.filter((one) => one === top).length);
   expect(rows.length).toBe(3);

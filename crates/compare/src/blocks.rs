@@ -32,7 +32,7 @@ pub(crate) struct Blocks {
     origin: Option<Nanos>,
     end: Nanos,
     width: i64,
-    blocks: Vec<Block>,
+    all: Vec<Block>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ struct Block {
 
 impl Blocks {
     pub(crate) fn new() -> Self {
-        Self { origin: None, end: Nanos::MIN, width: FINEST, blocks: Vec::new() }
+        Self { origin: None, end: Nanos::MIN, width: FINEST, all: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, request: Counted) {
@@ -59,22 +59,22 @@ impl Blocks {
             self.widen();
         }
         let at = (after / self.width) as usize;
-        if self.blocks.len() <= at {
-            self.blocks.resize_with(at + 1, Block::default);
+        if self.all.len() <= at {
+            self.all.resize_with(at + 1, Block::default);
         }
-        if let Some(block) = self.blocks.get_mut(at) {
+        if let Some(block) = self.all.get_mut(at) {
             block.add(request);
         }
     }
 
     fn widen(&mut self) {
         self.width = self.width.saturating_mul(2);
-        let mut blocks = std::mem::take(&mut self.blocks).into_iter();
+        let mut blocks = std::mem::take(&mut self.all).into_iter();
         while let Some(mut block) = blocks.next() {
             if let Some(other) = blocks.next() {
                 block.merge(other);
             }
-            self.blocks.push(block);
+            self.all.push(block);
         }
     }
 
@@ -88,7 +88,7 @@ impl Blocks {
         let whole = self.origin.map_or(0, |origin| (self.end - origin).0);
         let width = self.width;
         let open = |at: i64| (whole - at * width).clamp(0, width) as f64 / 1e9;
-        (0..).zip(self.blocks).map(|(at, block)| block.finish(open(at))).collect()
+        (0..).zip(self.all).map(|(at, block)| block.finish(open(at))).collect()
     }
 }
 

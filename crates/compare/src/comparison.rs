@@ -149,7 +149,9 @@ impl Drawing {
             runs.into_iter().map(|(width, blocks)| Drawn::of(axis, width, blocks)).collect();
         let drawn: Vec<Drawn> = runs.iter().filter(|run| !run.blocks.is_empty()).cloned().collect();
         let mut sum = Sum::new(axis);
-        runs.iter().for_each(|run| sum.merge(&run.sum));
+        for run in &runs {
+            sum.merge(&run.sum);
+        }
         let variations =
             if drawn.is_empty() { Variations::default() } else { variations(axis, &drawn, seed) };
         Self { runs, sum, variations }

@@ -62,7 +62,9 @@ impl Sum {
 
     pub(crate) fn of<'a>(axis: &Axis, blocks: impl IntoIterator<Item = &'a Counts>) -> Self {
         let mut sum = Self::new(axis);
-        blocks.into_iter().for_each(|block| sum.add(block, 1));
+        for block in blocks {
+            sum.add(block, 1);
+        }
         sum
     }
 
@@ -96,7 +98,9 @@ impl Sum {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.misses += other.misses;
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.at.iter_mut().zip(&other.at).for_each(|(sum, more)| *sum += more);
+        for (sum, more) in self.at.iter_mut().zip(&other.at) {
+            *sum += more;
+        }
     }
 
     pub(crate) fn max(&self) -> Option<u64> {
@@ -159,7 +163,9 @@ mod tests {
         };
         let mut blocks = [block(&[1, 2, 3, 4, 5]), block(&[6, 7, 8, 9]), block(&[10])];
         let axis = Axis::of(blocks.iter());
-        blocks.iter_mut().for_each(|block| axis.place(block));
+        for block in &mut blocks {
+            axis.place(block);
+        }
         let sum = Sum::of(&axis, &blocks);
         assert_eq!(sum.quantiles([0.5, 0.9, 0.91, 1.0]), [Some(5.0), Some(9.0), Some(10.0), Some(10.0)]);
         let mut twice = Sum::new(&axis);

@@ -32,7 +32,9 @@ pub(crate) struct Drawn {
 
 impl Drawn {
     pub(crate) fn of(axis: &Axis, width: Nanos, mut blocks: Vec<Counts>) -> Self {
-        blocks.iter_mut().for_each(|block| axis.place(block));
+        for block in &mut blocks {
+            axis.place(block);
+        }
         let sum = Sum::of(axis, &blocks);
         let stretch = stretch(&blocks, &sum);
         Self { width, blocks, stretch, sum }
@@ -181,8 +183,8 @@ impl Variation {
         let mut draws = self.draws.clone();
         draws.sort_by(f64::total_cmp);
         let errors = student::t(self.freedom);
-        let drawn = variance(&draws);
-        let stretch = if drawn > 0.0 { errors / NORMAL * (self.variance / drawn).sqrt() } else { 0.0 };
+        let shown = variance(&draws);
+        let stretch = if shown > 0.0 { errors / NORMAL * (self.variance / shown).sqrt() } else { 0.0 };
         let tail = (1.0 - CONFIDENCE) / 2.0;
         let off = |share: f64| {
             let at = (share * (draws.len() as f64 - 1.0)).round() as usize;
