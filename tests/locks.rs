@@ -30,7 +30,7 @@ const LIVE: &str = "live.json";
 const WRAPPER: &str = r#"#!/bin/sh
 [ "$1" = record ] || exec BINARY "$@"
 shift
-BINARY locks --no-attach --pid "${6}" --for 10s --slower-than 20ms --format json > LIVE 2> LIVE.err &
+BINARY locks --no-attach --pid "${6}" --for 10s --slower-than 100ms --format json > LIVE 2> LIVE.err &
 BINARY record --flight-recorder always "$@"
 status=$?
 wait
@@ -139,7 +139,8 @@ fn assert_rows(recording: &Path) {
     assert!(stalled.count() >= 2, "holders' writes waited for the journal: {of_logs:#?}");
 }
 
-/// What `locks` inferred while the broker ran, without the JVM: the waits that the JVM told of in the recording.
+/// What `locks` inferred while the broker ran, without the JVM: the waits that the JVM told of in the recording. Only the long
+/// ones: where threads wait for a processor too, appends follow each other as if one had waited for the other.
 fn assert_inferred(recording: &Path, site: &Path) {
     let lines = fs::read_to_string(site.join(LIVE)).unwrap();
     let live: Vec<Value> =
@@ -147,7 +148,7 @@ fn assert_inferred(recording: &Path, site: &Path) {
     let said = fs::read_to_string(site.join(LIVE).with_extension("json.err")).unwrap();
     assert!(said.contains("inferred"), "{said}");
     let from = recording.to_str().unwrap();
-    let recorded = brokerscope::run(["locks", "--from", from, "--slower-than", "15ms", "--format", "json"]);
+    let recorded = brokerscope::run(["locks", "--from", from, "--slower-than", "50ms", "--format", "json"]);
     let told: Vec<Value> = recorded
         .done()
         .stdout
@@ -160,12 +161,12 @@ fn assert_inferred(recording: &Path, site: &Path) {
         told.iter().any(|other| other["tid"] == row["tid"] && (end(other) - end(row)).abs() < NEAR_NS)
     };
     assert!(
-        live.iter().all(|row| row["seen_by"].is_null() && row["lock"]["name"] == "log lock"),
+        live.iter().all(|row| row["seen_by"] == "inferred" && row["lock"]["name"] == "log lock"),
         "{live:#?}"
     );
     assert!(live.iter().all(|row| !row["topic"].is_null() && row["tid"] != row["holder_tid"]), "{live:#?}");
     let right = live.iter().filter(|row| is_told(row)).count();
-    assert!(right >= 3 && right * 10 >= live.len() * 8, "{right} of {} were waits: {live:#?}", live.len());
+    assert!(right >= 3 && right * 10 >= live.len() * 9, "{right} of {} were waits: {live:#?}", live.len());
 }
 
 /// What `explain` says of requests that waited for somebody else's write.
