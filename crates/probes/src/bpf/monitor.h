@@ -5,9 +5,10 @@
  * see who takes a monitor without waiting.
  */
 
-/* A thread that waits. */
+/* A thread that waits, or has waited. */
 struct monitor_wait {
 	__u64 start_ns;
+	/* 0 once it has the monitor */
 	__u64 monitor;
 };
 
@@ -20,9 +21,12 @@ struct monitor_release {
 	char comm[TASK_COMM_LEN];
 };
 
-/* Keyed by tid. Far more threads than a broker has: beyond it waits are counted as lost. */
+/*
+ * Keyed by tid, and never deleted from: a thread that has waited once waits again, and its place costs it a look, not an
+ * insertion and a removal. Far more threads than a broker has: those that did not wait for long make room.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, __u32);
 	__type(value, struct monitor_wait);
@@ -40,7 +44,7 @@ SEC("usdt")
 int contended_enter(struct pt_regs *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct monitor_wait wait = {};
+	struct monitor_wait wait = {}, *known;
 	__u32 tid = id;
 	long monitor;
 
@@ -48,7 +52,11 @@ int contended_enter(struct pt_regs *ctx)
 		return 0;
 	wait.monitor = monitor;
 	wait.start_ns = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&monitor_waits, &tid, &wait, BPF_ANY))
+	known = bpf_map_lookup_elem(&monitor_waits, &tid);
+	if (known)
+		/* nobody else has a thread's own */
+		*known = wait;
+	else if (bpf_map_update_elem(&monitor_waits, &tid, &wait, BPF_ANY))
 		count(JVM_MAP_FULL, 1);
 	return 0;
 }
@@ -104,10 +112,10 @@ int contended_entered(struct pt_regs *ctx)
 	if (!is_target(id) || !argument(ctx, 1, &monitor))
 		return 0;
 	found = bpf_map_lookup_elem(&monitor_waits, &tid);
-	if (!found)
+	if (!found || !found->monitor)
 		return 0;
 	wait = *found;
-	bpf_map_delete_elem(&monitor_waits, &tid);
+	found->monitor = 0;
 	/* A virtual thread may go on elsewhere, and leaves its wait with the thread that carried it. */
 	if (wait.monitor != monitor)
 		return 0;
