@@ -255,19 +255,11 @@ impl Lab {
             vec![OsStr::new("--slo"), OsStr::new(&slo), OsStr::new("--md"), markdown.as_os_str()];
         further.extend(arguments.page.iter().flat_map(|page| [OsStr::new("-o"), page.as_os_str()]));
         print(&self.observer.compare(directories, &further, &self.directory.join("compare.txt"))?)?;
-        self.head(&markdown)?;
         self.steps.took(started, "compared");
         if let Some(page) = &arguments.page {
             self.steps.say(&format!("the same as a page: open {} in a browser", page.display()));
         }
         Ok(())
-    }
-
-    /// Has a note begin with what it was done on and with.
-    fn head(&self, note: &Path) -> Result<(), Error> {
-        let said = fs::read_to_string(note).map_err(Error::io("read", note))?;
-        let about = self.about().replace('\n', "\n- ");
-        fs::write(note, format!("- {about}\n\n{said}")).map_err(Error::io("write", note))
     }
 
     /// What it was done on and with.
@@ -294,7 +286,7 @@ impl Lab {
         let seen = before.iter().find_map(|done| done.bottleneck.clone());
         // The base has nothing before it: it says what all were run on.
         let base = self.asked.first().is_some_and(|asked| asked.setup.id == setup.id);
-        let note = seen.or_else(|| base.then(|| self.about().lines().take(3).collect::<Vec<_>>().join("; ")));
+        let note = seen.or_else(|| base.then(|| self.about().replace('\n', "; ")));
         let directory = self.directory.join(&setup.id);
         let path = directory.join("configuration.json");
         let text = json!({"name": setup.name, "note": note});

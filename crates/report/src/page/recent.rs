@@ -25,17 +25,10 @@ pub(super) struct Seen {
     pub(super) event: Event,
 }
 
-/// One of the past; its times stand beside it, since all of them are looked through.
-struct Past {
-    start: Nanos,
-    end: Nanos,
-    seen: Arc<Seen>,
-}
-
 /// Events that took long enough to be seen beside a slow request.
 pub(super) struct Recent {
-    brief: VecDeque<Past>,
-    long: VecDeque<Past>,
+    brief: VecDeque<Arc<Seen>>,
+    long: VecDeque<Arc<Seen>>,
     least: Nanos,
     newest: Nanos,
     /// Up to when events were given up for want of room.
@@ -61,29 +54,26 @@ impl Recent {
         self.numbered += 1;
         let is_brief = length.0 / NOT_BRIEF < self.least.0;
         let (events, kept) = if is_brief { (&mut self.brief, BRIEF_KEPT) } else { (&mut self.long, KEPT) };
-        let seen = Arc::new(Seen { number: self.numbered, event: event.clone() });
-        events.push_back(Past { start, end, seen });
-        while events.front().is_some_and(|oldest| oldest.end < self.newest - kept) {
+        events.push_back(Arc::new(Seen { number: self.numbered, event: event.clone() }));
+        while events.front().is_some_and(|oldest| oldest.event.time() < self.newest - kept) {
             events.pop_front();
         }
         if events.len() > MOST {
             let oldest = events.pop_front();
-            self.given_up = oldest.map_or(self.given_up, |oldest| self.given_up.max(oldest.end));
+            self.given_up = oldest.map_or(self.given_up, |oldest| self.given_up.max(oldest.event.time()));
         }
     }
 
     /// What shares time with this stretch.
     pub(super) fn within(&self, from: Nanos, until: Nanos) -> impl Iterator<Item = &Arc<Seen>> {
-        // What is brief and ended much later did not begin before then.
-        let longest_brief = Nanos(self.least.0.saturating_mul(NOT_BRIEF));
-        let of = move |events: &'_ VecDeque<Past>, begun_by: Nanos| {
-            let first = events.partition_point(|past| past.end < from - DISORDER);
-            let last = events.partition_point(|past| past.end < begun_by + DISORDER);
-            first..last.max(first)
+        let ended = from - DISORDER;
+        let shares = move |seen: &&Arc<Seen>| {
+            span(&seen.event).is_some_and(|(start, end)| start < until && end > from)
         };
-        let (long, brief) = (of(&self.long, self.newest), of(&self.brief, until + longest_brief));
-        let all = self.long.range(long).chain(self.brief.range(brief));
-        all.filter(move |past| past.start < until && past.end > from).map(|past| &past.seen)
+        [&self.long, &self.brief].into_iter().flat_map(move |events| {
+            let first = events.partition_point(|seen| seen.event.time() < ended);
+            events.range(first..).filter(shares)
+        })
     }
 
     /// Whether all that shared time with what began then is still there.
