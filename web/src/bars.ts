@@ -16,6 +16,8 @@ export function bars(comparison: Comparison): HTMLElement {
   const holder = h("div", {});
   const choose = h("select", { "aria-label": "Figure", change: () => draw() });
   for (const [figure, title] of FIGURES) choose.append(h("option", { value: figure }, title));
+  // How much a request carries may be just what was changed.
+  if (comparison.configurations.some((one) => (one.record_bytes_per_s ?? 0) > 0)) choose.value = "record_bytes_per_s";
   const draw = (): void => {
     const figure = FIGURES.find(([name]) => name === choose.value)?.[0] ?? "requests_per_s";
     holder.replaceChildren(chart(comparison.configurations, figure));

@@ -204,13 +204,17 @@ impl Text<'_> {
     }
 
     fn bars(&mut self) -> io::Result<()> {
-        let figure = Figure::RequestsPerSecond;
-        let rates = self.configurations().iter().filter_map(|of| of.figures.of(figure));
-        let most = rates.fold(0.0, f64::max);
-        if most <= 0.0 {
+        let most_of = |figure| {
+            self.configurations().iter().filter_map(|of| of.figures.of(figure)).fold(0.0, f64::max)
+        };
+        // How much a request carries may be just what was changed.
+        let throughputs =
+            [(Figure::BytesPerSecond, "Bytes of records a second"), (Figure::RequestsPerSecond, "Requests a second")];
+        let carrying = throughputs.into_iter().map(|(figure, heading)| (figure, heading, most_of(figure)));
+        let Some((figure, heading, most)) = carrying.into_iter().find(|(_, _, most)| *most > 0.0) else {
             return Ok(());
-        }
-        self.heading("Requests a second")?;
+        };
+        self.heading(heading)?;
         for of in &self.compared.comparison.configurations {
             let rate = of.figures.of(figure).unwrap_or(0.0);
             let (name, bar) = (shown::name(&of.name, false), bar(rate / most));
