@@ -18,16 +18,17 @@ use crate::run::{Cost, run};
 use crate::target::{Bound, Target};
 use crate::{stop, table};
 use load::Contents;
+use simulation::Incidents;
 pub(crate) use simulation::RATE;
 
 const MILLION: u64 = 1_000_000;
-/// Requests in the recordings that are compared: the second ten times the first.
-const SIZES: [u64; 2] = [MILLION, 10 * MILLION];
-/// Runs of each; of the large one, which takes longest, fewer.
-const ROUNDS: [usize; 2] = [5, 3];
+/// Requests in the recordings that are compared, up to ten times as many.
+const SIZES: [u64; 3] = [MILLION, 3 * MILLION, 10 * MILLION];
+/// Runs of each.
+const ROUNDS: usize = 3;
 const MOST_SECONDS: f64 = 20.0;
 const MOST_MIB: f64 = 1_024.0;
-/// Time per request of the large recording over that of the small one.
+/// Time per request of a larger recording over that of the smallest.
 const LINEAR: f64 = 1.25;
 /// Seconds that the recording lasts whose first verdict is waited for, and how long it may take.
 const SHORT_SECONDS: u64 = 60;
@@ -36,17 +37,22 @@ const FIRST_ROUNDS: usize = 7;
 
 /// Makes the recordings, has them explained, prints a table, and says what was reached.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
-    let mut targets = first_verdicts(brokerscope, &Made::new(directory, SHORT_SECONDS * RATE)?)?;
-    let mut measured = Vec::new();
-    for (requests, rounds) in SIZES.into_iter().zip(ROUNDS) {
-        let made = Made::new(directory, requests)?;
-        let costs = explained(brokerscope, &made, rounds)?;
-        measured.push((made.contents.clone(), costs));
+    let mut targets =
+        first_verdicts(brokerscope, &Made::new(directory, SHORT_SECONDS * RATE, Incidents::Often)?)?;
+    // What grows is looked at where something is slow.
+    for (incidents, sizes) in [(Incidents::Seldom, &SIZES[..]), (Incidents::None, &[10 * MILLION])] {
+        let mut measured = Vec::new();
+        for &requests in sizes {
+            let made = Made::new(directory, requests, incidents)?;
+            let costs = explained(brokerscope, &made)?;
+            measured.push((made.contents.clone(), costs));
+        }
+        println!();
+        let headings =
+            ["requests", "slow", "events", "MB", "median", "processor", "us/request", "events/s", "peak MiB"];
+        table::print(&headings, measured.iter().map(|(contents, costs)| row(contents, costs)));
+        targets.extend(targets_of(incidents, &measured));
     }
-    println!();
-    let headings = ["requests", "events", "MB", "median", "processor", "events/s", "peak MiB"];
-    table::print(&headings, measured.iter().map(|(contents, costs)| row(contents, costs)));
-    targets.extend(targets_of(&measured));
     Ok(targets)
 }
 
@@ -57,21 +63,21 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    fn new(directory: &Path, requests: u64) -> anyhow::Result<Self> {
-        Self::of(directory, requests, false)
+    fn new(directory: &Path, requests: u64, incidents: Incidents) -> anyhow::Result<Self> {
+        Self::of(directory, requests, incidents, false)
     }
 
     /// With what a recorder sees of the host and of threads on the CPU.
     pub(crate) fn with_host(directory: &Path, requests: u64) -> anyhow::Result<Self> {
-        Self::of(directory, requests, true)
+        Self::of(directory, requests, Incidents::Often, true)
     }
 
-    fn of(directory: &Path, requests: u64, with_host: bool) -> anyhow::Result<Self> {
+    fn of(directory: &Path, requests: u64, incidents: Incidents, with_host: bool) -> anyhow::Result<Self> {
         stop::check()?;
         let directory = directory.join(format!("explain-{requests}"));
         remove(&directory);
         let begun = Instant::now();
-        let contents = load::write(&directory, requests, with_host)?;
+        let contents = load::write(&directory, requests, incidents, with_host)?;
         println!(
             "{}: {requests} requests and {} other events, {} of them slow, {} MB, made in {:.0} s",
             directory.display(),
@@ -96,10 +102,10 @@ fn remove(directory: &Path) {
 }
 
 /// How long it took to explain a recording; that the answer is the right one is checked first.
-fn explained(brokerscope: &Path, made: &Made, rounds: usize) -> anyhow::Result<Vec<Cost>> {
+fn explained(brokerscope: &Path, made: &Made) -> anyhow::Result<Vec<Cost>> {
     check(brokerscope, made)?;
     let (brokerscope, directory) = (brokerscope.to_string_lossy(), made.directory.to_string_lossy());
-    (0..rounds).map(|_| run(&brokerscope, &["explain", &directory, "--format", "json"])).collect()
+    (0..ROUNDS).map(|_| run(&brokerscope, &["explain", &directory, "--format", "json"])).collect()
 }
 
 /// A fast answer must be the right one as well: every request, every write of it, every slow one and why.
@@ -165,10 +171,12 @@ fn row(contents: &Contents, costs: &[Cost]) -> Vec<String> {
     let wall = middle(costs, |cost| cost.wall);
     vec![
         contents.requests.to_string(),
+        format!("{} ({:.2} %)", contents.slow, contents.slow as f64 * 100.0 / contents.requests as f64),
         contents.events.to_string(),
         (contents.bytes / MILLION).to_string(),
         millis(wall),
         millis(middle(costs, |cost| cost.cpu)),
+        format!("{:.2}", of_seconds(wall) * 1e6 / contents.requests as f64),
         format!("{:.0}", (contents.requests + contents.events) as f64 / wall.as_secs_f64()),
         format!("{:.0}", peak_mib(costs)),
     ]
@@ -178,32 +186,38 @@ fn peak_mib(costs: &[Cost]) -> f64 {
     costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) as f64 / 1_024.0
 }
 
-fn targets_of(measured: &[(Contents, Vec<Cost>)]) -> Vec<Target> {
-    let [(small, of_small), (large, of_large)] = measured else { return Vec::new() };
-    let (requests, events) = (large.requests / MILLION, large.events / MILLION);
-    let what = format!("explain {requests} M requests, {events} M other events");
-    let seconds = |costs: &[Cost]| costs.iter().map(|cost| cost.wall).map(of_seconds).collect::<Vec<_>>();
-    let small_each = of_seconds(middle(of_small, |cost| cost.wall)) / small.requests as f64;
-    let grown = seconds(of_large)
-        .into_iter()
-        .map(|large_s| large_s / large.requests as f64 / small_each)
-        .collect::<Vec<_>>();
-    vec![
-        Target::of_runs(format!("{what}: time"), &seconds(of_large), Bound::AtMost(MOST_SECONDS), "s"),
-        Target {
-            what: format!("{what}: peak memory"),
-            measured: peak_mib(of_large),
-            spread: None,
-            bound: Bound::AtMost(MOST_MIB),
-            unit: "MiB",
-        },
-        Target::of_runs(
-            format!("{what}: time per request / that of {} M", small.requests / MILLION),
-            &grown,
-            Bound::AtMost(LINEAR),
-            "x",
-        ),
-    ]
+fn targets_of(incidents: Incidents, measured: &[(Contents, Vec<Cost>)]) -> Vec<Target> {
+    let each = |(contents, costs): &(Contents, Vec<Cost>)| {
+        of_seconds(middle(costs, |cost| cost.wall)) / contents.requests as f64
+    };
+    let mut targets = Vec::new();
+    for (contents, costs) in measured {
+        let (requests, events) = (contents.requests / MILLION, contents.events / MILLION);
+        let what = format!("explain {requests} M requests, {events} M other events, {}", incidents.as_str());
+        let seconds: Vec<f64> = costs.iter().map(|cost| of_seconds(cost.wall)).collect();
+        if contents.requests == 10 * MILLION {
+            targets.push(Target::of_runs(
+                format!("{what}: time"),
+                &seconds,
+                Bound::AtMost(MOST_SECONDS),
+                "s",
+            ));
+            targets.push(Target {
+                what: format!("{what}: peak memory"),
+                measured: peak_mib(costs),
+                spread: None,
+                bound: Bound::AtMost(MOST_MIB),
+                unit: "MiB",
+            });
+        }
+        if let Some(small) = measured.first().filter(|(small, _)| small.requests < contents.requests) {
+            let grown: Vec<f64> =
+                seconds.iter().map(|seconds| seconds / contents.requests as f64 / each(small)).collect();
+            let what = format!("{what}: time per request / that of {} M", small.0.requests / MILLION);
+            targets.push(Target::of_runs(what, &grown, Bound::AtMost(LINEAR), "x"));
+        }
+    }
+    targets
 }
 
 fn of_seconds(time: Duration) -> f64 {

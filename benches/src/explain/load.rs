@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use super::beside::Beside;
 use super::simulation::{
-    Append, CONNECTIONS, HANDLERS, Incident, MICRO, MILLI, NETWORK_THREADS, PARTITIONS, Served, Simulation,
-    Stretch,
+    Append, CONNECTIONS, HANDLERS, Incident, Incidents, MICRO, MILLI, NETWORK_THREADS, PARTITIONS, Served,
+    Simulation, Stretch,
 };
 use crate::stop;
 
@@ -58,12 +58,17 @@ pub(super) fn is_planted(verdict: &Value) -> bool {
 
 /// Writes a recording of so many requests into a directory that does not exist yet; with the host's figures and samples of
 /// threads where those are asked for.
-pub(super) fn write(directory: &Path, requests: u64, with_host: bool) -> anyhow::Result<Contents> {
+pub(super) fn write(
+    directory: &Path,
+    requests: u64,
+    incidents: Incidents,
+    with_host: bool,
+) -> anyhow::Result<Contents> {
     let mut manifest = Manifest { started_ns: BEGIN, ..Manifest::default() };
     let writer = Writer::create(directory, &manifest, WriterOptions::default())?;
     let mut load =
         Load { writer, told: Told::default(), waiting: BinaryHeap::new(), contents: Contents::default() };
-    let mut simulation = Simulation::new(SEED, BEGIN);
+    let mut simulation = Simulation::new(SEED, BEGIN, incidents);
     let mut beside = with_host.then(|| Beside::new(PID, BEGIN));
     for number in 0..requests {
         if number % BURST == 0 {

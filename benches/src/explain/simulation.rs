@@ -62,7 +62,39 @@ pub(super) enum Incident {
     Collection(u32, Stretch),
 }
 
+/// How often that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Incidents {
+    /// Never.
+    None,
+    /// One request in a thousand is slow.
+    Seldom,
+    /// A minute has several.
+    Often,
+}
+
+impl Incidents {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "nothing slow",
+            Self::Seldom => "one in a thousand slow",
+            Self::Often => "much slow",
+        }
+    }
+
+    /// From one to the next of a kind, at least and at most.
+    fn apart(self) -> (i64, i64) {
+        match self {
+            // Longer than any recording.
+            Self::None => (1_000_000 * SECOND, 1_000_001 * SECOND),
+            Self::Seldom => (100 * SECOND, 104 * SECOND),
+            Self::Often => (10 * SECOND, 14 * SECOND),
+        }
+    }
+}
+
 pub(super) struct Simulation {
+    incidents: Incidents,
     random: Random,
     now: i64,
     served: u64,
@@ -78,8 +110,9 @@ pub(super) struct Simulation {
 }
 
 impl Simulation {
-    pub(super) fn new(seed: u64, now: i64) -> Self {
+    pub(super) fn new(seed: u64, now: i64, incidents: Incidents) -> Self {
         let mut simulation = Self {
+            incidents,
             random: Random::new(seed),
             now,
             served: 0,
@@ -154,15 +187,21 @@ impl Simulation {
         None
     }
 
+    /// When the next of a kind begins.
+    fn apart(&mut self) -> i64 {
+        let (least, most) = self.incidents.apart();
+        self.now + least + self.below(most - least)
+    }
+
     fn next_commit(&mut self) {
-        let start = self.now + 10 * SECOND + self.below(20 * SECOND);
+        let start = self.apart();
         self.commit = Stretch { start, end: start + 120 * MILLI + self.below(300 * MILLI) };
         self.commits += 1;
         self.holds = false;
     }
 
     fn next_collection(&mut self) {
-        let start = self.now + 20 * SECOND + self.below(20 * SECOND);
+        let start = self.apart();
         self.collection = Stretch { start, end: start + 20 * MILLI + self.below(180 * MILLI) };
         self.collections += 1;
     }

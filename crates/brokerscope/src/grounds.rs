@@ -17,6 +17,7 @@ use crate::commands::record;
 use crate::failure::Usage;
 use crate::flight_recordings::Beside;
 use crate::input::Evidence;
+use crate::near_slow::{NearSlow, Tallied};
 use crate::options::{Filter, Presentation, Target};
 use crate::output;
 use crate::packets;
@@ -44,6 +45,8 @@ pub(crate) struct Recorded {
     missing: Vec<Unobservable>,
     /// What following it has found.
     notes: Vec<String>,
+    /// What the engine was not told of, where it was told only what verdicts depend on.
+    tallied: Option<Tallied>,
 }
 
 /// Captures.
@@ -61,6 +64,8 @@ pub(crate) struct Known {
     pub(crate) notes: Vec<String>,
     /// What was lost beside what events tell of.
     pub(crate) losses: Vec<(LossKind, u64)>,
+    /// Counts of what the engine was not told of.
+    pub(crate) tallied: Option<Tallied>,
 }
 
 impl Grounds {
@@ -145,6 +150,25 @@ impl Grounds {
         }
     }
 
+    /// Hands on what verdicts by this configuration depend on, and, where that is most of it, all events; in the order of
+    /// their times. What the engine then has not counted is in [`Self::known`].
+    ///
+    /// # Errors
+    /// The sink's.
+    pub(crate) fn read_for_verdicts(&mut self, config: &Config, sink: &mut Sink<'_>) -> anyhow::Result<()> {
+        let near_slow = match self {
+            // What is beside it may bear on any request.
+            Self::Recorded(recorded) if recorded.beside.is_empty() => {
+                NearSlow::of(&recorded.recording, config)
+            }
+            _ => None,
+        };
+        match (self, near_slow) {
+            (Self::Recorded(recorded), Some(near_slow)) => recorded.read_near(near_slow, sink),
+            (all, _) => all.read(sink),
+        }
+    }
+
     /// What to say beside the verdicts on what took so long, once all events have been read.
     pub(crate) fn known(&self, slower_than: Nanos, presentation: &Presentation) -> Known {
         match self {
@@ -184,6 +208,7 @@ impl Recorded {
             notes: Vec::new(),
             recording,
             beside,
+            tallied: None,
         }
     }
 
@@ -213,6 +238,17 @@ impl Recorded {
         Ok(())
     }
 
+    fn read_near(&mut self, mut near_slow: NearSlow, sink: &mut Sink<'_>) -> anyhow::Result<()> {
+        for event in &mut near_slow {
+            match event {
+                Ok(event) => sink(event)?,
+                Err(error) => output::warn(&error.to_string()),
+            }
+        }
+        self.tallied = near_slow.tallied();
+        Ok(())
+    }
+
     fn known(&self, slower_than: Nanos, presentation: &Presentation) -> Known {
         let mut unobservable = self.missing.clone();
         unobservable.push(if self.jvm_seen { unobservable_of(QUEUES) } else { unobservable_of(JVM) });
@@ -225,7 +261,7 @@ impl Recorded {
                 "of requests that took less than {threshold} most of the time is therefore unobserved"
             ));
         }
-        Known { unobservable, notes, losses: Vec::new() }
+        Known { unobservable, notes, losses: Vec::new(), tallied: self.tallied }
     }
 }
 
@@ -244,7 +280,7 @@ impl Wire {
             (LossKind::FramesUndecodable, counters.undecodable_frames),
         ];
         let notes = packets::notes(&self.captures, false);
-        Known { unobservable: vec![unobservable_of(BROKER)], notes, losses }
+        Known { unobservable: vec![unobservable_of(BROKER)], notes, losses, tallied: None }
     }
 }
 
@@ -256,7 +292,10 @@ impl Known {
         slower_than: Nanos,
         agreement: Option<Agreement>,
     ) -> Conclusion {
-        let Self { unobservable, notes, losses } = self;
+        let Self { unobservable, notes, losses, tallied } = self;
+        if let Some(tallied) = tallied {
+            tallied.add_to(&mut summary);
+        }
         summary.losses.extend(losses.into_iter().filter(|(_, count)| *count > 0));
         Conclusion { summary, slower_than, unobservable, agreement, notes }
     }

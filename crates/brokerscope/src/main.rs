@@ -11,6 +11,7 @@ mod function_name;
 mod grounds;
 mod input;
 mod inside;
+mod near_slow;
 mod options;
 mod output;
 mod packets;

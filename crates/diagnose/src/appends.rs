@@ -10,10 +10,28 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{FileOp, Nanos};
 
+/// What can be found by its batch.
+pub(crate) trait Append {
+    /// The batch's CRC and base offset; without a batch head there is nothing to find it by.
+    fn keys(&self) -> Option<(u32, i64)>;
+    /// When it ended.
+    fn end(&self) -> Nanos;
+}
+
+impl Append for Arc<FileOp> {
+    fn keys(&self) -> Option<(u32, i64)> {
+        self.batch.map(|batch| (batch.crc, batch.base_offset))
+    }
+
+    fn end(&self) -> Nanos {
+        self.end
+    }
+}
+
 /// Appends with a batch head, oldest first, numbered in the order in which they came.
-#[derive(Debug, Default)]
-pub(crate) struct Appends {
-    kept: VecDeque<Append>,
+#[derive(Debug)]
+pub(crate) struct Appends<T> {
+    kept: VecDeque<Kept<T>>,
     /// The number of the first one kept.
     forgotten: u64,
     by_crc: HashMap<u32, u64, RandomState>,
@@ -21,49 +39,56 @@ pub(crate) struct Appends {
 }
 
 #[derive(Debug)]
-struct Append {
-    op: Arc<FileOp>,
+struct Kept<T> {
+    append: T,
     /// The one before it with the same CRC.
     same_crc: Option<u64>,
     /// The one before it with the same base offset.
     same_offset: Option<u64>,
 }
 
-impl Appends {
-    /// Takes an append; without a batch head there is nothing to find it by.
-    pub(crate) fn insert(&mut self, op: Arc<FileOp>) {
-        let Some(batch) = op.batch else { return };
+impl<T> Default for Appends<T> {
+    fn default() -> Self {
+        let (by_crc, by_base_offset) = Default::default();
+        Self { kept: VecDeque::new(), forgotten: 0, by_crc, by_base_offset }
+    }
+}
+
+impl<T: Append> Appends<T> {
+    /// Takes an append.
+    pub(crate) fn insert(&mut self, append: T) {
+        let Some((crc, base_offset)) = append.keys() else { return };
         let number = self.forgotten + self.kept.len() as u64;
-        let same_crc = self.by_crc.insert(batch.crc, number);
-        let same_offset = self.by_base_offset.insert(batch.base_offset, number);
-        self.kept.push_back(Append { op, same_crc, same_offset });
+        let same_crc = self.by_crc.insert(crc, number);
+        let same_offset = self.by_base_offset.insert(base_offset, number);
+        self.kept.push_back(Kept { append, same_crc, same_offset });
     }
 
     /// Those with a batch of this CRC, the latest first.
-    pub(crate) fn by_crc(&self, crc: u32) -> impl Iterator<Item = &Arc<FileOp>> {
+    pub(crate) fn by_crc(&self, crc: u32) -> impl Iterator<Item = &T> {
         let first = self.by_crc.get(&crc).and_then(|&number| self.at(number));
-        std::iter::successors(first, |later| self.at(later.same_crc?)).map(|append| &append.op)
+        std::iter::successors(first, |later| self.at(later.same_crc?)).map(|kept| &kept.append)
     }
 
     /// Those with a batch of this base offset, the latest first.
-    pub(crate) fn by_base_offset(&self, offset: i64) -> impl Iterator<Item = &Arc<FileOp>> {
+    pub(crate) fn by_base_offset(&self, offset: i64) -> impl Iterator<Item = &T> {
         let first = self.by_base_offset.get(&offset).and_then(|&number| self.at(number));
-        std::iter::successors(first, |later| self.at(later.same_offset?)).map(|append| &append.op)
+        std::iter::successors(first, |later| self.at(later.same_offset?)).map(|kept| &kept.append)
     }
 
     /// Forgets what ended before that.
     pub(crate) fn forget(&mut self, horizon: Nanos) {
-        while let Some(first) = self.kept.front().filter(|first| first.op.end < horizon) {
-            if let Some(batch) = first.op.batch {
-                forget(&mut self.by_crc, &batch.crc, self.forgotten);
-                forget(&mut self.by_base_offset, &batch.base_offset, self.forgotten);
+        while let Some(first) = self.kept.front().filter(|first| first.append.end() < horizon) {
+            if let Some((crc, base_offset)) = first.append.keys() {
+                forget(&mut self.by_crc, &crc, self.forgotten);
+                forget(&mut self.by_base_offset, &base_offset, self.forgotten);
             }
             self.kept.pop_front();
             self.forgotten += 1;
         }
     }
 
-    fn at(&self, number: u64) -> Option<&Append> {
+    fn at(&self, number: u64) -> Option<&Kept<T>> {
         self.kept.get(usize::try_from(number.checked_sub(self.forgotten)?).ok()?)
     }
 }

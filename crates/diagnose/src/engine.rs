@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use model::{Event, Nanos, Request, Verdict};
 
+use crate::alone::Requests;
 use crate::pending::Pending;
 use crate::summary::Totals;
 use crate::window::Window;
@@ -28,6 +29,8 @@ pub struct Engine {
     /// The time of the newest event that came, or as late as it is known to be.
     newest: Nanos,
     window: Window,
+    /// What was found of requests that others may have waited behind.
+    alone: Requests,
     /// Requests not decided yet, by their ends.
     pending: Pending<Arc<Request>>,
     /// The time up to which events are in the window.
@@ -45,6 +48,7 @@ impl Engine {
             order: Pending::new(),
             newest: Nanos::MIN,
             window: Window::default(),
+            alone: Requests::default(),
             pending: Pending::new(),
             now: Nanos::MIN,
             swept: Nanos::MIN,
@@ -131,9 +135,9 @@ impl Engine {
         }
     }
 
-    /// Goes on to a later moment: what fell due before it is decided on what there was, all of it.
+    /// Goes on to a later moment: what fell due before it is decided on what there was, all of it, and on nothing later.
     fn advance(&mut self, time: Nanos) {
-        self.decide(self.now - self.config.lateness);
+        self.decide(time - self.config.lateness - Nanos(1));
         self.now = time;
         if self.now - self.swept >= SWEEP {
             // Before what would explain it is forgotten.
@@ -183,7 +187,7 @@ impl Engine {
 
     fn judge(&mut self, request: &Request) {
         let appends = judge::joins(&self.window, request, &mut self.totals.joins);
-        let judgement = judge::judge(&self.window, request, &appends, 0);
+        let judgement = judge::judge(&self.window, &mut self.alone, request, &appends, 0);
         #[cfg(test)]
         assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");
         let verdict = judgement.verdict(&self.window, request, &appends);

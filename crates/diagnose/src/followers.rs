@@ -77,8 +77,14 @@ impl Followers {
 
 /// The name of the follower that sent a request, if one did.
 pub(crate) fn follower(request: &Request) -> Option<&Arc<str>> {
-    let name = request.client_id.as_ref().filter(|_| request.api_key == FETCH)?;
-    let (id, fetcher) = name.strip_prefix("broker-")?.split_once("-fetcher-")?;
+    let name = request.client_id.as_ref();
+    name.filter(|_| is_follower(request.api_key, name))
+}
+
+/// Whether it was a follower that sent a request.
+pub(crate) fn is_follower(api_key: i16, client_id: Option<&Arc<str>>) -> bool {
+    let name = client_id.filter(|_| api_key == FETCH).and_then(|name| name.strip_prefix("broker-"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(id) && is_number(fetcher)).then_some(name)
+    name.and_then(|name| name.split_once("-fetcher-"))
+        .is_some_and(|(id, fetcher)| is_number(id) && is_number(fetcher))
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, StageSpan, Stages, Verdict};
 
+use crate::alone::{Alone, Requests};
 use crate::cause::{self, Finding};
 use crate::explained;
 use crate::hold::Hold;
@@ -64,23 +65,45 @@ fn each_join(window: &Window, request: &Request, counts: &mut Joins, mut tell: i
 }
 
 /// Where the time of one answered request went and why.
-pub(crate) fn judge(window: &Window, request: &Request, appends: &[AppendJoin], depth: usize) -> Judgement {
-    let Some(course) = stages::of(window, request, appends) else { return Judgement::default() };
-    let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(cause::slow_client::arrival(window, request));
-    findings.extend(behind_another(window, request, course.served_from - request.arrival_end, depth));
-    findings.extend(explained::served(window, request, &course, appends));
-    let time = stages::waiting::latency_less_wait(window, request).unwrap_or_default();
-    Judgement { stages: course.stages, course: course.spans, findings, time }
+pub(crate) fn judge(
+    window: &Window,
+    known: &mut Requests,
+    request: &Request,
+    appends: &[AppendJoin],
+    depth: usize,
+) -> Judgement {
+    let own = known.of(request, || alone(window, request, appends));
+    let behind = behind_another(window, known, request, own.waited, depth);
+    let findings = own.arrival.iter().cloned().chain(behind).chain(own.served.iter().cloned()).collect();
+    Judgement { stages: own.stages, course: own.course.clone(), findings, time: own.time }
+}
+
+/// The same without those ahead of it.
+fn alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> Alone {
+    let Some(course) = stages::of(window, request, appends) else { return Alone::default() };
+    Alone {
+        waited: course.served_from - request.arrival_end,
+        arrival: cause::slow_client::arrival(window, request),
+        served: explained::served(window, request, &course, appends),
+        time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),
+        stages: course.stages,
+        course: course.spans,
+    }
 }
 
 /// What explains most of another request's time, where that is known; requests ahead of it are not followed.
 pub(crate) fn cause_of(window: &Window, request: &Request) -> Option<Finding> {
-    judge(window, request, &[], DEEPEST_QUEUE).principal()
+    judge(window, &mut Requests::default(), request, &[], DEEPEST_QUEUE).principal()
 }
 
 /// A request that waited behind another of its connection has that one's cause.
-fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usize) -> Option<Finding> {
+fn behind_another(
+    window: &Window,
+    known: &mut Requests,
+    request: &Request,
+    waited: Nanos,
+    depth: usize,
+) -> Option<Finding> {
     if waited == Nanos::ZERO {
         return None;
     }
@@ -111,7 +134,7 @@ fn behind_another(window: &Window, request: &Request, waited: Nanos, depth: usiz
     }
     let behind = (depth < DEEPEST_QUEUE).then(|| {
         let appends = joins(window, ahead, &mut Joins::default());
-        judge(window, ahead, &appends, depth + 1).principal()
+        judge(window, known, ahead, &appends, depth + 1).principal()
     });
     Some(match behind.flatten() {
         Some(finding) => {

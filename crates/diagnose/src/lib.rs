@@ -22,8 +22,11 @@
 //! - [`second_witness`] puts Kafka's own request log beside it.
 //! - `explained` asks the causes what they know of each stage of a request.
 //! - [`doubts`] says what could not be decided and what would have told.
+//! - [`Focus`] says what of a recording verdicts can depend on; [`Tally`] counts joins where the rest was not read.
+//! - `alone` keeps what was found of requests that others waited behind.
 //! - `judge` puts a request's stages and causes together.
 
+mod alone;
 mod appends;
 mod calls;
 mod cause;
@@ -31,6 +34,7 @@ mod chain;
 mod config;
 mod engine;
 mod explained;
+mod focus;
 mod followers;
 mod free;
 mod hold;
@@ -46,6 +50,7 @@ mod sockets;
 mod stages;
 mod stops;
 mod summary;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod why_not;
@@ -55,10 +60,12 @@ pub use calls::{Call, Calls, Detail};
 pub use cause::advice;
 pub use config::Config;
 pub use engine::Engine;
+pub use focus::Focus;
 pub use join::{AppendJoin, JoinKey};
 pub use lock::name::LockName;
 pub use locks::{Doing, LockRow, Locks};
 pub use reasons::{Reason, Reasons};
 pub use stops::Stops;
 pub use summary::{CauseTotal, Joins, RootTotal, Summary};
+pub use tally::Tally;
 pub use why_not::{Watched, doubts};

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{
     BlockIo, CpuSample, Device, DirtyThrottle, FileKind, FileOp, FileOpKind, HostSample, JournalCommit,
-    JvmPause, KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, SocketOp, Tid, TopicPartition,
+    JvmPause, KernelSpan, LockWait, Loss, Nanos, OffCpu, Pid, Reclaim, Request, SocketOp, Tid,
+    TopicPartition,
 };
 
 use crate::Config;
@@ -26,6 +27,9 @@ const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
 
 /// Packets and probes read two clocks, paired once a second: slewing may part them by this much.
 pub(crate) const CLOCK_SLACK: Nanos = Nanos::from_millis(1);
+
+/// A handler that has appended nothing for so long may be gone: `num.io.threads` can be lowered while the broker runs.
+const KNOWN_FOR: Nanos = Nanos::from_millis(600_000);
 
 /// Both ends of a connection: client, broker.
 type Connection = (SocketAddr, SocketAddr);
@@ -160,8 +164,6 @@ pub(crate) struct ThreadPast {
     pub(crate) lock_waits: Timeline<LockWait>,
     /// Its full name, where the JVM told it.
     name: Option<Arc<str>>,
-    /// Whether it is a request handler: it appends, and is called as they are.
-    is_handler: bool,
 }
 
 /// What happened on one block device.
@@ -183,7 +185,9 @@ pub(crate) struct Window {
     pauses: Timeline<JvmPause>,
     losses: Timeline<Loss>,
     pub(crate) trouble: Trouble,
-    appends: Appends,
+    appends: Appends<Arc<FileOp>>,
+    /// The request handlers, and when each appended last.
+    handlers: HashMap<Tid, (Pid, Nanos), RandomState>,
     /// How many events are kept, and some that were forgotten since they were counted.
     kept: usize,
     /// Nothing that ended before this is kept.
@@ -204,7 +208,7 @@ impl Window {
             None => self.partitions.entry(partition.clone()).or_default().insert(Arc::clone(&op)),
         }
         if is_handlers_name(&op.thread) {
-            self.threads.entry(op.tid).or_default().is_handler = true;
+            self.handler(&op);
         }
         self.appends.insert(op);
     }
@@ -314,12 +318,20 @@ impl Window {
         self.threads.values()
     }
 
-    /// The request handlers of which anything was seen, in the order of their ids.
+    /// The request handlers that appended of late, in the order of their ids.
     pub(crate) fn handlers(&self) -> Vec<Tid> {
-        let handlers = self.threads.iter().filter(|(_, past)| past.is_handler);
-        let mut tids: Vec<Tid> = handlers.map(|(&tid, _)| tid).collect();
+        let mut tids: Vec<Tid> = self.handlers.keys().copied().collect();
         tids.sort_unstable();
         tids
+    }
+
+    /// Notes that a handler appended: with a new process come new handlers.
+    fn handler(&mut self, op: &FileOp) {
+        if self.handlers.values().next().is_some_and(|(pid, _)| *pid != op.pid) {
+            self.handlers.clear();
+        }
+        let (_, last) = self.handlers.entry(op.tid).or_insert((op.pid, op.end));
+        *last = op.end.max(*last);
     }
 
     pub(crate) fn device(&self, device: &Device) -> Option<&DevicePast> {
@@ -393,6 +405,7 @@ impl Window {
         let horizon = self.kept_from(now, config);
         self.horizon = horizon;
         self.appends.forget(horizon);
+        self.handlers.retain(|_, (_, last)| now - *last <= KNOWN_FOR);
         for past in self.threads.values_mut() {
             past.file_ops.forget(horizon);
             past.off_cpu.forget(horizon);

@@ -24,6 +24,7 @@ pub mod off_cpu;
 pub mod outcome;
 pub mod reclaim;
 pub mod request;
+pub mod sketch;
 pub mod socket_op;
 pub mod stack_time;
 pub mod throttle;

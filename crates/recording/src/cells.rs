@@ -199,11 +199,22 @@ pub(crate) trait ReadBack {
 impl<C: crate::columns::Columns + ReadBack> Stored for Rows<C> {
     type Cells = RowLists<C::Cells>;
     fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
+        RowLists::find(source, name, &Self::data_type())
+    }
+}
+
+impl<V: RowCells> RowLists<V> {
+    /// Finds the column and, of its elements, the cells that are asked for.
+    pub(crate) fn find(
+        source: &dyn Source,
+        name: &'static str,
+        wanted: &DataType,
+    ) -> Result<Self, ColumnError> {
         let column = source.column(name).ok_or_else(|| absent(name))?;
-        let wrong = || mistyped(name, column.data_type(), &Self::data_type());
+        let wrong = || mistyped(name, column.data_type(), wanted);
         let lists = column.as_any().downcast_ref::<ListArray>().ok_or_else(wrong)?.clone();
         let rows = lists.values().as_any().downcast_ref::<StructArray>().ok_or_else(wrong)?;
-        let rows = C::Cells::of(rows)?;
+        let rows = V::of(rows)?;
         Ok(RowLists { name, lists, rows })
     }
 }
@@ -220,3 +231,23 @@ impl<V> RowLists<V> {
         Ok(usize::try_from(*start).unwrap_or(0)..usize::try_from(*end).unwrap_or(0))
     }
 }
+
+/// Declares cells of some of a table's columns: `cells! { SomeCells { start_ns: I64, … } }`. Their names are `NAMES`.
+macro_rules! cells {
+    ($cells:ident { $($name:ident: $kind:ty,)* }) => {
+        pub(crate) struct $cells {
+            $($name: <$kind as $crate::cells::Stored>::Cells,)*
+        }
+
+        impl $cells {
+            const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+        }
+
+        impl $crate::cells::RowCells for $cells {
+            fn of(source: &dyn $crate::cells::Source) -> Result<Self, $crate::cells::ColumnError> {
+                Ok(Self { $($name: <$kind as $crate::cells::Stored>::cells(source, stringify!($name))?,)* })
+            }
+        }
+    };
+}
+pub(crate) use cells;

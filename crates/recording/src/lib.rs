@@ -9,6 +9,7 @@
 
 mod address;
 mod cells;
+mod chosen;
 mod columns;
 mod convert;
 mod error;
@@ -16,10 +17,12 @@ mod events;
 mod fence;
 mod follow;
 mod growing_part;
+mod join_keys;
 mod manifest;
 mod notes;
 mod number_builder;
 mod open_part;
+mod outlines;
 mod parquet_part;
 mod part;
 mod reader;
@@ -38,6 +41,7 @@ mod writer;
 pub use error::Error;
 pub use events::Events;
 pub use follow::Follow;
+pub use join_keys::{SentKeys, WrittenKeys};
 pub use manifest::{Broker, BrokerProcess, Clock, ClockPair, FORMAT, Host, Jvm, Manifest, VERSION};
 pub use reader::Recording;
 pub use table::Table;

@@ -1,4 +1,4 @@
-//! Reading a Parquet part batch by batch. Does not know the tables.
+//! Reading a Parquet part batch by batch: all of it, or some columns and rows. Does not know what is in them.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -6,14 +6,22 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
+use model::sketch::Choose;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    RowSelection,
+};
 use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, Length};
-use parquet::schema::types::SchemaDescriptor;
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::Error;
+use crate::chosen;
 use crate::fence::fenced;
+use crate::table::Table;
 
 const BATCH_ROWS: usize = 2048;
 
@@ -24,26 +32,105 @@ pub(crate) struct ParquetPart {
     reader: Option<ParquetRecordBatchReader>,
 }
 
+/// Which of a file's columns are read, by their names; of a column within lists, with those of the lists it is in
+/// (`partitions.batches.crc`).
+pub(crate) type Wanted<'a> = &'a dyn Fn(&str) -> bool;
+
+/// A Parquet file, its footer read.
+pub(crate) struct ParquetFile {
+    path: PathBuf,
+    file: File,
+    footer: ArrowReaderMetadata,
+}
+
+/// Which rows of a file are read.
+pub(crate) enum Rows {
+    All,
+    /// Those of row groups in which the column has a value that is as large, and of those of which that is not known.
+    WithAtLeast(&'static str, i64),
+    Of(RowSelection),
+}
+
+impl ParquetFile {
+    /// Opens a file and reads its footer.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        let measured = Measured(file.try_clone().map_err(Error::io("read", path))?);
+        let footer = fenced(|| ArrowReaderMetadata::load(&measured, ArrowReaderOptions::default()));
+        let damaged = |why: String| Error::Part { path: path.to_owned(), why };
+        let footer = footer.map_err(damaged)?.map_err(|e| damaged(e.to_string()))?;
+        Ok(Self { path: path.to_owned(), file, footer })
+    }
+
+    /// How many rows it says that it has.
+    pub(crate) fn rows(&self) -> usize {
+        usize::try_from(self.footer.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// Some of its rows and columns, in batches of so many.
+    pub(crate) fn read(
+        &self,
+        wanted: Wanted<'_>,
+        rows: Rows,
+        batch_rows: usize,
+    ) -> Result<ParquetPart, Error> {
+        let file = Measured(self.file.try_clone().map_err(Error::io("read", &self.path))?);
+        let reader = fenced(|| {
+            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.footer.clone());
+            let mask = mask(builder.parquet_schema(), wanted);
+            let builder = builder.with_projection(mask).with_batch_size(batch_rows);
+            match rows {
+                Rows::All => builder,
+                Rows::WithAtLeast(column, least) => builder.with_row_groups(self.reaching(column, least)),
+                Rows::Of(selection) => builder.with_row_selection(selection),
+            }
+            .build()
+        });
+        let damaged = |why: String| Error::Part { path: self.path.clone(), why };
+        let reader = reader.map_err(damaged)?.map_err(|e| damaged(e.to_string()))?;
+        Ok(ParquetPart { path: self.path.clone(), reader: Some(reader) })
+    }
+
+    /// The row groups in which a column may have a value that is as large.
+    fn reaching(&self, column: &str, least: i64) -> Vec<usize> {
+        let footer = self.footer.metadata();
+        let at = footer.file_metadata().schema_descr().columns().iter().position(|c| c.name() == column);
+        let most = |group: &RowGroupMetaData| match group.columns().get(at?)?.statistics()? {
+            Statistics::Int64(numbers) => numbers.max_opt().copied(),
+            _ => None,
+        };
+        let groups = footer.row_groups().iter().enumerate();
+        groups.filter(|(_, group)| most(group).is_none_or(|most| most >= least)).map(|(at, _)| at).collect()
+    }
+}
+
 impl ParquetPart {
     /// Opens a file and reads its footer. Columns that are called one of `unread` are passed over.
     pub(crate) fn open(path: &Path, unread: &[&str]) -> Result<Self, Error> {
-        let damaged = |why: String| Error::Part { path: path.to_owned(), why };
-        let file = File::open(path).map_err(Error::io("read", path))?;
-        let reader = fenced(|| {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(Measured(file))?;
-            let wanted = wanted(builder.parquet_schema(), unread);
-            builder.with_projection(wanted).with_batch_size(BATCH_ROWS).build()
-        });
-        let reader = reader.map_err(damaged)?.map_err(|e| damaged(e.to_string()))?;
-        Ok(Self { path: path.to_owned(), reader: Some(reader) })
+        ParquetFile::open(path)?.read(&all_but(unread), Rows::All, BATCH_ROWS)
+    }
+
+    /// The rows that `choose` finds among those of a table.
+    pub(crate) fn open_chosen(path: &Path, table: Table, choose: &dyn Choose) -> Result<Self, Error> {
+        let file = ParquetFile::open(path)?;
+        let rows = chosen::rows(&file, table, choose)?.map_or(Rows::All, Rows::Of);
+        file.read(&all_but(&table.unread()), rows, BATCH_ROWS)
     }
 }
 
 /// The columns with values that are read, also those within rows of rows.
-fn wanted(schema: &SchemaDescriptor, unread: &[&str]) -> ProjectionMask {
-    let names = schema.columns().iter().map(|column| column.name());
-    let read = names.enumerate().filter(|(_, name)| !unread.contains(name)).map(|(at, _)| at);
-    ProjectionMask::leaves(schema, read.collect::<Vec<_>>())
+fn all_but(unread: &[&str]) -> impl Fn(&str) -> bool {
+    move |path| !path.rsplit('.').next().is_some_and(|name| unread.contains(&name))
+}
+
+fn mask(schema: &SchemaDescriptor, wanted: Wanted<'_>) -> ProjectionMask {
+    // What Parquet puts between a list and its elements, by its own name and by Arrow's.
+    let of_list = |part: &&String| !["list", "item", "element"].contains(&part.as_str());
+    let path = |column: &ColumnDescPtr| {
+        column.path().parts().iter().filter(of_list).map(String::as_str).collect::<Vec<_>>().join(".")
+    };
+    let read = schema.columns().iter().enumerate().filter(|(_, column)| wanted(&path(column)));
+    ProjectionMask::leaves(schema, read.map(|(at, _)| at).collect::<Vec<_>>())
 }
 
 impl Iterator for ParquetPart {

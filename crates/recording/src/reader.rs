@@ -3,7 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use model::Nanos;
+use model::sketch::{Choose, Sketch};
+
+use crate::join_keys::{self, SentKeys, WrittenKeys};
 use crate::notes::Notes;
+use crate::outlines;
 use crate::part::{self, Part};
 use crate::table::Table;
 use crate::table_events::TableEvents;
@@ -61,6 +66,41 @@ impl Recording {
     /// The same events in the same order, each table read ahead by a thread of its own: for who makes much of each.
     pub fn events_ahead(&self, tables: &[Table]) -> Events {
         Events::of(self.listed(tables).map(|(table, parts)| TableEvents::ahead(table, parts, &self.notes)))
+    }
+
+    /// The same, of the tables of which each request leaves rows, only those that `choose` wants by their outlines, and
+    /// beside them the first and the last of each kind in each gap: see [`model::sketch::Wish`]. The others are read whole; so is a part
+    /// that is not Parquet yet.
+    pub fn events_chosen(&self, choose: &Arc<dyn Choose>) -> Events {
+        Events::of(self.listed(&Table::ALL).map(|(table, parts)| {
+            let choose = Self::OUTLINED.contains(&table).then(|| Arc::clone(choose));
+            TableEvents::chosen_ahead(table, parts, &self.notes, choose)
+        }))
+    }
+
+    /// Tables with outlines of their own.
+    const OUTLINED: [Table; 4] = [Table::Requests, Table::FileOps, Table::OffCpu, Table::SocketOps];
+
+    /// A table's rows in outline, at least those that took so long. Rows without an outline are passed over, a part
+    /// ends with its first error: whoever reads the events hears of both. Of a table whose rows have no length, an error.
+    ///
+    /// # Errors
+    /// A part that cannot be read: the outlines are not all there.
+    pub fn outlines(&self, table: Table, least: Nanos, tell: &mut dyn FnMut(&Sketch)) -> Result<(), Error> {
+        for part in part::list(&table.path(&self.dir))? {
+            outlines::each(table, &part, least, &self.notes, tell)?;
+        }
+        Ok(())
+    }
+
+    /// What joins produce requests with the writes of their batches, each read ahead by a thread.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where there can be no threads or a folder cannot be listed.
+    pub fn join_keys(&self) -> Result<(SentKeys, WrittenKeys), Error> {
+        let parts = |table: Table| part::list(&table.path(&self.dir));
+        join_keys::read(parts(Table::Requests)?, parts(Table::FileOps)?, &self.notes)
+            .map_err(Error::io("start a thread for", &self.dir))
     }
 
     /// The parts of these tables.

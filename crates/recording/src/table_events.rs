@@ -8,12 +8,13 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use arrow_array::RecordBatch;
 use model::Event;
+use model::sketch::Choose;
 
 use crate::Error;
 use crate::cells::BadRow;
 use crate::fence::fenced;
 use crate::notes::Notes;
-use crate::parquet_part::ParquetPart;
+use crate::parquet_part::{ParquetFile, ParquetPart, Rows, Wanted};
 use crate::part::Part;
 use crate::stream_part::StreamPart;
 use crate::table::Table;
@@ -24,7 +25,7 @@ const BATCHES_AHEAD: usize = 2;
 
 /// What was read of a table; never empty.
 type Read = Result<Vec<Event>, Error>;
-type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + Send>;
+pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + Send>;
 
 /// Where a table's events come from.
 pub(crate) enum TableEvents {
@@ -42,8 +43,18 @@ impl TableEvents {
 
     /// Read by a thread; where there can be none, as [`TableEvents::here`].
     pub(crate) fn ahead(table: Table, parts: Vec<Part>, notes: &Arc<Notes>) -> Self {
+        Self::chosen_ahead(table, parts, notes, None)
+    }
+
+    /// The same of rows that were chosen; all of those of a part that is not Parquet yet.
+    pub(crate) fn chosen_ahead(
+        table: Table,
+        parts: Vec<Part>,
+        notes: &Arc<Notes>,
+        choose: Option<Arc<dyn Choose>>,
+    ) -> Self {
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
-        let reading = Reading::of(table, parts.clone(), notes);
+        let reading = Reading { choose, ..Reading::of(table, parts.clone(), notes) };
         let read = move || {
             for read in reading {
                 if sender.send(read).is_err() {
@@ -73,6 +84,8 @@ impl Iterator for TableEvents {
 pub(crate) struct Reading {
     table: Table,
     parts: VecDeque<Part>,
+    /// Who chooses rows, where not all are read.
+    choose: Option<Arc<dyn Choose>>,
     /// The part being read.
     batches: Option<(PathBuf, Batches)>,
     bad_rows: BTreeMap<BadRow, u64>,
@@ -87,6 +100,7 @@ impl Reading {
         Self {
             table,
             parts: parts.into(),
+            choose: None,
             batches: None,
             bad_rows: BTreeMap::new(),
             failed: None,
@@ -104,7 +118,7 @@ impl Reading {
             let Some((path, batches)) = &mut self.batches else {
                 let Some(part) = self.parts.pop_front() else { return Ok(None) };
                 self.bad_rows.clear();
-                self.batches = Some(open(self.table, &part, &self.notes)?);
+                self.batches = Some(self.open(&part)?);
                 continue;
             };
             match batches.next().transpose() {
@@ -129,6 +143,13 @@ impl Reading {
                 }
             }
         }
+    }
+
+    fn open(&self, part: &Part) -> Result<(PathBuf, Batches), Error> {
+        open(part, &self.notes, |path| match &self.choose {
+            Some(choose) => ParquetPart::open_chosen(path, self.table, &**choose),
+            None => ParquetPart::open(path, &self.table.unread()),
+        })
     }
 
     fn decode(&mut self, path: &Path, batch: &RecordBatch, events: &mut Vec<Event>) -> Result<(), Error> {
@@ -161,9 +182,24 @@ impl Iterator for Reading {
     }
 }
 
+/// Some columns of a part, in batches of so many rows, of its stream of any number.
+pub(crate) fn open_columns(
+    part: &Part,
+    notes: &Arc<Notes>,
+    wanted: Wanted<'_>,
+    batch_rows: usize,
+) -> Result<Batches, Error> {
+    let open = open(part, notes, |path| ParquetFile::open(path)?.read(wanted, Rows::All, batch_rows))?;
+    Ok(open.1)
+}
+
 /// Opens a part: its Parquet where there is one (it is whole once it has its name), else its stream. A
 /// machine that lost power may have kept the name and not the bytes: then the stream may still be there.
-fn open(table: Table, part: &Part, notes: &Arc<Notes>) -> Result<(PathBuf, Batches), Error> {
+pub(crate) fn open(
+    part: &Part,
+    notes: &Arc<Notes>,
+    parquet_part: impl FnOnce(&Path) -> Result<ParquetPart, Error>,
+) -> Result<(PathBuf, Batches), Error> {
     let (parquet, stream) = (part.parquet(), part.stream());
     if !parquet.exists() {
         match StreamPart::open(&stream, Arc::clone(notes)) {
@@ -173,7 +209,7 @@ fn open(table: Table, part: &Part, notes: &Arc<Notes>) -> Result<(PathBuf, Batch
             Err(error) => return Err(Error::io("read", stream)(error)),
         }
     }
-    match ParquetPart::open(&parquet, &table.unread()) {
+    match parquet_part(&parquet) {
         Ok(batches) => Ok((parquet, Box::new(batches))),
         Err(error) => match StreamPart::open(&stream, Arc::clone(notes)) {
             Ok(batches) => Ok((stream, Box::new(batches))),

@@ -66,12 +66,12 @@ fn from_files(args: &Explain) -> anyhow::Result<()> {
     let kept = if args.save { Some(keep::in_recording(&grounds, args.slower_than)?) } else { None };
     let config = config(args, grounds.config(args.slower_than));
     let pace = if args.follow { Pace::AsTheyCome } else { Pace::AllThere };
-    let mut judged = Judged::new(args, config, grounds.watched(), pace)?.keeping(kept);
+    let mut judged = Judged::new(args, config.clone(), grounds.watched(), pace)?.keeping(kept);
     let mut sink = |event| judged.event(event);
     if args.follow {
         grounds.follow(&Stop::after(args.duration)?, &args.presentation, &mut sink)?;
     } else {
-        grounds.read(&mut sink)?;
+        grounds.read_for_verdicts(&config, &mut sink)?;
     }
     judged.finish(grounds.known(args.slower_than, &args.presentation))?;
     grounds.check()

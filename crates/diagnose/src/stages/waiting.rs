@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use model::sketch::RequestSketch;
 use model::{Nanos, Request, Stage, TopicPartition};
 
 use super::remote::is_written;
@@ -31,12 +32,35 @@ pub(crate) fn latency_less_wait(window: &Window, request: &Request) -> Option<Na
 /// What a produce request brings can be read when it has been appended: the last byte of the request is the earliest, the
 /// end of the write of the first batch that was asked for is later. Where neither is known, it may have waited.
 pub(crate) fn readable(window: &Window, request: &Request) -> Option<Nanos> {
-    let patient = request.api_key == FETCH && request.min_bytes.is_none_or(|bytes| bytes > 0);
-    let most = Nanos::from_millis(i64::from(request.max_wait_ms.filter(|_| patient)?));
     let from = served_from(request)?;
-    let until = (from + most).min(request.response?);
+    let until =
+        patient_until(from, request.api_key, request.min_bytes, request.max_wait_ms, request.response)?;
     let Some(data) = request.data else { return Some(until) };
     Some(data.max(appended(window, request).unwrap_or(data)).clamp(from, until.max(from)))
+}
+
+/// How long a fetch had waited at least, or may have: the write of what it brought can only have been later.
+pub(crate) fn least_wait(row: &RequestSketch) -> Nanos {
+    let wait = || {
+        let waited = (row.response? - row.arrival_end).at_least_zero();
+        let from = row.arrival_end + row.head_of_line.unwrap_or_default().min(waited).at_least_zero();
+        let until = patient_until(from, row.api_key, row.min_bytes, row.max_wait_ms, row.response)?;
+        Some(row.data.map_or(until, |data| data.clamp(from, until.max(from))) - from)
+    };
+    wait().unwrap_or_default().at_least_zero()
+}
+
+/// Until when a fetch let the broker wait that could serve it from a moment on.
+fn patient_until(
+    from: Nanos,
+    api_key: i16,
+    min_bytes: Option<i32>,
+    max_wait_ms: Option<i32>,
+    response: Option<Nanos>,
+) -> Option<Nanos> {
+    let patient = api_key == FETCH && min_bytes.is_none_or(|bytes| bytes > 0);
+    let most = Nanos::from_millis(i64::from(max_wait_ms.filter(|_| patient)?));
+    Some((from + most).min(response?))
 }
 
 /// When the first batches were written that a fetch brought, where that was seen and not before the fetch.

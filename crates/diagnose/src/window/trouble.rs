@@ -17,7 +17,7 @@ use super::{Span, Timeline};
 /// A block request that took so long is one of a slow device; faster ones are how some devices always are.
 const SLOW_IO: Nanos = Nanos::from_millis(10);
 /// A thread that had no CPU for so long did not just take its turn.
-const NO_CPU: Nanos = Nanos::from_millis(5);
+pub(crate) const NO_CPU: Nanos = Nanos::from_millis(5);
 /// Connections known to be without window scaling, which is said once, when they begin.
 const MOST_UNSCALED: usize = 16_384;
 /// The cgroup's figure of the time for which its quota had run out (`watch::host::metrics`).
@@ -66,6 +66,11 @@ impl Span for TcpTrouble {
     fn end(&self) -> Nanos {
         self.at
     }
+}
+
+/// Whether requests with this key ask a transaction's coordinator.
+pub(crate) fn is_of_transaction(api_key: i16) -> bool {
+    api_key == ADD_PARTITIONS_TO_TXN
 }
 
 impl Trouble {
@@ -119,7 +124,7 @@ impl Trouble {
     }
 
     pub(super) fn request(&mut self, request: &Arc<Request>) {
-        if let (ADD_PARTITIONS_TO_TXN, Some(id)) = (request.api_key, &request.transactional_id) {
+        if let Some(id) = request.transactional_id.as_ref().filter(|_| is_of_transaction(request.api_key)) {
             self.verifications.entry(Arc::clone(id)).or_default().insert(Arc::clone(request));
         }
     }

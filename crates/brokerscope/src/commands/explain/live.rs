@@ -90,7 +90,7 @@ impl Explained<'_> {
         });
         last?;
         let losses = vec![(LossKind::EventsDropped, ended.dropped)];
-        self.judged.finish(Known { unobservable, notes: notes(ended), losses })
+        self.judged.finish(Known { unobservable, notes: notes(ended), losses, tallied: None })
     }
 }
 

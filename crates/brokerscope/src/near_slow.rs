@@ -1,0 +1,116 @@
+//! Reads of a recording what verdicts can depend on, where that is much less than all of it, and tallies the rest. Does not
+//! say what verdicts depend on: [`diagnose::Focus`] does.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use diagnose::{Config, Focus, Joins, Summary, Tally};
+use model::sketch::{Choose, Sketch};
+use model::{Event, Nanos};
+use recording::{Error, Events, Recording, SentKeys, Table, WrittenKeys};
+
+/// Tables that need not be read where nothing was slow: the large ones, of which the others are evidence.
+const OF_REQUESTS: [Table; 5] =
+    [Table::Requests, Table::FileOps, Table::OffCpu, Table::SocketOps, Table::BlockIos];
+
+/// The events near slow requests, and what is to be known of the others.
+pub(crate) struct NearSlow {
+    events: Events,
+    tally: JoinHandle<Option<Tallied>>,
+}
+
+/// What the engine would have counted, had it been told of everything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tallied {
+    requests: u64,
+    /// None where no file operations were watched: then it counts what it is told.
+    joins: Option<Joins>,
+}
+
+impl NearSlow {
+    /// Of a recording that is judged like this; none where everything has to be read: most of it is near slow requests,
+    /// it is not finished, or not whole.
+    pub(crate) fn of(recording: &Recording, config: &Config) -> Option<Self> {
+        let manifest = recording.manifest();
+        let lasts = Nanos(manifest.ended_ns?.saturating_sub(manifest.started_ns));
+        let focus = looked_through(recording, config).ok()?;
+        let (sent, written) = recording.join_keys().ok()?;
+        let events = if focus.is_empty() {
+            let others: Vec<_> =
+                Table::ALL.into_iter().filter(|table| !OF_REQUESTS.contains(table)).collect();
+            recording.events_ahead(&others)
+        } else {
+            let choose: Arc<dyn Choose> = focus.settle(lasts)?;
+            recording.events_chosen(&choose)
+        };
+        let config = config.clone();
+        let tally = std::thread::Builder::new().name("tally".to_owned());
+        let tally = tally.spawn(move || tallied(sent, written, &config)).ok()?;
+        Some(Self { events, tally })
+    }
+
+    /// What is to be added to the engine's summary, when all events have been taken; nothing where it could not be had.
+    pub(crate) fn tallied(self) -> Option<Tallied> {
+        self.tally.join().ok().flatten()
+    }
+}
+
+impl Iterator for NearSlow {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.events.next()
+    }
+}
+
+impl Tallied {
+    pub(crate) fn add_to(&self, summary: &mut Summary) {
+        summary.requests = self.requests;
+        summary.joins = self.joins.unwrap_or(summary.joins);
+    }
+}
+
+/// What may be slow and what took long; requests and file operations are looked through side by side.
+fn looked_through(recording: &Recording, config: &Config) -> Result<Focus, Error> {
+    let mut focus = Focus::new(config);
+    let mut of_files = Focus::new(config);
+    std::thread::scope(|threads| {
+        let files = threads.spawn(|| {
+            let mut take = |row: &Sketch| of_files.take(row);
+            recording.outlines(Table::FileOps, Focus::least_of_file_ops(), &mut take)?;
+            for table in [Table::LockWaits, Table::GcPauses] {
+                recording.outlines(table, Focus::least_of_others(), &mut take)?;
+            }
+            Ok::<_, Error>(())
+        });
+        let least = focus.least_of_requests();
+        recording.outlines(Table::Requests, least, &mut |row| focus.take(row))?;
+        files.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    focus.add(of_files);
+    Ok(focus)
+}
+
+/// Counts requests and joins; nothing where a part could not be read.
+fn tallied(sent: SentKeys, mut written: WrittenKeys, config: &Config) -> Option<Tallied> {
+    let mut tally = Tally::new(config);
+    let mut requests = 0;
+    for batch in sent {
+        let (count, partitions) = batch.ok()?;
+        requests += count;
+        for partition in partitions {
+            tally.sent(partition);
+        }
+        while tally.wants_writes() {
+            let Some(writes) = written.next() else { break };
+            for write in writes.ok()? {
+                tally.write(write);
+            }
+        }
+    }
+    let counts = config.file_ops_observed && config.asked.is_none();
+    Some(Tallied { requests, joins: counts.then(|| tally.finish()) })
+}
+
+#[cfg(test)]
+mod tests;

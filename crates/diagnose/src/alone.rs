@@ -1,0 +1,60 @@
+//! What was found of slow requests by themselves, kept for those that waited behind them on the same connection: in a
+//! stall, each looks at all that are ahead of it. Finds nothing itself.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use model::{Nanos, Request, StageSpan, Stages};
+
+use crate::cause::Finding;
+
+/// One that waited behind a request mostly ends sooner than so long after it.
+const WANTED_FOR: Nanos = Nanos::from_millis(3_000);
+/// Between two looks for what is not wanted any more. By numbers, not by time: what is looked at again does not depend on
+/// anything but the requests that are judged.
+const JUDGED: usize = 1_024;
+
+/// A request, its time and what explains it, but for those ahead of it.
+#[derive(Debug, Default)]
+pub(crate) struct Alone {
+    pub(crate) stages: Stages,
+    pub(crate) course: Vec<StageSpan>,
+    /// How long it was complete and behind others.
+    pub(crate) waited: Nanos,
+    /// What its own bytes' arrival explains.
+    pub(crate) arrival: Option<Finding>,
+    /// What explains the time from the moment at which the broker could serve it.
+    pub(crate) served: Vec<Finding>,
+    /// What there is to explain.
+    pub(crate) time: Nanos,
+}
+
+/// Client, broker, number, and arrival.
+type Key = (SocketAddr, SocketAddr, i32, Nanos);
+
+/// Those of late.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    kept: HashMap<Key, (Nanos, Arc<Alone>), RandomState>,
+    judged: usize,
+}
+
+impl Requests {
+    /// What is known of a request, or else found now.
+    pub(crate) fn of(&mut self, request: &Request, find: impl FnOnce() -> Alone) -> Arc<Alone> {
+        let key = (request.client, request.broker, request.correlation_id, request.arrival);
+        if let Some((_, known)) = self.kept.get(&key) {
+            return Arc::clone(known);
+        }
+        self.judged += 1;
+        let last_seen = request.last_seen();
+        if self.judged % JUDGED == 0 {
+            self.kept.retain(|_, (ended, _)| *ended >= last_seen - WANTED_FOR);
+        }
+        let found = Arc::new(find());
+        self.kept.insert(key, (last_seen, Arc::clone(&found)));
+        found
+    }
+}

@@ -1,0 +1,139 @@
+//! What was recorded, by the few columns that say when it was, whose, and how it might bear on others: enough to tell what
+//! a verdict can depend on, and to join what was sent with what was written, without making events of everything. Does not
+//! say what is slow.
+
+use std::sync::Arc;
+
+use crate::{FileKind, FileOpKind, Nanos, Tid};
+
+/// An event in outline.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sketch {
+    /// A request.
+    Request(RequestSketch),
+    /// A file operation.
+    FileOp(FileOpSketch),
+    /// A thread off the CPU.
+    OffCpu(OffCpuSketch),
+    /// An operation on a connection.
+    SocketOp {
+        /// When it began.
+        start: Nanos,
+        /// When it ended.
+        end: Nanos,
+        /// The thread.
+        tid: Tid,
+    },
+    /// Anything else that has a length.
+    Span {
+        /// When it began.
+        start: Nanos,
+        /// When it ended.
+        end: Nanos,
+    },
+}
+
+/// A request, as [`crate::Request`] has it.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields of Request")]
+pub struct RequestSketch {
+    pub arrival: Nanos,
+    pub arrival_end: Nanos,
+    pub response: Option<Nanos>,
+    pub end: Option<Nanos>,
+    pub head_of_line: Option<Nanos>,
+    pub data: Option<Nanos>,
+    pub api: &'static str,
+    pub api_key: i16,
+    pub correlation_id: i32,
+    pub client_id: Option<Arc<str>>,
+    pub min_bytes: Option<i32>,
+    pub max_wait_ms: Option<i32>,
+    /// A number that both ends of its connection give, and hardly any other two.
+    pub connection: u64,
+}
+
+impl RequestSketch {
+    /// First byte of the request to last byte of the response.
+    pub fn latency(&self) -> Option<Nanos> {
+        self.end.map(|end| end - self.arrival)
+    }
+
+    /// When the last byte of it, or of its response, was seen.
+    pub fn last_seen(&self) -> Nanos {
+        self.end.unwrap_or(self.arrival_end)
+    }
+}
+
+/// A file operation, as [`crate::FileOp`] has it.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields of FileOp")]
+pub struct FileOpSketch {
+    pub start: Nanos,
+    pub end: Nanos,
+    pub op: FileOpKind,
+    pub kind: FileKind,
+    pub tid: Tid,
+}
+
+/// A stretch off the CPU, as [`crate::OffCpu`] has it.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields of OffCpu")]
+pub struct OffCpuSketch {
+    pub start: Nanos,
+    pub end: Nanos,
+    pub woken: Option<Nanos>,
+    pub preempted: bool,
+    pub tid: Tid,
+}
+
+/// What is wanted of a row that was seen in outline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// It is read.
+    Read,
+    /// It lies in a gap between stretches of time of which everything is read, and is read where it is the first or the last
+    /// of its kind there.
+    Beside {
+        /// Its kind.
+        kind: u64,
+        /// The gap's number.
+        gap: u32,
+    },
+}
+
+/// Who says what is read.
+pub trait Choose: Send + Sync {
+    /// What is wanted of a row.
+    fn wish(&self, row: &Sketch) -> Wish;
+}
+
+/// The write of a record batch, by what joins it with a request; a topic is a number that both know it by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields of FileOp and BatchHead")]
+pub struct Written {
+    pub start: Nanos,
+    pub end: Nanos,
+    pub topic: u32,
+    pub partition: i32,
+    pub crc: u32,
+    pub bytes: u32,
+    pub base_offset: i64,
+}
+
+/// One partition of a produce request, by what joins it with its write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields of Request and Partition")]
+pub struct Sent {
+    pub arrival: Nanos,
+    pub response: Option<Nanos>,
+    pub last_seen: Nanos,
+    /// None where the name is not known.
+    pub topic: Option<u32>,
+    pub partition: i32,
+    pub bytes: u32,
+    pub error_code: Option<i16>,
+    /// The CRC and the bytes of its first batch.
+    pub batch: Option<(u32, u32)>,
+    pub base_offset: Option<i64>,
+}
