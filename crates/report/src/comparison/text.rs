@@ -204,12 +204,13 @@ impl Text<'_> {
     }
 
     fn bars(&mut self) -> io::Result<()> {
-        let most_of = |figure| {
-            self.configurations().iter().filter_map(|of| of.figures.of(figure)).fold(0.0, f64::max)
-        };
+        let most_of =
+            |figure| self.configurations().iter().filter_map(|of| of.figures.of(figure)).fold(0.0, f64::max);
         // How much a request carries may be just what was changed.
-        let throughputs =
-            [(Figure::BytesPerSecond, "Bytes of records a second"), (Figure::RequestsPerSecond, "Requests a second")];
+        let throughputs = [
+            (Figure::BytesPerSecond, "Bytes of records a second"),
+            (Figure::RequestsPerSecond, "Requests a second"),
+        ];
         let carrying = throughputs.into_iter().map(|(figure, heading)| (figure, heading, most_of(figure)));
         let Some((figure, heading, most)) = carrying.into_iter().find(|(_, _, most)| *most > 0.0) else {
             return Ok(());
