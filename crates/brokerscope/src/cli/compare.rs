@@ -19,7 +19,7 @@ Examples:
   brokerscope compare ext4=a1,a2,a3 xfs=b1,b2,b3 -o compare.html
   brokerscope compare before=DIR@-60s after=DIR@60s- --api fetch --topic orders")]
 pub(crate) struct Compare {
-    /// What to compare: [NAME=]DIR[@FROM-TO][,DIR...]; at least two.
+    /// What to compare, at least two: DIR, DIR@FROM-TO or NAME=DIR,DIR... (see below).
     #[arg(value_name = "CONFIGURATION", required = true, num_args = 2..)]
     pub(crate) configurations: Vec<String>,
     /// The objective: a request that takes as long, or longer, misses it, and its cause is looked for.
