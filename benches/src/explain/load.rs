@@ -53,7 +53,8 @@ pub(super) struct Contents {
 /// Whether a verdict names what was planted, or what follows from it.
 pub(super) fn is_planted(verdict: &Value) -> bool {
     let cause = verdict.get("cause").and_then(Value::as_str).unwrap_or_default();
-    ["journal-commit", "gc-pause", "handlers-busy"].contains(&cause)
+    // Requests of a connection wait for each other, also where none of those ahead was slow by itself.
+    ["journal-commit", "gc-pause", "handlers-busy", "head-of-line"].contains(&cause)
 }
 
 /// Writes a recording of so many requests into a directory that does not exist yet; with the host's figures and samples of
