@@ -1,11 +1,10 @@
 //! Reads of a recording what verdicts can depend on, where that is much less than all of it, and tallies the rest. Does not
 //! say what verdicts depend on: [`diagnose::Focus`] does.
 
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use diagnose::{Config, Focus, Joins, Summary, Tally};
-use model::sketch::{Choose, Sketch};
+use model::sketch::Sketch;
 use model::{Event, Nanos};
 use recording::{Error, Events, Recording, SentKeys, Table, WrittenKeys};
 
@@ -34,18 +33,17 @@ impl NearSlow {
         let manifest = recording.manifest();
         let lasts = Nanos(manifest.ended_ns?.saturating_sub(manifest.started_ns));
         let focus = looked_through(recording, config).ok()?;
+        let choose = if focus.is_empty() { None } else { Some(focus.settle(lasts)?) };
         let (sent, written) = recording.join_keys().ok()?;
-        let events = if focus.is_empty() {
-            let others: Vec<_> =
-                Table::ALL.into_iter().filter(|table| !OF_REQUESTS.contains(table)).collect();
-            recording.events_ahead(&others)
-        } else {
-            let choose: Arc<dyn Choose> = focus.settle(lasts)?;
-            recording.events_chosen(&choose)
-        };
         let config = config.clone();
         let tally = std::thread::Builder::new().name("tally".to_owned());
         let tally = tally.spawn(move || tallied(sent, written, &config)).ok()?;
+        let events = if let Some(choose) = choose {
+            recording.events_chosen(&choose)
+        } else {
+            let others = Table::ALL.into_iter().filter(|table| !OF_REQUESTS.contains(table));
+            recording.events_ahead(&others.collect::<Vec<_>>())
+        };
         Some(Self { events, tally })
     }
 
@@ -91,13 +89,15 @@ fn looked_through(recording: &Recording, config: &Config) -> Result<Focus, Error
     Ok(focus)
 }
 
-/// Counts requests and joins; nothing where a part could not be read.
-fn tallied(sent: SentKeys, mut written: WrittenKeys, config: &Config) -> Option<Tallied> {
-    let mut tally = Tally::new(config);
+/// Counts requests, and joins where they are to be counted; nothing where a part could not be read.
+fn tallied(sent: SentKeys, written: WrittenKeys, config: &Config) -> Option<Tallied> {
+    let counts = config.file_ops_observed && config.asked.is_none();
+    let mut joins = counts.then(|| (Tally::new(config), written));
     let mut requests = 0;
     for batch in sent {
         let (count, partitions) = batch.ok()?;
         requests += count;
+        let Some((tally, written)) = &mut joins else { continue };
         for partition in partitions {
             tally.sent(partition);
         }
@@ -108,8 +108,7 @@ fn tallied(sent: SentKeys, mut written: WrittenKeys, config: &Config) -> Option<
             }
         }
     }
-    let counts = config.file_ops_observed && config.asked.is_none();
-    Some(Tallied { requests, joins: counts.then(|| tally.finish()) })
+    Some(Tallied { requests, joins: joins.map(|(tally, _)| tally.finish()) })
 }
 
 #[cfg(test)]

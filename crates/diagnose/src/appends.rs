@@ -10,17 +10,31 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{FileOp, Nanos};
 
+/// What identifies the batch of an append.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys {
+    pub(crate) crc: u32,
+    pub(crate) bytes: u32,
+    pub(crate) base_offset: i64,
+}
+
 /// What can be found by its batch.
 pub(crate) trait Append {
-    /// The batch's CRC and base offset; without a batch head there is nothing to find it by.
-    fn keys(&self) -> Option<(u32, i64)>;
+    /// Of its batch; without a batch head there is nothing to find it by.
+    fn keys(&self) -> Option<Keys>;
+    /// When it began.
+    fn start(&self) -> Nanos;
     /// When it ended.
     fn end(&self) -> Nanos;
 }
 
 impl Append for Arc<FileOp> {
-    fn keys(&self) -> Option<(u32, i64)> {
-        self.batch.map(|batch| (batch.crc, batch.base_offset))
+    fn keys(&self) -> Option<Keys> {
+        self.batch.map(|batch| Keys { crc: batch.crc, bytes: batch.bytes, base_offset: batch.base_offset })
+    }
+
+    fn start(&self) -> Nanos {
+        self.start
     }
 
     fn end(&self) -> Nanos {
@@ -57,7 +71,7 @@ impl<T> Default for Appends<T> {
 impl<T: Append> Appends<T> {
     /// Takes an append.
     pub(crate) fn insert(&mut self, append: T) {
-        let Some((crc, base_offset)) = append.keys() else { return };
+        let Some(Keys { crc, base_offset, .. }) = append.keys() else { return };
         let number = self.forgotten + self.kept.len() as u64;
         let same_crc = self.by_crc.insert(crc, number);
         let same_offset = self.by_base_offset.insert(base_offset, number);
@@ -79,7 +93,7 @@ impl<T: Append> Appends<T> {
     /// Forgets what ended before that.
     pub(crate) fn forget(&mut self, horizon: Nanos) {
         while let Some(first) = self.kept.front().filter(|first| first.append.end() < horizon) {
-            if let Some((crc, base_offset)) = first.append.keys() {
+            if let Some(Keys { crc, base_offset, .. }) = first.append.keys() {
                 forget(&mut self.by_crc, &crc, self.forgotten);
                 forget(&mut self.by_base_offset, &base_offset, self.forgotten);
             }

@@ -1,5 +1,5 @@
 //! What verdicts on a recording can depend on: stretches of time around its slow requests, and whatever else tells of
-//! them from afar. What lies elsewhere need not even be read, and the verdicts are the same: `tests/focus.rs` holds it.
+//! them from afar. What lies elsewhere need not even be read, and the verdicts are the same: the tests of whoever reads so hold it.
 //!
 //! A request's verdict looks at what shares time with it, with those ahead of it on its connection, and with what these
 //! waited for: a lock's holder may have been at it for seconds, so what took long is followed to its start. Beyond that:

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{FileOp, Partition, Request};
+use model::{FileOp, Nanos, Partition, Request};
 
+use crate::appends::{Append, Appends};
 use crate::window::{CLOCK_SLACK, Window};
 
 /// An append found for a partition of a request.
@@ -24,45 +25,75 @@ pub enum JoinKey {
     BaseOffset,
 }
 
-/// The append of one partition of a request, if its key is there.
-pub(crate) fn append_of(window: &Window, request: &Request, partition: &Partition) -> Option<AppendJoin> {
-    by_crc(window, request, partition)
-        .map(|op| AppendJoin { op: Arc::clone(op), key: JoinKey::BatchCrc })
-        .or_else(|| {
-            by_base_offset(window, request, partition)
-                .map(|op| AppendJoin { op: Arc::clone(op), key: JoinKey::BaseOffset })
-        })
+/// A partition of a produce request, by what its append is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sought {
+    /// When its request began to arrive.
+    pub(crate) arrival: Nanos,
+    /// When its response was begun, if that was seen.
+    pub(crate) response: Option<Nanos>,
+    /// CRC and bytes of its first batch.
+    pub(crate) batch: Option<(u32, u32)>,
+    /// What the response named.
+    pub(crate) base_offset: Option<i64>,
 }
 
-fn by_crc<'w>(window: &'w Window, request: &Request, partition: &Partition) -> Option<&'w Arc<FileOp>> {
-    let batch = partition.batches.first()?;
-    let mut fits = window
-        .appends_by_crc(batch.crc)
-        .filter(|op| is_of(op, partition) && within(op, request))
-        .filter(|op| op.batch.is_some_and(|head| head.bytes == batch.bytes));
+/// The append of one partition of a request, if its key is there.
+pub(crate) fn append_of(window: &Window, request: &Request, partition: &Partition) -> Option<AppendJoin> {
+    let sought = Sought {
+        arrival: request.arrival,
+        response: request.response,
+        batch: partition.batches.first().map(|batch| (batch.crc, batch.bytes)),
+        base_offset: partition.base_offset,
+    };
+    let (op, key) = find(window.appends(), &sought, |op| is_of(op, partition))?;
+    Some(AppendJoin { op: Arc::clone(op), key })
+}
+
+/// Whether the broker wrote a partition that has so many bytes and was answered so.
+pub(crate) fn is_written(error_code: Option<i16>, bytes: u32) -> bool {
+    error_code.is_none_or(|code| code == 0) && bytes > 0
+}
+
+/// The one append to the sought partition's log, as `is_of` tells, that both sides' keys name.
+pub(crate) fn find<'a, T: Append>(
+    appends: &'a Appends<T>,
+    sought: &Sought,
+    is_of: impl Fn(&T) -> bool,
+) -> Option<(&'a T, JoinKey)> {
+    let fits = |append: &&T| is_of(append) && within(*append, sought);
+    by_crc(appends, sought, fits)
+        .map(|append| (append, JoinKey::BatchCrc))
+        .or_else(|| by_base_offset(appends, sought, fits).map(|append| (append, JoinKey::BaseOffset)))
+}
+
+fn by_crc<'a, T: Append>(
+    appends: &'a Appends<T>,
+    sought: &Sought,
+    fits: impl Fn(&&'a T) -> bool,
+) -> Option<&'a T> {
+    let (crc, bytes) = sought.batch?;
+    let is_long = |append: &&T| append.keys().is_some_and(|keys| keys.bytes == bytes);
+    let mut fits = appends.by_crc(crc).filter(fits).filter(is_long);
     let first = fits.next()?;
     let Some(second) = fits.next() else { return Some(first) };
     // The same bytes twice (a retry, or a benchmark's identical records): the response tells them apart.
     // Without one, which of them was ours cannot be known.
-    let offset = known_base_offset(partition)?;
-    [first, second].into_iter().chain(fits).find(|op| has_base_offset(op, offset))
+    let offset = known_base_offset(sought)?;
+    let has_offset = |append: &&T| append.keys().is_some_and(|keys| keys.base_offset == offset);
+    [first, second].into_iter().chain(fits).find(has_offset)
 }
 
-fn by_base_offset<'w>(
-    window: &'w Window,
-    request: &Request,
-    partition: &Partition,
-) -> Option<&'w Arc<FileOp>> {
-    let offset = known_base_offset(partition)?;
-    window.appends_by_base_offset(offset).find(|op| is_of(op, partition) && within(op, request))
+fn by_base_offset<'a, T: Append>(
+    appends: &'a Appends<T>,
+    sought: &Sought,
+    fits: impl Fn(&&'a T) -> bool,
+) -> Option<&'a T> {
+    appends.by_base_offset(known_base_offset(sought)?).find(fits)
 }
 
-fn known_base_offset(partition: &Partition) -> Option<i64> {
-    partition.base_offset.filter(|&offset| offset >= 0)
-}
-
-fn has_base_offset(op: &FileOp, offset: i64) -> bool {
-    op.batch.is_some_and(|head| head.base_offset == offset)
+fn known_base_offset(sought: &Sought) -> Option<i64> {
+    sought.base_offset.filter(|&offset| offset >= 0)
 }
 
 fn is_of(op: &FileOp, partition: &Partition) -> bool {
@@ -73,7 +104,7 @@ fn is_of(op: &FileOp, partition: &Partition) -> bool {
 
 /// An append cannot begin before its request has begun to arrive nor end after its response; this only
 /// tells apart repetitions of the same bytes, it never chooses between different ones.
-fn within(op: &FileOp, request: &Request) -> bool {
-    op.start >= request.arrival - CLOCK_SLACK
-        && request.response.is_none_or(|response| op.end <= response + CLOCK_SLACK)
+fn within(append: &impl Append, sought: &Sought) -> bool {
+    append.start() >= sought.arrival - CLOCK_SLACK
+        && sought.response.is_none_or(|response| append.end() <= response + CLOCK_SLACK)
 }

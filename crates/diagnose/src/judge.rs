@@ -12,7 +12,7 @@ use crate::cause::{self, Finding};
 use crate::explained;
 use crate::hold::Hold;
 use crate::join::{self, AppendJoin, JoinKey};
-use crate::stages::{self, remote};
+use crate::stages;
 use crate::summary::Joins;
 use crate::window::Window;
 
@@ -47,7 +47,7 @@ fn each_join(window: &Window, request: &Request, counts: &mut Joins, mut tell: i
     // Of other requests, partitions are what was read.
     let partitions = request.partitions.iter().filter(|_| request.api_key == 0);
     for partition in partitions {
-        if !remote::is_written(partition) {
+        if !join::is_written(partition.error_code, partition.bytes) {
             counts.not_written += 1;
             continue;
         }

@@ -1,5 +1,5 @@
-//! Counts how produce partitions were joined with their writes, by the same keys and the same rules as [`crate::join`],
-//! of all requests and from those keys alone. Tells no write.
+//! Counts how produce partitions were joined with their writes ([`crate::join`]), of all requests and from the keys of
+//! joins alone. Tells no write.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use model::Nanos;
 use model::sketch::{Sent, Written};
 
 use crate::Config;
-use crate::appends::{Append, Appends};
+use crate::appends::{Append, Appends, Keys};
 use crate::focus::MUCH_OF_RETENTION;
+use crate::join::{self, JoinKey, Sought};
 use crate::summary::Joins;
-use crate::window::CLOCK_SLACK;
 
 /// A request is joined when writes up to so long after it are known: they come nearly in order.
 const LATENESS: Nanos = Nanos::from_millis(2_000);
@@ -26,8 +26,12 @@ pub struct Tally {
 }
 
 impl Append for Written {
-    fn keys(&self) -> Option<(u32, i64)> {
-        Some((self.crc, self.base_offset))
+    fn keys(&self) -> Option<Keys> {
+        Some(Keys { crc: self.crc, bytes: self.bytes, base_offset: self.base_offset })
+    }
+
+    fn start(&self) -> Nanos {
+        self.start
     }
 
     fn end(&self) -> Nanos {
@@ -78,41 +82,24 @@ impl Tally {
 
     fn join_first(&mut self) {
         let Some(sent) = self.waiting.pop_front() else { return };
-        let joined = if sent.error_code.is_some_and(|code| code != 0) || sent.bytes == 0 {
-            &mut self.joins.not_written
-        } else if by_crc(&self.writes, &sent) {
-            &mut self.joins.by_crc
-        } else if by_base_offset(&self.writes, &sent) {
-            &mut self.joins.by_base_offset
+        let joins = &mut self.joins;
+        let joined = if join::is_written(sent.error_code, sent.bytes) {
+            match find(&self.writes, &sent) {
+                Some(JoinKey::BatchCrc) => &mut joins.by_crc,
+                Some(JoinKey::BaseOffset) => &mut joins.by_base_offset,
+                None => &mut joins.unjoined,
+            }
         } else {
-            &mut self.joins.unjoined
+            &mut joins.not_written
         };
         *joined += 1;
         self.writes.forget(sent.last_seen - self.retention);
     }
 }
 
-fn by_crc(writes: &Appends<Written>, sent: &Sent) -> bool {
-    let Some((crc, bytes)) = sent.batch else { return false };
-    let mut fits = writes.by_crc(crc).filter(|write| is_of(write, sent) && write.bytes == bytes);
-    let (first, second) = (fits.next(), fits.next());
-    let Some(second) = second else { return first.is_some() };
-    // The same bytes twice: see crate::join.
-    let mut all = first.into_iter().chain([second]).chain(fits);
-    known_offset(sent).is_some_and(|offset| all.any(|write| write.base_offset == offset))
-}
-
-fn by_base_offset(writes: &Appends<Written>, sent: &Sent) -> bool {
-    known_offset(sent).is_some_and(|offset| writes.by_base_offset(offset).any(|write| is_of(write, sent)))
-}
-
-fn known_offset(sent: &Sent) -> Option<i64> {
-    sent.base_offset.filter(|&offset| offset >= 0)
-}
-
-fn is_of(write: &Written, sent: &Sent) -> bool {
-    Some(write.topic) == sent.topic
-        && write.partition == sent.partition
-        && write.start >= sent.arrival - CLOCK_SLACK
-        && sent.response.is_none_or(|response| write.end <= response + CLOCK_SLACK)
+fn find(writes: &Appends<Written>, sent: &Sent) -> Option<JoinKey> {
+    let &Sent { arrival, response, batch, base_offset, .. } = sent;
+    let sought = Sought { arrival, response, batch, base_offset };
+    let is_of = |write: &Written| Some(write.topic) == sent.topic && write.partition == sent.partition;
+    join::find(writes, &sought, is_of).map(|(_, key)| key)
 }

@@ -342,12 +342,8 @@ impl Window {
         self.partitions.get(partition)
     }
 
-    pub(crate) fn appends_by_crc(&self, crc: u32) -> impl Iterator<Item = &Arc<FileOp>> {
-        self.appends.by_crc(crc)
-    }
-
-    pub(crate) fn appends_by_base_offset(&self, offset: i64) -> impl Iterator<Item = &Arc<FileOp>> {
-        self.appends.by_base_offset(offset)
+    pub(crate) fn appends(&self) -> &Appends<Arc<FileOp>> {
+        &self.appends
     }
 
     /// Requests of the same connection that arrived before this one and were still unanswered when it was

@@ -62,28 +62,11 @@ impl Observer {
         slower_than_ms: u64,
         verdicts: &Path,
     ) -> Result<(), Error> {
-        let output = File::create(verdicts).map_err(Error::io("write", verdicts))?;
-        let log = verdicts.with_extension("log");
-        let errors = File::create(&log).map_err(Error::io("write", &log))?;
-        let mut command = Command::new(&self.exe);
-        command.arg("explain").arg(recording).args(["--format", "json"]);
-        command.args(["--slower-than", &format!("{slower_than_ms}ms")]);
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let mut process = Process::spawn(&mut command, None)?;
-        let late = || Error::TooSlow {
-            what: "brokerscope explain".to_owned(),
-            limit: EXPLAINING,
-            hint: String::new(),
-        };
-        let status = self.interrupt.wait(EXPLAINING, || process.ended(), late)?;
-        if status.success() {
-            return Ok(());
-        }
-        Err(Error::Tool { tool: "brokerscope explain".to_owned(), said: tool::tail(&log) })
+        let slower_than = format!("{slower_than_ms}ms");
+        let further = ["--format", "json", "--slower-than", &slower_than];
+        self.have_said("explain", |command| command.arg(recording).args(further), verdicts)
     }
-}
 
-impl Observer {
     /// Compares configurations, each a directory of repeated recordings, the first with all others; `further` are
     /// arguments that say how. Returns what it says, which is kept in the file `said`.
     pub(crate) fn compare(
@@ -92,23 +75,27 @@ impl Observer {
         further: &[&OsStr],
         said: &Path,
     ) -> Result<String, Error> {
+        self.have_said("compare", |command| command.args(configurations).args(further), said)?;
+        fs::read_to_string(said).map_err(Error::io("read", said))
+    }
+
+    /// Runs a command to its end; what it says goes into `said`, and its complaints into the log beside that.
+    fn have_said(
+        &self,
+        subcommand: &str,
+        arguments: impl FnOnce(&mut Command) -> &mut Command,
+        said: &Path,
+    ) -> Result<(), Error> {
+        let what = format!("brokerscope {subcommand}");
         let log = said.with_extension("log");
         let output = File::create(said).map_err(Error::io("write", said))?;
         let errors = File::create(&log).map_err(Error::io("write", &log))?;
         let mut command = Command::new(&self.exe);
-        command.arg("compare").args(configurations).args(further);
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        arguments(command.arg(subcommand)).stdin(Stdio::null()).stdout(output).stderr(errors);
         let mut process = Process::spawn(&mut command, None)?;
-        let late = || Error::TooSlow {
-            what: "brokerscope compare".to_owned(),
-            limit: EXPLAINING,
-            hint: String::new(),
-        };
+        let late = || Error::TooSlow { what: what.clone(), limit: EXPLAINING, hint: String::new() };
         let status = self.interrupt.wait(EXPLAINING, || process.ended(), late)?;
-        if !status.success() {
-            return Err(Error::Tool { tool: "brokerscope compare".to_owned(), said: tool::tail(&log) });
-        }
-        fs::read_to_string(said).map_err(Error::io("read", said))
+        if status.success() { Ok(()) } else { Err(Error::Tool { tool: what, said: tool::tail(&log) }) }
     }
 }
 

@@ -10,7 +10,7 @@ use model::{Nanos, Partition, Request, Stage, TopicPartition};
 
 use super::{Course, Parts};
 use crate::followers::Reached;
-use crate::join::AppendJoin;
+use crate::join::{self, AppendJoin};
 use crate::window::{CLOCK_SLACK, Window};
 
 /// What a handler computes after an append until its response is queued, and the network thread until it is written,
@@ -38,7 +38,7 @@ impl Course<'_> {
         parts: &mut Parts,
     ) {
         let Some(local_end) = self.local_end else { return };
-        let written = || request.partitions.iter().filter(|partition| is_written(partition));
+        let written = || request.partitions.iter().filter(|of| join::is_written(of.error_code, of.bytes));
         let for_all = request.acks == Some(-1);
         if for_all {
             let waits =
@@ -58,11 +58,6 @@ impl Course<'_> {
             self.respond(parts, local_end);
         }
     }
-}
-
-/// Whether the broker wrote it.
-pub(crate) fn is_written(partition: &Partition) -> bool {
-    partition.error_code.is_none_or(|code| code == 0) && partition.bytes > 0
 }
 
 fn named(partition: &Partition) -> Option<TopicPartition> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::sketch::RequestSketch;
 use model::{Nanos, Request, Stage, TopicPartition};
 
-use super::remote::is_written;
 use super::{Course, Parts, served_from};
+use crate::join;
 use crate::window::Window;
 
 const PRODUCE: i16 = 0;
@@ -69,7 +69,7 @@ fn appended(window: &Window, request: &Request) -> Option<Nanos> {
     let ends = brought.filter_map(|partition| {
         let name =
             TopicPartition { topic: Arc::clone(partition.topic.as_ref()?), partition: partition.partition };
-        let mut appends = window.appends_by_base_offset(partition.fetch_offset?);
+        let mut appends = window.appends().by_base_offset(partition.fetch_offset?);
         appends.find(|op| op.topic_partition.as_ref() == Some(&name)).map(|op| op.end)
     });
     ends.max()
@@ -94,7 +94,9 @@ impl Course<'_> {
     pub(super) fn without_append(&mut self, window: &Window, request: &Request, parts: &mut Parts) {
         let until = self.answer.map_or(self.served_from, |answer| answer.start);
         let from = self.hand_on(window, until, parts).map_or(self.served_from, |at| at.max(self.served_from));
-        if request.api_key == PRODUCE && request.partitions.iter().any(is_written) {
+        if request.api_key == PRODUCE
+            && request.partitions.iter().any(|of| join::is_written(of.error_code, of.bytes))
+        {
             return;
         }
         if request.hold().is_some() {
