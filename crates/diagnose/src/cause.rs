@@ -122,6 +122,7 @@ fn explained(window: &Window, waits: &Waits<'_>, depth: usize) -> Option<Finding
     match waits.kind {
         Wait::Journal => Some(journal_commit::find(window, waits)),
         Wait::FastCommit => Some(fast_commit::find(window, waits)),
+        Wait::JournalBarrier => fast_commit::find_barrier(window, waits),
         Wait::DirtyPages => Some(dirty_throttling::find(window, waits)),
         Wait::Reclaim => Some(memory_reclaim::find(window, waits)),
         Wait::StablePage => Some(stable_page::find(window, waits)),

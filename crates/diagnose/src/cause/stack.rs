@@ -15,6 +15,8 @@ pub(crate) enum Wait {
     Journal,
     /// A fast commit: `fs/ext4/fast_commit.c`.
     FastCommit,
+    /// Leave to change anything while somebody has the whole journal: `j_barrier_count`, fs/jbd2/transaction.c.
+    JournalBarrier,
     /// Room in the journal: fs/jbd2/checkpoint.c.
     Checkpoint,
     /// The pause of a writer of too many dirty pages: mm/page-writeback.c.
@@ -55,6 +57,7 @@ impl Wait {
         match self {
             Self::Journal => Cause::JournalCommit.as_str(),
             Self::FastCommit => Cause::FastCommit.as_str(),
+            Self::JournalBarrier => "journal-barrier",
             Self::Checkpoint => "journal-checkpoint",
             Self::DirtyPages => Cause::DirtyThrottling.as_str(),
             Self::Reclaim => Cause::MemoryReclaim.as_str(),

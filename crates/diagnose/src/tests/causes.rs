@@ -11,6 +11,7 @@ use super::{JOURNAL_STACK, append, asked, commit, device, io, ms, off_cpu, op, r
 
 const RECLAIM: &str = "ext4_da_write_begin;try_to_free_mem_cgroup_pages;shrink_node;schedule";
 const FAST_COMMIT: &str = "ext4_sync_file;ext4_fc_commit;jbd2_fc_begin_commit;schedule";
+const BARRIER: &str = "ext4_dirty_inode;jbd2__journal_start;start_this_handle;schedule";
 const LOG_SPACE: &str =
     "xfs_file_buffered_write;xfs_trans_alloc;xfs_log_reserve;xlog_grant_head_wait;schedule";
 const XFS_INODE: &str =
@@ -89,6 +90,16 @@ fn a_fast_commit_is_joined_by_its_thread_or_by_its_device() {
     assert_eq!(with_commit(8, elsewhere()), (Cause::FastCommit, Confidence::Weak));
     let without_wait = with(waited("x;schedule"), [span("ext4_fc_commit", 8, device(), 1_001, 1_149)]);
     assert_eq!(found(without_wait).0, Cause::Unobserved);
+}
+
+#[test]
+fn a_wait_for_the_journals_barrier_is_a_fast_commits_only_where_one_went_on() {
+    let with_commit =
+        |device, start, end| found(with(waited(BARRIER), [span("ext4_fc_commit", 8, device, start, end)]));
+    assert_eq!(with_commit(device(), 1_001, 1_149), (Cause::FastCommit, Confidence::Strong));
+    assert_eq!(with_commit(elsewhere(), 1_001, 1_149).0, Cause::Unobserved);
+    assert_eq!(with_commit(device(), 1_001, 1_050).0, Cause::Unobserved);
+    assert_eq!(found(waited(BARRIER)).0, Cause::Unobserved);
 }
 
 #[test]

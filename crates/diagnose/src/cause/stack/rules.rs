@@ -225,4 +225,6 @@ pub(super) const RULES: &[Rule] = &[
     ),
     // Waits for others to join; what it waits for on the way to the device is named above.
     rule(Wait::BtrfsTransaction, &["btrfs_sync_log"]),
+    // Every other wait in it has a function of its own, named above.
+    rule(Wait::JournalBarrier, &["start_this_handle"]),
 ];

@@ -39,6 +39,11 @@ const STACKS: &[(&str, Wait, &str)] = &[
         "jbd2_fc_begin_commit",
     ),
     (
+        "ext4_buffered_write_iter;file_update_time_flags;__mark_inode_dirty;ext4_dirty_inode;jbd2__journal_start;start_this_handle;schedule;__schedule",
+        Wait::JournalBarrier,
+        "start_this_handle",
+    ),
+    (
         "ext4_da_write_begin;jbd2__journal_start;start_this_handle;add_transaction_credits;__jbd2_log_wait_for_space;jbd2_log_do_checkpoint;__wait_on_buffer;bit_wait_io;io_schedule",
         Wait::Checkpoint,
         "jbd2_log_do_checkpoint",
