@@ -9,7 +9,7 @@
 //! (`Partition.appendRecordsToLeader`, `maybeIncrementLeaderHW`, `UnifiedLog.maybeIncrementHighWatermark`): where others
 //! had the log from right after its append until right before its response, it waited for them.
 
-use model::{FileOp, Nanos};
+use model::{FileOp, Nanos, Tid};
 
 use super::holders;
 use crate::window::Window;
@@ -27,18 +27,19 @@ pub(super) const LONGEST_QUEUE: usize = 10_000;
 /// The wait before `append`, whose request could have reached the lock from `from` on: its earliest start, and its end.
 pub(super) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Option<(Nanos, Nanos)> {
     let partition = append.topic_partition.as_ref()?;
-    let from = from.max(thread_free_at(window, append));
-    if append.start - from < SHORTEST_WAIT {
+    let had = had_since(window, append, from);
+    let from = from.max(thread_free_at(window, append.tid, had));
+    if had - from < SHORTEST_WAIT {
         return None;
     }
     let appends = window.partition(partition)?;
-    let mut next_start = append.start;
-    let mut begun = append.start;
+    let mut next_start = had;
+    let mut begun = had;
     // All of a queue are woken in turn, by those who had the log for microseconds, after somebody who had it for long:
     // of the waiter's own wait that much may pass in between.
-    let mut slack = Nanos((append.start - from).0 / 10);
-    for earlier in appends.ended_by(append.start).take(LONGEST_QUEUE) {
-        let released = holders::released(window, earlier, append.start);
+    let mut slack = Nanos((had - from).0 / 10);
+    for earlier in appends.ended_by(had).take(LONGEST_QUEUE) {
+        let released = holders::released(window, earlier, had);
         // The thread's own earlier append bounds `from`; nothing before `from` held this request up.
         if released <= from || earlier.tid == append.tid {
             break;
@@ -51,7 +52,7 @@ pub(super) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
         next_start = holders::begun(window, earlier);
         begun = next_start.max(from);
     }
-    (append.start - begun >= SHORTEST_WAIT).then_some((begun, append.start))
+    (had - begun >= SHORTEST_WAIT).then_some((begun, had))
 }
 
 /// The wait after `append`, whose thread was done with it at `from` and whose response began to leave at `until`.
@@ -78,12 +79,17 @@ pub(super) fn wait_after(
     (waited >= SHORTEST_WAIT_AFTER && is_handed_over(until - free, waited)).then_some((from, free))
 }
 
-/// When the append's thread ended what it did before: until then it was not waiting for this request.
-fn thread_free_at(window: &Window, append: &FileOp) -> Nanos {
-    window
-        .thread(append.tid)
-        .and_then(|past| past.file_ops.ended_by(append.start).next())
-        .map_or(Nanos::MIN, |earlier| earlier.end)
+/// Since when the append's thread had the log, as far as files show: it may roll the segment first, and reads the first
+/// batch of one that has just been rolled (`LogSegment.timeWaitedForRoll`).
+fn had_since(window: &Window, append: &FileOp, from: Nanos) -> Nanos {
+    let on_the_way = holders::before_append(window, append).take_while(|op| op.start >= from);
+    on_the_way.last().map_or(append.start, |op| op.start)
+}
+
+/// When a thread ended what it did before: until then it was not waiting for this request.
+fn thread_free_at(window: &Window, tid: Tid, until: Nanos) -> Nanos {
+    let earlier = window.thread(tid).and_then(|past| past.file_ops.ended_by(until).next());
+    earlier.map_or(Nanos::MIN, |earlier| earlier.end)
 }
 
 /// Whether so little time lies between a lock's release and what its next owner does first.

@@ -242,6 +242,20 @@ fn who_waits_for_a_roll_is_found_without_the_jvm_and_past_what_it_logs() {
 }
 
 #[test]
+fn who_waits_for_a_roll_and_then_reads_what_was_appended_first_waits_for_the_roll() {
+    let read = FileOp { op: FileOpKind::Read, batch: None, ..append(8, 6, us(1_141_100), us(1_141_101), 0) };
+    let (verdicts, _) = run([
+        op(fsync(7, 6, ms(1_001), ms(1_140))),
+        op(append(7, 6, us(1_140_500), ms(1_141), 1)),
+        op(read),
+        op(append(8, 6, us(1_141_110), us(1_141_200), 2)),
+        asked(request(2, 6, 1_009, 1_142, 2)),
+    ]);
+    assert_eq!(verdicts[0].chain, [Cause::LogLock, Cause::RollFsync]);
+    assert_eq!(verdicts[0].stages.longest(), Stage::Lock);
+}
+
+#[test]
 fn an_fsync_of_another_partition_or_thread_or_long_before_is_no_roll_of_ours() {
     for other in [
         fsync(7, 5, ms(1_001), ms(1_140)),
