@@ -78,9 +78,10 @@ const STABLE_PAGE: &[&str] = &[
     "a page could not be changed while it was on its way to the device: a device that needs no stable pages (/sys/block/DEVICE/queue/stable_writes is 0: no checksum or parity is computed of them), or XFS",
 ];
 
-/// Public talks on Kafka at LINE; `folio_lock`, mm/filemap.c.
+/// Public talks on Kafka at LINE; `folio_lock`, mm/filemap.c; Documentation/admin-guide/sysctl/vm.rst.
 const PAGE_LOCK: &[&str] = &[
     "a page is locked while it is read from the device, and whoever else wants it waits: fewer consumers that read the same old segment at once, or more memory for the page cache",
+    "where write-back has it (a kworker is named): the device's queue was full of what is written back at once; see how busy the device is, and write back less at a time (vm.dirty_background_bytes lower)",
 ];
 
 /// Documentation/admin-guide/sysctl/vm.rst, cgroup-v2.rst.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use model::{BlockIo, Cause, Confidence, Direction, Evidence, EvidenceKind, FileOp, Nanos};
+use model::{BlockIo, Cause, Confidence, Direction, Evidence, EvidenceKind, FileOp, Nanos, Tid};
 
 use super::{Finding, Waits, log_cleaner, tier_state_io};
 use crate::window::{Span, Window};
@@ -47,6 +47,24 @@ pub(super) fn behind_fault(window: &Window, fault: &FileOp) -> Option<Finding> {
     Some(with_load(window, fault, io, own, (fault.start, fault.end)))
 }
 
+/// The device's part in a wait for a thread that writes back: a write of that thread's, by its id.
+pub(super) fn behind_writer(window: &Window, waits: &Waits<'_>, writer: Tid) -> Option<Finding> {
+    let (op, span) = (waits.op, waits.span());
+    let io = covering(window, op, span.0, span.1)
+        .filter(|io| io.direction == Direction::Write && io.tid == writer)
+        .max_by_key(|io| (io.overlap(span.0, span.1), io.start, io.sector))?;
+    let own = Finding {
+        cause: Cause::SlowDevice,
+        chain: vec![Cause::SlowDevice],
+        root: Arc::from(root(window, op, io)),
+        confidence: Confidence::Strong,
+        evidence: vec![io_evidence(io)],
+        time: waits.time,
+        partition: op.topic_partition.clone(),
+    };
+    Some(with_load(window, op, io, own, span))
+}
+
 fn root(window: &Window, op: &FileOp, io: &BlockIo) -> String {
     match window.trouble.slow_device(&op.device, io.start, io.end) {
         Some(began) => format!("slow-device:{}:{}", io.device, began.0),
@@ -79,9 +97,20 @@ pub(super) fn covering_io<'w>(
     start: Nanos,
     end: Nanos,
 ) -> Option<&'w BlockIo> {
-    let covers = |io: &&BlockIo| io.overlap(start, end).0.saturating_mul(2) > (end - start).0;
-    let ios = window.device(&op.device)?.ios.overlapping(start, end).filter(covers);
+    let ios = covering(window, op, start, end);
     ios.max_by_key(|io| (io.inode == Some(op.inode), io.overlap(start, end), io.start, io.sector))
+}
+
+/// All of the device's requests that took most of a stretch.
+fn covering<'w>(
+    window: &'w Window,
+    op: &FileOp,
+    start: Nanos,
+    end: Nanos,
+) -> impl Iterator<Item = &'w BlockIo> {
+    let covers = move |io: &&BlockIo| io.overlap(start, end).0.saturating_mul(2) > (end - start).0;
+    let past = window.device(&op.device).into_iter();
+    past.flat_map(move |past| past.ios.overlapping(start, end)).filter(covers)
 }
 
 /// What a block request shows.

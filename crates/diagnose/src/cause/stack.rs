@@ -4,7 +4,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use model::{Cause, OffCpu};
+use model::{Cause, OffCpu, Waker};
 
 use rules::{RULES, Rule};
 
@@ -121,6 +121,14 @@ pub(crate) fn read(stack: &str) -> (Wait, &str) {
         let telling = frames.iter().rev().find(tells);
         (Wait::Other, telling.copied().unwrap_or_default())
     })
+}
+
+/// Whether who woke another was at work, as its stack shows, and not in an interrupt that it happened to take.
+pub(crate) fn is_at_work(waker: &Waker) -> bool {
+    const INTERRUPTS: [&str; 8] =
+        ["irq", "interrupt", "sysvec", "softirq", "hrtimer", "el1h_64", "apic", "nmi"];
+    let is_interrupt = |frame: &str| INTERRUPTS.iter().any(|name| frame.contains(name));
+    waker.tid != 0 && !waker.stack.is_empty() && !frames(&waker.stack).any(is_interrupt)
 }
 
 /// A stack's functions, outermost first, without the compiler's suffixes (`do_get_write_access.part.0`) and

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use model::{Confidence, Evidence, EvidenceKind, FileOp, Nanos, OffCpu, Reclaim};
+use model::{Confidence, Evidence, EvidenceKind, FileOp, Nanos, OffCpu, Reclaim, Waker};
 
 use super::stack::{self, Wait};
 use crate::free::Free;
@@ -141,6 +141,14 @@ impl<'w> Waits<'w> {
         match self.longest {
             Seen::OffCpu(interval) => stack::telling_frame(&interval.stack),
             Seen::Reclaim(_) => "",
+        }
+    }
+
+    /// Who ended the longest wait, where a thread did and not an interrupt.
+    pub(crate) fn released_by(&self) -> Option<&'w Waker> {
+        match self.longest {
+            Seen::OffCpu(interval) => interval.waker.as_ref().filter(|waker| stack::is_at_work(waker)),
+            Seen::Reclaim(_) => None,
         }
     }
 

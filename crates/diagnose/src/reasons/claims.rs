@@ -8,7 +8,7 @@ use model::{Nanos, Waker};
 
 use super::Reason;
 use super::past::Interval;
-use crate::cause::stack::Wait;
+use crate::cause::stack::{self, Wait};
 
 /// How strong a claim is, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,17 +66,8 @@ impl<'i> Claim<'i> {
     fn held_by(&self) -> Option<Waker> {
         let interval = self.interval?;
         let by_device = matches!(interval.wait, Wait::Device | Wait::DirtyPages | Wait::Reclaim);
-        interval.waker.clone().filter(|waker| !by_device && is_thread(waker))
+        interval.waker.clone().filter(|waker| !by_device && stack::is_at_work(waker))
     }
-}
-
-/// Whether the waker's stack shows it at work, not in an interrupt that it happened to take.
-fn is_thread(waker: &Waker) -> bool {
-    const INTERRUPTS: [&str; 8] =
-        ["irq", "interrupt", "sysvec", "softirq", "hrtimer", "el1h_64", "apic", "nmi"];
-    waker.tid != 0
-        && !waker.stack.is_empty()
-        && !waker.stack.split(';').any(|frame| INTERRUPTS.iter().any(|name| frame.contains(name)))
 }
 
 /// A reason in the making.

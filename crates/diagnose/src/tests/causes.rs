@@ -4,7 +4,7 @@
 use model::{
     BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
     HostSample, HostScope, JvmPause, JvmPauseKind, KernelSpan, Nanos, OffCpu, Reclaim, Request, SocketOp,
-    SocketOpKind, SpanSource, Stage, TcpTrouble, TcpTroubleKind, Verdict,
+    SocketOpKind, SpanSource, Stage, TcpTrouble, TcpTroubleKind, Verdict, Waker,
 };
 
 use super::{JOURNAL_STACK, append, asked, commit, device, io, ms, off_cpu, op, request, run};
@@ -233,6 +233,34 @@ fn memory_is_freed_outside_of_calls_on_files_too() {
     };
     assert_eq!(found(before_the_append(7)), (Cause::MemoryReclaim, Confidence::Strong));
     assert_eq!(found(before_the_append(8)).0, Cause::Unobserved);
+}
+
+#[test]
+fn a_page_that_write_back_had_is_the_devices_where_its_thread_had_a_write_there() {
+    let let_go = |tid, stack: &str| {
+        let mut wait = off_cpu(7, ms(1_001), ms(1_149), PAGE);
+        let Event::OffCpu(interval) = &mut wait else { unreachable!() };
+        interval.waker = Some(Waker { tid, thread: "kworker/u8:1".into(), stack: stack.into() });
+        wait
+    };
+    let named = |wait: Event, io: Event| {
+        let append = append(7, 0, ms(1_001), ms(1_150), 1);
+        let verdict = run([wait, io, op(append), asked(request(1, 0, 1_000, 1_151, 1))]).0.remove(0);
+        (verdict.chain, verdict.evidence.iter().any(|seen| seen.text.contains("to write it back")))
+    };
+    let at_device = |tid| {
+        let mut io = block(Direction::Write, 99, 1_002, 1_148);
+        let Event::BlockIo(seen) = &mut io else { unreachable!() };
+        seen.tid = tid;
+        io
+    };
+    let writes = "wb_workfn;do_writepages;iomap_writepages;folio_wake_bit";
+    assert_eq!(named(let_go(44, writes), at_device(44)), (vec![Cause::PageLock, Cause::SlowDevice], true));
+    assert_eq!(named(let_go(44, writes), at_device(45)), (vec![Cause::PageLock], true));
+    let reads = "vfs_read;filemap_read;folio_unlock";
+    assert_eq!(named(let_go(44, reads), at_device(44)), (vec![Cause::PageLock], false));
+    let interrupted = "do_writepages;asm_sysvec_apic_timer_interrupt;folio_unlock";
+    assert_eq!(named(let_go(44, interrupted), at_device(44)), (vec![Cause::PageLock], false));
 }
 
 fn starved(tid: u32, start: i64, end: i64) -> Event {
