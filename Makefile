@@ -15,7 +15,7 @@
 #   make test    format, lints, docs, every test, a minute of each fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
 #   make page    the page of `report`: built anew and compared, and tried in Chromium; `make web` builds it, `make picture`
-#                takes the picture in README of it
+#                takes the picture in README of it, and `make fs-picture` that of `make fs`'s
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's
 #   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 
@@ -34,7 +34,7 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-.PHONY: demo faults faults-short fs tune test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture web live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults faults-short fs tune test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -131,7 +131,10 @@ page: setup-test
 	target/debug/brokerscope compare first=samples/journal-stall@-10s second=samples/journal-stall@10s- --slo 65ms -o target/page/compare.html >/dev/null
 	cd web && PAGE="$(CURDIR)/target/page/sample.html" COMPARE="$(CURDIR)/target/page/compare.html" npm test --silent
 
-# What README shows.
+# What README shows: of the sample, and of what `make fs` has left.
+fs-picture: setup-test
+	cd web && npm ci --silent && node scripts/comparison-picture.mjs "$(CURDIR)/target/fs.html" fs.png
+
 picture: setup-test
 	cd web && npm ci --silent
 	$(CARGO) build -p brokerscope
