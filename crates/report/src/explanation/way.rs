@@ -37,15 +37,17 @@ pub(crate) fn brief(verdict: &Verdict) -> String {
             Cause::GcPause => words.push("garbage collection".to_owned()),
             Cause::Safepoint => words.push("safepoint".to_owned()),
             // What the requests ahead of it waited for is told with them.
-            Cause::JournalCommit | Cause::SlowDevice | Cause::DirtyThrottling if locked => {}
+            Cause::JournalCommit | Cause::FastCommit | Cause::SlowDevice | Cause::DirtyThrottling
+                if locked => {}
             // What an fsync or a page waited for is told of the root.
             Cause::JournalCommit | Cause::SlowDevice | Cause::FastCommit if in_file => {}
-            Cause::JournalCommit | Cause::SlowDevice | Cause::DirtyThrottling => {
+            Cause::JournalCommit | Cause::FastCommit | Cause::SlowDevice | Cause::DirtyThrottling => {
                 words.push(if ahead > 0 { "its write" } else { "own write" }.to_owned());
             }
             Cause::RollFsync | Cause::IndexPageFault if locked => words.push(cause.to_string()),
             Cause::RollFsync => words.push(if ahead > 0 { "its fsync" } else { "own fsync" }.to_owned()),
             Cause::IndexPageFault => words.push("index page".to_owned()),
+            Cause::PageLock => words.push("page lock".to_owned()),
             Cause::SlowClient => words.push("its own bytes".to_owned()),
             Cause::HeadOfLine => words.push("requests ahead".to_owned()),
             Cause::MemoryReclaim => words.push("freeing memory".to_owned()),
@@ -54,7 +56,7 @@ pub(crate) fn brief(verdict: &Verdict) -> String {
             Cause::Unobserved => words.push("nothing seen".to_owned()),
             _ => words.push(cause.to_string()),
         }
-        in_file |= matches!(cause, Cause::RollFsync | Cause::IndexPageFault);
+        in_file |= matches!(cause, Cause::RollFsync | Cause::IndexPageFault | Cause::PageLock);
     }
     if words.is_empty() { verdict.cause.to_string() } else { words.join(" ← ") }
 }
