@@ -9,6 +9,7 @@ use std::sync::Arc;
 use model::{BlockIo, Cause, Confidence, Direction, Evidence, EvidenceKind, FileOp, Nanos, Tid};
 
 use super::{Finding, Waits, log_cleaner, tier_state_io};
+use crate::free::Free;
 use crate::window::{Span, Window};
 
 pub(crate) const ADVICE: &[&str] = &[
@@ -47,12 +48,21 @@ pub(super) fn behind_fault(window: &Window, fault: &FileOp) -> Option<Finding> {
     Some(with_load(window, fault, io, own, (fault.start, fault.end)))
 }
 
-/// The device's part in a wait for a thread that writes back: a write of that thread's, by its id.
+/// The device's part in a wait for a thread that writes back: that thread's writes, by its id, of which there was one at the
+/// device for most of the wait.
 pub(super) fn behind_writer(window: &Window, waits: &Waits<'_>, writer: Tid) -> Option<Finding> {
-    let (op, span) = (waits.op, waits.span());
-    let io = covering(window, op, span.0, span.1)
-        .filter(|io| io.direction == Direction::Write && io.tid == writer)
-        .max_by_key(|io| (io.overlap(span.0, span.1), io.start, io.sector))?;
+    let (op, (start, end)) = (waits.op, waits.span());
+    let past = window.device(&op.device)?;
+    let writes = || {
+        let ios = past.ios.overlapping(start, end);
+        ios.filter(|io| io.direction == Direction::Write && io.tid == writer)
+    };
+    let mut without = Free::new(start, end);
+    let at_device: Nanos = writes().map(|io| without.take(io.start, io.end)).sum();
+    if at_device.0.saturating_mul(2) <= (end - start).0 {
+        return None;
+    }
+    let io = writes().max_by_key(|io| (io.overlap(start, end), io.start, io.sector))?;
     let own = Finding {
         cause: Cause::SlowDevice,
         chain: vec![Cause::SlowDevice],
@@ -62,7 +72,7 @@ pub(super) fn behind_writer(window: &Window, waits: &Waits<'_>, writer: Tid) -> 
         time: waits.time,
         partition: op.topic_partition.clone(),
     };
-    Some(with_load(window, op, io, own, span))
+    Some(with_load(window, op, io, own, (start, end)))
 }
 
 fn root(window: &Window, op: &FileOp, io: &BlockIo) -> String {
@@ -97,20 +107,9 @@ pub(super) fn covering_io<'w>(
     start: Nanos,
     end: Nanos,
 ) -> Option<&'w BlockIo> {
-    let ios = covering(window, op, start, end);
+    let covers = |io: &&BlockIo| io.overlap(start, end).0.saturating_mul(2) > (end - start).0;
+    let ios = window.device(&op.device)?.ios.overlapping(start, end).filter(covers);
     ios.max_by_key(|io| (io.inode == Some(op.inode), io.overlap(start, end), io.start, io.sector))
-}
-
-/// All of the device's requests that took most of a stretch.
-fn covering<'w>(
-    window: &'w Window,
-    op: &FileOp,
-    start: Nanos,
-    end: Nanos,
-) -> impl Iterator<Item = &'w BlockIo> {
-    let covers = move |io: &&BlockIo| io.overlap(start, end).0.saturating_mul(2) > (end - start).0;
-    let past = window.device(&op.device).into_iter();
-    past.flat_map(move |past| past.ios.overlapping(start, end)).filter(covers)
 }
 
 /// What a block request shows.
