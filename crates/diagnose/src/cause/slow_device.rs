@@ -50,12 +50,12 @@ pub(super) fn behind_fault(window: &Window, fault: &FileOp) -> Option<Finding> {
 
 /// The device's part in a wait for a thread that writes back: that thread's writes, by its id, of which there was one at the
 /// device for most of the wait.
-pub(super) fn behind_writer(window: &Window, waits: &Waits<'_>, writer: Tid) -> Option<Finding> {
+pub(super) fn behind_writer(window: &Window, waits: &Waits<'_>, thread: Tid) -> Option<Finding> {
     let (op, (start, end)) = (waits.op, waits.span());
     let past = window.device(&op.device)?;
     let writes = || {
         let ios = past.ios.overlapping(start, end);
-        ios.filter(|io| io.direction == Direction::Write && io.tid == writer)
+        ios.filter(|io| io.direction == Direction::Write && io.tid == thread)
     };
     let mut without = Free::new(start, end);
     let at_device: Nanos = writes().map(|io| without.take(io.start, io.end)).sum();
