@@ -15,6 +15,8 @@ const WANTED_FOR: Nanos = Nanos::from_millis(3_000);
 /// Between two looks for what is not wanted any more. By numbers, not by time: what is looked at again does not depend on
 /// anything but the requests that are judged.
 const JUDGED: usize = 1_024;
+/// However many are judged within that time, no more are kept: they are found anew where they are wanted again.
+const MOST: usize = 32_768;
 
 /// A request, its time and what explains it, but for those ahead of it.
 #[derive(Debug, Default)]
@@ -23,10 +25,12 @@ pub(crate) struct Alone {
     pub(crate) course: Vec<StageSpan>,
     /// How long it was complete and behind others.
     pub(crate) waited: Nanos,
+    /// The one right ahead of it, where it waited.
+    pub(crate) ahead: Option<Arc<Request>>,
     /// What its own bytes' arrival explains.
-    pub(crate) arrival: Option<Finding>,
+    pub(crate) arrival: Option<Arc<Finding>>,
     /// What explains the time from the moment at which the broker could serve it.
-    pub(crate) served: Vec<Finding>,
+    pub(crate) served: Vec<Arc<Finding>>,
     /// What there is to explain.
     pub(crate) time: Nanos,
 }
@@ -52,6 +56,9 @@ impl Requests {
         let last_seen = request.last_seen();
         if self.judged % JUDGED == 0 {
             self.kept.retain(|_, (ended, _)| *ended >= last_seen - WANTED_FOR);
+            if self.kept.len() > MOST {
+                self.kept.clear();
+            }
         }
         let found = Arc::new(find());
         self.kept.insert(key, (last_seen, Arc::clone(&found)));

@@ -187,7 +187,7 @@ impl Engine {
 
     fn judge(&mut self, request: &Request) {
         let appends = judge::joins(&self.window, request, &mut self.totals.joins);
-        let judgement = judge::judge(&self.window, &mut self.alone, request, &appends, 0);
+        let judgement = judge::judge(&self.window, &mut self.alone, request, &appends);
         #[cfg(test)]
         assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");
         let verdict = judgement.verdict(&self.window, request, &appends);

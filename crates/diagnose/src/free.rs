@@ -15,13 +15,14 @@ impl Free {
 
     /// Takes what is left between two instants; how much that was.
     pub(crate) fn take(&mut self, start: Nanos, end: Nanos) -> Nanos {
-        let before = self.left();
-        if start < end && self.0.iter().any(|&(from, until)| from < end && until > start) {
-            let pieces =
-                self.0.iter().flat_map(|&(from, until)| [(from, until.min(start)), (from.max(end), until)]);
-            self.0 = pieces.filter(|(from, until)| from < until).collect();
-        }
-        before - self.left()
+        let first = self.0.partition_point(|&(_, until)| until <= start);
+        let past = self.0.partition_point(|&(from, _)| from < end);
+        let met = if start < end { self.0.get(first..past).unwrap_or_default() } else { &[] };
+        let (Some(&(from, _)), Some(&(_, until))) = (met.first(), met.last()) else { return Nanos::ZERO };
+        let taken = met.iter().map(|&(from, until)| until.min(end) - from.max(start)).sum();
+        let rest = [(from, start), (end, until)];
+        self.0.splice(first..past, rest.into_iter().filter(|(from, until)| from < until));
+        taken
     }
 
     /// What is left between two instants.

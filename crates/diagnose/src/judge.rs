@@ -2,12 +2,16 @@
 //!
 //! The cause is the root that explains the most of the request's time, and only if that is more than what nothing
 //! explains.
+//!
+//! In a stall hundreds of requests wait behind each other, and each looks at many that are ahead of it. So what explains a
+//! request is passed on by reference and told in words once: in a verdict.
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, StageSpan, Stages, Verdict};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Verdict};
 
 use crate::alone::{Alone, Requests};
+use crate::blame::Blame;
 use crate::cause::{self, Finding};
 use crate::explained;
 use crate::hold::Hold;
@@ -20,14 +24,12 @@ use crate::window::Window;
 const DEEPEST_QUEUE: usize = 16;
 
 /// What is known of one request.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Judgement {
-    pub(crate) stages: Stages,
-    pub(crate) course: Vec<StageSpan>,
-    /// Every root that took some of its time, with how much.
-    findings: Vec<Finding>,
-    /// What there is to explain.
-    time: Nanos,
+    /// But for those ahead of it.
+    own: Arc<Alone>,
+    /// What those ahead of it explain.
+    behind: Option<Blame>,
 }
 
 /// The joins of a produce request's partitions, in the order of their appends.
@@ -70,21 +72,27 @@ pub(crate) fn judge(
     known: &mut Requests,
     request: &Request,
     appends: &[AppendJoin],
-    depth: usize,
 ) -> Judgement {
     let own = known.of(request, || alone(window, request, appends));
-    let behind = behind_another(window, known, request, own.waited, depth);
-    let findings = own.arrival.iter().cloned().chain(behind).chain(own.served.iter().cloned()).collect();
-    Judgement { stages: own.stages, course: own.course.clone(), findings, time: own.time }
+    Judgement::of(window, known, request, own, 0)
+}
+
+/// The same of one that others wait behind.
+fn judge_ahead(window: &Window, known: &mut Requests, request: &Request, depth: usize) -> Judgement {
+    let own = known.of(request, || alone(window, request, &joins(window, request, &mut Joins::default())));
+    Judgement::of(window, known, request, own, depth)
 }
 
 /// The same without those ahead of it.
 fn alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> Alone {
     let Some(course) = stages::of(window, request, appends) else { return Alone::default() };
+    let waited = course.served_from - request.arrival_end;
+    let behind = || window.ahead_of(request).next().map(Arc::clone);
     Alone {
-        waited: course.served_from - request.arrival_end,
-        arrival: cause::slow_client::arrival(window, request),
-        served: explained::served(window, request, &course, appends),
+        waited,
+        ahead: (waited != Nanos::ZERO).then(behind).flatten(),
+        arrival: cause::slow_client::arrival(window, request).map(Arc::new),
+        served: explained::served(window, request, &course, appends).into_iter().map(Arc::new).collect(),
         time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),
         stages: course.stages,
         course: course.spans,
@@ -93,7 +101,8 @@ fn alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> Alone {
 
 /// What explains most of another request's time, where that is known; requests ahead of it are not followed.
 pub(crate) fn cause_of(window: &Window, request: &Request) -> Option<Finding> {
-    judge(window, &mut Requests::default(), request, &[], DEEPEST_QUEUE).principal()
+    let own = Arc::new(alone(window, request, &[]));
+    Judgement::of(window, &mut Requests::default(), request, own, DEEPEST_QUEUE).principal().map(Blame::told)
 }
 
 /// A request that waited behind another of its connection has that one's cause.
@@ -101,65 +110,24 @@ fn behind_another(
     window: &Window,
     known: &mut Requests,
     request: &Request,
-    waited: Nanos,
+    own: &Alone,
     depth: usize,
-) -> Option<Finding> {
-    if waited == Nanos::ZERO {
-        return None;
-    }
-    let ahead = window.ahead_of(request).next()?;
-    let mut evidence = vec![Evidence {
-        kind: EvidenceKind::Request,
-        start: ahead.arrival,
-        end: ahead.last_seen(),
-        tid: None,
-        thread: None,
-        text: format!(
-            "waited {waited} behind request {} ({}) of the same connection, which took {}",
-            ahead.correlation_id,
-            ahead.api,
-            ahead.last_seen() - ahead.arrival
-        ),
-    }];
+) -> Option<Blame> {
+    let (waited, ahead) = (own.waited, own.ahead.as_ref()?);
     if stages::waiting::is_kept(window, ahead) {
-        return Some(Finding {
-            cause: Cause::LongPoll,
-            chain: vec![Cause::HeadOfLine, Cause::LongPoll],
-            root: Arc::from(format!("{}:{}", Cause::LongPoll, ahead.client)),
-            confidence: Confidence::Exact,
-            evidence,
-            time: waited,
-            partition: None,
-        });
+        let root = format!("{}:{}", Cause::LongPoll, ahead.client);
+        return Some(Blame::of_queue(Cause::LongPoll, root, ahead, waited));
     }
-    let behind = (depth < DEEPEST_QUEUE).then(|| {
-        let appends = joins(window, ahead, &mut Joins::default());
-        judge(window, known, ahead, &appends, depth + 1).principal()
-    });
-    Some(match behind.flatten() {
-        Some(finding) => {
-            evidence.extend(finding.evidence);
-            Finding {
-                chain: [vec![Cause::HeadOfLine], finding.chain].concat(),
-                evidence,
-                // What slowed the one ahead for a part of its time explains no more of this one's.
-                time: finding.time.min(waited),
-                partition: None,
-                ..finding
-            }
-        }
+    let behind = (depth < DEEPEST_QUEUE).then(|| judge_ahead(window, known, ahead, depth + 1).principal());
+    match behind.flatten() {
+        Some(blame) => Some(blame.behind(ahead, waited)),
         // It is not known why one ahead was slow: neither is it of this one.
-        None if is_for_one(window, request, waited) => return None,
-        None => Finding {
-            cause: Cause::HeadOfLine,
-            chain: vec![Cause::HeadOfLine],
-            root: Arc::from(format!("head-of-line:{}:{}", ahead.client, ahead.correlation_id)),
-            confidence: Confidence::Exact,
-            evidence,
-            time: waited,
-            partition: None,
-        },
-    })
+        None if is_for_one(window, request, waited) => None,
+        None => {
+            let root = format!("head-of-line:{}:{}", ahead.client, ahead.correlation_id);
+            Some(Blame::of_queue(Cause::HeadOfLine, root, ahead, waited))
+        }
+    }
 }
 
 /// Whether one request ahead took most of what another waited.
@@ -174,42 +142,48 @@ fn served_for(request: &Request) -> Nanos {
 }
 
 impl Judgement {
+    fn of(window: &Window, known: &mut Requests, request: &Request, own: Arc<Alone>, depth: usize) -> Self {
+        let behind = behind_another(window, known, request, &own, depth);
+        Self { own, behind }
+    }
+
     /// What its roots explain, all in all.
     #[cfg(test)]
     pub(crate) fn explained(&self) -> Nanos {
-        self.findings.iter().map(|finding| finding.time).sum()
+        roots(&self.own, self.behind.clone()).map(|root| root.time).sum()
     }
 
     /// The root that explains the most of the request, if that is more than what nothing explains.
-    fn principal(self) -> Option<Finding> {
-        let explained: Nanos = self.findings.iter().map(|finding| finding.time).sum();
-        let unexplained = (self.time - explained).at_least_zero();
-        let mut merged: Vec<Finding> = Vec::new();
-        for finding in self.findings {
-            match merged.iter_mut().find(|kept| kept.root == finding.root) {
-                Some(kept) => kept.merge(finding),
-                None => merged.push(finding),
+    fn principal(self) -> Option<Blame> {
+        let mut explained = Nanos::ZERO;
+        let mut merged: Vec<Blame> = Vec::new();
+        for root in roots(&self.own, self.behind) {
+            explained += root.time;
+            match merged.iter_mut().find(|kept| kept.root() == root.root()) {
+                Some(kept) => kept.merge(root),
+                None => merged.push(root),
             }
         }
-        merged.into_iter().max_by_key(|finding| finding.time).filter(|finding| finding.time > unexplained)
+        let unexplained = (self.own.time - explained).at_least_zero();
+        merged.into_iter().max_by_key(|root| root.time).filter(|root| root.time > unexplained)
     }
 
     /// The verdict on a request that took longer than was asked for.
-    pub(crate) fn verdict(mut self, window: &Window, request: &Request, appends: &[AppendJoin]) -> Verdict {
-        let stages = self.stages;
-        let course = std::mem::take(&mut self.course);
+    pub(crate) fn verdict(self, window: &Window, request: &Request, appends: &[AppendJoin]) -> Verdict {
         let losses: Vec<Arc<str>> = window
             .losses(request.arrival, request.last_seen())
             .map(|loss| Arc::from(format!("{} {} ({})", loss.count, loss.kind.as_str(), loss.detail)))
             .collect();
-        let finding = self.principal().unwrap_or_else(|| unexplained(window, request, appends));
+        let own = Arc::clone(&self.own);
+        let principal = self.principal().map(Blame::told);
+        let finding = principal.unwrap_or_else(|| unexplained(window, request, appends));
         let confidence =
             if losses.is_empty() { finding.confidence } else { finding.confidence.min(Confidence::Strong) };
         let advice = cause::advice_on(&finding.chain);
         Verdict {
             request: request.clone(),
-            stages,
-            course,
+            stages: own.stages,
+            course: own.course.clone(),
             cause: finding.cause,
             chain: finding.chain,
             root: finding.root,
@@ -222,6 +196,11 @@ impl Judgement {
             doubts: Vec::new(),
         }
     }
+}
+
+/// Every root that took some of a request's time, with how much.
+fn roots(own: &Alone, behind: Option<Blame>) -> impl Iterator<Item = Blame> + '_ {
+    own.arrival.iter().map(Blame::of).chain(behind).chain(own.served.iter().map(Blame::of))
 }
 
 impl Finding {

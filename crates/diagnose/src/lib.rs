@@ -24,10 +24,12 @@
 //! - [`doubts`] says what could not be decided and what would have told.
 //! - [`Focus`] says what of a recording verdicts can depend on; [`Tally`] counts joins where the rest was not read.
 //! - `alone` keeps what was found of requests that others waited behind.
+//! - `blame` passes what was found on to those.
 //! - `judge` puts a request's stages and causes together.
 
 mod alone;
 mod appends;
+mod blame;
 mod calls;
 mod cause;
 mod chain;

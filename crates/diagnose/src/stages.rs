@@ -73,7 +73,7 @@ pub(crate) fn of<'w>(
 ) -> Option<Course<'w>> {
     let (response, end) = (request.response?, request.end?);
     let served_from = served_from(request)?;
-    let read = read_of(window, request);
+    let read = read_of(window, request, served_from);
     let answer = answer_of(window, request);
     let answered = answer.map_or(response, |write| write.start.min(response)).max(served_from);
     let mut parts =
@@ -111,10 +111,11 @@ pub(crate) fn of<'w>(
     Some(course)
 }
 
-/// The read by which the broker had all of a request.
-fn read_of(window: &Window, request: &Request) -> Option<Call> {
+/// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their
+/// connection, that is long after it came.
+fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<Call> {
     let last = request.sequence_end()?.wrapping_sub(1);
-    let read = window.sockets().read_of((request.client, request.broker), last, request.arrival_end)?;
+    let read = window.sockets().read_of((request.client, request.broker), last, served_from)?;
     let fits = read.end >= request.arrival_end - CLOCK_SLACK
         && request.response.is_none_or(|response| read.end <= response + CLOCK_SLACK);
     fits.then_some(read)

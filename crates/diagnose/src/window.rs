@@ -2,9 +2,10 @@
 //! Does not interpret events.
 
 mod episodes;
+mod timeline;
 pub(crate) mod trouble;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::appends::Appends;
 use crate::followers::Followers;
 use crate::same_wait::{is_same, united};
 use crate::sockets::Sockets;
+pub(crate) use timeline::Timeline;
 use trouble::Trouble;
 
 /// Block requests faster than this never explain a slow request and are not kept.
@@ -94,64 +96,6 @@ impl Span for Arc<Request> {
     }
     fn end(&self) -> Nanos {
         self.last_seen()
-    }
-}
-
-/// Events in the order of their ends, fed nearly in that order; the order does not depend on how they came.
-///
-/// Beside them, the most that any of them can have taken: what ended later than that after a stretch began after it.
-#[derive(Debug)]
-pub(crate) struct Timeline<T>(VecDeque<T>, Nanos);
-
-impl<T> Default for Timeline<T> {
-    fn default() -> Self {
-        Self(VecDeque::new(), Nanos::ZERO)
-    }
-}
-
-impl<T: Span> Timeline<T> {
-    fn insert(&mut self, item: T) {
-        let place = |of: &T| (of.end(), of.start(), of.tie());
-        let later = self.0.iter().rev().take_while(|kept| place(kept) > place(&item)).count();
-        self.1 = self.1.max(item.end() - item.start());
-        self.0.insert(self.0.len() - later, item);
-    }
-
-    /// Takes out the first that is the one.
-    fn take(&mut self, is_it: impl Fn(&T) -> bool) -> Option<T> {
-        let at = self.0.iter().position(is_it)?;
-        self.0.remove(at)
-    }
-
-    fn forget(&mut self, horizon: Nanos) {
-        let mut longest = Nanos::MIN;
-        while let Some(first) = self.0.front().filter(|item| item.end() < horizon) {
-            longest = longest.max(first.end() - first.start());
-            self.0.pop_front();
-        }
-        if longest >= self.1 {
-            self.1 = self.0.iter().map(|item| item.end() - item.start()).max().unwrap_or_default();
-        }
-    }
-
-    /// What ended at or before `time`, latest first.
-    pub(crate) fn ended_by(&self, time: Nanos) -> impl Iterator<Item = &T> {
-        let count = self.0.partition_point(|item| item.end() <= time);
-        self.0.range(..count).rev()
-    }
-
-    /// What ended after `time`, earliest first.
-    pub(crate) fn ended_after(&self, time: Nanos) -> impl Iterator<Item = &T> {
-        let first = self.0.partition_point(|item| item.end() <= time);
-        self.0.range(first..)
-    }
-
-    /// What shares more than a point with the stretch, in the order of its ends.
-    pub(crate) fn overlapping(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &T> {
-        let last_end = end + self.1;
-        self.ended_after(start)
-            .take_while(move |item| item.end() < last_end)
-            .filter(move |item| item.start() < end)
     }
 }
 
@@ -389,7 +333,7 @@ impl Window {
     /// much of it.
     pub(crate) fn kept_from(&self, now: Nanos, config: &Config) -> Nanos {
         let horizon = self.horizon.max(now - config.retention);
-        if self.kept <= config.most_events {
+        if self.kept + self.trouble.len() <= config.most_events {
             return horizon;
         }
         // Half the kept time goes at once, so that this is rare however fast events come.
@@ -420,20 +364,17 @@ impl Window {
         self.losses.forget(horizon);
         self.trouble.forget(horizon);
         self.threads.retain(|_, past| !past.is_empty());
-        self.partitions.retain(|_, appends| !appends.0.is_empty());
-        self.connections.retain(|_, requests| !requests.0.is_empty());
+        self.partitions.retain(|_, appends| !appends.is_empty());
+        self.connections.retain(|_, requests| !requests.is_empty());
         self.kept = self.count();
     }
 
     /// The events that are kept, each counted once. Of what is seldom, only what belongs to a thread.
     fn count(&self) -> usize {
         let of_threads = self.threads.values().map(ThreadPast::len).sum::<usize>();
-        let of_connections = self.connections.values().map(|requests| requests.0.len()).sum::<usize>();
+        let of_connections = self.connections.values().map(Timeline::len).sum::<usize>();
         let calls = self.sockets.len();
-        of_threads
-            + of_connections
-            + calls
-            + self.devices.values().map(|past| past.ios.0.len()).sum::<usize>()
+        of_threads + of_connections + calls + self.devices.values().map(|past| past.ios.len()).sum::<usize>()
     }
 
     #[cfg(test)]
@@ -454,6 +395,6 @@ impl ThreadPast {
     }
 
     fn len(&self) -> usize {
-        self.file_ops.0.len() + self.off_cpu.0.len() + self.throttles.0.len() + self.lock_waits.0.len()
+        self.file_ops.len() + self.off_cpu.len() + self.throttles.len() + self.lock_waits.len()
     }
 }

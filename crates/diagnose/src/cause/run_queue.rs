@@ -85,7 +85,10 @@ fn of_interval(
 pub(crate) fn of_others(window: &Window, start: Nanos, end: Nanos, free: &mut Free) -> Option<Finding> {
     let mut rest = free.within(start, end);
     let (left, mut longest): (Nanos, Option<&OffCpu>) = (rest.left(), None);
-    for interval in window.threads().flat_map(|past| past.off_cpu.overlapping(start, end)) {
+    if left == Nanos::ZERO {
+        return None;
+    }
+    for interval in window.trouble.without_cpu(start, end) {
         let since = runnable_from(interval);
         if interval.end - since < LONG || !serves(&interval.thread) {
             continue;

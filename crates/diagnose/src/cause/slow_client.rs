@@ -31,9 +31,11 @@ pub(crate) fn arrival(window: &Window, request: &Request) -> Option<Finding> {
     let stopped: Nanos = stops.iter().map(|stop| stop.overlap(start, end)).sum();
     let time = (end - start - muted - stopped).at_least_zero();
     let confidence = if fits { Confidence::Exact } else { Confidence::Strong };
-    let text = format!("the request's {} bytes took {} to arrive", request.request_bytes, end - start);
-    let evidence = vec![seen(EvidenceKind::Request, start, end, text)];
-    (time > Nanos::ZERO).then(|| finding(window, request, confidence, evidence, time))
+    (time > Nanos::ZERO).then(|| {
+        let text = format!("the request's {} bytes took {} to arrive", request.request_bytes, end - start);
+        let evidence = vec![seen(EvidenceKind::Request, start, end, text)];
+        finding(window, request, confidence, evidence, time)
+    })
 }
 
 /// A response whose bytes went slowly, within what is left of the time from its first byte on.

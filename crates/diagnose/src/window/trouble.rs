@@ -42,6 +42,8 @@ pub(crate) struct Trouble {
     limited: Episodes,
     throttling: Episodes,
     no_cpu: Episodes,
+    /// Whoever had none.
+    without_cpu: Timeline<OffCpu>,
     devices: HashMap<(u32, u32), DeviceTrouble>,
     connections: HashMap<Connection, Timeline<TcpTrouble>>,
     unscaled: HashMap<Connection, Nanos>,
@@ -49,6 +51,8 @@ pub(crate) struct Trouble {
     verifications: HashMap<Arc<str>, Timeline<Arc<Request>>>,
     quota: Timeline<HostSample>,
     out_of_quota: Episodes,
+    /// How many are kept of what may come in any number, and some that were forgotten since they were counted.
+    kept: usize,
 }
 
 /// That of one device.
@@ -77,6 +81,7 @@ impl Trouble {
     pub(crate) fn reclaim(&mut self, reclaim: Reclaim) {
         let episodes = if reclaim.memcg { &mut self.limited } else { &mut self.short };
         episodes.add(reclaim.start, reclaim.end);
+        self.kept += 1;
         self.reclaims.entry(reclaim.tid).or_default().insert(reclaim);
     }
 
@@ -88,6 +93,7 @@ impl Trouble {
         let since = if interval.preempted { Some(interval.start) } else { interval.woken };
         if let Some(since) = since.filter(|since| interval.end - *since >= NO_CPU) {
             self.no_cpu.add(since, interval.end);
+            self.without_cpu.insert(interval.clone());
         }
     }
 
@@ -104,6 +110,7 @@ impl Trouble {
             past.log_full.add(span.start, span.end);
         }
         past.spans.insert(span);
+        self.kept += 1;
     }
 
     pub(crate) fn tcp(&mut self, trouble: TcpTrouble) {
@@ -120,6 +127,7 @@ impl Trouble {
             self.unscaled.insert(connection, trouble.at);
         } else {
             self.connections.entry(connection).or_default().insert(trouble);
+            self.kept += 1;
         }
     }
 
@@ -154,6 +162,11 @@ impl Trouble {
     /// When threads began to have no CPU.
     pub(crate) fn no_cpu(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
         self.no_cpu.began(start, end)
+    }
+
+    /// Threads that had no CPU for long within a stretch, or may have had none.
+    pub(crate) fn without_cpu(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &OffCpu> {
+        self.without_cpu.overlapping(start, end)
     }
 
     /// When the device began to be slow.
@@ -213,23 +226,32 @@ impl Trouble {
         self.out_of_quota.began(start, end)
     }
 
+    /// How many events are kept, of what may be many.
+    pub(super) fn len(&self) -> usize {
+        self.kept
+    }
+
     pub(super) fn forget(&mut self, horizon: Nanos) {
         self.reclaims.values_mut().for_each(|past| past.forget(horizon));
-        self.reclaims.retain(|_, past| !past.0.is_empty());
+        self.reclaims.retain(|_, past| !past.is_empty());
         self.short.forget(horizon);
         self.limited.forget(horizon);
         self.throttling.forget(horizon);
         self.no_cpu.forget(horizon);
+        self.without_cpu.forget(horizon);
         for past in self.devices.values_mut() {
             past.spans.forget(horizon);
             past.slow.forget(horizon);
             past.log_full.forget(horizon);
         }
         self.connections.values_mut().for_each(|past| past.forget(horizon));
-        self.connections.retain(|_, past| !past.0.is_empty());
+        self.connections.retain(|_, past| !past.is_empty());
         self.verifications.values_mut().for_each(|past| past.forget(horizon));
-        self.verifications.retain(|_, past| !past.0.is_empty());
+        self.verifications.retain(|_, past| !past.is_empty());
         self.quota.forget(horizon);
         self.out_of_quota.forget(horizon);
+        self.kept = self.reclaims.values().map(Timeline::len).sum::<usize>()
+            + self.devices.values().map(|past| past.spans.len()).sum::<usize>()
+            + self.connections.values().map(Timeline::len).sum::<usize>();
     }
 }

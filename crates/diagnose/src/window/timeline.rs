@@ -1,0 +1,187 @@
+//! Events in the order of their ends, fed nearly in that order, and an index by which those that share time with a stretch
+//! are found at the price of those alone, however long others took and however many there are. Does not interpret events.
+//!
+//! The index is of those that began before everything that ended after them: whatever comes after the last of these that
+//! began before a stretch was over, began after it.
+
+use std::collections::VecDeque;
+
+use model::Nanos;
+
+use super::Span;
+
+/// Events in the order of their ends; the order does not depend on how they came.
+#[derive(Debug)]
+pub(crate) struct Timeline<T> {
+    kept: VecDeque<Kept<T>>,
+    /// How many have been forgotten: events are numbered in their order from the first on.
+    forgotten: u64,
+    /// The numbers and starts of those that began before all that ended after them; both ascend.
+    first_begun: VecDeque<(u64, Nanos)>,
+}
+
+/// An event with its ends beside it: many are looked at for one that is found.
+#[derive(Debug)]
+struct Kept<T> {
+    end: Nanos,
+    start: Nanos,
+    event: T,
+}
+
+impl<T: Span> Kept<T> {
+    fn place(&self) -> (Nanos, Nanos, u64) {
+        (self.end, self.start, self.event.tie())
+    }
+}
+
+impl<T> Default for Timeline<T> {
+    fn default() -> Self {
+        Self { kept: VecDeque::new(), forgotten: 0, first_begun: VecDeque::new() }
+    }
+}
+
+impl<T> Timeline<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// What ended at or before `time`, latest first.
+    pub(crate) fn ended_by(&self, time: Nanos) -> impl Iterator<Item = &T> {
+        self.kept.range(..self.first_after(time)).rev().map(|kept| &kept.event)
+    }
+
+    /// What ended after `time`, earliest first.
+    pub(crate) fn ended_after(&self, time: Nanos) -> impl Iterator<Item = &T> {
+        self.kept.range(self.first_after(time)..).map(|kept| &kept.event)
+    }
+
+    /// What shares more than a point with the stretch, in the order of its ends.
+    pub(crate) fn overlapping(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &T> {
+        let first = self.first_after(start);
+        let past = self.past_begun_before(end).max(first);
+        self.kept.range(first..past).filter(move |kept| kept.start < end).map(|kept| &kept.event)
+    }
+
+    /// The place of the first that ended after `time`.
+    fn first_after(&self, time: Nanos) -> usize {
+        self.kept.partition_point(|kept| kept.end <= time)
+    }
+
+    /// The place after the last that began before `time`.
+    fn past_begun_before(&self, time: Nanos) -> usize {
+        let begun = self.first_begun.partition_point(|(_, start)| *start < time);
+        let last = begun.checked_sub(1).and_then(|last| self.first_begun.get(last));
+        last.map_or(0, |(number, _)| (number + 1 - self.forgotten) as usize)
+    }
+
+    /// Indexes those from a place on, which are new or have new numbers.
+    fn index(&mut self, from: usize) {
+        let first = self.forgotten + from as u64;
+        while self.first_begun.back().is_some_and(|(number, _)| *number >= first) {
+            self.first_begun.pop_back();
+        }
+        for (number, kept) in (first..).zip(self.kept.range(from..)) {
+            while self.first_begun.back().is_some_and(|(_, start)| *start >= kept.start) {
+                self.first_begun.pop_back();
+            }
+            self.first_begun.push_back((number, kept.start));
+        }
+    }
+}
+
+impl<T: Span> Timeline<T> {
+    pub(crate) fn insert(&mut self, event: T) {
+        let kept = Kept { end: event.end(), start: event.start(), event };
+        let place = kept.place();
+        let later = self.kept.iter().rev().take_while(|kept| kept.place() > place).count();
+        let at = self.kept.len() - later;
+        self.kept.insert(at, kept);
+        self.index(at);
+    }
+
+    /// Takes out the first that is the one.
+    pub(crate) fn take(&mut self, is_it: impl Fn(&T) -> bool) -> Option<T> {
+        let at = self.kept.iter().position(|kept| is_it(&kept.event))?;
+        let taken = self.kept.remove(at)?;
+        // One that went on longer than those before it may have kept them out of the index.
+        self.reindex();
+        Some(taken.event)
+    }
+
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
+        while self.kept.front().is_some_and(|kept| kept.end < horizon) {
+            self.kept.pop_front();
+            self.forgotten += 1;
+        }
+        while self.first_begun.front().is_some_and(|(number, _)| *number < self.forgotten) {
+            self.first_begun.pop_front();
+        }
+    }
+
+    fn reindex(&mut self) {
+        self.first_begun.clear();
+        self.index(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Loss, LossKind, Nanos};
+    use proptest::prelude::*;
+
+    use super::Timeline;
+
+    fn event(start: i64, length: i64) -> Loss {
+        let (start, end) = (Nanos(start), Nanos(start + length));
+        Loss { start, end, kind: LossKind::EventsDropped, count: 1, detail: "".into() }
+    }
+
+    fn spans<'e>(events: impl Iterator<Item = &'e Loss>) -> Vec<(i64, i64)> {
+        events.map(|event| (event.end.0, event.start.0)).collect()
+    }
+
+    proptest! {
+        /// As looking at each says, whatever came in which order, was taken out and is forgotten.
+        #[test]
+        fn what_is_found_is_what_looking_at_each_finds(
+            events in proptest::collection::vec((0_i64..60, 0_i64..30), 0..40),
+            taken in proptest::collection::vec(0_i64..60, 0..4),
+            horizons in proptest::collection::vec(0_i64..60, 0..3),
+            asked in proptest::collection::vec((0_i64..80, 0_i64..80), 1..8),
+        ) {
+            let mut timeline = Timeline::default();
+            let mut expected: Vec<(i64, i64)> = Vec::new();
+            let mut horizons = horizons.into_iter();
+            for (number, &(start, length)) in events.iter().enumerate() {
+                timeline.insert(event(start, length));
+                expected.push((start + length, start));
+                expected.sort_unstable();
+                if number % 10 == 9 {
+                    let horizon = horizons.next().unwrap_or_default();
+                    timeline.forget(Nanos(horizon));
+                    // From the front on, as far as all ended before it.
+                    let gone = expected.iter().take_while(|(end, _)| *end < horizon).count();
+                    expected.drain(..gone);
+                }
+            }
+            for start in taken {
+                let at = expected.iter().position(|(_, begun)| *begun == start).map(|at| expected.remove(at));
+                let found = timeline.take(|event| event.start.0 == start);
+                prop_assert_eq!(found.map(|event| (event.end.0, event.start.0)), at);
+            }
+            prop_assert_eq!((timeline.len(), timeline.is_empty()), (expected.len(), expected.is_empty()));
+            for (start, end) in asked {
+                let shares = expected.iter().filter(|(until, from)| *until > start && *from < end).copied();
+                prop_assert_eq!(spans(timeline.overlapping(Nanos(start), Nanos(end))), shares.collect::<Vec<_>>());
+                let after = expected.iter().filter(|(until, _)| *until > start).copied();
+                prop_assert_eq!(spans(timeline.ended_after(Nanos(start))), after.collect::<Vec<_>>());
+                let by = expected.iter().rev().filter(|(until, _)| *until <= start).copied();
+                prop_assert_eq!(spans(timeline.ended_by(Nanos(start))), by.collect::<Vec<_>>());
+            }
+        }
+    }
+}
