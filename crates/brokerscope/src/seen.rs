@@ -160,6 +160,10 @@ fn say_what_is_inferred(watch: &watch::Watch) {
 #[cfg(feature = "live")]
 fn lost(event: &Event) -> Option<String> {
     let Event::Loss(loss) = event else { return None };
+    // They are said in one at the end.
+    if loss.kind == model::LossKind::EventsDropped {
+        return None;
+    }
     let count = report::numbers::grouped(loss.count);
     Some(format!("lost {count} {}: {}", loss.kind.as_str(), loss.detail))
 }

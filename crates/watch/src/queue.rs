@@ -1,22 +1,28 @@
 //! The bounded queue between the sources and whoever reads the watch. Drops and counts, never waits.
 //!
 //! Sources hand events over in batches, as their own buffers deliver them: one synchronisation a batch, not
-//! one an event.
+//! one an event. What was dropped is told by an event of its own, where it is missing among the others.
 
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::vec::IntoIter;
 
-use model::Event;
+use model::{Event, Loss, LossKind, Nanos};
+
+/// Losses within this time are one.
+const TOLD_AFTER: Nanos = Nanos::from_millis(250);
 
 /// What both ends know.
 struct Fill {
     capacity: usize,
     waiting: AtomicUsize,
     dropped: AtomicU64,
+    /// Whether anything is in the next, which costs a lock.
+    any_untold: AtomicBool,
+    untold: Mutex<Option<Loss>>,
 }
 
 /// A source's end of the queue.
@@ -35,17 +41,27 @@ impl Sender {
     /// Hands events over, and counts as dropped those that the queue has no room for or nobody reads any more.
     pub(crate) fn send_all(&self, mut events: Vec<Event>) {
         let room = self.fill.take_room(events.len());
-        let dropped = events.len() - room;
-        events.truncate(room);
-        let unread = if room > 0 && self.batches.send(events).is_err() { room } else { 0 };
-        if dropped + unread > 0 {
-            self.fill.dropped.fetch_add((dropped + unread) as u64, Ordering::Relaxed);
+        let dropped = events.split_off(room.min(events.len()));
+        if !dropped.is_empty() {
+            self.fill.drop_events(&dropped);
+        }
+        let Some(first) = events.first().map(Event::time) else { return };
+        if let Some(loss) = self.fill.loss_to_tell(first) {
+            events.insert(0, Event::Loss(loss));
+        }
+        if let Err(mpsc::SendError(unread)) = self.batches.send(events) {
+            self.fill.drop_events(&unread);
         }
     }
 
     /// Events dropped so far, by every source.
     pub(crate) fn dropped(&self) -> u64 {
         self.fill.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How many of them no event has told of.
+    pub(crate) fn untold(&self) -> u64 {
+        self.fill.untold().as_ref().map_or(0, |loss| loss.count)
     }
 }
 
@@ -60,6 +76,38 @@ impl Fill {
 
     fn give_room(&self, count: usize) {
         self.waiting.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Option<Loss>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drop_events(&self, events: &[Event]) {
+        self.dropped.fetch_add(events.len() as u64, Ordering::Relaxed);
+        let (mut untold, times) = (self.untold(), || events.iter().map(Event::time));
+        let (Some(first), Some(last)) = (times().min(), times().max()) else { return };
+        let loss = untold.get_or_insert_with(|| Loss {
+            start: first,
+            end: last,
+            kind: LossKind::EventsDropped,
+            count: 0,
+            detail: "events came faster than they could be read".into(),
+        });
+        loss.count += events.len() as u64;
+        (loss.start, loss.end) = (loss.start.min(first), loss.end.max(last));
+        self.any_untold.store(true, Ordering::Relaxed);
+    }
+
+    /// What was lost before an event of that time and has not been told; there is always room for that.
+    fn loss_to_tell(&self, time: Nanos) -> Option<Loss> {
+        if !self.any_untold.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut untold = self.untold();
+        let loss = untold.take_if(|loss| time - loss.start >= TOLD_AFTER)?;
+        self.any_untold.store(false, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Some(loss)
     }
 }
 
@@ -99,7 +147,13 @@ impl Queue {
 /// A queue for at most this many events.
 pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
     let (batches, receiver) = mpsc::channel();
-    let fill = Arc::new(Fill { capacity, waiting: AtomicUsize::new(0), dropped: AtomicU64::new(0) });
+    let fill = Arc::new(Fill {
+        capacity,
+        waiting: AtomicUsize::new(0),
+        dropped: AtomicU64::new(0),
+        any_untold: AtomicBool::new(false),
+        untold: Mutex::new(None),
+    });
     let ready = RefCell::new((Vec::new().into_iter(), 0));
     (Sender { batches, fill: Arc::clone(&fill) }, Queue { batches: receiver, fill, ready })
 }
@@ -111,8 +165,12 @@ mod tests {
     use std::time::Duration;
 
     fn event(count: u64) -> Event {
-        let kind = LossKind::EventsDropped;
-        Event::Loss(Loss { start: Nanos(0), end: Nanos(0), kind, count, detail: "".into() })
+        at(0, count)
+    }
+
+    fn at(ms: i64, count: u64) -> Event {
+        let (at, kind) = (Nanos::from_millis(ms), LossKind::ProbeMapFull);
+        Event::Loss(Loss { start: at, end: at, kind, count, detail: "".into() })
     }
 
     #[test]
@@ -138,6 +196,34 @@ mod tests {
         sender.send_all((6..10).map(event).collect());
         assert!((6..10).all(|i| next() == Ok(Some(event(i)))), "what was read left room");
         assert_eq!(sender.dropped(), 2);
+    }
+
+    #[test]
+    fn what_was_dropped_is_told_once_among_those_that_came_after() {
+        let (sender, queue) = queue(2);
+        let next = || queue.next(Duration::ZERO).unwrap();
+        sender.send_all((0..5).map(|i| at(10 * i, 0)).collect());
+        assert_eq!((next(), next(), next()), (Some(at(0, 0)), Some(at(10, 0)), None));
+        sender.send(at(100, 1));
+        assert_eq!((next(), next()), (Some(at(100, 1)), None), "more may be lost");
+        assert_eq!((sender.dropped(), sender.untold()), (3, 3));
+        sender.send_all(vec![at(300, 1), at(301, 1)]);
+        let told = next();
+        assert!(
+            matches!(&told, Some(Event::Loss(loss)) if loss.count == 3
+                && (loss.start, loss.end) == (Nanos::from_millis(20), Nanos::from_millis(40))
+                && loss.kind == LossKind::EventsDropped),
+            "{told:?}"
+        );
+        assert_eq!((next(), next(), next()), (Some(at(300, 1)), Some(at(301, 1)), None));
+        assert_eq!((sender.dropped(), sender.untold()), (3, 0));
+        sender.send_all((0..3).map(|i| at(400 + i, 0)).collect());
+        assert_eq!(
+            (next(), next(), next()),
+            (Some(at(400, 0)), Some(at(401, 0)), None),
+            "the room is as before"
+        );
+        assert_eq!((sender.dropped(), sender.untold()), (4, 1));
     }
 
     #[test]

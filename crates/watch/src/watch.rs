@@ -112,6 +112,8 @@ pub struct Ended {
     pub trouble: Vec<String>,
     /// Events dropped because nobody read them in time.
     pub dropped: u64,
+    /// How many of them no [`Event::Loss`] has told of.
+    pub untold: u64,
 }
 
 impl Watch {
@@ -207,6 +209,7 @@ impl Watch {
             kernel,
             trouble,
             dropped: sender.dropped(),
+            untold: sender.untold(),
         }
     }
 

@@ -193,7 +193,7 @@ impl Recorder {
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
         self.manifest.clock.pairs.push(manifest::pair(now));
-        let dropped = ended.dropped + self.writer.dropped_rows();
+        let dropped = ended.untold + self.writer.dropped_rows();
         if dropped > 0 {
             let (start, end) =
                 (offset.from_monotonic(started.monotonic_ns), offset.from_monotonic(now.monotonic_ns));
