@@ -11,7 +11,7 @@ use diagnose::second_witness::Agreement;
 use diagnose::{Config, Summary, Watched};
 use model::{Event, LossKind, Nanos, Request};
 use recording::{Recording, Table};
-use report::explanation::{Conclusion, Unobservable};
+use report::explanation::{Conclusion, Lag, Unobservable};
 
 use crate::commands::record;
 use crate::failure::Usage;
@@ -66,6 +66,8 @@ pub(crate) struct Known {
     pub(crate) losses: Vec<(LossKind, u64)>,
     /// Counts of what the engine was not told of.
     pub(crate) tallied: Option<Tallied>,
+    /// How far behind verdicts were, where requests were explained as they came.
+    pub(crate) lag: Option<Lag>,
 }
 
 impl Grounds {
@@ -261,7 +263,7 @@ impl Recorded {
                 "of requests that took less than {threshold} most of the time is therefore unobserved"
             ));
         }
-        Known { unobservable, notes, losses: Vec::new(), tallied: self.tallied }
+        Known { unobservable, notes, tallied: self.tallied, ..Known::default() }
     }
 }
 
@@ -280,7 +282,7 @@ impl Wire {
             (LossKind::FramesUndecodable, counters.undecodable_frames),
         ];
         let notes = packets::notes(&self.captures, false);
-        Known { unobservable: vec![unobservable_of(BROKER)], notes, losses, tallied: None }
+        Known { unobservable: vec![unobservable_of(BROKER)], notes, losses, ..Known::default() }
     }
 }
 
@@ -292,12 +294,12 @@ impl Known {
         slower_than: Nanos,
         agreement: Option<Agreement>,
     ) -> Conclusion {
-        let Self { unobservable, notes, losses, tallied } = self;
+        let Self { unobservable, notes, losses, tallied, lag } = self;
         if let Some(tallied) = tallied {
             tallied.add_to(&mut summary);
         }
         summary.losses.extend(losses.into_iter().filter(|(_, count)| *count > 0));
-        Conclusion { summary, slower_than, unobservable, agreement, notes }
+        Conclusion { summary, slower_than, unobservable, agreement, lag, notes }
     }
 }
 

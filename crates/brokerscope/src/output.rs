@@ -20,7 +20,7 @@ pub(crate) type Stdout = Box<dyn Write>;
 pub(crate) fn stdout(pace: Pace) -> Stdout {
     match pace {
         Pace::AsTheyCome => Box::new(io::stdout().lock()),
-        Pace::AllThere => Box::new(BufWriter::with_capacity(64 * 1024, io::stdout().lock())),
+        Pace::AllThere | Pace::HandedOn => Box::new(BufWriter::with_capacity(64 * 1024, io::stdout().lock())),
     }
 }
 
@@ -29,6 +29,13 @@ pub(crate) fn stdout(pace: Pace) -> Stdout {
 pub(crate) enum Pace {
     /// Rows are shown at once.
     AsTheyCome,
+    /// Rows are shown when they are handed on, several together: who writes each by itself spends more on that than on
+    /// what it says.
+    #[cfg_attr(
+        not(feature = "live"),
+        expect(dead_code, reason = "rows come fast where they are of a live broker")
+    )]
+    HandedOn,
     /// Rows are shown when it is convenient.
     AllThere,
 }

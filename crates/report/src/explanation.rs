@@ -6,6 +6,7 @@ pub mod text;
 pub mod top;
 
 mod group;
+mod lag;
 mod way;
 mod why_not;
 
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 pub use csv::ExplanationCsv;
 pub use json::ExplanationJson;
+pub use lag::{Lag, Lags};
 pub use text::ExplanationText;
 pub use text::timeline::RequestText;
 pub use top::TopVerdicts;
@@ -33,6 +35,8 @@ pub struct Conclusion {
     pub unobservable: Vec<Unobservable>,
     /// How far Kafka's own request log agrees, where one was given.
     pub agreement: Option<Agreement>,
+    /// How far behind verdicts were, where requests were explained as they came.
+    pub lag: Option<Lag>,
     /// What else is to be known about the input: that it is unfinished, that it holds packets only.
     pub notes: Vec<String>,
 }

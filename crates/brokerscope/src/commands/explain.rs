@@ -4,6 +4,8 @@ mod judged;
 mod keep;
 #[cfg(feature = "live")]
 mod live;
+#[cfg(feature = "live")]
+mod timeliness;
 
 use std::path::PathBuf;
 

@@ -96,7 +96,7 @@ impl<'a> Shown<'a> {
         // A live watch tells each stop once.
         let (config, apart) = match about.pace {
             Pace::AllThere => (Config::replay(args.slower_than), STOPS_APART),
-            Pace::AsTheyCome => (Config::live(args.slower_than).with_jvm(), Nanos::ZERO),
+            Pace::AsTheyCome | Pace::HandedOn => (Config::live(args.slower_than).with_jvm(), Nanos::ZERO),
         };
         Self {
             locks: Locks::new(config, about.off_cpu),

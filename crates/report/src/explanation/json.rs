@@ -8,7 +8,7 @@ use model::{Evidence, StageSpan, Stages, Verdict};
 use serde::{Serialize, Serializer};
 
 use super::why_not::DoubtView;
-use super::{Conclusion, ExplanationReport, Unobservable};
+use super::{Conclusion, ExplanationReport, Lag, Unobservable};
 use crate::json;
 use crate::requests::RequestView;
 
@@ -159,6 +159,22 @@ struct SummaryView<'a> {
     /// How far Kafka's own request log agrees, where one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_log: Option<AgreementView>,
+    /// How long after their requests' ends verdicts were told, of a live run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lag: Option<LagView>,
+}
+
+#[derive(Serialize)]
+struct LagView {
+    median_ns: i64,
+    p99_ns: i64,
+    max_ns: i64,
+}
+
+impl From<Lag> for LagView {
+    fn from(lag: Lag) -> Self {
+        Self { median_ns: lag.median.0, p99_ns: lag.p99.0, max_ns: lag.longest.0 }
+    }
 }
 
 /// Verdicts on produce requests beside Kafka's request log.
@@ -259,6 +275,7 @@ impl<'a> From<&'a Conclusion> for SummaryView<'a> {
             unobservable: &conclusion.unobservable,
             notes: &conclusion.notes,
             request_log: conclusion.agreement.as_ref().map(AgreementView::from),
+            lag: conclusion.lag.map(LagView::from),
         }
     }
 }

@@ -77,8 +77,7 @@ impl<W: Write> ExplanationText<W> {
             self.rows = Some(true);
             writeln!(self.out, "{}", row::head(&self.style))?;
         }
-        writeln!(self.out, "{}", row::of(&self.style, verdict))?;
-        self.out.flush()
+        writeln!(self.out, "{}", row::of(&self.style, verdict))
     }
 
     fn totals(&mut self, conclusion: &Conclusion) -> io::Result<()> {
@@ -182,6 +181,10 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
         self.questions.add(&verdict);
         self.groups.add(verdict);
         Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {

@@ -663,6 +663,7 @@ pub(crate) fn conclusion() -> Conclusion {
         },
         slower_than: Nanos::from_millis(100),
         agreement: None,
+        lag: None,
         unobservable: vec![Unobservable {
             what: "waits for Java locks".to_owned(),
             why: "no JVM source in this version; they are inferred from the order of appends".to_owned(),

@@ -35,12 +35,16 @@ pub(super) struct Judged<'a> {
     left_out: u64,
     /// Where verdicts are kept, where that was asked for.
     kept: Option<VerdictWriter>,
+    pace: Pace,
     /// When verdicts were written out last.
     written: Option<Instant>,
+    /// The ends of requests whose verdicts wait to be handed on.
+    told: Vec<Nanos>,
 }
 
 impl<'a> Judged<'a> {
-    /// Judges as configured; with [`Pace::AsTheyCome`] verdicts are shown when they are reached.
+    /// Judges as configured; with [`Pace::AsTheyCome`] verdicts are shown when they are reached, with [`Pace::HandedOn`] by
+    /// [`Self::hand_on`].
     pub(super) fn new(
         args: &'a Explain,
         config: Config,
@@ -58,7 +62,9 @@ impl<'a> Judged<'a> {
             witness: SecondWitness::read(&args.request_log)?,
             left_out: 0,
             kept: None,
+            pace,
             written: None,
+            told: Vec::new(),
         })
     }
 
@@ -77,6 +83,17 @@ impl<'a> Judged<'a> {
     pub(super) fn tick(&mut self, now: Nanos) -> anyhow::Result<()> {
         self.engine.tick(now);
         self.report_decided()
+    }
+
+    /// Lets the verdicts that were reached since the last time be read; `told` learns when each one's request ended.
+    #[cfg(feature = "live")]
+    pub(super) fn hand_on(&mut self, told: impl FnMut(Nanos)) -> anyhow::Result<()> {
+        if self.told.is_empty() {
+            return Ok(());
+        }
+        self.report.flush().context(output::CANNOT_WRITE)?;
+        self.told.drain(..).for_each(told);
+        Ok(())
     }
 
     pub(super) fn finish(mut self, mut known: Known) -> anyhow::Result<()> {
@@ -119,12 +136,15 @@ impl<'a> Judged<'a> {
                 if let Some(kept) = &mut self.kept {
                     kept.write(&verdict).context(keep::CANNOT)?;
                 }
+                if self.pace == Pace::HandedOn {
+                    self.told.push(verdict.request.last_seen());
+                }
                 self.report.verdict(verdict).context(output::CANNOT_WRITE)?;
             } else {
                 self.left_out += 1;
             }
         }
-        if self.written.is_none_or(|at| at.elapsed() >= WRITTEN_AFTER) {
+        if self.pace != Pace::HandedOn && self.written.is_none_or(|at| at.elapsed() >= WRITTEN_AFTER) {
             self.report.flush().context(output::CANNOT_WRITE)?;
             self.written = Some(Instant::now());
         }
@@ -137,7 +157,7 @@ fn report(args: &Explain, pace: Pace) -> Box<dyn ExplanationReport> {
     let look = args.presentation.look(pace);
     let all: Box<dyn ExplanationReport> = match (args.presentation.format, args.request) {
         (Format::Table, Some(number)) => Box::new(RequestText::new(out, &look, number)),
-        (Format::Table, None) if pace == Pace::AsTheyCome && args.top.is_none() => {
+        (Format::Table, None) if pace != Pace::AllThere && args.top.is_none() => {
             Box::new(ExplanationText::as_they_come(out, &look))
         }
         (Format::Table, None) => Box::new(ExplanationText::new(out, &look)),

@@ -1,5 +1,5 @@
 //! Explains a broker's slow requests while it serves them, until it is time to stop. What is held is bounded; what could
-//! not be read in time is dropped and said.
+//! not be read in time is dropped and said, at once and at the end.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use watch::{Ended, Memory, Outcome, Purpose, Watch};
 
 use super::config;
 use super::judged::Judged;
+use super::timeliness::Timeliness;
 use crate::cli::Explain;
 use crate::grounds::{self, Known};
 use crate::options::{CPU_SAMPLES, Jfr, LEAST_LOCK_WAIT};
-use crate::output::Pace;
+use crate::output::{self, Pace};
 use crate::stop::Stop;
 use crate::watched;
 
@@ -37,8 +38,10 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
     let slow = format!("explaining what takes broker {} {} or longer{until}", broker.pid, args.slower_than);
     args.presentation.say(&slow);
     let seen = grounds::watched(&missing(watch.plan()));
-    let judged = Judged::new(args, live(args, &watch), seen, Pace::AsTheyCome)?;
-    let mut explained = Explained { judged, args, pid: broker.pid };
+    let config = live(args, &watch);
+    let timeliness = Timeliness::new(&config);
+    let judged = Judged::new(args, config, seen, Pace::HandedOn)?;
+    let mut explained = Explained { judged, timeliness, args, pid: broker.pid };
     while !stop.asked() {
         explained.burst(&watch)?;
     }
@@ -54,13 +57,23 @@ fn live(args: &Explain, watch: &Watch) -> Config {
 
 struct Explained<'a> {
     judged: Judged<'a>,
+    timeliness: Timeliness,
     args: &'a Explain,
     pid: model::Pid,
 }
 
 impl Explained<'_> {
-    /// Takes what is there, waiting briefly for the first of it.
+    /// Takes what is there, waiting briefly for the first of it, and hands on what was decided.
     fn burst(&mut self, watch: &Watch) -> anyhow::Result<()> {
+        self.take(watch)?;
+        self.judged.hand_on(|ended| self.timeliness.told(now(watch) - ended))?;
+        if let Some(warning) = self.timeliness.warning(now(watch)) {
+            output::warn(&warning);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, watch: &Watch) -> anyhow::Result<()> {
         let mut wait = WAIT;
         for _ in 0..BURST {
             let Some(event) = watch.next(wait) else {
@@ -77,6 +90,9 @@ impl Explained<'_> {
         if let Event::BrokerChange(change) = &event {
             self.args.presentation.say_change(change, self.pid);
         }
+        if let Event::Loss(loss) = &event {
+            self.timeliness.lost(loss);
+        }
         self.judged.event(event)
     }
 
@@ -89,8 +105,9 @@ impl Explained<'_> {
             }
         });
         last?;
-        let losses = vec![(LossKind::EventsDropped, ended.dropped)];
-        self.judged.finish(Known { unobservable, notes: notes(ended), losses, tallied: None })
+        let losses = vec![(LossKind::EventsDropped, ended.untold)];
+        let lag = self.timeliness.conclude();
+        self.judged.finish(Known { unobservable, notes: notes(ended), losses, lag, tallied: None })
     }
 }
 

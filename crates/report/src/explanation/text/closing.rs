@@ -8,7 +8,7 @@ use diagnose::{Joins, Summary};
 use super::{Style, witness};
 use crate::escape::escape;
 use crate::explanation::group::Advice;
-use crate::explanation::{Conclusion, Unobservable};
+use crate::explanation::{Conclusion, Lag, Unobservable};
 use crate::numbers::{counted, grouped};
 use crate::wrap::bullet;
 
@@ -48,6 +48,7 @@ pub(super) fn basis<W: Write>(out: &mut W, style: &Style, conclusion: &Conclusio
     }
     sentences.extend(conclusion.agreement.iter().flat_map(witness::of_all));
     sentences.extend(losses(summary));
+    sentences.extend(conclusion.lag.map(lag));
     sentences.extend(conclusion.notes.iter().cloned());
     for sentence in sentences {
         writeln!(out, "{}", bullet(&escape(&sentence), 2))?;
@@ -60,6 +61,13 @@ pub(super) fn basis<W: Write>(out: &mut W, style: &Style, conclusion: &Conclusio
         writeln!(out, "{}", bullet(&escape(&format!("{what}: {why}")), 2))?;
     }
     Ok(())
+}
+
+fn lag(lag: Lag) -> String {
+    format!(
+        "verdicts were told {} after their requests had ended (median), 99 in a hundred within {}, the last after {}",
+        lag.median, lag.p99, lag.longest
+    )
 }
 
 /// From packets alone there is nothing to join with.
