@@ -86,10 +86,6 @@ fn at_depth(window: &Window, hold: &Hold<'_>, depth: usize) -> Option<Finding> {
 /// What an operation's thread waited for the longest, where that is a cause.
 fn waited(window: &Window, hold: &Hold<'_>, depth: usize) -> Option<Finding> {
     let all = waits::of(window, hold);
-    if all.is_empty() {
-        let paused = dirty_throttling::without_stack(window, hold.op);
-        return paused.filter(|paused| paused.time.0.saturating_mul(2) > hold.length().0);
-    }
     let mut found: Vec<(Finding, &Waits<'_>)> =
         all.iter().filter_map(|waits| Some((explained(window, waits, depth)?, waits))).collect();
     join_roots(&mut found);

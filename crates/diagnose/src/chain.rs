@@ -25,7 +25,8 @@ pub(crate) fn of_wait(window: &Window, blocked: &Blocked<'_>, time: Nanos) -> Ve
 }
 
 fn follow(window: &Window, blocked: &Blocked<'_>, way: &mut Vec<Tid>) -> Vec<Finding> {
-    let mut left = blocked.length();
+    // Of a wait that nobody saw, what nobody is known to have had the lock for is no wait for it.
+    let mut left = if blocked.seen.is_some() { blocked.length() } else { blocked.held() };
     let mut findings: Vec<Finding> = Vec::new();
     let floor = blocked.length().0 / WORTH_A_LOOK;
     for holder in blocked.holders.iter().filter(|holder| holder.share.0 > floor) {

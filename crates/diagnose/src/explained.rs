@@ -107,7 +107,9 @@ impl Explained<'_> {
             None => None,
         };
         if let Some((start, end)) = waited.filter(|(start, end)| *end - *start >= WORTH_A_LOOK) {
-            self.give(start, end, handlers_busy::find(self.window, start, end));
+            let taker = self.course.operations.first().map(|hold| hold.op.tid);
+            let taker = taker.filter(|_| self.course.taken.is_some());
+            self.give(start, end, handlers_busy::find(self.window, taker, start, end));
         }
     }
 

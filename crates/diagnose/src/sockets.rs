@@ -11,6 +11,8 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{CpuSample, Nanos, SocketOp, SocketOpKind, Tid};
 
+use crate::samples::Samples;
+
 /// Both ends of a connection: client, broker.
 type Connection = (SocketAddr, SocketAddr);
 
@@ -46,8 +48,7 @@ struct Streams {
 #[derive(Debug, Default)]
 struct Thread {
     calls: Calls,
-    /// When it was found on a CPU, and for how much time each sample stands.
-    samples: VecDeque<(Nanos, Nanos)>,
+    samples: Samples,
     name: Arc<str>,
 }
 
@@ -82,22 +83,13 @@ impl Sockets {
     /// Keeps that a thread was on a CPU, if it is one that makes calls.
     pub(crate) fn sample(&mut self, sample: &CpuSample) {
         if let Some(thread) = self.threads.get_mut(&sample.tid) {
-            thread.samples.push_back((sample.at, sample.period));
+            thread.samples.push(sample);
         }
     }
 
     /// The stretches that samples of a thread on a CPU stand for, around each moment.
     pub(crate) fn on_cpu(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
-        let half = |period: Nanos| Nanos(period.0 / 2);
-        self.threads
-            .get(&tid)
-            .into_iter()
-            .flat_map(move |thread| {
-                let first = thread.samples.partition_point(|&(at, period)| at + half(period) <= start);
-                thread.samples.range(first..)
-            })
-            .map(move |&(at, period)| (at - half(period), at + half(period)))
-            .take_while(move |&(from, _)| from < end)
+        self.threads.get(&tid).into_iter().flat_map(move |thread| thread.samples.on_cpu(start, end))
     }
 
     /// The read that took a byte of this number off a connection, near a moment.
@@ -149,9 +141,7 @@ impl Sockets {
         });
         self.threads.retain(|_, thread| {
             thread.calls.forget(horizon);
-            while thread.samples.front().is_some_and(|(at, _)| *at < horizon) {
-                thread.samples.pop_front();
-            }
+            thread.samples.forget(horizon);
             !thread.calls.0.is_empty()
         });
     }

@@ -310,6 +310,28 @@ fn an_append_that_ended_long_before_is_no_holder() {
 }
 
 #[test]
+fn one_quick_append_after_the_other_is_no_queue_for_the_log() {
+    let waited = |took_us: i64| {
+        let append_at = |tid: u32, n: i64| {
+            let start = Nanos(ms(1_000).0 + n * 800_000);
+            op(append(tid, 6, start, start + Nanos::from_micros(took_us), tid))
+        };
+        let mut events: Vec<Event> = (1..6).map(|n| append_at(20 + n as u32, n)).collect();
+        events.push(append_at(7, 6));
+        events.push(asked(request(2, 6, 1_000, 1_005, 7)));
+        let mut engine = Engine::new(Config::replay(ms(2)));
+        for event in events {
+            engine.push(event);
+        }
+        engine.finish();
+        engine.take_verdicts().remove(0)
+    };
+    assert_eq!(waited(700).chain, [Cause::LogLock]);
+    let idle = waited(20);
+    assert_eq!((idle.cause, idle.stages.of(Stage::Lock)), (Cause::Unobserved, Nanos::ZERO));
+}
+
+#[test]
 fn a_holder_slow_for_no_known_reason_is_the_cause_itself() {
     let events = [
         op(append(4462, 6, ms(1_000), ms(1_126), 1)),
@@ -472,6 +494,13 @@ fn dirty_throttling_needs_the_pause_of_the_same_thread() {
     let mine = with(pause(7));
     assert_eq!((mine.cause, mine.confidence), (Cause::DirtyThrottling, Confidence::Exact));
     assert_eq!(with(pause(8)).confidence, Confidence::Strong);
+    // It was not seen to leave the CPU.
+    let announced = |tid| run([base[1].clone(), base[2].clone(), pause(tid)]).0.remove(0);
+    assert_eq!((announced(7).cause, announced(7).confidence), (Cause::DirtyThrottling, Confidence::Strong));
+    assert_eq!(announced(8).cause, Cause::Unobserved);
+    let in_part = off_cpu(7, ms(5), ms(60), stack);
+    let both = run([in_part, base[1].clone(), base[2].clone(), pause(7)]).0.remove(0);
+    assert_eq!(both.cause, Cause::DirtyThrottling, "the rest was announced");
 }
 
 fn io(start: i64, end: i64) -> Event {

@@ -20,6 +20,7 @@ use crate::Config;
 use crate::appends::Appends;
 use crate::followers::Followers;
 use crate::same_wait::{is_same, united};
+use crate::samples::Samples;
 use crate::sockets::Sockets;
 pub(crate) use timeline::Timeline;
 use trouble::Trouble;
@@ -106,6 +107,8 @@ pub(crate) struct ThreadPast {
     pub(crate) off_cpu: Timeline<OffCpu>,
     pub(crate) throttles: Timeline<DirtyThrottle>,
     pub(crate) lock_waits: Timeline<LockWait>,
+    /// Of a request handler.
+    pub(crate) samples: Samples,
     /// Its full name, where the JVM told it.
     name: Option<Arc<str>>,
 }
@@ -232,6 +235,9 @@ impl Window {
 
     pub(crate) fn cpu_sample(&mut self, sample: &CpuSample) {
         self.sockets.sample(sample);
+        if self.handlers.contains_key(&sample.tid) {
+            self.threads.entry(sample.tid).or_default().samples.push(sample);
+        }
     }
 
     pub(crate) fn sockets(&self) -> &Sockets {
@@ -351,6 +357,7 @@ impl Window {
             past.off_cpu.forget(horizon);
             past.throttles.forget(horizon);
             past.lock_waits.forget(horizon);
+            past.samples.forget(horizon);
         }
         for past in self.devices.values_mut() {
             past.commits.forget(horizon);
@@ -391,7 +398,7 @@ fn is_handlers_name(name: &str) -> bool {
 
 impl ThreadPast {
     fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.samples.is_empty()
     }
 
     fn len(&self) -> usize {

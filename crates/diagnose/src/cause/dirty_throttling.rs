@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, Nanos};
 
-use super::{Finding, Waits, evidence_of, op_evidence};
-use crate::window::{Span, Window};
+use super::{Finding, Waits, evidence_of};
+use crate::window::Window;
 
 pub(crate) const ADVICE: &[&str] = &[
     "writers are paused when dirty pages pass vm.dirty_ratio (vm.dirty_bytes): start write-back earlier with a lower vm.dirty_background_ratio, and raise vm.dirty_ratio if the device keeps up on average",
@@ -18,20 +18,10 @@ pub(crate) const ADVICE: &[&str] = &[
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let (start, end) = waits.span();
     let pause = longest_pause(window, waits.op, start, end);
-    let confidence = pause.map_or(Confidence::Strong, |_| waits.best_confidence());
+    let best = waits.best_confidence();
+    let both = pause.is_some() && !waits.was_announced_only();
+    let confidence = if both { best } else { best.min(Confidence::Strong) };
     finding(window, waits.op, evidence_of(waits), pause, waits.time, confidence)
-}
-
-/// The tracepoint alone, where no stacks are to be had.
-pub(super) fn without_stack(window: &Window, op: &FileOp) -> Option<Finding> {
-    let pause = longest_pause(window, op, op.start, op.end)?;
-    let time = window
-        .thread(op.tid)?
-        .throttles
-        .overlapping(op.start, op.end)
-        .map(|pause| pause.overlap(op.start, op.end))
-        .sum();
-    Some(finding(window, op, vec![op_evidence(op)], Some(pause), time, Confidence::Strong))
 }
 
 fn longest_pause<'w>(window: &'w Window, op: &FileOp, start: Nanos, end: Nanos) -> Option<&'w DirtyThrottle> {

@@ -1,10 +1,14 @@
 //! `handlers-busy`: a request waited in the queue because every request handler was occupied.
 //!
-//! Needs: the handler that took the request, which was still occupied with another when it was read; then none was free,
-//! or it would have taken it. Of requests that append nothing the handler is not known: for these, all handlers that are
-//! known must have been occupied at once, by what only produce requests make them do. What each was occupied with is
-//! looked into like a lock's holder, so that the cause of that is named; so are waits for a partition's log that the JVM did
-//! not tell of: a handler that is occupied, does nothing with files and appends right after another did has waited for it.
+//! Needs: every handler that is known to have been occupied for most of the wait, with what it did with files, waited for,
+//! or had no CPU for, or by being found on a CPU again and again by the sampling clock. Or the handler that took the
+//! request in the end, which was held up by something that is known for most of the wait: then none was free, or it would
+//! have taken it. What each was occupied with is looked into like a lock's holder, so that the cause of that is named; so are
+//! waits for a partition's log that the JVM did not tell of: a handler that is occupied, does nothing with files and appends
+//! right after another did has waited for it.
+//!
+//! Of requests that append nothing the handler is not known: for these, all handlers that are known must have been
+//! occupied at once, by what only produce requests make them do.
 
 use std::sync::Arc;
 
@@ -12,6 +16,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos
 
 use super::Finding;
 use crate::chain;
+use crate::free::Free;
 use crate::hold::Hold;
 use crate::lock::holders::is_append;
 use crate::lock::{self, Blocked};
@@ -24,48 +29,106 @@ const MOST_APPENDS: usize = 64;
 /// A single handler that is occupied says nothing of others that nothing is known of.
 const FEWEST: usize = 2;
 
-/// Why a request waited from `start` to `end` for a handler; together as long as that.
-pub(crate) fn find(window: &Window, start: Nanos, end: Nanos) -> Vec<Finding> {
-    let mut handlers = window.handlers();
-    let all = handlers.len();
-    handlers.truncate(MOST);
+/// Why a request waited from `start` to `end` for a handler, and then for `taker`, where that is known; together at most
+/// as long as that, and nothing where nobody was seen to be occupied.
+pub(crate) fn find(window: &Window, taker: Option<Tid>, start: Nanos, end: Nanos) -> Vec<Finding> {
+    let mut tids = window.handlers();
+    let all = tids.len();
+    tids.truncate(MOST);
+    let handlers: Vec<Handler> = tids.iter().map(|&tid| Handler::of(window, tid, start, end)).collect();
+    if !handlers.is_empty() && handlers.iter().all(|handler| handler.is_occupied) {
+        return of_all(handlers, all, start, end);
+    }
+    let taker = taker.map(|tid| (tid, Handler::of(window, tid, start, end)));
+    taker.map(|(tid, taker)| of_taker(window, tid, taker, start, end)).unwrap_or_default()
+}
+
+/// What every one of them did, each for its share of the time.
+fn of_all(handlers: Vec<Handler>, all: usize, start: Nanos, end: Nanos) -> Vec<Finding> {
+    let count = handlers.len().max(1) as i64;
     let mut roots: Vec<Finding> = Vec::new();
-    for &tid in &handlers {
-        for finding in occupied_by(window, tid, start, end) {
-            match roots.iter_mut().find(|kept| kept.root == finding.root) {
-                Some(kept) => kept.merge(finding),
-                None => roots.push(finding),
-            }
+    for finding in handlers.into_iter().flat_map(|handler| handler.findings) {
+        match roots.iter_mut().find(|kept| kept.root == finding.root) {
+            Some(kept) => kept.merge(finding),
+            None => roots.push(finding),
         }
     }
-    let length = end - start;
-    let mut left = length;
+    let mut left = end - start;
     let mut findings = Vec::new();
+    let busy = format!("while all request handlers were busy ({all} seen)");
     for root in roots {
-        let time = Nanos(root.time.0 / handlers.len().max(1) as i64).min(left);
+        let time = Nanos(root.time.0 / count).min(left);
         left -= time;
         // The partition is another request's.
-        let own = itself(start, end, all, time);
-        findings.push(Finding { partition: None, ..own.behind(root) });
+        findings.push(Finding { partition: None, ..itself(start, end, None, &busy, time).behind(root) });
     }
     findings.retain(|finding| finding.time > Nanos::ZERO);
     if left > Nanos::ZERO {
-        findings.push(itself(start, end, all, left));
+        findings.push(itself(start, end, None, &busy, left));
     }
     findings
 }
 
-/// What occupied one handler, which is known to have been occupied all the time.
-fn occupied_by(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Finding> {
-    let mut findings = chain::of_thread(window, tid, start, end, &mut vec![tid]);
-    let known: Nanos = findings.iter().map(|finding| finding.time).sum();
-    let mut left = end - start - known;
-    for wait in inferred_waits(window, tid, start, end) {
-        let time = (wait.end.min(end) - wait.start.max(start)).min(left).at_least_zero();
-        left -= time;
-        findings.extend(chain::of_wait(window, &wait, time));
+/// What held up the one that took it, where that is most of the time.
+fn of_taker(window: &Window, tid: Tid, taker: Handler, start: Nanos, end: Nanos) -> Vec<Finding> {
+    let known: Nanos = taker.findings.iter().map(|finding| finding.time).sum();
+    if known.0.saturating_mul(2) <= (end - start).0 {
+        return Vec::new();
     }
-    findings
+    let last = window.thread(tid).and_then(|past| past.file_ops.ended_after(start).next());
+    let name = last.map_or_else(|| "the request handler".into(), |op| window.name(tid, &op.thread));
+    let held_up = format!("for {name} (thread {tid}), which took it and was held up");
+    let findings = taker.findings.into_iter();
+    let told = |root: Finding| itself(start, end, Some(tid), &held_up, root.time).behind(root);
+    findings.map(|root| Finding { partition: None, ..told(root) }).collect()
+}
+
+/// One handler in a stretch.
+struct Handler {
+    /// What is known to have held it up.
+    findings: Vec<Finding>,
+    /// Whether it was occupied for most of the stretch, for whatever reason.
+    is_occupied: bool,
+}
+
+impl Handler {
+    fn of(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Self {
+        let waits = inferred_waits(window, tid, start, end);
+        let mut findings = chain::of_thread(window, tid, start, end, &mut vec![tid]);
+        let known: Nanos = findings.iter().map(|finding| finding.time).sum();
+        let mut left = end - start - known;
+        let mut free = Free::new(start, end);
+        for wait in waits {
+            free.take(wait.start, wait.end);
+            let time = (wait.end.min(end) - wait.start.max(start)).min(left).at_least_zero();
+            left -= time;
+            findings.extend(chain::of_wait(window, &wait, time));
+        }
+        Self { findings, is_occupied: is_occupied(window, tid, (start, end), known, free) }
+    }
+}
+
+/// Whether a handler was, of whose time `free` is left by its waits, and so much has a cause.
+fn is_occupied(
+    window: &Window,
+    tid: Tid,
+    (start, end): (Nanos, Nanos),
+    known: Nanos,
+    mut free: Free,
+) -> bool {
+    let Some(past) = window.thread(tid) else { return false };
+    for op in past.file_ops.overlapping(start, end) {
+        free.take(op.start, if is_append(op) { Hold::of(window, op, end).end() } else { op.end });
+    }
+    for wait in past.lock_waits.overlapping(start, end) {
+        free.take(wait.start, wait.end);
+    }
+    // It leaves the CPU unseen where it waits for work.
+    for away in past.off_cpu.overlapping(start, end) {
+        free.take(away.start, away.end);
+    }
+    let unknown = free.left().min(end - start - known);
+    unknown.0.saturating_mul(2) < (end - start).0 || past.samples.show_work(start, end, unknown)
 }
 
 /// A handler's waits for partitions' logs before its appends, where the JVM told of none.
@@ -79,23 +142,20 @@ fn inferred_waits(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Bl
     waits.filter(|wait| wait.seen.is_none() && wait.start < end).collect()
 }
 
-fn itself(start: Nanos, end: Nanos, handlers: usize, time: Nanos) -> Finding {
+fn itself(start: Nanos, end: Nanos, tid: Option<Tid>, what: &str, time: Nanos) -> Finding {
     Finding {
         cause: Cause::HandlersBusy,
         chain: vec![Cause::HandlersBusy],
         root: Arc::from(Cause::HandlersBusy.as_str()),
-        // That none was free follows from what one of them did.
+        // That none was free follows from what they did.
         confidence: Confidence::Strong,
         evidence: vec![Evidence {
             kind: EvidenceKind::Request,
             start,
             end,
-            tid: None,
+            tid,
             thread: None,
-            text: format!(
-                "waited {} in the queue while all request handlers were busy ({handlers} seen)",
-                end - start
-            ),
+            text: format!("waited {} in the queue {what}", end - start),
         }],
         time,
         partition: None,

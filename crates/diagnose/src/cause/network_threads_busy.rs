@@ -3,7 +3,8 @@
 //! Needs: the thread that read the request, or wrote its response, by TCP sequence numbers; and that this very thread was at
 //! work for most of the time in which it was waited for: in calls on files or connections, or found on a CPU by the
 //! sampling clock, each sample for one period of it. Calls in close succession are one spell of work: between them the
-//! thread takes requests apart and hands responses on.
+//! thread takes requests apart and hands responses on. What is close is a small part of the wait: in a wait of a
+//! millisecond or two, calls that far apart show nothing.
 
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use crate::window::{Span as _, Window};
 
 /// A thread with nothing to do waits in the kernel for longer than it takes to go on with the next connection.
 const NEXT_CONNECTION: Nanos = Nanos::from_millis(1);
+/// Gaps of less than this share of a wait are not where the wait went: a tenth.
+const CLOSE: i64 = 10;
 
 /// One sample may have hit it by chance.
 const SAMPLES: usize = 2;
@@ -25,7 +28,7 @@ const SAMPLES: usize = 2;
 pub(crate) fn find(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Finding> {
     let mut free = Free::new(start, end);
     let mut findings = reads(window, tid, start, end, &mut free);
-    let at_work = at_work(window, tid, start, end);
+    let at_work = at_work(window, tid, (start, end), NEXT_CONNECTION.min(Nanos((end - start).0 / CLOSE)));
     let busy: Nanos = at_work.iter().map(|(from, until)| *until - *from).sum();
     let is_sampled = window.sockets().on_cpu(tid, start, end).count() >= SAMPLES;
     let share = if is_sampled { 4 } else { 2 };
@@ -53,7 +56,7 @@ pub(crate) fn before_hand_over(
     read: Nanos,
     until: Nanos,
 ) -> Option<(Nanos, Vec<Finding>)> {
-    let (start, end) = at_work(window, tid, read, until).into_iter().next()?;
+    let (start, end) = at_work(window, tid, (read, until), NEXT_CONNECTION).into_iter().next()?;
     if start - read > NEXT_CONNECTION {
         return None;
     }
@@ -85,18 +88,20 @@ fn reads(window: &Window, tid: Tid, start: Nanos, end: Nanos, free: &mut Free) -
     findings
 }
 
-/// Spells of work within a stretch, in order.
-fn at_work(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<(Nanos, Nanos)> {
+/// Spells of work within a stretch, in order; what lies no further apart than `close` is one.
+fn at_work(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), close: Nanos) -> Vec<(Nanos, Nanos)> {
     let calls = window.sockets().of_thread(tid, start, end).map(|call| (call.start, call.end));
     let files = window.thread(tid).into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
     let on_cpu = window.sockets().on_cpu(tid, start, end);
+    let is_sampled = window.sockets().on_cpu(tid, start, end).count() >= SAMPLES;
+    let on_cpu = on_cpu.filter(|_| is_sampled);
     let mut calls: Vec<(Nanos, Nanos)> =
         calls.chain(files.map(|op| (op.start, op.end))).chain(on_cpu).collect();
     calls.sort_unstable();
     let mut spells: Vec<(Nanos, Nanos)> = Vec::new();
     for (from, until) in calls {
         let (from, until) = (from.max(start), until.min(end));
-        match spells.last_mut().filter(|spell| from - spell.1 <= NEXT_CONNECTION) {
+        match spells.last_mut().filter(|spell| from - spell.1 <= close) {
             Some(spell) => spell.1 = spell.1.max(until),
             None => spells.push((from, until)),
         }

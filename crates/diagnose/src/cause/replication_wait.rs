@@ -1,8 +1,9 @@
 //! `replication-wait`: a produce request with acks=all waited for a follower.
 //!
 //! Needs: the fetch by which the last follower said that it has the records, by partition and offset. It had them from the
-//! answer to its fetch before: a fetcher has one request under way at a time (`AbstractFetcherThread.doWork`). Where most of
-//! the wait was for this broker's own answer, what held that up is the root, if it is known.
+//! answer to its fetch before: a fetcher has one request under way at a time (`AbstractFetcherThread.doWork`). Until that
+//! fetch was there, and from the answer on, the follower or its link took the time. Where most of the wait passed while this
+//! broker had the fetch, what held its answer up for most of the wait is the root, if it is known.
 
 use std::sync::Arc;
 
@@ -21,20 +22,26 @@ pub(crate) fn find(
 ) -> Option<Finding> {
     let name = follower(&remote.fetch)?;
     let before = window.before_on_connection(&remote.fetch, remote.fetch.arrival_end);
-    let brought = before.and_then(|before| before.end).map(|end| end.clamp(remote.start, remote.end));
     let time = remote.end - remote.start;
-    let own = remote.end - brought.unwrap_or(remote.start);
-    let is_its_own = own.0.saturating_mul(2) > time.0;
+    let here = before.and_then(|before| Some((before.arrival_end, before.response?)));
+    let within = |at: Nanos| at.clamp(remote.start, remote.end);
+    let ours = here.map(|(asked, answered)| (within(answered) - within(asked)).at_least_zero());
+    let is_most = |part: Nanos| part.0.saturating_mul(2) > time.0;
     let finding = Finding {
         cause: Cause::ReplicationWait,
         chain: vec![Cause::ReplicationWait],
         root: Arc::from(format!("{}:{}", Cause::ReplicationWait, broker(name))),
-        confidence: if brought.is_some() && is_its_own { Confidence::Exact } else { Confidence::Strong },
-        evidence: vec![evidence(remote, name, (time - own).at_least_zero())],
+        confidence: if ours.is_some_and(|ours| !is_most(ours)) {
+            Confidence::Exact
+        } else {
+            Confidence::Strong
+        },
+        evidence: vec![evidence(remote, name, ours.unwrap_or_default())],
         time,
         partition: Some(remote.partition.clone()),
     };
-    let deeper = before.filter(|_| !is_its_own).and_then(|before| cause_of(before));
+    let deeper = before.filter(|_| ours.is_some_and(is_most)).and_then(|before| cause_of(before));
+    let deeper = deeper.filter(|deeper| is_most(deeper.time));
     (time > Nanos::ZERO).then(|| match deeper {
         Some(deeper) => finding.behind(deeper),
         None => finding,
@@ -46,10 +53,10 @@ fn broker(name: &str) -> &str {
     name.split("-fetcher").next().unwrap_or(name)
 }
 
-fn evidence(remote: &Remote, name: &str, until_answered: Nanos) -> Evidence {
-    let answered = match until_answered {
+fn evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
+    let answered = match ours {
         Nanos::ZERO => String::new(),
-        time => format!(", {time} of it until its fetch before was answered"),
+        time => format!(", {time} of it from when its fetch before was here until it was answered"),
     };
     Evidence {
         kind: EvidenceKind::Request,

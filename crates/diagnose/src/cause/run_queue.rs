@@ -120,7 +120,7 @@ fn root(window: &Window, start: Nanos, end: Nanos) -> String {
 
 /// The same, where the quota was why: by the time.
 fn by_quota(window: &Window, own: Finding, start: Nanos, end: Nanos) -> Finding {
-    let Some(throttled) = cpu_throttled::around(window, start, end, own.time) else { return own };
+    let Some(throttled) = cpu_throttled::without_cpu(window, start, end, own.time) else { return own };
     Finding {
         cause: throttled.cause,
         chain: throttled.chain,

@@ -2,11 +2,12 @@
 //! were long.
 //!
 //! Time in which the thread could run and had no CPU is that, whatever it did; freeing memory is that from end to end,
-//! on the CPU too; the rest of a wait is what its stack says.
+//! on the CPU too; the rest of a wait is what its stack says. A pause that the kernel announced is one whether or not the
+//! thread was seen to leave the CPU for it.
 
 use std::sync::Arc;
 
-use model::{Confidence, Evidence, EvidenceKind, FileOp, Nanos, OffCpu, Reclaim, Waker};
+use model::{Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, Nanos, OffCpu, Reclaim, Waker};
 
 use super::stack::{self, Wait};
 use crate::free::Free;
@@ -39,6 +40,8 @@ pub(crate) struct Waits<'w> {
 enum Seen<'w> {
     OffCpu(&'w OffCpu),
     Reclaim(&'w Reclaim),
+    /// The kernel announced it.
+    Pause(&'w DirtyThrottle),
 }
 
 /// What an operation's thread waited for, the longest first.
@@ -61,12 +64,17 @@ pub(crate) fn of<'w>(window: &'w Window, hold: &Hold<'w>) -> Vec<Waits<'w>> {
         let time = free.take(interval.start, interval.end.min(hold.end_of(part)));
         sums.add(part, stack::classify(interval).of_verdict(), time, Seen::OffCpu(interval));
     }
+    let pauses = window.thread(hold.op.tid).into_iter();
+    for pause in pauses.flat_map(|past| past.throttles.overlapping(hold.op.start, hold.op.end)) {
+        let time = free.take(pause.start, pause.end.min(hold.op.end));
+        sums.add(Part::Write, Wait::DirtyPages, time, Seen::Pause(pause));
+    }
     sums.waits.sort_by_key(|waits| std::cmp::Reverse(waits.time));
     sums.waits
 }
 
 /// From when on a thread waited for nothing but a CPU.
-pub(super) fn runnable_from(interval: &OffCpu) -> Nanos {
+pub(crate) fn runnable_from(interval: &OffCpu) -> Nanos {
     match interval.woken {
         _ if interval.preempted => interval.start,
         Some(woken) => woken.clamp(interval.start, interval.end.max(interval.start)),
@@ -101,6 +109,7 @@ impl Seen<'_> {
         match self {
             Self::OffCpu(interval) => (interval.start, interval.end),
             Self::Reclaim(reclaim) => (reclaim.start, reclaim.end),
+            Self::Pause(pause) => (pause.start, pause.end),
         }
     }
 
@@ -125,6 +134,7 @@ impl<'w> Waits<'w> {
         match self.longest {
             Seen::OffCpu(interval) => interval.woken.unwrap_or(interval.end),
             Seen::Reclaim(reclaim) => reclaim.end,
+            Seen::Pause(pause) => pause.end,
         }
     }
 
@@ -132,15 +142,20 @@ impl<'w> Waits<'w> {
     pub(crate) fn reclaim(&self) -> Option<&'w Reclaim> {
         match self.longest {
             Seen::Reclaim(reclaim) => Some(reclaim),
-            Seen::OffCpu(_) => None,
+            Seen::OffCpu(_) | Seen::Pause(_) => None,
         }
+    }
+
+    /// Whether the longest wait is known by the kernel's announcement alone.
+    pub(crate) fn was_announced_only(&self) -> bool {
+        matches!(self.longest, Seen::Pause(_))
     }
 
     /// The kernel's function that says so best; empty where none does.
     pub(crate) fn function(&self) -> &'w str {
         match self.longest {
             Seen::OffCpu(interval) => stack::telling_frame(&interval.stack),
-            Seen::Reclaim(_) => "",
+            Seen::Reclaim(_) | Seen::Pause(_) => "",
         }
     }
 
@@ -185,6 +200,7 @@ impl<'w> Waits<'w> {
         match (self.kind, self.longest) {
             (Wait::RunQueue, _) => "runnable without a CPU".to_owned(),
             (_, Seen::Reclaim(_)) => "freeing memory".to_owned(),
+            (_, Seen::Pause(_)) => "paused by the kernel".to_owned(),
             (_, Seen::OffCpu(_)) => match self.function() {
                 "" => "off the CPU in an unknown place".to_owned(),
                 function => format!("off the CPU in {function}"),
@@ -196,6 +212,7 @@ impl<'w> Waits<'w> {
         let (tid, thread) = match self.longest {
             Seen::OffCpu(interval) => (interval.tid, &interval.thread),
             Seen::Reclaim(reclaim) => (reclaim.tid, &reclaim.thread),
+            Seen::Pause(pause) => (pause.tid, &self.op.thread),
         };
         let (start, end) = self.span();
         Evidence {

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use model::{FileKind, FileOp, FileOpKind, Nanos, Tid, TopicPartition};
 
 use super::inferred::LONGEST_QUEUE;
+use crate::cause::waits::runnable_from;
 use crate::free::Free;
 use crate::hold::Hold;
 use crate::window::{CLOCK_SLACK, Window};
 
-/// What a thread computes between two operations on files takes less.
+/// What a thread computes between two operations on files takes less, as far as it has a CPU.
 const WORK: Nanos = Nanos::from_millis(3);
 
 /// A thread that held the lock in a part of the wait.
@@ -87,7 +88,7 @@ pub(crate) fn before_append<'w>(
     let mut next = append.start;
     let on_the_way = earlier.take_while(move |op| {
         let ours = op.topic_partition.is_none() || op.topic_partition == append.topic_partition;
-        let on_the_way = next - op.end <= WORK && !is_append(op) && ours;
+        let on_the_way = !is_append(op) && ours && worked(window, op.tid, op.end, next) <= WORK;
         next = op.start;
         on_the_way
     });
@@ -106,13 +107,22 @@ pub(crate) fn after_append<'w>(
     let later = past.flat_map(move |past| past.file_ops.ended_after(append.end));
     let mut last = hold.end();
     later.filter(move |op| op.start >= append.end).take_while(move |op| {
-        let of_it = op.start - last <= WORK
-            && op.end <= response + CLOCK_SLACK
+        let of_it = op.end <= response + CLOCK_SLACK
             && matches!(op.op, FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync)
-            && op.topic_partition == append.topic_partition;
+            && op.topic_partition == append.topic_partition
+            && worked(window, op.tid, last, op.start) <= WORK;
         last = op.end;
         of_it
     })
+}
+
+/// How much of a stretch a thread was not without a CPU.
+fn worked(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Nanos {
+    let mut free = Free::new(start, end);
+    for away in window.thread(tid).into_iter().flat_map(|past| past.off_cpu.overlapping(start, end)) {
+        free.take(runnable_from(away), away.end);
+    }
+    free.left()
 }
 
 /// Whether an operation wrote to a partition's log.

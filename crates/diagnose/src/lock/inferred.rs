@@ -5,6 +5,9 @@
 //! handler that starts its append right after another thread's append of the same partition ended, and that
 //! did nothing else in between, had been waiting for that append.
 //!
+//! How long a woken thread may take is more than many appends do: those ahead must have had the log for most of the wait
+//!, or a partition with many producers would seem to be waited for all the time.
+//!
 //! After its append a handler takes the same monitor once more, to raise the high watermark
 //! (`Partition.appendRecordsToLeader`, `maybeIncrementLeaderHW`, `UnifiedLog.maybeIncrementHighWatermark`): where others
 //! had the log from right after its append until right before its response, it waited for them.

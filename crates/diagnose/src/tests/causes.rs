@@ -331,6 +331,11 @@ fn a_quota_is_strong_with_a_thread_that_had_no_cpu_and_weak_alone() {
         assert_eq!(found(with(unseen(), [other])).0, Cause::Unobserved);
         // A commit that is proven is not a quota.
     }
+    // A standstill is counted when it ends: the counters rose after the thread had a CPU again.
+    let counted = |ratio, start, end| found(with(without_cpu(7), [throttled(ratio, start, end)]));
+    assert_eq!(counted(0.9, 1_120, 1_500), (Cause::CpuThrottled, Confidence::Strong));
+    assert_eq!(counted(0.1, 1_120, 1_500), (Cause::RunQueue, Confidence::Strong), "by less than it was away");
+    assert_eq!(counted(0.9, 0, 1_030), (Cause::RunQueue, Confidence::Strong), "it was away after that too");
     let proven = with(waited(JOURNAL_STACK), [commit(2285, 1_000, 1_150), quota()]);
     assert_eq!(found(proven), (Cause::JournalCommit, Confidence::Exact));
 }

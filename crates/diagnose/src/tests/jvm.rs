@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{
     Cause, Confidence, Event, EvidenceKind, FileKind, FileOp, FileOpKind, JvmPause, JvmPauseKind, Lock,
-    LockHolder, LockKind, LockSource, LockWait, Nanos, Stage, Verdict,
+    LockHolder, LockKind, LockSource, LockWait, Nanos, OffCpu, Stage, Verdict,
 };
 use proptest::prelude::*;
 
@@ -253,6 +253,32 @@ fn who_waits_for_a_roll_and_then_reads_what_was_appended_first_waits_for_the_rol
     ]);
     assert_eq!(verdicts[0].chain, [Cause::LogLock, Cause::RollFsync]);
     assert_eq!(verdicts[0].stages.longest(), Stage::Lock);
+}
+
+#[test]
+fn a_roll_whose_thread_then_had_no_cpu_for_a_while_is_one_all_the_same() {
+    let cause = |without_cpu_from: i64| {
+        let away = OffCpu {
+            start: us(without_cpu_from),
+            end: us(1_145_400),
+            woken: None,
+            pid: 1,
+            tid: 7,
+            thread: "data-plane-kafk".into(),
+            preempted: true,
+            stack: "".into(),
+            waker: None,
+        };
+        let (verdicts, _) = run([
+            op(fsync(7, 6, ms(1_001), ms(1_140))),
+            Event::OffCpu(Box::new(away)),
+            op(append(7, 6, us(1_145_500), ms(1_146), 1)),
+            asked(request(1, 6, 1_000, 1_147, 1)),
+        ]);
+        of(&verdicts, 1).cause
+    };
+    assert_eq!(cause(1_141_000), Cause::RollFsync);
+    assert_eq!(cause(1_144_000), Cause::Unobserved, "it computed for four milliseconds");
 }
 
 #[test]

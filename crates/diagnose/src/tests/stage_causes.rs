@@ -72,7 +72,68 @@ fn handlers_that_waited_for_a_log_were_kept_by_what_kept_its_holder() {
     assert_eq!(&*verdict.root, "journal-commit:loop0:2285");
     assert_eq!(verdict.confidence, Confidence::Strong);
     let elsewhere = of(queued_behind_a_lock(2), 1);
-    assert_eq!(elsewhere.chain, [Cause::HandlersBusy], "another log's holder kept nobody");
+    assert_eq!(elsewhere.cause, Cause::Unobserved, "another log's holder kept nobody: what did is not known");
+}
+
+/// On a CPU whenever the sampling clock looks, every 20 ms from 1,010 ms on.
+fn computing(tid: u32) -> impl Iterator<Item = Event> {
+    sampled(tid, (0..7).map(|i| 1_010 + 20 * i))
+}
+
+fn sampled(tid: u32, at: impl Iterator<Item = i64>) -> impl Iterator<Item = Event> {
+    at.map(move |at| {
+        Event::CpuSample(Box::new(CpuSample {
+            at: ms(at),
+            period: ms(20),
+            pid: 1,
+            tid,
+            thread: "data-plane-kafk".into(),
+            stack: "".into(),
+        }))
+    })
+}
+
+/// The one in a slow append is left out: thread 8 takes the request after another's.
+fn queued_for_whom_nothing_is_known_of() -> Vec<Event> {
+    let mut events = vec![op(append(8, 3, ms(900), ms(901), 70)), op(append(9, 3, ms(902), ms(903), 71))];
+    events.extend(queued_behind_a_lock(2));
+    let is_seven = |event: &Event| match event {
+        Event::FileOp(op) => op.tid == 7 || op.tid == 10,
+        Event::OffCpu(away) => away.tid == 7,
+        _ => false,
+    };
+    events.retain(|event| !is_seven(event));
+    events
+}
+
+#[test]
+fn handlers_are_busy_where_each_of_them_is_seen_to_be() {
+    let with = |computing: Vec<Event>| {
+        let mut events = queued_for_whom_nothing_is_known_of();
+        events.splice(2..2, computing);
+        of(events, 1)
+    };
+    assert_eq!(with(Vec::new()).cause, Cause::Unobserved);
+    let all = with(computing(8).chain(computing(9)).collect());
+    assert_eq!((all.chain, all.confidence), (vec![Cause::HandlersBusy], Confidence::Strong));
+    assert_eq!(with(computing(8).collect()).cause, Cause::Unobserved, "thread 9 may have been idle");
+    let by_chance = with(computing(8).chain(sampled(9, [1_050].into_iter())).collect());
+    assert_eq!(by_chance.cause, Cause::Unobserved, "it may have been idle before and after");
+}
+
+#[test]
+fn the_handler_that_took_a_request_and_was_held_up_kept_it_whatever_others_did() {
+    let with = |tid, since: i64| {
+        let mut events = queued_for_whom_nothing_is_known_of();
+        let stalled = append(tid, 4, ms(since), ms(1_149), 53);
+        events.splice(2..2, [off_cpu(tid, ms(since + 1), ms(1_149), JOURNAL_STACK), op(stalled)]);
+        of(events, 1)
+    };
+    let verdict = with(8, 995);
+    assert_eq!(verdict.chain, [Cause::HandlersBusy, Cause::JournalCommit]);
+    assert!(verdict.evidence[0].text.contains("(thread 8), which took it"), "{:?}", verdict.evidence);
+    assert_eq!(with(8, 1_100).cause, Cause::Unobserved, "not for most of it");
+    assert_eq!(with(9, 995).cause, Cause::Unobserved, "another one");
 }
 
 #[test]
@@ -214,21 +275,12 @@ fn a_network_thread_that_was_at_work_for_others_is_the_cause_itself() {
     let Event::SocketOp(call) = &mut events[1] else { unreachable!() };
     call.end = ms(1_030);
     assert_eq!(of(events.clone(), 1).cause, Cause::Unobserved);
-    let sampled = |tid| {
-        let samples = (0..4).map(move |i| {
-            Event::CpuSample(Box::new(CpuSample {
-                at: ms(1_050 + 20 * i),
-                period: ms(20),
-                pid: 1,
-                tid,
-                thread: "data-plane-kafk".into(),
-                stack: "".into(),
-            }))
-        });
+    let found_on_a_cpu = |tid| {
+        let samples = sampled(tid, (0..4).map(|i| 1_050 + 20 * i));
         events.iter().cloned().chain(samples).collect::<Vec<_>>()
     };
-    assert_eq!(of(sampled(NETWORK), 1).chain, [Cause::NetworkThreadsBusy]);
-    assert_eq!(of(sampled(4), 1).cause, Cause::Unobserved);
+    assert_eq!(of(found_on_a_cpu(NETWORK), 1).chain, [Cause::NetworkThreadsBusy]);
+    assert_eq!(of(found_on_a_cpu(4), 1).cause, Cause::Unobserved);
 }
 
 #[test]
@@ -307,7 +359,18 @@ fn the_follower_that_was_last_is_named() {
     let verdict = with(vec![before(1_700)]);
     assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Strong));
     let text = &verdict.evidence[0].text;
-    assert!(text.ends_with("520 ms of it until its fetch before was answered"), "{text}");
+    assert!(
+        text.ends_with("520 ms of it from when its fetch before was here until it was answered"),
+        "{text}"
+    );
+    // It asked late: until then it was the follower's doing, though it was answered late.
+    let late = |asked_at: i64| {
+        let Event::Request(mut before) = follower_fetch(2, 1, asked_at) else { unreachable!() };
+        (before.response, before.end) = (Some(ms(1_700)), Some(ms(1_700)));
+        asked(*before)
+    };
+    let verdict = with(vec![late(1_500)]);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Exact));
 }
 
 #[test]
@@ -379,19 +442,7 @@ fn a_request_is_not_in_the_queue_before_its_reader_has_served_the_others() {
 
 #[test]
 fn a_reader_that_computes_without_a_call_has_not_handed_on_what_it_read() {
-    let samples = |tid| {
-        let samples = (0..6).map(move |i| {
-            Event::CpuSample(Box::new(CpuSample {
-                at: ms(1_015 + 25 * i),
-                period: ms(20),
-                pid: 1,
-                tid,
-                thread: "data-plane-kafk".into(),
-                stack: "".into(),
-            }))
-        });
-        samples.collect::<Vec<_>>()
-    };
+    let samples = |tid| sampled(tid, (0..6).map(|i| 1_015 + 25 * i)).collect::<Vec<_>>();
     assert_eq!(kept_by_its_reader(samples(NETWORK)).chain, [Cause::NetworkThreadsBusy]);
     assert_eq!(kept_by_its_reader(samples(4)).cause, Cause::Unobserved);
 }
