@@ -163,7 +163,7 @@ impl<'w> Waits<'w> {
     pub(crate) fn released_by(&self) -> Option<&'w Waker> {
         match self.longest {
             Seen::OffCpu(interval) => interval.waker.as_ref().filter(|waker| stack::is_at_work(waker)),
-            Seen::Reclaim(_) => None,
+            Seen::Reclaim(_) | Seen::Pause(_) => None,
         }
     }
 
