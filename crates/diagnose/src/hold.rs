@@ -10,7 +10,8 @@ use model::{FileOp, FileOpKind, Nanos, OffCpu};
 use crate::cause::waits::Part;
 use crate::window::{CLOCK_SLACK, Window};
 
-/// The index is stored into within microseconds; a busy CPU is granted this much.
+/// The index is stored into within microseconds; a busy CPU is granted this much, but no more than the wait then takes: what is
+/// shorter than the way to it may be for anything.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(3);
 
 /// An append while it holds the log.
@@ -34,7 +35,7 @@ impl<'w> Hold<'w> {
         let next_call = later.map(|next| next.start).find(|&start| start >= op.end);
         let over = next_call.unwrap_or(Nanos::MAX).min(until + CLOCK_SLACK);
         for wait in past.off_cpu.ended_after(op.end).filter(|wait| wait.start >= op.end) {
-            if wait.start > hold.end() + RIGHT_AFTER || wait.end > over {
+            if wait.start - hold.end() > RIGHT_AFTER.min(wait.end - wait.start) || wait.end > over {
                 break;
             }
             hold.after.push(wait);
