@@ -11,7 +11,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::function_name::FunctionName;
 use crate::inside::Inside;
-use crate::options::{CPU_SAMPLES, Filter, LEAST_LOCK_WAIT, Presentation, Selection, Source, Target};
+use crate::options::{
+    AskJvm, CPU_SAMPLES, Filter, LEAST_LOCK_WAIT, MadeBeside, Presentation, Selection, Source, Target,
+};
 use crate::quantity;
 pub(crate) use compare::{Compare, ComparisonFormat};
 
@@ -346,15 +348,11 @@ pub(crate) struct Record {
     /// Samples a second of what the broker runs on each CPU; 0 takes none.
     #[arg(long, value_name = "HZ", default_value_t = CPU_SAMPLES, value_parser = clap::value_parser!(u32).range(0..=999))]
     pub(crate) cpu_samples: u32,
-    /// Ask the broker's JVM nothing: threads have the 15 characters of their names that the kernel keeps.
-    #[arg(long)]
-    pub(crate) no_attach: bool,
     /// Shortest wait for a Java monitor to record, where the broker's JVM runs with -XX:+DTraceMonitorProbes.
     #[arg(long, value_name = "TIME", default_value_t = LEAST_LOCK_WAIT, value_parser = quantity::time)]
     pub(crate) lock_waits: model::Nanos,
-    /// Have the broker's JVM record who waits for locks, by Flight Recorder.
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = crate::options::Jfr::Auto)]
-    pub(crate) flight_recorder: crate::options::Jfr,
+    #[command(flatten)]
+    pub(crate) jvm: AskJvm,
     #[command(flatten)]
     pub(crate) filter: Filter,
     #[command(flatten)]
@@ -385,10 +383,8 @@ pub(crate) struct Report {
     /// What to write.
     #[arg(long, value_enum, default_value_t = PageFormat::Html)]
     pub(crate) format: PageFormat,
-    /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
-    /// host (several after one --jfr).
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub(crate) jfr: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) beside: MadeBeside,
     /// Show times in UTC instead of local time.
     #[arg(long)]
     pub(crate) utc: bool,

@@ -67,12 +67,36 @@ pub(crate) struct Source {
     /// Stop after this time (live).
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<Nanos>,
+    #[command(flatten)]
+    pub(crate) jvm: AskJvm,
+}
+
+/// What the JVM of a broker that is watched is asked.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct AskJvm {
     /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
-    #[arg(long, conflicts_with = "from")]
+    #[arg(long)]
     pub(crate) no_attach: bool,
     /// Have the broker's JVM record who waits for locks, by Flight Recorder (live).
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Jfr::Auto)]
     pub(crate) flight_recorder: Jfr,
+}
+
+#[cfg(feature = "live")]
+impl AskJvm {
+    /// When to have it record; none where it is to be left alone.
+    pub(crate) fn recording(self) -> Option<watch::Jfr> {
+        (!self.no_attach).then(|| self.flight_recorder.into())
+    }
+}
+
+/// What was made of the same broker beside a recording.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct MadeBeside {
+    /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
+    /// host (several after one --jfr).
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) jfr: Vec<PathBuf>,
 }
 
 /// When to have the broker's JVM record.
@@ -104,6 +128,9 @@ impl Source {
         match &self.from {
             Some(_) if self.duration.is_some() => {
                 Err(Usage("--for is for live input; a recording is read to its end".to_owned()))
+            }
+            Some(_) if self.jvm.no_attach => {
+                Err(Usage("--no-attach is for live input; to read a recording no JVM is asked".to_owned()))
             }
             from => Ok(from.as_deref()),
         }

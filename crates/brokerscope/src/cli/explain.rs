@@ -6,12 +6,11 @@ use clap::Args;
 use model::Nanos;
 
 use super::flags;
-use crate::options::{Filter, Jfr, Presentation, Selection, Target};
+use crate::options::{AskJvm, Filter, MadeBeside, Presentation, Selection, Target};
 use crate::quantity;
 
 /// `explain`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags, each given or not by itself")]
 #[command(mut_args(flags::of_explanation))]
 #[command(after_help = "Examples:
   brokerscope explain DIR --slower-than 50ms --topic orders
@@ -47,16 +46,10 @@ pub(crate) struct Explain {
     /// Stop after this time (live, --follow).
     #[arg(long = "for", value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<Nanos>,
-    /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
-    #[arg(long)]
-    pub(crate) no_attach: bool,
-    /// Have the broker's JVM record who waits for locks, by Flight Recorder (live): verdicts then come 3 s later.
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Jfr::Never)]
-    pub(crate) flight_recorder: Jfr,
-    /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
-    /// host (several after one --jfr).
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub(crate) jfr: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) jvm: AskJvm,
+    #[command(flatten)]
+    pub(crate) beside: MadeBeside,
     /// Show what Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip) says of each request beside what
     /// was seen, and how far both agree (several files after one --request-log).
     #[arg(long, value_name = "FILE", num_args = 1..)]

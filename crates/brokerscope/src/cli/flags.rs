@@ -18,6 +18,10 @@ pub(super) fn read_later(flag: Arg) -> Arg {
 pub(super) fn of_explanation(flag: Arg) -> Arg {
     match flag.get_id().as_str() {
         "message_id" => flag.help("Record header to show as message id (captures; `record` takes it too)"),
+        // By itself nothing here holds the broker up.
+        "flight_recorder" => flag.default_value("never").help(
+            "Have the broker's JVM record who waits for locks, by Flight Recorder (live): verdicts then come 3 s later",
+        ),
         _ => read_later(flag),
     }
 }

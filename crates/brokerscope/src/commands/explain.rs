@@ -47,7 +47,7 @@ fn live_interface(inputs: &[PathBuf]) -> Option<&str> {
 
 #[cfg(feature = "live")]
 fn live(args: &Explain, interface: &str) -> anyhow::Result<()> {
-    if !args.jfr.is_empty() {
+    if !args.beside.jfr.is_empty() {
         return Err(Usage("--jfr goes with a recording; live there is --flight-recorder".to_owned()).into());
     }
     live::run(args, interface)
@@ -64,7 +64,7 @@ fn config(args: &Explain, config: Config) -> Config {
 }
 
 fn from_files(args: &Explain) -> anyhow::Result<()> {
-    let mut grounds = Grounds::open(&args.inputs, &args.jfr, &args.filter, &args.target)?;
+    let mut grounds = Grounds::open(&args.inputs, &args.beside.jfr, &args.filter, &args.target)?;
     let kept = if args.save { Some(keep::in_recording(&grounds, args.slower_than)?) } else { None };
     let config = config(args, grounds.config(args.slower_than));
     let pace = if args.follow { Pace::AsTheyCome } else { Pace::AllThere };

@@ -20,7 +20,7 @@ use crate::output::{self, Pace};
 
 /// Writes the page.
 pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
-    if !args.jfr.is_empty() && args.inputs.len() > 1 {
+    if !args.beside.jfr.is_empty() && args.inputs.len() > 1 {
         return Err(
             Usage("--jfr goes with one recording: it tells of one broker at one time".to_owned()).into()
         );
@@ -52,7 +52,7 @@ fn read(args: &Report, presentation: &Presentation) -> anyhow::Result<Vec<Record
 }
 
 fn one(args: &Report, presentation: &Presentation, inputs: &[PathBuf]) -> anyhow::Result<RecordingData> {
-    let mut grounds = Grounds::open(inputs, &args.jfr, &Filter::default(), &args.target)?;
+    let mut grounds = Grounds::open(inputs, &args.beside.jfr, &Filter::default(), &args.target)?;
     let mut judged = Judged::new(&grounds, args.slower_than);
     grounds.read(&mut |event| {
         judged.event(event);

@@ -28,7 +28,7 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
     let stop = Stop::after(None)?;
     let broker = watched::broker(&args.target)?;
     let packets = watched::packets(&args.filter, &broker, interface);
-    let jvm = (!args.no_attach).then_some(args.flight_recorder.into());
+    let jvm = args.jvm.recording();
     let mut watch = watched::start(&args.target, &broker, Some(packets), true, jvm, Memory::default())?;
     watch.sample_cpu(broker.pid, CPU_SAMPLES);
     watched::probe_jvm(&mut watch, broker.pid, LEAST_LOCK_WAIT);
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
 fn live(args: &Explain, watch: &Watch) -> Config {
     let live = Config { file_ops_observed: watch.sees_files(), ..Config::live(args.slower_than) };
     let live = config(args, live);
-    if matches!(args.flight_recorder, Jfr::Never) { live } else { live.with_jvm() }
+    if matches!(args.jvm.flight_recorder, Jfr::Never) { live } else { live.with_jvm() }
 }
 
 struct Explained<'a> {

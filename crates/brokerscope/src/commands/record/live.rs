@@ -33,7 +33,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let broker = watched::broker(&args.target)?;
     let packets = watched::packets(&args.filter, &broker, &args.interface);
     let memory = Memory::within(args.max_memory);
-    let jvm = (!args.no_attach).then_some(args.flight_recorder.into());
+    let jvm = args.jvm.recording();
     let mut watch = watched::start(&args.target, &broker, Some(packets), true, jvm, memory)?;
     if args.cpu_samples > 0 {
         watch.sample_cpu(broker.pid, args.cpu_samples);
