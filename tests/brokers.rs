@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use e2e::brokerscope;
 use e2e::gate;
 use e2e::ground::Ground;
-use e2e::operations::operations;
+use e2e::operations::{Operation, operations};
 use e2e::recorder::Recorder;
 use e2e::recording::Recording;
 use e2e::traffic::directory;
@@ -28,10 +28,10 @@ use lab::load::{Load, Producer};
 use lab::{Broker, BrokerOptions, Steps};
 use serde_json::Value;
 
-/// How long producers run; their JVMs take a second or two to begin.
-const LOAD: Duration = Duration::from_secs(5);
-/// How long a recorder may take to find the process that took a broker's place.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a recorder may take to find the process that took a broker's place, and a producer's JVM to begin.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// As much as a producer of the two brokers sends in a second and a half.
+const APPENDED: u64 = 150_000;
 const UNASKED: &str = "-XX:+DisableAttachMechanism";
 
 fn kafka() -> Kafka {
@@ -76,7 +76,8 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
     let produce =
         |broker: &Broker, topic: &str| load(&kafka, broker, topic, 500, 200, &directory.join(topic));
     let loads = [produce(&ours, "before"), produce(&other, "elsewhere")];
-    sleep(LOAD);
+    await_appended(&ours, "before", APPENDED);
+    await_appended(&other, "elsewhere", APPENDED);
     drop(loads);
     ours.stop();
     // Meanwhile there is one broker here, and it is not the one that is recorded.
@@ -84,7 +85,8 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
     let ours = start("ours", Some(port));
     await_process(&recording, ours.pid);
     let after = produce(&ours, "after");
-    sleep(LOAD);
+    await_appended(&ours, "after", APPENDED);
+    await_appended(&other, "elsewhere", 2 * APPENDED);
     drop((elsewhere, after));
     recorder.stop();
 
@@ -125,6 +127,21 @@ fn await_process(recording: &Path, pid: u32) {
     }
 }
 
+/// Waits until a topic's only partition has so many bytes, in all of its segments.
+fn await_appended(broker: &Broker, topic: &str, bytes: u64) {
+    let end = Instant::now() + PATIENCE;
+    while appended(&broker.log_dir.join(format!("{topic}-0"))) < bytes {
+        assert!(Instant::now() < end, "{topic} is not produced to");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+fn appended(partition: &Path) -> u64 {
+    let files = fs::read_dir(partition).into_iter().flatten().flatten();
+    let segments = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "log"));
+    segments.filter_map(|segment| Some(segment.metadata().ok()?.len())).sum()
+}
+
 /// A JVM that was told not to answer is left alone, and one line says so and what is not seen for it.
 fn assert_says_once_that_the_jvm_is_not_asked(recording: &Path) {
     let said = fs::read_to_string(recording.with_extension("txt")).unwrap();
@@ -151,7 +168,7 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
     ground.delay(Direction::Write, 40);
     // A segment a second.
     let load = load(&kafka, &broker, "rolled", 1000, 1000, &directory.join("load"));
-    sleep(LOAD);
+    await_appended(&broker, "rolled", 4 << 20);
     drop(load);
     ground.clear();
     recorder.stop();
@@ -171,11 +188,13 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
     for extension in [".log", ".index", ".timeindex"] {
         assert!(syncs.iter().any(|sync| sync.file.ends_with(extension)), "no sync of a {extension}");
     }
-    let slow: Vec<_> = syncs.iter().filter(|sync| sync.latency_ns > 30_000_000).collect();
+    // For how long a thread waits for a processor is this machine's affair.
+    let waited = |sync: &Operation| sync.latency_ns - sync.reasons.get("run-queue").copied().unwrap_or(0);
+    let slow: Vec<_> = syncs.iter().filter(|sync| waited(sync) > 30_000_000).collect();
     assert!(slow.len() >= 3, "{} syncs were slow", slow.len());
     for sync in slow {
-        let (reason, ns) = sync.main_reason();
         let known = ["device", "slow-device", "writeback-wait", "journal-commit"];
-        assert!(known.contains(&reason) && ns * 2 > sync.latency_ns, "{sync:?}");
+        let most = known.iter().filter_map(|reason| sync.reasons.get(*reason)).max().copied().unwrap_or(0);
+        assert!(most * 2 > waited(sync), "{sync:?}");
     }
 }

@@ -30,7 +30,7 @@ use serde_json::Value;
 
 const ON_VOLUME: &str = "/var/lib/kafka/data";
 const ON_OVERLAY: &str = "/srv/logs";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An overlay and a volume on one journaled ext4; of the host, the directories that tests need.
 fn image(ground: &Ground, shared: &[&Path]) -> Image {

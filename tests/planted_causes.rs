@@ -11,6 +11,7 @@
 
 use std::process::{Child, Command};
 
+use e2e::first::FIRST;
 use e2e::gate;
 use e2e::ground::{Ground, MemoryLimit};
 use e2e::operations::{Operation, operations};
@@ -22,10 +23,8 @@ const SEGMENT: &str = "topicA-0/00000000000000000000.log";
 /// Kafka's request handlers write some KB; a chunk of this size is written in well under a millisecond.
 const CHUNK: usize = 1 << 20;
 
-/// Ahead of whatever else runs on this machine: a wait for a processor is planted in one test only.
-const FIRST: [&str; 3] = ["nice", "-n", "-15"];
-
-/// Records a workload that does as it is told by `play`, and returns what was recorded of the segment.
+/// Records a workload that does as it is told by `play`, and returns what was recorded of the segment. A wait for a processor
+/// is planted in one test only: the others' go ahead of whatever else runs here.
 fn recorded(
     ground: &mut Ground,
     starter: &[&str],

@@ -33,7 +33,7 @@ const KEPT: u64 = DAC_READ_SEARCH | NET_RAW | SYS_PTRACE | SYSLOG | PERFMON | BP
 /// To become the broker's user, of the thread that asks its JVM, while there is none that answers.
 const BECOME_ANOTHER: u64 = 1 << 6 | 1 << 7;
 const JVM_THREAD: &str = "brokerscope-jvm";
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The capability sets and flags of one thread.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@
     reason = "what cannot go on panics, and the test fails with it"
 )]
 
+use e2e::first::FIRST;
 use e2e::gate;
 use e2e::ground::{Ground, WriteLimit};
 use e2e::operations::{Operation, operations};
@@ -19,9 +20,10 @@ use e2e::workload::Workload;
 use lab::device::Direction;
 
 const SEGMENT: &str = "topicA-0/00000000000000000000.log";
-const DELAY_MS: u64 = 50;
+/// A tenth of it is more than a thread waits for a processor.
+const DELAY_MS: u64 = 100;
 /// As many as take some seconds, of which samples have at least two whole ones.
-const WRITES: usize = 70;
+const WRITES: usize = 40;
 /// What the limited device may be given, and what it is given.
 const LIMITED_BYTES_PER_SECOND: u64 = 8 << 20;
 const LIMITED_BYTES: u64 = 1 << 20;
@@ -39,7 +41,7 @@ struct Told {
 fn recorded(ground: &mut Ground, play: impl FnOnce(&mut Ground, &mut Workload)) -> Told {
     let log_dir = ground.path().join("kafka");
     std::fs::create_dir_all(log_dir.join("topicA-0")).unwrap();
-    let mut workload = Workload::start(&log_dir);
+    let mut workload = Workload::start_by(&log_dir, &FIRST);
     // Blocks and size are there before: what is written over them needs no journal.
     workload.order(&format!("open s {SEGMENT} direct"));
     workload.order("write s 4194304");

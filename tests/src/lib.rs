@@ -20,6 +20,7 @@ pub mod clients;
 pub mod comparison;
 pub mod container;
 pub mod damage;
+pub mod first;
 pub mod frames;
 pub mod gate;
 pub mod ground;

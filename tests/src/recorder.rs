@@ -9,10 +9,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 
 use crate::brokerscope;
+use crate::first::first;
 use crate::tcpdump::signal;
 
-/// How long it may take to attach, and to finish.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take to attach, and to finish: what takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running recorder; killed when dropped.
 #[derive(Debug)]
@@ -39,11 +40,9 @@ impl Recorder {
     pub fn start_by(mut brokerscope: Command, directory: &Path, pid: u32) -> Self {
         let said = directory.with_extension("txt");
         let output = File::create(&said).unwrap();
-        let child = brokerscope
-            .arg("record")
-            .arg("-o")
-            .arg(directory)
-            .args(["--pid", &pid.to_string()])
+        brokerscope.arg("record").arg("-o").arg(directory).args(["--pid", &pid.to_string()]);
+        // What it must show is not what becomes of it where others have the processors.
+        let child = first(&brokerscope)
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output)

@@ -8,6 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::first::first;
+
+/// How long it may take to listen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// tcpdump at work on the loopback interface; killed when dropped.
 #[derive(Debug)]
 pub struct Tcpdump {
@@ -23,18 +28,20 @@ impl Tcpdump {
     /// Where tcpdump is not there or may not capture.
     pub fn start(capture: &Path, port: u16) -> Self {
         let said = capture.with_extension("txt");
-        let child = Command::new("tcpdump")
+        let mut tcpdump = Command::new("tcpdump");
+        tcpdump
             // 64 MiB of buffer: two processors that also run a broker and five clients.
             .args(["-i", "lo", "-s", "0", "-B", "65536", "-U", "-Z", "root", "--time-stamp-precision=nano"])
             .arg("-w")
             .arg(capture)
-            .arg(format!("tcp port {port}"))
+            .arg(format!("tcp port {port}"));
+        let child = first(&tcpdump)
             .stderr(File::create(&said).unwrap())
             .stdin(Stdio::null())
             .spawn()
             .expect("tcpdump starts (Debian: apt-get install tcpdump)");
         let mut this = Self { child, said };
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         while !this.said().contains("listening on") {
             let ended = this.child.try_wait().unwrap();
             assert!(ended.is_none() && Instant::now() < end, "tcpdump: {}", this.said());

@@ -119,7 +119,7 @@ fn since_capture(log: Vec<Logged>, sizes: &BTreeMap<Key, Sizes>) -> Vec<Logged> 
 /// # Panics
 /// Where that does not come.
 pub fn come_to_rest(capture: &Path) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(180);
     let mut before = 0;
     loop {
         sleep(Duration::from_millis(1_500));

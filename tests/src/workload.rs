@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::container::{Image, first_process};
+use crate::first::first;
 use crate::tcpdump::signal;
 
 /// How long it may take to begin.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running workload; killed when dropped.
 #[derive(Debug)]
@@ -144,10 +145,9 @@ impl Strace {
     /// Where it does not begin.
     pub fn start(pid: u32, said: &Path) -> Self {
         let errors = said.with_extension("err");
-        let child = Command::new("strace")
-            .args(["-f", "-T", "-ttt", "-s", "0", "-o"])
-            .arg(said)
-            .args(["-p", &pid.to_string()])
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-T", "-ttt", "-s", "0", "-o"]).arg(said).args(["-p", &pid.to_string()]);
+        let child = first(&strace)
             .stdin(Stdio::null())
             .stderr(File::create(&errors).unwrap())
             .spawn()

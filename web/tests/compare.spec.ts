@@ -7,6 +7,8 @@ import { pathToFileURL } from "node:url";
 import { AxeBuilder } from "@axe-core/playwright";
 import { expect, type Page, test } from "@playwright/test";
 
+import { settled } from "./settled";
+
 const file = process.env["COMPARE"];
 if (!file) throw new Error("COMPARE names the page to test: run `make page`");
 
@@ -25,6 +27,7 @@ async function open(page: Page, path: string): Promise<string[]> {
   await page.waitForSelector('#page[data-ready="comparison"]');
   await page.waitForSelector("svg.heatrows");
   await page.waitForSelector("svg.bars");
+  await settled(page);
   return faults;
 }
 

@@ -8,6 +8,7 @@ import { AxeBuilder } from "@axe-core/playwright";
 import { expect, type Page, test } from "@playwright/test";
 
 import type { Page as Data } from "../src/data";
+import { settled } from "./settled";
 
 const file = process.env["PAGE"];
 if (!file) throw new Error("PAGE names the page to test: run `make page`");
@@ -26,6 +27,7 @@ async function open(page: Page, path: string, fragment = ""): Promise<string[]> 
   await page.goto(`${pathToFileURL(path).href}${fragment}`);
   await page.waitForSelector("#page[data-ready]");
   await page.waitForSelector(".plot canvas");
+  await settled(page);
   return faults;
 }
 
@@ -51,6 +53,7 @@ test("the waterfall of the slowest request shows commit, write and waiter", asyn
   const faults = await open(page, file, `#request=${waiter?.id}`);
   const waterfall = page.locator("svg.waterfall");
   await expect(waterfall).toBeVisible();
+  await settled(page);
   const box = async (kind: string) => {
     const bars = await waterfall.locator(`.bar[data-kind="${kind}"] rect`).all();
     const boxes = await Promise.all(bars.map((bar) => bar.boundingBox()));
@@ -83,10 +86,12 @@ test("brushing time filters everything, and the address remembers it", async ({ 
   await expect(page.locator(".chip").first()).toBeVisible();
   await expect.poll(() => rows("requests")).toBeLessThan(all.requests);
   await expect.poll(() => rows("roots")).toBeLessThan(all.roots);
+  await settled(page);
   const filtered = await rows("requests");
   await expect(page).toHaveURL(/time=/);
   await page.reload();
   await page.waitForSelector(".plot canvas");
+  await settled(page);
   await expect.poll(() => rows("requests")).toBe(filtered);
   await page.keyboard.press("Escape");
   await expect.poll(() => rows("requests")).toBe(all.requests);

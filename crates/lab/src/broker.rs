@@ -4,10 +4,12 @@ mod greeting;
 mod logging;
 mod properties;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::Error;
@@ -69,7 +71,7 @@ impl BrokerOptions {
             place: Place::own(),
             address: Ipv4Addr::LOCALHOST,
             site: None,
-            patience: Duration::from_secs(60),
+            patience: Duration::from_secs(180),
             interrupt: Interrupt::never(),
         }
     }
@@ -245,8 +247,16 @@ pub(crate) fn launched_by(launcher: &[String], command: Command) -> Command {
     whole
 }
 
-/// A port that was free a moment ago.
+/// Ports given away: between that and a broker's listening on one lies the start of a JVM.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// A port that was free a moment ago, and that nobody else was given.
 fn free_port() -> Result<u16, Error> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    bound.map(|address| address.port()).map_err(Error::system("find a free port on 127.0.0.1"))
+    loop {
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let port = bound.map_err(Error::system("find a free port on 127.0.0.1"))?.port();
+        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+            return Ok(port);
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::error::Error;
 const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "brokerscope-lab-";
 /// How long the kernel may take to let a group go once it is empty.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A group of one controller; removed when dropped.
 #[derive(Debug)]

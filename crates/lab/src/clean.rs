@@ -14,7 +14,7 @@ use crate::steps::Steps;
 use crate::{cgroup, marked, site, sysctl, volume};
 
 /// How long the kernel may take to let go of a mount or a loop device.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes down every site in the user's cache directory whose owner has gone; returns how many there were.
 pub fn sweep(steps: Steps) -> Result<usize, Error> {

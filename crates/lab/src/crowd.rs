@@ -12,7 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::process::Process;
 
 /// How long a process may take to begin.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Busy processes that can be halted and let go on; dropping them ends them.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::process::Process;
 use crate::tool;
 
 /// How long a namespace may take to be made.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The interface of a host that leads to the bridge.
 const UPLINK: &str = "uplink";
 const BRIDGE: &str = "bridge";

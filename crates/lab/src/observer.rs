@@ -14,9 +14,9 @@ use crate::process::Process;
 use crate::tool;
 
 /// How long a recorder may take to attach, and to finish.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// How long an explanation may take.
-const EXPLAINING: Duration = Duration::from_secs(300);
+const EXPLAINING: Duration = Duration::from_secs(600);
 
 /// Runs brokerscope as a user would.
 pub(crate) struct Observer {

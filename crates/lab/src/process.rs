@@ -14,7 +14,7 @@ use crate::site::MARK;
 use crate::tool;
 
 /// How long a process may take to end after SIGTERM before it gets SIGKILL.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running child process and its process group.
 #[derive(Debug)]

@@ -351,7 +351,12 @@ impl Machine {
         }
     }
 
+    /// A loop device that udev is looking at goes when it has looked.
     fn assert_unchanged(&self) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while *self != Self::now() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+        }
         assert_eq!(*self, Self::now(), "something stayed behind");
     }
 }

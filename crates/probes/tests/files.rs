@@ -31,7 +31,7 @@ use model::FileOpKind;
 use probes::{Event, Facts, FileOp, Options, Plan, Probes, Purpose, Target};
 use scene::FileSystem;
 
-const GIVE_UP: Duration = Duration::from_secs(30);
+const GIVE_UP: Duration = Duration::from_secs(120);
 const PAGE: u64 = 4096;
 const DIRECTORY: &str = "kafka/disk 1/data/topicA-0";
 

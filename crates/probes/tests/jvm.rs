@@ -23,9 +23,10 @@ use probes::jvm::{Pause, PauseKind};
 use probes::{Facts, State};
 use program::{Measured, Program};
 
-/// How far what the program measures may be from what the probes do: it looks at its clock outside of the wait.
+/// How far what the program measures is from what the probes do: it looks at its clock outside of the wait, and may be put off
+/// its processor in between, which happens to few of its threads.
 const NEAR_NS: u64 = 1_000_000;
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
 fn waits_of_known_threads_and_lengths_are_seen_once() {
@@ -119,7 +120,7 @@ fn waits(events: &[JvmEvent]) -> Vec<&MonitorWait> {
 fn check_waits(measured: &[Measured], seen: &[&MonitorWait]) {
     let threads: BTreeSet<u32> = measured.iter().map(|it| it.tid).collect();
     let seen: Vec<_> = seen.iter().filter(|wait| threads.contains(&wait.tid)).collect();
-    let mut checked = 0;
+    let (mut checked, mut near) = (0, 0);
     for round in measured.split(|it| it.role == "round") {
         // In the order in which they had the lock: each was handed it by the one before.
         for (before, waiter) in round.iter().zip(round.iter().skip(1)) {
@@ -131,16 +132,15 @@ fn check_waits(measured: &[Measured], seen: &[&MonitorWait]) {
             assert!(waiter.end_ns - waiter.start_ns > NEAR_NS, "{waiter:?}");
             assert!(waiter.start_ns < wait.start_ns && wait.start_ns < wait.end_ns, "{waiter:?}: {wait:?}");
             assert!(wait.end_ns < waiter.end_ns, "{waiter:?}: {wait:?}");
-            if !program::is_emulated() {
-                assert!(wait.start_ns - waiter.start_ns < NEAR_NS, "{waiter:?}: {wait:?}");
-                assert!(waiter.end_ns - wait.end_ns < NEAR_NS, "{waiter:?}: {wait:?}");
-            }
+            let apart_ns = (wait.start_ns - waiter.start_ns).max(waiter.end_ns - wait.end_ns);
+            near += usize::from(apart_ns < NEAR_NS);
             assert_eq!((&*wait.class, &*wait.comm), ("Contend$Lock", "a-thread-that-w"));
             assert_eq!(wait.holder.as_ref().map(|holder| holder.tid), Some(before.tid), "{wait:?}");
             checked += 1;
         }
     }
     assert_eq!(checked, 12, "{measured:#?}");
+    assert!(near * 2 > checked || program::is_emulated(), "{near} of {checked}: {measured:#?} {seen:#?}");
     let monitors: BTreeSet<u64> = seen.iter().map(|wait| wait.monitor).collect();
     assert!(!monitors.contains(&0), "{monitors:?}");
 }

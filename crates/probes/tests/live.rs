@@ -30,7 +30,7 @@ use scene::{FileSystem, Frozen};
 use watched::Watched;
 
 const HEAD: usize = 61;
-const GIVE_UP: Duration = Duration::from_secs(30);
+const GIVE_UP: Duration = Duration::from_secs(120);
 const SEGMENT: &str = "data/topicA-0/00000000000000000000.log";
 
 #[test]

@@ -7,7 +7,7 @@
 #[path = "live/gate.rs"]
 mod gate;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
@@ -50,6 +50,7 @@ fn act() -> JoinHandle<()> {
     let writer = named("test-writes", move || full.write_all(&vec![7; 200 << 10]).unwrap());
     let (mut empty, waker) = pipe();
     let reader = named("test-reads", move || assert_eq!(empty.read(&mut [0; 8]).unwrap(), 0));
+    ["test-writes", "test-reads"].map(wait_until_asleep);
     thread::sleep(WAIT);
     filled.read_exact(&mut vec![0; 200 << 10]).unwrap();
     writer.join().unwrap();
@@ -60,6 +61,21 @@ fn act() -> JoinHandle<()> {
         drop(waker);
         reader.join().unwrap();
     })
+}
+
+/// Returns once the thread of this name waits.
+fn wait_until_asleep(name: &str) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_asleep(name) {
+        assert!(Instant::now() < end, "{name} does not wait");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn is_asleep(name: &str) -> bool {
+    let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let mut stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    stats.any(|stat| stat.contains(&format!("({name}) S")))
 }
 
 #[inline(never)]

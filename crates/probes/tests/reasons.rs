@@ -29,7 +29,7 @@ use probes::{BlockIo, Event, Facts, KernelSpan, Options, Plan, Probes, Purpose, 
 use scene::{EXT4, FileSystem, Frozen, Making};
 use watched::Watched;
 
-const GIVE_UP: Duration = Duration::from_secs(30);
+const GIVE_UP: Duration = Duration::from_secs(120);
 /// How long what is held back is held back.
 const HELD: Duration = Duration::from_millis(200);
 

@@ -26,7 +26,7 @@ use model::{SocketOpKind, TcpTroubleKind};
 use probes::event::{SocketOp, TcpTrouble};
 use probes::{Event, Facts, FileOp, Plan, Probes, Purpose, Target};
 
-const GIVE_UP: Duration = Duration::from_secs(30);
+const GIVE_UP: Duration = Duration::from_secs(120);
 /// The rest would only take time to load.
 const NEEDED: [Purpose; 5] = [
     Purpose::FileWrites,

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 
 /// How long a new topic may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// `Errors.TOPIC_ALREADY_EXISTS`.
 const TOPIC_EXISTS: i16 = 36;
 

@@ -13,7 +13,7 @@ use crate::process::Process;
 use crate::steps::Steps;
 
 /// How much longer than asked a recording may take to attach and to finish its files.
-const GRACE: Duration = Duration::from_secs(30);
+const GRACE: Duration = Duration::from_secs(120);
 /// How long an explanation may take.
 const EXPLAINING: Duration = Duration::from_secs(120);
 

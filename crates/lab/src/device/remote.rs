@@ -20,7 +20,7 @@ use crate::site::Site;
 use crate::tool;
 
 /// How long the server may take to mount or to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a device is made of.
 #[derive(Clone, Copy, Debug)]

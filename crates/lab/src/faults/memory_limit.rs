@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 
 const ROOT: &str = "/sys/fs/cgroup/memory";
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// No limit (`PAGE_COUNTER_MAX` is what the kernel makes of it).
 const UNLIMITED: &str = "-1";
 

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::tool;
 
 /// How long the kernel may take to let go of a detached device.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An attached loop device; dropping it detaches.
 #[derive(Debug)]

@@ -219,8 +219,13 @@ impl End {
         assert_eq!(done(unsafe { libc::splice(reader.as_raw_fd(), none, self.fd(), none, bytes, 0) }), bytes);
     }
 
-    /// In one call: all of it is there.
+    /// In one call: it waits for all of it to be there, which the kernel may leave to a thread of its own.
     pub(crate) fn read_exactly(&self, bytes: usize) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while usize::try_from(self.asked(libc::FIONREAD)).unwrap() < bytes {
+            assert!(Instant::now() < end, "{bytes} bytes do not come");
+            std::thread::yield_now();
+        }
         assert_eq!((&self.0).read(&mut vec![0; bytes]).unwrap(), bytes);
     }
 
@@ -281,9 +286,14 @@ impl End {
 
     /// Bytes written that the other end has not acknowledged.
     fn unsent(&self) -> i32 {
+        self.asked(libc::TIOCOUTQ)
+    }
+
+    /// What one of the requests for a number of bytes answers.
+    fn asked(&self, request: libc::c_ulong) -> i32 {
         let mut bytes = 0_i32;
-        // SAFETY: this request writes an int.
-        done(unsafe { libc::ioctl(self.fd(), libc::TIOCOUTQ as _, &raw mut bytes) } as isize);
+        // SAFETY: both requests write an int.
+        done(unsafe { libc::ioctl(self.fd(), request as _, &raw mut bytes) } as isize);
         bytes
     }
 
