@@ -1,5 +1,6 @@
 //! What a command's end means: the exit status, and one line about what went wrong.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,6 +28,44 @@ impl std::error::Error for Usage {}
 pub(crate) fn of_file(path: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
     let root = std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error);
     anyhow::anyhow!("{}: cannot read: {root}; check the path and who may read it", path.display())
+}
+
+/// Opens a file that is to be read.
+///
+/// # Errors
+/// What the user can do about it.
+pub(crate) fn open(path: &Path) -> anyhow::Result<File> {
+    let file = File::open(path).map_err(|error| of_file(path, &error))?;
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        anyhow::bail!("{}: it is a directory; name the files in it", path.display());
+    }
+    Ok(file)
+}
+
+/// Fails where parts of a recording could not be read, for when everything else was shown.
+///
+/// # Errors
+/// How many.
+pub(crate) fn of_parts(recording: &Path, damaged: u64) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        damaged == 0,
+        "{}: {} damaged: what was shown is of the rest; take the recording from a copy",
+        recording.display(),
+        if damaged == 1 { "a part of it is".to_owned() } else { format!("{damaged} parts of it are") }
+    );
+    Ok(())
+}
+
+/// Fails where a file cannot be written for want of a directory: before anything is measured or read for it.
+///
+/// # Errors
+/// What is in the way.
+pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    anyhow::ensure!(!path.is_dir(), "{}: it is a directory; name a file to write", path.display());
+    let directory = parent.is_none_or(Path::is_dir);
+    anyhow::ensure!(directory, "{}: cannot write: there is no such directory; make it first", path.display());
+    Ok(())
 }
 
 /// Says what went wrong, if anything did, and gives the exit status.

@@ -1,7 +1,6 @@
 //! Recordings of JDK Flight Recorder, as events, alone or among those of a recording of ours. Does not parse them.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -9,13 +8,15 @@ use jvm::jfr;
 use model::{Event, Pid};
 use report::numbers::counted;
 
+use crate::failure;
+
 /// Tells what is in a recording; what to say of it beside.
 pub(crate) fn read(
     path: &Path,
     pid: Option<Pid>,
     tell: &mut dyn FnMut(Event),
 ) -> anyhow::Result<Vec<String>> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
+    let file = failure::open(path)?;
     let mut recording = jfr::Recording::of(pid.unwrap_or(0));
     let read = recording.read(&file, &mut |observed| tell(observed.into()));
     let summary = recording.summary();

@@ -14,7 +14,7 @@ use recording::{Recording, Table};
 use report::explanation::{Conclusion, Lag, Unobservable};
 
 use crate::commands::record;
-use crate::failure::Usage;
+use crate::failure::{self, Usage};
 use crate::flight_recordings::Beside;
 use crate::input::Evidence;
 use crate::near_slow::{NearSlow, Tallied};
@@ -47,6 +47,8 @@ pub(crate) struct Recorded {
     notes: Vec<String>,
     /// What the engine was not told of, where it was told only what verdicts depend on.
     tallied: Option<Tallied>,
+    /// Parts that could not be read.
+    damaged: u64,
 }
 
 /// Captures.
@@ -179,13 +181,13 @@ impl Grounds {
         }
     }
 
-    /// Fails if a capture could not be read to its end, for when everything else was shown.
+    /// Fails if not everything could be read, for when everything else was shown.
     ///
     /// # Errors
-    /// The first fault.
+    /// The first fault of a capture, how many parts of a recording.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         match self {
-            Self::Recorded(_) => Ok(()),
+            Self::Recorded(recorded) => failure::of_parts(recorded.recording.dir(), recorded.damaged),
             Self::Wire(wire) => packets::check(&wire.captures),
         }
     }
@@ -211,6 +213,7 @@ impl Recorded {
             recording,
             beside,
             tallied: None,
+            damaged: 0,
         }
     }
 
@@ -218,11 +221,16 @@ impl Recorded {
         for event in self.recording.events_ahead(&Table::ALL) {
             match event {
                 Ok(event) => self.hand_on(event, sink)?,
-                // The part is named again in the notes; the other parts still tell.
-                Err(error) => output::warn(&error.to_string()),
+                Err(error) => self.damaged(&error),
             }
         }
         self.hand_on_rest(sink)
+    }
+
+    /// A part is named again in the notes; the other parts still tell.
+    fn damaged(&mut self, error: &recording::Error) {
+        self.damaged += 1;
+        output::warn(&error.to_string());
     }
 
     /// After what was made beside the recording and is earlier.
@@ -244,7 +252,7 @@ impl Recorded {
         for event in &mut near_slow {
             match event {
                 Ok(event) => sink(event)?,
-                Err(error) => output::warn(&error.to_string()),
+                Err(error) => self.damaged(&error),
             }
         }
         self.tallied = near_slow.tallied();
@@ -294,9 +302,12 @@ impl Known {
         slower_than: Nanos,
         agreement: Option<Agreement>,
     ) -> Conclusion {
-        let Self { unobservable, notes, losses, tallied, lag } = self;
+        let Self { unobservable, mut notes, losses, tallied, lag } = self;
         if let Some(tallied) = tallied {
             tallied.add_to(&mut summary);
+        }
+        if summary.requests == 0 {
+            notes.push(NO_REQUEST.to_owned());
         }
         summary.losses.extend(losses.into_iter().filter(|(_, count)| *count > 0));
         Conclusion { summary, slower_than, unobservable, agreement, lag, notes }
@@ -314,6 +325,9 @@ const QUEUES: (&str, &str) = (
     "when a request handler took a request out of the queue",
     "nothing watches the queue itself; it is told from the work before by what the handler's thread is known to have done last",
 );
+/// What to know where there was nothing to explain.
+const NO_REQUEST: &str =
+    "no request was seen: nothing spoke Kafka then, or it was on a port that was not captured, or encrypted";
 /// What no capture holds.
 const BROKER: (&str, &str) = (
     "what the broker, its kernel and its disk did",

@@ -78,10 +78,26 @@ impl Evidence {
     }
 }
 
+/// Opens a recording for who can read nothing else.
+pub(crate) fn open_recording(dir: &Path) -> anyhow::Result<Recording> {
+    let found = std::fs::metadata(dir).map_err(|error| failure::of_file(dir, &error))?;
+    if !found.is_dir() {
+        bail!("{}: it is no directory: name the one that `brokerscope record -o` wrote", dir.display());
+    }
+    Recording::open(dir).map_err(of_recording)
+}
+
+fn of_recording(error: recording::Error) -> anyhow::Error {
+    match &error {
+        recording::Error::Io { path, .. } => failure::of_file(path, &error),
+        _ => error.into(),
+    }
+}
+
 fn not_a_recording(error: recording::Error) -> anyhow::Error {
     match error {
         recording::Error::NotARecording { .. } => anyhow!("{error}, or captures one by one"),
-        _ => error.into(),
+        _ => of_recording(error),
     }
 }
 

@@ -7,9 +7,11 @@ mod live;
 use std::path::{Path, PathBuf};
 
 use model::Event;
-use recording::{Recording, Table};
+use recording::{Manifest, Table};
 
 use crate::commands::record;
+use crate::failure;
+use crate::input;
 use crate::options::{Presentation, Source, Target};
 use crate::output::{self, Pace};
 
@@ -58,22 +60,43 @@ fn from_recording<R: Reader>(
     tables: &[Table],
     start: impl FnOnce(&About) -> R,
 ) -> anyhow::Result<()> {
-    let recording = Recording::open(dir)?;
+    let recording = input::open_recording(dir)?;
     let manifest = recording.manifest();
     let own = manifest.broker.as_ref().map(|broker| broker.log_dirs.as_slice()).unwrap_or_default();
     let off_cpu = manifest.plan.iter().any(|(what, outcome)| what == OFF_CPU && outcome.starts_with(SEEN));
     let mut reader = start(&About { log_dirs: log_dirs(target, own), off_cpu, pace: Pace::AllThere });
+    let (mut seen, mut damaged) = (false, 0);
     // A loss is known later than what it leaves in doubt.
     for event in recording.events_of(&[Table::Losses]).chain(recording.events_of(tables)) {
         match event {
-            Ok(event) => reader.event(event)?,
+            Ok(event) => {
+                seen = true;
+                reader.event(event)?;
+            }
             // The other parts still tell.
-            Err(error) => output::warn(&error.to_string()),
+            Err(error) => {
+                damaged += 1;
+                output::warn(&error.to_string());
+            }
         }
     }
     let mut notes = recording.notes();
     notes.extend(record::notes(recording.manifest(), presentation));
-    reader.finish(&notes)
+    if !seen && damaged == 0 {
+        notes.extend(why_nothing(recording.manifest()));
+    }
+    reader.finish(&notes)?;
+    failure::of_parts(dir, damaged)
+}
+
+/// What to know where nothing of what was asked for is in a recording.
+fn why_nothing(manifest: &Manifest) -> Vec<String> {
+    let missing = record::missing(&manifest.plan).into_iter();
+    let missing =
+        missing.map(|missing| format!("not seen when this was recorded: {}: {}", missing.what, missing.why));
+    let mut why = vec!["the recording holds nothing of this".to_owned()];
+    why.extend(missing);
+    why
 }
 
 fn log_dirs(target: &Target, own: &[PathBuf]) -> Vec<PathBuf> {

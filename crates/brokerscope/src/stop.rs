@@ -1,5 +1,5 @@
-//! When to stop: the user's Ctrl-C, a SIGTERM, or the time that was asked for. A second Ctrl-C ends the
-//! process at once.
+//! When to stop: the user's Ctrl-C, a SIGTERM, or the time that was asked for. A second Ctrl-C, once the first was heeded,
+//! ends the process at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,25 +11,31 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The shell's exit status for a process that SIGINT ended.
 const INTERRUPTED: i32 = 130;
+const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
 /// Asked for again and again by whoever works in a loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
+    /// Set by a signal.
     flag: Arc<AtomicBool>,
+    /// Set once it was seen: from then on a signal ends the process. `timeout` sends its signal twice at once, to the
+    /// process and to its group, and what was found is to be shown all the same.
+    heeded: Arc<AtomicBool>,
+    /// Set once the deadline was seen to be over.
+    ended: Arc<AtomicBool>,
     deadline: Option<Instant>,
 }
 
 impl Stop {
     /// Catches the signals from now on, and counts the time from now.
     pub(crate) fn after(duration: Option<Nanos>) -> anyhow::Result<Self> {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // The order matters: the shutdown sees the flag that an earlier signal has set.
-            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&flag))
+        let (flag, heeded) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        for signal in SIGNALS {
+            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&heeded))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
                 .context("cannot catch signals")?;
         }
-        Ok(Self { flag, deadline: None }.within(duration))
+        Ok(Self { flag, heeded, ended: Arc::default(), deadline: None }.within(duration))
     }
 
     /// The same, with the time counted from now: what has to be done first may take long.
@@ -42,6 +48,36 @@ impl Stop {
 
     /// Whether to stop now.
     pub(crate) fn asked(&self) -> bool {
-        self.flag.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| Instant::now() >= at)
+        let signalled = self.flag.load(Ordering::Relaxed);
+        let late = self.deadline.is_some_and(|at| Instant::now() >= at);
+        if signalled {
+            self.heeded.store(true, Ordering::Relaxed);
+        } else if late && !self.ended.swap(true, Ordering::Relaxed) {
+            // As if it had been heeded already: the first signal from now on counts as such, the next ends it.
+            for signal in SIGNALS {
+                // Where that fails, a signal does nothing more than it did.
+                let _ = signal_hook::flag::register(signal, Arc::clone(&self.heeded));
+            }
+        }
+        signalled || late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SIGINT, Stop};
+    use model::Nanos;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_signal_that_comes_twice_at_once_is_one() {
+        let stop = Stop::after(None).unwrap();
+        assert!(!stop.asked());
+        for _ in 0..2 {
+            signal_hook::low_level::raise(SIGINT).unwrap();
+        }
+        assert!(stop.asked() && stop.heeded.load(Ordering::Relaxed));
+        let late = Stop::after(Some(Nanos::ZERO)).unwrap();
+        assert!(late.asked() && !late.heeded.load(Ordering::Relaxed), "nobody has sent it a signal");
     }
 }

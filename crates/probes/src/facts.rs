@@ -73,6 +73,7 @@ impl Facts {
         let (tracefs, tracepoints) = tracefs::survey();
         Self {
             ring_buffer: bpf_refused.is_none() && MapType::RingBuf.is_supported().unwrap_or(false),
+            functions: functions::survey(bpf_refused.as_deref()),
             bpf_refused,
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
             find_vma: privileges::has_helper(libbpf_sys::BPF_FUNC_find_vma),
@@ -86,7 +87,6 @@ impl Facts {
             tracepoints,
             block_queue_argument: typed::arguments("block_rq_issue") == Some(2),
             untyped_modules: untyped_modules(),
-            functions: functions::survey(),
             refused: BTreeMap::new(),
             kallsyms: crate::kallsyms::shows_addresses(),
             max_stack: read_line("/proc/sys/kernel/perf_event_max_stack").and_then(|text| text.parse().ok()),

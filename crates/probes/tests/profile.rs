@@ -50,7 +50,8 @@ fn act() -> JoinHandle<()> {
     let writer = named("test-writes", move || full.write_all(&vec![7; 200 << 10]).unwrap());
     let (mut empty, waker) = pipe();
     let reader = named("test-reads", move || assert_eq!(empty.read(&mut [0; 8]).unwrap(), 0));
-    ["test-writes", "test-reads"].map(wait_until_asleep);
+    wait_until_asleep("test-writes");
+    wait_until_asleep("test-reads");
     thread::sleep(WAIT);
     filled.read_exact(&mut vec![0; 200 << 10]).unwrap();
     writer.join().unwrap();

@@ -54,7 +54,10 @@ pub enum Error {
         why: String,
     },
     /// A version of the format that this build does not know.
-    #[error("{path} is of recording format {found}, this brokerscope reads {known}: use a newer brokerscope")]
+    #[error(
+        "{path} is of recording format {found}, this brokerscope reads {known}: use {} brokerscope",
+        if found < known { "an older" } else { "a newer" }
+    )]
     Version {
         /// The manifest.
         path: PathBuf,

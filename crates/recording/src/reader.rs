@@ -22,7 +22,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the recording in a directory: reads its manifest, nothing else.
+    /// Opens the recording in a directory: reads its manifest and which parts there are, nothing else.
     ///
     /// # Errors
     /// [`Error::NotARecording`], [`Error::Manifest`], [`Error::Version`] or [`Error::Io`].
@@ -31,6 +31,12 @@ impl Recording {
         let notes = Notes::on(dir);
         if manifest.ended_ns.is_none() {
             notes.line("the recording was not finished: up to its last second is missing".to_owned());
+        }
+        for table in Table::ALL {
+            let rows = manifest.rows.get(table.folder()).copied().unwrap_or(0);
+            if part::list(&table.path(dir))?.is_empty() && rows > 0 {
+                notes.line(format!("{}/ is missing: {rows} rows were recorded there", table.folder()));
+            }
         }
         Ok(Self { dir: dir.to_owned(), manifest, notes: Arc::new(notes) })
     }

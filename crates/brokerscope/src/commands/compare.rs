@@ -17,6 +17,7 @@ use report::numbers::{counted, size};
 use report::page::{Page, html};
 
 use crate::cli::{Compare, ComparisonFormat};
+use crate::failure;
 use crate::filter::same_api;
 use crate::grounds::Grounds;
 use crate::options::{Filter, Format, Presentation, Target};
@@ -28,11 +29,15 @@ use configurations::{Configuration, Recorded};
 pub(crate) fn run(args: &Compare) -> anyhow::Result<()> {
     let mut reading = Reading::new(args);
     packets::check_apis(&reading.filter)?;
-    // All are looked for before the first is read: reading takes time.
+    // All are looked for before the first is read, and so are places to write: reading takes time.
+    let files = [args.output.as_deref(), args.md.as_deref()].into_iter().flatten();
+    files.filter(|path| *path != Path::new("-")).try_for_each(failure::check_place)?;
     let configurations = configurations::find(&args.configurations, args.skip)?;
     let setups = configurations.iter().map(|one| reading.configuration(one)).collect::<Result<_, _>>()?;
+    let whole = std::mem::replace(&mut reading.whole, Ok(()));
     let compared = reading.compare(setups);
-    write(args, &compared)
+    write(args, &compared)?;
+    whole
 }
 
 /// What all recordings are read with, and what was said of them.
@@ -42,6 +47,8 @@ struct Reading<'a> {
     presentation: Presentation,
     hosts: Vec<String>,
     notes: Vec<String>,
+    /// What could not be read to its end: told after the rest was shown.
+    whole: anyhow::Result<()>,
 }
 
 impl<'a> Reading<'a> {
@@ -52,6 +59,7 @@ impl<'a> Reading<'a> {
             presentation: presentation(args),
             hosts: Vec::new(),
             notes: Vec::new(),
+            whole: Ok(()),
         }
     }
 
@@ -83,7 +91,9 @@ impl<'a> Reading<'a> {
         for (kind, lost) in conclusion.summary.losses.iter().filter(|(_, lost)| *lost > 0) {
             self.notes.push(format!("{}: lost {lost} {}", recorded.name(), kind.as_str()));
         }
-        grounds.check()?;
+        if self.whole.is_ok() {
+            self.whole = grounds.check();
+        }
         Ok(run)
     }
 
@@ -104,10 +114,14 @@ impl<'a> Reading<'a> {
             let known = wire::ApiKey::known().find(|api| same_api(wanted, api.name()));
             known.map_or_else(|| wanted.clone(), |api| api.name().to_owned())
         };
+        let comparison = Comparison::of(self.args.slo, setups);
+        for empty in comparison.configurations.iter().filter(|one| one.requests == 0) {
+            self.notes.push(format!("{}: there is no such request: nothing compares with it", empty.name));
+        }
         Compared {
             apis: self.args.apis.iter().map(name).collect(),
             topics: self.args.topics.clone(),
-            comparison: Comparison::of(self.args.slo, setups),
+            comparison,
             notes: self.notes,
         }
     }

@@ -13,6 +13,7 @@ use report::numbers::{counted, grouped};
 use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
 
 use crate::cli::Locks as Args;
+use crate::failure;
 use crate::flight_recordings::Beside;
 use crate::options::{Filter, Format};
 use crate::output::{self, Pace};
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !args.dump.is_empty() {
         return dump::read(args);
     }
+    args.flame.as_deref().map_or(Ok(()), failure::check_place)?;
     let files = !args.jfr.is_empty() || !args.gc_log.is_empty();
     if files && args.source.from.is_none() {
         return files::read(args);

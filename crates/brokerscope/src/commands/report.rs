@@ -26,9 +26,14 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
         );
     }
     let presentation = Presentation { format: Format::Table, utc: args.utc, quiet: args.quiet, wide: false };
-    let page = Page::of(read(args, &presentation)?);
+    let to_file = args.output != Path::new("-");
+    if to_file {
+        failure::check_place(&args.output)?;
+    }
+    let mut whole = Ok(());
+    let page = Page::of(read(args, &presentation, &mut whole)?);
     write(args, &page)?;
-    if args.output != Path::new("-") {
+    if to_file {
         let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
         let slow: u64 = page.recordings.iter().map(|recording| recording.slow.slow).sum();
         let told: usize = page.recordings.iter().map(|recording| recording.requests.len()).sum();
@@ -39,26 +44,38 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
             counted(slow, "slow request"),
         ));
     }
-    Ok(())
+    whole
 }
 
-/// Recordings one by one; whatever else was named is one capture.
-fn read(args: &Report, presentation: &Presentation) -> anyhow::Result<Vec<RecordingData>> {
+/// Recordings one by one; whatever else was named is one capture. What could not be read of them to the end is told after
+/// the rest was written.
+fn read(
+    args: &Report,
+    presentation: &Presentation,
+    whole: &mut anyhow::Result<()>,
+) -> anyhow::Result<Vec<RecordingData>> {
     if let Some(file) = args.inputs.iter().find(|input| !input.is_dir()) {
         std::fs::metadata(file).map_err(|error| failure::of_file(file, &error))?;
-        return Ok(vec![one(args, presentation, &args.inputs)?]);
+        return Ok(vec![one(args, presentation, &args.inputs, whole)?]);
     }
-    args.inputs.iter().map(|dir| one(args, presentation, std::slice::from_ref(dir))).collect()
+    args.inputs.iter().map(|dir| one(args, presentation, std::slice::from_ref(dir), whole)).collect()
 }
 
-fn one(args: &Report, presentation: &Presentation, inputs: &[PathBuf]) -> anyhow::Result<RecordingData> {
+fn one(
+    args: &Report,
+    presentation: &Presentation,
+    inputs: &[PathBuf],
+    whole: &mut anyhow::Result<()>,
+) -> anyhow::Result<RecordingData> {
     let mut grounds = Grounds::open(inputs, &args.beside.jfr, &Filter::default(), &args.target)?;
     let mut judged = Judged::new(&grounds, args.slower_than);
     grounds.read(&mut |event| {
         judged.event(event);
         Ok(())
     })?;
-    grounds.check()?;
+    if whole.is_ok() {
+        *whole = grounds.check();
+    }
     let about = grounds.recording().map_or_else(|| about::capture(inputs), about::recording);
     Ok(judged.finish(about, grounds.known(args.slower_than, presentation)))
 }

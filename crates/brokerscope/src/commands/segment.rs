@@ -91,6 +91,13 @@ impl<'a> Shown<'a> {
         if self.more_notes > 0 {
             presentation.say(&format!("and {} more places like these", grouped(self.more_notes)));
         }
+        // A segment that holds nothing yet is empty; what was written somewhere may be no batch.
+        let is_none = self.batches == 0 && !self.notes.is_empty() && self.args.offset.is_none();
+        anyhow::ensure!(
+            !is_none,
+            "{}: there is no record batch in it: name the .log file of a segment",
+            self.args.file.display()
+        );
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use report::flame_graph::{self, About, Fold};
 use report::numbers::grouped;
 
 use crate::cli::Stacks;
-use crate::failure::Usage;
+use crate::failure::{self, Usage};
 use crate::output::{self, Pace};
 
 /// The kernel keeps so many bytes of a thread's name (`TASK_COMM_LEN` less the NUL).
@@ -28,7 +28,8 @@ pub(crate) fn run(args: &Stacks) -> anyhow::Result<()> {
         Some(dir) => recorded::read(args, dir)?,
         None => live(args)?,
     };
-    sinks.write(args, &seen)
+    sinks.write(args, &seen)?;
+    args.source.from.as_deref().map_or(Ok(()), |dir| failure::of_parts(dir, seen.damaged))
 }
 
 #[cfg(feature = "live")]
@@ -45,6 +46,8 @@ fn live(_args: &Stacks) -> anyhow::Result<Seen> {
 struct Seen {
     fold: Fold,
     about: About,
+    /// Parts of a recording that could not be read.
+    damaged: u64,
 }
 
 /// Which stacks are meant.
@@ -102,7 +105,11 @@ impl<'a> Sinks<'a> {
             _ if svg == folded => {
                 Err(Usage("the flame graph and the folded stacks need a place each".to_owned()).into())
             }
-            _ => Ok(Self { svg, folded }),
+            _ => {
+                let files = [svg, folded].into_iter().flatten().filter(|path| *path != dash);
+                files.into_iter().try_for_each(failure::check_place)?;
+                Ok(Self { svg, folded })
+            }
         }
     }
 

@@ -30,8 +30,8 @@ impl Functions {
 /// `bpf_fentry_test1` is there for tests (`net/bpf/test_run.c`) and called by nothing else.
 const HARMLESS: &str = "bpf_fentry_test1";
 
-/// Looks at the kernel's BTF, and hooks the harmless function for a moment.
-pub(super) fn survey() -> Functions {
+/// Looks at the kernel's BTF, and hooks the harmless function for a moment, unless it is known why nothing can be.
+pub(super) fn survey(bpf_refused: Option<&str>) -> Functions {
     let Some(kernel) = Btf::of_kernel() else {
         return Functions { refused: Some("the kernel has no BTF".to_owned()), known: BTreeSet::new() };
     };
@@ -40,7 +40,13 @@ pub(super) fn survey() -> Functions {
     let wanted = functions::wanted();
     // Their programs need room of their thread's.
     let has_rooms = MapType::TaskStorage.is_supported().unwrap_or(false);
-    let rooms = if has_rooms { Ok(()) } else { Err("no BPF task storage: Linux 5.11 has it".to_owned()) };
+    let rooms = if let Some(why) = bpf_refused {
+        Err(why.to_owned())
+    } else if has_rooms {
+        Ok(())
+    } else {
+        Err("no BPF task storage: Linux 5.11 has it".to_owned())
+    };
     let known = wanted.iter().map(String::as_str).filter(has).map(str::to_owned).collect();
     Functions { refused: rooms.and_then(|()| try_hook(&kernel)).err(), known }
 }

@@ -152,7 +152,14 @@ impl<W: Write> ExplanationText<W> {
         }
     }
 
-    fn untold_roots(&mut self, summary: &Summary, told: &[(&RootTotal, &Group)]) -> io::Result<()> {
+    /// How many roots there are beside those told; what was not asked for no flag tells.
+    fn untold_roots(
+        &mut self,
+        summary: &Summary,
+        told: &[(&RootTotal, &Group)],
+        asked_for: usize,
+    ) -> io::Result<()> {
+        let how = if asked_for > told.len() { self.style.how_to_see_all() } else { "" };
         let told = told.iter().map(|(total, _)| &total.root).collect::<HashSet<_>>();
         let untold = summary.by_root.iter().filter(|total| !told.contains(&total.root)).collect::<Vec<_>>();
         if untold.is_empty() {
@@ -160,12 +167,7 @@ impl<W: Write> ExplanationText<W> {
         }
         let requests = untold.iter().map(|total| total.requests).sum();
         let roots = counted(untold.len() as u64, "more root");
-        writeln!(
-            self.out,
-            "\n… and {roots} → {}{}",
-            counted(requests, "request"),
-            self.style.how_to_see_all()
-        )
+        writeln!(self.out, "\n… and {roots} → {}{how}", counted(requests, "request"))
     }
 }
 
@@ -197,7 +199,7 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
         let told = summary.by_root.iter().filter_map(|total| Some((total, groups.get(&total.root)?)));
         let told = told.take(if self.style.wide { usize::MAX } else { NAMED }).collect::<Vec<_>>();
         self.roots(&told)?;
-        self.untold_roots(summary, &told)?;
+        self.untold_roots(summary, &told, groups.len())?;
         closing::advice(&mut self.out, &self.style, summary, &advice)?;
         doubts::tell(&mut self.out, &self.style, &self.questions.take())?;
         closing::basis(&mut self.out, &self.style, conclusion)?;

@@ -1,6 +1,5 @@
 //! Who is blocked on which lock in thread dumps, held by whom. Does not parse dumps.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -32,7 +31,7 @@ pub(super) fn read(args: &Args) -> anyhow::Result<()> {
     let mut blocked = Blocked::default();
     let mut notes = Notes::default();
     for path in &args.dump {
-        let file = File::open(path).map_err(|error| failure::of_file(path, &error))?;
+        let file = failure::open(path)?;
         for dump in Dumps::new(BufReader::new(file), Zone::system()) {
             let dump = dump.with_context(|| path.display().to_string())?;
             notes.of(path, &dump);

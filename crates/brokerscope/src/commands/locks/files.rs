@@ -1,9 +1,7 @@
 //! Waits and stops from files that the JVM wrote: its flight recorder's, its collector's log. Does not parse them, nor
 //! join them with anything: a file knows nothing of the kernel's side.
 
-use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
 
 use anyhow::Context as _;
 use jvm::gc_log::GcLog;
@@ -11,7 +9,7 @@ use model::Event;
 
 use super::Shown;
 use crate::cli::Locks as Args;
-use crate::failure::Usage;
+use crate::failure::{self, Usage};
 use crate::flight_recordings;
 use crate::output::Pace;
 use crate::seen::{About, Reader as _};
@@ -34,14 +32,10 @@ pub(super) fn read(args: &Args) -> anyhow::Result<()> {
         told?;
     }
     for path in &args.gc_log {
-        for pause in GcLog::new(BufReader::new(open(path)?), None) {
+        for pause in GcLog::new(BufReader::new(failure::open(path)?), None) {
             let pause = pause.with_context(|| path.display().to_string())?;
             shown.event(Event::JvmPause(Box::new(pause)))?;
         }
     }
     shown.finish(&notes)
-}
-
-fn open(path: &Path) -> anyhow::Result<File> {
-    File::open(path).with_context(|| path.display().to_string())
 }

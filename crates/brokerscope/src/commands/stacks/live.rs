@@ -40,7 +40,7 @@ pub(super) fn take(args: &Stacks) -> anyhow::Result<Seen> {
     let mut fold = Fold::default();
     let meant = Meant { args, in_calls: profiled.in_calls && !options.calls.is_empty() };
     profiled.stacks.iter().filter(|spent| meant.admits(spent)).for_each(|spent| fold.add(spent));
-    Ok(Seen { fold, about })
+    Ok(Seen { fold, about, damaged: 0 })
 }
 
 /// The process and what to call it: a broker unless the user names another.

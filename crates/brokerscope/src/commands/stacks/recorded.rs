@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use model::{CpuState, Event, Nanos, StackTime};
-use recording::{Recording, Table};
+use recording::Table;
 use report::flame_graph::{About, Fold};
 
 use super::{Meant, Seen, conditions, states};
 use crate::cli::Stacks;
+use crate::input;
 use crate::output;
 
 /// What a recording holds of time off the CPU.
@@ -15,14 +16,18 @@ const ABSENCES: &str =
     "off CPU: what the recording holds, which is absences within operations and long waits after";
 
 pub(super) fn read(args: &Stacks, dir: &Path) -> anyhow::Result<Seen> {
-    let recording = Recording::open(dir)?;
+    let recording = input::open_recording(dir)?;
     let meant = Meant { args, in_calls: false };
     let mut read = Read::default();
+    let mut damaged = 0;
     for event in recording.events_of(&[Table::CpuSamples, Table::OffCpu]) {
         match event {
             Ok(event) => read.event(&event, &meant),
             // The other parts still tell.
-            Err(error) => output::warn(&error.to_string()),
+            Err(error) => {
+                damaged += 1;
+                output::warn(&error.to_string());
+            }
         }
     }
     let broker = recording.manifest().broker.as_ref();
@@ -36,7 +41,7 @@ pub(super) fn read(args: &Stacks, dir: &Path) -> anyhow::Result<Seen> {
         notes: vec![read.how(args, dir)],
         missing,
     };
-    Ok(Seen { fold: read.fold, about })
+    Ok(Seen { fold: read.fold, about, damaged })
 }
 
 /// What was found so far.
