@@ -146,6 +146,9 @@ pub(crate) struct Io {
   brokerscope files --from DIR --by kind
   brokerscope files --from DIR --sort reads --top 10")]
 pub(crate) struct Files {
+    /// Count only operations that took at least this long.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    pub(crate) slower_than: model::Nanos,
     /// What to tell apart.
     #[arg(long, value_name = "WHAT", default_value = "file", value_parser = names::files_by())]
     pub(crate) by: report::files::By,
@@ -274,7 +277,7 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) frequency: u32,
     /// Leave out shorter absences from the CPU.
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    #[arg(long, alias = "slower-than", value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     pub(crate) min: model::Nanos,
     /// The flame graph to write, an SVG; `-` for standard output.
     #[arg(short, long, value_name = "FILE")]
@@ -363,7 +366,7 @@ pub(crate) struct Record {
 
 /// `report`.
 #[derive(Debug, Args)]
-#[command(mut_args(flags::read_later))]
+#[command(mut_args(flags::of_page))]
 #[command(after_help = "Examples:
   brokerscope report DIR -o page.html
   brokerscope report before/ after/ -o both.html --slower-than 65ms
@@ -391,6 +394,8 @@ pub(crate) struct Report {
     /// Say nothing but errors.
     #[arg(long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
     #[command(flatten)]
     pub(crate) target: Target,
 }

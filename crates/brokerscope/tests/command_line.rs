@@ -303,6 +303,10 @@ fn file_operations_come_out_of_a_recording() {
     let objects = json_lines(&json);
     assert_eq!(objects.len(), 4);
     assert!(objects.iter().all(|object| object["type"] == "file-op" && object["topic"] == "topicA"));
+    for (least, writes) in [("0", 4), ("100ms", 1)] {
+        let from = ["files", "--from", text(&recorded), "--slower-than", least, "--format", "json"];
+        assert_eq!(json_lines(&run(&from).1)[0]["writes"], writes, "{least}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Compare {
     #[arg(value_name = "CONFIGURATION", required = true, num_args = 2..)]
     pub(crate) configurations: Vec<String>,
     /// The objective: a request that takes as long, or longer, misses it, and its cause is looked for.
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
+    #[arg(long, alias = "slower-than", value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
     pub(crate) slo: Nanos,
     /// Compare only requests of this API (repeatable).
     #[arg(long = "api", value_name = "API", default_value = "produce")]

@@ -26,6 +26,17 @@ pub(super) fn of_explanation(flag: Arg) -> Arg {
     }
 }
 
+/// For a page, which has everything in it and is narrowed by who reads it.
+pub(super) fn of_page(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "topics" | "apis" => flag.hide(true),
+        "ports" => {
+            flag.help("The broker's port in a capture (repeatable); without it, whatever speaks Kafka")
+        }
+        _ => of_explanation(flag),
+    }
+}
+
 /// For file operations, which have no port and no API.
 pub(super) fn of_files(flag: Arg) -> Arg {
     match flag.get_id().as_str() {

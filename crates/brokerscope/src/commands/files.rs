@@ -1,7 +1,7 @@
 //! `files`: what was read and written of which file, from a recording or live.
 
 use anyhow::Context as _;
-use model::{Event, Nanos};
+use model::Event;
 use recording::Table;
 use report::files::{Files, Traffic};
 use report::numbers::counted;
@@ -43,7 +43,7 @@ impl<'a> Counted<'a> {
 impl Reader for Counted<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
         match event {
-            Event::FileOp(op) if self.args.filter.admits(&op, Nanos::MIN) => {
+            Event::FileOp(op) if self.args.filter.admits(&op, self.args.slower_than) => {
                 self.ops += 1;
                 self.files.file_op(&op);
             }

@@ -15,7 +15,7 @@ use report::page::{About, Collector, Page, RecordingData, html, markdown, perfet
 use crate::cli::{PageFormat, Report};
 use crate::failure::{self, Usage};
 use crate::grounds::{Grounds, Known};
-use crate::options::{Filter, Format, Presentation};
+use crate::options::{Format, Presentation};
 use crate::output::{self, Pace};
 
 /// Writes the page.
@@ -26,6 +26,8 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
         );
     }
     let presentation = Presentation { format: Format::Table, utc: args.utc, quiet: args.quiet, wide: false };
+    let narrowing = [("--topic", !args.filter.topics.is_empty()), ("--api", !args.filter.apis.is_empty())];
+    presentation.say_unused("report (the page itself can be searched)", &narrowing);
     let to_file = args.output != Path::new("-");
     if to_file {
         failure::check_place(&args.output)?;
@@ -67,7 +69,7 @@ fn one(
     inputs: &[PathBuf],
     whole: &mut anyhow::Result<()>,
 ) -> anyhow::Result<RecordingData> {
-    let mut grounds = Grounds::open(inputs, &args.beside.jfr, &Filter::default(), &args.target)?;
+    let mut grounds = Grounds::open(inputs, &args.beside.jfr, &args.filter, &args.target)?;
     let mut judged = Judged::new(&grounds, args.slower_than);
     grounds.read(&mut |event| {
         judged.event(event);
