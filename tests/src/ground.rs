@@ -10,6 +10,7 @@ use lab::device::{Delay, DeviceOptions, Direction};
 use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
 
 use crate::brokerscope;
+use crate::first::ahead;
 use crate::traffic;
 
 /// Sparse.
@@ -35,7 +36,9 @@ impl Ground {
         let device = DeviceOptions { size_bytes: SIZE_BYTES, seed: 1 };
         let options =
             VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: mount_options.to_owned() };
-        let volume = Volume::prepare(&exe, &site, &options).unwrap_or_else(|error| panic!("{error}"));
+        // Its server: a device is to be as quick as is planted.
+        let volume =
+            ahead(|| Volume::prepare(&exe, &site, &options)).unwrap_or_else(|error| panic!("{error}"));
         let this = Self { volume, _site: site, directory: traffic::directory(name) };
         // A loop device keeps the limits of what it stood for before: those of a killed test.
         drop(DirtyLimit(this.bdi()));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 
 use crate::brokerscope;
-use crate::first::first;
+use crate::first::ahead;
 use crate::tcpdump::signal;
 
 /// How long it may take to attach, and to finish: what takes longer hangs.
@@ -42,12 +42,8 @@ impl Recorder {
         let output = File::create(&said).unwrap();
         brokerscope.arg("record").arg("-o").arg(directory).args(["--pid", &pid.to_string()]);
         // What it must show is not what becomes of it where others have the processors.
-        let child = first(&brokerscope)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone().unwrap())
-            .stderr(output)
-            .spawn()
-            .expect("brokerscope starts");
+        brokerscope.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
+        let child = ahead(|| brokerscope.spawn()).expect("brokerscope starts");
         let mut this = Self { child, directory: directory.to_owned(), said };
         let end = Instant::now() + PATIENCE;
         while !this.records() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::first::first;
+use crate::first::ahead;
 
 /// How long it may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,11 +35,8 @@ impl Tcpdump {
             .arg("-w")
             .arg(capture)
             .arg(format!("tcp port {port}"));
-        let child = first(&tcpdump)
-            .stderr(File::create(&said).unwrap())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("tcpdump starts (Debian: apt-get install tcpdump)");
+        tcpdump.stderr(File::create(&said).unwrap()).stdin(Stdio::null());
+        let child = ahead(|| tcpdump.spawn()).expect("tcpdump starts (Debian: apt-get install tcpdump)");
         let mut this = Self { child, said };
         let end = Instant::now() + PATIENCE;
         while !this.said().contains("listening on") {

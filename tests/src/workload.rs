@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::container::{Image, first_process};
-use crate::first::first;
+use crate::first::ahead;
 use crate::tcpdump::signal;
 
 /// How long it may take to begin.
@@ -147,11 +147,8 @@ impl Strace {
         let errors = said.with_extension("err");
         let mut strace = Command::new("strace");
         strace.args(["-f", "-T", "-ttt", "-s", "0", "-o"]).arg(said).args(["-p", &pid.to_string()]);
-        let child = first(&strace)
-            .stdin(Stdio::null())
-            .stderr(File::create(&errors).unwrap())
-            .spawn()
-            .expect("strace starts");
+        strace.stdin(Stdio::null()).stderr(File::create(&errors).unwrap());
+        let child = ahead(|| strace.spawn()).expect("strace starts");
         let end = Instant::now() + PATIENCE;
         while !fs::read_to_string(&errors).unwrap_or_default().contains("attached") {
             assert!(Instant::now() < end, "strace does not attach");
