@@ -165,6 +165,7 @@ struct SummaryView<'a> {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the fields' names in JSON, with their unit")]
 struct LagView {
     median_ns: i64,
     p99_ns: i64,
