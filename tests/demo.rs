@@ -95,6 +95,10 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
         let held = evidence(verdict, "off-cpu")[0];
         assert!(overlap(wait, held), "it waited while the holder did: {verdict}");
         assert_eq!(wait["tid"], held["tid"], "the holder is who waited for the commit: {verdict}");
+        assert!(
+            wait["waiter_tid"].is_u64() && wait["waiter_tid"] != wait["tid"],
+            "who waited for it: {verdict}"
+        );
         assert_eq!(verdict["confidence"], "strong", "a lock that was inferred is never exact: {verdict}");
     }
     let joins = &summary["joins"];

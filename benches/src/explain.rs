@@ -72,6 +72,16 @@ impl Made {
         Self::of(directory, requests, Incidents::Often, true)
     }
 
+    /// One in which little is slow.
+    pub(crate) fn seldom_slow(directory: &Path, requests: u64) -> anyhow::Result<Self> {
+        Self::of(directory, requests, Incidents::Seldom, false)
+    }
+
+    /// How many events it holds beside requests.
+    pub(crate) fn events(&self) -> u64 {
+        self.contents.events
+    }
+
     fn of(directory: &Path, requests: u64, incidents: Incidents, with_host: bool) -> anyhow::Result<Self> {
         stop::check()?;
         let directory = directory.join(format!("explain-{requests}"));

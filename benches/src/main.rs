@@ -1,11 +1,12 @@
 //! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
 //! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
 //! `DumpLogSegments`; how long `explain` takes for ten million requests, and how far behind
-//! a live broker it is; what a page of ten minutes takes to make and to open; what watching costs a broker; what seeing its
+//! a live broker it is; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; what watching costs a broker; what seeing its
 //! locks does, and whether all of them are seen. Ratios within one run count; absolute figures are the machine's.
 //!
 //! It knows the product as a user does, by its command line; only the recordings that it makes up it writes itself.
 
+mod compare;
 mod contest;
 mod explain;
 mod frames;
@@ -36,8 +37,8 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 9] =
-    ["files", "memory", "live", "segment", "explain", "live-verdicts", "page", "kernel", "locks"];
+const PARTS: [&str; 10] =
+    ["files", "memory", "live", "segment", "explain", "live-verdicts", "page", "compare", "kernel", "locks"];
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -98,6 +99,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "explain" => explain::hold(brokerscope, directory),
         "live-verdicts" => live_verdicts::hold(brokerscope, directory),
         "page" => page::hold(brokerscope, directory),
+        "compare" => compare::hold(brokerscope, directory),
         "kernel" => kernel::hold(brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),
         _ => segments::hold(brokerscope, directory),

@@ -16,14 +16,23 @@ export function bars(comparison: Comparison): HTMLElement {
   const holder = h("div", {});
   const choose = h("select", { "aria-label": "Figure", change: () => draw() });
   for (const [figure, title] of FIGURES) choose.append(h("option", { value: figure }, title));
-  // How much a request carries may be just what was changed.
-  if (comparison.configurations.some((one) => (one.record_bytes_per_s ?? 0) > 0)) choose.value = "record_bytes_per_s";
+  choose.value = telling(comparison.configurations);
   const draw = (): void => {
     const figure = FIGURES.find(([name]) => name === choose.value)?.[0] ?? "requests_per_s";
     holder.replaceChildren(chart(comparison.configurations, figure));
   };
   draw();
   return h("div", {}, h("p", { class: "controls" }, choose), holder);
+}
+
+/** The figure that is shown first: where all were given the same load and carried it, how often they missed the objective; else how
+ * much they carried. How much a request carries may be just what was changed, so bytes count. */
+function telling(configurations: Configuration[]): Figure {
+  const carried = configurations.map((one) => one.record_bytes_per_s ?? 0);
+  const [least, most] = [Math.min(...carried), Math.max(...carried)];
+  if (most > 0 && least < most * 0.9) return "record_bytes_per_s";
+  if (configurations.some((one) => one.slo_misses > 0)) return "slo_miss_ratio";
+  return most > 0 ? "record_bytes_per_s" : "requests_per_s";
 }
 
 function chart(configurations: Configuration[], figure: Figure): HTMLElement {
@@ -37,9 +46,12 @@ function chart(configurations: Configuration[], figure: Figure): HTMLElement {
   return picture(`${title}: ${told}`, (width) => {
     const gutter = width < 700 ? 110 : 190;
     const right = 90;
-    const x = (value: number): number => gutter + (Math.min(value, most) / most) * (width - gutter - right);
+    // An interval may reach below what there can be.
+    const x = (value: number): number => gutter + (Math.max(0, Math.min(value, most)) / most) * (width - gutter - right);
     const svg = s("svg", { class: "bars", width });
-    const marks = ticks(most, width < 700 ? 3 : 6);
+    // Sizes are round in their unit.
+    const unit = figure === "record_bytes_per_s" ? 1024 ** Math.max(0, Math.floor(Math.log(most) / Math.log(1024))) : 1;
+    const marks = ticks(most / unit, width < 700 ? 3 : 6).map((mark) => mark * unit);
     let y = 4;
     const rows: SVGElement[] = [];
     for (const one of configurations) {
@@ -48,7 +60,7 @@ function chart(configurations: Configuration[], figure: Figure): HTMLElement {
     }
     for (const mark of marks) {
       svg.append(s("line", { class: "tick", x1: x(mark), x2: x(mark), y1: 0, y2: y }));
-      svg.append(s("text", { class: "tick", x: x(mark), y: y + 14, "text-anchor": "middle" }, show(figure, mark)));
+      svg.append(s("text", { class: "tick", x: x(mark), y: y + 14, "text-anchor": "middle" }, mark === 0 ? "0" : show(figure, mark)));
     }
     svg.append(...rows, s("text", { class: "tick", x: gutter, y: y + 30 }, title));
     svg.setAttribute("height", String(y + AXIS));

@@ -19,6 +19,7 @@ const HEADROOM = 1.05;
 
 export interface Line {
   label: string;
+  /** A colour, or the name of one of the style sheet's. */
   colour: string;
   values: (number | null)[];
   fill?: string;
@@ -169,7 +170,7 @@ export class Charts {
             show: true,
             // A low chart has room for its least and greatest value.
             ...(height <= LOW && !options.range ? { splits: (_u: uPlot, _axis: number, _least: number, most: number) => [0, most / HEADROOM] } : {}),
-            values: (_u, splits) => splits.map((value) => (value === null || options.bare ? "" : options.show(value))),
+            values: (_u, splits) => splits.map((value) => (value === null || options.bare ? "" : tidy(options.show(value)))),
           },
         ],
         series: [{}, ...lines.map((line) => this.series(line))],
@@ -188,7 +189,7 @@ export class Charts {
   private series(line: Line): uPlot.Series {
     const paths = line.bars ? uPlot.paths.stepped?.({ align: 1 }) : undefined;
     return {
-      stroke: line.colour,
+      stroke: line.colour.startsWith("--") ? () => themed(line.colour) : line.colour,
       width: line.width ?? 1.25,
       spanGaps: line.spans ?? false,
       points: { show: false },
@@ -234,6 +235,11 @@ export class Charts {
     const lines = values.flatMap(({ line, value }) => (typeof value === "number" ? [`${line.label} ${options.show(value)}`] : []));
     tip.textContent = `${this.clock.time(seconds * 1e9)} ${told ?? lines.join(" · ")}`;
   }
+}
+
+/** A round value without digits that say nothing: `10.0 ms` is `10 ms`. */
+function tidy(value: string): string {
+  return /^0(\.0+)? /.test(value) ? "0" : value.replace(/^(\d+)\.0+ /, "$1 ");
 }
 
 /** Names and their colours, as buttons or as text. */

@@ -68,6 +68,14 @@ export function heat(count: number, most: number, dark: boolean): string {
   return scale[Math.min(scale.length - 1, Math.floor(share * scale.length))] ?? GREY;
 }
 
+/** How many colours the scale has. */
+export const LEVELS = LIGHT.length;
+
+/** From which count on one has this colour. */
+export function leastOf(level: number, most: number): number {
+  return most <= 1 ? (level === LEVELS - 1 ? 1 : Infinity) : Math.expm1((level / LEVELS) * Math.log1p(most)) - 1e-9;
+}
+
 /** Whether the page is dark now. */
 export function isDark(): boolean {
   const chosen = document.documentElement.dataset["theme"];

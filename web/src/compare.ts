@@ -13,8 +13,11 @@ import { heatrows } from "./heatrows";
 
 const SECTIONS: [string, string][] = [["heat", "Over time"], ["steps", "Steps"], ["differences", "Differences"], ["causes", "Causes"], ["runs", "Runs"], ["basis", "Basis"]];
 
-/** All of it. */
-export function comparePage(page: Page, comparison: Comparison, turn: () => void): HTMLElement[] {
+/** What shows the recording of a name, where the page tells of it. */
+type Shows = (name: string) => (() => void) | undefined;
+
+/** All of it; `view` chooses what is looked at, where there is more. */
+export function comparePage(page: Page, comparison: Comparison, turn: () => void, view: HTMLElement | null, shows: Shows): HTMLElement[] {
   document.title = `${comparison.configurations.map((one) => one.configuration).join(" · ")} · brokerscope`;
   const go = (id: string) => (event: Event): void => {
     event.preventDefault();
@@ -23,16 +26,15 @@ export function comparePage(page: Page, comparison: Comparison, turn: () => void
   const header = h(
     "header",
     { class: "top" },
-    h("h1", {}, "brokerscope ", h("span", {}, counted(comparison.configurations.length, "configuration"))),
+    h("h1", {}, "brokerscope ", view ?? h("span", {}, counted(comparison.configurations.length, "configuration"))),
     h("nav", { "aria-label": "Sections" }, ...SECTIONS.map(([id, name]) => h("a", { href: `#${id}`, click: go(id) }, name))),
     h("button", { type: "button", class: "theme", title: "Dark or light (t)", click: turn }, "◐", h("span", { class: "hidden" }, "Dark or light")),
     h("p", { class: "keys" }, "← → ↑ ↓ a cell of the map · t theme"),
   );
-  return [header, h("main", {}, ...sections(comparison)), h("footer", {}, `${page.written_by}. This page is one file and asks nothing of any network.`)];
+  return [header, h("main", {}, ...sections(comparison, shows)), h("footer", {}, `${page.written_by}. This page is one file and asks nothing of any network.`)];
 }
 
-/** What stands above a recording's own story, or alone. */
-export function sections(comparison: Comparison): HTMLElement[] {
+function sections(comparison: Comparison, shows: Shows): HTMLElement[] {
   const { summary } = comparison;
   return [
     story(comparison),
@@ -40,7 +42,7 @@ export function sections(comparison: Comparison): HTMLElement[] {
     section("steps", "Step by step", `Bars with ${Math.round(100 * summary.confidence)} % intervals; each dot is one run.`, bars(comparison)),
     section("differences", "Differences", `To ${summary.base}, with ${Math.round(100 * summary.confidence)} % intervals. No difference: the interval holds zero.`, ...comparison.configurations.slice(1).map((one) => differences(comparison, one))),
     section("causes", "What slow requests waited for", `Requests of ${chosen(summary.slo_ns)} or longer: their time in each minute of the run.`, causes(comparison)),
-    section("runs", "Runs", "", runs(comparison)),
+    section("runs", "Runs", "", runs(comparison, shows)),
     section("basis", "What this rests on", "", basis(comparison)),
   ];
 }
@@ -130,9 +132,13 @@ function aMinute(one: Configuration, time_ns: number): number {
   return one.seconds ? (time_ns * 60) / one.seconds : 0;
 }
 
-function runs({ configurations }: Comparison): HTMLElement {
+function runs({ configurations }: Comparison, shows: Shows): HTMLElement {
+  const name = (recording: string): string | HTMLElement => {
+    const click = shows(recording);
+    return click ? h("button", { type: "button", title: "Show this recording", click }, recording) : recording;
+  };
   const rows = configurations.flatMap((one) =>
-    one.runs.map((run) => row([one.configuration, run.recording, count(run.requests), length((run.seconds ?? 0) * 1e9), ...FIGURES.map(([figure]) => show(figure, run[figure]))], 2)),
+    one.runs.map((run) => row([one.configuration, name(run.recording), count(run.requests), length((run.seconds ?? 0) * 1e9), ...FIGURES.map(([figure]) => show(figure, run[figure]))], 2)),
   );
   return table("", ["configuration", "recording", "requests", "time", ...FIGURES.map(([, title]) => title)], rows, [2, 3, ...FIGURES.map((_, at) => 4 + at)]);
 }

@@ -110,6 +110,9 @@ export interface Proof {
   tid: number | null;
   thread: string | null;
   text: string;
+  /** Of a wait for a lock: who waited; `tid` and `thread` are then of who held it. */
+  waiter_tid: number | null;
+  waiter: string | null;
 }
 
 export interface Lane {

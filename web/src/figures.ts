@@ -1,6 +1,6 @@
 // Figures of a comparison as people read them.
 
-import { count, counted, length, short, size } from "./format";
+import { count, counted, length, plain, short, size } from "./format";
 
 export { count, counted, length };
 
@@ -20,7 +20,7 @@ function share(value: number): string {
 
 /** A length of time that somebody chose: `65 ms`. */
 export function chosen(ns: number): string {
-  return length(ns).replace(/\.0+ /, " ");
+  return plain(ns);
 }
 
 /** A change: per cent, or percentage points. */

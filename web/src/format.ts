@@ -17,6 +17,11 @@ export function length(ns: number): string {
   return `${Math.round(ns)} ns`;
 }
 
+/** A length of time without digits that say nothing: `1 ms`. */
+export function plain(ns: number): string {
+  return ns === 0 ? "0" : length(ns).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+}
+
 /** A share: `12.5 %`. */
 export function percent(share: number): string {
   return `${(100 * share).toFixed(share >= 0.1 ? 0 : 1)} %`;

@@ -3,11 +3,12 @@
 
 import type uPlot from "uplot";
 
-import type { Charts } from "./charts";
-import { heat, isDark, themed } from "./colours";
+import { type Charts, legend } from "./charts";
+import { heat, isDark, LEVELS, leastOf, themed } from "./colours";
 import type { Api, Recording } from "./data";
 import { h } from "./dom";
-import { count, length } from "./format";
+import { count, length, plain } from "./format";
+import { scale } from "./scale";
 
 const LEAST = 1e4;
 
@@ -73,18 +74,18 @@ export function heatmap(charts: Charts, recording: Recording): HTMLElement {
     const quantile = (share: number) => times.map((_, bucket) => quantileOf(counts.cells.get(bucket), share, upper));
     return charts.row({
       title: "Latency",
-      unit: `requests by latency; stronger is more, up to ${count(counts.most)} in a cell; dashed: ${length(slow.slower_than_ns)}`,
+      unit: `how many requests took how long; dashed: slow from ${plain(slow.slower_than_ns)} on`,
       height: 260,
       times,
       lines: [
-        { label: "p50", colour: themed("--muted"), values: quantile(0.5), width: 1 },
-        { label: "p99", colour: themed("--bad"), values: quantile(0.99), width: 1.5 },
+        { label: "p50", colour: "--muted", values: quantile(0.5), width: 1 },
+        { label: "p99", colour: "--bad", values: quantile(0.99), width: 1.5 },
       ],
       show: length,
       range,
       log: true,
       draw,
-      legend: choose,
+      legend: h("div", {}, choose, counted(counts.most), legend([{ name: "p50", colour: "var(--muted)" }, { name: "p99", colour: "var(--bad)" }])),
       tell: (at, value) => {
         const levels = counts.cells.get(Math.floor(at / seconds));
         const level = bounds_ns.findIndex((bound) => value < bound);
@@ -114,6 +115,13 @@ function add(apis: Api[]): Counts {
   }
   if (counts.lowest === Infinity) counts.lowest = 0;
   return counts;
+}
+
+/** What the colours mean: a block for each that some count has. */
+function counted(most: number): HTMLElement {
+  const levels = Array.from({ length: LEVELS }, (_, level) => ({ level, from: Math.max(1, Math.ceil(leastOf(level, most))) }));
+  const blocks = levels.filter(({ from }, at) => from < (levels[at + 1]?.from ?? most + 1));
+  return scale({ title: "requests in a cell", blocks: blocks.map(({ level, from }) => ({ level, from: count(from) })), until: count(most) }, true);
 }
 
 /** The upper bound of the level that holds it. */

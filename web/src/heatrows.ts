@@ -2,8 +2,9 @@
 
 import type { Comparison } from "./comparison";
 import { h, s } from "./dom";
-import { length } from "./figures";
+import { chosen, length } from "./figures";
 import { clip, picture, ticks } from "./picture";
+import { scale } from "./scale";
 
 const LEVELS = 7;
 const ROW = 26;
@@ -76,8 +77,10 @@ export function heatrows(comparison: Comparison): HTMLElement {
     point(at.row + step[0], at.cell + step[1]);
   });
   const bound = (step: number): string => length(lowest * (highest / lowest) ** (step / LEVELS));
-  const scale = h("ul", { class: "scale", "aria-label": "Scale" }, ...Array.from({ length: LEVELS }, (_, step) => h("li", {}, h("span", { class: `block heat${step}`, "aria-hidden": "true" }), `${bound(step)}${step === LEVELS - 1 ? ` to ${length(highest)}` : ""}`)));
-  return h("div", {}, map, scale, tip);
+  const { slo_ns } = comparison.summary;
+  const objective = slo_ns > lowest && slo_ns < highest ? { at: Math.log(slo_ns / lowest) / Math.log(highest / lowest), text: `objective ${chosen(slo_ns)}` } : undefined;
+  const blocks = Array.from({ length: LEVELS }, (_, level) => ({ level, from: bound(level) }));
+  return h("div", {}, map, scale({ title: "p99.9 of a cell", blocks, until: length(highest), mark: objective }), tip);
 }
 
 function seconds(value: number): string {

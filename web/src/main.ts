@@ -12,23 +12,28 @@ import { flame } from "./flame";
 import { Clock, counted } from "./format";
 import { heatmap } from "./heatmap";
 import { request } from "./request";
-import { State } from "./state";
+import { COMPARISON, State } from "./state";
 import { basis, story } from "./story";
 import { files, partitionGrid, partitions, requests, roots } from "./tables";
 import { threads } from "./threads";
 import { commits, devices, host, slowTime } from "./timeline";
 
 const page = read();
-const state = new State();
+const state = new State(page.comparison ? COMPARISON : 0);
 const place = document.getElementById("page") ?? document.body;
 let drawn: { charts: Charts; step: (by: number) => void } | null = null;
 
 function show(): void {
-  const recording = page.recordings[state.selection.recording] ?? page.recordings[0];
+  const { recording: chosen } = state.selection;
+  const recording = page.recordings[chosen] ?? page.recordings[0];
   drawn?.charts.destroy();
+  drawn = null;
   state.forget();
-  if (!recording && page.comparison) {
-    place.replaceChildren(...comparePage(page, page.comparison, turn));
+  state.listen((_, changed) => {
+    if (changed.has("recording")) show();
+  });
+  if (page.comparison && (chosen === COMPARISON || !recording)) {
+    place.replaceChildren(...comparePage(page, page.comparison, turn, view(page, state), (name) => recordingOf(page, name)));
     return;
   }
   if (!recording) {
@@ -67,7 +72,6 @@ function show(): void {
   };
   drawn = { charts, step };
   state.listen((selection, changed) => {
-    if (changed.has("recording")) show();
     if (changed.has("request") && selection.request) document.getElementById("request")?.scrollIntoView({ block: "nearest" });
   });
   if (state.selection.request) requestAnimationFrame(() => document.getElementById("request")?.scrollIntoView());
@@ -90,8 +94,6 @@ function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
   };
   state.listen(tell);
   tell();
-  const others = h("select", { "aria-label": "Recording", change: () => state.set({ recording: Number(others.value), range: null, zoomed: false, cause: null, root: null, request: null }) });
-  for (const [at, { about }] of page.recordings.entries()) others.append(h("option", { value: at, selected: about === recording.about }, about.name));
   const links: [string, string][] = [["time", "Time"], ["request", "Waterfall"], ["requests", "Requests"], ["roots", "Roots"], ["partitions", "Partitions"], ["host", "Host"], ["flames", "Flames"], ["files", "Files"], ["basis", "Basis"]];
   const go = (id: string) => (event: Event): void => {
     event.preventDefault();
@@ -100,13 +102,33 @@ function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
   return h(
     "header",
     { class: "top" },
-    h("h1", {}, "brokerscope ", page.recordings.length > 1 ? others : h("span", {}, recording.about.name)),
+    h("h1", {}, "brokerscope ", view(page, state) ?? h("span", {}, recording.about.name)),
     h("nav", { "aria-label": "Sections" }, ...links.map(([id, name]) => h("a", { href: `#${id}`, click: go(id) }, name))),
     search,
     chosen,
     h("button", { type: "button", class: "theme", title: "Dark or light (t)", click: turn }, "◐", h("span", { class: "hidden" }, "Dark or light")),
     h("p", { class: "keys" }, "/ search · j k next, previous request · ← → move the selection · z zoom · Esc all · t theme"),
   );
+}
+
+/** What is looked at, of several: recordings, and what compares them. */
+function view(page: Page, state: State): HTMLElement | null {
+  if (page.recordings.length + (page.comparison ? 1 : 0) < 2) return null;
+  const views = h("select", { "aria-label": "Recording", change: () => look(Number(views.value)) });
+  if (page.comparison) views.append(h("option", { value: COMPARISON, selected: state.selection.recording === COMPARISON }, `all ${page.recordings.length}, compared`));
+  for (const [at, { about }] of page.recordings.entries()) views.append(h("option", { value: at, selected: at === state.selection.recording }, about.name));
+  return views;
+}
+
+function look(recording: number): void {
+  state.set({ recording, range: null, zoomed: false, cause: null, root: null, request: null });
+  scrollTo(0, 0);
+}
+
+/** Shows the recording of that name, if the page tells of it. */
+function recordingOf(page: Page, name: string): (() => void) | undefined {
+  const at = page.recordings.findIndex(({ about }) => about.name === name);
+  return at < 0 ? undefined : () => look(at);
 }
 
 function turn(): void {

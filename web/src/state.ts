@@ -2,6 +2,7 @@
 // address' fragment, so that a link to what is seen can be passed on.
 
 export interface Selection {
+  /** Its number, or COMPARISON. */
   recording: number;
   /** Nanoseconds after the origin. */
   range: [number, number] | null;
@@ -12,6 +13,9 @@ export interface Selection {
   search: string;
   request: string | null;
 }
+
+/** In the place of a recording's number: what compares them. */
+export const COMPARISON = -1;
 
 /** What changed: parts of the selection, or the look of the page: its theme, or its width on paper. */
 export type Changed = Set<keyof Selection | "look">;
@@ -32,11 +36,12 @@ export class State {
   selection: Selection = NONE;
   private listeners: Listener[] = [];
 
-  constructor() {
-    this.selection = fromFragment(location.hash);
+  /** With what a page opens whose address names no recording. */
+  constructor(private readonly first: number) {
+    this.selection = fromFragment(location.hash, first);
     addEventListener("hashchange", () => {
-      const next = fromFragment(location.hash);
-      if (toFragment(next) !== toFragment(this.selection)) this.set(next);
+      const next = fromFragment(location.hash, first);
+      if (toFragment(next, first) !== toFragment(this.selection, first)) this.set(next);
     });
   }
 
@@ -56,7 +61,7 @@ export class State {
     }
     if (changed.size === 0) return;
     this.selection = { ...this.selection, ...change };
-    history.replaceState(null, "", `#${toFragment(this.selection)}`);
+    history.replaceState(null, "", `#${toFragment(this.selection, this.first)}`);
     for (const listener of this.listeners) listener(this.selection, changed);
   }
 
@@ -71,9 +76,9 @@ export class State {
   }
 }
 
-function toFragment(selection: Selection): string {
+function toFragment(selection: Selection, first: number): string {
   const parts = new URLSearchParams();
-  if (selection.recording > 0) parts.set("recording", String(selection.recording));
+  if (selection.recording !== first) parts.set("recording", String(selection.recording));
   if (selection.range) parts.set("time", selection.range.map((at) => Math.round(at / 1e6)).join("-"));
   if (selection.zoomed) parts.set("zoom", "1");
   if (selection.cause) parts.set("cause", selection.cause);
@@ -83,12 +88,12 @@ function toFragment(selection: Selection): string {
   return parts.toString();
 }
 
-function fromFragment(fragment: string): Selection {
+function fromFragment(fragment: string, first: number): Selection {
   const parts = new URLSearchParams(fragment.replace(/^#/, ""));
   const [from, until] = (parts.get("time") ?? "").split("-").map((ms) => Number(ms) * 1e6);
   const whole = from !== undefined && until !== undefined && until > from;
   return {
-    recording: Number(parts.get("recording") ?? 0) || 0,
+    recording: Number(parts.get("recording") ?? first) || 0,
     range: whole ? [from, until] : null,
     zoomed: whole && parts.has("zoom"),
     cause: parts.get("cause"),

@@ -4,7 +4,7 @@
 import { colourOf, isPale, kindColour } from "./colours";
 import { type Detail, type Recording, type Span, spansOf } from "./data";
 import { h, s } from "./dom";
-import { length } from "./format";
+import { length, plain } from "./format";
 
 const GUTTER = 230;
 const BAR = 14;
@@ -76,7 +76,8 @@ function lanesOf(recording: Recording, detail: Detail): Lane[] {
     { title: "Evidence", about: "", bars: [], heading: true },
   ];
   for (const proof of detail.evidence) {
-    const who = proof.thread ? `${short(proof.thread)} ${proof.tid ?? ""}` : (proof.tid?.toString() ?? "");
+    const [thread, tid] = proof.waiter_tid === null ? [proof.thread, proof.tid] : [proof.waiter, proof.waiter_tid];
+    const who = thread ? `${short(thread)} ${tid ?? ""}` : (tid?.toString() ?? "");
     lanes.push({
       title: `${proof.kind} ${who}`.trim(),
       about: proof.text,
@@ -175,7 +176,7 @@ function axis(svg: SVGSVGElement, x: (at: number) => number, from: number, until
   for (let at = Math.ceil((from - start) / step) * step; start + at <= until; at += step) {
     const left = x(start + at);
     svg.append(s("line", { class: "tick", x1: left, x2: left, y1: 16, y2: "100%" }));
-    if (left < width - 44) svg.append(s("text", { class: "tick", x: left + 2, y: 11 }, at === 0 ? "0 (first byte)" : length(at)));
+    if (left < width - 44) svg.append(s("text", { class: "tick", x: left + 2, y: 11 }, at === 0 ? "0 (first byte)" : plain(at)));
   }
   return 22;
 }

@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { AxeBuilder } from "@axe-core/playwright";
 import { expect, type Page, test } from "@playwright/test";
 
+import type { Page as Data } from "../src/data";
 import { settled } from "./settled";
 
 const file = process.env["COMPARE"];
@@ -31,13 +32,32 @@ async function open(page: Page, path: string): Promise<string[]> {
   return faults;
 }
 
-/** The golden's three configurations in a page. */
-function golden(path: string): string {
+function data(html: string): string {
+  const from = html.indexOf(BEGIN) + BEGIN.length;
+  return html.slice(from, html.indexOf("</script>", from));
+}
+
+/** A page with other data. */
+function write(path: string, text: string): string {
   const html = readFileSync(file ?? "", "utf8");
   const from = html.indexOf(BEGIN) + BEGIN.length;
-  const data = readFileSync(GOLDEN, "utf8").replaceAll("<", "\\u003c");
-  writeFileSync(path, html.slice(0, from) + data + html.slice(html.indexOf("</script>", from)));
+  writeFileSync(path, html.slice(0, from) + text.replaceAll("<", "\\u003c") + html.slice(html.indexOf("</script>", from)));
   return path;
+}
+
+/** The golden's three configurations in a page. */
+function golden(path: string): string {
+  return write(path, readFileSync(GOLDEN, "utf8"));
+}
+
+/** A page of two recordings and what compares them, as `brokerscope report A B` writes it. */
+function several(path: string): string {
+  const compared = JSON.parse(data(readFileSync(file ?? "", "utf8"))) as Data;
+  const recording = (JSON.parse(data(readFileSync(process.env["PAGE"] ?? "", "utf8"))) as Data).recordings[0];
+  if (!recording || !compared.comparison) throw new Error("the pages hold no recording and no comparison");
+  const names = compared.comparison.configurations.map((one) => one.runs[0]?.recording ?? "");
+  compared.recordings = names.map((name) => ({ ...recording, about: { ...recording.about, name } }));
+  return write(path, JSON.stringify(compared));
 }
 
 test("a comparison opens without a word and without a network", async ({ page }) => {
@@ -52,8 +72,7 @@ test("one row a configuration on one scale, and a bar for each", async ({ page }
   const faults = await open(page, golden(info.outputPath("golden.html")));
   await expect(page.locator("svg.heatrows rect.empty")).toHaveCount(3);
   // A stall of one configuration is as dark as the same stall of another; the third one's are seldom.
-  const strongest = page.locator("svg.heatrows rect.heat5, svg.heatrows rect.heat6");
-  const tops = await Promise.all((await strongest.all()).map(async (rect) => Number(await rect.getAttribute("y"))));
+  const tops = await page.evaluate(() => [...document.querySelectorAll("svg.heatrows rect.heat5, svg.heatrows rect.heat6")].map((rect) => Number(rect.getAttribute("y"))));
   const rows = [...new Set(tops)].sort((a, b) => a - b).map((top) => tops.filter((one) => one === top).length);
   expect(rows.length).toBe(3);
   expect(rows[0]).toBe(rows[1]);
@@ -96,5 +115,21 @@ test("configurations whose names hold markup stay names", async ({ page }, info)
   const faults = await open(page, golden(info.outputPath("golden.html")));
   await expect(page.locator("#differences")).toContainText("</script>");
   expect(await page.locator("#page b:text('one')").count()).toBe(0);
+  expect(faults).toEqual([]);
+});
+
+test("several recordings: what compares them first, and each of them", async ({ page }, info) => {
+  const faults = await open(page, several(info.outputPath("several.html")));
+  await page.getByLabel("Recording", { exact: true }).selectOption({ index: 1 });
+  await page.waitForSelector(".plot canvas");
+  await expect(page).toHaveURL(/recording=0/);
+  await expect(page.locator(".headline")).toContainText("took 100 ms or longer");
+  await page.reload();
+  await page.waitForSelector(".plot canvas");
+  await page.getByLabel("Recording", { exact: true }).selectOption({ index: 0 });
+  await expect(page.locator("#heat svg.heatrows")).toBeVisible();
+  await page.locator("#runs tbody button").last().click();
+  await expect(page).toHaveURL(/recording=1/);
+  await page.waitForSelector(".plot canvas");
   expect(faults).toEqual([]);
 });

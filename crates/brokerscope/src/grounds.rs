@@ -4,6 +4,7 @@
 
 mod following;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use capture::{Analyzer, Captures};
@@ -47,8 +48,8 @@ pub(crate) struct Recorded {
     notes: Vec<String>,
     /// What the engine was not told of, where it was told only what verdicts depend on.
     tallied: Option<Tallied>,
-    /// Parts that could not be read.
-    damaged: u64,
+    /// What was said of parts that could not be read.
+    damaged: BTreeSet<String>,
 }
 
 /// Captures.
@@ -154,22 +155,43 @@ impl Grounds {
         }
     }
 
-    /// Hands on what verdicts by this configuration depend on, and, where that is most of it, all events; in the order of
-    /// their times. What the engine then has not counted is in [`Self::known`].
-    ///
-    /// # Errors
-    /// The sink's.
-    pub(crate) fn read_for_verdicts(&mut self, config: &Config, sink: &mut Sink<'_>) -> anyhow::Result<()> {
-        let near_slow = match self {
+    /// What verdicts by this configuration depend on, where that is not most of it; for [`Self::read_near`].
+    pub(crate) fn near_slow(&self, config: &Config) -> Option<NearSlow> {
+        match self {
             // What is beside it may bear on any request.
             Self::Recorded(recorded) if recorded.beside.is_empty() => {
                 NearSlow::of(&recorded.recording, config)
             }
             _ => None,
-        };
-        match (self, near_slow) {
-            (Self::Recorded(recorded), Some(near_slow)) => recorded.read_near(near_slow, sink),
-            (all, _) => all.read(sink),
+        }
+    }
+
+    /// Hands on no more than that, in the order of times. What the engine then has not counted is in [`Self::known`].
+    ///
+    /// # Errors
+    /// The sink's.
+    pub(crate) fn read_near(&mut self, near_slow: NearSlow, sink: &mut Sink<'_>) -> anyhow::Result<()> {
+        match self {
+            Self::Recorded(recorded) => recorded.read_near(near_slow, sink),
+            Self::Wire(wire) => wire.read(sink),
+        }
+    }
+
+    /// Takes note of a part that somebody else could not read.
+    pub(crate) fn damaged(&mut self, error: &recording::Error) {
+        if let Self::Recorded(recorded) = self {
+            recorded.damaged(error);
+        }
+    }
+
+    /// The one or, where there is nothing to leave out, [`Self::read`].
+    ///
+    /// # Errors
+    /// The sink's.
+    pub(crate) fn read_for_verdicts(&mut self, config: &Config, sink: &mut Sink<'_>) -> anyhow::Result<()> {
+        match self.near_slow(config) {
+            Some(near_slow) => self.read_near(near_slow, sink),
+            None => self.read(sink),
         }
     }
 
@@ -187,7 +209,9 @@ impl Grounds {
     /// The first fault of a capture, how many parts of a recording.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         match self {
-            Self::Recorded(recorded) => failure::of_parts(recorded.recording.dir(), recorded.damaged),
+            Self::Recorded(recorded) => {
+                failure::of_parts(recorded.recording.dir(), recorded.damaged.len() as u64)
+            }
             Self::Wire(wire) => packets::check(&wire.captures),
         }
     }
@@ -213,7 +237,7 @@ impl Recorded {
             recording,
             beside,
             tallied: None,
-            damaged: 0,
+            damaged: BTreeSet::new(),
         }
     }
 
@@ -229,8 +253,11 @@ impl Recorded {
 
     /// A part is named again in the notes; the other parts still tell.
     fn damaged(&mut self, error: &recording::Error) {
-        self.damaged += 1;
-        output::warn(&error.to_string());
+        let text = error.to_string();
+        // It may be read in several ways.
+        if self.damaged.insert(text.clone()) {
+            output::warn(&text);
+        }
     }
 
     /// After what was made beside the recording and is earlier.

@@ -1,9 +1,11 @@
 //! The command line: reads what the user typed and hands it to the command. Everything else is done by the
 //! crates it depends on.
 
+mod apart;
 mod cli;
 mod client;
 mod commands;
+mod comparing;
 mod failure;
 mod filter;
 mod flight_recordings;

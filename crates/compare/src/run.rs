@@ -21,7 +21,7 @@ impl Part {
     pub const WHOLE: Self = Self { from: Nanos::ZERO, until: Nanos::MAX };
 }
 
-/// One run. Feed it each request that is compared, and each verdict on one; both in the order in which they came.
+/// One run. Feed it each request that is compared, and each verdict on one; each kind in the order in which they came.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub(crate) name: String,
@@ -30,6 +30,8 @@ pub struct Run {
     first: Option<Nanos>,
     blocks: Blocks,
     pub(crate) causes: BTreeMap<Cause, (u64, Nanos)>,
+    /// Arrivals, causes and lengths of verdicts that came before the first request.
+    early: Vec<(Nanos, Cause, Nanos)>,
     pub(crate) requests: u64,
     pub(crate) unanswered: u64,
 }
@@ -44,6 +46,7 @@ impl Run {
             first: None,
             blocks: Blocks::new(),
             causes: BTreeMap::new(),
+            early: Vec::new(),
             requests: 0,
             unanswered: 0,
         }
@@ -53,6 +56,9 @@ impl Run {
     /// records.
     pub fn request(&mut self, arrival: Nanos, latency: Option<Nanos>, bytes: u64) {
         let first = *self.first.get_or_insert(arrival);
+        for (arrival, cause, time) in std::mem::take(&mut self.early) {
+            self.judged(arrival, cause, time, first);
+        }
         if !self.counts(arrival, first) {
             return;
         }
@@ -65,17 +71,30 @@ impl Run {
 
     /// Counts the verdict on a request.
     pub fn verdict(&mut self, verdict: &Verdict) {
-        let arrival = verdict.request.arrival;
-        if self.first.is_some_and(|first| self.counts(arrival, first)) {
-            let (requests, time) = self.causes.entry(verdict.cause).or_default();
+        let (arrival, cause) = (verdict.request.arrival, verdict.cause);
+        let time = verdict.request.latency_less_wait().unwrap_or_default();
+        match self.first {
+            Some(first) => self.judged(arrival, cause, time, first),
+            None => self.early.push((arrival, cause, time)),
+        }
+    }
+
+    fn judged(&mut self, arrival: Nanos, cause: Cause, time: Nanos, first: Nanos) {
+        if self.counts(arrival, first) {
+            let (requests, sum) = self.causes.entry(cause).or_default();
             *requests += 1;
-            *time += verdict.request.latency_less_wait().unwrap_or_default();
+            *sum += time;
         }
     }
 
     fn counts(&self, arrival: Nanos, first: Nanos) -> bool {
         let after = (arrival - first).at_least_zero();
         (self.part.from <= after) && (after < self.part.until)
+    }
+
+    /// Whether there was nothing to compare.
+    pub fn is_empty(&self) -> bool {
+        self.requests == 0
     }
 
     /// What was counted so far, with the width of a block.

@@ -97,6 +97,7 @@ impl Ahead {
             end: request.last_seen(),
             tid: None,
             thread: None,
+            waiter: None,
             text: format!(
                 "waited {waited} behind request {} ({}) of the same connection, which took {}",
                 request.correlation_id,

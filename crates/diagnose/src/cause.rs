@@ -163,6 +163,7 @@ fn op_evidence(op: &FileOp) -> Evidence {
         end: op.end,
         tid: Some(op.tid),
         thread: Some(Arc::clone(&op.thread)),
+        waiter: None,
         text,
     }
 }

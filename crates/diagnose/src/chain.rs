@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid};
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, Waiter};
 
 use crate::cause::{self, Finding, stop};
 use crate::free::Free;
@@ -169,6 +169,7 @@ fn wait_evidence(window: &Window, blocked: &Blocked<'_>, holder: Option<&Holder>
         end: blocked.end,
         tid: holder.and_then(|holder| holder.tid),
         thread: holder.map(|holder| Arc::clone(&holder.thread)),
+        waiter: Some(Waiter { tid: blocked.tid, thread: window.name(blocked.tid, &blocked.thread) }),
         text: format!("waited {} for {lock}{held}{queue}", blocked.length()),
     }
 }

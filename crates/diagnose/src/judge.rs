@@ -231,6 +231,7 @@ fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Fi
             end: request.last_seen(),
             tid: None,
             thread: None,
+            waiter: None,
             text: "the request began before the events that are still kept".to_owned(),
         });
     }

@@ -24,6 +24,8 @@ pub(crate) struct Blocked<'w> {
     pub(crate) start: Nanos,
     pub(crate) end: Nanos,
     pub(crate) tid: Tid,
+    /// What the waiter is called by whoever saw it.
+    pub(crate) thread: Arc<str>,
     pub(crate) name: LockName,
     /// What the JVM said of it; none where it was inferred.
     pub(crate) seen: Option<&'w LockWait>,
@@ -85,6 +87,7 @@ impl<'w> Blocked<'w> {
             start: seen.start.max(from),
             end: seen.end,
             tid: seen.tid,
+            thread: Arc::clone(&seen.thread),
             name,
             seen: Some(seen),
             partition,
@@ -169,6 +172,7 @@ fn inferred<'w>(window: &'w Window, append: &FileOp, (start, end): (Nanos, Nanos
         start,
         end,
         tid: append.tid,
+        thread: Arc::clone(&append.thread),
         name: LockName::Log,
         seen: None,
         partition: append.topic_partition.clone(),

@@ -54,7 +54,7 @@ pub use socket_op::{SocketOp, SocketOpKind, TcpTrouble, TcpTroubleKind};
 pub use stack_time::{CpuState, StackTime};
 pub use throttle::DirtyThrottle;
 pub use topic::{TopicId, TopicPartition};
-pub use verdict::{Confidence, Doubt, Evidence, EvidenceKind, Stage, StageSpan, Stages, Verdict};
+pub use verdict::{Confidence, Doubt, Evidence, EvidenceKind, Stage, StageSpan, Stages, Verdict, Waiter};
 
 /// A thread's id, as [`Pid`]; 0 for one that the pid namespace does not see, as the kernel's own from a container.
 pub type Tid = u32;

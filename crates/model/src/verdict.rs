@@ -191,12 +191,23 @@ pub struct Evidence {
     pub start: Nanos,
     /// Its end.
     pub end: Nanos,
-    /// The thread it happened to.
+    /// The thread it happened to; of a wait for a lock, the one that held it.
     pub tid: Option<Tid>,
     /// That thread's name.
     pub thread: Option<Arc<str>>,
+    /// Of a wait for a lock: the thread that waited.
+    pub waiter: Option<Waiter>,
     /// A sentence for people.
     pub text: String,
+}
+
+/// A thread that waited for another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiter {
+    /// Its id.
+    pub tid: Tid,
+    /// Its name.
+    pub thread: Arc<str>,
 }
 
 /// The kinds of evidence.

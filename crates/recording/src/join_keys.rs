@@ -2,7 +2,7 @@
 //! instead of seventy. Does not join.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::RandomState;
@@ -12,17 +12,13 @@ use model::{FileKind, FileOpKind, Nanos};
 
 use crate::Error;
 use crate::cells::{BadRow, ColumnError, RowCells as _, RowLists, Source, cells};
-use crate::chosen::OUTLINES_AT_ONCE;
 use crate::columns::{I16, I32, I64, Maybe, Name, Text, U32};
-use crate::fence::fenced;
+use crate::columns_ahead;
 use crate::notes::Notes;
 use crate::part::Part;
 use crate::table::Table;
-use crate::table_events::open_columns;
 use crate::text::TextPool;
 
-/// Batches that are read ahead of whoever takes them.
-const BATCHES_AHEAD: usize = 2;
 /// Topics beyond this many have no number, and what is theirs joins nothing.
 const MOST_TOPICS: usize = 1 << 20;
 /// Kafka's key of produce requests.
@@ -101,66 +97,22 @@ pub(crate) fn read(
     notes: &Arc<Notes>,
 ) -> std::io::Result<(SentKeys, WrittenKeys)> {
     let topics = Topics::default();
-    let (sent, sent_keys) = sync_channel(BATCHES_AHEAD);
-    let (written, written_keys) = sync_channel(BATCHES_AHEAD);
-    lane(Table::Requests, requests, notes, &topics, sent, is_of_request, sent_of)?;
-    lane(
-        Table::FileOps,
-        file_ops,
-        notes,
-        &topics,
-        written,
-        |column| WrittenCells::NAMES.contains(&column),
-        written_of,
-    )?;
-    Ok((SentKeys(sent_keys), WrittenKeys(written_keys)))
+    let (of_requests, mut of_sent) = (Arc::clone(&topics), HashMap::default());
+    let sent = columns_ahead::read(Table::Requests, requests, notes, is_of_request, move |batch| {
+        sent_of(batch, (&of_requests, &mut of_sent))
+    })?;
+    let mut of_written = HashMap::default();
+    let is_of_write = |column: &str| WrittenCells::NAMES.contains(&column);
+    let written = columns_ahead::read(Table::FileOps, file_ops, notes, is_of_write, move |batch| {
+        written_of(batch, (&topics, &mut of_written))
+    })?;
+    Ok((SentKeys(sent), WrittenKeys(written)))
 }
 
 /// Numbers of topics, the same for both tables.
 type Topics = Arc<Mutex<HashMap<Arc<str>, u32, RandomState>>>;
 /// Numbers of topics by where a table's pool has their names, so that both need not wait for each other.
 type Known<'t> = (&'t Topics, &'t mut HashMap<Arc<str>, Option<u32>, RandomState>);
-
-fn lane<T: Send + 'static>(
-    table: Table,
-    parts: Vec<Part>,
-    notes: &Arc<Notes>,
-    topics: &Topics,
-    sender: SyncSender<Result<T, Error>>,
-    wanted: fn(&str) -> bool,
-    of: fn(&RecordBatch, Known<'_>) -> Result<T, ColumnError>,
-) -> std::io::Result<()> {
-    let (notes, topics) = (Arc::clone(notes), Arc::clone(topics));
-    let read = move || {
-        let mut known = HashMap::default();
-        for part in parts {
-            let batches = match open_columns(&part, &notes, &wanted, OUTLINES_AT_ONCE) {
-                Ok(batches) => batches,
-                Err(error) => {
-                    if sender.send(Err(error)).is_err() {
-                        return;
-                    }
-                    continue;
-                }
-            };
-            for batch in batches {
-                let damaged = |why: String| Error::Part { path: part.parquet(), why };
-                let keys = batch.and_then(|batch| {
-                    let keys = fenced(|| of(&batch, (&topics, &mut known)));
-                    keys.map_err(damaged)?.map_err(|error| damaged(error.0))
-                });
-                let failed = keys.is_err();
-                if sender.send(keys).is_err() {
-                    return;
-                }
-                if failed {
-                    break;
-                }
-            }
-        }
-    };
-    std::thread::Builder::new().name(format!("keys-{}", table.folder())).spawn(read).map(drop)
-}
 
 fn is_of_request(column: &str) -> bool {
     match column.strip_prefix("partitions.") {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::Nanos;
 use model::sketch::{Choose, Sketch};
 
+use crate::gists::Gists;
 use crate::join_keys::{self, SentKeys, WrittenKeys};
 use crate::notes::Notes;
 use crate::outlines;
@@ -107,6 +108,15 @@ impl Recording {
         let parts = |table: Table| part::list(&table.path(&self.dir));
         join_keys::read(parts(Table::Requests)?, parts(Table::FileOps)?, &self.notes)
             .map_err(Error::io("start a thread for", &self.dir))
+    }
+
+    /// All requests, without what figures of many are not made of; read ahead by a thread.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where there can be no thread or the folder cannot be listed.
+    pub fn gists(&self) -> Result<Gists, Error> {
+        let parts = part::list(&Table::Requests.path(&self.dir))?;
+        Gists::of(parts, &self.notes).map_err(Error::io("start a thread for", &self.dir))
     }
 
     /// The parts of these tables.

@@ -5,6 +5,8 @@
 //! around the same JSON ([`html`]). The front end is built from `web/` and is in the repository, so that building
 //! brokerscope takes no Node. Reaches no verdicts.
 
+mod axis;
+mod cases;
 mod detail;
 mod devices;
 mod files;
@@ -21,6 +23,8 @@ mod slow;
 mod stacks;
 mod story;
 mod threads;
+mod traffic;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -29,26 +33,25 @@ use serde::Serialize;
 
 use crate::comparison::page::ComparisonData;
 use crate::explanation::{Conclusion, Unobservable};
-use detail::{Detail, Draft, Pool, Span};
-use devices::{Beneath, CommitData, DeviceData, FigureData};
-use files::{FileData, TopFiles};
+use axis::Axis;
+pub use cases::Cases;
+use detail::{Detail, Pool, Span};
+use devices::{CommitData, DeviceData, FigureData};
+use files::FileData;
 use grid::Grid;
-use kept::Kept;
-use latency::{Latency, LatencyData};
-use partitions::{PartitionData, Partitions};
-use recent::Recent;
-use slow::{Slow, SlowData};
-use stacks::{FlameData, Stacks};
+use latency::LatencyData;
+use partitions::PartitionData;
+use slow::SlowData;
+use stacks::FlameData;
 use story::Story;
-use threads::{ThreadData, Threads};
+use threads::ThreadData;
+pub use traffic::Traffic;
+pub use work::Work;
 
 /// What the data's `format` says, and its version: another one where a field is dropped or means something else.
 pub const FORMAT: &str = "brokerscope-page";
 /// See [`FORMAT`].
 pub const VERSION: u32 = 2;
-
-/// Losses told one by one.
-const MOST_LOSSES: usize = 1_000;
 
 /// Everything a page shows.
 #[derive(Clone, Debug, Serialize)]
@@ -159,80 +162,65 @@ pub struct LossData {
 }
 
 /// Takes what was seen and concluded. Feed it each event before the engine, and each verdict when it is reached.
+///
+/// Of a long recording its parts may be fed apart, each by a thread of its own: [`Collector::part`].
 pub struct Collector {
-    grid: Option<Grid>,
-    origin: Option<Nanos>,
-    slower_than: Nanos,
-    latency: Latency,
-    slow: Slow,
-    kept: Kept,
-    recent: Recent,
-    partitions: Partitions,
-    threads: Threads,
-    beneath: Beneath,
-    stacks: Stacks,
-    files: TopFiles,
-    losses: Vec<Loss>,
+    traffic: Traffic,
+    work: Work,
+    cases: Cases,
 }
 
 impl Collector {
     /// One that has seen nothing. The axis begins at `origin`, or with the first event.
     pub fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
         Self {
-            grid: None,
-            origin,
-            slower_than,
-            latency: Latency::default(),
-            slow: Slow::new(),
-            kept: Kept::default(),
-            recent: Recent::new(slower_than),
-            partitions: Partitions::new(slower_than),
-            threads: Threads::new(),
-            beneath: Beneath::new(),
-            stacks: Stacks::default(),
-            files: TopFiles::new(),
-            losses: Vec::new(),
+            traffic: Traffic::new(origin, slower_than),
+            work: Work::new(origin),
+            cases: Cases::new(origin, slower_than),
         }
+    }
+
+    /// Its parts: what takes all requests, what takes all other events that are not of the network, and what takes the events
+    /// around slow requests and the verdicts. Only of one that was told its origin.
+    pub fn part(self) -> (Traffic, Work, Cases) {
+        (self.traffic, self.work, self.cases)
+    }
+
+    /// The same put together again.
+    pub fn of(traffic: Traffic, work: Work, cases: Cases) -> Self {
+        Self { traffic, work, cases }
     }
 
     /// Takes an event.
     pub fn event(&mut self, event: &Event) {
-        let grid = self.grid.get_or_insert_with(|| Grid::new(self.origin.unwrap_or_else(|| began(event))));
-        grid.reach(event.time());
-        match event {
-            Event::Request(request) => {
-                self.latency.request(grid, request);
-                self.partitions.request(grid, request);
-            }
-            Event::FileOp(op) => self.files.op(grid, op),
-            Event::BlockIo(io) => self.beneath.block_io(grid, io),
-            Event::JournalCommit(commit) => self.beneath.commit(commit),
-            Event::HostSample(sample) => self.beneath.sample(grid, sample),
-            Event::Loss(loss) if self.losses.len() < MOST_LOSSES => self.losses.push(loss.clone()),
-            _ => {}
+        for axis in [&mut self.traffic.axis, &mut self.work.axis, &mut self.cases.axis] {
+            axis.begin(event);
         }
-        self.threads.event(grid, event);
-        self.stacks.event(grid, event);
-        self.recent.event(event);
+        match event {
+            Event::Request(request) => self.traffic.request(request),
+            Event::SocketOp(_) | Event::TcpTrouble(_) => {}
+            _ => self.work.event(event),
+        }
+        self.cases.event(event);
     }
 
     /// Takes a verdict.
     pub fn verdict(&mut self, verdict: &Verdict) {
-        let grid = self.grid.get_or_insert_with(|| Grid::new(verdict.request.arrival));
-        self.slow.verdict(grid, verdict);
-        self.kept.offer(verdict, || Draft::of(verdict, &self.recent));
+        self.cases.verdict(verdict);
     }
 
     /// Puts together what came of it.
     pub fn finish(self, about: About, conclusion: &Conclusion) -> RecordingData {
-        let grid = self.grid.unwrap_or_else(|| Grid::new(self.origin.unwrap_or_default()));
+        let Self { traffic, work, cases } = self;
+        let Cases { slow, kept, slower_than, axis: cases_axis, .. } = cases;
+        let grid = Axis::shared([&traffic.axis, &work.axis, &cases_axis]);
         let summary = &conclusion.summary;
-        let latency = self.latency.finish(&grid);
-        let slow = self.slow.finish(&grid, summary, self.slower_than);
-        let (devices, figures, commits) = self.beneath.finish(&grid);
+        let latency = traffic.latency.finish(&grid);
+        let slow = slow.finish(&grid, summary, slower_than);
+        let (devices, figures, commits) = work.beneath.finish(&grid);
         let joins = &summary.joins;
         let mut pool = Pool::default();
-        let drafts = self.kept.finish(slow.by_root.iter().map(|root| &*root.root));
+        let drafts = kept.finish(slow.by_root.iter().map(|root| &*root.root));
         let requests = drafts.into_iter().map(|draft| draft.told(&grid, &mut pool)).collect();
         RecordingData {
             about,
@@ -246,15 +234,15 @@ impl Collector {
             requests,
             spans: pool.into_spans(),
             coarse_buckets: grid::COARSE,
-            partitions: self.partitions.finish(&grid),
+            partitions: traffic.partitions.finish(&grid),
             thread_states: threads::STATES.to_vec(),
-            threads: self.threads.finish(&grid),
+            threads: work.threads.finish(&grid),
             devices,
             figures,
             commits,
-            flames: self.stacks.finish(&grid),
-            files: self.files.finish(&grid),
-            losses: self.losses.iter().map(|loss| LossData::of(&grid, loss)).collect(),
+            flames: work.stacks.finish(&grid),
+            files: work.files.finish(&grid),
+            losses: work.losses.iter().map(|loss| LossData::of(&grid, loss)).collect(),
             loss_totals: summary.losses.iter().map(|&(kind, count)| (kind.as_str(), count)).collect(),
             joins: [
                 ("by CRC", joins.by_crc),
@@ -277,13 +265,5 @@ impl LossData {
             count: loss.count,
             detail: loss.detail.to_string(),
         }
-    }
-}
-
-/// When what an event tells of began.
-fn began(event: &Event) -> Nanos {
-    match event {
-        Event::Request(request) => request.arrival,
-        _ => recent::span(event).map_or(event.time(), |(start, _)| start),
     }
 }

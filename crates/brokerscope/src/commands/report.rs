@@ -1,22 +1,31 @@
-//! `report`: recordings, or a capture, as a page. Reads each input once and reaches the verdicts that `explain` does.
+//! `report`: recordings, or a capture, as a page; several recordings are compared on it too. Reads each input once, or of a long one
+//! apart what verdicts depend on and what sums are made of, and reaches the verdicts that `explain` does.
 
 mod about;
+mod judged;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use diagnose::{Engine, Watched};
-use model::{Event, Nanos};
+use compare::{Part, Setup};
+use report::comparison::page::ComparisonData;
+use report::explanation::Conclusion;
 use report::numbers::{counted, size};
-use report::page::{About, Collector, Page, RecordingData, html, markdown, perfetto};
+use report::page::{About, Page, RecordingData, html, markdown, perfetto};
 
 use crate::cli::{PageFormat, Report};
+use crate::comparing::{Comparing, Counted};
 use crate::failure::{self, Usage};
-use crate::grounds::{Grounds, Known};
+use crate::grounds::Grounds;
 use crate::options::{Format, Presentation};
 use crate::output::{self, Pace};
+use judged::Judged;
+
+/// What is compared of several recordings.
+const COMPARED: &str = "produce";
 
 /// Writes the page.
 pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
@@ -33,7 +42,7 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
         failure::check_place(&args.output)?;
     }
     let mut whole = Ok(());
-    let page = Page::of(read(args, &presentation, &mut whole)?);
+    let page = read(args, &presentation, &mut whole)?;
     write(args, &page)?;
     if to_file {
         let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
@@ -51,71 +60,70 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
 
 /// Recordings one by one; whatever else was named is one capture. What could not be read of them to the end is told after
 /// the rest was written.
-fn read(
-    args: &Report,
-    presentation: &Presentation,
-    whole: &mut anyhow::Result<()>,
-) -> anyhow::Result<Vec<RecordingData>> {
+fn read(args: &Report, presentation: &Presentation, whole: &mut anyhow::Result<()>) -> anyhow::Result<Page> {
     if let Some(file) = args.inputs.iter().find(|input| !input.is_dir()) {
         std::fs::metadata(file).map_err(|error| failure::of_file(file, &error))?;
-        return Ok(vec![one(args, presentation, &args.inputs, whole)?]);
+        let mut grounds = open(args, &args.inputs)?;
+        let about = about::capture(&args.inputs);
+        let (data, _) = one(args, presentation, &mut grounds, about, None)?;
+        *whole = grounds.check();
+        return Ok(Page::of(vec![data]));
     }
-    args.inputs.iter().map(|dir| one(args, presentation, std::slice::from_ref(dir), whole)).collect()
+    let mut comparing = Comparing::new(args.slower_than, &[COMPARED.to_owned()], &[]);
+    let (mut recordings, mut setups) = (Vec::new(), Vec::new());
+    for (dir, name) in args.inputs.iter().zip(names(&args.inputs)) {
+        let mut grounds = open(args, std::slice::from_ref(dir))?;
+        let about = grounds.recording().map(about::recording).unwrap_or_default();
+        let counted = comparing.count(&name, Part::WHOLE);
+        let about = About { name: name.clone(), ..about };
+        let compared = (args.inputs.len() > 1).then_some(&counted);
+        let (data, conclusion) = one(args, presentation, &mut grounds, about, compared)?;
+        let run = counted.into_run();
+        if whole.is_ok() {
+            *whole = grounds.check();
+        }
+        comparing.concluded(&name, grounds.recording(), &conclusion);
+        recordings.push(data);
+        setups.push(Setup { name, note: None, runs: vec![run] });
+    }
+    let page = Page::of(recordings);
+    let several = setups.len() > 1 && setups.iter().flat_map(|setup| &setup.runs).any(|run| !run.is_empty());
+    let comparison = several.then(|| ComparisonData::of(&comparing.compare(setups)));
+    Ok(Page { comparison, ..page })
+}
+
+fn open(args: &Report, inputs: &[PathBuf]) -> anyhow::Result<Grounds> {
+    Grounds::open(inputs, &args.beside.jfr, &args.filter, &args.target)
+}
+
+/// The ends of the directories' paths, as long as it takes to tell them apart.
+fn names(dirs: &[PathBuf]) -> Vec<String> {
+    let paths: Vec<_> =
+        dirs.iter().map(|dir| std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone())).collect();
+    let longest = paths.iter().map(|path| path.components().count()).max().unwrap_or(1);
+    let ends = |parts: usize| {
+        let end = |path: &PathBuf| {
+            path.iter()
+                .skip(path.iter().count().saturating_sub(parts))
+                .collect::<PathBuf>()
+                .display()
+                .to_string()
+        };
+        paths.iter().map(end).collect::<Vec<_>>()
+    };
+    let apart = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    (1..longest).map(ends).find(apart).unwrap_or_else(|| ends(longest))
 }
 
 fn one(
     args: &Report,
     presentation: &Presentation,
-    inputs: &[PathBuf],
-    whole: &mut anyhow::Result<()>,
-) -> anyhow::Result<RecordingData> {
-    let mut grounds = Grounds::open(inputs, &args.beside.jfr, &args.filter, &args.target)?;
-    let mut judged = Judged::new(&grounds, args.slower_than);
-    grounds.read(&mut |event| {
-        judged.event(event);
-        Ok(())
-    })?;
-    if whole.is_ok() {
-        *whole = grounds.check();
-    }
-    let about = grounds.recording().map_or_else(|| about::capture(inputs), about::recording);
+    grounds: &mut Grounds,
+    about: About,
+    counted: Option<&Counted<'_>>,
+) -> anyhow::Result<(RecordingData, Conclusion)> {
+    let judged = Judged::read(grounds, args.slower_than, counted)?;
     Ok(judged.finish(about, grounds.known(args.slower_than, presentation)))
-}
-
-/// The engine, and the page that is being made of what goes through it.
-struct Judged {
-    engine: Engine,
-    collector: Collector,
-    watched: Watched,
-    slower_than: Nanos,
-}
-
-impl Judged {
-    fn new(grounds: &Grounds, slower_than: Nanos) -> Self {
-        let started = grounds.recording().map(|recording| Nanos(recording.manifest().started_ns));
-        let collector = Collector::new(started.filter(|started| *started > Nanos::ZERO), slower_than);
-        let engine = Engine::new(grounds.config(slower_than));
-        Self { engine, collector, watched: grounds.watched(), slower_than }
-    }
-
-    fn event(&mut self, event: Event) {
-        self.collector.event(&event);
-        self.engine.push(event);
-        self.decided();
-    }
-
-    fn decided(&mut self) {
-        for mut verdict in self.engine.take_verdicts() {
-            verdict.doubts = diagnose::doubts(&verdict, &self.watched);
-            self.collector.verdict(&verdict);
-        }
-    }
-
-    fn finish(mut self, about: About, known: Known) -> RecordingData {
-        let summary = self.engine.finish();
-        self.decided();
-        self.collector.finish(about, &known.conclude(summary, self.slower_than, None))
-    }
 }
 
 fn write(args: &Report, page: &Page) -> anyhow::Result<()> {
@@ -132,4 +140,18 @@ fn write(args: &Report, page: &Page) -> anyhow::Result<()> {
         PageFormat::Md => markdown::write(&mut out, page),
     };
     written.and_then(|()| out.flush()).with_context(|| format!("{}: cannot write", args.output.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn recordings_are_called_by_the_ends_of_their_paths_that_tell_them_apart() {
+        let named = |dirs: &[&str]| names(&dirs.iter().map(Into::into).collect::<Vec<_>>());
+        assert_eq!(named(&["/no/ext4/1"]), ["1"]);
+        assert_eq!(named(&["/no/a", "/no/b"]), ["a", "b"]);
+        assert_eq!(named(&["/no/ext4/1", "/no/xfs/1", "/no/xfs/2"]), ["ext4/1", "xfs/1", "xfs/2"]);
+        assert_eq!(named(&["/no/a", "/no/a"]), ["/no/a", "/no/a"]);
+    }
 }

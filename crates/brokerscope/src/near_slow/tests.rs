@@ -7,8 +7,13 @@ use std::path::Path;
 use diagnose::{Config, Engine, Summary};
 use model::{Event, Nanos, Verdict};
 use recording::{Error, Manifest, Recording, Table, Writer, WriterOptions};
+use report::page::{About, Collector, Page, html};
 
 use super::{NearSlow, looked_through};
+use crate::apart;
+use crate::comparing::Comparing;
+use crate::grounds::Grounds;
+use crate::options::{Filter, Format, Presentation, Target};
 use broker::{Broker, Habits};
 
 const LASTS: Nanos = Nanos::from_millis(240_000);
@@ -114,4 +119,92 @@ fn where_most_is_slow_all_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let recording = recorded(&directory.path().join("r"), Habits::quiet(), 1);
     assert!(NearSlow::of(&recording, &Config::replay(Nanos(1))).is_none());
+}
+
+/// A page, and what a comparison counts, of all events or of parts of them on several threads.
+fn shown(directory: &Path, in_parts: bool) -> (String, String) {
+    let slow = Nanos::from_millis(100);
+    let mut grounds =
+        Grounds::open(&[directory.to_owned()], &[], &Filter::default(), &Target::default()).unwrap();
+    let comparing = Comparing::new(slow, &["produce".to_owned()], &["orders".to_owned()]);
+    let counted =
+        comparing.count("one", compare::Part { from: Nanos::from_millis(30_000), ..compare::Part::WHOLE });
+    let config = grounds.config(slow);
+    let near = grounds.near_slow(&config).unwrap();
+    let mut engine = Engine::new(config);
+    let collector = Collector::new(Some(broker::BEGIN), slow);
+    let collector = if in_parts {
+        let (mut traffic, mut work, mut cases) = collector.part();
+        let requests = &mut |requests: &[model::Request]| {
+            counted.requests(requests);
+            for request in requests {
+                traffic.request(request);
+            }
+        };
+        apart::read(&mut grounds, near, requests, Some(&mut |event| work.event(event)), &mut |event| {
+            cases.event(&event);
+            engine.push(event);
+            let verdicts = engine.take_verdicts();
+            counted.verdicts(&verdicts);
+            for verdict in &verdicts {
+                cases.verdict(verdict);
+            }
+            Ok(())
+        })
+        .unwrap();
+        let summary = engine.finish();
+        let verdicts = engine.take_verdicts();
+        counted.verdicts(&verdicts);
+        for verdict in &verdicts {
+            cases.verdict(verdict);
+        }
+        (Collector::of(traffic, work, cases), summary)
+    } else {
+        let mut collector = collector;
+        grounds
+            .read(&mut |event| {
+                if let Event::Request(request) = &event {
+                    counted.requests(std::slice::from_ref(request));
+                }
+                collector.event(&event);
+                engine.push(event);
+                let verdicts = engine.take_verdicts();
+                counted.verdicts(&verdicts);
+                for verdict in &verdicts {
+                    collector.verdict(verdict);
+                }
+                Ok(())
+            })
+            .unwrap();
+        let summary = engine.finish();
+        let verdicts = engine.take_verdicts();
+        counted.verdicts(&verdicts);
+        for verdict in &verdicts {
+            collector.verdict(verdict);
+        }
+        (collector, summary)
+    };
+    let (collector, summary) = collector;
+    let presentation = Presentation { format: Format::Table, utc: true, quiet: true, wide: false };
+    let conclusion = grounds.known(slow, &presentation).conclude(summary, slow, None);
+    let page = Page::of(vec![collector.finish(About::default(), &conclusion)]);
+    let mut json = Vec::new();
+    html::write_json(&mut json, &page).unwrap();
+    (String::from_utf8(json).unwrap(), format!("{:?}", counted.into_run()))
+}
+
+#[test]
+fn pages_and_comparisons_are_those_of_all_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let recording = recorded(&directory.path().join("r"), Habits::alone(), 3);
+    let (page, run) = shown(recording.dir(), true);
+    let (expected, expected_run) = shown(recording.dir(), false);
+    assert!(run == expected_run, "{run}\n{expected_run}");
+    let differs = page.bytes().zip(expected.bytes()).position(|(one, other)| one != other);
+    let near = |text: &str| {
+        differs.map(|at| text.chars().skip(at.saturating_sub(200)).take(400).collect::<String>())
+    };
+    assert_eq!(near(&page), near(&expected));
+    assert_eq!(page.len(), expected.len());
+    assert!(page.contains("\"requests\":[{\"id\""), "some are told in detail");
 }

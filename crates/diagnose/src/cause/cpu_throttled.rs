@@ -63,6 +63,7 @@ fn finding(window: &Window, sample: &HostSample, time: Nanos) -> Finding {
             end: sample.end,
             tid: None,
             thread: None,
+            waiter: None,
             text: format!(
                 "cgroup {} was out of its CPU quota: its CPUs stood still for {:.0} ms of a second",
                 sample.name,

@@ -46,6 +46,7 @@ fn finding(
         end: pause.end,
         tid: Some(pause.tid),
         thread: Some(Arc::clone(&op.thread)),
+        waiter: None,
         text: pause_text(pause),
     }));
     let (start, end) = pause.map_or((op.start, op.end), |pause| (pause.start, pause.end));

@@ -78,6 +78,7 @@ fn evicted(op: &FileOp, write: &FileOp) -> Finding {
             end: write.end,
             tid: Some(write.tid),
             thread: Some(Arc::clone(&write.thread)),
+            waiter: None,
             text: format!(
                 "these bytes of {} had been written {} before, and were no longer in the page cache",
                 op.file,

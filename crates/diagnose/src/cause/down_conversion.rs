@@ -48,6 +48,7 @@ pub(crate) fn within(
             end,
             tid: None,
             thread: None,
+            waiter: None,
             text: format!(
                 "the client fetches {partition} by version {}, which knows message format {known} at most; it is \
                  written in format {written}",

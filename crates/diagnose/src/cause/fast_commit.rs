@@ -53,6 +53,7 @@ fn seen(call: &KernelSpan) -> Evidence {
         end: call.end,
         tid: Some(call.tid),
         thread: Some(Arc::clone(&call.thread)),
+        waiter: None,
         text: format!("fast commit{device} took {}", call.latency()),
     }
 }

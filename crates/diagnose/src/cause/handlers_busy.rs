@@ -155,6 +155,7 @@ fn itself(start: Nanos, end: Nanos, tid: Option<Tid>, what: &str, time: Nanos) -
             end,
             tid,
             thread: None,
+            waiter: None,
             text: format!("waited {} in the queue {what}", end - start),
         }],
         time,

@@ -79,6 +79,7 @@ fn commit_evidence(commit: &JournalCommit) -> Evidence {
         end: commit.end,
         tid: None,
         thread: None,
+        waiter: None,
         text: format!(
             "jbd2 commit {} on {} took {}{phases}",
             commit.transaction,

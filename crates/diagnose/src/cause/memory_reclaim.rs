@@ -65,6 +65,7 @@ fn seen(reclaim: &Reclaim) -> Evidence {
         end: reclaim.end,
         tid: Some(reclaim.tid),
         thread: Some(Arc::clone(&reclaim.thread)),
+        waiter: None,
         text: format!(
             "the thread freed {} pages itself for {}: {why}",
             reclaim.pages,

@@ -138,6 +138,7 @@ fn itself(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), time: Nanos) 
                 end - start
             ),
             thread,
+            waiter: None,
         }],
         time,
         partition: None,

@@ -53,6 +53,7 @@ fn had_by(waits: &Waits<'_>, writer: &Waker) -> Evidence {
         end,
         tid: Some(writer.tid),
         thread: Some(Arc::clone(&writer.thread)),
+        waiter: None,
         text: format!("{} had the page locked, to write it back", writer.thread),
     }
 }

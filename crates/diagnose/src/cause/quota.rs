@@ -34,6 +34,7 @@ pub(crate) fn find(
                 end: muted_from + throttled,
                 tid: None,
                 thread: None,
+                waiter: None,
                 text: format!(
                     "the response to request {} ({}) said that its client is throttled for {throttled}",
                     before.correlation_id, before.api

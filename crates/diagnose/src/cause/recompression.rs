@@ -35,6 +35,7 @@ pub(crate) fn before(
             end,
             tid: Some(op.tid),
             thread: Some(Arc::clone(&op.thread)),
+            waiter: None,
             text: format!(
                 "the broker wrote a batch of {} bytes for the {} bytes that it was sent: the handler compressed or \
                  converted it within {}",

@@ -64,6 +64,7 @@ fn evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
         end: remote.end,
         tid: None,
         thread: None,
+        waiter: None,
         text: format!(
             "waited {} until {} ({}) had the records of {} and fetched on{answered}",
             remote.end - remote.start,

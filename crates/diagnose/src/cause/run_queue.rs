@@ -72,6 +72,7 @@ fn of_interval(
             end: until,
             tid: Some(interval.tid),
             thread: Some(window.name(interval.tid, &interval.thread)),
+            waiter: None,
             text,
         }],
         time,

@@ -146,5 +146,5 @@ fn trouble(window: &Window, request: &Request, start: Nanos, end: Nanos) -> Vec<
 }
 
 fn seen(kind: EvidenceKind, start: Nanos, end: Nanos, text: String) -> Evidence {
-    Evidence { kind, start, end, tid: None, thread: None, text }
+    Evidence { kind, start, end, tid: None, thread: None, waiter: None, text }
 }

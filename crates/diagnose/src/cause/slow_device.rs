@@ -120,6 +120,7 @@ pub(super) fn io_evidence(io: &BlockIo) -> Evidence {
         end: io.end,
         tid: Some(io.tid),
         thread: Some(Arc::clone(&io.thread)),
+        waiter: None,
         text: io_text(io),
     }
 }

@@ -116,6 +116,7 @@ impl<'w> Stop<'w> {
                 end: self.end,
                 tid: None,
                 thread: None,
+                waiter: None,
                 text: self.described(),
             }],
             time,

@@ -33,6 +33,7 @@ pub(crate) fn within(
             end: asked.last_seen(),
             tid: None,
             thread: None,
+            waiter: None,
             text: format!(
                 "the coordinator at {} took {} to confirm the transaction's partition",
                 asked.broker,

@@ -221,6 +221,7 @@ impl<'w> Waits<'w> {
             end,
             tid: Some(tid),
             thread: Some(Arc::clone(thread)),
+            waiter: None,
             text,
         }
     }

@@ -22,6 +22,7 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
         end: span.end,
         tid: None,
         thread: None,
+        waiter: None,
         text: format!("the log of the file system on {} had no room for {}", op.device, span.latency()),
     });
     Finding::of_waits(Cause::XfsLogSpace, root, confidence, waits).with(seen)

@@ -53,6 +53,8 @@ columns! {
         tid: Maybe<U32>,
         thread: Maybe<Text>,
         text: Text,
+        waiter_tid: Maybe<U32>,
+        waiter: Maybe<Text>,
     }
 }
 
@@ -138,6 +140,8 @@ impl EvidenceRows {
         self.tid.append_option(evidence.tid);
         self.thread.append_option(evidence.thread.as_deref());
         self.text.append_value(&evidence.text);
+        self.waiter_tid.append_option(evidence.waiter.as_ref().map(|waiter| waiter.tid));
+        self.waiter.append_option(evidence.waiter.as_ref().map(|waiter| &waiter.thread));
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use model::{
     Cause, Confidence, Doubt, Event, Evidence, EvidenceKind, KafkaTimes, Nanos, Request, Stage, StageSpan,
-    Stages, TopicPartition, Verdict,
+    Stages, TopicPartition, Verdict, Waiter,
 };
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
@@ -51,6 +51,7 @@ fn verdict(n: u64) -> Verdict {
                 end: Nanos(6),
                 tid: Some(7),
                 thread: Some("data-plane-kafka-request-handler-24".into()),
+                waiter: Some(Waiter { tid: 13, thread: "the waiter".into() }),
                 text: "waited \"long\"".into(),
             },
             Evidence {
@@ -59,6 +60,7 @@ fn verdict(n: u64) -> Verdict {
                 end: Nanos(9),
                 tid: None,
                 thread: None,
+                waiter: None,
                 text: "a commit".into(),
             },
         ],
@@ -144,9 +146,16 @@ fn every_field_is_in_its_column() {
         assert_eq!(rows.iter().map(|row| cell(row, column)).collect::<Vec<_>>(), cells, "{column}");
     }
     let evidence = cell(&rows[0], "evidence");
-    for part in
-        ["kind: \"lock-wait\"", "tid: 7", "request-handler-24", "waited \"long\"", "tid: null", "end_ns: 9"]
-    {
+    for part in [
+        "kind: \"lock-wait\"",
+        "tid: 7",
+        "waiter_tid: 13",
+        "waiter: \"the waiter\"",
+        "request-handler-24",
+        "waited \"long\"",
+        "tid: null",
+        "end_ns: 9",
+    ] {
         assert!(evidence.contains(part), "{part}: {evidence}");
     }
     for (i, stage) in Stage::ALL.into_iter().enumerate() {

@@ -84,6 +84,9 @@ struct EvidenceView<'a> {
     tid: Option<u32>,
     thread: Option<&'a str>,
     text: &'a str,
+    /// Of a wait for a lock: who waited; `tid` and `thread` are then of who held it.
+    waiter_tid: Option<u32>,
+    waiter: Option<&'a str>,
 }
 
 /// An object with one field a stage, in their order.
@@ -139,6 +142,8 @@ impl<'a> From<&'a Evidence> for EvidenceView<'a> {
             tid: evidence.tid,
             thread: evidence.thread.as_deref(),
             text: &evidence.text,
+            waiter_tid: evidence.waiter.as_ref().map(|waiter| waiter.tid),
+            waiter: evidence.waiter.as_ref().map(|waiter| &*waiter.thread),
         }
     }
 }

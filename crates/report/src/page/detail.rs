@@ -7,7 +7,7 @@ mod spans;
 
 use std::sync::Arc;
 
-use model::{Event, Tid, Verdict};
+use model::{Event, Evidence, Tid, Verdict};
 use serde::Serialize;
 
 use super::devices::CommitData;
@@ -95,12 +95,16 @@ pub struct Proof {
     pub start_ns: i64,
     /// Its end.
     pub end_ns: i64,
-    /// The thread.
+    /// The thread; of a wait for a lock, the one that held it.
     pub tid: Option<Tid>,
     /// Its name.
     pub thread: Option<String>,
     /// A sentence.
     pub text: String,
+    /// Of a wait for a lock: the thread that waited.
+    pub waiter_tid: Option<Tid>,
+    /// Its name.
+    pub waiter: Option<String>,
 }
 
 /// What one thread did.
@@ -144,18 +148,21 @@ impl Draft {
     /// Tells it. What finds no room among the spans is left out and the request is marked as cut.
     pub(super) fn told(self, grid: &Grid, pool: &mut Pool) -> Detail {
         let Self { verdict, around, mut cut } = self;
-        let mut spans = |events: &[Arc<Seen>]| {
-            let numbers: Vec<_> = events.iter().filter_map(|seen| pool.number(grid, seen)).collect();
-            cut |= numbers.len() < events.len();
+        let mut spans = |events: &[Arc<Seen>], concluded: (Tid, &[Evidence])| {
+            let (waiter, waits) = concluded;
+            let mut numbers: Vec<_> = waits.iter().filter_map(|wait| pool.wait(grid, waiter, wait)).collect();
+            numbers.extend(events.iter().filter_map(|seen| pool.number(grid, seen)));
+            cut |= numbers.len() < events.len() + waits.len();
             numbers
         };
         let lanes = around.threads.iter().map(|thread| Lane {
             tid: thread.tid,
             thread: thread.name.to_string(),
             in_evidence: thread.in_evidence,
-            spans: spans(&thread.events),
+            spans: spans(&thread.events, (thread.tid, &thread.concluded)),
         });
         let threads = lanes.collect();
+        let mut spans = |events| spans(events, (0, &[]));
         let (block_ios, others) = (spans(&around.block_ios), spans(&around.others));
         let commits = around.commits.iter().filter_map(|seen| match &seen.event {
             Event::JournalCommit(commit) => Some(CommitData::of(grid, commit)),
@@ -233,6 +240,8 @@ impl Proof {
             tid: seen.tid,
             thread: seen.thread.as_ref().map(ToString::to_string),
             text: seen.text.clone(),
+            waiter_tid: seen.waiter.as_ref().map(|waiter| waiter.tid),
+            waiter: seen.waiter.as_ref().map(|waiter| waiter.thread.to_string()),
         }
     }
 }

@@ -171,7 +171,7 @@ enum Found {
     Commit(i64, i64),
 }
 
-/// The stretch that a piece of evidence tells of: of its kind and thread, and at its time.
+/// The stretch that a piece of evidence tells of: of its kind and thread, a wait's of who waited, and at its time.
 fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option<Found> {
     let commit = detail.commits.iter().find(|commit| {
         proof.kind == "kernel" && (commit.start_ns, commit.end_ns) == (proof.start_ns, proof.end_ns)
@@ -179,7 +179,8 @@ fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option
     if let Some(commit) = commit {
         return Some(Found::Commit(commit.start_ns, commit.end_ns));
     }
-    let lanes = detail.threads.iter().filter(|lane| Some(lane.tid) == proof.tid).flat_map(|lane| &lane.spans);
+    let whose = proof.waiter_tid.or(proof.tid);
+    let lanes = detail.threads.iter().filter(|lane| Some(lane.tid) == whose).flat_map(|lane| &lane.spans);
     let in_common = |number: &&u32| {
         let span = recording.spans.get(**number as usize).filter(|span| span.kind == proof.kind)?;
         let time = span.end_ns.min(proof.end_ns) - span.start_ns.max(proof.start_ns);

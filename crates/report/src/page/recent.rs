@@ -31,6 +31,8 @@ pub(super) struct Recent {
     long: VecDeque<Arc<Seen>>,
     least: Nanos,
     newest: Nanos,
+    /// From when on nothing was let go of for its age.
+    whole_from: Nanos,
     /// Up to when events were given up for want of room.
     given_up: Nanos,
     numbered: u64,
@@ -41,11 +43,24 @@ impl Recent {
     pub(super) fn new(slower_than: Nanos) -> Self {
         let least = Nanos((slower_than.0 / 200).clamp(10_000, 1_000_000));
         let (brief, long) = (VecDeque::new(), VecDeque::new());
-        Self { brief, long, least, newest: Nanos::MIN, given_up: Nanos::MIN, numbered: 0 }
+        Self {
+            brief,
+            long,
+            least,
+            newest: Nanos::MIN,
+            whole_from: Nanos::MIN,
+            given_up: Nanos::MIN,
+            numbered: 0,
+        }
     }
 
     pub(super) fn event(&mut self, event: &Event) {
-        self.newest = self.newest.max(event.time());
+        let time = event.time();
+        // What was due before this one came: verdicts that it brings about may be on what is long past where little was read
+        // in between.
+        let before = if self.newest == Nanos::MIN { time } else { self.newest };
+        self.newest = before.max(time);
+        self.whole_from = self.whole_from.max(before - KEPT);
         let Some((start, end)) = span(event) else { return };
         let length = end - start;
         if length < self.least {
@@ -55,7 +70,7 @@ impl Recent {
         let is_brief = length.0 / NOT_BRIEF < self.least.0;
         let (events, kept) = if is_brief { (&mut self.brief, BRIEF_KEPT) } else { (&mut self.long, KEPT) };
         events.push_back(Arc::new(Seen { number: self.numbered, event: event.clone() }));
-        while events.front().is_some_and(|oldest| oldest.event.time() < self.newest - kept) {
+        while events.front().is_some_and(|oldest| oldest.event.time() < before - kept) {
             events.pop_front();
         }
         if events.len() > MOST {
@@ -78,7 +93,7 @@ impl Recent {
 
     /// Whether all that shared time with what began then is still there.
     pub(super) fn is_whole_from(&self, start: Nanos) -> bool {
-        self.given_up < start && self.newest - KEPT < start
+        self.given_up < start && self.whole_from < start
     }
 }
 

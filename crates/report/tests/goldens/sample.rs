@@ -8,7 +8,7 @@ use model::journal::CommitPhases;
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
     FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, StageSpan,
-    Stages, TopicId, TopicPartition, Verdict, Waker,
+    Stages, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 use report::doctor::{BrokerFound, Examination, Fact, Hook, Remedy};
 use report::explanation::{Conclusion, Unobservable};
@@ -474,6 +474,7 @@ fn evidence(
         end: ARRIVAL + Nanos::from_millis(to_ms),
         tid: thread.map(|(_, tid)| tid),
         thread: thread.map(|(name, _)| name.into()),
+        waiter: None,
         text: text.to_owned(),
     }
 }
@@ -546,8 +547,9 @@ pub(crate) fn waiting() -> Verdict {
     let lock =
         "waited 110 ms for topicA-2's log lock, held by data-plane-kafka-request-handler-24 (thread 4478)";
     let mut evidence_found = own_write().evidence;
-    evidence_found
-        .insert(0, evidence(EvidenceKind::LockWait, 3, 113, Some(("data-plane-kafk", 4_478)), lock));
+    let wait = evidence(EvidenceKind::LockWait, 3, 113, Some(("data-plane-kafk", 4_478)), lock);
+    let waiter = Waiter { tid: 4_484, thread: "data-plane-kafka-request-handler-30".into() };
+    evidence_found.insert(0, Evidence { waiter: Some(waiter), ..wait });
     Verdict {
         stages: stages(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
         course: course(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Event, EvidenceKind, Nanos, Tid, Verdict};
+use model::{Event, Evidence, EvidenceKind, Nanos, Tid, Verdict, Waiter};
 
 use super::spans;
 use crate::page::recent::{Recent, Seen, span};
@@ -32,6 +32,8 @@ pub(super) struct Thread {
     pub(super) name: Arc<str>,
     pub(super) in_evidence: bool,
     pub(super) events: Vec<Arc<Seen>>,
+    /// Waits of it that are evidence and that no event tells of.
+    pub(super) concluded: Vec<Evidence>,
 }
 
 impl Around {
@@ -67,7 +69,20 @@ impl Around {
 
 impl Thread {
     fn new(tid: Tid) -> Self {
-        Self { tid, name: "".into(), in_evidence: false, events: Vec::new() }
+        Self { tid, name: "".into(), in_evidence: false, events: Vec::new(), concluded: Vec::new() }
+    }
+
+    /// Takes a wait for a lock that a verdict rests on, unless it was seen.
+    fn waited(&mut self, waiter: &Waiter, wait: &Evidence) {
+        if waiter.thread.len() > self.name.len() {
+            self.name = Arc::clone(&waiter.thread);
+        }
+        let is_it = |seen: &Arc<Seen>| matches!(&seen.event, Event::LockWait(own) if own.start < wait.end && own.end > wait.start);
+        // Several may have held the lock in one wait.
+        let is_known = |known: &Evidence| (known.start, known.end) == (wait.start, wait.end);
+        if !self.events.iter().any(is_it) && !self.concluded.iter().any(is_known) {
+            self.concluded.push(wait.clone());
+        }
     }
 
     fn take(&mut self, name: Option<&Arc<str>>, seen: &Arc<Seen>) {
@@ -83,11 +98,16 @@ impl Thread {
     }
 }
 
-/// The threads of the evidence in its order, then those that were busy longest.
+/// The threads of the evidence in its order, who waited before who was waited for, then those that were busy longest.
 fn told(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict) -> Vec<Thread> {
+    for (wait, waiter) in waits(verdict) {
+        threads.entry(waiter.tid).or_insert_with(|| Thread::new(waiter.tid)).waited(waiter, wait);
+    }
     let mut told = Vec::new();
     let named = verdict.evidence.iter().filter(|seen| seen.kind != EvidenceKind::BlockIo);
-    for tid in named.filter_map(|seen| seen.tid) {
+    for tid in
+        named.flat_map(|seen| seen.waiter.as_ref().map(|waiter| waiter.tid).into_iter().chain(seen.tid))
+    {
         told.extend(threads.remove(&tid).map(|thread| Thread { in_evidence: true, ..thread }));
     }
     let mut rest: Vec<_> = threads.into_values().collect();
@@ -97,6 +117,11 @@ fn told(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict) -> Vec<Thread> {
         thread.events = longest(std::mem::take(&mut thread.events), MOST_SPANS);
     }
     told
+}
+
+/// The waits for locks among the evidence.
+fn waits(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, &Waiter)> {
+    verdict.evidence.iter().filter_map(|seen| Some((seen, seen.waiter.as_ref()?)))
 }
 
 fn length(seen: &Arc<Seen>) -> i64 {

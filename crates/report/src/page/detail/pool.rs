@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use model::{Evidence, Nanos, Tid};
+
 use super::spans::{self, Span};
 use crate::page::grid::Grid;
 use crate::page::recent::Seen;
@@ -14,6 +16,8 @@ const MOST: usize = 20_000;
 #[derive(Default)]
 pub(in crate::page) struct Pool {
     numbers: HashMap<u64, u32>,
+    /// Those of waits that were concluded.
+    waits: HashMap<(Tid, Nanos, Nanos), u32>,
     spans: Vec<Span>,
 }
 
@@ -23,12 +27,28 @@ impl Pool {
         if let Some(&number) = self.numbers.get(&seen.number) {
             return Some(number);
         }
+        let number = self.told(|| spans::of(grid, &seen.event))?;
+        self.numbers.insert(seen.number, number);
+        Some(number)
+    }
+
+    /// The number of a wait for a lock that was concluded, not seen: whose evidence it is tells of no event.
+    pub(super) fn wait(&mut self, grid: &Grid, waiter: Tid, wait: &Evidence) -> Option<u32> {
+        let which = (waiter, wait.start, wait.end);
+        if let Some(&number) = self.waits.get(&which) {
+            return Some(number);
+        }
+        let number = self.told(|| Some(spans::of_wait(grid, wait)))?;
+        self.waits.insert(which, number);
+        Some(number)
+    }
+
+    fn told(&mut self, span: impl FnOnce() -> Option<Span>) -> Option<u32> {
         if self.spans.len() >= MOST {
             return None;
         }
         let number = self.spans.len() as u32;
-        self.spans.push(spans::of(grid, &seen.event)?);
-        self.numbers.insert(seen.number, number);
+        self.spans.push(span()?);
         Some(number)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{BlockIo, Event, FileOp, OffCpu, Tid};
+use model::{BlockIo, Event, Evidence, FileOp, OffCpu, Tid};
 use serde::Serialize;
 
 use crate::numbers::{grouped, size};
@@ -50,6 +50,18 @@ pub(super) fn of(grid: &Grid, event: &Event) -> Option<Span> {
     };
     let (start_ns, end_ns) = (grid.since(start), grid.since(end));
     Some(Span { kind, start_ns, end_ns, parted_ns: parted.map(|at| grid.since(at)), label, text })
+}
+
+/// A wait for a lock that was concluded, by its evidence.
+pub(super) fn of_wait(grid: &Grid, wait: &Evidence) -> Span {
+    Span {
+        kind: wait.kind.as_str(),
+        start_ns: grid.since(wait.start),
+        end_ns: grid.since(wait.end),
+        parted_ns: None,
+        label: "lock, concluded".to_owned(),
+        text: wait.text.clone(),
+    }
 }
 
 fn told(event: &Event) -> Option<(&'static str, String, String)> {
