@@ -45,6 +45,13 @@ impl Cgroup {
         fs::write(&path, value.to_string()).map_err(Error::io("write", &path))
     }
 
+    /// A number that one of its files holds, such as `memory.usage_in_bytes`.
+    pub fn number(&self, file: &str) -> Result<u64, Error> {
+        let path = self.path.join(file);
+        let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+        text.trim().parse().map_err(|_| Error::Unusable(format!("{}: {text:?}", path.display())))
+    }
+
     /// Puts a whole process into it; threads it starts later are in it too.
     pub fn put(&self, pid: u32) -> Result<(), Error> {
         self.set("cgroup.procs", i64::from(pid))

@@ -22,7 +22,6 @@ mod kept;
 mod lock_contention;
 mod lossy_link;
 mod matrix;
-mod memory_limit;
 mod mix;
 mod network_threads_busy;
 mod packed;

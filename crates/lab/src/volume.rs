@@ -121,6 +121,26 @@ impl Volume {
         self.plant(direction, &journal::between(&self.journal), (least_ms, most_ms))
     }
 
+    /// The byte ranges of a file of its ext4 file system on the device, as far as it has been written back.
+    ///
+    /// # Errors
+    /// Where there is no such file, or debugfs is not installed.
+    pub fn extents_of(&self, file: &Path) -> Result<Vec<Extent>, Error> {
+        let about = fs::metadata(file).map_err(Error::io("look at", file))?;
+        journal::inode_extents(self.loop_device(), about.ino())
+    }
+
+    /// Makes every operation of one direction on these ranges take `least_ms..=most_ms` longer from now on.
+    pub fn plant_delay_of(
+        &mut self,
+        ranges: &[Extent],
+        direction: Direction,
+        least_ms: u64,
+        most_ms: u64,
+    ) -> Result<(), Error> {
+        self.plant(direction, ranges, (least_ms, most_ms))
+    }
+
     fn plant(
         &mut self,
         direction: Direction,

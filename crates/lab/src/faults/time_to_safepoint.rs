@@ -3,7 +3,8 @@
 //! safepoints between instructions, so that thread stops when its page is there; all others wait, stopped.
 //!
 //! Index pages leave the cache because the broker's memory cgroup is emptied, as memory pressure does. Everything else is
-//! read back before, so that only the old topic's indexes are cold.
+//! read back before, so that only the old topic's indexes are cold; and of the device, only reads of these are slow: others
+//! of the file system's own blocks, within a journal's handle, would make a commit wait that is as true a cause as the plant.
 //!
 //! Truth: `safepoint` for slow produce requests, or what kept the thread from stopping, told as its root: the page of the
 //! index that had to be read, or the device it was read from.
@@ -22,7 +23,7 @@ use crate::device::Direction;
 use crate::error::Error;
 use crate::jvm::Jvm;
 use crate::random::Random;
-use crate::volume::FileSystem;
+use crate::volume::{Extent, FileSystem};
 
 const OLD: &str = "history";
 /// The smallest that Kafka 4.1 takes.
@@ -38,6 +39,8 @@ pub(super) struct TimeToSafepoint {
     memory: Option<Cgroup>,
     /// Base offsets of segments that are not written to any more.
     old: Vec<i64>,
+    /// Where their indexes lie on the device.
+    indexes: Vec<Extent>,
 }
 
 impl Fault for TimeToSafepoint {
@@ -78,6 +81,7 @@ impl Fault for TimeToSafepoint {
             connection.call(&Request::produce(OLD, 0, 1, &batch))?;
         }
         self.old = closed_segments(scene)?;
+        self.indexes = indexes(scene, &self.old)?;
         self.jvm = Some(Jvm::attach(scene.broker.pid)?);
         scene.warm_up(&mix::standard(random), random)
     }
@@ -100,7 +104,7 @@ impl Fault for TimeToSafepoint {
             let pick = random.between(0, self.old.len().saturating_sub(1) as u64) as usize;
             let Some(base) = self.old.get(pick) else { break };
             let fetch = Request::fetch(OLD, 0, base + random.between(4, 20) as i64, 1 << 10, 0);
-            scene.volume()?.plant_data_delay(Direction::Read, held_ms, held_ms)?;
+            scene.volume()?.plant_delay_of(&self.indexes, Direction::Read, held_ms, held_ms)?;
             reader.send(&fetch)?;
             thread::sleep(HEAD_START);
             jvm.order("Thread.print")?;
@@ -151,6 +155,20 @@ fn closed_segments(scene: &Scene) -> Result<Vec<i64>, Error> {
     bases.sort_unstable();
     bases.pop();
     Ok(bases)
+}
+
+/// Where the indexes of these segments lie, written back before: Kafka does that when it likes.
+fn indexes(scene: &mut Scene, bases: &[i64]) -> Result<Vec<Extent>, Error> {
+    rustix::fs::sync();
+    let directory = scene.partition_directory(OLD, 0);
+    let volume = scene.volume()?;
+    let extents: Result<Vec<Vec<Extent>>, Error> =
+        bases.iter().map(|base| volume.extents_of(&directory.join(format!("{base:020}.index")))).collect();
+    let extents = extents?.concat();
+    if extents.len() < bases.len() {
+        return Err(Error::Unusable(format!("some indexes in {} lie nowhere", directory.display())));
+    }
+    Ok(extents)
 }
 
 /// Reads everything back into the page cache but the indexes of the old topic.

@@ -1,4 +1,4 @@
-//! Where an ext4 journal lies on its device, from debugfs's account of inode 8.
+//! Where an ext4 journal lies on its device, or a file that has been written back, from debugfs's account of its inode.
 //!
 //! Inode 8 is the journal's (`EXT4_JOURNAL_INO`, fs/ext4/ext4.h). Its blocks stay where mkfs put them.
 
@@ -24,13 +24,18 @@ pub struct Extent {
 /// # Errors
 /// [`Error::Missing`] without debugfs; [`Error::Unusable`] when it reports no blocks (no journal).
 pub fn journal_extents(device: &Path) -> Result<Vec<Extent>, Error> {
-    let block_bytes = block_size(device)?;
-    let said = tool::output(Command::new("debugfs").args(["-R", "stat <8>"]).arg(device))?;
-    let extents = parse_blocks(&said, block_bytes);
+    let extents = inode_extents(device, 8)?;
     if extents.is_empty() {
         return Err(Error::Unusable(format!("no journal found on {}", device.display())));
     }
     Ok(extents)
+}
+
+/// The byte ranges of what has been written back of the file with this inode, of the ext4 file system on `device`.
+pub(super) fn inode_extents(device: &Path, inode: u64) -> Result<Vec<Extent>, Error> {
+    let block_bytes = block_size(device)?;
+    let said = tool::output(Command::new("debugfs").args(["-R", &format!("stat <{inode}>")]).arg(device))?;
+    Ok(parse_blocks(&said, block_bytes))
 }
 
 /// Everything that is not in one of `extents`, up to the end of any device.
