@@ -85,6 +85,7 @@ pub(crate) fn rest(
     findings.extend(down_conversion::within(window, request, served, |start, end| free.take(start, end)));
     findings.extend(slow_client::departure(window, request, course, |start, end| free.take(start, end)));
     findings.extend(out_of_quota(window, served, free));
+    findings.extend(memory_reclaim::of_others(window, served.0, served.1, free));
     findings.extend(run_queue::of_others(window, served.0, served.1, free));
     findings
 }

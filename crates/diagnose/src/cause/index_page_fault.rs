@@ -1,14 +1,16 @@
 //! `index-page-fault`: a thread touched a page of a mapped index that was not in memory (KAFKA-4614, KAFKA-6432).
 //!
 //! Needs: a major fault on a mapped `.index`, `.timeindex` or `.txnindex` of the thread. Where the device was slow to
-//! read the page, that is the root: by device and inode, and by the time where the request does not say the inode.
+//! read the page, that is the root: by device and inode, and by the time where the request does not say the inode; where the
+//! thread first had to free memory for it, that is.
 
 use std::sync::Arc;
 
 use model::{Cause, Confidence, FileKind, FileOp, FileOpKind};
 
 use super::waits::Part;
-use super::{Finding, Waits, op_evidence, slow_device};
+use super::{Finding, Waits, memory_reclaim, op_evidence, slow_device};
+use crate::free::Free;
 use crate::window::{Span as _, Window};
 
 pub(crate) const ADVICE: &[&str] = &[
@@ -42,8 +44,15 @@ pub(super) fn find(window: &Window, op: &FileOp) -> Finding {
         time: op.latency(),
         partition: op.topic_partition.clone(),
     };
-    match slow_device::behind_fault(window, op) {
+    match freeing_memory(window, op).or_else(|| slow_device::behind_fault(window, op)) {
         Some(deeper) => own.behind(deeper),
         None => own,
     }
+}
+
+/// What the thread did for most of the fault to have memory for the page.
+fn freeing_memory(window: &Window, op: &FileOp) -> Option<Finding> {
+    let mut free = Free::new(op.start, op.end);
+    let freeing = memory_reclaim::of_thread(window, op.tid, (op.start, op.end), &mut free)?;
+    (freeing.time.0.saturating_mul(2) > op.latency().0).then_some(freeing)
 }

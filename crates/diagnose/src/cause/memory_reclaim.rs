@@ -8,9 +8,12 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Reclaim, Tid};
 
-use super::{Finding, Waits};
+use super::{Finding, Waits, run_queue};
 use crate::free::Free;
 use crate::window::Window;
+
+/// Who freed memory for less held up nobody for long.
+const LONG: Nanos = Nanos::from_millis(5);
 
 pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Finding {
     let Some(reclaim) = waits.reclaim() else {
@@ -47,6 +50,40 @@ pub(crate) fn of_thread(
         confidence: Confidence::Strong,
         evidence: vec![seen(reclaim)],
         time,
+        partition: None,
+    })
+}
+
+/// What is left of a stretch, where other threads of the broker that serve requests freed memory for most of it: a lock that one
+/// of them held, or a safepoint that one of them was late for, was seen by nobody. By the time only.
+pub(crate) fn of_others(window: &Window, start: Nanos, end: Nanos, free: &mut Free) -> Option<Finding> {
+    let mut rest = free.within(start, end);
+    let left = rest.left();
+    if left == Nanos::ZERO {
+        return None;
+    }
+    let long = |reclaim: &&Reclaim| reclaim.end - reclaim.start >= LONG && run_queue::serves(&reclaim.thread);
+    let mut longest: Option<&Reclaim> = None;
+    for reclaim in window.trouble.all_reclaims(start, end).filter(long) {
+        rest.take(reclaim.start, reclaim.end);
+        let key = |reclaim: &Reclaim| (reclaim.end - reclaim.start, reclaim.start, reclaim.tid);
+        if longest.is_none_or(|longest| key(reclaim) > key(longest)) {
+            longest = Some(reclaim);
+        }
+    }
+    let covered = left - rest.left();
+    let longest = longest.filter(|_| covered.0.saturating_mul(2) > left.0)?;
+    let text = format!(
+        "for {covered} of {left} that nothing else explains, threads that serve requests freed memory themselves: {}",
+        seen(longest).text
+    );
+    Some(Finding {
+        cause: Cause::MemoryReclaim,
+        chain: vec![Cause::MemoryReclaim],
+        root: Arc::from(root(window, longest)),
+        confidence: Confidence::Weak,
+        evidence: vec![Evidence { text, ..seen(longest) }],
+        time: free.take(start, end),
         partition: None,
     })
 }

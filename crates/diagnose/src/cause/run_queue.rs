@@ -111,7 +111,7 @@ pub(crate) fn of_others(window: &Window, start: Nanos, end: Nanos, free: &mut Fr
 }
 
 /// Whether requests need a thread: handlers and network threads (`data-plane-kafka-…`), and who stops the JVM.
-fn serves(thread: &str) -> bool {
+pub(super) fn serves(thread: &str) -> bool {
     thread.starts_with("data-plane-kafk") || thread == "VM Thread"
 }
 

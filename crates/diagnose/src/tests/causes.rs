@@ -232,7 +232,19 @@ fn memory_is_freed_outside_of_calls_on_files_too() {
         ]
     };
     assert_eq!(found(before_the_append(7)), (Cause::MemoryReclaim, Confidence::Strong));
-    assert_eq!(found(before_the_append(8)).0, Cause::Unobserved);
+    assert_eq!(
+        found(before_the_append(8)),
+        (Cause::MemoryReclaim, Confidence::Weak),
+        "one it may have waited for"
+    );
+    let with_another = |thread: &str, until| {
+        let Event::Reclaim(mut other) = reclaim(8, true, 1_010, until) else { unreachable!() };
+        other.thread = thread.into();
+        found(with(before_the_append(7).split_off(1), [Event::Reclaim(other)])).0
+    };
+    assert_eq!(with_another("data-plane-kafk", 1_140), Cause::MemoryReclaim);
+    assert_eq!(with_another("data-plane-kafk", 1_060), Cause::Unobserved, "not for most of it");
+    assert_eq!(with_another("C2 CompilerThre", 1_140), Cause::Unobserved, "nobody waits for it");
 }
 
 #[test]
@@ -442,6 +454,10 @@ fn an_index_page_is_followed_to_the_device_that_was_slow_to_read_it() {
     assert_eq!(own.confidence, Confidence::Exact);
     assert!(own.advice.iter().any(|advice| advice.contains("KAFKA-6432")), "{:?}", own.advice);
     assert_eq!(first(events(block(Direction::Read, 77, 1_003, 1_020))).chain, [Cause::IndexPageFault]);
+    // Its thread had to make room for the page first.
+    let freed = first(events(reclaim(7, true, 1_003, 1_139)));
+    assert_eq!(freed.chain, [Cause::IndexPageFault, Cause::MemoryReclaim]);
+    assert_eq!(first(events(reclaim(7, true, 1_003, 1_020))).chain, [Cause::IndexPageFault]);
 }
 
 /// A request whose response of 200,000 bytes began at 1,010 ms and was gone at 1,150: the broker had written all of it

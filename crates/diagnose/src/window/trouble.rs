@@ -149,6 +149,11 @@ impl Trouble {
         self.reclaims.get(&tid).into_iter().flat_map(move |past| past.overlapping(start, end))
     }
 
+    /// What all threads did to free memory within a stretch.
+    pub(crate) fn all_reclaims(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &Reclaim> {
+        self.reclaims.values().flat_map(move |past| past.overlapping(start, end))
+    }
+
     /// When the shortage of memory began that a stretch is of.
     pub(crate) fn shortage(&self, memcg: bool, start: Nanos, end: Nanos) -> Option<Nanos> {
         if memcg { self.limited.began(start, end) } else { self.short.began(start, end) }
