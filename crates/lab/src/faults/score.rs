@@ -19,6 +19,8 @@ use crate::error::Error;
 /// The name for no cause.
 pub(super) const UNOBSERVED: &str = "unobserved";
 const EXACT: &str = "exact";
+/// What is slow where nobody says what is: `--slower-than`'s default.
+const DEFAULT_NS: i64 = 100_000_000;
 /// How many wrong verdicts are kept as examples.
 const EXAMPLES: usize = 12;
 
@@ -54,6 +56,9 @@ pub(super) struct Score {
     pub(super) told_outside: BTreeMap<String, u64>,
     /// Slow requests outside windows that were given none.
     pub(super) unexplained: u64,
+    /// Of all that were slow outside windows, those over the threshold that `explain` has if it is given none.
+    #[serde(default)]
+    pub(super) slow_by_default: u64,
     /// Some that were wrong, a line each.
     pub(super) examples: Vec<String>,
 }
@@ -174,6 +179,7 @@ impl Score {
     }
 
     fn add_outside(&mut self, said: &Said, told: &[Told]) {
+        self.slow_by_default += u64::from(said.latency_ns() >= DEFAULT_NS);
         if said.cause == UNOBSERVED {
             self.unexplained += 1;
             return;
@@ -295,7 +301,7 @@ mod tests {
         let score = scored(&lines, &[window(truths)]);
         assert_eq!((score.victims, score.right, score.bystanders), (2, 1, 1));
         let quiet = scored(&lines, &[window(Vec::new())]);
-        assert_eq!((quiet.victims, quiet.spurious_count()), (0, 3));
+        assert_eq!((quiet.victims, quiet.spurious_count(), quiet.slow_by_default), (0, 3, 3));
     }
 
     #[test]

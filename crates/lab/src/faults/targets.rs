@@ -72,9 +72,10 @@ fn of_fault(result: &Kept, Bounds { each, forgiven, .. }: Bounds) -> Target {
         return Target {
             what: format!("{}: no request is given a cause that no witness tells of", result.fault),
             found: format!(
-                "{given} of {} slow ones ({told} were given a cause that the JVM's log or the kernel's figures tell of, \
-                 {without} none)",
-                given + told + without
+                "{given} of its {} slowest ({told} were given a cause that the JVM's log or the kernel's figures tell of, \
+                 {without} none; {} took 100 ms, which is slow by default)",
+                given + told + without,
+                score.slow_by_default
             ),
             reached: given == 0
                 && given + told + without > 0
