@@ -37,8 +37,19 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 10] =
-    ["files", "memory", "live", "segment", "explain", "live-verdicts", "page", "compare", "kernel", "locks"];
+const PARTS: [&str; 11] = [
+    "files",
+    "memory",
+    "live",
+    "segment",
+    "explain",
+    "live-verdicts",
+    "page",
+    "compare",
+    "kernel",
+    "kernel-paced",
+    "locks",
+];
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -100,7 +111,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "live-verdicts" => live_verdicts::hold(brokerscope, directory),
         "page" => page::hold(brokerscope, directory),
         "compare" => compare::hold(brokerscope, directory),
-        "kernel" => kernel::hold(brokerscope, directory),
+        "kernel" | "kernel-paced" => kernel::hold(part, brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),
         _ => segments::hold(brokerscope, directory),
     }

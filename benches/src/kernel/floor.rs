@@ -7,9 +7,9 @@ use super::run::Run;
 use super::watcher::Kind;
 use crate::table;
 
-/// Prints what hooks alone cost, and what is ours.
-pub(super) fn print(unpaced: &[Run], paced: &[Run], counted: &[Run]) {
-    let ratio = |what: &str, runs: &[Run], of: fn(&Run) -> f64| {
+/// Prints what hooks alone cost, and what is ours, of runs as fast as the broker answers.
+pub(super) fn print_differences(runs: &[Run]) {
+    let ratio = |what: &str, of: fn(&Run) -> f64| {
         let pairs = [
             (Kind::Hooks, Kind::Nobody),
             (Kind::Brokerscope, Kind::Hooks),
@@ -26,15 +26,18 @@ pub(super) fn print(unpaced: &[Run], paced: &[Run], counted: &[Run]) {
             "against nobody",
         ],
         [
-            ratio("throughput", unpaced, throughput),
-            ratio("the broker's processor time a request, unpaced", unpaced, Run::broker_nanos),
-            ratio("p99, paced", paced, p99),
-            ratio("the broker's processor time a request, paced", paced, Run::broker_nanos),
+            ratio("throughput", throughput),
+            ratio("p99", p99),
+            ratio("the broker's processor time a request", Run::broker_nanos),
         ],
     );
     println!();
+}
+
+/// Prints what programs and recorder take for a request, of runs in which the kernel counts that.
+pub(super) fn print_counted(counted: &[Run]) {
     table::print(
-        &["a request, paced, counted", "hooks alone", "recorder"],
+        &["a request, counted", "hooks alone", "recorder"],
         [
             row("programs, ns", counted, |run| of_request(run.in_programs().as_nanos() as f64, run)),
             row("runs of programs", counted, |run| {
@@ -44,6 +47,7 @@ pub(super) fn print(unpaced: &[Run], paced: &[Run], counted: &[Run]) {
             row("the recorder's processor time, ns", counted, |run| {
                 of_request(run.watchers.as_nanos() as f64, run)
             }),
+            row("the broker's processor time, ns", counted, Run::broker_nanos),
         ],
     );
     println!();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::accounts::Ran;
-use super::floor;
+use super::recorded::Recorded;
 use super::run::Run;
 use super::watcher::Kind;
 use crate::table;
@@ -20,20 +20,29 @@ const OPERATION_NANOS: f64 = 1_000.0;
 /// A program that ran so rarely in all runs tells nothing by its mean.
 const OFTEN: u64 = 3_000;
 
-/// Prints tables and judges.
-pub(super) fn of(shape: &str, unpaced: &[Run], paced: &[Run], counted: &[Run]) -> Vec<Target> {
-    let programs = programs(counted, Kind::Brokerscope);
-    print_programs(&programs, counted);
-    print_recorded([unpaced, paced, counted].into_iter().flatten());
-    floor::print(unpaced, paced, counted);
-    let mut targets = loads(unpaced, paced, counted);
-    targets.extend(against_nobody(unpaced, paced));
-    targets.extend(cost(counted, &programs));
-    targets.extend(against_tools(unpaced, paced, counted));
-    targets.extend(completeness([unpaced, paced, counted].into_iter().flatten()));
-    for target in &mut targets {
-        target.what = format!("kernel: {shape}: {}", target.what);
-    }
+/// Judges runs as fast as the broker answers.
+pub(super) fn saturated(runs: &[Run]) -> Vec<Target> {
+    let mut targets = vec![rate(runs.iter())];
+    targets.extend(against_nobody(runs));
+    targets.extend(against_tools(runs));
+    targets.push(completeness(
+        "appends neither recorded nor counted as lost",
+        runs.iter(),
+        Recorded::unaccounted,
+    ));
+    targets
+}
+
+/// Judges pairs at the load that a broker must bear, and runs in which programs' time was counted.
+pub(super) fn paced(pairs: &[Run], counted: &[Run]) -> Vec<Target> {
+    let all = || pairs.iter().chain(counted);
+    let mut targets = vec![rate(all())];
+    targets.extend(against_nobody(pairs));
+    targets.extend(cost(counted));
+    let cheaper = differences(counted, Kind::Brokerscope, Kind::Tools, share);
+    targets.push(percent("processor time against tcpdump + bpftrace", &cheaper, Bound::AtMost(0.0)));
+    targets.push(completeness("appends not recorded once", all(), Recorded::wrong));
+    targets.push(completeness("events lost", all(), Recorded::all_lost));
     targets
 }
 
@@ -65,25 +74,25 @@ fn percent(what: &str, runs: &[f64], bound: Bound) -> Target {
     Target::of_runs(what.to_owned(), runs, bound, "%")
 }
 
-fn loads(unpaced: &[Run], paced: &[Run], counted: &[Run]) -> Vec<Target> {
-    let watched = [unpaced, paced, counted].into_iter().flat_map(|runs| of_kind(runs, Kind::Brokerscope));
-    let rates: Vec<f64> = watched.map(throughput).collect();
-    vec![Target::of_runs("requests a second".to_owned(), &rates, Bound::AtLeast(LEAST_RATE), "/s")]
+fn rate<'a>(runs: impl Iterator<Item = &'a Run>) -> Target {
+    let rates: Vec<f64> = runs.filter(|run| run.kind == Kind::Brokerscope).map(throughput).collect();
+    Target::of_runs("requests a second".to_owned(), &rates, Bound::AtLeast(LEAST_RATE), "/s")
 }
 
-fn against_nobody(unpaced: &[Run], paced: &[Run]) -> [Target; 2] {
+fn against_nobody(runs: &[Run]) -> [Target; 2] {
     let (on, off) = (Kind::Brokerscope, Kind::Nobody);
     [
         percent(
             "throughput, watched against not",
-            &differences(unpaced, on, off, throughput),
+            &differences(runs, on, off, throughput),
             Bound::AtLeast(THROUGHPUT_PERCENT),
         ),
-        percent("p99, watched against not", &differences(paced, on, off, p99), Bound::AtMost(P99_PERCENT)),
+        percent("p99, watched against not", &differences(runs, on, off, p99), Bound::AtMost(P99_PERCENT)),
     ]
 }
 
-fn cost(counted: &[Run], programs: &BTreeMap<String, Ran>) -> Vec<Target> {
+fn cost(counted: &[Run]) -> Vec<Target> {
+    let programs = programs(counted, Kind::Brokerscope);
     let shares: Vec<f64> = of_kind(counted, Kind::Brokerscope).map(share).collect();
     let per_operation: Vec<f64> = of_kind(counted, Kind::Brokerscope)
         .filter_map(|run| {
@@ -110,34 +119,27 @@ fn cost(counted: &[Run], programs: &BTreeMap<String, Ran>) -> Vec<Target> {
     ]
 }
 
-fn against_tools(unpaced: &[Run], paced: &[Run], counted: &[Run]) -> [Target; 3] {
+fn against_tools(runs: &[Run]) -> [Target; 2] {
     let (ours, theirs) = (Kind::Brokerscope, Kind::Tools);
     [
         percent(
             "throughput against tcpdump + bpftrace",
-            &differences(unpaced, ours, theirs, throughput),
+            &differences(runs, ours, theirs, throughput),
             Bound::AtLeast(0.0),
         ),
-        percent("p99 against them", &differences(paced, ours, theirs, p99), Bound::AtMost(0.0)),
-        percent(
-            "processor time against theirs",
-            &differences(counted, ours, theirs, share),
-            Bound::AtMost(0.0),
-        ),
+        percent("p99 against them", &differences(runs, ours, theirs, p99), Bound::AtMost(0.0)),
     ]
 }
 
-fn completeness<'a>(runs: impl Iterator<Item = &'a Run>) -> [Target; 2] {
-    let recorded: Vec<_> = runs.filter_map(|run| run.recorded.as_ref()).collect();
-    // One in one run is one too many.
-    let worst = |what: &str, runs: Vec<f64>| Target {
-        measured: runs.iter().copied().fold(0.0, f64::max),
-        ..Target::of_runs(what.to_owned(), &runs, Bound::AtMost(0.0), "")
-    };
-    [
-        worst("appends not recorded once", recorded.iter().map(|one| one.wrong() as f64).collect()),
-        worst("events lost", recorded.iter().map(|one| one.all_lost() as f64).collect()),
-    ]
+/// One in one run is one too many.
+fn completeness<'a>(
+    what: &str,
+    runs: impl Iterator<Item = &'a Run>,
+    of: impl Fn(&Recorded) -> u64,
+) -> Target {
+    let runs: Vec<f64> = runs.filter_map(|run| Some(of(run.recorded.as_ref()?) as f64)).collect();
+    let measured = runs.iter().copied().fold(0.0, f64::max);
+    Target { measured, ..Target::of_runs(what.to_owned(), &runs, Bound::AtMost(0.0), "") }
 }
 
 fn programs(counted: &[Run], kind: Kind) -> BTreeMap<String, Ran> {
@@ -153,7 +155,8 @@ fn mean_nanos(ran: &Ran) -> f64 {
 }
 
 /// The dearest first; those that never ran are named together.
-fn print_programs(programs: &BTreeMap<String, Ran>, counted: &[Run]) {
+pub(super) fn print_programs(counted: &[Run]) {
+    let programs = programs(counted, Kind::Brokerscope);
     let seconds: f64 = of_kind(counted, Kind::Brokerscope).map(|run| run.seen.seconds).sum();
     let mut ran: Vec<_> = programs.iter().filter(|(_, ran)| ran.count > 0).collect();
     ran.sort_by_key(|(_, ran)| std::cmp::Reverse(ran.time));
@@ -173,7 +176,8 @@ fn print_programs(programs: &BTreeMap<String, Ran>, counted: &[Run]) {
     println!("and {idle} programs that did not run\n");
 }
 
-fn print_recorded<'a>(runs: impl Iterator<Item = &'a Run>) {
+/// What was recorded in each run beside what really happened, and what the last recorder said.
+pub(super) fn print_recorded<'a>(runs: impl Iterator<Item = &'a Run>) {
     let recorded: Vec<_> = runs.filter_map(|run| run.recorded.as_ref()).collect();
     table::print(
         &["appends", "recorded", "operations", "lost"],

@@ -56,6 +56,11 @@ impl Recorded {
         kinds.join(", ")
     }
 
+    /// Appends that are not in the recording and that nothing says were lost.
+    pub(crate) fn unaccounted(&self) -> u64 {
+        self.wrong().saturating_sub(self.all_lost())
+    }
+
     /// Appends that were not recorded, or recorded twice.
     pub(crate) fn wrong(&self) -> u64 {
         self.appended.abs_diff(self.appends)

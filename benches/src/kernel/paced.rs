@@ -1,0 +1,70 @@
+//! The load that a broker must bear while it is watched: so many requests a second at even times, whatever comes of them, with
+//! the recorder and without it in pairs; and what of the processors everybody takes then, the kernel counting what
+//! BPF programs take. Nothing here is saturated: there is room for all, and the question is who waits for whom.
+
+use std::path::Path;
+
+use super::accounts::Counting;
+use super::run::Run;
+use super::stage::Stage;
+use super::watcher::Kind;
+use super::{Load, floor, judgement};
+use crate::table;
+use crate::target::Target;
+
+/// Requests a second: somewhat more than the least that all of it must hold at.
+const RATE: u64 = 5_100;
+/// A pair is a run with the recorder and one without. Odd, so that a median is a pair.
+const PAIRS: usize = 5;
+/// Some 35,000 requests: 350 of them lie beyond the p99.
+const MEASURED_SECONDS: u64 = 7;
+/// Runs in which the kernel counts what BPF programs take; that costs time of its own, so they count for nothing else.
+const COUNTED_ROUNDS: usize = 2;
+const COUNTED_SECONDS: u64 = 5;
+
+/// Measures requests of one shape.
+pub(super) fn hold(
+    shape: &str,
+    records: u64,
+    stage: &Stage,
+    brokerscope: &Path,
+) -> anyhow::Result<Vec<Target>> {
+    let load = |seconds| Load { records, rate: RATE, seconds };
+    let pairs = pairs(stage, brokerscope, load(MEASURED_SECONDS))?;
+    println!("requests of {shape}, {RATE} a second:");
+    table::print(&Run::HEADINGS, pairs.iter().map(Run::row));
+    let counted = counted(stage, brokerscope, load(COUNTED_SECONDS))?;
+    println!(
+        "\nrequests of {shape}, {RATE} a second, BPF programs' time counted (which costs time of its own):"
+    );
+    table::print(&Run::HEADINGS, counted.iter().map(Run::row));
+    println!();
+    judgement::print_programs(&counted);
+    judgement::print_recorded(pairs.iter().chain(&counted));
+    floor::print_counted(&counted);
+    Ok(judgement::paced(&pairs, &counted))
+}
+
+/// Who comes first changes.
+fn pairs(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<Run>> {
+    let mut kinds = [Kind::Nobody, Kind::Brokerscope];
+    let mut runs = Vec::new();
+    for _ in 0..PAIRS {
+        for kind in kinds {
+            runs.push(Run::hold(stage, brokerscope, kind, load)?);
+        }
+        kinds.rotate_left(1);
+    }
+    Ok(runs)
+}
+
+fn counted(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<Run>> {
+    let _counting = Counting::start()?;
+    let mut runs = Vec::new();
+    for _ in 0..COUNTED_ROUNDS {
+        for kind in [Kind::Hooks, Kind::Brokerscope, Kind::Tools] {
+            runs.push(Run::hold(stage, brokerscope, kind, load)?);
+        }
+    }
+    Ok(runs)
+}
