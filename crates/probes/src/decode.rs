@@ -29,7 +29,7 @@ const _: () = {
 };
 
 /// What a record was.
-#[expect(clippy::large_enum_variant, reason = "most are events, moved once into the list of them")]
+#[expect(clippy::large_enum_variant, reason = "most are events, handed on where they are made")]
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decoded {
     /// Something that happened.

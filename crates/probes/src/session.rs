@@ -3,6 +3,8 @@
 
 mod children;
 mod kernel_threads;
+mod links;
+mod loss_counters;
 mod object;
 mod perf_event;
 mod refusal;
@@ -25,6 +27,7 @@ use crate::process_ids::ProcessIds;
 use crate::stacks::Stacks;
 
 use kernel_threads::KernelThreads;
+use links::Links;
 pub(crate) use object::{catch_log, map, program, take_log};
 use ring::Ring;
 pub(crate) use ring::wait;
@@ -59,7 +62,7 @@ impl Default for Options {
 /// Attached probes.
 pub struct Probes {
     // Dropped in this order: no more events, then the buffer, then the maps.
-    _links: Vec<Link>,
+    _links: Links,
     ring: Ring,
     object: Object,
     kernel_threads: Option<KernelThreads>,
@@ -148,7 +151,7 @@ impl Probes {
     }
 
     fn lost(&self, slot: u32) -> u64 {
-        self.sum("lost", slot)
+        loss_counters::count(&self.object, slot)
     }
 
     /// The sum over all CPUs. A slot of a per-CPU array always exists, so a failed look-up has no meaning.
@@ -163,19 +166,20 @@ impl Probes {
 
 /// Returns of system calls before their entries, completions before issues: what is seen starting is then
 /// also seen ending. The tables list entries first, so the order is reversed.
-fn attach_all(plan: &Plan, object: &Object) -> Result<Vec<Link>, Error> {
-    let mut links = Vec::new();
+fn attach_all(plan: &Plan, object: &Object) -> Result<Links, Error> {
+    let mut links = Links::default();
     for hook in plan.used() {
         for name in hook.typed_programs().iter().rev() {
-            links.push(attach_typed(object, name)?);
+            links.keep(attach_typed(object, name)?, None);
         }
         for function in &hook.functions {
-            links.push(attach_typed(object, &function.exit)?);
-            links.push(attach_typed(object, &function.entry)?);
+            links.keep(attach_typed(object, &function.exit)?, None);
+            links.keep(attach_typed(object, &function.entry)?, None);
         }
         for point in hook.points.iter().rev() {
             let program = object::program(object, point.program)?;
-            links.push(perf_event::attach(&program, point)?);
+            let (link, event) = perf_event::attach(&program, point)?;
+            links.keep(link, Some(event));
         }
     }
     Ok(links)

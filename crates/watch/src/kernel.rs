@@ -27,7 +27,7 @@ use crate::thread_names::NameReader;
 const POLL: Duration = Duration::from_millis(200);
 /// Events handed on together while more are read: few enough to stay in a processor's own cache, and no more than
 /// what their reader deals with in a fraction of a scheduler's slice.
-const BATCH: usize = 256;
+const BATCH: usize = 512;
 /// How often losses are looked at.
 const LOSS_CHECK: Duration = Duration::from_secs(1);
 

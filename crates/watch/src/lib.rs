@@ -40,5 +40,6 @@ pub use jvm::Jfr;
 pub use memory::{DEFAULT_MEMORY, LEAST_MEMORY, Memory};
 pub use plan::{Outcome, Purpose};
 pub use privileges::keep_only_needed;
+pub use probes::step_back;
 pub use process::Process;
 pub use watch::{Ended, Options, Packets, Watch};

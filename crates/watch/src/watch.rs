@@ -173,6 +173,11 @@ impl Watch {
         self.sees_files
     }
 
+    /// How many events wait for whoever reads them at most; more are dropped.
+    pub fn queue_events(&self) -> usize {
+        self.queue.capacity()
+    }
+
     /// The next event, if one comes within the time.
     pub fn next(&self, timeout: Duration) -> Option<Event> {
         self.queue.next(timeout).ok().flatten()
@@ -331,7 +336,7 @@ impl Watch {
             sender: self.sender.clone(),
             stop: Arc::clone(&self.stop_packets),
         };
-        match spawn("samples", move || source.run(pid, sampler)) {
+        match spawn_in_step("samples", move || source.run(pid, sampler)) {
             Ok(thread) => {
                 self.samples = Some(thread);
                 let outcome = Outcome::Seen(format!("a sampling clock at {hz} Hz, bpf_get_stack"));
@@ -362,7 +367,7 @@ impl Watch {
             sender: self.sender.clone(),
             stop: Arc::clone(&self.stop_packets),
         };
-        match spawn("jvm-probes", move || source.run(pid, probes)) {
+        match spawn_in_step("jvm-probes", move || source.run(pid, probes)) {
             Ok(thread) => self.jvm_probes = Some(thread),
             Err(error) => self.missing(JVM, &error),
         }
@@ -433,7 +438,20 @@ fn finished<T>(thread: Option<&JoinHandle<T>>) -> bool {
     thread.is_none_or(JoinHandle::is_finished)
 }
 
+/// A thread that steps back behind the broker's.
 pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    spawn_in_step(name, move || {
+        // Whoever is not let does as much.
+        let _ = probes::step_back();
+        run()
+    })
+}
+
+/// A thread that keeps its place: one that reads maps of programs by system calls, during which none runs on its CPU.
+fn spawn_in_step<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {

@@ -15,12 +15,8 @@ struct {
 	__uint(max_entries, 4 * 1024 * 1024);
 } ring SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, LOST_SLOTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} lost SEC(".maps");
+/* By enum lost_slot. User space reads it in memory that both share: session/loss_counters.rs says why. */
+__u64 lost[LOST_SLOTS];
 
 /* The connection's side of a call on a socket, or of a sendfile or splice to one. */
 struct socket_side {
@@ -153,11 +149,8 @@ struct {
 
 static __always_inline void count_lost(__u32 slot)
 {
-	__u64 *count = bpf_map_lookup_elem(&lost, &slot);
-
-	/* per CPU, but a handler in an interrupt may share the slot */
-	if (count)
-		__sync_fetch_and_add(count, 1);
+	if (slot < LOST_SLOTS)
+		__sync_fetch_and_add(&lost[slot], 1);
 }
 
 /* For handlers that hold the run queue's lock, or run in an interrupt. */

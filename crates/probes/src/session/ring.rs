@@ -13,11 +13,11 @@ use crate::event::Event;
 
 /// The longest wait, and so the delay with which events arrive.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
-/// Records taken before they are handed on: the most events held here at a time, few enough to stay in a
+/// Records taken before they are handed on: the most that are held here at a time, few enough to stay in a
 /// processor's own cache.
-const BATCH: usize = 256;
+const BATCH: usize = 512;
 /// Batches in one go, so that a reader slower than its writers still returns to its caller.
-const MOST_BATCHES: usize = 256;
+const MOST_BATCHES: usize = 128;
 /// Between batches, unless the ring fills up: whoever waits for this processor, as a thread of the broker may, gets it
 /// before the rest is read. A scheduler's slice is many times longer than a batch takes.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -27,34 +27,46 @@ const RECORD_BYTES: usize = 160;
 /// The ring buffer's reading end.
 pub(super) struct Ring {
     buffer: RingBuffer<'static>,
-    received: Arc<Mutex<Received>>,
+    received: Arc<Mutex<Records>>,
+    decoder: Decoder,
+    undecodable: u64,
     /// Batches after which there are no more pauses: a quarter of the ring, where the programs wake the reader.
     leisurely: usize,
     /// The reader was woken because the ring fills up.
     filling: bool,
-    /// Where a batch is handed on from while the next one is received; empty in between, kept for its room.
-    batch: Vec<Event>,
+    /// Where a batch is decoded from while nothing is received; empty in between, kept for its room.
+    batch: Records,
 }
 
-struct Received {
-    decoder: Decoder,
-    events: Vec<Event>,
-    undecodable: u64,
+/// Records as they came, one behind the other: what is made of one is made once, where it is handed on.
+#[derive(Default)]
+struct Records {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
 }
 
-impl Received {
+impl Records {
     fn take(&mut self, record: &[u8]) {
-        match self.decoder.decode(record) {
-            Decoded::Event(event) => self.events.push(event),
-            Decoded::Learnt => {}
-            Decoded::Unknown => self.undecodable += 1,
-        }
+        self.bytes.extend_from_slice(record);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends
+            .iter()
+            .map(move |&end| self.bytes.get(std::mem::replace(&mut start, end)..end).unwrap_or_default())
     }
 }
 
 impl Ring {
     pub(super) fn new(map: &Map<'_>, decoder: Decoder) -> Result<Self, Error> {
-        let received = Arc::new(Mutex::new(Received { decoder, events: Vec::new(), undecodable: 0 }));
+        let received = Arc::<Mutex<Records>>::default();
         let sink = Arc::clone(&received);
         let mut builder = RingBufferBuilder::new();
         builder
@@ -65,7 +77,8 @@ impl Ring {
             .map_err(Error::Ring)?;
         let buffer = builder.build().map_err(Error::Ring)?;
         let leisurely = map.max_entries() as usize / 4 / RECORD_BYTES / BATCH;
-        Ok(Self { buffer, received, leisurely, filling: false, batch: Vec::new() })
+        let batch = Records::default();
+        Ok(Self { buffer, received, decoder, undecodable: 0, leisurely, filling: false, batch })
     }
 
     /// Sleeps until a program wakes the reader or the time is up.
@@ -78,8 +91,8 @@ impl Ring {
     pub(super) fn drain(&mut self, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         for batch in 1..=MOST_BATCHES {
             let taken = self.buffer.consume_raw_n(BATCH);
-            std::mem::swap(&mut lock(&self.received).events, &mut self.batch);
-            self.batch.drain(..).for_each(&mut *out);
+            std::mem::swap(&mut *lock(&self.received), &mut self.batch);
+            self.hand_on(out);
             let taken =
                 usize::try_from(taken).map_err(|_| Error::Read(io::Error::from_raw_os_error(-taken)))?;
             if taken < BATCH {
@@ -92,9 +105,20 @@ impl Ring {
         Ok(())
     }
 
+    fn hand_on(&mut self, out: &mut dyn FnMut(Event)) {
+        for record in self.batch.iter() {
+            match self.decoder.decode(record) {
+                Decoded::Event(event) => out(event),
+                Decoded::Learnt => {}
+                Decoded::Unknown => self.undecodable += 1,
+            }
+        }
+        self.batch.clear();
+    }
+
     /// Records that made no event.
     pub(super) fn undecodable(&self) -> u64 {
-        lock(&self.received).undecodable
+        self.undecodable
     }
 }
 
@@ -112,6 +136,6 @@ pub(crate) fn wait(buffer: &RingBuffer<'_>, timeout: Duration) -> Result<bool, E
 }
 
 /// Nothing panics while it is held, and if it did, what it guards is still whole.
-fn lock(received: &Mutex<Received>) -> MutexGuard<'_, Received> {
+fn lock(received: &Mutex<Records>) -> MutexGuard<'_, Records> {
     received.lock().unwrap_or_else(PoisonError::into_inner)
 }
