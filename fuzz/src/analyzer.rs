@@ -38,17 +38,17 @@ fn check(data: &[u8]) {
         for _ in 0..=u8::from(mode & TWICE != 0) {
             handed_in += 1;
             let packet = Packet { time_ns: *time_ns, link: *link, original_len: *original_len, bytes };
-            analyzer.packet(&packet, &mut |row| rows.push(row));
+            analyzer.packet(&packet, &mut |row| rows.push(*row));
         }
     }
-    analyzer.finish(&mut |row| rows.push(row));
+    analyzer.finish(&mut |row| rows.push(*row));
     let counters = analyzer.counters();
     assert_eq!(counters.packets, handed_in);
     let payload: u64 = packets.iter().map(|(.., len, bytes)| u64::from(*len).max(bytes.len() as u64)).sum();
     assert!(rows.len() as u64 * LEAST_REQUEST_BYTES <= payload, "{} rows of {payload} bytes", rows.len());
     check_rows(&rows, &counters);
     let before = rows.len();
-    analyzer.finish(&mut |row| rows.push(row));
+    analyzer.finish(&mut |row| rows.push(*row));
     assert_eq!(rows.len(), before, "the end has come already");
 }
 

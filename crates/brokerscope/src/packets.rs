@@ -48,7 +48,7 @@ pub(crate) fn read_files(
     let mut found = Vec::new();
     while !stop.asked() {
         let Some(packet) = captures.next() else { break };
-        analyzer.packet(&packet, &mut |request| found.push(request));
+        analyzer.packet(&packet, &mut |request| found.push(*request));
         found.drain(..).try_for_each(&mut *sink)?;
     }
     finish(analyzer, sink)
@@ -81,7 +81,7 @@ pub(crate) fn read_live(
     loop {
         // What passed before it was time to stop is handed over within this wait.
         let is_last = stop.asked();
-        live.next_packets(WAIT, &mut |packet| analyzer.packet(packet, &mut |request| found.push(request)))?;
+        live.next_packets(WAIT, &mut |packet| analyzer.packet(packet, &mut |request| found.push(*request)))?;
         found.drain(..).try_for_each(&mut *sink)?;
         if is_last {
             break;
@@ -93,7 +93,7 @@ pub(crate) fn read_live(
 
 fn finish(analyzer: &mut Analyzer, sink: &mut Sink<'_>) -> anyhow::Result<()> {
     let mut found = Vec::new();
-    analyzer.finish(&mut |request| found.push(request));
+    analyzer.finish(&mut |request| found.push(*request));
     found.into_iter().try_for_each(sink)
 }
 

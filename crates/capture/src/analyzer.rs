@@ -51,7 +51,7 @@ impl Analyzer {
     }
 
     /// Takes in one packet; hands the requests it completes to `out`.
-    pub fn packet(&mut self, packet: &Packet<'_>, out: &mut impl FnMut(Request)) {
+    pub fn packet(&mut self, packet: &Packet<'_>, out: &mut impl FnMut(Box<Request>)) {
         let counters = &mut self.books.counters;
         counters.packets += 1;
         counters.bytes += u64::from(packet.original_len);
@@ -67,7 +67,7 @@ impl Analyzer {
     }
 
     /// The capture is over: every request still without a response gets its row.
-    pub fn finish(&mut self, out: &mut impl FnMut(Request)) {
+    pub fn finish(&mut self, out: &mut impl FnMut(Box<Request>)) {
         for connection in self.connections.values_mut() {
             connection.end(Unanswered::CaptureEnded, &mut self.pool, &mut self.books, out);
         }

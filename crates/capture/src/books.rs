@@ -10,8 +10,8 @@ use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::topics::Topics;
 
-/// Where finished rows go.
-pub(crate) type Rows<'a> = dyn FnMut(Request) + 'a;
+/// Where finished rows go: boxed from the beginning, because a row is large and changes hands often.
+pub(crate) type Rows<'a> = dyn FnMut(Box<Request>) + 'a;
 
 pub(crate) struct Books {
     pub(crate) limits: Limits,
@@ -36,7 +36,7 @@ impl Books {
     }
 
     /// Hands a row over, its topics named as far as anything names them by now.
-    pub(crate) fn emit(&mut self, mut row: Request, out: &mut Rows<'_>) {
+    pub(crate) fn emit(&mut self, mut row: Box<Request>, out: &mut Rows<'_>) {
         for partition in &mut row.partitions {
             if let (None, Some(id)) = (&partition.topic, partition.topic_id) {
                 partition.topic = self.topics.name_of(id).cloned();

@@ -34,7 +34,7 @@ struct Asked {
     api_key: ApiKey,
     /// A fetch that sees only what is committed: data may be there long before it may have it.
     read_committed: bool,
-    row: Request,
+    row: Box<Request>,
 }
 
 /// How much of a frame was seen.

@@ -157,7 +157,7 @@ fn a_snap_length_keeps_what_begins_before_it_and_rows_say_what_it_cost() {
     while rows.len() < 3 && Instant::now() < deadline {
         live.next_packets(Duration::from_millis(50), &mut |packet| {
             assert!(packet.bytes.len() <= 512, "{} bytes", packet.bytes.len());
-            analyzer.packet(packet, &mut |row| rows.push(row));
+            analyzer.packet(packet, &mut |row| rows.push(*row));
         })
         .unwrap();
     }

@@ -75,13 +75,13 @@ impl PacketSource {
 }
 
 /// A request with its times on the recording's clock.
-fn on_clock(offset: ClockOffset, near: ClockPair, mut request: Request) -> Event {
+fn on_clock(offset: ClockOffset, near: ClockPair, mut request: Box<Request>) -> Event {
     let onto = |time: Nanos| offset.from_realtime(time.0, near);
     request.arrival = onto(request.arrival);
     request.arrival_end = onto(request.arrival_end);
     request.response = request.response.map(onto);
     request.end = request.end.map(onto);
-    Event::Request(Box::new(request))
+    Event::Request(request)
 }
 
 /// What had been lost when last looked at.

@@ -35,7 +35,19 @@ pub(crate) struct NameReader {
     names: ThreadNames,
     edition: u64,
     table: Arc<Table>,
+    /// Threads that were asked for, by the last digits of their ids: what is read twice in a row is read often.
+    recent: Vec<Option<Recent>>,
 }
+
+/// What a thread's full name was, as long as the kernel's was that one.
+struct Recent {
+    tid: Tid,
+    comm: Arc<str>,
+    full: Arc<str>,
+}
+
+/// A power of two, more than the threads that are busy at a time.
+const PLACES: usize = 64;
 
 impl ThreadNames {
     pub(crate) fn publish(&self, table: Table) {
@@ -44,7 +56,8 @@ impl ThreadNames {
     }
 
     pub(crate) fn reader(&self) -> NameReader {
-        NameReader { names: self.clone(), edition: 0, table: Arc::default() }
+        let recent = (0..PLACES).map(|_| None).collect();
+        NameReader { names: self.clone(), edition: 0, table: Arc::default(), recent }
     }
 }
 
@@ -52,10 +65,20 @@ impl NameReader {
     /// The thread's full name where it is known, else what the kernel calls it.
     pub(crate) fn full(&mut self, tid: Tid, comm: Arc<str>) -> Arc<str> {
         self.renew();
-        match self.table.get(&tid) {
-            Some(named) if *named.comm == *comm => Arc::clone(&named.full),
-            _ => comm,
+        let place = self.recent.get_mut(tid as usize % PLACES);
+        if let Some(Some(recent)) = &place {
+            if recent.tid == tid && Arc::ptr_eq(&recent.comm, &comm) {
+                return Arc::clone(&recent.full);
+            }
         }
+        let full = match self.table.get(&tid) {
+            Some(named) if *named.comm == *comm => Arc::clone(&named.full),
+            _ => Arc::clone(&comm),
+        };
+        if let Some(place) = place {
+            *place = Some(Recent { tid, comm, full: Arc::clone(&full) });
+        }
+        full
     }
 
     /// The thread's full name where it is known, of whichever thread has that id.
@@ -68,6 +91,7 @@ impl NameReader {
         let edition = self.names.0.edition.load(Ordering::Acquire);
         if edition != self.edition {
             self.edition = edition;
+            self.recent.fill_with(|| None);
             self.table = Arc::clone(&self.names.0.table.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }

@@ -26,7 +26,7 @@ fn anywhere() -> Analyzer {
 
 fn finish(analyzer: &mut Analyzer) -> Vec<Request> {
     let mut rows = Vec::new();
-    analyzer.finish(&mut |row| rows.push(row));
+    analyzer.finish(&mut |row| rows.push(*row));
     rows
 }
 
@@ -176,7 +176,7 @@ fn what_a_snap_length_cuts_off_does_not_lose_the_step() {
             original_len: bytes.len() as u32,
             bytes: kept,
         };
-        analyzer.packet(&packet, &mut |row| rows.push(row));
+        analyzer.packet(&packet, &mut |row| rows.push(*row));
     }
     assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(1, Some(10), Some(0)), (2, Some(10), Some(0))]);
     assert_eq!(rows[0].partitions[0].batches[0].crc, 77);

@@ -77,7 +77,7 @@ impl Scene {
         both.packets.extend(self.consumer.packets);
         both.packets.sort_by_key(|(time, _)| *time);
         let mut rows: Vec<Request> = both.tell(&mut analyzer);
-        analyzer.finish(&mut |row| rows.push(row));
+        analyzer.finish(&mut |row| rows.push(*row));
         assert!(rows.iter().all(|row| row.api_key != 0 || row.data.is_none()));
         rows.iter().filter(|row| row.api_key == 1).map(|row| row.data.map(|at| at.0)).collect()
     }

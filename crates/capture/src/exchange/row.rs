@@ -21,11 +21,11 @@ pub(super) fn of_request(
     (client, broker): (SocketAddr, SocketAddr),
     client_id: &mut Option<Arc<str>>,
     books: &mut Books,
-) -> Request {
+) -> Box<Request> {
     if client_id.as_deref() != frame.client_id.as_deref() {
         *client_id = frame.client_id.as_deref().map(Arc::from);
     }
-    let mut row = Request {
+    let mut row = Box::new(Request {
         arrival: frame.first.seen,
         arrival_end: frame.last.complete,
         response: None,
@@ -52,7 +52,7 @@ pub(super) fn of_request(
         error_code: None,
         error: frame.error.map(|error| Arc::from(error.to_string())),
         partitions: Vec::new(),
-    };
+    });
     match &frame.body {
         RequestBody::Produce(body) => add_produce(&mut row, body, books),
         RequestBody::Fetch(body) => add_fetch(&mut row, body, books),

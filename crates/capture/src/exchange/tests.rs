@@ -61,7 +61,7 @@ fn fetches_say_how_much_of_which_partition_came() {
     talk.ask(50, &fetch(3, &[4]));
     let mut analyzer = on_port();
     let mut rows = talk.tell(&mut analyzer);
-    analyzer.finish(&mut |row| rows.push(row));
+    analyzer.finish(&mut |row| rows.push(*row));
     let bytes = two.len() as u32;
     assert_eq!(
         partitions(&rows[0]),
@@ -107,7 +107,7 @@ fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
             let kept = &bytes[..bytes.len().min(headers + payload)];
             let original_len = bytes.len() as u32;
             let packet = Packet { time_ns: *time_ns, link: LinkType::Ethernet, original_len, bytes: kept };
-            analyzer.packet(&packet, &mut |row| rows.push(row));
+            analyzer.packet(&packet, &mut |row| rows.push(*row));
         }
         let seen: Vec<_> = rows.iter().map(|row| (row.correlation_id, row.latency().map(|n| n.0))).collect();
         assert_eq!(seen, [(1, Some(7)), (2, Some(7)), (3, Some(7))], "{payload} bytes a packet");

@@ -81,7 +81,7 @@ impl Talk {
         for (time_ns, bytes) in self.packets.drain(..) {
             let original_len = bytes.len() as u32;
             let packet = Packet { time_ns, link: LinkType::Ethernet, original_len, bytes: &bytes };
-            analyzer.packet(&packet, &mut |row| rows.push(row));
+            analyzer.packet(&packet, &mut |row| rows.push(*row));
         }
         rows
     }

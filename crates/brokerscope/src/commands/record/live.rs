@@ -16,8 +16,10 @@ use crate::output;
 use crate::stop::Stop;
 use crate::watched;
 
-/// The longest that an event waits to be written, beside the writer's own buffer.
-const WAIT: Duration = Duration::from_millis(50);
+/// Between two looks at what came: whoever is woken for every batch is woken often.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The same where that much would come meanwhile that the queue might be full.
+const SHORT_PAUSE: Duration = Duration::from_millis(1);
 /// How often the manifest gets a new pair of clock readings and the losses so far.
 const UPDATE: Duration = Duration::from_secs(10);
 /// Pairs kept: a week's worth at that rate.
@@ -56,8 +58,11 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
         flight: args.slower_than.map(|slower_than| partial::flight(slower_than, memory)),
         counts: Counts::default(),
         updated: Instant::now(),
+        since_pause: 0,
         failed: false,
     };
+    // Where the kernel does not let it, it does as much.
+    let _ = watch::step_back();
     while !stop.asked() {
         recorder.burst(&watch, args);
     }
@@ -111,6 +116,8 @@ struct Recorder {
     flight: Option<FlightRecorder>,
     counts: Counts,
     updated: Instant,
+    /// Events taken since it paused last.
+    since_pause: usize,
     failed: bool,
 }
 
@@ -124,13 +131,18 @@ impl Recorder {
         self.update();
     }
 
-    /// Writes what is there, waiting briefly for the first of it.
+    /// Writes some of what is there, and pauses after the last of it.
     fn burst(&mut self, watch: &Watch, args: &Record) {
-        let mut wait = WAIT;
-        for _ in 0..BURST {
-            let Some(event) = watch.next(wait) else { break };
+        let mut taken = 0;
+        while taken < BURST {
+            let Some(event) = watch.next(Duration::ZERO) else { break };
             self.take(event, args);
-            wait = Duration::ZERO;
+            taken += 1;
+        }
+        self.since_pause += taken;
+        if taken < BURST {
+            let is_much = std::mem::take(&mut self.since_pause) > watch.queue_events() / 4;
+            std::thread::sleep(if is_much { SHORT_PAUSE } else { PAUSE });
         }
         let ticked = self.writer.tick(Instant::now());
         self.check(ticked);

@@ -245,7 +245,7 @@ fn a_produce_request_cut_in_its_header_is_the_first_seen_of_a_known_client() {
                 original_len: bytes.len() as u32,
                 bytes: &bytes[..74],
             };
-            analyzer.packet(&packet, &mut |row| rows.push(row));
+            analyzer.packet(&packet, &mut |row| rows.push(*row));
         }
         rows.extend(finish(&mut analyzer));
         // Without a port nobody knows which side this is: an answer to Produce begins the same way.
