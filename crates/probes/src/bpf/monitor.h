@@ -14,6 +14,8 @@ struct monitor_wait {
 
 /* A thread that let go of a monitor for which others waited. */
 struct monitor_release {
+	/* whose place this is: places are written to where they are, and may just have become another's */
+	__u64 monitor;
 	__u64 ns;
 	/* as records give it */
 	__u32 tid;
@@ -66,7 +68,8 @@ static __always_inline void name_holder(struct monitor_wait_event *event)
 {
 	struct monitor_release *release = bpf_map_lookup_elem(&monitor_releases, &event->monitor);
 
-	if (!release || release->ns < event->start_ns)
+	event->holder_tid = 0;
+	if (!release || release->monitor != event->monitor || release->ns < event->start_ns)
 		return;
 	event->holder_tid = release->tid;
 	__builtin_memcpy(event->holder_comm, release->comm, sizeof(event->holder_comm));
@@ -76,6 +79,7 @@ static __always_inline void name_class(struct pt_regs *ctx, struct monitor_wait_
 {
 	long name, bytes;
 
+	event->class_bytes = 0;
 	if (!argument(ctx, 2, &name) || !argument(ctx, 3, &bytes) || !name || bytes <= 0)
 		return;
 	if (bytes > CLASS_BYTES)
@@ -84,20 +88,24 @@ static __always_inline void name_class(struct pt_regs *ctx, struct monitor_wait_
 		event->class_bytes = bytes;
 }
 
+/* Written where it is read from: most of a record are names that are shorter than their room. */
 static __always_inline void report_wait(struct pt_regs *ctx, const struct monitor_wait *wait, __u64 end_ns)
 {
-	struct monitor_wait_event event = {
-		.kind = JVM_MONITOR_WAIT,
-		.tid = shown_current(),
-		.start_ns = wait->start_ns,
-		.end_ns = end_ns,
-		.monitor = wait->monitor,
-	};
+	struct monitor_wait_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
 
-	name_holder(&event);
-	name_class(ctx, &event);
-	bpf_get_current_comm(event.comm, sizeof(event.comm));
-	emit(&event, sizeof(event));
+	if (!event) {
+		count(JVM_RING_FULL, 1);
+		return;
+	}
+	event->kind = JVM_MONITOR_WAIT;
+	event->tid = shown_current();
+	event->start_ns = wait->start_ns;
+	event->end_ns = end_ns;
+	event->monitor = wait->monitor;
+	name_holder(event);
+	name_class(ctx, event);
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	bpf_ringbuf_submit(event, wake());
 }
 
 /* The thread has the monitor now. What it waited for before the probes were there is not reported. */
@@ -128,17 +136,24 @@ int contended_entered(struct pt_regs *ctx)
 	return 0;
 }
 
-/* The monitor is free and a waiting thread is about to be woken: it cannot be there before this has been stored. */
+/*
+ * The monitor is free and a waiting thread is about to be woken: it cannot be there before this has been stored. A thread
+ * that took it in between may be here at the same time: whichever is stored had it during the wait.
+ */
 SEC("usdt")
 int contended_exit(struct pt_regs *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct monitor_release release = { .ns = bpf_ktime_get_ns(), .tid = shown_current() };
-	long monitor;
+	struct monitor_release release = { .ns = bpf_ktime_get_ns() }, *known;
 
-	if (!is_target(id) || !argument(ctx, 1, &monitor))
+	if (!is_target(id) || !argument(ctx, 1, (long *)&release.monitor))
 		return 0;
+	release.tid = shown_current();
 	bpf_get_current_comm(release.comm, sizeof(release.comm));
-	bpf_map_update_elem(&monitor_releases, &monitor, &release, BPF_ANY);
+	known = bpf_map_lookup_elem(&monitor_releases, &release.monitor);
+	if (known)
+		*known = release;
+	else
+		bpf_map_update_elem(&monitor_releases, &release.monitor, &release, BPF_ANY);
 	return 0;
 }

@@ -19,6 +19,9 @@ pub(super) use skeleton::types;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/jvm.bpf.o"));
 
+/// The program that does nothing.
+const NOTHING: &str = "nothing";
+
 const SETTINGS_BYTES: usize = 40;
 
 const _: () = {
@@ -40,7 +43,8 @@ pub(super) fn load(plan: &JvmPlan, options: &JvmOptions) -> Result<Object, Error
     let opened = builder.name("brokerscope_jvm").and_then(|builder| builder.open_memory(OBJECT));
     let mut opened = opened.map_err(refused)?;
     for mut program in opened.progs_mut() {
-        let used = plan.used().flat_map(JvmPurpose::probes).any(|probe| program.name() == probe.program);
+        let mut probes = plan.used().flat_map(JvmPurpose::probes);
+        let used = probes.any(|probe| program.name() == program_of(probe, options));
         program.set_autoload(used);
     }
     for mut map in opened.maps_mut().filter(|map| map.name() == "ring") {
@@ -72,20 +76,34 @@ fn fill_in(object: &mut OpenObject, settings: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Attaches a purpose's programs to the process's library.
-pub(super) fn attach(object: &Object, plan: &JvmPlan, purpose: JvmPurpose) -> Result<Vec<Link>, Error> {
-    purpose.probes().iter().map(|probe| attach_probe(object, plan, probe)).collect()
+fn program_of(probe: &Probe, options: &JvmOptions) -> &'static str {
+    if options.idle { NOTHING } else { probe.program }
 }
 
-fn attach_probe(object: &Object, plan: &JvmPlan, probe: &Probe) -> Result<Link, Error> {
+/// Attaches a purpose's programs to the process's library.
+pub(super) fn attach(
+    object: &Object,
+    plan: &JvmPlan,
+    purpose: JvmPurpose,
+    options: &JvmOptions,
+) -> Result<Vec<Link>, Error> {
+    let probes = purpose.probes().iter();
+    probes.map(|probe| attach_probe(object, plan, probe, program_of(probe, options))).collect()
+}
+
+fn attach_probe(
+    object: &Object,
+    plan: &JvmPlan,
+    probe: &Probe,
+    program: &'static str,
+) -> Result<Link, Error> {
     session::catch_log();
     let pid = i32::try_from(plan.pid).unwrap_or(i32::MAX);
-    let link =
-        session::program(object, probe.program)?.attach_usdt(pid, &plan.library, probe.provider, probe.name);
+    let link = session::program(object, program)?.attach_usdt(pid, &plan.library, probe.provider, probe.name);
     link.map_err(|error| {
         let log = session::take_log();
         let why = log.lines().last().map_or_else(|| error.to_string(), |last| format!("{error}: {last}"));
-        Error::Refused { program: probe.program.to_owned(), why }
+        Error::Refused { program: program.to_owned(), why }
     })
 }
 
@@ -96,8 +114,8 @@ mod tests {
 
     #[test]
     fn settings_are_laid_out_as_the_programs_read_them() {
-        let options =
-            JvmOptions { least_wait: Duration::from_micros(5), ring_bytes: 4096, ..JvmOptions::default() };
+        let least_wait = Duration::from_micros(5);
+        let options = JvmOptions { least_wait, ring_bytes: 4096, ..JvmOptions::default() };
         let mut ids = ProcessIds::default();
         (ids.level, ids.namespace) = (2, 9);
         let bytes = settings(7, &ids, &options);

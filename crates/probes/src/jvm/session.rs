@@ -27,12 +27,15 @@ pub struct JvmOptions {
     pub ring_bytes: u32,
     /// Have the kernel measure the BPF programs' run time (see [`JvmProbes::overhead`]).
     pub measure: bool,
+    /// Put a program on every probe that does nothing, and so reports nothing: what that costs is what the kernel takes to
+    /// call any, the floor to measure against.
+    pub idle: bool,
 }
 
 impl Default for JvmOptions {
     /// 256 KiB hold about 1,200 waits.
     fn default() -> Self {
-        Self { least_wait: DEFAULT_LEAST_WAIT, ring_bytes: 256 << 10, measure: false }
+        Self { least_wait: DEFAULT_LEAST_WAIT, ring_bytes: 256 << 10, measure: false, idle: false }
     }
 }
 
@@ -108,7 +111,7 @@ impl JvmProbes {
         let object = object::load(plan, options)?;
         let received = Arc::<Mutex<Received>>::default();
         let ring = reading(&object, &received)?;
-        let (links, plan) = attach_all(&object, plan)?;
+        let (links, plan) = attach_all(&object, plan, options)?;
         Ok(Self { _links: links, ring, object, received, plan, _measuring: measuring })
     }
 
@@ -176,12 +179,12 @@ fn reading(object: &Object, received: &Arc<Mutex<Received>>) -> Result<RingBuffe
     builder.build().map_err(Error::Ring)
 }
 
-fn attach_all(object: &Object, plan: &JvmPlan) -> Result<(Vec<Link>, JvmPlan), Error> {
+fn attach_all(object: &Object, plan: &JvmPlan, options: &JvmOptions) -> Result<(Vec<Link>, JvmPlan), Error> {
     let mut plan = plan.clone();
     let mut links = Vec::new();
     let mut first = None;
     for purpose in plan.used().collect::<Vec<JvmPurpose>>() {
-        match object::attach(object, &plan, purpose) {
+        match object::attach(object, &plan, purpose, options) {
             Ok(attached) => links.extend(attached),
             Err(error) => {
                 if let Some(hook) = plan.hooks.iter_mut().find(|hook| hook.purpose == purpose) {
