@@ -84,17 +84,12 @@ impl Watcher {
     }
 
     pub(crate) fn bpftrace(file: &Path, pid: u32) -> anyhow::Result<Self> {
-        Self::script(file, &SCRIPT.replace("PID", &pid.to_string()), &[])
-    }
-
-    /// bpftrace with a script that prints `ready` and arguments of its own.
-    pub(crate) fn script(file: &Path, script: &str, more: &[&str]) -> anyhow::Result<Self> {
+        let script = SCRIPT.replace("PID", &pid.to_string());
         fs::write(file, script)?;
         // bpftrace wants tracefs, which need not be mounted: it gets one of its own. `exec` keeps the process.
         let mounted = "[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing";
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", &format!("({mounted}) && exec bpftrace \"$@\"")]);
-        command.arg("sh").args(more).arg(file);
+        command.args(["--mount", "sh", "-c", &format!("({mounted}) && exec bpftrace \"$0\"")]).arg(file);
         Self::start("bpftrace", command, &file.with_extension("err"), |said| said.contains("ready"))
     }
 

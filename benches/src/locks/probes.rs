@@ -1,141 +1,132 @@
-//! What a contended wait costs by the JVM's own probes, traps and BPF programs together: the processor time of threads
-//! that do nothing but wait for a monitor, with `-XX:+DTraceMonitorProbes` and without it, which is all that differs. Both
-//! are recorded as if they were brokers.
+//! What a contended wait costs more by the JVM's own probes: `-XX:+DTraceMonitorProbes`, the kernel's traps, and the BPF
+//! programs that they call.
 //!
-//! Beside them, in the same rounds, what nobody who uses these probes can do without: the flag alone, and the kernel's traps
-//! into programs that do nothing (bpftrace's), on all three probes and on one.
+//! Two threads hand a monitor to each other on one processor, so nothing of it happens at the same time: what a wait takes
+//! of the processor is also how long it is from one to the next, and how many there are in a second. How waits fall on two
+//! processors, and who runs where, is no part of it.
 
 mod contender;
-mod subject;
+mod hearer;
+mod recorded;
+mod rounds;
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 
 use super::wait::{self, From};
 use crate::kernel::stage::claim;
 use crate::target::{Bound, Target};
 use crate::{stop, table};
-use contender::Waited;
-use subject::{Subject, Watch};
+use hearer::Ran;
+use rounds::{LOADS, Round, Subjects};
 
-const ROUNDS: usize = 11;
-const ROUND_MS: u64 = 1_500;
+const ROUNDS: usize = 21;
+/// With the kernel's count of the programs' time.
+const COUNTED_ROUNDS: usize = 5;
 const WAIT_NANOS: f64 = 3_000.0;
 
-/// What each was in one round.
-struct Round {
-    /// With the flag, recorded by brokerscope; and without the flag.
-    probed: Waited,
-    not_probed: Waited,
-    /// With the flag, and without, and nobody watches.
-    flagged: Waited,
-    bare: Waited,
-    /// With the flag and programs that do nothing on the end of a wait, and on all three probes.
-    one_empty: Waited,
-    three_empty: Waited,
-}
-
-impl Round {
-    /// Nanoseconds that a wait costs more: all of it, the flag's part, one trap's and three traps'.
-    fn more(&self) -> [f64; 4] {
-        let pairs = [
-            (&self.probed, &self.not_probed),
-            (&self.flagged, &self.bare),
-            (&self.one_empty, &self.flagged),
-            (&self.three_empty, &self.flagged),
-        ];
-        pairs.map(|(with, without)| with.nanos_each() - without.nanos_each())
-    }
-}
-
-/// Measures, prints a table, and judges.
+/// Measures, prints tables, and judges.
 pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Target>> {
     let site = claim(sites)?;
-    let start =
-        |name: &str, flag: bool, watch: Watch<'_>| Subject::start(&site.directory(name)?, flag, watch);
-    let mut subjects = [
-        start("probed", true, Watch::Brokerscope(brokerscope))?,
-        start("not-probed", false, Watch::Brokerscope(brokerscope))?,
-        start("flagged", true, Watch::Nobody)?,
-        start("bare", false, Watch::Nobody)?,
-        start("one-empty", true, Watch::Empty(&["entered"]))?,
-        start("three-empty", true, Watch::Empty(&["enter", "entered", "exit"]))?,
-    ];
-    // Until all is compiled, and mapped.
-    round(&mut subjects)?;
-    let mut rounds = Vec::new();
-    for _ in 0..ROUNDS {
-        rounds.push(round(&mut subjects)?);
+    let directory = |name: &str| site.directory(name);
+    let mut subjects = Subjects::start(&directory("without-flag")?, &directory("with-flag")?)?;
+    let mut by_load = [const { Vec::new() }; LOADS.len()];
+    for number in 0..ROUNDS {
+        let round = subjects.round(number)?;
+        by_load.iter_mut().zip(round).for_each(|(rounds, round)| rounds.push(round));
     }
-    let directories = subjects.into_iter().map(Subject::end).collect::<anyhow::Result<Vec<_>>>()?;
-    let [probed, not_probed, ..] = directories.as_slice() else { bail!("nobody was measured") };
-    let seen = |of: &Path| {
-        Ok::<_, anyhow::Error>(wait::read(brokerscope, From::Recording, &of.join("recording"), "usdt")?.len())
+    let mut counted = Vec::new();
+    for _ in 0..COUNTED_ROUNDS {
+        stop::check()?;
+        counted.extend(subjects.programs()?);
+    }
+    drop(subjects);
+    let mut targets = Vec::new();
+    for (load, rounds) in LOADS.iter().zip(&by_load) {
+        let through = match load.kib {
+            0 => "nothing between two".to_owned(),
+            kib => format!("{kib} KiB gone through between two"),
+        };
+        print(&through, rounds);
+        let all: Vec<f64> = rounds.iter().map(|round| round.told - round.without_flag).collect();
+        let what = format!("the JVM's probes, a contended wait, {through} (upper quartile)");
+        let target = Target::of_runs(what, &all, Bound::AtMost(WAIT_NANOS), "ns");
+        targets.push(Target { measured: quantile(&all, 0.75), ..target });
+    }
+    print_programs(&counted);
+    recorded(brokerscope, &directory("recorded")?, &directory("recorded-without")?)?;
+    Ok(targets)
+}
+
+/// A line of the table: its name, and what it takes of a round.
+type Line = (&'static str, fn(&Round) -> f64);
+
+const LINES: [Line; 6] = [
+    ("the flag alone", |round| round.with_flag - round.without_flag),
+    ("traps into programs that do nothing", |round| round.nothing - round.with_flag),
+    ("ours, each wait counted", |round| round.counted - round.nothing),
+    ("ours, each wait told", |round| round.told - round.nothing),
+    ("all, each wait counted", |round| round.counted - round.without_flag),
+    ("all, each wait told", |round| round.told - round.without_flag),
+];
+
+fn print(through: &str, rounds: &[Round]) {
+    let without: Vec<f64> = rounds.iter().map(|round| round.without_flag).collect();
+    let one = quantile(&without, 0.5);
+    println!(
+        "contended waits for a monitor, {through}: {:.0} a second, {:.2} us each without any of it",
+        1e9 / one,
+        one / 1e3
+    );
+    let rows = LINES.iter().map(|(name, take)| {
+        let all: Vec<f64> = rounds.iter().map(take).collect();
+        let share = |share| micros(quantile(&all, share));
+        vec![(*name).to_owned(), share(0.25), share(0.5), share(0.75)]
+    });
+    table::print(&["more for each wait, us", "quartile", "median", "quartile"], rows);
+    println!();
+}
+
+fn print_programs(counted: &[Ran]) {
+    let mut names: Vec<&str> = counted.iter().map(|ran| ran.program.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let of = |name: &str| {
+        let own = counted.iter().filter(|ran| ran.program == name);
+        quantile(&own.map(|ran| ran.nanos_each).collect::<Vec<f64>>(), 0.5)
     };
-    ensure!(seen(not_probed)? == 0, "seen without the flag");
-    let seen = seen(probed)?;
-    for directory in &directories {
-        fs::remove_dir_all(directory)?;
-    }
-    print(&rounds);
-    let waits: u64 = rounds.iter().map(|round| round.probed.waits).sum();
+    let each: Vec<String> = names.iter().map(|name| format!("{name} {:.0} ns", of(name))).collect();
+    let sum: f64 = names.iter().map(|name| of(name)).sum();
     println!(
-        "{seen} of {waits} waits and those of the first round, recorded: the others were shorter than 100 us"
+        "by the kernel's count, of both, a run of ours takes: {}; together {sum:.0} ns\n",
+        each.join(", ")
     );
-    ensure!(seen as u64 * 2 > waits, "most waits were not seen");
-    let [more, ..] = each(&rounds);
-    let what = "the JVM's probes, a contended wait (upper quartile)".to_owned();
-    let target = Target::of_runs(what, &more, Bound::AtMost(WAIT_NANOS), "ns");
-    Ok(vec![Target { measured: quantile(&more, 0.75), ..target }])
 }
 
-/// One after the other, so that none takes another's processor.
-fn round(subjects: &mut [Subject; 6]) -> anyhow::Result<Round> {
-    stop::check()?;
-    let [probed, not_probed, flagged, bare, one_empty, three_empty] = subjects;
-    Ok(Round {
-        probed: probed.run(ROUND_MS)?,
-        not_probed: not_probed.run(ROUND_MS)?,
-        flagged: flagged.run(ROUND_MS)?,
-        bare: bare.run(ROUND_MS)?,
-        one_empty: one_empty.run(ROUND_MS)?,
-        three_empty: three_empty.run(ROUND_MS)?,
-    })
-}
-
-/// Of every round, what [`Round::more`] says.
-fn each(rounds: &[Round]) -> [Vec<f64>; 4] {
-    let mut all = [const { Vec::new() }; 4];
-    for round in rounds {
-        all.iter_mut().zip(round.more()).for_each(|(of, more)| of.push(more));
-    }
-    all
-}
-
-fn print(rounds: &[Round]) {
-    println!("contended waits for a monitor (a thread's processor time for each, us):");
-    let micros = |nanos: f64| format!("{:.2}", nanos / 1e3);
-    table::print(
-        &["waits/s", "probed", "not probed", "more", "by the flag", "by one empty program", "by three"],
-        rounds.iter().map(|round| {
-            let [more, flag, one, three] = round.more().map(micros);
-            let rate = format!("{:.0}", round.probed.waits as f64 * 1e3 / ROUND_MS as f64);
-            let own = [&round.probed, &round.not_probed].map(|waited| micros(waited.nanos_each()));
-            [vec![rate], own.to_vec(), vec![more, flag, one, three]].concat()
-        }),
-    );
-    let [more, flag, one, three] = each(rounds).map(|of| quantile(&of, 0.5));
+/// The whole recorder, on both: no target, since two JVMs differ by chance by as much.
+fn recorded(brokerscope: &Path, with: &Path, without: &Path) -> anyhow::Result<()> {
+    let rounds = recorded::hold(brokerscope, with, without)?;
+    let seen = |of: &Path| -> anyhow::Result<usize> {
+        Ok(wait::read(brokerscope, From::Recording, &of.join("recording"), "usdt")?.len())
+    };
+    let (seen, unseen) = (seen(with)?, seen(without)?);
+    ensure!(unseen == 0 && seen > 0, "{seen} waits were recorded with the flag, {unseen} without");
+    let more: Vec<f64> = rounds.iter().map(|(with, without)| with - without).collect();
+    let without: Vec<f64> = rounds.iter().map(|(_, without)| *without).collect();
     println!(
-        "medians: {} us more, of which the flag alone {} us and the kernel's traps into three empty programs {} us (into \
-         one {} us); what our programs do takes the other {} us",
-        micros(more),
-        micros(flag),
-        micros(three),
-        micros(one),
-        micros(more - flag - three)
+        "both recorded by brokerscope, with the flag against without: a wait takes {} us more (quartiles {} and {}) than \
+         {} us; {seen} waits were recorded",
+        micros(quantile(&more, 0.5)),
+        micros(quantile(&more, 0.25)),
+        micros(quantile(&more, 0.75)),
+        micros(quantile(&without, 0.5)),
     );
+    Ok(())
+}
+
+fn micros(nanos: f64) -> String {
+    format!("{:.2}", nanos / 1e3)
 }
 
 /// For the bound the upper quartile counts: where the rounds differ by more than it, their median would prove nothing.

@@ -40,7 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("e2e", &["lab"]),
-    ("bench", &["lab", "model", "recording"]),
+    ("bench", &["lab", "model", "probes", "recording"]),
     ("fuzz", &["capture", "jvm", "model", "wire"]),
 ];
 

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 const SOURCE: &str = include_str!("../../../java/Contended.java");
 /// What the kernel keeps of its threads' names begins so.
@@ -19,6 +21,14 @@ pub(super) struct Contender {
     answers: BufReader<ChildStdout>,
 }
 
+/// What its threads are told to do.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub(super) millis: u64,
+    /// What a thread goes through each time it has the monitor.
+    pub(super) kib: u64,
+}
+
 /// What one run was.
 pub(super) struct Waited {
     pub(super) waits: u64,
@@ -26,7 +36,8 @@ pub(super) struct Waited {
 }
 
 impl Waited {
-    /// Processor time that a wait took, with all that lies between two.
+    /// Processor time that a wait took, with all that lies between two: where its threads have one processor, all of the
+    /// time from one wait to the next.
     pub(super) fn nanos_each(&self) -> f64 {
         self.nanos as f64 / self.waits.max(1) as f64
     }
@@ -59,10 +70,23 @@ impl Contender {
         self.child.id()
     }
 
+    /// Has its threads contend on one processor, and all others of the JVM stay away from that.
+    pub(super) fn pin(&self, contenders: &CpuSet, others: &CpuSet) -> anyhow::Result<()> {
+        for (tid, name) in self.tasks()? {
+            let set = if name.starts_with(THREADS) { contenders } else { others };
+            match sched_setaffinity(Pid::from_raw(tid), set) {
+                // A thread that has ended since.
+                Ok(()) | Err(nix::Error::ESRCH) => {}
+                Err(error) => return Err(error).with_context(|| format!("cannot pin thread {tid}")),
+            }
+        }
+        Ok(())
+    }
+
     /// Has its threads contend for so long.
-    pub(super) fn run(&mut self, millis: u64) -> anyhow::Result<Waited> {
+    pub(super) fn run(&mut self, load: Load) -> anyhow::Result<Waited> {
         let before = self.ran()?;
-        writeln!(self.orders, "{millis}")?;
+        writeln!(self.orders, "{} {}", load.millis, load.kib)?;
         let waits = self.answer()?.parse().context("Contended.java")?;
         Ok(Waited { waits, nanos: self.ran()?.saturating_sub(before) })
     }
@@ -76,14 +100,24 @@ impl Contender {
     /// Nanoseconds that its threads ran so far: the first field of `schedstat` (`proc_pid_schedstat`, fs/proc/base.c).
     fn ran(&self) -> anyhow::Result<u64> {
         let mut nanos = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.pid()))?.flatten() {
-            let read = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
-            if read("comm").starts_with(THREADS) {
-                let ran = read("schedstat").split(' ').next().and_then(|field| field.parse::<u64>().ok());
-                nanos += ran.context("no schedstat: the kernel counts no thread's time")?;
-            }
+        for (tid, _) in self.tasks()?.into_iter().filter(|(_, name)| name.starts_with(THREADS)) {
+            let path = format!("/proc/{}/task/{tid}/schedstat", self.pid());
+            let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+            let ran = text.split(' ').next().and_then(|field| field.parse::<u64>().ok());
+            nanos += ran.context("no schedstat: the kernel counts no thread's time")?;
         }
         Ok(nanos)
+    }
+
+    /// Its threads, with what the kernel keeps of their names.
+    fn tasks(&self) -> anyhow::Result<Vec<(i32, String)>> {
+        let mut tasks = Vec::new();
+        for task in fs::read_dir(format!("/proc/{}/task", self.pid()))?.flatten() {
+            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let tid = task.file_name().to_string_lossy().parse();
+            tasks.push((tid.context("a thread without a number")?, name));
+        }
+        Ok(tasks)
     }
 }
 

@@ -1,0 +1,112 @@
+//! Who hears of one JVM's waits while they are measured: brokerscope's programs on its probes and a thread that reads what
+//! they send, as in `record`, but with nothing else of it; or programs that do nothing. Off the JVM when ended or dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, ensure};
+use probes::jvm::{JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
+use probes::{Facts, State};
+
+/// As `record` reads.
+const POLL: Duration = Duration::from_millis(100);
+/// Nothing that is measured waits so long.
+const NEVER: Duration = Duration::from_secs(3_600);
+
+/// The reader has a processor with others, and loses nothing until it gets there.
+const RING_BYTES: u32 = 1 << 20;
+
+/// What the programs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    Nothing,
+    /// Every wait is too short to be told.
+    Count,
+    /// Every wait is told.
+    Tell,
+    /// Likewise, and the kernel counts the programs' time, which takes time too.
+    TellCounted,
+}
+
+/// A thread that hears.
+pub(super) struct Hearer {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<anyhow::Result<Heard>>>,
+}
+
+/// What it heard.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard {
+    pub(super) told: u64,
+    pub(super) counted: u64,
+    pub(super) lost: u64,
+    /// Each program, where the kernel counted.
+    pub(super) programs: Vec<Ran>,
+}
+
+/// What the kernel counted of a program.
+#[derive(Clone, Debug)]
+pub(super) struct Ran {
+    pub(super) program: String,
+    pub(super) times: u64,
+    pub(super) nanos_each: f64,
+}
+
+impl Hearer {
+    pub(super) fn start(pid: u32, deed: Deed) -> anyhow::Result<Self> {
+        let plan = JvmPlan::choose(&Facts::survey(), &JvmFacts::survey(pid));
+        let plan = plan.only(|it| matches!(it, JvmPurpose::MonitorWaits | JvmPurpose::MonitorHolders));
+        let least_wait = if deed == Deed::Count { NEVER } else { Duration::ZERO };
+        let (idle, measure) = (deed == Deed::Nothing, deed == Deed::TellCounted);
+        let options = JvmOptions { least_wait, idle, measure, ring_bytes: RING_BYTES };
+        let probes = JvmProbes::attach(&plan, &options).context("the JVM's probes")?;
+        let attached = probes.plan();
+        ensure!(attached.hooks.iter().all(|hook| hook.state == State::Use), "not attached: {attached:?}");
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().spawn(move || hear(probes, &until))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    pub(super) fn end(mut self) -> anyhow::Result<Heard> {
+        self.join().context("ended before")?
+    }
+
+    fn join(&mut self) -> Option<anyhow::Result<Heard>> {
+        self.stop.store(true, Ordering::Relaxed);
+        let joined = self.thread.take()?.join();
+        Some(joined.unwrap_or_else(|_| Err(anyhow!("the thread that reads the JVM's probes panicked"))))
+    }
+}
+
+impl Drop for Hearer {
+    fn drop(&mut self) {
+        // Only where something else failed before.
+        let _ = self.join();
+    }
+}
+
+fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<Heard> {
+    let mut told = 0;
+    loop {
+        let stopping = stop.load(Ordering::Relaxed);
+        probes.poll(if stopping { Duration::ZERO } else { POLL }, &mut |_| told += 1)?;
+        if stopping {
+            break;
+        }
+    }
+    let ran = probes.overhead().into_iter().filter(|cost| cost.run_count > 0);
+    let each = ran.map(|cost| Ran {
+        program: cost.program,
+        times: cost.run_count,
+        nanos_each: cost.run_time_ns as f64 / cost.run_count as f64,
+    });
+    Ok(Heard {
+        told,
+        counted: probes.short_waits().count,
+        lost: probes.losses().sum(),
+        programs: each.collect(),
+    })
+}

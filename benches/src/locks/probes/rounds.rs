@@ -1,0 +1,171 @@
+//! The same waits with the JVM's probes and without, in turns: two JVMs that differ by the flag alone, and on the one with
+//! it nobody, programs that do nothing, and ours. Says what a wait took in each, not whether that is enough.
+
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::contender::{Contender, Load};
+use super::hearer::{Deed, Heard, Hearer, Ran};
+use crate::stop;
+
+/// What a thread goes through between two waits: nothing, so that whatever a wait takes is in the nearest caches; and as
+/// much as they hold, so that what a wait takes has to come from farther away.
+pub(super) const LOADS: [Load; 2] = [Load { millis: 250, kib: 0 }, Load { millis: 400, kib: 1_024 }];
+/// After everything that changes in a JVM.
+const WARM_UP_MS: u64 = 60;
+/// Until all is compiled.
+const FIRST_MS: u64 = 2_000;
+/// Of that many waits at least most must be told, for the rest to be of waits that are.
+const LEAST_WAITS: u64 = 500;
+
+/// On which JVM, and what it is that hears.
+#[derive(Clone, Copy)]
+enum Who {
+    WithoutFlag,
+    WithFlag(Option<Deed>),
+}
+
+const WHO: [Who; 5] = [
+    Who::WithoutFlag,
+    Who::WithFlag(None),
+    Who::WithFlag(Some(Deed::Nothing)),
+    Who::WithFlag(Some(Deed::Count)),
+    Who::WithFlag(Some(Deed::Tell)),
+];
+
+/// Nanoseconds from one wait to the next, by one load.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    pub(super) without_flag: f64,
+    pub(super) with_flag: f64,
+    pub(super) nothing: f64,
+    pub(super) counted: f64,
+    pub(super) told: f64,
+}
+
+/// The two JVMs.
+pub(super) struct Subjects {
+    without_flag: Contender,
+    with_flag: Contender,
+    places: Places,
+}
+
+impl Subjects {
+    pub(super) fn start(one: &Path, other: &Path) -> anyhow::Result<Self> {
+        let without_flag = Contender::start(one, "-XX:-DTraceMonitorProbes")?;
+        let with_flag = Contender::start(other, "-XX:+DTraceMonitorProbes")?;
+        let mut subjects = Self { without_flag, with_flag, places: Places::take()? };
+        for contender in [&mut subjects.without_flag, &mut subjects.with_flag] {
+            subjects.places.give(contender)?;
+            for load in LOADS {
+                contender.run(Load { millis: FIRST_MS, ..load })?;
+            }
+        }
+        Ok(subjects)
+    }
+
+    /// One after the other, so that none takes another's processor; who comes first changes from round to round.
+    pub(super) fn round(&mut self, number: usize) -> anyhow::Result<[Round; LOADS.len()]> {
+        let mut order = WHO.to_vec();
+        order.rotate_left(number % WHO.len());
+        let mut rounds = [Round::default(); LOADS.len()];
+        for who in order {
+            stop::check()?;
+            for (round, nanos) in rounds.iter_mut().zip(self.measure(who)?.0) {
+                *round.of(who) = nanos;
+            }
+        }
+        Ok(rounds)
+    }
+
+    /// What the kernel counts of our programs, over all loads.
+    pub(super) fn programs(&mut self) -> anyhow::Result<Vec<Ran>> {
+        Ok(self.measure(Who::WithFlag(Some(Deed::TellCounted)))?.1.programs)
+    }
+
+    fn measure(&mut self, who: Who) -> anyhow::Result<([f64; LOADS.len()], Heard)> {
+        let (contender, deed) = match who {
+            Who::WithoutFlag => (&mut self.without_flag, None),
+            Who::WithFlag(deed) => (&mut self.with_flag, deed),
+        };
+        self.places.give(contender)?;
+        let hearer = deed.map(|deed| Hearer::start(contender.pid(), deed)).transpose()?;
+        let (mut nanos, mut waits) = ([0.0; LOADS.len()], 0);
+        for (nanos, load) in nanos.iter_mut().zip(LOADS) {
+            waits += contender.run(Load { millis: WARM_UP_MS, ..load })?.waits;
+            let waited = contender.run(load)?;
+            *nanos = waited.nanos_each();
+            waits += waited.waits;
+        }
+        let heard = hearer.map(Hearer::end).transpose()?.unwrap_or_default();
+        ensure!(waits >= LEAST_WAITS, "only {waits} waits");
+        check(deed, &heard, waits)?;
+        Ok((nanos, heard))
+    }
+}
+
+/// A hearer that misses waits would cost less than one that hears them.
+fn check(deed: Option<Deed>, heard: &Heard, waits: u64) -> anyhow::Result<()> {
+    let heard_of = match deed {
+        Some(Deed::Count) => heard.counted,
+        Some(Deed::Tell | Deed::TellCounted) => heard.told,
+        None | Some(Deed::Nothing) => return Ok(()),
+    };
+    let all = heard_of * 100 >= waits * 98 && heard.lost * 100 <= waits;
+    ensure!(all, "of {waits} waits {heard_of} were heard of, {} lost ({deed:?})", heard.lost);
+    // Three a wait: a thread that takes the monitor before it sleeps is let in without the last of them.
+    for ran in &heard.programs {
+        ensure!(ran.times * 10 >= waits * 9, "{} ran {} times in {waits} waits", ran.program, ran.times);
+    }
+    Ok(())
+}
+
+impl Round {
+    fn of(&mut self, who: Who) -> &mut f64 {
+        match who {
+            Who::WithoutFlag => &mut self.without_flag,
+            Who::WithFlag(None) => &mut self.with_flag,
+            Who::WithFlag(Some(Deed::Nothing)) => &mut self.nothing,
+            Who::WithFlag(Some(Deed::Count)) => &mut self.counted,
+            Who::WithFlag(Some(Deed::Tell | Deed::TellCounted)) => &mut self.told,
+        }
+    }
+}
+
+/// One processor for the threads that wait, and the others for all else, the bench and its readers included. Given back
+/// when dropped.
+pub(super) struct Places {
+    all: CpuSet,
+    contenders: CpuSet,
+    others: CpuSet,
+}
+
+impl Places {
+    pub(super) fn take() -> anyhow::Result<Self> {
+        let all = sched_getaffinity(SELF).context("sched_getaffinity")?;
+        let usable: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| all.is_set(cpu) == Ok(true)).collect();
+        let (last, rest) = usable.split_last().context("no processor")?;
+        ensure!(!rest.is_empty(), "needs two processors");
+        let (mut contenders, mut others) = (CpuSet::new(), CpuSet::new());
+        contenders.set(*last)?;
+        rest.iter().try_for_each(|&cpu| others.set(cpu))?;
+        sched_setaffinity(SELF, &others).context("sched_setaffinity")?;
+        Ok(Self { all, contenders, others })
+    }
+
+    pub(super) fn give(&self, contender: &Contender) -> anyhow::Result<()> {
+        contender.pin(&self.contenders, &self.others)
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        // It was set before.
+        let _ = sched_setaffinity(SELF, &self.all);
+    }
+}
+
+const SELF: Pid = Pid::from_raw(0);
