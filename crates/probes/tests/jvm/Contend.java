@@ -8,6 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 
 public class Contend {
 	static class Lock {}
@@ -27,12 +28,13 @@ public class Contend {
 		Thread.sleep(millis * slower);
 	}
 
-	// Takes the lock, says what it measured, and holds it.
-	static void hold(String role, long millis) throws Exception {
+	// Takes the lock, says what it measured, and holds it until it may let go, and for so long after that.
+	static void hold(String role, long millis, CountDownLatch mayLetGo) throws Exception {
 		String tid = tid();
 		long start = System.nanoTime();
 		synchronized (lock) {
 			long end = System.nanoTime();
+			mayLetGo.await();
 			pause(millis);
 			System.out.println(role + " " + tid + " " + start + " " + end);
 		}
@@ -50,15 +52,24 @@ public class Contend {
 		return thread;
 	}
 
-	// One thread holds the lock; the others come after it, one after the other, and each holds it a moment too.
+	static void await(Thread thread, Thread.State state) throws Exception {
+		while (thread.getState() != state)
+			Thread.sleep(1);
+	}
+
+	// One thread holds the lock until the others have come, one after the other; each of them holds it a moment too.
 	static void round(int waiters, long millis) throws Exception {
 		List<Thread> threads = new ArrayList<>();
-		threads.add(started("a-thread-that-holds", () -> hold("holder", millis)));
-		pause(10);
+		CountDownLatch mayLetGo = new CountDownLatch(1);
+		Thread holder = started("a-thread-that-holds", () -> hold("holder", millis, mayLetGo));
+		threads.add(holder);
+		await(holder, Thread.State.WAITING);
 		for (int i = 0; i < waiters; i++) {
-			threads.add(started("a-thread-that-waits-" + i, () -> hold("waiter", 5)));
-			pause(3);
+			Thread waiter = started("a-thread-that-waits-" + i, () -> hold("waiter", 5, mayLetGo));
+			threads.add(waiter);
+			await(waiter, Thread.State.BLOCKED);
 		}
+		mayLetGo.countDown();
 		for (Thread thread : threads)
 			thread.join();
 		System.out.println("round");
