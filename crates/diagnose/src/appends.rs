@@ -11,7 +11,7 @@ use ahash::RandomState;
 use model::{FileOp, Nanos};
 
 /// What identifies the batch of an append.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     pub(crate) crc: u32,
     pub(crate) bytes: u32,
@@ -59,6 +59,8 @@ struct Kept<T> {
     same_crc: Option<u64>,
     /// The one before it with the same base offset.
     same_offset: Option<u64>,
+    /// When the last of it and those before it with the same CRC ended.
+    last_end: Nanos,
 }
 
 impl<T> Default for Appends<T> {
@@ -75,13 +77,17 @@ impl<T: Append> Appends<T> {
         let number = self.forgotten + self.kept.len() as u64;
         let same_crc = self.by_crc.insert(crc, number);
         let same_offset = self.by_base_offset.insert(base_offset, number);
-        self.kept.push_back(Kept { append, same_crc, same_offset });
+        let before = same_crc.and_then(|number| self.at(number)).map(|before| before.last_end);
+        let last_end = before.map_or(append.end(), |before| before.max(append.end()));
+        self.kept.push_back(Kept { append, same_crc, same_offset, last_end });
     }
 
-    /// Those with a batch of this CRC, the latest first.
-    pub(crate) fn by_crc(&self, crc: u32) -> impl Iterator<Item = &T> {
+    /// Those with a batch of this CRC, the latest first, as far as any that is left ended at `since` or later.
+    pub(crate) fn by_crc(&self, crc: u32, since: Nanos) -> impl Iterator<Item = &T> {
         let first = self.by_crc.get(&crc).and_then(|&number| self.at(number));
-        std::iter::successors(first, |later| self.at(later.same_crc?)).map(|kept| &kept.append)
+        std::iter::successors(first, |later| self.at(later.same_crc?))
+            .take_while(move |kept| kept.last_end >= since)
+            .map(|kept| &kept.append)
     }
 
     /// Those with a batch of this base offset, the latest first.

@@ -7,6 +7,9 @@ use model::{FileOp, Nanos, Partition, Request};
 use crate::appends::{Append, Appends};
 use crate::window::{CLOCK_SLACK, Window};
 
+/// Batches of the same CRC are seldom more than this, but for a benchmark that sends the same bytes again and again.
+const FEW: usize = 3;
+
 /// An append found for a partition of a request.
 #[derive(Clone, Debug)]
 pub struct AppendJoin {
@@ -73,13 +76,22 @@ fn by_crc<'a, T: Append>(
     fits: impl Fn(&&'a T) -> bool,
 ) -> Option<&'a T> {
     let (crc, bytes) = sought.batch?;
-    let is_long = |append: &&T| append.keys().is_some_and(|keys| keys.bytes == bytes);
-    let mut fits = appends.by_crc(crc).filter(fits).filter(is_long);
+    let is_batch = |append: &&T| append.keys().is_some_and(|keys| keys.crc == crc && keys.bytes == bytes);
+    let offset = known_base_offset(sought);
+    let since = sought.arrival - CLOCK_SLACK;
+    // Of the same bytes again and again the one with the offset is the one, whatever else fits: it is found at once.
+    if let Some(offset) = offset.filter(|_| appends.by_crc(crc, since).nth(FEW).is_some()) {
+        let named = appends.by_base_offset(offset).filter(&fits).find(is_batch);
+        if named.is_some() {
+            return named;
+        }
+    }
+    let mut fits = appends.by_crc(crc, since).filter(fits).filter(is_batch);
     let first = fits.next()?;
     let Some(second) = fits.next() else { return Some(first) };
     // The same bytes twice (a retry, or a benchmark's identical records): the response tells them apart.
     // Without one, which of them was ours cannot be known.
-    let offset = known_base_offset(sought)?;
+    let offset = offset?;
     let has_offset = |append: &&T| append.keys().is_some_and(|keys| keys.base_offset == offset);
     [first, second].into_iter().chain(fits).find(has_offset)
 }
@@ -107,4 +119,72 @@ fn is_of(op: &FileOp, partition: &Partition) -> bool {
 fn within(append: &impl Append, sought: &Sought) -> bool {
     append.start() >= sought.arrival - CLOCK_SLACK
         && sought.response.is_none_or(|response| append.end() <= response + CLOCK_SLACK)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+    use proptest::prelude::*;
+
+    use super::{JoinKey, Sought, find, known_base_offset, within};
+    use crate::appends::{Append, Appends, Keys};
+
+    /// An append with a number.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Seen(usize, Nanos, Nanos, Keys);
+
+    impl Append for Seen {
+        fn keys(&self) -> Option<Keys> {
+            Some(self.3)
+        }
+        fn start(&self) -> Nanos {
+            self.1
+        }
+        fn end(&self) -> Nanos {
+            self.2
+        }
+    }
+
+    /// As the rule says it, looking at each: the latest that fits, if it is the only one or has the offset.
+    fn expected<'a>(seen: &'a [Seen], sought: &Sought) -> Option<(&'a Seen, JoinKey)> {
+        let fits = || seen.iter().rev().filter(|append| within(*append, sought));
+        let of_batch = || fits().filter(|append| sought.batch == Some((append.3.crc, append.3.bytes)));
+        let named = |append: &&Seen| known_base_offset(sought) == Some(append.3.base_offset);
+        let by_crc = if of_batch().count() < 2 { of_batch().next() } else { of_batch().find(named) };
+        let by_offset = || fits().find(named).map(|append| (append, JoinKey::BaseOffset));
+        by_crc.map(|append| (append, JoinKey::BatchCrc)).or_else(by_offset)
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_bytes_again_and_again_are_told_apart_as_looking_at_each_does(
+            written in proptest::collection::vec((0_i64..12, 0_i64..6, 0_u32..2, 0_u32..2, 0_i64..12), 0..60),
+            asked in proptest::collection::vec(
+                (0_i64..60, proptest::option::of(0_i64..30), 0_u32..3, 0_u32..2, -1_i64..12), 1..20,
+            ),
+            horizon in 0_i64..40,
+        ) {
+            let (mut appends, mut seen) = (Appends::default(), Vec::new());
+            let ms = Nanos::from_millis;
+            for (number, (late, length, crc, bytes, base_offset)) in written.into_iter().enumerate() {
+                // Nearly in the order of their ends.
+                let end = number as i64 - late / 4;
+                let append = Seen(number, ms(end - length), ms(end), Keys { crc, bytes, base_offset });
+                appends.insert(append);
+                seen.push(append);
+            }
+            appends.forget(ms(horizon));
+            let gone = seen.iter().take_while(|append| append.2 < ms(horizon)).count();
+            seen.drain(..gone);
+            for (arrival, answered, crc, bytes, offset) in asked {
+                let sought = Sought {
+                    arrival: ms(arrival),
+                    response: answered.map(|after| ms(arrival + after)),
+                    batch: Some((crc, bytes)),
+                    base_offset: Some(offset),
+                };
+                prop_assert_eq!(find(&appends, &sought, |_| true), expected(&seen, &sought));
+            }
+        }
+    }
 }
