@@ -18,6 +18,8 @@ use super::accounts;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// When to ask it once more to end.
 const AGAIN: Duration = Duration::from_secs(15);
+/// What that process is called.
+const ENDING: &str = "brokerscope-end";
 /// Let pass after it has begun.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -133,6 +135,7 @@ impl Watcher {
             }
             if let Some(status) = self.child.try_wait()? {
                 ensure!(status.success(), "{} ended with {status}: {}", self.name, self.said());
+                await_hooks_gone(end)?;
                 return Ok(self.said());
             }
             if Instant::now() > end {
@@ -145,6 +148,26 @@ impl Watcher {
     fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
+}
+
+/// A recorder leaves the closing of its hooks to another process. Whoever is measured next must not pay for them.
+fn await_hooks_gone(end: Instant) -> anyhow::Result<()> {
+    while is_ending()? {
+        ensure!(Instant::now() < end, "{ENDING} does not end");
+        sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn is_ending() -> anyhow::Result<bool> {
+    for entry in fs::read_dir("/proc")? {
+        // A process may end meanwhile.
+        let name = fs::read_to_string(entry?.path().join("comm"));
+        if name.is_ok_and(|name| name.trim_end() == ENDING) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Drop for Watcher {
