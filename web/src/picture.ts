@@ -10,7 +10,10 @@ export function picture(label: string, draw: (width: number) => SVGSVGElement): 
     const width = Math.floor(place.clientWidth);
     if (width > 0 && Math.abs(width - drawn) > 1) {
       drawn = width;
-      place.replaceChildren(draw(width));
+      const svg = draw(width);
+      // Paper is narrower, and nobody draws anew for it.
+      svg.setAttribute("viewBox", `0 0 ${width} ${svg.getAttribute("height") ?? 0}`);
+      place.replaceChildren(svg);
     }
   }).observe(place);
   return place;

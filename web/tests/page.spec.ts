@@ -69,6 +69,11 @@ test("the waterfall of the slowest request shows commit, write and waiter", asyn
   expect(shared(commit, write)).toBeGreaterThan(0.7);
   expect(shared(write, request)).toBeGreaterThan(0.5);
   expect(await waterfall.locator('.bar[data-kind="block-io"]').count()).toBeGreaterThan(0);
+  // The wait is told of who waited, among the evidence and in its lane; the write of who held the lock.
+  const wait = waiter?.evidence.find(({ kind }) => kind === "lock-wait");
+  expect(wait?.waiter_tid).not.toBe(wait?.tid);
+  const own = waterfall.locator("g.lane", { hasText: ` ${wait?.waiter_tid}` });
+  await expect(own.locator('.bar[data-kind="lock-wait"]')).toHaveCount(2);
   expect(faults).toEqual([]);
 });
 

@@ -286,7 +286,9 @@ impl Lab {
         let seen = before.iter().find_map(|done| done.bottleneck.clone());
         // The base has nothing before it: it says what all were run on.
         let base = self.asked.first().is_some_and(|asked| asked.setup.id == setup.id);
-        let note = seen.or_else(|| base.then(|| self.about().replace('\n', "; ")));
+        let note = seen
+            .map(|seen| format!("before this step {seen}"))
+            .or_else(|| base.then(|| self.about().replace('\n', "; ")));
         let directory = self.directory.join(&setup.id);
         let path = directory.join("configuration.json");
         let text = json!({"name": setup.name, "note": note});

@@ -20,7 +20,8 @@ pub(crate) fn table(ledger: &Ledger, setups: &[Setup], slo_ms: u64) -> String {
         let misses = format!(">{slo_ms} MS");
         let _ = write!(text, "  {:>18}  {:>18}  {:>18}  {misses:>21}", "P99 MS", "P99.9 MS", "MAX MS");
     }
-    text.push('\n');
+    let steps = rows.iter().any(|(setup, _)| setup.builds_on.is_some());
+    text.push_str(if steps { "  AGAINST WHAT IT BUILDS ON\n" } else { "\n" });
     for (setup, runs) in rows {
         let _ = write!(text, "{:width$}  {:>4}", setup.name, runs.len());
         let column =
@@ -40,6 +41,11 @@ pub(crate) fn table(ledger: &Ledger, setups: &[Setup], slo_ms: u64) -> String {
                 spread(latency(|latency| latency.max_ms), 0),
                 spread(latency(super::measured::Latency::miss_percent), 3)
             );
+        }
+        if let Some(before) = &setup.builds_on {
+            let rates =
+                |runs: &[&Done]| runs.iter().map(|done| done.measured.records_per_s).collect::<Vec<_>>();
+            let _ = write!(text, "  {}", step(rates(&ledger.of(before)), rates(&runs)));
         }
         text.push('\n');
     }
@@ -61,6 +67,26 @@ fn append_others(text: &mut String, ledger: &Ledger, setups: &[Setup]) {
     }
     if !said.is_empty() {
         let _ = write!(text, "\n{said}");
+    }
+}
+
+/// What a step did to the rates of the one before it: `+57 %`. Said to be no more than chance where runs of both overlap, and of
+/// one run each nothing can be said.
+fn step(mut before: Vec<f64>, mut after: Vec<f64>) -> String {
+    for rates in [&mut before, &mut after] {
+        rates.sort_by(f64::total_cmp);
+    }
+    let (from, to) = (median(&before), median(&after));
+    if from <= 0.0 {
+        return "-".to_owned();
+    }
+    let change = format!("{:+.0} %", 100.0 * (to / from - 1.0));
+    let apart = before.last() < after.first() || after.last() < before.first();
+    match (before.len().min(after.len()), apart) {
+        (0, _) => "-".to_owned(),
+        (1, _) => format!("{change} (too few runs to say)"),
+        (_, true) => change,
+        (_, false) => format!("{change} (runs overlap: no difference seen)"),
     }
 }
 
@@ -87,6 +113,19 @@ pub(crate) fn median(sorted: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_counts_where_all_runs_of_it_are_on_one_side() {
+        for (before, after, told) in [
+            (vec![100.0, 110.0, 90.0], vec![150.0, 170.0, 140.0], "+50 %"),
+            (vec![100.0, 110.0, 90.0], vec![80.0, 70.0, 85.0], "-20 %"),
+            (vec![100.0, 110.0, 90.0], vec![105.0, 104.0, 120.0], "+5 % (runs overlap: no difference seen)"),
+            (vec![100.0], vec![200.0], "+100 % (too few runs to say)"),
+            (vec![100.0], vec![], "-"),
+        ] {
+            assert_eq!(step(before, after), told);
+        }
+    }
 
     #[test]
     fn spreads_name_the_median_and_both_ends() {
