@@ -29,7 +29,7 @@ pub(crate) fn hold(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::
         println!();
     }
     if by_probes {
-        targets.extend(probes::hold(brokerscope, &sites)?);
+        targets.extend(probes::hold(&sites)?);
         println!();
     }
     if by_witness {

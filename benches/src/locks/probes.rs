@@ -7,14 +7,10 @@
 
 mod contender;
 mod hearer;
-mod recorded;
 mod rounds;
 
 use std::path::Path;
 
-use anyhow::ensure;
-
-use super::wait::{self, From};
 use crate::kernel::stage::claim;
 use crate::target::{Bound, Target};
 use crate::{stop, table};
@@ -27,7 +23,7 @@ const COUNTED_ROUNDS: usize = 5;
 const WAIT_NANOS: f64 = 3_000.0;
 
 /// Measures, prints tables, and judges.
-pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Target>> {
+pub(super) fn hold(sites: &Path) -> anyhow::Result<Vec<Target>> {
     let site = claim(sites)?;
     let directory = |name: &str| site.directory(name);
     let mut subjects = Subjects::start(&directory("without-flag")?, &directory("with-flag")?)?;
@@ -55,7 +51,6 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Targe
         targets.push(Target { measured: quantile(&all, 0.75), ..target });
     }
     print_programs(&counted);
-    recorded(brokerscope, &directory("recorded")?, &directory("recorded-without")?)?;
     Ok(targets)
 }
 
@@ -72,12 +67,13 @@ const LINES: [Line; 6] = [
 ];
 
 fn print(through: &str, rounds: &[Round]) {
-    let without: Vec<f64> = rounds.iter().map(|round| round.without_flag).collect();
-    let one = quantile(&without, 0.5);
+    let each = |take: fn(&Round) -> f64| quantile(&rounds.iter().map(take).collect::<Vec<f64>>(), 0.5);
+    let (without, told) = (each(|round| round.without_flag), each(|round| round.told));
     println!(
-        "contended waits for a monitor, {through}: {:.0} a second, {:.2} us each without any of it",
-        1e9 / one,
-        one / 1e3
+        "contended waits for a monitor, {through}: {:.0} a second without any of it, {} us each; {:.0} with each told",
+        1e9 / without,
+        micros(without),
+        1e9 / told
     );
     let rows = LINES.iter().map(|(name, take)| {
         let all: Vec<f64> = rounds.iter().map(take).collect();
@@ -102,27 +98,6 @@ fn print_programs(counted: &[Ran]) {
         "by the kernel's count, of both, a run of ours takes: {}; together {sum:.0} ns\n",
         each.join(", ")
     );
-}
-
-/// The whole recorder, on both: no target, since two JVMs differ by chance by as much.
-fn recorded(brokerscope: &Path, with: &Path, without: &Path) -> anyhow::Result<()> {
-    let rounds = recorded::hold(brokerscope, with, without)?;
-    let seen = |of: &Path| -> anyhow::Result<usize> {
-        Ok(wait::read(brokerscope, From::Recording, &of.join("recording"), "usdt")?.len())
-    };
-    let (seen, unseen) = (seen(with)?, seen(without)?);
-    ensure!(unseen == 0 && seen > 0, "{seen} waits were recorded with the flag, {unseen} without");
-    let more: Vec<f64> = rounds.iter().map(|(with, without)| with - without).collect();
-    let without: Vec<f64> = rounds.iter().map(|(_, without)| *without).collect();
-    println!(
-        "both recorded by brokerscope, with the flag against without: a wait takes {} us more (quartiles {} and {}) than \
-         {} us; {seen} waits were recorded",
-        micros(quantile(&more, 0.5)),
-        micros(quantile(&more, 0.25)),
-        micros(quantile(&more, 0.75)),
-        micros(quantile(&without, 0.5)),
-    );
-    Ok(())
 }
 
 fn micros(nanos: f64) -> String {

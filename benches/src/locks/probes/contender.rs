@@ -1,5 +1,5 @@
-//! `Contended.java` at work, under the name of a broker: how many waits there were, and what its threads took of a
-//! processor meanwhile. Ends it when dropped.
+//! `Contended.java` at work: how many waits there were, and what its threads took of a processor meanwhile. Ends it when
+//! dropped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -46,17 +46,11 @@ impl Waited {
 impl Contender {
     /// Starts it in a directory with one more argument for its JVM; returns when it is ready.
     pub(super) fn start(directory: &Path, argument: &str) -> anyhow::Result<Self> {
-        let (source, properties) = (directory.join("Contended.java"), directory.join("server.properties"));
+        let source = directory.join("Contended.java");
         fs::write(&source, SOURCE)?;
-        let text = format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", directory.display());
-        fs::write(&properties, text)?;
         let mut command = Command::new("java");
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
-        command
-            .args(["-Xmx64m", "-XX:+UseSerialGC", argument])
-            .arg(&source)
-            .arg("kafka.Kafka")
-            .arg(&properties);
+        command.args(["-Xmx64m", "-XX:+UseSerialGC", argument]).arg(&source);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("java")?;
         let orders = child.stdin.take().context("no pipe")?;
         let answers = BufReader::new(child.stdout.take().context("no pipe")?);

@@ -137,14 +137,14 @@ impl Round {
 
 /// One processor for the threads that wait, and the others for all else, the bench and its readers included. Given back
 /// when dropped.
-pub(super) struct Places {
+struct Places {
     all: CpuSet,
     contenders: CpuSet,
     others: CpuSet,
 }
 
 impl Places {
-    pub(super) fn take() -> anyhow::Result<Self> {
+    fn take() -> anyhow::Result<Self> {
         let all = sched_getaffinity(SELF).context("sched_getaffinity")?;
         let usable: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| all.is_set(cpu) == Ok(true)).collect();
         let (last, rest) = usable.split_last().context("no processor")?;
@@ -156,7 +156,7 @@ impl Places {
         Ok(Self { all, contenders, others })
     }
 
-    pub(super) fn give(&self, contender: &Contender) -> anyhow::Result<()> {
+    fn give(&self, contender: &Contender) -> anyhow::Result<()> {
         contender.pin(&self.contenders, &self.others)
     }
 }
