@@ -170,16 +170,15 @@ fn attach_all(plan: &Plan, object: &Object) -> Result<Links, Error> {
     let mut links = Links::default();
     for hook in plan.used() {
         for name in hook.typed_programs().iter().rev() {
-            links.keep(attach_typed(object, name)?, None);
+            links.keep(attach_typed(object, name)?);
         }
         for function in &hook.functions {
-            links.keep(attach_typed(object, &function.exit)?, None);
-            links.keep(attach_typed(object, &function.entry)?, None);
+            links.keep(attach_typed(object, &function.exit)?);
+            links.keep(attach_typed(object, &function.entry)?);
         }
         for point in hook.points.iter().rev() {
             let program = object::program(object, point.program)?;
-            let (link, event) = perf_event::attach(&program, point)?;
-            links.keep(link, Some(event));
+            links.keep(perf_event::attach(&program, point)?);
         }
     }
     Ok(links)

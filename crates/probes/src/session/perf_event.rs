@@ -9,18 +9,16 @@ use libbpf_rs::{Link, ProgramMut, libbpf_sys};
 use crate::error::Error;
 use crate::plan::Point;
 
-/// The program runs for every hit of the tracepoint, on all CPUs, until the link is dropped. With the link comes the event, which
-/// is closed when both are.
-pub(super) fn attach(program: &ProgramMut<'_>, point: &Point) -> Result<(Link, OwnedFd), Error> {
-    let refused = |source| Error::Tracepoint { tracepoint: point.name.to_owned(), source };
-    let event = open(point.id).map_err(refused)?;
-    let kept = event.try_clone().map_err(refused)?;
+/// The program runs for every hit of the tracepoint, on all CPUs, until the link is dropped.
+pub(super) fn attach(program: &ProgramMut<'_>, point: &Point) -> Result<Link, Error> {
+    let event =
+        open(point.id).map_err(|source| Error::Tracepoint { tracepoint: point.name.to_owned(), source })?;
     let link = program
         .attach_perf_event(event.as_raw_fd())
         .map_err(|error| Error::Refused { program: point.program.to_owned(), why: error.to_string() })?;
     // The link closes it.
     let _ = event.into_raw_fd();
-    Ok((link, kept))
+    Ok(link)
 }
 
 /// `include/uapi/linux/perf_event.h`.
