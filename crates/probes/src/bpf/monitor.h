@@ -66,10 +66,12 @@ int contended_enter(struct pt_regs *ctx)
 /* Who was seen to hand the monitor over during the wait: then that thread had it until then. */
 static __always_inline void name_holder(struct monitor_wait_event *event)
 {
-	struct monitor_release *release = bpf_map_lookup_elem(&monitor_releases, &event->monitor);
+	/* Linux 6.1 takes no key from a ring. */
+	__u64 monitor = event->monitor;
+	struct monitor_release *release = bpf_map_lookup_elem(&monitor_releases, &monitor);
 
 	event->holder_tid = 0;
-	if (!release || release->monitor != event->monitor || release->ns < event->start_ns)
+	if (!release || release->monitor != monitor || release->ns < event->start_ns)
 		return;
 	event->holder_tid = release->tid;
 	__builtin_memcpy(event->holder_comm, release->comm, sizeof(event->holder_comm));
