@@ -36,16 +36,8 @@ pub(super) fn find(window: &Window, waits: &Waits<'_>) -> Option<Finding> {
 /// The device's part in a fault on a mapped file.
 pub(super) fn behind_fault(window: &Window, fault: &FileOp) -> Option<Finding> {
     let io = covering_io(window, fault, fault.start, fault.end)?;
-    let own = Finding {
-        cause: Cause::SlowDevice,
-        chain: vec![Cause::SlowDevice],
-        root: Arc::from(root(window, fault, io)),
-        confidence: joined(fault, io, fault.end, Confidence::Exact),
-        evidence: vec![io_evidence(io)],
-        time: fault.latency(),
-        partition: fault.topic_partition.clone(),
-    };
-    Some(with_load(window, fault, io, own, (fault.start, fault.end)))
+    let confidence = joined(fault, io, fault.end, Confidence::Exact);
+    Some(of_device(window, fault, io, (confidence, fault.latency()), (fault.start, fault.end)))
 }
 
 /// The device's part in a wait for a thread that writes back: that thread's writes, by its id, of which there was one at the
@@ -63,16 +55,27 @@ pub(super) fn behind_writer(window: &Window, waits: &Waits<'_>, thread: Tid) -> 
         return None;
     }
     let io = writes().max_by_key(|io| (io.overlap(start, end), io.start, io.sector))?;
+    Some(of_device(window, op, io, (Confidence::Strong, waits.time), (start, end)))
+}
+
+/// What a request says of so much of an operation's time, with what is behind it.
+fn of_device(
+    window: &Window,
+    op: &FileOp,
+    io: &BlockIo,
+    (confidence, time): (Confidence, Nanos),
+    span: (Nanos, Nanos),
+) -> Finding {
     let own = Finding {
         cause: Cause::SlowDevice,
         chain: vec![Cause::SlowDevice],
         root: Arc::from(root(window, op, io)),
-        confidence: Confidence::Strong,
+        confidence,
         evidence: vec![io_evidence(io)],
-        time: waits.time,
+        time,
         partition: op.topic_partition.clone(),
     };
-    Some(with_load(window, op, io, own, (start, end)))
+    with_load(window, op, io, own, span)
 }
 
 fn root(window: &Window, op: &FileOp, io: &BlockIo) -> String {
