@@ -2,7 +2,7 @@
 //! apart what verdicts depend on and what sums are made of, and reaches the verdicts that `explain` does.
 
 mod about;
-mod judged;
+pub(crate) mod judged;
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -7,10 +7,10 @@ use std::path::Path;
 use diagnose::{Config, Engine, Summary};
 use model::{Event, Nanos, Verdict};
 use recording::{Error, Manifest, Recording, Table, Writer, WriterOptions};
-use report::page::{About, Collector, Page, html};
+use report::page::{About, Page, html};
 
 use super::{NearSlow, looked_through};
-use crate::apart;
+use crate::commands::report::judged::Judged;
 use crate::comparing::Comparing;
 use crate::grounds::Grounds;
 use crate::options::{Filter, Format, Presentation, Target};
@@ -129,65 +129,11 @@ fn shown(directory: &Path, in_parts: bool) -> (String, String) {
     let comparing = Comparing::new(slow, &["produce".to_owned()], &["orders".to_owned()]);
     let counted =
         comparing.count("one", compare::Part { from: Nanos::from_millis(30_000), ..compare::Part::WHOLE });
-    let config = grounds.config(slow);
-    let near = grounds.near_slow(&config).unwrap();
-    let mut engine = Engine::new(config);
-    let collector = Collector::new(Some(broker::BEGIN), slow);
-    let collector = if in_parts {
-        let (mut traffic, mut work, mut cases) = collector.part();
-        let requests = &mut |requests: &[model::Request]| {
-            counted.requests(requests);
-            for request in requests {
-                traffic.request(request);
-            }
-        };
-        apart::read(&mut grounds, near, requests, Some(&mut |event| work.event(event)), &mut |event| {
-            cases.event(&event);
-            engine.push(event);
-            let verdicts = engine.take_verdicts();
-            counted.verdicts(&verdicts);
-            for verdict in &verdicts {
-                cases.verdict(verdict);
-            }
-            Ok(())
-        })
-        .unwrap();
-        let summary = engine.finish();
-        let verdicts = engine.take_verdicts();
-        counted.verdicts(&verdicts);
-        for verdict in &verdicts {
-            cases.verdict(verdict);
-        }
-        (Collector::of(traffic, work, cases), summary)
-    } else {
-        let mut collector = collector;
-        grounds
-            .read(&mut |event| {
-                if let Event::Request(request) = &event {
-                    counted.requests(std::slice::from_ref(request));
-                }
-                collector.event(&event);
-                engine.push(event);
-                let verdicts = engine.take_verdicts();
-                counted.verdicts(&verdicts);
-                for verdict in &verdicts {
-                    collector.verdict(verdict);
-                }
-                Ok(())
-            })
-            .unwrap();
-        let summary = engine.finish();
-        let verdicts = engine.take_verdicts();
-        counted.verdicts(&verdicts);
-        for verdict in &verdicts {
-            collector.verdict(verdict);
-        }
-        (collector, summary)
-    };
-    let (collector, summary) = collector;
+    let near_slow = in_parts.then(|| grounds.near_slow(&grounds.config(slow)).unwrap());
+    let judged = Judged::of(&mut grounds, near_slow, slow, Some(&counted)).unwrap();
     let presentation = Presentation { format: Format::Table, utc: true, quiet: true, wide: false };
-    let conclusion = grounds.known(slow, &presentation).conclude(summary, slow, None);
-    let page = Page::of(vec![collector.finish(About::default(), &conclusion)]);
+    let (recording, _) = judged.finish(About::default(), grounds.known(slow, &presentation));
+    let page = Page::of(vec![recording]);
     let mut json = Vec::new();
     html::write_json(&mut json, &page).unwrap();
     (String::from_utf8(json).unwrap(), format!("{:?}", counted.into_run()))

@@ -12,7 +12,7 @@ use crate::grounds::{Grounds, Known};
 use crate::near_slow::NearSlow;
 
 /// What was collected of one input, all of which was read.
-pub(super) struct Judged {
+pub(crate) struct Judged {
     collector: Collector,
     summary: Summary,
     slower_than: Nanos,
@@ -32,12 +32,20 @@ impl Judged {
         slower_than: Nanos,
         counted: Option<&Counted<'_>>,
     ) -> anyhow::Result<Self> {
-        let started = grounds.recording().map(|recording| Nanos(recording.manifest().started_ns));
-        let started = started.filter(|started| *started > Nanos::ZERO);
-        let config = grounds.config(slower_than);
-        let near_slow = started.and_then(|_| grounds.near_slow(&config));
-        let judging = Judging { engine: Engine::new(config), watched: grounds.watched(), counted };
-        let collector = Collector::new(started, slower_than);
+        let near_slow = began(grounds).and_then(|_| grounds.near_slow(&grounds.config(slower_than)));
+        Self::of(grounds, near_slow, slower_than, counted)
+    }
+
+    /// The same, in parts where what is near slow requests is given.
+    pub(crate) fn of(
+        grounds: &mut Grounds,
+        near_slow: Option<NearSlow>,
+        slower_than: Nanos,
+        counted: Option<&Counted<'_>>,
+    ) -> anyhow::Result<Self> {
+        let engine = Engine::new(grounds.config(slower_than));
+        let judging = Judging { engine, watched: grounds.watched(), counted };
+        let collector = Collector::new(began(grounds), slower_than);
         let (collector, summary) = match near_slow {
             Some(near_slow) => in_parts(grounds, near_slow, collector, judging)?,
             None => at_once(grounds, collector, judging)?,
@@ -46,10 +54,16 @@ impl Judged {
     }
 
     /// Puts it together, with what is known beside it.
-    pub(super) fn finish(self, about: About, known: Known) -> (RecordingData, Conclusion) {
+    pub(crate) fn finish(self, about: About, known: Known) -> (RecordingData, Conclusion) {
         let conclusion = known.conclude(self.summary, self.slower_than, None);
         (self.collector.finish(about, &conclusion), conclusion)
     }
+}
+
+/// When a recording began, where it says so.
+fn began(grounds: &Grounds) -> Option<Nanos> {
+    let started = Nanos(grounds.recording()?.manifest().started_ns);
+    (started > Nanos::ZERO).then_some(started)
 }
 
 fn at_once(
