@@ -19,12 +19,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("recording", &["model"]),
     ("diagnose", &["model"]),
     ("compare", &["model"]),
-    ("report", &["compare", "diagnose", "model"]),
+    ("advise", &["model"]),
+    ("report", &["advise", "compare", "diagnose", "model"]),
     ("watch", &["broker", "capture", "jvm", "model", "probes", "wire"]),
     ("lab", &[]),
     (
         "brokerscope",
         &[
+            "advise",
             "broker",
             "capture",
             "compare",

@@ -1,0 +1,122 @@
+//! What all rules say together: what to change, ranked by what it cost; why the others are silent; what is missing. Judges
+//! nothing itself.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::Nanos;
+
+use crate::{Finding, Inputs, RULES, Rule, Unfired};
+
+/// What came of all rules.
+#[derive(Clone, Debug, Default)]
+pub struct Advice {
+    /// What to change: what cost the most first, then what no cost was measured of, in the order of the rules.
+    pub given: Vec<Given>,
+    /// Rules whose condition does not hold.
+    pub silent: Vec<Silent>,
+    /// What is not known, and who needs it.
+    pub missing: Vec<Missing>,
+}
+
+/// A rule that fired.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// What it advises.
+    pub finding: Finding,
+}
+
+/// A rule that did not.
+#[derive(Clone, Debug)]
+pub struct Silent {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// Why not.
+    pub why: String,
+}
+
+/// Something that rules need and that is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What.
+    pub input: &'static str,
+    /// Why not.
+    pub why: Arc<str>,
+    /// The names of the rules that need it.
+    pub rules: Vec<&'static str>,
+}
+
+impl Advice {
+    /// Asks every rule.
+    pub fn of(inputs: &Inputs) -> Self {
+        let mut advice = Self::default();
+        let mut missing: BTreeMap<(&'static str, Arc<str>), Vec<&'static str>> = BTreeMap::new();
+        for rule in RULES {
+            match (rule.judge)(inputs) {
+                Ok(finding) => advice.given.push(Given { rule, finding }),
+                Err(Unfired::Silent(why)) => advice.silent.push(Silent { rule, why }),
+                Err(Unfired::NotKnown { input, why }) => {
+                    missing.entry((input, why)).or_default().push(rule.name);
+                }
+            }
+        }
+        // Stable: of two that cost the same, the rule that comes first.
+        advice.given.sort_by_key(|given| Reverse(given.finding.cost.map_or(Nanos::MIN, |cost| cost.time)));
+        advice.missing =
+            missing.into_iter().map(|((input, why), rules)| Missing { input, why, rules }).collect();
+        advice.missing.sort_by_key(|missing| Reverse(missing.rules.len()));
+        advice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use model::{Cause, Nanos};
+
+    use super::Advice;
+    use crate::testing::{broker, with_cost};
+    use crate::{Inputs, RULES};
+
+    #[test]
+    fn what_cost_the_most_comes_first() {
+        let mut inputs = broker();
+        with_cost(&mut inputs, Cause::JournalCommit, 5, Nanos::from_millis(200));
+        with_cost(&mut inputs, Cause::GcPause, 9, Nanos::from_millis(400));
+        inputs.surroundings.sysctls.as_mut().unwrap().insert("vm.swappiness".into(), 60);
+        let names: Vec<_> = Advice::of(&inputs).given.iter().map(|given| given.rule.name).collect();
+        assert_eq!(names, ["gc-pause", "journal-commit", "swappiness"]);
+    }
+
+    #[test]
+    fn of_what_nothing_is_known_nothing_is_advised_and_the_reason_is_told_once() {
+        let advice = Advice::of(&Inputs::unknown("nobody may look"));
+        assert!(advice.given.is_empty() && advice.silent.is_empty());
+        let told: HashSet<_> = advice.missing.iter().map(|missing| missing.input).collect();
+        assert_eq!(told.len(), advice.missing.len());
+        assert_eq!(advice.missing.iter().map(|missing| missing.rules.len()).sum::<usize>(), RULES.len());
+    }
+
+    #[test]
+    fn a_broker_that_is_well_gets_no_advice() {
+        let advice = Advice::of(&broker());
+        let names: Vec<_> = advice.given.iter().map(|given| given.rule.name).collect();
+        assert!(names.is_empty(), "{names:?}");
+        assert!(advice.missing.is_empty(), "{:?}", advice.missing);
+        assert_eq!(advice.silent.len(), RULES.len());
+    }
+
+    #[test]
+    fn rules_have_names_of_their_own_and_all_that_explains_them() {
+        let names: HashSet<_> = RULES.iter().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), RULES.len());
+        for rule in RULES {
+            let texts = [rule.condition, rule.source, rule.look_at];
+            assert!(texts.iter().all(|text| text.len() > 10), "{}", rule.name);
+        }
+    }
+}

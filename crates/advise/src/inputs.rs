@@ -1,0 +1,163 @@
+//! Everything that rules may look at. Each part is known, or says why it is not. Does not collect any of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{Known, Nanos, Surroundings, Volume};
+
+use crate::{Costs, Samples, Settings, Traffic, Unfired, rule};
+
+/// What is known of one broker.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// What a comparison begins with: the recording, or the name of one that is yet to be made.
+    pub before: Arc<str>,
+    /// Requests that took so long were judged.
+    pub slower_than: Nanos,
+    /// The broker's settings.
+    pub settings: Known<Settings>,
+    /// What it runs on.
+    pub surroundings: Surroundings,
+    /// What slow requests lost to what.
+    pub costs: Known<Costs>,
+    /// What clients sent.
+    pub traffic: Known<Traffic>,
+    /// The host's figures.
+    pub samples: Known<Samples>,
+    /// Who was blocked in thread dumps.
+    pub dumps: Known<Dumps>,
+}
+
+/// What a series of thread dumps shows of locks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dumps {
+    /// How many dumps.
+    pub dumps: u64,
+    /// Locks that threads were blocked on, those in the most dumps first.
+    pub blocked: Vec<BlockedOn>,
+}
+
+/// One lock in one method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedOn {
+    /// The lock's class.
+    pub class: Arc<str>,
+    /// The method that its waiters were in.
+    pub method: Arc<str>,
+    /// In how many dumps anyone waited for it.
+    pub dumps: u64,
+    /// How many waits all dumps show.
+    pub waits: u64,
+    /// Who had it, most often first.
+    pub owners: Vec<Arc<str>>,
+}
+
+impl Inputs {
+    /// What [`Inputs::costs`] are called.
+    pub const COSTS: &'static str = "what slow requests lost to what";
+    /// What [`Inputs::traffic`] is called.
+    pub const TRAFFIC: &'static str = "what clients send";
+    /// What [`Inputs::samples`] are called.
+    pub const SAMPLES: &'static str = "the host's figures over time";
+    /// What [`Inputs::settings`] are called.
+    pub const SETTINGS: &'static str = "the broker's settings";
+    /// What [`Inputs::dumps`] are called.
+    pub const DUMPS: &'static str = "thread dumps";
+
+    /// Those of which nothing is known, for one reason.
+    pub fn unknown(why: &str) -> Self {
+        Self {
+            before: "BEFORE".into(),
+            slower_than: Nanos::from_millis(100),
+            settings: Err(why.into()),
+            surroundings: Surroundings::unknown(why),
+            costs: Err(why.into()),
+            traffic: Err(why.into()),
+            samples: Err(why.into()),
+            dumps: Err(why.into()),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> Result<&Settings, Unfired> {
+        rule::need(Self::SETTINGS, &self.settings)
+    }
+
+    pub(crate) fn traffic(&self) -> Result<&Traffic, Unfired> {
+        rule::need(Self::TRAFFIC, &self.traffic)
+    }
+
+    pub(crate) fn samples(&self) -> Result<&Samples, Unfired> {
+        rule::need(Self::SAMPLES, &self.samples)
+    }
+
+    /// What the log dirs are on.
+    pub(crate) fn volumes(&self) -> Result<&[Volume], Unfired> {
+        rule::need("what the log dirs are on", &self.surroundings.volumes).map(Vec::as_slice)
+    }
+
+    /// The words of the JVM's command line.
+    pub(crate) fn jvm(&self) -> Result<&[Arc<str>], Unfired> {
+        rule::need("the JVM's command line", &self.surroundings.jvm_arguments).map(Vec::as_slice)
+    }
+
+    /// CPUs that the broker may use: those of its host, or its quota of them.
+    pub(crate) fn cpus(&self) -> Result<u32, Unfired> {
+        let cpus = *rule::need("the number of CPUs", &self.surroundings.cpus)?;
+        let quota = self.surroundings.cpu_quota.as_ref().ok().copied().flatten();
+        Ok(quota.map_or(cpus, |quota| cpus.min(quota.ceil().max(1.0) as u32)))
+    }
+
+    /// Memory that the broker may use: the host's, or its cgroup's.
+    pub(crate) fn memory(&self) -> Result<u64, Unfired> {
+        let memory = *rule::need("the host's memory", &self.surroundings.memory_bytes)?;
+        let limit = self.surroundings.memory_limit_bytes.as_ref().ok().copied().flatten();
+        Ok(limit.map_or(memory, |limit| memory.min(limit)))
+    }
+
+    /// Partitions of which the broker has replicas, or at least those that were seen to be used.
+    pub(crate) fn partitions(&self) -> Result<u64, Unfired> {
+        rule::need("the number of partitions", &self.surroundings.partitions).copied()
+    }
+
+    /// A setting of the kernel.
+    pub(crate) fn sysctl(&self, name: &'static str) -> Result<i64, Unfired> {
+        let all = rule::need("the kernel's settings", &self.surroundings.sysctls)?;
+        all.get(name).copied().ok_or_else(|| Unfired::NotKnown {
+            input: name,
+            why: "this kernel has none, or does not show it".into(),
+        })
+    }
+
+    /// A setting of the broker where it is known, else a word that says it is not.
+    pub(crate) fn shown(&self, name: &'static str, default: &str) -> String {
+        match &self.settings {
+            Ok(settings) => {
+                settings.text(name).map_or_else(|| format!("{default} (the default)"), str::to_owned)
+            }
+            Err(_) => "(not known)".to_owned(),
+        }
+    }
+
+    /// The log dirs, and on how many disks they are, as far as it is known.
+    pub(crate) fn shown_log_dirs(&self) -> String {
+        let dirs = self.shown("log.dirs", "/tmp/kafka-logs");
+        let volumes = self.surroundings.volumes.iter().flatten();
+        let by_device: BTreeMap<&str, u32> =
+            volumes.filter_map(|volume| Some((&*volume.device, *volume.disks.as_ref().ok()?))).collect();
+        match by_device.values().sum::<u32>() {
+            0 => dirs,
+            1 => format!("{dirs} (on one disk)"),
+            disks => format!("{dirs} (on {disks} disks)"),
+        }
+    }
+
+    /// A setting of the kernel where it is known, else a word that says it is not.
+    pub(crate) fn shown_sysctl(&self, name: &'static str) -> String {
+        self.sysctl(name).map_or_else(|_| "(not known)".to_owned(), |value| value.to_string())
+    }
+
+    /// The command that shows whether a change helped.
+    pub fn comparison(&self) -> String {
+        format!("brokerscope compare {} AFTER --slo {}ms", self.before, self.slower_than.as_millis_rounded())
+    }
+}

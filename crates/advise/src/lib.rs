@@ -1,0 +1,38 @@
+//! What to change about a broker, with the evidence for it: pure functions over what was seen and read of it.
+//!
+//! It reads no file and no clock. [`Inputs`] are plain values, each known or with the reason why not. Each [`Rule`] is one
+//! file in `rules/`: the condition on evidence, the threshold and where it comes from, the setting with its old and new
+//! value, what it cost here, the risk, and by what to see whether it helped. A rule whose inputs are not known says which, and
+//! one whose condition does not hold says why not: nothing is guessed, and where there is no evidence there is no advice.
+//!
+//! - [`Costs`] adds up what causes cost slow requests, [`Traffic`] what producers send and how long they wait, [`Samples`]
+//!   the host's figures: all in bounded memory.
+//! - [`Settings`] are the broker's, with Kafka's defaults where its file does not name them.
+//! - [`Advice::of`] asks every rule, and ranks what they say by measured cost.
+
+#![forbid(unsafe_code)]
+
+mod advice;
+mod costs;
+mod finding;
+mod inputs;
+mod layer;
+mod rule;
+mod rules;
+mod samples;
+mod settings;
+#[cfg(test)]
+mod testing;
+mod traffic;
+mod words;
+
+pub use advice::{Advice, Given, Missing, Silent};
+pub use costs::{Cost, Costs};
+pub use finding::{Change, Finding};
+pub use inputs::{BlockedOn, Dumps, Inputs};
+pub use layer::Layer;
+pub use rule::{Judgement, Rule, Unfired};
+pub use rules::RULES;
+pub use samples::{Samples, Series};
+pub use settings::Settings;
+pub use traffic::{Producer, Traffic};

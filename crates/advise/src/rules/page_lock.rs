@@ -1,0 +1,58 @@
+//! Operations that wait for a page that another thread has locked.
+
+use model::Cause;
+
+use crate::costs::costly;
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    name: "page-lock",
+    layer: Layer::FileSystem,
+    condition: "page-lock is the cause of at least 1 % of the slow requests' time (brokerscope's own bound)",
+    source: "mm/filemap.c, folio_lock: a page is locked while it is read or written; public talks on Kafka \
+        at LINE",
+    look_at: "page-lock among the causes",
+    judge,
+};
+
+fn judge(inputs: &Inputs) -> Judgement {
+    let (cost, evidence) = costly(inputs, &[Cause::PageLock])?;
+    Ok(Finding {
+        evidence,
+        changes: vec![
+            Change::of(
+                "vm.dirty_background_ratio",
+                inputs.shown_sysctl("vm.dirty_background_ratio"),
+                "half of that",
+            ),
+            Change::of(
+                "consumer_byte_rate (quota of consumers that read old segments)",
+                "not known",
+                "a bound",
+            ),
+        ],
+        cost: Some(cost),
+        effect: cost.gain("; the first where write-back had the page, the second where readers had it"),
+        risk: "consumers that catch up take longer",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Cause;
+
+    use super::RULE;
+    use crate::testing::{fires_on, rests_without};
+
+    #[test]
+    fn fires_where_it_cost_something() {
+        let finding = fires_on(&RULE, Cause::PageLock);
+        assert_eq!(finding.changes[0].old, "5");
+    }
+
+    #[test]
+    fn is_silent_where_it_cost_nothing() {
+        rests_without(&RULE, Cause::PageLock);
+    }
+}

@@ -1,0 +1,80 @@
+//! The broker's own settings as its file has them, with Kafka's defaults for the rest. Does not read the file, and does not know
+//! what was changed while the broker ran.
+
+use std::collections::BTreeMap;
+
+use crate::Unfired;
+
+/// Settings by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings(BTreeMap<String, String>);
+
+/// A number and how it is shown: what the file says, or the default said to be one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    pub(crate) value: i64,
+    pub(crate) shown: String,
+}
+
+impl From<BTreeMap<String, String>> for Settings {
+    fn from(settings: BTreeMap<String, String>) -> Self {
+        Self(settings)
+    }
+}
+
+impl Settings {
+    /// What the file says; none where it says nothing.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| value.trim())
+    }
+
+    /// The same with one setting of another value.
+    #[cfg(test)]
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.0.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// A number; where the file does not name it, the default of Kafka's documentation.
+    pub(crate) fn number(&self, name: &'static str, default: i64) -> Result<Number, Unfired> {
+        let Some(text) = self.text(name) else {
+            return Ok(Number { value: default, shown: format!("{default} (the default)") });
+        };
+        let value = text.parse().map_err(|_| {
+            let why = format!("server.properties has {:?}, which is no number", shortened(text));
+            Unfired::NotKnown { input: name, why: why.into() }
+        })?;
+        Ok(Number { value, shown: text.to_owned() })
+    }
+
+    /// Whether it is `true`; the default where the file does not name it.
+    pub(crate) fn is_on(&self, name: &str, default: bool) -> bool {
+        self.text(name).map_or(default, |text| text.eq_ignore_ascii_case("true"))
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Settings;
+    use crate::Unfired;
+
+    #[test]
+    fn a_setting_is_the_file_s_or_kafka_s_default_and_never_a_guess() {
+        let of = |value: &str| {
+            Settings::from(
+                [("num.io.threads".to_owned(), value.to_owned())]
+                    .into_iter()
+                    .collect::<std::collections::BTreeMap<_, _>>(),
+            )
+        };
+        let number = |settings: &Settings| settings.number("num.io.threads", 8);
+        assert_eq!(number(&of(" 16 ")).unwrap().value, 16);
+        assert_eq!(number(&Settings::default()).unwrap().shown, "8 (the default)");
+        assert!(matches!(number(&of("many")), Err(Unfired::NotKnown { input: "num.io.threads", .. })));
+        assert!(!of("1").is_on("num.io.threads", true) && Settings::default().is_on("x", true));
+    }
+}

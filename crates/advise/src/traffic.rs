@@ -1,0 +1,207 @@
+//! What producers send, from requests: how full their batches are, how often they ask, how long they wait. Does not know their
+//! settings, but for what the wire shows of them.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+use model::{Nanos, Partition, Request};
+
+/// Producers, connections of one and partitions told apart at most.
+const MOST: usize = 10_000;
+/// What `batch.size` usually is: Kafka's default and its doubles. A batch is taken to be bounded by the smallest that holds the
+/// largest batch of its producer.
+const BATCH_SIZES: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
+/// Latencies are told apart up to an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Produce requests, added up.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    producers: HashMap<Arc<str>, Producer>,
+    /// Producers that were one too many.
+    pub uncounted: u64,
+    /// Made with the first request; none where its bounds were refused, which they are not.
+    latency_ns: Option<Histogram<u64>>,
+    partitions: HashSet<(Arc<str>, i32)>,
+}
+
+/// What one producer sent.
+#[derive(Clone, Debug, Default)]
+pub struct Producer {
+    /// Requests with any record.
+    pub requests: u64,
+    /// What one partition got in one request, which is a batch with magic 2.
+    pub batches: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// The largest of these.
+    pub largest_bytes: u32,
+    /// Records, where the batches' heads could be read.
+    pub records: u64,
+    /// Batches of which the records are known.
+    pub counted: u64,
+    /// Of these those in which another record of its mean size had no room, by each of `BATCH_SIZES`.
+    full: [u64; BATCH_SIZES.len()],
+    connections: HashSet<SocketAddr>,
+    span: Option<(Nanos, Nanos)>,
+}
+
+impl Traffic {
+    /// Adds a request. Only those that bring records count.
+    pub fn add(&mut self, request: &Request) {
+        if request.api != "PRODUCE" {
+            return;
+        }
+        let sent = || request.partitions.iter().filter(|partition| partition.bytes > 0);
+        if sent().next().is_none() {
+            return;
+        }
+        if let Some(latency) = request.latency() {
+            self.latency(u64::try_from(latency.0).unwrap_or(0).max(1));
+        }
+        for partition in sent() {
+            let Some(topic) = &partition.topic else { continue };
+            if self.partitions.len() < MOST {
+                self.partitions.insert((Arc::clone(topic), partition.partition));
+            }
+        }
+        let name = request.client_id.clone().unwrap_or_else(|| request.client.ip().to_string().into());
+        if self.producers.len() >= MOST && !self.producers.contains_key(&name) {
+            self.uncounted += 1;
+            return;
+        }
+        self.producers.entry(name).or_default().add(request, sent());
+    }
+
+    fn latency(&mut self, ns: u64) {
+        if self.latency_ns.is_none() {
+            self.latency_ns = Histogram::new_with_bounds(1, LONGEST_NS, 3).ok();
+        }
+        if let Some(latencies) = &mut self.latency_ns {
+            latencies.saturating_record(ns);
+        }
+    }
+
+    /// Producers by their client ids (by their addresses where they have none), the one with the most requests first.
+    pub fn producers(&self) -> Vec<(&Arc<str>, &Producer)> {
+        let mut all: Vec<_> = self.producers.iter().collect();
+        all.sort_by(|a, b| b.1.requests.cmp(&a.1.requests).then_with(|| a.0.cmp(b.0)));
+        all
+    }
+
+    /// How long all but one in a thousand of the produce requests took at most; none where there are fewer than that.
+    pub fn p999(&self) -> Option<Nanos> {
+        let latencies = self.latency_ns.as_ref().filter(|latencies| latencies.len() >= 1_000)?;
+        i64::try_from(latencies.value_at_quantile(0.999)).ok().map(Nanos)
+    }
+
+    /// Partitions that were written to.
+    pub fn partitions(&self) -> u64 {
+        self.partitions.len() as u64
+    }
+}
+
+impl Producer {
+    fn add<'p>(&mut self, request: &Request, sent: impl Iterator<Item = &'p Partition>) {
+        self.requests += 1;
+        if self.connections.len() < MOST {
+            self.connections.insert(request.client);
+        }
+        let (first, last) = self.span.unwrap_or((request.arrival, request.arrival));
+        self.span = Some((first.min(request.arrival), last.max(request.arrival)));
+        for partition in sent {
+            self.batch(partition);
+        }
+    }
+
+    fn batch(&mut self, partition: &Partition) {
+        self.batches += 1;
+        self.bytes += u64::from(partition.bytes);
+        self.largest_bytes = self.largest_bytes.max(partition.bytes);
+        let Some(records) = partition.records.filter(|records| *records > 0) else { return };
+        self.counted += 1;
+        self.records += u64::from(records);
+        let with_one_more = u64::from(partition.bytes) + u64::from(partition.bytes / records);
+        for (full, size) in self.full.iter_mut().zip(BATCH_SIZES) {
+            *full += u64::from(with_one_more > u64::from(size));
+        }
+    }
+
+    /// The `batch.size` that its batches keep to: the smallest usual one that holds its largest batch.
+    pub fn batch_size(&self) -> Option<u32> {
+        BATCH_SIZES.into_iter().find(|size| *size >= self.largest_bytes)
+    }
+
+    /// Which part of its batches had no room for another record.
+    pub fn full(&self) -> Option<f64> {
+        let at = BATCH_SIZES.iter().position(|size| *size >= self.largest_bytes)?;
+        let full = self.full.get(at)?;
+        (self.counted > 0).then(|| *full as f64 / self.counted as f64)
+    }
+
+    /// Records in a batch, on average.
+    pub fn records_per_batch(&self) -> Option<f64> {
+        (self.counted > 0).then(|| self.records as f64 / self.counted as f64)
+    }
+
+    /// Bytes of a batch, on average.
+    pub fn bytes_per_batch(&self) -> u64 {
+        self.bytes.checked_div(self.batches).unwrap_or(0)
+    }
+
+    /// Its connections.
+    pub fn connections(&self) -> u64 {
+        self.connections.len() as u64
+    }
+
+    /// Requests a second on each of its connections, from its first to its last; none of a single moment.
+    pub fn requests_per_second(&self) -> Option<f64> {
+        let (first, last) = self.span?;
+        let seconds = (last - first).0 as f64 / 1e9;
+        (seconds > 0.0).then(|| self.requests as f64 / seconds / self.connections.len().max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+
+    use super::Traffic;
+    use crate::testing::produce;
+
+    #[test]
+    fn a_batch_is_full_where_another_record_of_its_kind_has_no_room() {
+        let mut traffic = Traffic::default();
+        // 16 records of 1,000 bytes fill 16 KiB; 4 of them do not, nor does one of 9,000, which has no second beside it only
+        // where two are too many.
+        for (at, (bytes, records)) in
+            [(16_000, 16), (4_000, 4), (9_000, 1), (7_000, 1)].into_iter().enumerate()
+        {
+            traffic.add(&produce("app", at as i64 * 10, 1, bytes, records));
+        }
+        let (name, producer) = traffic.producers()[0];
+        assert_eq!(
+            (&**name, producer.requests, producer.batches, producer.batch_size()),
+            ("app", 4, 4, Some(16_384))
+        );
+        assert_eq!(producer.full(), Some(0.5));
+        assert_eq!(producer.records_per_batch(), Some(5.5));
+        assert_eq!(producer.requests_per_second().map(f64::round), Some(133.0));
+    }
+
+    #[test]
+    fn the_slowest_in_a_thousand_needs_a_thousand() {
+        let mut traffic = Traffic::default();
+        for at in 0..999 {
+            traffic.add(&produce("app", at, 1, 100, 1));
+        }
+        assert_eq!(traffic.p999(), None);
+        for at in 0..9 {
+            traffic.add(&produce("app", at, 40_000, 100, 1));
+        }
+        assert!(traffic.p999().unwrap() >= Nanos::from_millis(39_000));
+        assert_eq!(traffic.partitions(), 1);
+    }
+}

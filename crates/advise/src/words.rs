@@ -1,0 +1,36 @@
+//! Quantities as advice says them. Does not know what they are of.
+
+/// A size in the largest whole unit that says it well: `812 B`, `1.5 GiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return if unit == "B" { format!("{value:.0} B") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+/// A share in per cent.
+pub(crate) fn percent(ratio: f64) -> String {
+    format!("{:.0} %", ratio * 100.0)
+}
+
+/// A count with its noun.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{counted, percent, size};
+
+    #[test]
+    fn quantities_read_as_people_say_them() {
+        assert_eq!([size(812), size(1_610_612_736)], ["812 B", "1.5 GiB"]);
+        assert_eq!(size(5 << 40), "5.0 TiB");
+        assert_eq!(percent(0.956), "96 %");
+        assert_eq!([counted(1, "event"), counted(37, "event")], ["1 event", "37 events"]);
+    }
+}

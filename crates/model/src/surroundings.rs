@@ -1,0 +1,111 @@
+//! What a broker runs on: its host, its file systems, its limits and its JVM's command line, as values. Does not read them, and
+//! does not judge them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A value, or in a few words why it is not known (`/proc/7/limits: permission denied`).
+pub type Known<T> = Result<T, Arc<str>>;
+
+/// What one broker runs on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Surroundings {
+    /// The kernel's release (`6.1.0-18-amd64`).
+    pub kernel: Known<Arc<str>>,
+    /// CPUs that are online.
+    pub cpus: Known<u32>,
+    /// How many CPUs the cgroup's quota amounts to; none without a quota.
+    pub cpu_quota: Known<Option<f64>>,
+    /// Memory of the host.
+    pub memory_bytes: Known<u64>,
+    /// The cgroup's limit; none without one.
+    pub memory_limit_bytes: Known<Option<u64>>,
+    /// Swap space of the host.
+    pub swap_bytes: Known<u64>,
+    /// Settings of the kernel by their names (`vm.swappiness`).
+    pub sysctls: Known<BTreeMap<Arc<str>, i64>>,
+    /// Which mode of transparent huge pages is chosen (`always`, `madvise`, `never`).
+    pub huge_pages: Known<Arc<str>>,
+    /// What the log dirs are on, one a log dir.
+    pub volumes: Known<Vec<Volume>>,
+    /// Interfaces of the broker's network namespace, without the loopback.
+    pub interfaces: Known<Vec<Interface>>,
+    /// What the process may have.
+    pub limits: Known<Limits>,
+    /// Files that it has open, sockets among them.
+    pub open_files: Known<u64>,
+    /// Memory areas that it has mapped.
+    pub mapped_areas: Known<u64>,
+    /// The words of the JVM's command line, those from the environment first.
+    pub jvm_arguments: Known<Vec<Arc<str>>>,
+    /// Partitions of which the broker has replicas, or at least those that were seen to be used.
+    pub partitions: Known<u64>,
+}
+
+impl Surroundings {
+    /// Those of which nothing is known, for one reason.
+    pub fn unknown(why: &str) -> Self {
+        let why: Arc<str> = why.into();
+        Self {
+            kernel: Err(Arc::clone(&why)),
+            cpus: Err(Arc::clone(&why)),
+            cpu_quota: Err(Arc::clone(&why)),
+            memory_bytes: Err(Arc::clone(&why)),
+            memory_limit_bytes: Err(Arc::clone(&why)),
+            swap_bytes: Err(Arc::clone(&why)),
+            sysctls: Err(Arc::clone(&why)),
+            huge_pages: Err(Arc::clone(&why)),
+            volumes: Err(Arc::clone(&why)),
+            interfaces: Err(Arc::clone(&why)),
+            limits: Err(Arc::clone(&why)),
+            open_files: Err(Arc::clone(&why)),
+            mapped_areas: Err(Arc::clone(&why)),
+            jvm_arguments: Err(Arc::clone(&why)),
+            partitions: Err(why),
+        }
+    }
+}
+
+/// What one log dir is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// The log dir, as the broker names it.
+    pub log_dir: Arc<str>,
+    /// The kernel's name of the device (`nvme0n1p1`, `dm-3`); empty where it has none.
+    pub device: Arc<str>,
+    /// The file system's type.
+    pub fs: Arc<str>,
+    /// Its mount options, those of the mount and those of the file system.
+    pub options: Known<Vec<Arc<str>>>,
+    /// Disks beneath the device: partitions, volumes and arrays followed down.
+    pub disks: Known<u32>,
+    /// What an ext4's superblock says; none for other file systems.
+    pub ext4: Known<Option<Ext4>>,
+}
+
+/// Features of an ext4 file system (`fs/ext4/ext4.h`, `s_feature_compat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ext4 {
+    /// Whether it has a journal.
+    pub journal: bool,
+    /// Whether it has fast commits.
+    pub fast_commit: bool,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its largest packet.
+    pub mtu_bytes: u32,
+    /// The link's speed, where the driver knows it.
+    pub speed_bits_per_second: Option<u64>,
+}
+
+/// What a process may have (`/proc/PID/limits`, soft); none is unlimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open files.
+    pub open_files: Option<u64>,
+}
