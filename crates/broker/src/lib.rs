@@ -20,5 +20,5 @@ pub use error::Error;
 pub use listener::Listener;
 pub use process::Processes;
 pub use request_log::RequestLog;
-pub use running::{Broker, find};
+pub use running::{Broker, find, pids};
 pub use segment::Segment;

@@ -100,7 +100,9 @@ impl Broker {
     }
 }
 
-fn pids(processes: &Processes) -> Vec<u32> {
+/// The processes that are brokers by their command lines, which everybody may read, whether or not their configurations can
+/// be.
+pub fn pids(processes: &Processes) -> Vec<u32> {
     let is_broker =
         |pid: &u32| processes.cmdline(*pid).ok().and_then(|cmdline| command_line::parse(&cmdline)).is_some();
     processes.pids().into_iter().filter(is_broker).collect()

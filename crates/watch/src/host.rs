@@ -14,6 +14,7 @@ mod memory;
 mod metrics;
 mod pressure;
 mod process;
+pub mod surroundings;
 mod tcp;
 #[cfg(test)]
 mod tests;

@@ -59,6 +59,31 @@ impl Cgroup {
         }
     }
 
+    /// How many CPUs the least quota of the group and those above it amounts to; none without any.
+    pub(super) fn cpu_quota(&self) -> Option<f64> {
+        let dir = self.cpu.as_ref().or(self.unified.as_ref())?;
+        least(dir, |dir| {
+            if let Some(text) = text::read(&dir.join("cpu.max")) {
+                // `max 100000` or `200000 100000`, in microseconds (cgroup-v2.rst).
+                let (quota, period) = text.trim().split_once(' ')?;
+                return ratio(quota.parse().ok()?, period.parse().ok()?);
+            }
+            // -1 where there is none (sched-bwc.rst).
+            ratio(text::number(&dir.join("cpu.cfs_quota_us"))?, text::number(&dir.join("cpu.cfs_period_us"))?)
+        })
+    }
+
+    /// The least limit of memory of the group and those above it; none without any.
+    pub(super) fn memory_limit_bytes(&self) -> Option<u64> {
+        let limit = |dir: &Path| {
+            let bytes = text::number(&dir.join("memory.max"));
+            let bytes = bytes.or_else(|| text::number(&dir.join("memory.limit_in_bytes")))?;
+            (bytes < NO_LIMIT_BYTES).then_some(bytes as f64)
+        };
+        let dir = self.memory.as_ref().or(self.unified.as_ref())?;
+        least(dir, limit).map(|bytes| bytes as u64)
+    }
+
     pub(super) fn sample(&self, figures: &mut Figures) {
         let mut figure = figures.of(HostScope::Cgroup, &self.name);
         if let Some(dir) = &self.unified {
@@ -87,6 +112,15 @@ impl Cgroup {
             None => figure.rate("cpu_throttled_ratio", text::keyed(&stat, "throttled_time"), 1e-9),
         }
     }
+}
+
+/// The least of what a group and those above it say. Directories that are no groups say nothing.
+fn least(dir: &Path, of: impl Fn(&Path) -> Option<f64>) -> Option<f64> {
+    dir.ancestors().filter_map(of).min_by(f64::total_cmp)
+}
+
+fn ratio(quota_us: u64, period_us: u64) -> Option<f64> {
+    (period_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
 
 fn memory_v2(dir: &Path, figure: &mut Figure<'_>) {
@@ -171,7 +205,33 @@ fn directory(mounts: &str, controllers: &str, path: &str) -> Option<PathBuf> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::directory;
+    use super::{Cgroup, directory};
+    use crate::host::fixture::Fixture;
+
+    #[test]
+    fn the_least_quota_and_limit_above_a_group_hold_for_it() {
+        let fixture = Fixture::new("limits-of-groups");
+        for (name, text) in [
+            ("v2/pod/cpu.max", "200000 100000\n"),
+            ("v2/pod/kafka/cpu.max", "max 100000\n"),
+            ("v2/pod/memory.max", "8589934592\n"),
+            ("v2/pod/kafka/memory.max", "max\n"),
+            ("v1/kafka/cpu.cfs_quota_us", "50000\n"),
+            ("v1/kafka/cpu.cfs_period_us", "100000\n"),
+            ("v1/kafka/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("none/cpu.cfs_quota_us", "-1\n"),
+            ("none/cpu.cfs_period_us", "100000\n"),
+        ] {
+            fixture.file(name, text);
+        }
+        let v2 = Cgroup { unified: Some(fixture.path("v2/pod/kafka")), ..Cgroup::default() };
+        assert_eq!((v2.cpu_quota(), v2.memory_limit_bytes()), (Some(2.0), Some(8 << 30)));
+        let v1 = fixture.path("v1/kafka");
+        let v1 = Cgroup { cpu: Some(v1.clone()), memory: Some(v1), ..Cgroup::default() };
+        assert_eq!((v1.cpu_quota(), v1.memory_limit_bytes()), (Some(0.5), None));
+        let none = Cgroup { cpu: Some(fixture.path("none")), ..Cgroup::default() };
+        assert_eq!((none.cpu_quota(), none.memory_limit_bytes()), (None, None));
+    }
 
     const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
                           32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\

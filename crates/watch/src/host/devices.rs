@@ -13,7 +13,8 @@ use super::text::{self, Kernel};
 /// A stack of volumes, arrays and disks has a few dozen devices at most.
 const MOST_DEVICES: usize = 256;
 
-type Number = (u32, u32);
+/// A device's major and minor number.
+pub(super) type Number = (u32, u32);
 
 /// Every device that a byte of these directories may pass on its way to the disk.
 pub(super) fn beneath(kernel: &Kernel, log_dirs: &[PathBuf]) -> BTreeSet<Number> {
@@ -27,6 +28,25 @@ pub(super) fn beneath(kernel: &Kernel, log_dirs: &[PathBuf]) -> BTreeSet<Number>
         }
     }
     found
+}
+
+/// The device that holds a path.
+pub(super) fn holding(path: &Path, mounts: &str) -> Option<Number> {
+    device_of(path, mounts, true)
+}
+
+/// How many devices are at the bottom beneath one: a disk is itself.
+pub(super) fn disks(kernel: &Kernel, device: Number, mounts: &str) -> u32 {
+    let (mut open, mut seen, mut disks) = (vec![device], BTreeSet::new(), 0);
+    while let Some(device) = open.pop() {
+        if seen.len() >= MOST_DEVICES || !seen.insert(device) {
+            continue;
+        }
+        let beneath = under(kernel, device, mounts);
+        disks += u32::from(beneath.is_empty());
+        open.extend(beneath);
+    }
+    disks
 }
 
 /// The device of the file system that holds a path. Btrfs and overlays have numbers of their own, which
@@ -68,7 +88,7 @@ impl Mount {
 }
 
 /// Blanks and backslashes are written as `\040` and `\134`.
-fn unescaped(word: &str) -> PathBuf {
+pub(super) fn unescaped(word: &str) -> PathBuf {
     word.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\").into()
 }
 
@@ -96,7 +116,7 @@ fn number_in(file: &Path) -> Option<Number> {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{Mount, under};
+    use super::{Mount, disks, under};
     use crate::host::fixture::Fixture;
 
     #[test]
@@ -113,6 +133,8 @@ mod tests {
         assert_eq!(under(&kernel, (8, 1), ""), [(8, 0)]);
         assert_eq!(under(&kernel, (8, 0), ""), []);
         assert_eq!(under(&kernel, (9, 9), ""), []);
+        fixture.file("sys/dev/block/253:0/slaves/sdb/dev", "8:16\n");
+        assert_eq!((disks(&kernel, (253, 0), ""), disks(&kernel, (8, 1), "")), (2, 1));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Interfaces {
 }
 
 /// `/sys/class/net` shows the network namespace of whoever mounted it: the broker's own, where that is another.
-fn sysfs(kernel: &Kernel, pid: u32) -> PathBuf {
+pub(super) fn sysfs(kernel: &Kernel, pid: u32) -> PathBuf {
     let namespace = |process: PathBuf| fs::read_link(process).ok();
     let same = namespace(kernel.of_process(pid, "ns/net")) == namespace(kernel.proc.join("self/ns/net"));
     if same { kernel.sys.join("class/net") } else { kernel.of_process(pid, "root/sys/class/net") }

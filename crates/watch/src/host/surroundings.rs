@@ -1,0 +1,250 @@
+//! What a broker runs on, read once: host, limits, file systems, interfaces, the JVM's command line. Only reads files of `/proc`,
+//! `/sys` and the log dirs, and of an ext4 its superblock; changes nothing, and judges nothing. Whatever cannot be read says why.
+
+mod ext4;
+mod limits;
+mod links;
+mod volumes;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::{Known, Pid, Surroundings};
+
+use super::cgroup::Cgroup;
+use super::text::{self, Kernel};
+
+/// Of a process's maps: a broker maps two files a segment, and a line names each.
+const MOST_MAP_BYTES: u64 = 64 << 20;
+/// Of its command line and environment.
+const MOST_ARGUMENT_BYTES: u64 = 4 << 20;
+/// Entries of a log dir.
+const MOST_ENTRIES: usize = 1_000_000;
+
+/// Settings of the kernel that advice is about, each with the files it may be in.
+const SYSCTLS: [(&str, &[&str]); 8] = [
+    ("vm.swappiness", &["proc/sys/vm/swappiness"]),
+    ("vm.dirty_ratio", &["proc/sys/vm/dirty_ratio"]),
+    ("vm.dirty_background_ratio", &["proc/sys/vm/dirty_background_ratio"]),
+    ("vm.dirty_bytes", &["proc/sys/vm/dirty_bytes"]),
+    ("vm.dirty_background_bytes", &["proc/sys/vm/dirty_background_bytes"]),
+    ("vm.max_map_count", &["proc/sys/vm/max_map_count"]),
+    ("vm.min_free_kbytes", &["proc/sys/vm/min_free_kbytes"]),
+    // Since Linux 5.13 in debugfs (kernel/sched/debug.c), which only root may look into.
+    (
+        "kernel.sched_migration_cost_ns",
+        &["proc/sys/kernel/sched_migration_cost_ns", "sys/kernel/debug/sched/migration_cost_ns"],
+    ),
+];
+
+/// What the broker of that process, with these log dirs as this process sees them, runs on.
+pub fn surroundings(pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> Surroundings {
+    of(&Kernel::default(), Path::new("/dev"), pid, log_dirs)
+}
+
+fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> Surroundings {
+    let cgroup = Cgroup::of(kernel, pid);
+    let status = read(&kernel.of_process(pid, "status"));
+    let dirs = |read: &dyn Fn(&[PathBuf]) -> Known<u64>| log_dirs.clone().and_then(|dirs| read(&dirs));
+    Surroundings {
+        cpus: status
+            .and_then(|text| allowed_cpus(&text).ok_or_else(|| "/proc/PID/status names no CPUs".into())),
+        cpu_quota: Ok(cgroup.cpu_quota()),
+        memory_limit_bytes: Ok(cgroup.memory_limit_bytes()),
+        volumes: log_dirs.clone().map(|dirs| volumes::under(kernel, devices, &dirs)),
+        interfaces: links::of(kernel, pid),
+        limits: limits::of(kernel, pid),
+        open_files: entries(&kernel.of_process(pid, "fd")).map(|names| names.len() as u64),
+        mapped_areas: lines(&kernel.of_process(pid, "maps")),
+        jvm_arguments: jvm_arguments(kernel, pid),
+        partitions: dirs(&|dirs| dirs.iter().map(|dir| partitions(dir)).sum()),
+        ..of_host(kernel)
+    }
+}
+
+fn of_host(kernel: &Kernel) -> Surroundings {
+    let memory = read(&kernel.proc.join("meminfo"));
+    let of_memory = |key: &str| {
+        let bytes = |text: &String| text::keyed_kib(text, key).map(|bytes| bytes as u64);
+        memory
+            .clone()
+            .and_then(|text| bytes(&text).ok_or_else(|| format!("/proc/meminfo has no {key}").into()))
+    };
+    Surroundings {
+        kernel: read(&kernel.proc.join("sys/kernel/osrelease")).map(|text| text.trim().into()),
+        memory_bytes: of_memory("MemTotal"),
+        swap_bytes: of_memory("SwapTotal"),
+        sysctls: Ok(sysctls(kernel)),
+        huge_pages: huge_pages(kernel),
+        ..Surroundings::unknown("it is not of the host")
+    }
+}
+
+/// The text of a small file, or why it could not be read.
+fn read(path: &Path) -> Known<String> {
+    let why = |error: std::io::Error| -> Arc<str> { format!("{}: {error}", path.display()).into() };
+    let mut bytes = Vec::new();
+    File::open(path).map_err(why)?.take(MOST_ARGUMENT_BYTES).read_to_end(&mut bytes).map_err(why)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The names in a directory.
+fn entries(dir: &Path) -> Known<Vec<String>> {
+    let read =
+        fs::read_dir(dir).map_err(|error| -> Arc<str> { format!("{}: {error}", dir.display()).into() })?;
+    Ok(read
+        .flatten()
+        .take(MOST_ENTRIES)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect())
+}
+
+/// How many lines a file has.
+fn lines(path: &Path) -> Known<u64> {
+    let why = |error: std::io::Error| -> Arc<str> { format!("{}: {error}", path.display()).into() };
+    let mut reader = BufReader::new(File::open(path).map_err(why)?.take(MOST_MAP_BYTES));
+    let (mut count, mut line) = (0, Vec::new());
+    while reader.read_until(b'\n', &mut line).map_err(why)? > 0 {
+        count += 1;
+        line.clear();
+    }
+    Ok(count)
+}
+
+/// `Cpus_allowed_list: 0-3,8` (`proc_pid_status(5)`).
+fn allowed_cpus(status: &str) -> Option<u32> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    list.trim().split(',').map(range).sum()
+}
+
+fn range(text: &str) -> Option<u32> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    last.checked_sub(first)?.checked_add(1)
+}
+
+fn sysctls(kernel: &Kernel) -> BTreeMap<Arc<str>, i64> {
+    let path = |named: &str| match named.strip_prefix("proc/") {
+        Some(below) => kernel.proc.join(below),
+        None => kernel.sys.join(named.trim_start_matches("sys/")),
+    };
+    let number = |named: &&str| text::read(&path(named))?.trim().parse().ok();
+    SYSCTLS
+        .iter()
+        .filter_map(|(name, files)| Some(((*name).into(), files.iter().find_map(number)?)))
+        .collect()
+}
+
+/// `always [madvise] never`: the one in brackets is chosen.
+fn huge_pages(kernel: &Kernel) -> Known<Arc<str>> {
+    let path = kernel.sys.join("kernel/mm/transparent_hugepage/enabled");
+    let modes = read(&path)?;
+    let chosen = modes.split_whitespace().find_map(|mode| mode.strip_prefix('[')?.strip_suffix(']'));
+    chosen.map(Into::into).ok_or_else(|| format!("{}: no mode is chosen", path.display()).into())
+}
+
+/// Options of the JVM only, those from the environment first: nothing else of a command line is anybody's business.
+fn jvm_arguments(kernel: &Kernel, pid: Pid) -> Known<Vec<Arc<str>>> {
+    let arguments = read(&kernel.of_process(pid, "cmdline"))?;
+    // Another user's is closed, and then the command line must do.
+    let environment = read(&kernel.of_process(pid, "environ")).unwrap_or_default();
+    let variables = ["JAVA_TOOL_OPTIONS=", "JDK_JAVA_OPTIONS="];
+    let named =
+        environment.split('\0').filter_map(|set| variables.iter().find_map(|name| set.strip_prefix(name)));
+    let words = named.flat_map(str::split_whitespace).chain(arguments.split('\0'));
+    Ok(words.filter(|word| word.starts_with("-X")).map(Into::into).collect())
+}
+
+/// How many partitions a log dir holds, without those that are being deleted and the controllers' own.
+fn partitions(dir: &Path) -> Known<u64> {
+    let names = entries(dir)?;
+    let is_one = |name: &&String| {
+        let partition = broker::path::partition_of(name).filter(|_| !name.ends_with("-delete"));
+        partition.is_some_and(|partition| &*partition.topic != "__cluster_metadata")
+    };
+    Ok(names.iter().filter(is_one).count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::{allowed_cpus, of};
+    use crate::host::fixture::Fixture;
+
+    fn host(fixture: &Fixture) {
+        for (name, text) in [
+            ("proc/sys/kernel/osrelease", "6.1.0-18-amd64\n"),
+            ("proc/meminfo", "MemTotal:  16384 kB\nSwapTotal: 0 kB\n"),
+            ("proc/sys/vm/swappiness", "60\n"),
+            ("sys/kernel/debug/sched/migration_cost_ns", "500000\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+        ] {
+            fixture.file(name, text);
+        }
+    }
+
+    fn broker(fixture: &Fixture) {
+        for (name, text) in [
+            ("proc/7/status", "Name:\tjava\nCpus_allowed_list:\t0-3,8\n"),
+            ("proc/7/cmdline", "java\0-Xmx6g\0-Dpassword=x\0kafka.Kafka\0server.properties\0"),
+            ("proc/7/environ", "A=b\0JAVA_TOOL_OPTIONS=-XX:+UseG1GC -Dsecret=y\0"),
+            ("proc/7/maps", "a\nb\nc\n"),
+            ("proc/7/fd/0", ""),
+            ("proc/7/fd/1", ""),
+            ("data/t-0/x", ""),
+            ("data/t-1/x", ""),
+            ("data/t-2.0123456789abcdef0123456789abcdef-delete/x", ""),
+            ("data/__cluster_metadata-0/x", ""),
+            ("data/meta.properties", ""),
+        ] {
+            fixture.file(name, text);
+        }
+    }
+
+    #[test]
+    fn what_a_broker_runs_on_is_read_from_the_kernel_s_files() {
+        let fixture = Fixture::new("surroundings");
+        host(&fixture);
+        broker(&fixture);
+        let found = of(&fixture.kernel(), &fixture.path("dev"), 7, &Ok(vec![fixture.path("data")]));
+        assert_eq!(found.kernel.as_deref(), Ok("6.1.0-18-amd64"));
+        assert_eq!((found.cpus, found.memory_bytes, found.swap_bytes), (Ok(5), Ok(16 << 20), Ok(0)));
+        let sysctls = found.sysctls.unwrap();
+        assert_eq!((sysctls.get("vm.swappiness"), sysctls.get("vm.dirty_ratio")), (Some(&60), None));
+        assert_eq!(sysctls.get("kernel.sched_migration_cost_ns"), Some(&500_000));
+        assert_eq!(found.huge_pages.as_deref(), Ok("madvise"));
+        assert_eq!((found.open_files, found.mapped_areas, found.partitions), (Ok(2), Ok(3), Ok(2)));
+        let arguments = found.jvm_arguments.unwrap();
+        assert_eq!(
+            arguments.iter().map(|word| &**word).collect::<Vec<_>>(),
+            ["-XX:+UseG1GC", "-Xmx6g"],
+            "and no secret"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let fixture = Fixture::new("surroundings-missing");
+        host(&fixture);
+        let dirs = Err("server.properties: permission denied".into());
+        let found = of(&fixture.kernel(), &fixture.path("dev"), 7, &dirs);
+        assert!(found.memory_bytes.is_ok() && found.limits.is_err());
+        assert!(found.cpus.unwrap_err().contains("proc/7/status: No such file"));
+        assert_eq!(found.partitions.unwrap_err(), dirs.clone().unwrap_err());
+        assert_eq!(found.volumes.unwrap_err(), dirs.unwrap_err());
+        let missing = Ok(vec![PathBuf::from("/no/such/dir")]);
+        assert!(of(&fixture.kernel(), &fixture.path("dev"), 7, &missing).partitions.is_err());
+    }
+
+    #[test]
+    fn cpus_are_counted_by_their_ranges() {
+        for (list, count) in [("0", Some(1)), ("0-3,8", Some(5)), ("3-1", None), ("x", None)] {
+            assert_eq!(allowed_cpus(&format!("Cpus_allowed_list:\t{list}\n")), count, "{list}");
+        }
+        assert_eq!(allowed_cpus(""), None);
+    }
+}
