@@ -1,5 +1,6 @@
 //! What can be typed: the commands and what each takes. Flags that several share are in [`crate::options`].
 
+mod advise;
 mod compare;
 mod explain;
 mod flags;
@@ -15,6 +16,7 @@ use crate::options::{
     AskJvm, CPU_SAMPLES, Filter, LEAST_LOCK_WAIT, MadeBeside, Presentation, Selection, Source, Target,
 };
 use crate::quantity;
+pub(crate) use advise::Advise;
 pub(crate) use compare::{Compare, ComparisonFormat};
 
 pub(crate) use explain::Explain;
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Report(Report),
     /// Did the change help?
     Compare(Compare),
+    /// What should I change?
+    Advise(Advise),
     /// What can be seen on this host, and what is missing?
     Doctor(Doctor),
     /// Experiments on a real broker.

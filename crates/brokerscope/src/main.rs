@@ -49,6 +49,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
+        Command::Advise(args) => commands::advise::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         #[cfg(feature = "live")]
         Command::Lab(args) => commands::lab::run(args),

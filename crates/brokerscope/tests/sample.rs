@@ -95,7 +95,7 @@ fn readme_quotes_what_commands_print() {
         rest = after;
     }
     blessed.push_str(rest);
-    let quoted = ["explain", "io", "io", "kernel", "locks", "locks", "compare"];
+    let quoted = ["explain", "io", "io", "kernel", "locks", "locks", "compare", "advise"];
     assert_eq!(commands, quoted, "README.md quotes the sample");
     if std::env::var_os("BLESS").is_some() {
         fs::write(project("README.md"), blessed).unwrap();

@@ -5,6 +5,7 @@
 //! chooses. It does not know how a request was captured or how a verdict was reached, and it does not look at
 //! the terminal: [`Look`] says what the caller found out about it.
 
+pub mod advice;
 pub mod blocked;
 mod bounded;
 pub mod comparison;

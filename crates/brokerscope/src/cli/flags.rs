@@ -96,3 +96,11 @@ pub(super) fn of_host(flag: Arg) -> Arg {
         _ => flag,
     }
 }
+
+/// For advice, which has no times of day and leaves nothing out.
+pub(super) fn of_advice(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "utc" | "wide" => flag.hide(true),
+        _ => flag,
+    }
+}

@@ -1,0 +1,185 @@
+//! `advise` on a recording of a real broker, on a file of settings, on thread dumps, and on processes of which little can be read.
+//! Needs no privilege.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
+        .args(arguments)
+        .current_dir(project(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// The objects that `advise` prints, by type.
+struct Told(Vec<Value>);
+
+impl Told {
+    fn by(arguments: &[&str]) -> Self {
+        let (status, out, err) = run(&[&["advise", "--format", "json"], arguments].concat());
+        assert_eq!(status, 0, "{err}");
+        Self(out.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    }
+
+    fn of(&self, kind: &str) -> Vec<&Value> {
+        self.0.iter().filter(|object| object["type"] == kind).collect()
+    }
+
+    fn rules(&self, kind: &str) -> Vec<&str> {
+        self.of(kind).iter().map(|object| object["rule"].as_str().unwrap()).collect()
+    }
+
+    /// Why something is not known.
+    fn why_missing(&self, input: &str) -> &str {
+        let missing = self.of("missing");
+        let found = missing.iter().find(|missing| missing["input"] == input);
+        found.unwrap_or_else(|| panic!("{input} in {missing:?}"))["why"].as_str().unwrap()
+    }
+}
+
+/// A process whose command line is a broker's and that is none, ended when dropped. No JVM runs in it.
+struct StandIn(Child);
+
+impl StandIn {
+    fn start(properties: &Path) -> Self {
+        let mut command = Command::new("tail");
+        command.arg0("java").args(["-f", "/dev/null", "kafka.Kafka"]).arg(properties);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Until it has become `tail`, its command line is this test's.
+        let cmdline = format!("/proc/{}/cmdline", child.id());
+        while !std::fs::read(&cmdline).unwrap().starts_with(b"java\0") {
+            std::thread::yield_now();
+        }
+        Self(child)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_sample_s_journal_comes_first_with_what_it_cost() {
+    let told = Told::by(&["samples/journal-stall", "--all"]);
+    let (first, summary) = (told.of("advice")[0], told.of("summary")[0]);
+    let (_, explained, _) = run(&["explain", "samples/journal-stall", "--format", "json"]);
+    let explained: Value = serde_json::from_str(explained.lines().last().unwrap()).unwrap();
+    let journal = &explained["by_cause"]["journal-commit"];
+    assert_eq!(first["rule"], "journal-commit");
+    assert_eq!(
+        (&first["cost_ns"], &first["cost_requests"]),
+        (&journal["time_ns"], &journal["requests"]),
+        "{journal}"
+    );
+    assert!(first["cost_ns"].as_i64().unwrap() * 2 > summary["slow_ns"].as_i64().unwrap(), "{summary}");
+    let settings: Vec<&str> = first["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| change["setting"].as_str().unwrap())
+        .collect();
+    assert!(settings[0].starts_with("tune2fs -O fast_commit /dev/loop0"), "{settings:?}");
+    assert!(
+        first["verify"]
+            .as_str()
+            .unwrap()
+            .starts_with("brokerscope compare samples/journal-stall AFTER --slo 100ms")
+    );
+    // What costs nothing there is not advised, and what a recording does not hold is said.
+    assert!(told.rules("silent").contains(&"gc-pause") && told.rules("silent").contains(&"batch-size"));
+    assert!(told.why_missing("the kernel's settings").contains("beside the broker"));
+    let costs: Vec<i64> =
+        told.of("advice").iter().map(|advice| advice["cost_ns"].as_i64().unwrap_or(-1)).collect();
+    assert!(costs.is_sorted_by(|a, b| a >= b), "{costs:?}");
+}
+
+#[test]
+fn the_sample_s_advice_is_told_by_layer_and_rule_by_rule() {
+    let (status, out, err) = run(&["advise", "samples/journal-stall"]);
+    assert_eq!(status, 0, "{err}");
+    let first = out.lines().find(|line| line.starts_with("  1. ")).unwrap();
+    assert!(first.contains("journal-commit") && first.contains("cost "), "{out}");
+    assert!(out.contains("\nFile system\n") && out.contains("\nNot known\n"), "{out}");
+    let (_, out, _) = run(&["advise", "--explain", "journal-commit"]);
+    assert!(out.contains("source") && !out.contains("\n     here"), "{out}");
+    let (_, out, _) = run(&["advise", "samples/journal-stall", "--explain", "swappiness"]);
+    assert!(out.contains("cannot tell"), "{out}");
+    assert_eq!(run(&["advise", "--explain", "no-such-rule"]).0, 2);
+    assert_eq!(run(&["advise", "samples/journal-stall", "--format", "csv"]).0, 2);
+}
+
+#[test]
+fn a_file_of_settings_gets_the_advice_that_needs_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, options) = (dir.path().join("server.properties"), dir.path().join("ps.txt"));
+    std::fs::write(
+        &file,
+        "unclean.leader.election.enable=true\nlog.flush.interval.messages=1\nssl.key.password=geheim\n",
+    )
+    .unwrap();
+    std::fs::write(&options, "java -Xmx6g -XX:+UseSerialGC -Dpassword=geheim kafka.Kafka x").unwrap();
+    let told = Told::by(&[file.to_str().unwrap(), "--jvm-options", options.to_str().unwrap(), "--all"]);
+    assert_eq!(told.rules("advice"), ["flush-interval", "unclean-election", "collector"]);
+    assert!(told.why_missing("what slow requests lost to what").contains("only server.properties was given"));
+    assert!(told.0.iter().all(|object| !object.to_string().contains("geheim")));
+    let nowhere = dir.path().join("none.properties");
+    let (status, _, err) = run(&["advise", nowhere.to_str().unwrap()]);
+    assert_eq!((status, err.lines().count()), (1, 1), "{err}");
+}
+
+#[test]
+fn thread_dumps_beside_it_name_the_lock_of_the_case() {
+    let dump = project("crates/jvm/tests/dumps/openj9-log-append.txt");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("server.properties");
+    std::fs::write(&file, "").unwrap();
+    let told = Told::by(&[file.to_str().unwrap(), "--dump", dump.to_str().unwrap()]);
+    assert_eq!(told.rules("advice"), ["blocked-threads"]);
+    let advice = told.of("advice")[0];
+    assert!(advice["evidence"].as_str().unwrap().contains("data-plane-kafka-request-handler-1"), "{advice}");
+    assert!(advice["changes"][0]["setting"].as_str().unwrap().contains("partitions"), "{advice}");
+}
+
+#[test]
+fn a_broker_whose_settings_cannot_be_read_gets_the_advice_that_is_left() {
+    let broker = StandIn::start(Path::new("/no/such/server.properties"));
+    let told = Told::by(&["--pid", &broker.pid(), "--all"]);
+    let why = told.why_missing("the broker's settings");
+    assert!(why.contains("/no/such/server.properties") && why.contains("No such file"), "{why}");
+    assert!(told.why_missing("what slow requests lost to what").contains("--for"));
+    assert!(told.why_missing("what the log dirs are on").contains("No such file"));
+    // What the host itself says is judged all the same.
+    let judged = [told.rules("advice"), told.rules("silent")].concat();
+    assert!(judged.contains(&"swappiness") && judged.contains(&"dirty-ratio"), "{judged:?}");
+    let lines = told.of("missing");
+    let inputs: std::collections::BTreeSet<_> = lines.iter().map(|line| line["input"].as_str()).collect();
+    assert_eq!(inputs.len(), lines.len(), "one line each: {lines:?}");
+}
+
+#[test]
+fn a_process_that_is_no_broker_is_refused() {
+    let (status, _, err) = run(&["advise", "--pid", &std::process::id().to_string()]);
+    assert_eq!((status, err.lines().count()), (1, 1), "{err}");
+    assert!(err.contains("is no Kafka broker"), "{err}");
+}

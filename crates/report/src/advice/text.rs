@@ -1,0 +1,101 @@
+//! Advice for people: layer by layer, each piece with its evidence, the settings, what to expect, the risk and how to verify it.
+
+use std::io::{self, Write};
+
+use advise::{Change, Given};
+
+use super::Advised;
+use crate::Look;
+use crate::escape::escape;
+use crate::numbers::counted;
+use crate::paint::{Role, paint};
+use crate::wrap::wrap;
+
+/// Where the text behind a label begins.
+const TEXT_AT: usize = 14;
+
+/// Writes it.
+pub fn write(mut out: impl Write, look: &Look, advised: &Advised) -> io::Result<()> {
+    let heading = |text: &str| paint(look.colour, Role::Heading, text);
+    writeln!(out, "{}", heading(&escape(&title(advised))))?;
+    if advised.advice.given.is_empty() {
+        writeln!(out, "\nNothing that is known calls for a change")?;
+    }
+    for (layer, given) in advised.by_layer() {
+        writeln!(out, "\n{}", heading(&capital(layer.as_str())))?;
+        for (rank, given) in given {
+            one(&mut out, look, advised, rank, given)?;
+        }
+    }
+    missing(&mut out, &heading("\nNot known"), advised)?;
+    if advised.all {
+        silent(&mut out, &heading("\nRules that have nothing to advise"), advised)?;
+    }
+    out.flush()
+}
+
+fn title(advised: &Advised) -> String {
+    let watched = match &advised.watched {
+        Some((window, slow)) => {
+            let requests = counted(slow.requests, "request");
+            format!("{window} watched, {requests} of {} or longer took {}", advised.slower_than, slow.time)
+        }
+        None => "no requests were watched, so no cost is known".to_owned(),
+    };
+    format!("What to change: {} ({watched})", advised.subject)
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn one(out: &mut impl Write, look: &Look, advised: &Advised, rank: usize, given: &Given) -> io::Result<()> {
+    let finding = &given.finding;
+    let cost =
+        finding.cost.map_or_else(|| "no cost measured".to_owned(), |cost| format!("cost {}", cost.time));
+    let role = if finding.cost.is_some() { Role::Bad } else { Role::Faint };
+    writeln!(out, "{rank:>3}. {}  {}", given.rule.name, paint(look.colour, role, &cost))?;
+    labelled(out, "because", &finding.evidence)?;
+    for (at, change) in finding.changes.iter().enumerate() {
+        labelled(out, if at == 0 { "change" } else { "or, and" }, &told(change))?;
+    }
+    labelled(out, "expect", &finding.effect)?;
+    labelled(out, "risk", finding.risk)?;
+    labelled(out, "verify", &advised.verify(given.rule))
+}
+
+pub(super) fn told(change: &Change) -> String {
+    format!("{}: {} -> {}", change.setting, change.old, change.new)
+}
+
+/// A label, and text that goes on below itself.
+pub(super) fn labelled(out: &mut impl Write, label: &str, text: &str) -> io::Result<()> {
+    let lines = wrap(&escape(text), TEXT_AT, TEXT_AT);
+    writeln!(out, "     {label:<width$}{}", lines.join(&format!("\n{:TEXT_AT$}", "")), width = TEXT_AT - 5)
+}
+
+fn missing(out: &mut impl Write, heading: &str, advised: &Advised) -> io::Result<()> {
+    if advised.advice.missing.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{heading}")?;
+    for missing in &advised.advice.missing {
+        let rules = missing.rules.len() as u64;
+        let who = if advised.all { missing.rules.join(", ") } else { counted(rules, "rule") };
+        bullet(out, &format!("{}: {} ({who} cannot tell)", missing.input, missing.why))?;
+    }
+    Ok(())
+}
+
+fn silent(out: &mut impl Write, heading: &str, advised: &Advised) -> io::Result<()> {
+    writeln!(out, "{heading}")?;
+    for silent in &advised.advice.silent {
+        bullet(out, &format!("{}: {}", silent.rule.name, silent.why))?;
+    }
+    Ok(())
+}
+
+fn bullet(out: &mut impl Write, text: &str) -> io::Result<()> {
+    writeln!(out, "{}", crate::wrap::bullet(&escape(text), 2))
+}

@@ -1,0 +1,115 @@
+//! `advise` beside a real broker of two thousand partitions: what it reads of the host and the broker, that it needs no rights, and
+//! that it changes nothing.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use e2e::{brokerscope, gate, traffic};
+use lab::kafka::Kafka;
+use lab::{Broker, BrokerOptions, Steps};
+use serde_json::Value;
+
+const PARTITIONS: u32 = 2_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// `nobody`.
+const USER: u32 = 65_534;
+
+/// What advice is about and must leave as it is: settings of the kernel, the broker's own files.
+fn state(broker: &Broker) -> BTreeMap<String, String> {
+    let vm = fs::read_dir("/proc/sys/vm").unwrap().map(|entry| entry.unwrap().path());
+    let files = vm.chain([broker.properties.clone(), Path::new("/proc/mounts").to_owned()]);
+    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    // Counters among them change by themselves.
+    let is_setting = |path: &Path| !path.ends_with("stat_refresh");
+    files.filter(|path| is_setting(path)).map(|path| (path.display().to_string(), read(&path))).collect()
+}
+
+/// The topic is there before all of its directories are.
+fn wait_for_partitions(broker: &Broker) {
+    let end = Instant::now() + PATIENCE;
+    while fs::read_dir(&broker.log_dir).unwrap().count() < PARTITIONS as usize {
+        assert!(Instant::now() < end, "{PARTITIONS} partitions are not made in {PATIENCE:?}");
+        sleep(Duration::from_millis(100));
+    }
+}
+
+fn objects(mut command: Command) -> Vec<Value> {
+    let begun = Instant::now();
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    eprintln!("advise took {:?}", begun.elapsed());
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn advise(command: Command, pid: u32, more: &[&str]) -> Vec<Value> {
+    let mut command = command;
+    command.args(["advise", "--all", "--format", "json", "--pid", &pid.to_string()]).args(more);
+    objects(command)
+}
+
+fn told(objects: &[Value], kind: &str, rule: &str) -> Option<String> {
+    objects.iter().find(|object| object["type"] == kind && object["rule"] == rule).map(Value::to_string)
+}
+
+/// `brokerscope` as another user, without any capability.
+fn as_nobody() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", &USER.to_string(), "--regid", &USER.to_string(), "--clear-groups"]);
+    command.args(["--inh-caps", "-all", "--bounding-set", "-all"]).arg(brokerscope::binary().unwrap());
+    command
+}
+
+#[test]
+fn a_broker_of_two_thousand_partitions_is_advised_and_left_as_it_is() {
+    let Some(_alone) = gate::live("advice beside a real broker") else { return };
+    let directory = traffic::directory("advice");
+    let kafka = Kafka::prepare("4.1.0", Steps::aloud()).unwrap();
+    let mut options = BrokerOptions::new(directory.join("broker"));
+    options.properties = vec![
+        ("min.insync.replicas".to_owned(), "1".to_owned()),
+        ("log.flush.interval.ms".to_owned(), "60000".to_owned()),
+    ];
+    let broker = Broker::start(&kafka, options).unwrap();
+    broker.create_topic(&kafka, "many", PARTITIONS).unwrap();
+    wait_for_partitions(&broker);
+    let before = state(&broker);
+
+    let all = advise(brokerscope::command(), broker.pid, &[]);
+    assert!(told(&all, "advice", "heap").unwrap().contains("2000 partitions"), "{all:#?}");
+    assert!(told(&all, "advice", "flush-interval").is_some());
+    assert!(told(&all, "silent", "min-insync").is_some(), "one replica is all there is");
+    let missing = all.iter().filter(|object| object["type"] == "missing");
+    let inputs: Vec<_> = missing.map(|object| object["input"].as_str().unwrap()).collect();
+    // Nobody watched and no dump was given: everything else is known.
+    let unwatched = [
+        "what slow requests lost to what",
+        "what clients send",
+        "the host's figures over time",
+        "thread dumps",
+    ];
+    assert!(inputs.iter().all(|input| unwatched.contains(input)), "{inputs:?}");
+
+    let watched = advise(brokerscope::command(), broker.pid, &["--for", "3s"]);
+    let unsampled = |object: &Value| object["input"] == "the host's figures over time";
+    assert!(!watched.iter().any(unsampled), "{watched:#?}");
+
+    let few = advise(as_nobody(), broker.pid, &[]);
+    let why = few.iter().find(|object| object["input"] == "the broker's settings").unwrap();
+    assert!(why["why"].as_str().unwrap().contains("denied"), "{why}");
+    assert!(told(&few, "silent", "collector").is_some(), "command lines are open to everybody: {few:#?}");
+    assert_eq!(state(&broker), before);
+    broker.kill();
+}
