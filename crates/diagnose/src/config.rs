@@ -53,6 +53,9 @@ pub struct Config {
     pub asked: Option<i32>,
     /// The Kafka names of the APIs that get verdicts.
     pub apis: Vec<&'static str>,
+    /// The Kafka names of the APIs whose requests' stages are wanted of all of them, slow or not
+    /// ([`crate::Engine::take_staged`]); of none by default, because most of the work is with those that were quick.
+    pub staged: Vec<&'static str>,
 }
 
 impl Config {
@@ -67,6 +70,7 @@ impl Config {
             file_ops_observed: true,
             asked: None,
             apis: JUDGED.to_vec(),
+            staged: Vec::new(),
         }
     }
 

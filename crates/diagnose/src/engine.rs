@@ -10,9 +10,9 @@ use model::{Event, Nanos, Request, Verdict};
 
 use crate::alone::Requests;
 use crate::pending::Pending;
-use crate::summary::Totals;
+use crate::summary::{Joins, Totals};
 use crate::window::Window;
-use crate::{Config, Summary, judge, stages};
+use crate::{Config, Staged, Summary, judge, stages};
 
 /// Old events are swept out this often, in recorded time.
 const SWEEP: Nanos = Nanos::from_millis(250);
@@ -37,6 +37,7 @@ pub struct Engine {
     now: Nanos,
     swept: Nanos,
     verdicts: Vec<Verdict>,
+    staged: Vec<Staged>,
     totals: Totals,
 }
 
@@ -53,6 +54,7 @@ impl Engine {
             now: Nanos::MIN,
             swept: Nanos::MIN,
             verdicts: Vec::new(),
+            staged: Vec::new(),
             totals: Totals::default(),
         }
     }
@@ -79,6 +81,17 @@ impl Engine {
     /// What has been decided since the last call, in the order in which the requests ended.
     pub fn take_verdicts(&mut self) -> Vec<Verdict> {
         std::mem::take(&mut self.verdicts)
+    }
+
+    /// The stages of the requests that were decided since the last call, of the APIs that [`Config::staged`] names. Who asks
+    /// for them takes them again and again: they are kept until then.
+    pub fn take_staged(&mut self) -> Vec<Staged> {
+        std::mem::take(&mut self.staged)
+    }
+
+    /// How produce partitions were joined with their appends so far.
+    pub fn joins(&self) -> Joins {
+        self.totals.joins
     }
 
     /// Decides everything that is left; take the last verdicts afterwards.
@@ -161,7 +174,7 @@ impl Engine {
         }
     }
 
-    fn decide_one(&mut self, request: &Request) {
+    fn decide_one(&mut self, request: &Arc<Request>) {
         match self.config.asked {
             Some(number) if number == request.correlation_id => return self.judge(request),
             Some(_) => return,
@@ -175,23 +188,35 @@ impl Engine {
             return;
         }
         let slow = slow && self.is_slow_for_no_wish(request);
-        if !self.config.file_ops_observed && !slow {
-            return;
-        }
-        if !slow {
+        if slow {
+            self.judge(request);
+        } else if self.config.staged.contains(&request.api) {
+            self.stage(request);
+        } else if self.config.file_ops_observed {
             judge::count_joins(&self.window, request, &mut self.totals.joins);
-            return;
         }
-        self.judge(request);
     }
 
-    fn judge(&mut self, request: &Request) {
+    /// The stages of one that was not slow.
+    fn stage(&mut self, request: &Arc<Request>) {
+        let joins = &mut Joins::default();
+        let counts = if self.config.file_ops_observed { &mut self.totals.joins } else { joins };
+        let appends = judge::joins(&self.window, request, counts);
+        if let Some(course) = stages::of(&self.window, request, &appends) {
+            self.staged.push(Staged { request: Arc::clone(request), stages: course.stages });
+        }
+    }
+
+    fn judge(&mut self, request: &Arc<Request>) {
         let appends = judge::joins(&self.window, request, &mut self.totals.joins);
         let judgement = judge::judge(&self.window, &mut self.alone, request, &appends);
         #[cfg(test)]
         assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");
         let verdict = judgement.verdict(&self.window, request, &appends);
         self.totals.verdict(&verdict);
+        if self.config.staged.contains(&request.api) {
+            self.staged.push(Staged { request: Arc::clone(request), stages: verdict.stages });
+        }
         self.verdicts.push(verdict);
     }
 

@@ -27,6 +27,7 @@
 //! - `alone` keeps what was found of requests that others waited behind.
 //! - `blame` passes what was found on to those.
 //! - `judge` puts a request's stages and causes together.
+//! - [`Staged`] is a request with its stages, slow or not, where that is asked for.
 
 mod alone;
 mod appends;
@@ -51,6 +52,7 @@ mod same_wait;
 mod samples;
 pub mod second_witness;
 mod sockets;
+mod staged;
 mod stages;
 mod stops;
 mod summary;
@@ -69,6 +71,7 @@ pub use join::{AppendJoin, JoinKey};
 pub use lock::name::LockName;
 pub use locks::{Doing, LockRow, Locks};
 pub use reasons::{Reason, Reasons};
+pub use staged::Staged;
 pub use stops::Stops;
 pub use summary::{CauseTotal, Joins, RootTotal, Summary};
 pub use tally::Tally;

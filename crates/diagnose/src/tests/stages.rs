@@ -3,6 +3,7 @@
 use model::{Cause, Event, Nanos, Request, SocketOp, SocketOpKind, Stage, Verdict};
 
 use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use crate::{Config, Engine};
 
 pub(super) const NETWORK: u32 = 3;
 
@@ -268,4 +269,32 @@ fn a_cause_that_explains_less_than_nothing_does_is_not_named() {
     events[2] = off_cpu(7, ms(1_071), ms(1_121), JOURNAL_STACK);
     let (verdicts, _) = run(events);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
+}
+
+#[test]
+fn stages_are_told_of_quick_requests_where_that_is_asked_for() {
+    let (_, events) = all_stages();
+    let quick = request(2, 6, 2_000, 2_003, 2);
+    let other = Request { api: "METADATA", api_key: 3, ..request(3, 6, 2_000, 2_003, 3) };
+    let events: Vec<Event> = events
+        .into_iter()
+        .chain([op(append(9, 6, ms(2_001), ms(2_002), 2)), asked(quick), asked(other)])
+        .collect();
+    let staged = |apis: &[&'static str]| {
+        let mut engine = Engine::new(Config { staged: apis.to_vec(), ..Config::replay(ms(100)) });
+        events.iter().cloned().for_each(|event| engine.push(event));
+        let summary = engine.finish();
+        (engine.take_staged(), engine.take_verdicts(), summary.joins)
+    };
+    let (told, verdicts, joins) = staged(&["PRODUCE"]);
+    assert_eq!(told.len(), 2, "slow or not, but not of other APIs: {told:?}");
+    for one in &told {
+        assert_eq!(Some(one.stages.total()), one.request.latency());
+    }
+    assert_eq!(told[0].stages, verdicts[0].stages);
+    assert_eq!(told[1].request.correlation_id, 2);
+    assert_eq!(told[1].stages.of(Stage::Append), ms(1));
+    let (none, same, same_joins) = staged(&[]);
+    assert!(none.is_empty());
+    assert_eq!((same, same_joins), (verdicts, joins), "asking changes nothing");
 }
