@@ -3,6 +3,7 @@
 mod advise;
 mod compare;
 mod explain;
+mod export;
 mod flags;
 mod names;
 
@@ -20,6 +21,7 @@ pub(crate) use advise::Advise;
 pub(crate) use compare::{Compare, ComparisonFormat};
 
 pub(crate) use explain::Explain;
+pub(crate) use export::Export;
 
 /// Why was this Kafka request slow? Watches a broker's network, kernel and disk, and says.
 #[derive(Debug, Parser)]
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Record(Record),
     /// Why was it slow?
     Explain(Explain),
+    /// What happens all the time, as metrics for Prometheus?
+    Export(Export),
     /// Why was it slow, as a page to look at and pass on?
     Report(Report),
     /// Did the change help?

@@ -4,6 +4,7 @@ pub(crate) mod advise;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod files;
 pub(crate) mod io;
 pub(crate) mod kernel;

@@ -47,6 +47,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Segment(args) => commands::segment::run(&args),
         Command::Record(args) => commands::record::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
+        Command::Export(args) => commands::export::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Advise(args) => commands::advise::run(&args),

@@ -74,6 +74,14 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// How many times as fast as it was.
+pub(crate) fn speed(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches(['x', '×']).parse().ok();
+    let speed = number.filter(|speed: &f64| (0.001..=1e6).contains(speed));
+    speed
+        .ok_or_else(|| format!("{text:?} is not a speed; write how many times as fast it shall be, as in 60"))
+}
+
 /// Numbers with units one after the other, added up; none where anything else is in the text.
 fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let mut rest = text.trim();
@@ -93,7 +101,7 @@ fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{memory, size, snaplen, time};
+    use super::{memory, size, snaplen, speed, time};
     use model::Nanos;
 
     #[test]
@@ -120,6 +128,22 @@ mod tests {
         for (text, bytes) in [("160", Ok(160)), ("1KiB", Ok(1_024)), ("8GB", Ok(u32::MAX)), ("159", Err(()))]
         {
             assert_eq!(snaplen(text).map_err(drop), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_speed_is_a_number_of_times() {
+        for (text, times) in [
+            ("60", Some(60.0)),
+            ("0.5", Some(0.5)),
+            ("10x", Some(10.0)),
+            ("1e9", None),
+            ("NaN", None),
+            ("0", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            assert_eq!(speed(text).ok(), times, "{text}");
         }
     }
 

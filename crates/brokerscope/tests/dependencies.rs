@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("compare", &["model"]),
     ("advise", &["model"]),
     ("report", &["advise", "compare", "diagnose", "model"]),
+    ("export", &["diagnose", "model"]),
     ("watch", &["broker", "capture", "jvm", "model", "probes", "wire"]),
     ("lab", &[]),
     (
@@ -31,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "capture",
             "compare",
             "diagnose",
+            "export",
             "jvm",
             "lab",
             "model",

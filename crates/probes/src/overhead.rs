@@ -44,7 +44,7 @@ fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
 
 /// Switches the kernel's BPF run-time statistics on until the descriptor is closed (Linux 5.8). They cost
 /// two clock readings per run, for every BPF program of the host.
-pub(crate) fn count_run_time() -> Option<OwnedFd> {
+pub fn count_run_time() -> Option<OwnedFd> {
     // SAFETY: the call takes a number only.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     // SAFETY: the kernel has just returned this descriptor and nobody else has it.

@@ -103,6 +103,9 @@ pub struct Broker {
     pub node_id: Option<i32>,
     /// Its log dirs, as the host sees them.
     pub log_dirs: Vec<PathBuf>,
+    /// The device that each of them is on, in that order, by major and minor number: as operations on their files carry it.
+    /// Empty where it was not looked up.
+    pub log_dir_devices: Vec<Option<(u32, u32)>>,
     /// Its listeners (`PLAINTEXT://0.0.0.0:9092`).
     pub listeners: Vec<String>,
     /// Its configuration, secrets taken out.

@@ -158,6 +158,11 @@ fn join(directory: &str, rest: &str) -> String {
     }
 }
 
+/// The number of the device that a directory is on, as operations on its files carry it.
+pub fn device_of(directory: &Path) -> Option<(u32, u32)> {
+    fs::metadata(directory).ok().map(|found| number(found.dev()))
+}
+
 fn number(device: u64) -> DeviceNumber {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }

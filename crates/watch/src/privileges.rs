@@ -28,6 +28,11 @@ pub fn keep_only_needed(output: Option<&Path>) -> rustix::io::Result<()> {
     keep_only(kept)
 }
 
+/// Gives away all capabilities of the calling thread and of those it will start: for one that talks with strangers.
+pub fn keep_nothing() -> rustix::io::Result<()> {
+    keep_only(CapabilitySet::empty())
+}
+
 /// As [`keep_only_needed`], but for becoming the broker's user, which gives away even more (`jvm::act_as`): for the
 /// thread that asks the JVM.
 pub(crate) fn keep_to_become_another() -> rustix::io::Result<()> {

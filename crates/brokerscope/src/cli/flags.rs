@@ -89,6 +89,18 @@ pub(super) fn of_recorder(flag: Arg) -> Arg {
     }
 }
 
+/// For the exporter, which tells of everything, and not to people.
+pub(super) fn of_exporter(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "message_id" => flag.hide(true),
+        // By itself nothing here holds the broker up.
+        "flight_recorder" => flag.default_value("never").help(
+            "Have the broker's JVM record who waits for locks, by Flight Recorder (live): causes then come 3 s later",
+        ),
+        _ => of_recorder(flag),
+    }
+}
+
 /// For an examination, which has no times and is not long.
 pub(super) fn of_host(flag: Arg) -> Arg {
     match flag.get_id().as_str() {

@@ -3,7 +3,7 @@
 #[cfg(feature = "live")]
 mod live;
 #[cfg(feature = "live")]
-mod manifest;
+pub(crate) mod manifest;
 pub(crate) mod partial;
 mod processes;
 
@@ -19,7 +19,7 @@ use crate::options::{Filter, Presentation};
 /// The manifest's setting that says why a recording ended before it was told to.
 const ENDED_BECAUSE: &str = "ended_because";
 /// How the manifest's plan marks what was seen and what could not be.
-const SEEN: &str = "seen: ";
+pub(crate) const SEEN: &str = "seen: ";
 const MISSING: &str = "missing: ";
 /// What a plan calls it that writes to files are seen.
 const WRITES: &str = "file-writes";

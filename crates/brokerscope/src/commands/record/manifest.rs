@@ -42,7 +42,8 @@ fn plan_line(purpose: &Purpose) -> (String, String) {
     (purpose.purpose.clone(), outcome)
 }
 
-fn host() -> Host {
+/// This host.
+pub(crate) fn host() -> Host {
     let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     Host {
         name: line("/proc/sys/kernel/hostname"),
@@ -58,6 +59,7 @@ fn watched(broker: &Broker, jvm_version: Option<&str>) -> recording::Broker {
         processes: Vec::new(),
         node_id: broker.node_id,
         log_dirs: broker.log_dirs.clone(),
+        log_dir_devices: broker.log_dirs.iter().map(|dir| watch::device_of(dir)).collect(),
         listeners: broker.listeners.iter().map(ToString::to_string).collect(),
         properties: public(broker),
         jvm: jvm_version.map(|version| Jvm { version: version.to_owned(), ..Jvm::default() }),

@@ -1,0 +1,102 @@
+//! Which format to answer in: what the asker likes best of those there are. Knows the header's grammar (RFC 9110, 12.5.1) as far
+//! as those formats need it.
+
+use crate::encoding::Encoder;
+use crate::protobuf::Protobuf;
+use crate::text::{Dialect, Text};
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Format {
+    /// Prometheus' text, for whoever asks for nothing.
+    Text,
+    /// `OpenMetrics` 1.0: with examples.
+    OpenMetrics,
+    /// Prometheus' protobuf, delimited: with native histograms and examples.
+    Protobuf,
+}
+
+impl Format {
+    /// Every format.
+    pub(crate) const ALL: [Self; 3] = [Self::Text, Self::OpenMetrics, Self::Protobuf];
+
+    /// What an `Accept` header asks for; the first of those liked as well as each other.
+    pub fn accepted(header: &str) -> Self {
+        let mut best = (Self::Text, 0.0);
+        for range in header.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let media_type = parts.next().unwrap_or_default();
+            let parameters: Vec<&str> = parts.collect();
+            let Some(format) = Self::named(media_type, &parameters) else { continue };
+            let quality = quality(&parameters);
+            if quality > best.1 {
+                best = (format, quality);
+            }
+        }
+        best.0
+    }
+
+    fn named(media_type: &str, parameters: &[&str]) -> Option<Self> {
+        let says = |parameter: &str| parameters.iter().any(|given| given.eq_ignore_ascii_case(parameter));
+        match media_type.to_ascii_lowercase().as_str() {
+            "application/vnd.google.protobuf" => {
+                let ours = says("proto=io.prometheus.client.MetricFamily") && says("encoding=delimited");
+                ours.then_some(Self::Protobuf)
+            }
+            "application/openmetrics-text" => Some(Self::OpenMetrics),
+            "text/plain" | "text/*" | "*/*" => Some(Self::Text),
+            _ => None,
+        }
+    }
+
+    /// What to say that it is.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
+        }
+    }
+
+    pub(crate) fn encoder(self) -> Box<dyn Encoder> {
+        match self {
+            Self::Text => Box::new(Text::new(Dialect::Prometheus)),
+            Self::OpenMetrics => Box::new(Text::new(Dialect::OpenMetrics)),
+            Self::Protobuf => Box::<Protobuf>::default(),
+        }
+    }
+}
+
+/// How well it is liked; all that says nothing, most.
+fn quality(parameters: &[&str]) -> f64 {
+    let given = parameters.iter().find_map(|parameter| parameter.strip_prefix("q="));
+    given.map_or(1.0, |given| given.parse().unwrap_or(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+
+    #[test]
+    fn the_best_liked_is_chosen() {
+        let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
+                      application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        let usual = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                     text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for (header, format) in [
+            (native, Format::Protobuf),
+            (usual, Format::OpenMetrics),
+            ("", Format::Text),
+            ("*/*", Format::Text),
+            ("text/html, image/png", Format::Text),
+            ("application/vnd.google.protobuf", Format::Text),
+            ("text/plain;q=0.9, application/openmetrics-text;q=0.2", Format::Text),
+            ("application/openmetrics-text;q=x, text/plain;q=0.1", Format::Text),
+            (";;;,,,q=;=,\u{0}", Format::Text),
+        ] {
+            assert_eq!(Format::accepted(header), format, "{header}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What is answered to whoever asks: metrics, health, readiness. Shared by who feeds the exporter and who serves it; speaks no
+//! HTTP itself.
+//!
+//! Who asks never waits for more than a burst of events, and costs no more however often he asks: what was written is told
+//! again for a while.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::exporter::Exporter;
+use crate::format::Format;
+use crate::http::{Answer, Asked, Status};
+use crate::own::Own;
+
+/// What was written is told again for so long.
+const FRESH: Duration = Duration::from_millis(200);
+/// Whoever feeds it does so many times a second: who has been silent for so long has hung.
+const SILENT: Duration = Duration::from_secs(30);
+/// Who feeds lets those who ask go first, and looks this often whether they have been served.
+const GIVE_WAY: Duration = Duration::from_micros(100);
+
+const INDEX: &str = "brokerscope: /metrics (Prometheus text, OpenMetrics, protobuf), /healthz, /readyz";
+
+/// Whether something is as it should be; if not, why.
+pub type Health = Result<(), String>;
+
+/// What is answered.
+pub struct Site {
+    exporter: Mutex<Exporter>,
+    own: Box<dyn Fn() -> Own + Send + Sync>,
+    written: Mutex<Written>,
+    /// How many wait to be told.
+    asking: AtomicUsize,
+    fed: Mutex<Instant>,
+    ready: Mutex<Health>,
+}
+
+/// What was written last in each format, and when.
+type Written = [Option<(Instant, Arc<[u8]>)>; Format::ALL.len()];
+
+impl Site {
+    /// Of this exporter; `own` reads what the process takes.
+    pub fn new(exporter: Exporter, own: Box<dyn Fn() -> Own + Send + Sync>) -> Self {
+        Self {
+            exporter: Mutex::new(exporter),
+            own,
+            written: Mutex::default(),
+            asking: AtomicUsize::new(0),
+            fed: Mutex::new(Instant::now()),
+            ready: Mutex::new(Err("starting".to_owned())),
+        }
+    }
+
+    /// Has the exporter take what there is: not much at a time, because whoever asks meanwhile waits for it.
+    pub fn feed<T>(&self, work: impl FnOnce(&mut Exporter) -> T) -> T {
+        // A mutex lets whoever comes back at once in again.
+        for _ in 0..100 {
+            if self.asking.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            std::thread::sleep(GIVE_WAY);
+        }
+        let done = work(&mut lock(&self.exporter));
+        *lock(&self.fed) = Instant::now();
+        done
+    }
+
+    /// Says whether what is told is of use.
+    pub fn set_ready(&self, ready: Health) {
+        *lock(&self.ready) = ready;
+    }
+
+    pub(crate) fn answer(&self, asked: &Asked) -> Answer {
+        if !["GET", "HEAD"].contains(&asked.method.as_str()) {
+            return Answer::say(Status::MethodNotAllowed, "only GET and HEAD");
+        }
+        match asked.path.as_str() {
+            "/metrics" => self.metrics(Format::accepted(&asked.accept)),
+            "/healthz" => Self::say(&self.health()),
+            "/readyz" => Self::say(&lock(&self.ready)),
+            "/" => Answer::say(Status::Ok, INDEX),
+            _ => Answer::say(Status::NotFound, INDEX),
+        }
+    }
+
+    fn say(health: &Health) -> Answer {
+        match health {
+            Ok(()) => Answer::say(Status::Ok, "ok"),
+            Err(why) => Answer::say(Status::Unavailable, why),
+        }
+    }
+
+    fn health(&self) -> Health {
+        let silent = lock(&self.fed).elapsed();
+        if silent < SILENT { Ok(()) } else { Err(format!("no event was taken for {} s", silent.as_secs())) }
+    }
+
+    fn metrics(&self, format: Format) -> Answer {
+        // One writes, whoever else asks meanwhile is told the same.
+        let mut written = lock(&self.written);
+        let known = written.get(format as usize).and_then(Option::as_ref);
+        let fresh = known.filter(|(at, _)| at.elapsed() < FRESH).map(|(_, body)| Arc::clone(body));
+        let body = fresh.unwrap_or_else(|| {
+            let body: Arc<[u8]> = self.write(format).into();
+            if let Some(slot) = written.get_mut(format as usize) {
+                *slot = Some((Instant::now(), Arc::clone(&body)));
+            }
+            body
+        });
+        Answer { status: Status::Ok, content_type: format.content_type(), body }
+    }
+
+    fn write(&self, format: Format) -> Vec<u8> {
+        let own = (self.own)();
+        self.asking.fetch_add(1, Ordering::AcqRel);
+        let written = lock(&self.exporter).write(format, &own);
+        self.asking.fetch_sub(1, Ordering::AcqRel);
+        written
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

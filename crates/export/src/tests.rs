@@ -1,0 +1,84 @@
+//! What made-up events add up to, as whoever scrapes reads it.
+
+mod broker;
+mod catalogue;
+mod counting;
+mod growing;
+mod kernel;
+mod native;
+mod serving;
+mod topics;
+
+use std::collections::BTreeMap;
+
+use diagnose::Config;
+use model::{Event, FileKind, Nanos};
+
+use crate::{About, Exporter, Format, LogDir, Names, Own};
+
+pub(crate) fn ms(n: i64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+/// What a scrape says: each series, as it is written, with its value.
+pub(crate) struct Scraped(BTreeMap<String, f64>);
+
+impl Scraped {
+    pub(crate) fn of(text: &str) -> Self {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let mut series = BTreeMap::new();
+        for line in lines {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let twice = series.insert(name.to_owned(), value.parse().unwrap());
+            assert_eq!(twice, None, "{name} is told twice");
+        }
+        Self(series)
+    }
+
+    /// The value of one series, by its name and labels without the product's name.
+    #[track_caller]
+    pub(crate) fn of_series(&self, name: &str) -> f64 {
+        self.find(name).unwrap_or_else(|| panic!("no {name} in {:#?}", self.0))
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<f64> {
+        self.0.get(&format!("brokerscope_{name}")).copied()
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+pub(crate) fn about() -> About {
+    About {
+        top_topics: 2,
+        log_dirs: vec![LogDir { device: (7, 0), path: "/data".to_owned() }],
+        node_id: Some(1),
+        host: "host".to_owned(),
+        kernel: "6.18".to_owned(),
+        version: "0".to_owned(),
+        plan: vec![("file-writes".to_owned(), true), ("requests".to_owned(), false)],
+    }
+}
+
+/// One that calls what takes 100 ms slow. Threads are called by their roles.
+pub(crate) fn exporter() -> Exporter {
+    let role_of = |name: &str| if name.starts_with("data-plane") { "request-handlers" } else { "other" };
+    let kind_of = |path: &str| if path.contains(".log") { FileKind::Log } else { FileKind::Other };
+    Exporter::new(Config::replay(ms(100)), about(), Names { role_of, kind_of })
+}
+
+pub(crate) fn scrape(exporter: &mut Exporter) -> Scraped {
+    Scraped::of(&String::from_utf8(exporter.write(Format::Text, &Own::default())).unwrap())
+}
+
+/// What is told after these events, and no more.
+pub(crate) fn told(events: impl IntoIterator<Item = Event>) -> Scraped {
+    let mut exporter = exporter();
+    for event in events {
+        exporter.push(event);
+    }
+    exporter.finish();
+    scrape(&mut exporter)
+}

@@ -1,0 +1,107 @@
+//! What is exported is what is listed, in every format, and METRICS.md says the same.
+
+use std::fs;
+use std::path::Path;
+
+use super::broker::{stalled, text};
+use super::{exporter, told};
+use crate::catalog::{self, FAMILIES};
+use crate::{Exporter, Format, Own};
+
+const BEGIN: &str = "<!-- begin: metrics -->\n";
+const END: &str = "<!-- end -->\n";
+
+fn busy() -> Exporter {
+    let mut exporter = exporter();
+    for event in stalled() {
+        exporter.push(event);
+    }
+    exporter.finish();
+    exporter
+}
+
+#[test]
+fn every_metric_that_is_listed_is_told_in_that_order_and_no_other() {
+    for mut exporter in [exporter(), busy()] {
+        let text = String::from_utf8(exporter.write(Format::Text, &Own::default())).unwrap();
+        let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let listed: Vec<_> =
+            FAMILIES.iter().map(|family| format!("{} {}", family.name, family.kind.as_str())).collect();
+        assert_eq!(types, listed);
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let suffixes = ["", "_bucket", "_sum", "_count"];
+            let is_of =
+                |family: &str| suffixes.iter().any(|suffix| name.strip_prefix(family) == Some(suffix));
+            let family = FAMILIES.iter().find(|family| is_of(family.name)).expect(name);
+            let labels: Vec<_> = family.labels.iter().map(|label| format!("{label}=\"")).collect();
+            assert!(labels.iter().all(|label| line.contains(label.as_str())), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_nothing_was_seen_of_is_zero_where_its_labels_are_known() {
+    let told = told([]);
+    assert_eq!(told.of_series("slow_roots_total{cause=\"journal-commit\"}"), 0.0);
+    assert_eq!(told.of_series("losses_total{kind=\"probe-events-dropped\"}"), 0.0);
+    assert_eq!(told.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 0.0);
+    assert_eq!(told.of_series("source_up{purpose=\"file-writes\"}"), 1.0);
+    assert_eq!(told.of_series("source_up{purpose=\"requests\"}"), 0.0);
+    assert_eq!(told.of_series("broker_info{node_id=\"1\",host=\"host\",kernel=\"6.18\"}"), 1.0);
+    assert_eq!(told.of_series("broker_up"), 0.0);
+    assert_eq!(told.find("last_event_timestamp_seconds"), None);
+}
+
+#[test]
+fn a_plan_that_says_the_same_twice_is_told_once() {
+    let plan = [("a\n", false), ("a\n", true), ("b", false)];
+    let plan = plan.map(|(purpose, seen)| (purpose.to_owned(), seen)).to_vec();
+    let about = crate::About { plan, ..super::about() };
+    let names = crate::Names { role_of: |_| "other", kind_of: |_| model::FileKind::Other };
+    let mut exporter = Exporter::new(diagnose::Config::replay(super::ms(100)), about, names);
+    let told = super::scrape(&mut exporter);
+    assert_eq!(told.of_series("source_up{purpose=\"a\u{fffd}\"}"), 1.0);
+    assert_eq!(told.of_series("source_up{purpose=\"b\"}"), 0.0);
+}
+
+/// Blessed by `BLESS=1 cargo test -p export`, as every golden.
+#[test]
+fn the_documented_table_is_the_list() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("METRICS.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).expect("where the table begins");
+    let (_, after) = rest.split_once(END).expect("where it ends");
+    let blessed = [before, BEGIN, &catalog::table(), END, after].concat();
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(path, blessed).unwrap();
+        return;
+    }
+    assert!(page == blessed, "METRICS.md is not what the list says: BLESS=1 cargo test -p export");
+}
+
+#[test]
+fn open_metrics_shows_examples_of_slow_requests_within_its_bounds() {
+    let mut exporter = exporter();
+    for event in stalled() {
+        let event = match event {
+            model::Event::Request(mut request) => {
+                request.client_id = Some(text(&"\"long\\\n".repeat(100)));
+                model::Event::Request(request)
+            }
+            other => other,
+        };
+        exporter.push(event);
+    }
+    exporter.finish();
+    let text = String::from_utf8(exporter.write(Format::OpenMetrics, &Own::default())).unwrap();
+    let slow = text.lines().find(|line| line.starts_with("brokerscope_slow_requests_total{")).unwrap();
+    assert!(slow.contains("root=\"journal-commit:loop0:2285\""), "{slow}");
+    let examples: Vec<_> = text.lines().filter_map(|line| Some(line.split_once(" # ")?.1)).collect();
+    assert!(examples.len() >= 3, "{text}");
+    for example in examples {
+        let labels = example.split_once('}').unwrap().0;
+        assert!(labels.chars().count() <= 128 + 20, "quotes, commas and what escapes them aside: {example}");
+        assert!(example.contains("correlation_id=\""), "{example}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Requests, their stages, slow ones.
+
+use model::{Partition, Request};
+
+use super::broker::{asked, fetch, produce, stalled};
+use super::{ms, told};
+
+#[test]
+fn requests_are_counted_by_api_with_their_bytes() {
+    let told = told([
+        asked(produce(1, "orders", 1_000, 1_020)),
+        asked(produce(2, "orders", 1_000, 1_004)),
+        asked(Request { api_key: 3, api: "METADATA", ..produce(3, "orders", 1_000, 1_001) }),
+    ]);
+    assert_eq!(told.of_series("requests_total{api=\"PRODUCE\"}"), 2.0);
+    assert_eq!(told.of_series("requests_total{api=\"METADATA\"}"), 1.0);
+    assert_eq!(told.of_series("request_bytes_total{api=\"PRODUCE\"}"), 1_200.0);
+    assert_eq!(told.of_series("response_bytes_total{api=\"PRODUCE\"}"), 120.0);
+    assert_eq!(told.of_series("failed_requests_total{api=\"PRODUCE\"}"), 0.0);
+    assert_eq!(told.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 2.0);
+    assert_eq!(told.of_series("request_duration_seconds_sum{api=\"PRODUCE\"}"), 0.024);
+    assert_eq!(told.of_series("request_duration_seconds_bucket{api=\"PRODUCE\",le=\"0.005\"}"), 1.0);
+    assert_eq!(told.of_series("request_duration_seconds_bucket{api=\"PRODUCE\",le=\"0.025\"}"), 2.0);
+    assert_eq!(told.of_series("request_duration_seconds_count{api=\"OTHER\"}"), 1.0);
+    assert_eq!(told.of_series("broker_up"), 1.0, "it answers");
+    assert_eq!(told.of_series("events_total"), 3.0);
+    assert_eq!(told.of_series("last_event_timestamp_seconds"), 1.02);
+}
+
+#[test]
+fn what_failed_or_waited_on_purpose_is_apart() {
+    let unanswered = Request { end: None, response: None, response_bytes: None, ..produce(1, "a", 1_000, 0) };
+    let refused = Request { error_code: Some(2), ..produce(2, "a", 1_000, 1_003) };
+    // Nothing came within the half second for which it let the broker wait.
+    let empty = Request {
+        data: None,
+        partitions: vec![Partition { bytes: 0, ..fetch(3, "a", 1_000, 1_500).partitions.remove(0) }],
+        ..fetch(3, "a", 1_000, 1_500)
+    };
+    // Data came after 300 ms of it.
+    let waited = Request { data: Some(ms(1_300)), ..fetch(4, "a", 1_000, 1_310) };
+    let told = told([unanswered, refused, empty, waited].map(asked));
+    assert_eq!(told.of_series("failed_requests_total{api=\"PRODUCE\"}"), 2.0);
+    assert_eq!(told.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 1.0, "one was answered");
+    assert_eq!(told.of_series("held_requests_total{api=\"FETCH\"}"), 1.0);
+    assert_eq!(told.of_series("request_duration_seconds_count{api=\"FETCH\"}"), 1.0);
+    assert_eq!(told.of_series("request_duration_seconds_sum{api=\"FETCH\"}"), 0.01);
+}
+
+#[test]
+fn throttled_clients_are_counted_with_their_time() {
+    let throttled = |number, ms| Request { throttle_ms: Some(ms), ..produce(number, "a", 1_000, 1_001) };
+    let told = told([throttled(1, 1_500), throttled(2, 250), throttled(3, 0), throttled(4, -7)].map(asked));
+    assert_eq!(told.of_series("throttled_requests_total{api=\"PRODUCE\"}"), 2.0);
+    assert_eq!(told.of_series("throttle_seconds_total{api=\"PRODUCE\"}"), 1.75);
+}
+
+#[test]
+fn batches_tell_their_fill() {
+    let mut request = produce(1, "a", 1_000, 1_001);
+    request.partitions.push(Partition { bytes: 16_384, records: None, ..request.partitions[0].clone() });
+    request.partitions.push(Partition { bytes: 0, ..request.partitions[0].clone() });
+    let told = told([asked(request), asked(fetch(2, "a", 1_000, 1_001))]);
+    assert_eq!(told.of_series("produce_batch_bytes_count"), 2.0);
+    assert_eq!(told.of_series("produce_batch_bytes_bucket{le=\"1024\"}"), 1.0);
+    assert_eq!(told.of_series("produce_batch_bytes_bucket{le=\"16384\"}"), 2.0);
+    assert_eq!(told.of_series("produce_batch_records_count"), 1.0, "the other's header was not read");
+    assert_eq!(told.of_series("produce_batch_records_sum"), 3.0);
+}
+
+#[test]
+fn stages_are_of_all_requests_and_add_up_to_their_latencies() {
+    let mut events = stalled();
+    // Quick, with its write.
+    events.push(super::broker::op(super::broker::append(9, "orders", 1_202, 1_205, 3)));
+    events.push(asked(produce(3, "orders", 1_200, 1_210)));
+    // Of this one nothing was seen but the packets.
+    events.push(asked(produce(4, "orders", 1_300, 1_350)));
+    let told = told(events);
+    let of = |field: &str, stage: &str| {
+        let name = "request_stage_duration_seconds";
+        told.of_series(&format!("{name}_{field}{{api=\"PRODUCE\",stage=\"{stage}\"}}"))
+    };
+    assert_eq!(of("count", "append"), 3.0, "all writes that were found");
+    assert!((of("sum", "append") - 0.130).abs() < 1e-9, "{}", of("sum", "append"));
+    assert!(of("sum", "lock") > 0.11, "one waited behind the first: {}", of("sum", "lock"));
+    assert!(of("sum", "unobserved") >= 0.05, "{}", of("sum", "unobserved"));
+    let prefix = "brokerscope_request_stage_duration_seconds_sum{api=\"PRODUCE\"";
+    let all: f64 = told.each().filter(|(name, _)| name.starts_with(prefix)).map(|(_, sum)| sum).sum();
+    let latencies = told.of_series("request_duration_seconds_sum{api=\"PRODUCE\"}");
+    assert!((all - latencies).abs() < 1e-9, "{all} of {latencies}");
+    assert_eq!(told.of_series("append_joins_total{key=\"batch-crc\"}"), 3.0);
+    assert_eq!(told.of_series("append_joins_total{key=\"none\"}"), 1.0);
+}
+
+#[test]
+fn slow_requests_are_told_by_cause_and_their_root_once() {
+    let told = told(stalled());
+    let of = "{api=\"PRODUCE\",cause=\"journal-commit\"}";
+    assert_eq!(told.of_series(&format!("slow_requests_total{of}")), 2.0);
+    assert!((told.of_series(&format!("slow_request_seconds_total{of}")) - 0.248).abs() < 1e-9);
+    assert_eq!(told.of_series("slow_roots_total{cause=\"journal-commit\"}"), 1.0);
+    assert_eq!(told.of_series("slow_roots_total{cause=\"log-lock\"}"), 0.0);
+    assert_eq!(told.of_series("slow_request_threshold_seconds"), 0.1);
+}
+
+#[test]
+fn without_evidence_no_cause_is_named() {
+    let told = told([asked(produce(1, "orders", 1_000, 1_200))]);
+    assert_eq!(told.of_series("slow_requests_total{api=\"PRODUCE\",cause=\"unobserved\"}"), 1.0);
+    assert!(!told.each().any(|(name, count)| name.contains("slow_roots_total") && count > 0.0));
+}

@@ -1,0 +1,111 @@
+//! Who asks over HTTP is answered, whoever else is connected and whatever he sends.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use super::broker::{asked, produce};
+use super::{Scraped, exporter};
+use crate::{Own, Server, Site};
+
+/// A site that is served until the process ends.
+fn serve() -> (SocketAddr, Arc<Site>) {
+    let own = || Own { resident_bytes: Some(7), ..Own::default() };
+    let site = Arc::new(Site::new(exporter(), Box::new(own)));
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (address, shared) = (server.address(), Arc::clone(&site));
+    std::thread::spawn(move || server.serve(&shared));
+    (address, site)
+}
+
+fn send(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // Who refuses to hear more has answered already.
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
+    let answer =
+        send(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n").as_bytes());
+    let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+    assert_eq!(length, body.len().to_string());
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn metrics_are_told_in_the_format_that_was_asked_for() {
+    let (address, site) = serve();
+    site.feed(|exporter| exporter.push(asked(produce(1, "orders", 1_000, 1_020))));
+    let (head, body) = get(address, "/metrics", "text/plain");
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/plain; version=0.0.4"), "{head}");
+    let told = Scraped::of(&body);
+    assert_eq!(told.of_series("requests_total{api=\"PRODUCE\"}"), 1.0);
+    assert!(body.contains("\nprocess_resident_memory_bytes 7\n"), "{body}");
+    let (head, body) = get(address, "/metrics?x=y", "application/openmetrics-text");
+    assert!(head.contains("openmetrics-text; version=1.0.0") && body.ends_with("# EOF\n"), "{head}");
+    // Asked again at once, the same is told: it costs next to nothing.
+    let again = get(address, "/metrics", "text/plain").1;
+    let scrapes = |body: &str| {
+        body.lines().find(|line| line.starts_with("brokerscope_scrapes_total")).map(str::to_owned)
+    };
+    assert!(scrapes(&again).is_some());
+}
+
+#[test]
+fn health_and_readiness_are_told() {
+    let (address, site) = serve();
+    assert!(get(address, "/healthz", "").0.starts_with("HTTP/1.1 200 "));
+    let (head, body) = get(address, "/readyz", "");
+    assert!(head.starts_with("HTTP/1.1 503 ") && body == "starting\n", "{head} {body}");
+    site.set_ready(Ok(()));
+    assert!(get(address, "/readyz", "").0.starts_with("HTTP/1.1 200 "));
+    assert!(get(address, "/", "").1.contains("/metrics"));
+    assert!(get(address, "/etc/passwd", "").0.starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn only_what_reads_is_answered() {
+    let (address, _site) = serve();
+    let post = send(address, b"POST /metrics HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}");
+    assert!(post.starts_with("HTTP/1.1 405 "), "{post}");
+    let head = send(address, b"HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn nonsense_is_refused_and_silence_holds_nobody_up() {
+    let (address, _site) = serve();
+    // Fewer than there is room for, all of which say nothing.
+    let silent: Vec<_> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let endless = [b"GET /metrics HTTP/1.1\r\nA: ".as_slice(), &vec![b'a'; 100_000]].concat();
+    for nonsense in
+        [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".as_slice(), b"\r\n\r\nx\r\n", &endless]
+    {
+        let answer = send(address, nonsense);
+        // What was sent beyond what was read may have the connection reset before the answer is read.
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    }
+    assert!(get(address, "/metrics", "").0.starts_with("HTTP/1.1 200 "));
+    drop(silent);
+}
+
+#[test]
+fn more_connections_than_there_is_room_for_are_served_in_their_turn() {
+    let (address, _site) = serve();
+    let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    // The silent ones are left alone after a while each.
+    assert!(get(address, "/healthz", "").0.starts_with("HTTP/1.1 200 "));
+    drop(silent);
+}
+
+#[test]
+fn an_address_that_is_taken_is_said() {
+    let (address, _site) = serve();
+    let error = Server::bind(address).unwrap_err();
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+}

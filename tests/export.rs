@@ -1,0 +1,222 @@
+//! `export` beside a real broker: what it tells is what the clients did, in every format, and a restart breaks nothing.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::float_cmp,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use e2e::brokerscope;
+use e2e::first::ahead;
+use e2e::gate;
+use e2e::ground::Ground;
+use e2e::tcpdump::signal;
+use e2e::traffic::directory;
+use lab::kafka::{DEFAULT_VERSION, Kafka};
+use lab::load::{Load, Producer};
+use lab::{Broker, BrokerOptions, Steps};
+use rustix::process::Signal;
+
+/// What takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+const TOPIC: &str = "exported";
+const RECORD_BYTES: u32 = 500;
+/// As long as a commit of the journal takes, for each of its requests that go to the journal.
+const COMMIT_MS: u64 = 150;
+/// Requests, or writes, of which more would say no more: how many records each has is the producer's affair.
+const ENOUGH: f64 = 15.0;
+const STAGES: &str = "brokerscope_request_stage_duration_seconds_count";
+
+/// A running exporter; killed when dropped.
+struct Exporting {
+    child: Child,
+    address: SocketAddr,
+    said: PathBuf,
+}
+
+impl Exporting {
+    fn start(pid: u32, said: &Path) -> Self {
+        let mut command = brokerscope::command();
+        command.args(["export", "--listen", "127.0.0.1:0", "--measure-probes", "--pid", &pid.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs::File::create(said).unwrap());
+        // What it must show is not what becomes of it where others have the processors.
+        let mut child = ahead(|| command.spawn()).unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        let said = said.to_owned();
+        let says = || fs::read_to_string(&said).unwrap_or_default();
+        let address = address.unwrap_or_else(|| panic!("it says where it is: {line:?}, {}", says()));
+        Self { child, address: address.parse().unwrap(), said }
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    fn scrape(&self) -> BTreeMap<String, f64> {
+        let (status, text) = self.get("/metrics");
+        assert_eq!(status, 200, "{text}");
+        let series = text.lines().filter(|line| !line.starts_with('#'));
+        let split = |line: &str| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap())
+        };
+        series.map(split).collect()
+    }
+
+    /// What it tells once that is so.
+    fn await_scrape(
+        &self,
+        what: &str,
+        is_so: impl Fn(&BTreeMap<String, f64>) -> bool,
+    ) -> BTreeMap<String, f64> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let scraped = self.scrape();
+            if is_so(&scraped) {
+                return scraped;
+            }
+            assert!(Instant::now() < end, "not so: {what}: {scraped:#?}\n{}", self.says());
+            sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn says(&self) -> String {
+        fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    fn stop(mut self) {
+        signal(&self.child, Signal::INT);
+        let end = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < end, "it does not end: {}", self.says());
+            sleep(Duration::from_millis(20));
+        };
+        assert!(status.success(), "{status}: {}", self.says());
+    }
+}
+
+impl Drop for Exporting {
+    fn drop(&mut self) {
+        // Both fail where it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn sum(scraped: &BTreeMap<String, f64>, name: &str, label: &str) -> f64 {
+    let of = |series: &str| series.split('{').next() == Some(name) && series.contains(label);
+    scraped.iter().filter(|(series, _)| of(series)).map(|(_, value)| value).sum()
+}
+
+fn start(kafka: &Kafka, directory: &Path, log_dir: &Path, port: Option<u16>) -> Broker {
+    let mut options = BrokerOptions::new(directory.join("broker"));
+    options.log_dir = Some(log_dir.to_owned());
+    options.metadata_dir = Some(directory.join("metadata"));
+    options.port = port;
+    Broker::start(kafka, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn load(kafka: &Kafka, broker: &Broker, directory: &Path) -> Load {
+    let producer = Producer {
+        topic: TOPIC.to_owned(),
+        client_id: "exporting-producer".to_owned(),
+        rate: 200,
+        record_bytes: RECORD_BYTES,
+        properties: vec!["acks=1".to_owned()],
+    };
+    Load::start(kafka, broker, &[producer], directory, None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_real_broker_is_told_of_and_followed_through_a_restart() {
+    let Some(_alone) = gate::live("metrics of a real broker, which is restarted") else { return };
+    let mut ground = Ground::prepare("export", "commit=1");
+    let directory = directory("export");
+    let kafka = Kafka::prepare(DEFAULT_VERSION, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
+    let broker = start(&kafka, &directory, ground.path(), None);
+    let port = broker.port;
+    broker.create_topic(&kafka, TOPIC, 2).unwrap();
+    let exporting = Exporting::start(broker.pid, &directory.join("export.txt"));
+    assert_eq!(exporting.get("/healthz").0, 200);
+    let produced = "brokerscope_topic_bytes_total";
+    let of_topic = format!("topic=\"{TOPIC}\",api=\"PRODUCE\"");
+    let before = load(&kafka, &broker, &directory.join("before"));
+    exporting.await_scrape("records of the topic are seen", |scraped| {
+        sum(scraped, produced, &of_topic) > 100_000.0
+    });
+    assert_eq!(exporting.get("/readyz").0, 200);
+    ground.delay_journal(COMMIT_MS);
+    let slow = exporting.await_scrape("a commit made requests slow", |scraped| {
+        sum(scraped, "brokerscope_slow_requests_total", "cause=\"journal-commit\"") >= 1.0
+            && sum(scraped, STAGES, "api=\"PRODUCE\",stage=\"append\"") >= ENOUGH
+            && sum(scraped, "brokerscope_journal_commit_max_seconds", "") >= 0.1
+    });
+    ground.clear();
+    let log_dir = format!("log_dir=\"{}\"", broker.log_dir.display());
+    assert!(sum(&slow, "brokerscope_write_duration_seconds_count", &log_dir) >= ENOUGH, "{slow:#?}");
+    assert!(sum(&slow, "brokerscope_write_duration_max_seconds", &log_dir) >= 0.05, "{slow:#?}");
+    // Of all of them everything was seen.
+    for stage in ["receive", "handler", "append", "respond"] {
+        let label = format!("api=\"PRODUCE\",stage=\"{stage}\"");
+        let count = sum(&slow, STAGES, &label);
+        assert!(count >= ENOUGH, "{stage}: {count}");
+    }
+    for name in [
+        "brokerscope_bpf_runs_total",
+        "brokerscope_bpf_run_seconds_total",
+        "process_resident_memory_bytes",
+        "process_cpu_seconds_total",
+    ] {
+        assert!(slow[name] > 0.0, "{name}");
+    }
+    let busy = sum(&slow, "brokerscope_thread_busy_ratio", "role=\"request-handlers\"");
+    assert!(busy > 0.0 && busy <= 1.0, "{busy}");
+    assert_eq!(sum(&slow, "brokerscope_source_up", "purpose=\"file-writes\""), 1.0);
+
+    drop(before);
+    broker.stop();
+    exporting.await_scrape("the broker is gone", |scraped| scraped["brokerscope_broker_up"] == 0.0);
+    assert_eq!(exporting.get("/readyz").0, 503);
+    let broker = start(&kafka, &directory, ground.path(), Some(port));
+    let back = exporting.await_scrape("it is back", |scraped| scraped["brokerscope_broker_up"] == 1.0);
+    assert_eq!(back["brokerscope_broker_restarts_total"], 1.0);
+    let after = load(&kafka, &broker, &directory.join("after"));
+    let had = sum(&back, produced, &of_topic);
+    assert!(had >= sum(&slow, produced, &of_topic), "what was counted stays");
+    let writes = "brokerscope_write_duration_seconds_count";
+    let later = exporting.await_scrape("it is counted on", |scraped| {
+        sum(scraped, produced, &of_topic) > had + 100_000.0
+            && sum(scraped, writes, &log_dir) > sum(&back, writes, &log_dir) + ENOUGH
+    });
+    for (series, value) in back.iter().filter(|(series, _)| {
+        let name = series.split('{').next().unwrap();
+        ["_total", "_count", "_bucket", "_sum"].iter().any(|end| name.ends_with(end))
+    }) {
+        assert!(later.get(series).is_some_and(|later| later >= value), "{series} went back from {value}");
+    }
+    drop(after);
+    exporting.stop();
+    drop(broker);
+}
