@@ -1,7 +1,7 @@
 //! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
 //! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
 //! `DumpLogSegments`; how long `explain` takes for ten million requests, and how far behind
-//! a live broker it is; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; what watching costs a broker; what seeing its
+//! a live broker it is; what `export` takes; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; what watching costs a broker; what seeing its
 //! locks does, and whether all of them are seen. Ratios within one run count; absolute figures are the machine's.
 //!
 //! It knows the product as a user does, by its command line; only the recordings that it makes up it writes itself.
@@ -9,6 +9,7 @@
 mod compare;
 mod contest;
 mod explain;
+mod export;
 mod frames;
 mod kernel;
 mod live;
@@ -37,13 +38,14 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "files",
     "memory",
     "live",
     "segment",
     "explain",
     "live-verdicts",
+    "export",
     "page",
     "compare",
     "kernel",
@@ -108,6 +110,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "memory" => memory::compare(brokerscope, directory),
         "live" => live::hold(brokerscope, directory),
         "explain" => explain::hold(brokerscope, directory),
+        "export" => export::hold(brokerscope, directory),
         "live-verdicts" => live_verdicts::hold(brokerscope, directory),
         "page" => page::hold(brokerscope, directory),
         "compare" => compare::hold(brokerscope, directory),

@@ -79,6 +79,13 @@ impl Watcher {
         Self::start("brokerscope record", command, &recording.with_extension("err"), |_| manifest.exists())
     }
 
+    /// `brokerscope export` on a free port, when everything is attached: [`Watcher::said`] has its address then.
+    pub(crate) fn exporter(binary: &Path, said: &Path, pid: u32) -> anyhow::Result<Self> {
+        let mut command = Command::new(binary);
+        command.args(["export", "--listen", "127.0.0.1:0", "--pid", &pid.to_string()]);
+        Self::start("brokerscope export", command, said, |said| said.contains("exporting what is seen"))
+    }
+
     pub(crate) fn tcpdump(file: &Path, port: u16) -> anyhow::Result<Self> {
         let mut command = Command::new("tcpdump");
         command.args(["-i", "any", "-w"]).arg(file).args(["tcp", "port", &port.to_string()]);
@@ -145,7 +152,8 @@ impl Watcher {
         }
     }
 
-    fn said(&self) -> String {
+    /// All that it printed.
+    pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
 }
