@@ -90,12 +90,12 @@ fn print_programs(counted: &[Ran]) {
     names.dedup();
     let of = |name: &str| {
         let own = counted.iter().filter(|ran| ran.program == name);
-        quantile(&own.map(|ran| ran.nanos_each).collect::<Vec<f64>>(), 0.5)
+        quantile(&own.map(|ran| ran.nanos_a_wait).collect::<Vec<f64>>(), 0.5)
     };
     let each: Vec<String> = names.iter().map(|name| format!("{name} {:.0} ns", of(name))).collect();
     let sum: f64 = names.iter().map(|name| of(name)).sum();
     println!(
-        "by the kernel's count, of both, a run of ours takes: {}; together {sum:.0} ns\n",
+        "by the kernel's count, of both, ours take of a wait: {}; together {sum:.0} ns\n",
         each.join(", ")
     );
 }

@@ -1,22 +1,59 @@
 //! Counts a JVM's contended waits for monitors for some seconds, and says what the probes cost:
-//! `monitors PID SECONDS [holders]`.
+//! `monitors PID SECONDS [holders | exit | waits]`: with who held them, with that by the JVM's third probe, or each wait on a
+//! line of its own with who held it by either.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use probes::Facts;
-use probes::jvm::{JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
+use probes::jvm::{DEFAULT_LEAST_WAIT, JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, pid, seconds, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: monitors PID SECONDS [holders]".into());
+        return Err("usage: monitors PID SECONDS [holders | exit | waits]".into());
     };
-    let holders = rest.iter().any(|word| word == "holders");
-    let plan = JvmPlan::choose(&Facts::survey(), &JvmFacts::survey(pid.parse()?));
+    let (pid, end) = (pid.parse()?, Instant::now() + Duration::from_secs(seconds.parse()?));
+    match rest.first().map(String::as_str) {
+        Some("waits") => {
+            let mut wakeups = attach(pid, true, false, Duration::ZERO)?;
+            print_waits(&mut wakeups, &mut attach(pid, true, true, Duration::ZERO)?, end)
+        }
+        word => count(&mut attach(pid, word.is_some(), word == Some("exit"), DEFAULT_LEAST_WAIT)?, end),
+    }
+}
+
+fn attach(pid: u32, holders: bool, by_exit: bool, least_wait: Duration) -> Result<JvmProbes, Box<dyn Error>> {
+    let mut facts = JvmFacts::survey(pid);
+    if by_exit {
+        facts.owner_at = Err("not wanted".to_owned());
+    }
+    let plan = JvmPlan::choose(&Facts::survey(), &facts);
     let plan = plan.only(|purpose| purpose != JvmPurpose::MonitorHolders || holders);
-    let mut probes = JvmProbes::attach(&plan, &JvmOptions { measure: true, ..JvmOptions::default() })?;
-    let end = Instant::now() + Duration::from_secs(seconds.parse()?);
+    for hook in &plan.hooks {
+        eprintln!("{}: {}", hook.purpose.as_str(), hook.means());
+    }
+    let options = JvmOptions { measure: true, least_wait, ring_bytes: 1 << 20, ..JvmOptions::default() };
+    Ok(JvmProbes::attach(&plan, &options)?)
+}
+
+/// Of one JVM, by wake-ups and by its own probe: thread, ends, and who held it by the one.
+fn print_waits(wakeups: &mut JvmProbes, exits: &mut JvmProbes, end: Instant) -> Result<(), Box<dyn Error>> {
+    while Instant::now() < end {
+        for (way, probes) in [("wakeups", &mut *wakeups), ("exit", &mut *exits)] {
+            probes.poll(Duration::from_millis(20), &mut |event| {
+                if let JvmEvent::MonitorWait(wait) = event {
+                    let holder = wait.holder.map_or(0, |holder| holder.tid);
+                    println!("{way} {} {} {} {holder}", wait.tid, wait.start_ns, wait.end_ns);
+                }
+            })?;
+        }
+    }
+    eprintln!("{:?} {:?}", wakeups.losses(), exits.losses());
+    Ok(())
+}
+
+fn count(probes: &mut JvmProbes, end: Instant) -> Result<(), Box<dyn Error>> {
     let (mut waits, mut held, mut pauses) = (0_u64, 0_u64, 0_u64);
     while Instant::now() < end {
         probes.poll(Duration::from_millis(50), &mut |event| match event {

@@ -17,6 +17,7 @@ use libbpf_rs::{MapType, libbpf_sys};
 pub use format::{Field, Format};
 pub use functions::Functions;
 pub use pid_namespace::PidNamespace;
+pub(crate) use privileges::has_helper;
 pub use privileges::{Capabilities, Lockdown};
 pub use tracefs::Tracefs;
 

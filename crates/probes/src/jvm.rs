@@ -13,8 +13,9 @@ mod notes;
 mod object;
 mod plan;
 mod session;
+mod tables;
 
 pub use event::{Holder, JvmEvent, MonitorWait, Pause, PauseKind};
 pub use facts::JvmFacts;
-pub use plan::{JvmHook, JvmPlan, JvmPurpose, Probe};
+pub use plan::{JvmHook, JvmMechanism, JvmPlan, JvmPurpose, Probe};
 pub use session::{DEFAULT_LEAST_WAIT, JvmLosses, JvmOptions, JvmProbes, ShortWaits};

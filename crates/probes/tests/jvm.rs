@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use probes::jvm::{JvmEvent, JvmFacts, JvmLosses, JvmOptions, JvmPlan, JvmProbes, JvmPurpose, MonitorWait};
-use probes::jvm::{Pause, PauseKind};
+use probes::jvm::{JvmEvent, JvmFacts, JvmLosses, JvmMechanism, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
+use probes::jvm::{MonitorWait, Pause, PauseKind};
 use probes::{Facts, State};
 use program::{Measured, Program};
 
@@ -35,7 +35,8 @@ fn waits_of_known_threads_and_lengths_are_seen_once() {
     }
     for java in javas() {
         eprintln!("{}", java.display());
-        with_the_flag(&java);
+        with_the_flag(&java, JvmMechanism::Wakeups);
+        with_the_flag(&java, JvmMechanism::Probes);
         without_the_flag(&java);
     }
 }
@@ -56,11 +57,19 @@ fn javas() -> Vec<PathBuf> {
     found.into_values().collect()
 }
 
-fn with_the_flag(java: &Path) {
+fn with_the_flag(java: &Path, holders: JvmMechanism) {
     let mut program = Program::start(java, &["-XX:+DTraceMonitorProbes"]);
-    let facts = JvmFacts::survey(program.pid());
+    let mut facts = JvmFacts::survey(program.pid());
     assert_eq!(facts.monitor_probes, Ok(true));
+    assert!(facts.owner_at.is_ok(), "{facts:#?}");
+    if holders == JvmMechanism::Probes {
+        facts.owner_at = Err("as of a JVM that does not say".to_owned());
+    } else if !facts.call_registers {
+        return eprintln!("NOT CHECKED: holders by wake-ups; this kernel has no bpf_task_pt_regs");
+    }
     let plan = JvmPlan::choose(&Facts::survey(), &facts);
+    let by = plan.hooks.iter().find(|hook| hook.purpose == JvmPurpose::MonitorHolders);
+    assert_eq!(by.map(|hook| hook.mechanism), Some(holders));
     assert!(plan.hooks.iter().all(|hook| hook.state == State::Use), "{:#?}", plan.hooks);
     let options = JvmOptions { least_wait: Duration::ZERO, measure: true, ..JvmOptions::default() };
     let mut probes = JvmProbes::attach(&plan, &options).unwrap();
@@ -120,7 +129,7 @@ fn waits(events: &[JvmEvent]) -> Vec<&MonitorWait> {
 fn check_waits(measured: &[Measured], seen: &[&MonitorWait]) {
     let threads: BTreeSet<u32> = measured.iter().map(|it| it.tid).collect();
     let seen: Vec<_> = seen.iter().filter(|wait| threads.contains(&wait.tid)).collect();
-    let (mut checked, mut near) = (0, 0);
+    let (mut checked, mut near, mut known) = (0, 0, 0);
     for round in measured.split(|it| it.role == "round") {
         // In the order in which they had the lock: each was handed it by the one before.
         for (before, waiter) in round.iter().zip(round.iter().skip(1)) {
@@ -135,11 +144,15 @@ fn check_waits(measured: &[Measured], seen: &[&MonitorWait]) {
             let apart_ns = (wait.start_ns - waiter.start_ns).max(waiter.end_ns - wait.end_ns);
             near += usize::from(apart_ns < NEAR_NS);
             assert_eq!((&*wait.class, &*wait.comm), ("Contend$Lock", "a-thread-that-w"));
-            assert_eq!(wait.holder.as_ref().map(|holder| holder.tid), Some(before.tid), "{wait:?}");
+            // One that was awake just then, because of a timer, is let in unseen.
+            let holder = wait.holder.as_ref().map(|holder| holder.tid);
+            assert!(holder.is_none_or(|tid| tid == before.tid), "{before:?}: {wait:?}");
+            known += usize::from(holder.is_some());
             checked += 1;
         }
     }
     assert_eq!(checked, 12, "{measured:#?}");
+    assert!(known * 2 > checked, "{known} of {checked} have a holder: {seen:#?}");
     assert!(near * 2 > checked || program::is_emulated(), "{near} of {checked}: {measured:#?} {seen:#?}");
     let monitors: BTreeSet<u64> = seen.iter().map(|wait| wait.monitor).collect();
     assert!(!monitors.contains(&0), "{monitors:?}");

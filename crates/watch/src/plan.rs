@@ -31,7 +31,7 @@ pub(crate) fn purpose(hook: &Hook) -> Purpose {
 }
 
 pub(crate) fn jvm_purpose(hook: &JvmHook) -> Purpose {
-    let outcome = outcome(&hook.state, hook.purpose.means());
+    let outcome = outcome(&hook.state, hook.means());
     Purpose { purpose: hook.purpose.as_str().to_owned(), outcome }
 }
 

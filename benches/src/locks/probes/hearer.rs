@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
-use probes::jvm::{JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
+use probes::jvm::{JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
 use probes::{Facts, State};
 
 /// As `record` reads.
@@ -40,6 +40,8 @@ pub(super) struct Hearer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard {
     pub(super) told: u64,
+    /// Of those, with who held the monitor.
+    pub(super) with_holder: u64,
     pub(super) counted: u64,
     pub(super) lost: u64,
     /// Each program, where the kernel counted.
@@ -51,7 +53,8 @@ pub(super) struct Heard {
 pub(super) struct Ran {
     pub(super) program: String,
     pub(super) times: u64,
-    pub(super) nanos_each: f64,
+    /// Of all its runs.
+    pub(super) nanos_a_wait: f64,
 }
 
 impl Hearer {
@@ -89,10 +92,13 @@ impl Drop for Hearer {
 }
 
 fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<Heard> {
-    let mut told = 0;
+    let (mut told, mut with_holder) = (0, 0);
     loop {
         let stopping = stop.load(Ordering::Relaxed);
-        probes.poll(if stopping { Duration::ZERO } else { POLL }, &mut |_| told += 1)?;
+        probes.poll(if stopping { Duration::ZERO } else { POLL }, &mut |event| {
+            told += 1;
+            with_holder += u64::from(matches!(event, JvmEvent::MonitorWait(wait) if wait.holder.is_some()));
+        })?;
         if stopping {
             break;
         }
@@ -101,10 +107,11 @@ fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<Heard> {
     let each = ran.map(|cost| Ran {
         program: cost.program,
         times: cost.run_count,
-        nanos_each: cost.run_time_ns as f64 / cost.run_count as f64,
+        nanos_a_wait: cost.run_time_ns as f64 / told as f64,
     });
     Ok(Heard {
         told,
+        with_holder,
         counted: probes.short_waits().count,
         lost: probes.losses().sum(),
         programs: each.collect(),

@@ -132,7 +132,13 @@ fn check(deed: Option<Deed>, heard: &Heard, waits: u64) -> anyhow::Result<()> {
     };
     let all = heard_of * 100 >= waits * 98 && heard.lost * 100 <= waits;
     ensure!(all, "of {waits} waits {heard_of} were heard of, {} lost ({deed:?})", heard.lost);
-    // Three a wait: a thread that takes the monitor before it sleeps is let in without the last of them.
+    ensure!(
+        heard.with_holder * 10 >= heard.told * 9,
+        "{} of {} with a holder",
+        heard.with_holder,
+        heard.told
+    );
+    // Each once a wait at least: a thread that takes the monitor before it sleeps is let in without the last of them.
     for ran in &heard.programs {
         ensure!(ran.times * 10 >= waits * 9, "{} ran {} times in {waits} waits", ran.program, ran.times);
     }

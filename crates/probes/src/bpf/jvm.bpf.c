@@ -76,6 +76,7 @@ static __always_inline bool argument(struct pt_regs *ctx, __u64 number, long *va
 }
 
 #include "monitor.h"
+#include "monitor_waker.h"
 #include "safepoint.h"
 
 /* In place of any other, to be measured: what it costs is what the kernel takes to call a program. */

@@ -47,6 +47,8 @@ struct jvm_settings {
 	__u64 min_ns;
 	/* bytes in the ring buffer from which on the reader is woken */
 	__u64 wake_bytes;
+	/* where an ObjectMonitor keeps its owner, which is 0 where it has none; bytes from its address */
+	__u64 owner_at;
 	/* whose numbers threads are given by: process_ids.h */
 	__u64 pid_namespace;
 	__u32 pid_level;
@@ -61,7 +63,7 @@ struct monitor_wait_event {
 	__u64 end_ns;
 	/* address of the JVM's ObjectMonitor */
 	__u64 monitor;
-	/* the thread that last handed the monitor over during the wait; 0 if none was seen to */
+	/* the thread that last handed the monitor over during the wait; 0 if none was seen to, or not for certain */
 	__u32 holder_tid;
 	/* valid bytes of class_name; what is behind them is not sent */
 	__u32 class_bytes;
@@ -93,7 +95,7 @@ struct jvm_records {
 	struct jvm_pause_event pause;
 };
 
-_Static_assert(sizeof(struct jvm_settings) == 40, "jvm_settings");
+_Static_assert(sizeof(struct jvm_settings) == 48, "jvm_settings");
 _Static_assert(sizeof(struct monitor_wait_event) == 72 + CLASS_BYTES, "monitor_wait_event");
 _Static_assert(sizeof(struct jvm_pause_event) == 40 + OPERATION_BYTES, "jvm_pause_event");
 

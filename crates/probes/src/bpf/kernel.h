@@ -196,12 +196,13 @@ struct task_struct {
 	char comm[TASK_COMM_LEN];
 };
 
-/* The system calls' arguments: arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h */
+/* The system calls' numbers and arguments: arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h */
 struct pt_regs {
 #if defined(__TARGET_ARCH_arm64)
 	__u64 regs[31];
+	__s32 syscallno;
 #else
-	unsigned long r10, r9, r8, dx, si, di, ip;
+	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip;
 #endif
 };
 

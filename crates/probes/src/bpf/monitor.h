@@ -2,7 +2,7 @@
 /*
  * Contended waits for monitors, from HotSpot's monitor__contended__* (src/hotspot/share/runtime/objectMonitor.cpp): their
  * arguments are the Java thread's number, the ObjectMonitor's address, and the class's name with its length. Does not
- * see who takes a monitor without waiting.
+ * see who takes a monitor without waiting. Who hands it over is seen by monitor_waker.h, or by the third of the probes.
  */
 
 /* A thread that waits, or has waited. */
@@ -10,6 +10,8 @@ struct monitor_wait {
 	__u64 start_ns;
 	/* 0 once it has the monitor */
 	__u64 monitor;
+	/* since when nobody could hand it the monitor unseen: when it was last woken by anything else, or began to wait */
+	__u64 seen_from_ns;
 };
 
 /* A thread that let go of a monitor for which others waited. */
@@ -17,7 +19,7 @@ struct monitor_release {
 	/* whose place this is: places are written to where they are, and may just have become another's */
 	__u64 monitor;
 	__u64 ns;
-	/* as records give it */
+	/* as records give it; 0 where it is not certain who it was */
 	__u32 tid;
 	__u32 reserved;
 	char comm[TASK_COMM_LEN];
@@ -42,11 +44,18 @@ struct {
 	__type(value, struct monitor_release);
 } monitor_releases SEC(".maps");
 
+/*
+ * How many threads wait: as long as none does, most of the time, nobody who is woken need be looked up. A thread that
+ * lost its place while it waited counts for ever, which costs looks and nothing else.
+ */
+static __u64 waiting;
+
 SEC("usdt")
 int contended_enter(struct pt_regs *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct monitor_wait wait = {}, *known;
+	bool waits_already = false;
 	__u32 tid = id;
 	long monitor;
 
@@ -54,24 +63,30 @@ int contended_enter(struct pt_regs *ctx)
 		return 0;
 	wait.monitor = monitor;
 	wait.start_ns = bpf_ktime_get_ns();
+	wait.seen_from_ns = wait.start_ns;
 	known = bpf_map_lookup_elem(&monitor_waits, &tid);
-	if (known)
+	if (known) {
+		waits_already = known->monitor;
 		/* nobody else has a thread's own */
 		*known = wait;
-	else if (bpf_map_update_elem(&monitor_waits, &tid, &wait, BPF_ANY))
+	} else if (bpf_map_update_elem(&monitor_waits, &tid, &wait, BPF_ANY)) {
 		count(JVM_MAP_FULL, 1);
+		return 0;
+	}
+	if (!waits_already)
+		__sync_fetch_and_add(&waiting, 1);
 	return 0;
 }
 
 /* Who was seen to hand the monitor over during the wait: then that thread had it until then. */
-static __always_inline void name_holder(struct monitor_wait_event *event)
+static __always_inline void name_holder(struct monitor_wait_event *event, const struct monitor_wait *wait)
 {
 	/* Linux 6.1 takes no key from a ring. */
 	__u64 monitor = event->monitor;
 	struct monitor_release *release = bpf_map_lookup_elem(&monitor_releases, &monitor);
 
 	event->holder_tid = 0;
-	if (!release || release->monitor != monitor || release->ns < event->start_ns)
+	if (!release || release->monitor != monitor || release->ns < wait->seen_from_ns)
 		return;
 	event->holder_tid = release->tid;
 	__builtin_memcpy(event->holder_comm, release->comm, sizeof(event->holder_comm));
@@ -104,7 +119,7 @@ static __always_inline void report_wait(struct pt_regs *ctx, const struct monito
 	event->start_ns = wait->start_ns;
 	event->end_ns = end_ns;
 	event->monitor = wait->monitor;
-	name_holder(event);
+	name_holder(event, wait);
 	name_class(ctx, event);
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 	bpf_ringbuf_submit(event, wake());
@@ -126,6 +141,7 @@ int contended_entered(struct pt_regs *ctx)
 		return 0;
 	wait = *found;
 	found->monitor = 0;
+	__sync_fetch_and_add(&waiting, -1);
 	/* A virtual thread may go on elsewhere, and leaves its wait with the thread that carried it. */
 	if (wait.monitor != monitor)
 		return 0;
@@ -138,24 +154,30 @@ int contended_entered(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * The monitor is free and a waiting thread is about to be woken: it cannot be there before this has been stored. A thread
- * that took it in between may be here at the same time: whichever is stored had it during the wait.
- */
-SEC("usdt")
-int contended_exit(struct pt_regs *ctx)
+/* It cannot be too late: the thread that is about to be woken cannot be there before this has been stored. */
+static __always_inline void remember_release(__u64 monitor, __u32 tid)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-	struct monitor_release release = { .ns = bpf_ktime_get_ns() }, *known;
+	struct monitor_release release = { .monitor = monitor, .tid = tid }, *known;
 
-	if (!is_target(id) || !argument(ctx, 1, (long *)&release.monitor))
-		return 0;
-	release.tid = shown_current();
+	release.ns = bpf_ktime_get_ns();
 	bpf_get_current_comm(release.comm, sizeof(release.comm));
 	known = bpf_map_lookup_elem(&monitor_releases, &release.monitor);
 	if (known)
 		*known = release;
 	else
 		bpf_map_update_elem(&monitor_releases, &release.monitor, &release, BPF_ANY);
+}
+
+/*
+ * The monitor is free and a waiting thread is about to be woken. A thread that took it in between may be here at the same
+ * time: whichever is stored had it during the wait. Not used where monitor_waker.h is, which is no trap.
+ */
+SEC("usdt")
+int contended_exit(struct pt_regs *ctx)
+{
+	long monitor;
+
+	if (is_target(bpf_get_current_pid_tgid()) && argument(ctx, 1, &monitor))
+		remember_release(monitor, shown_current());
 	return 0;
 }

@@ -94,7 +94,7 @@ pub(super) fn bpf_refused() -> Option<String> {
 }
 
 /// Whether tracepoint programs may call a helper.
-pub(super) fn has_helper(helper: libbpf_sys::bpf_func_id) -> bool {
+pub(crate) fn has_helper(helper: libbpf_sys::bpf_func_id) -> bool {
     let none = std::ptr::null();
     // SAFETY: numbers, and options that may be null.
     let known =

@@ -27,8 +27,9 @@ pub struct MonitorWait {
     /// Address of the JVM's `ObjectMonitor`: of one object as long as threads wait for it. Flight Recorder calls the same
     /// number the monitor's address.
     pub monitor: u64,
-    /// Who had it last, where that thread was seen to hand it over during the wait. Others may have had it before; one that
-    /// took it without waiting after that and gave it back before this thread came is not seen.
+    /// Who had it last, where that thread was seen to hand it over during the wait: by its own probe, or because it woke who
+    /// waits for it when it had no owner. Others may have had it before; one that took it without waiting after that and gave
+    /// it back before this thread came is not seen.
     pub holder: Option<Holder>,
 }
 

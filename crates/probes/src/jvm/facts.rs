@@ -4,11 +4,17 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use libbpf_rs::libbpf_sys;
+
 use super::flags;
 use super::library::Library;
+use super::tables::Tables;
+use crate::facts;
 
 /// The flag without which the monitors' probes are passed by.
 const FLAG: &str = "DTraceMonitorProbes";
+/// An `ObjectMonitor` has some 200 bytes.
+const MOST_MONITOR_BYTES: u64 = 4_096;
 
 /// A process as the survey found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +27,10 @@ pub struct JvmFacts {
     pub probes: BTreeSet<String>,
     /// Whether `DTraceMonitorProbes` is on, which `ExtendedDTraceProbes` switches on too; else why that is not known.
     pub monitor_probes: Result<bool, String>,
+    /// Where an `ObjectMonitor` keeps its owner, bytes from its address; else why that is not known.
+    pub owner_at: Result<u64, String>,
+    /// Whether programs can look at the registers with which a thread entered the kernel (`bpf_task_pt_regs`, Linux 5.15).
+    pub call_registers: bool,
     /// Whether the kernel has probes in user space (`CONFIG_UPROBE_EVENTS`).
     pub uprobes: bool,
 }
@@ -28,31 +38,35 @@ pub struct JvmFacts {
 impl JvmFacts {
     /// Looks at a process; it is not stopped meanwhile. Reads its library, some 30 MB.
     pub fn survey(pid: u32) -> Self {
-        let uprobes = Path::new("/sys/bus/event_source/devices/uprobe/type").exists();
-        match Library::of(pid) {
-            Ok(library) => Self {
-                pid,
-                monitor_probes: monitor_probes(pid, &library),
-                library: Ok(library.path),
-                probes: library.probes,
-                uprobes,
-            },
-            Err(why) => Self {
-                pid,
-                library: Err(why.clone()),
-                probes: BTreeSet::new(),
-                monitor_probes: Err(why),
-                uprobes,
-            },
+        let library = Library::of(pid);
+        Self {
+            pid,
+            monitor_probes: ask(pid, &library, "flags", |tables| flags::is_on(tables, FLAG)),
+            owner_at: ask(pid, &library, "monitors' owners", owner_at),
+            probes: library.as_ref().map(|library| library.probes.clone()).unwrap_or_default(),
+            library: library.map(|library| library.path),
+            call_registers: facts::has_helper(libbpf_sys::BPF_FUNC_task_pt_regs),
+            uprobes: Path::new("/sys/bus/event_source/devices/uprobe/type").exists(),
         }
     }
 }
 
-fn monitor_probes(pid: u32, library: &Library) -> Result<bool, String> {
+/// What the process's own tables say.
+fn ask<T>(
+    pid: u32,
+    library: &Result<Library, String>,
+    what: &str,
+    question: impl FnOnce(&Tables<'_>) -> Option<T>,
+) -> Result<T, String> {
+    let library = library.as_ref().map_err(Clone::clone)?;
     let memory = File::open(format!("/proc/{pid}/mem"))
         .map_err(|error| format!("the memory of process {pid} cannot be read: {error}"))?;
-    flags::is_on(&memory, &library.exported, FLAG)
-        .ok_or_else(|| format!("the flags of process {pid} are not where HotSpot's own tables say"))
+    question(&Tables { memory: &memory, exported: &library.exported })
+        .ok_or_else(|| format!("the {what} of process {pid} are not where HotSpot's own tables say"))
+}
+
+fn owner_at(tables: &Tables<'_>) -> Option<u64> {
+    tables.field("ObjectMonitor", "_owner", false).filter(|&at| at < MOST_MONITOR_BYTES)
 }
 
 #[cfg(test)]
@@ -62,6 +76,7 @@ mod tests {
     #[test]
     fn what_is_no_jvm_offers_nothing() {
         let facts = JvmFacts::survey(std::process::id());
-        assert!(facts.library.is_err() && facts.probes.is_empty() && facts.monitor_probes.is_err());
+        assert!(facts.library.is_err() && facts.probes.is_empty());
+        assert!(facts.monitor_probes.is_err() && facts.owner_at.is_err());
     }
 }

@@ -1,32 +1,13 @@
 //! The value that one of `HotSpot`'s flags has in a running JVM, wherever it was set: command line, file, environment. Read
-//! from its memory without stopping it, by the tables that `HotSpot` exports for its Serviceability Agent
-//! (`src/hotspot/share/runtime/vmStructs.hpp`). Changes nothing.
+//! from its memory by [`Tables`], without stopping it.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use super::tables::{MOST_ENTRIES, Tables};
 
-/// JDK 25 has some 4,000 fields, 1,900 types and 1,500 flags.
-const MOST_ENTRIES: u64 = 20_000;
+/// A flag's entry; JDK 25 has 1,500 flags.
 const MOST_STRIDE: u64 = 256;
-const TEXT_BYTES: usize = 64;
 
-/// Another process's memory.
-pub(super) trait Memory {
-    /// Fills the bytes; whether all of them are there.
-    fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
-}
-
-impl Memory for File {
-    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        self.read_exact_at(bytes, address).is_ok()
-    }
-}
-
-/// The value of a flag that is on or off; none where the JVM has no such flag or its tables cannot be read. `exported` are
-/// the addresses of its library's variables.
-pub(super) fn is_on(memory: &dyn Memory, exported: &HashMap<String, u64>, flag: &str) -> Option<bool> {
-    let tables = Tables { memory, exported };
+/// The value of a flag that is on or off; none where the JVM has no such flag or its tables cannot be read.
+pub(super) fn is_on(tables: &Tables<'_>, flag: &str) -> Option<bool> {
     // JDK 8 calls it `Flag`.
     let (kind, size) = ["JVMFlag", "Flag"].iter().find_map(|kind| Some((*kind, tables.size_of(kind)?)))?;
     let [flags, count] =
@@ -43,139 +24,18 @@ pub(super) fn is_on(memory: &dyn Memory, exported: &HashMap<String, u64>, flag: 
     let place = places.filter(|_| size <= MOST_STRIDE).find(is_it)?;
     let value = tables.long(place.checked_add(value_at)?)?;
     let mut byte = [0];
-    memory.read(value, &mut byte).then_some(byte != [0])
-}
-
-/// `HotSpot`'s descriptions of its own types.
-struct Tables<'a> {
-    memory: &'a dyn Memory,
-    exported: &'a HashMap<String, u64>,
-}
-
-impl Tables<'_> {
-    fn size_of(&self, kind: &str) -> Option<u64> {
-        let name_at = self.exported("gHotSpotVMTypeEntryTypeNameOffset")?;
-        let size_at = self.exported("gHotSpotVMTypeEntrySizeOffset")?;
-        let entry = self.entry("gHotSpotVMTypes", "gHotSpotVMTypeEntryArrayStride", |entry| {
-            self.names(entry, name_at, kind)
-        })?;
-        self.long(entry.checked_add(size_at)?)
-    }
-
-    /// A static field's address, or another one's offset.
-    fn field(&self, kind: &str, field: &str, fixed: bool) -> Option<u64> {
-        let kind_at = self.exported("gHotSpotVMStructEntryTypeNameOffset")?;
-        let field_at = self.exported("gHotSpotVMStructEntryFieldNameOffset")?;
-        let place = if fixed { "Address" } else { "Offset" };
-        let place_at = self.exported(&format!("gHotSpotVMStructEntry{place}Offset"))?;
-        let entry = self.entry("gHotSpotVMStructs", "gHotSpotVMStructEntryArrayStride", |entry| {
-            self.names(entry, kind_at, kind) && self.names(entry, field_at, field)
-        })?;
-        self.long(entry.checked_add(place_at)?)
-    }
-
-    /// The first entry of a table that is the one. Tables end with zeros.
-    fn entry(&self, table: &str, stride: &str, is_it: impl Fn(u64) -> bool) -> Option<u64> {
-        let (first, stride) = (self.exported(table)?, self.exported(stride)?);
-        let entries = (0..MOST_ENTRIES).map_while(|index| first.checked_add(index.checked_mul(stride)?));
-        entries
-            .take_while(|&entry| self.long(entry).is_some_and(|word| word != 0))
-            .find(|&entry| is_it(entry))
-    }
-
-    fn names(&self, entry: u64, at: u64, text: &str) -> bool {
-        let address = entry.checked_add(at).and_then(|place| self.long(place));
-        address.is_some_and(|address| self.is_text(address, text))
-    }
-
-    /// Whether that text stands there, and ends there.
-    fn is_text(&self, address: u64, text: &str) -> bool {
-        let mut room = [0; TEXT_BYTES];
-        let Some(room) = room.get_mut(..=text.len()) else { return false };
-        self.memory.read(address, room) && room.strip_suffix(&[0]) == Some(text.as_bytes())
-    }
-
-    fn exported(&self, name: &str) -> Option<u64> {
-        self.long(*self.exported.get(name)?)
-    }
-
-    fn long(&self, address: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        self.memory.read(address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
-    }
+    tables.memory.read(value, &mut byte).then_some(byte != [0])
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
-    use super::{Memory, is_on};
+    use super::super::tables::tests::{BASE, Bytes, jvm};
+    use super::super::tables::{Memory, Tables};
 
-    /// Memory that begins at `BASE`.
-    struct Bytes(Vec<u8>);
-    const BASE: u64 = 0x1000;
-
-    impl Memory for Bytes {
-        fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-            let at = usize::try_from(address.wrapping_sub(BASE)).unwrap_or(usize::MAX);
-            let found = self.0.get(at..at.saturating_add(bytes.len()));
-            found.is_some_and(|found| {
-                bytes.copy_from_slice(found);
-                true
-            })
-        }
-    }
-
-    impl Bytes {
-        fn add(&mut self, bytes: &[u8]) -> u64 {
-            self.0.extend(bytes);
-            BASE + (self.0.len() - bytes.len()) as u64
-        }
-
-        fn words(&mut self, words: &[u64]) -> u64 {
-            self.add(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>())
-        }
-
-        fn text(&mut self, text: &str) -> u64 {
-            self.add(format!("{text}\0").as_bytes())
-        }
-    }
-
-    /// Two flags: one that is off, then `DTraceMonitorProbes`.
-    fn jvm(value: u8) -> (Bytes, HashMap<String, u64>) {
-        let mut memory = Bytes(Vec::new());
-        let kind = memory.text("JVMFlag");
-        let texts = ["flags", "numFlags", "_name", "_addr", "Other", "DTraceMonitorProbes"]
-            .map(|text| memory.text(text));
-        let (off, on) = (memory.add(&[0]), memory.add(&[value]));
-        let flags = memory.words(&[off, texts[4], on, texts[5]]);
-        let (flags_at, count_at) = (memory.words(&[flags]), memory.words(&[2]));
-        // Entries of kind, field, offset, address; of kind, size.
-        let structs = memory.words(
-            &[
-                [kind, texts[0], 0, flags_at],
-                [kind, texts[1], 0, count_at],
-                [kind, texts[2], 8, 0],
-                [kind, texts[3], 0, 0],
-                [0; 4],
-            ]
-            .concat(),
-        );
-        let types = memory.words(&[kind, 16, 0, 0]);
-        let exported = [
-            ("gHotSpotVMStructs", structs),
-            ("gHotSpotVMStructEntryArrayStride", 32),
-            ("gHotSpotVMStructEntryTypeNameOffset", 0),
-            ("gHotSpotVMStructEntryFieldNameOffset", 8),
-            ("gHotSpotVMStructEntryOffsetOffset", 16),
-            ("gHotSpotVMStructEntryAddressOffset", 24),
-            ("gHotSpotVMTypes", types),
-            ("gHotSpotVMTypeEntryArrayStride", 16),
-            ("gHotSpotVMTypeEntryTypeNameOffset", 0),
-            ("gHotSpotVMTypeEntrySizeOffset", 8),
-        ]
-        .map(|(name, value)| (name.to_owned(), memory.words(&[value])));
-        (memory, exported.into())
+    fn is_on(memory: &dyn Memory, exported: &HashMap<String, u64>, flag: &str) -> Option<bool> {
+        super::is_on(&Tables { memory, exported }, flag)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject};
 
-use super::plan::{JvmPlan, JvmPurpose, Probe};
+use super::plan::{JvmHook, JvmPlan, Probe};
 use super::session::JvmOptions;
 use crate::error::Error;
 use crate::process_ids::ProcessIds;
@@ -19,10 +19,11 @@ pub(super) use skeleton::types;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/jvm.bpf.o"));
 
-/// The program that does nothing.
+/// The programs that do nothing, on a probe and on wake-ups.
 const NOTHING: &str = "nothing";
+const NOTHING_ON_WAKEUPS: &str = "nothing_waking";
 
-const SETTINGS_BYTES: usize = 40;
+const SETTINGS_BYTES: usize = 48;
 
 const _: () = {
     use std::mem::offset_of;
@@ -30,8 +31,9 @@ const _: () = {
     assert!(offset_of!(types::jvm_settings, tgid) == 0);
     assert!(offset_of!(types::jvm_settings, min_ns) == 8);
     assert!(offset_of!(types::jvm_settings, wake_bytes) == 16);
-    assert!(offset_of!(types::jvm_settings, pid_namespace) == 24);
-    assert!(offset_of!(types::jvm_settings, pid_level) == 32);
+    assert!(offset_of!(types::jvm_settings, owner_at) == 24);
+    assert!(offset_of!(types::jvm_settings, pid_namespace) == 32);
+    assert!(offset_of!(types::jvm_settings, pid_level) == 40);
     assert!(offset_of!(types::rodata, settings) == 0);
 };
 
@@ -43,8 +45,8 @@ pub(super) fn load(plan: &JvmPlan, options: &JvmOptions) -> Result<Object, Error
     let opened = builder.name("brokerscope_jvm").and_then(|builder| builder.open_memory(OBJECT));
     let mut opened = opened.map_err(refused)?;
     for mut program in opened.progs_mut() {
-        let mut probes = plan.used().flat_map(JvmPurpose::probes);
-        let used = probes.any(|probe| program.name() == program_of(probe, options));
+        let mut used = plan.used().flat_map(JvmHook::programs);
+        let used = used.any(|name| program.name() == in_place_of(name, options));
         program.set_autoload(used);
     }
     for mut map in opened.maps_mut().filter(|map| map.name() == "ring") {
@@ -52,16 +54,16 @@ pub(super) fn load(plan: &JvmPlan, options: &JvmOptions) -> Result<Object, Error
     }
     let ids = ProcessIds::of_this_host()?;
     let tgid = ids.root_of(plan.pid).ok_or(Error::Elsewhere { pid: plan.pid })?;
-    fill_in(&mut opened, &settings(tgid, &ids, options))?;
+    fill_in(&mut opened, &settings(tgid, plan.owner_at, &ids, options))?;
     opened.load().map_err(refused)
 }
 
 /// `struct jvm_settings`.
-fn settings(tgid: u32, ids: &ProcessIds, options: &JvmOptions) -> Vec<u8> {
+fn settings(tgid: u32, owner_at: u64, ids: &ProcessIds, options: &JvmOptions) -> Vec<u8> {
     let least = u64::try_from(options.least_wait.as_nanos()).unwrap_or(u64::MAX);
     let mut bytes = [tgid, 0].map(u32::to_ne_bytes).concat();
     let wake = u64::from(options.ring_bytes / 4);
-    bytes.extend([least, wake, ids.namespace].map(u64::to_ne_bytes).concat());
+    bytes.extend([least, wake, owner_at, ids.namespace].map(u64::to_ne_bytes).concat());
     bytes.extend([ids.level, 0].map(u32::to_ne_bytes).concat());
     bytes
 }
@@ -76,19 +78,30 @@ fn fill_in(object: &mut OpenObject, settings: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-fn program_of(probe: &Probe, options: &JvmOptions) -> &'static str {
-    if options.idle { NOTHING } else { probe.program }
+fn in_place_of(program: &'static str, options: &JvmOptions) -> &'static str {
+    match program {
+        _ if !options.idle => program,
+        JvmHook::ON_WAKEUPS => NOTHING_ON_WAKEUPS,
+        _ => NOTHING,
+    }
 }
 
-/// Attaches a purpose's programs to the process's library.
+/// Attaches a hook's programs: to the process's library, to the kernel's wake-ups.
 pub(super) fn attach(
     object: &Object,
     plan: &JvmPlan,
-    purpose: JvmPurpose,
+    hook: &JvmHook,
     options: &JvmOptions,
 ) -> Result<Vec<Link>, Error> {
-    let probes = purpose.probes().iter();
-    probes.map(|probe| attach_probe(object, plan, probe, program_of(probe, options))).collect()
+    let probes = hook.probes().iter();
+    let probes = probes.map(|probe| attach_probe(object, plan, probe, in_place_of(probe.program, options)));
+    let wakeups = hook.on_wakeups().map(|program| attach_wakeups(object, in_place_of(program, options)));
+    probes.chain(wakeups).collect()
+}
+
+fn attach_wakeups(object: &Object, program: &'static str) -> Result<Link, Error> {
+    let link = session::program(object, program)?.attach_trace();
+    link.map_err(|source| Error::Attach { program: program.to_owned(), source })
 }
 
 fn attach_probe(
@@ -118,12 +131,13 @@ mod tests {
         let options = JvmOptions { least_wait, ring_bytes: 4096, ..JvmOptions::default() };
         let mut ids = ProcessIds::default();
         (ids.level, ids.namespace) = (2, 9);
-        let bytes = settings(7, &ids, &options);
+        let bytes = settings(7, 64, &ids, &options);
         assert_eq!(bytes.len(), SETTINGS_BYTES);
         assert_eq!(bytes[..4], 7_u32.to_ne_bytes());
         assert_eq!(bytes[8..16], 5_000_u64.to_ne_bytes());
         assert_eq!(bytes[16..24], 1_024_u64.to_ne_bytes());
-        assert_eq!(bytes[24..32], 9_u64.to_ne_bytes());
-        assert_eq!(bytes[32..], 2_u64.to_ne_bytes());
+        assert_eq!(bytes[24..32], 64_u64.to_ne_bytes());
+        assert_eq!(bytes[32..40], 9_u64.to_ne_bytes());
+        assert_eq!(bytes[40..], 2_u64.to_ne_bytes());
     }
 }

@@ -21,6 +21,15 @@ pub enum JvmPurpose {
     Collections,
 }
 
+/// How a hook gets at what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JvmMechanism {
+    /// The purpose's USDT probes, each a trap for the thread that comes by.
+    Probes,
+    /// The kernel's tracepoint `sched_waking`: who wakes a thread that waits for a monitor has let go of it.
+    Wakeups,
+}
+
 /// One of a JVM's probes with the program for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
@@ -72,7 +81,7 @@ impl JvmPurpose {
         }
     }
 
-    /// The probes that it takes.
+    /// The probes that serve it.
     pub fn probes(self) -> &'static [Probe] {
         match self {
             Self::MonitorWaits => MONITOR_WAITS,
@@ -83,12 +92,6 @@ impl JvmPurpose {
         }
     }
 
-    /// Its probes, for people.
-    pub fn means(self) -> String {
-        let names = self.probes().iter().rev().map(|probe| format!("{}:{}", probe.provider, probe.name));
-        format!("USDT {}", names.collect::<Vec<_>>().join(", "))
-    }
-
     fn is_of_monitors(self) -> bool {
         matches!(self, Self::MonitorWaits | Self::MonitorHolders)
     }
@@ -97,10 +100,44 @@ impl JvmPurpose {
 /// One purpose and whether it can be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JvmHook {
-    /// What it is for; its probes are those of the purpose.
+    /// What it is for.
     pub purpose: JvmPurpose,
+    /// How it works.
+    pub mechanism: JvmMechanism,
     /// Whether it works here.
     pub state: State,
+}
+
+impl JvmHook {
+    /// The program on wake-ups.
+    pub(super) const ON_WAKEUPS: &'static str = "contended_waking";
+
+    /// The JVM's probes that it takes.
+    pub fn probes(&self) -> &'static [Probe] {
+        match self.mechanism {
+            JvmMechanism::Probes => self.purpose.probes(),
+            JvmMechanism::Wakeups => &[],
+        }
+    }
+
+    /// The program on the kernel's tracepoint of wake-ups, if it takes that.
+    pub(super) fn on_wakeups(&self) -> Option<&'static str> {
+        (self.mechanism == JvmMechanism::Wakeups).then_some(Self::ON_WAKEUPS)
+    }
+
+    /// The BPF programs that it takes.
+    pub(super) fn programs(&self) -> impl Iterator<Item = &'static str> {
+        self.probes().iter().map(|probe| probe.program).chain(self.on_wakeups())
+    }
+
+    /// By what it sees, for people.
+    pub fn means(&self) -> String {
+        let names = self.probes().iter().rev().map(|probe| format!("{}:{}", probe.provider, probe.name));
+        match self.mechanism {
+            JvmMechanism::Probes => format!("USDT {}", names.collect::<Vec<_>>().join(", ")),
+            JvmMechanism::Wakeups => "sched_waking among the threads".to_owned(),
+        }
+    }
 }
 
 /// What to attach to one process.
@@ -111,28 +148,43 @@ pub struct JvmPlan {
     /// One for each [`JvmPurpose`], in its order.
     pub hooks: Vec<JvmHook>,
     pub(super) library: PathBuf,
+    /// Where an `ObjectMonitor` keeps its owner, bytes from its address; 0 where that is not known.
+    pub(super) owner_at: u64,
+    facts: Box<(Facts, JvmFacts)>,
 }
 
 impl JvmPlan {
     /// Decides by the facts alone.
     pub fn choose(host: &Facts, jvm: &JvmFacts) -> Self {
-        let hook =
-            |purpose| JvmHook { purpose, state: check(purpose, host, jvm).err().unwrap_or(State::Use) };
+        let hook = |purpose| JvmHook {
+            purpose,
+            mechanism: mechanism(purpose, host, jvm),
+            state: check(purpose, host, jvm).err().unwrap_or(State::Use),
+        };
         Self {
             pid: jvm.pid,
             hooks: JvmPurpose::ALL.map(hook).into(),
             library: jvm.library.clone().unwrap_or_default(),
+            owner_at: jvm.owner_at.as_ref().copied().unwrap_or(0),
+            facts: Box::new((host.clone(), jvm.clone())),
         }
+    }
+
+    /// What remains where the kernel refuses the program on its wake-ups: the JVM's own probe in its place.
+    pub(super) fn without_wakeups(&self, why: &str) -> Self {
+        let (mut host, jvm) = (*self.facts).clone();
+        host.refused.insert(JvmHook::ON_WAKEUPS.to_owned(), why.to_owned());
+        Self::choose(&host, &jvm).only(|purpose| self.hooks.iter().any(|hook| hook.purpose == purpose))
     }
 
     /// Whether what serves this purpose will be used.
     pub fn uses(&self, purpose: JvmPurpose) -> bool {
-        self.used().any(|used| used == purpose)
+        self.used().any(|hook| hook.purpose == purpose)
     }
 
-    /// The purposes that will be served.
-    pub fn used(&self) -> impl Iterator<Item = JvmPurpose> {
-        self.hooks.iter().filter(|hook| hook.state == State::Use).map(|hook| hook.purpose)
+    /// The hooks that will be used.
+    pub fn used(&self) -> impl Iterator<Item = &JvmHook> {
+        self.hooks.iter().filter(|hook| hook.state == State::Use)
     }
 
     /// Leaves out what is not wanted: it is in the plan no more.
@@ -143,13 +195,30 @@ impl JvmPlan {
     }
 }
 
+fn mechanism(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> JvmMechanism {
+    let known = host.btf && jvm.call_registers && jvm.owner_at.is_ok();
+    if purpose == JvmPurpose::MonitorHolders && known && !host.refused.contains_key(JvmHook::ON_WAKEUPS) {
+        JvmMechanism::Wakeups
+    } else {
+        JvmMechanism::Probes
+    }
+}
+
+/// Who wakes a waiter is looked at where it is known who waits.
+fn needed(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> &'static [Probe] {
+    match mechanism(purpose, host, jvm) {
+        JvmMechanism::Probes => purpose.probes(),
+        JvmMechanism::Wakeups => MONITOR_WAITS,
+    }
+}
+
 fn check(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> Result<(), State> {
     let missing =
         |why: String, remedy: Option<&str>| Err(State::Missing { why, remedy: remedy.map(str::to_owned) });
     if let Err(why) = &jvm.library {
         return missing(why.clone(), None);
     }
-    if let Some(absent) = purpose.probes().iter().find(|probe| !probe.is_in(jvm)) {
+    if let Some(absent) = needed(purpose, host, jvm).iter().find(|probe| !probe.is_in(jvm)) {
         let why = format!("the broker's libjvm.so has no USDT probe {}:{}", absent.provider, absent.name);
         return missing(why, Some("a JDK built with --enable-dtrace, as most distributions' are; or JFR"));
     }
@@ -173,7 +242,7 @@ fn check(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> Result<(), State>
 
 #[cfg(test)]
 mod tests {
-    use super::{JvmPlan, JvmPurpose};
+    use super::{JvmMechanism, JvmPlan, JvmPurpose};
     use crate::facts::{Facts, Lockdown, PidNamespace};
     use crate::jvm::JvmFacts;
     use crate::plan::State;
@@ -181,6 +250,7 @@ mod tests {
     fn capable() -> (Facts, JvmFacts) {
         let mut host = Facts::survey();
         (host.bpf_refused, host.ring_buffer, host.lockdown) = (None, true, Lockdown::None);
+        host.btf = true;
         host.pid_namespace = PidNamespace::Below(1);
         let probes = JvmPurpose::ALL.iter().flat_map(|purpose| purpose.probes());
         let jvm = JvmFacts {
@@ -188,6 +258,8 @@ mod tests {
             library: Ok("/proc/7/root/libjvm.so".into()),
             probes: probes.map(|probe| format!("{}:{}", probe.provider, probe.name)).collect(),
             monitor_probes: Ok(true),
+            owner_at: Ok(64),
+            call_registers: true,
             uprobes: true,
         };
         (host, jvm)
@@ -214,6 +286,32 @@ mod tests {
     }
 
     #[test]
+    fn holders_are_told_without_a_trap_where_that_works_and_else_by_the_third_probe() {
+        let (host, jvm) = capable();
+        let holders = |plan: &JvmPlan| {
+            plan.used().find(|hook| hook.purpose == JvmPurpose::MonitorHolders).cloned().unwrap()
+        };
+        let plan = JvmPlan::choose(&host, &jvm);
+        let hook = holders(&plan);
+        assert_eq!((hook.mechanism, plan.owner_at), (JvmMechanism::Wakeups, 64));
+        assert_eq!((hook.probes(), hook.programs().collect::<Vec<_>>()), (&[][..], vec!["contended_waking"]));
+        assert!(hook.means().contains("sched_waking"), "{}", hook.means());
+        let others = [
+            JvmPlan::choose(&Facts { btf: false, ..host.clone() }, &jvm),
+            JvmPlan::choose(&host, &JvmFacts { call_registers: false, ..jvm.clone() }),
+            JvmPlan::choose(&host, &JvmFacts { owner_at: Err("unreadable".to_owned()), ..jvm.clone() }),
+            plan.without_wakeups("refused"),
+        ];
+        for other in others {
+            let hook = holders(&other);
+            assert_eq!(hook.programs().collect::<Vec<_>>(), ["contended_exit"]);
+            assert!(hook.means().contains("monitor__contended__exit"), "{}", hook.means());
+        }
+        let fewer = plan.only(|purpose| purpose == JvmPurpose::MonitorHolders).without_wakeups("refused");
+        assert_eq!(fewer.hooks.len(), 1, "what was not wanted is not either now");
+    }
+
+    #[test]
     fn without_the_flag_only_monitors_are_missing_and_the_remedy_is_said() {
         let (host, mut jvm) = capable();
         jvm.monitor_probes = Ok(false);
@@ -227,7 +325,8 @@ mod tests {
 
     #[test]
     fn each_probe_is_missed_by_the_purposes_that_take_it() {
-        let (host, jvm) = capable();
+        let (mut host, jvm) = capable();
+        host.btf = false;
         for purpose in JvmPurpose::ALL {
             for probe in purpose.probes() {
                 let mut jvm = jvm.clone();

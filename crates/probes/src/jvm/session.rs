@@ -9,7 +9,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use super::decode::Decoder;
 use super::event::JvmEvent;
 use super::object;
-use super::plan::{JvmPlan, JvmPurpose};
+use super::plan::{JvmHook, JvmMechanism, JvmPlan};
 use crate::error::Error;
 use crate::overhead::{self, ProgramCost};
 use crate::plan::State;
@@ -108,10 +108,10 @@ impl JvmProbes {
             return Err(Error::NothingToAttach);
         }
         let measuring = if options.measure { overhead::count_run_time() } else { None };
-        let object = object::load(plan, options)?;
+        let (object, plan) = load(plan, options)?;
         let received = Arc::<Mutex<Received>>::default();
         let ring = reading(&object, &received)?;
-        let (links, plan) = attach_all(&object, plan, options)?;
+        let (links, plan) = attach_all(&object, &plan, options)?;
         Ok(Self { _links: links, ring, object, received, plan, _measuring: measuring })
     }
 
@@ -163,6 +163,18 @@ impl JvmProbes {
     }
 }
 
+/// As planned; where the kernel refuses that, with the JVM's own probe in place of wake-ups.
+fn load(plan: &JvmPlan, options: &JvmOptions) -> Result<(Object, JvmPlan), Error> {
+    let on_wakeups = plan.used().any(|hook| hook.mechanism == JvmMechanism::Wakeups);
+    match object::load(plan, options) {
+        Err(error) if on_wakeups => {
+            let plan = plan.without_wakeups(&error.to_string());
+            Ok((object::load(&plan, options)?, plan))
+        }
+        loaded => Ok((loaded?, plan.clone())),
+    }
+}
+
 fn reading(object: &Object, received: &Arc<Mutex<Received>>) -> Result<RingBuffer<'static>, Error> {
     let sink = Arc::clone(received);
     let map = session::map(object, "ring")?;
@@ -183,11 +195,11 @@ fn attach_all(object: &Object, plan: &JvmPlan, options: &JvmOptions) -> Result<(
     let mut plan = plan.clone();
     let mut links = Vec::new();
     let mut first = None;
-    for purpose in plan.used().collect::<Vec<JvmPurpose>>() {
-        match object::attach(object, &plan, purpose, options) {
+    for hook in plan.used().cloned().collect::<Vec<JvmHook>>() {
+        match object::attach(object, &plan, &hook, options) {
             Ok(attached) => links.extend(attached),
             Err(error) => {
-                if let Some(hook) = plan.hooks.iter_mut().find(|hook| hook.purpose == purpose) {
+                if let Some(hook) = plan.hooks.iter_mut().find(|it| it.purpose == hook.purpose) {
                     hook.state = State::Missing { why: error.to_string(), remedy: None };
                 }
                 first.get_or_insert(error);
