@@ -6,6 +6,7 @@ mod live;
 pub(crate) mod manifest;
 pub(crate) mod partial;
 mod processes;
+pub(crate) mod runs_on;
 
 use std::collections::BTreeMap;
 

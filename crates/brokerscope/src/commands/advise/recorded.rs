@@ -10,11 +10,12 @@ use recording::{Manifest, Recording};
 use super::seen::{Seen, WhyNot};
 use super::{Gathered, dumps, of_manifest};
 use crate::cli::Advise;
+use crate::commands::record::runs_on;
 use crate::grounds::Grounds;
 use crate::options::Filter;
 
 /// What a recording does not hold.
-const NOT_RECORDED: &str = "a recording does not hold it: run advise beside the broker";
+const NOT_RECORDED: &str = "the recording does not hold it: run advise beside the broker";
 const NOTHING_SEEN: WhyNot =
     WhyNot { requests: "no request was recorded", samples: "the recording holds none" };
 
@@ -29,6 +30,7 @@ pub(super) fn gather(args: &Advise, input: &Path) -> anyhow::Result<Gathered> {
     let mut inputs = Inputs { dumps: Err(dumps::NONE.into()), ..Inputs::unknown(NOT_RECORDED) };
     let manifest = grounds.recording().map(Recording::manifest);
     if let Some(manifest) = manifest {
+        inputs.surroundings = runs_on::read(&manifest.settings, NOT_RECORDED);
         inputs.before = quoted(input).into();
         of_broker(&mut inputs, manifest);
     }
@@ -55,7 +57,7 @@ fn window(manifest: &Manifest) -> Option<Nanos> {
 
 fn of_broker(inputs: &mut Inputs, manifest: &Manifest) {
     let host = &manifest.host;
-    if host.cpus > 0 {
+    if host.cpus > 0 && inputs.surroundings.cpus.is_err() {
         inputs.surroundings.cpus = Ok(host.cpus);
     }
     if !host.kernel.is_empty() {
@@ -72,11 +74,15 @@ fn of_broker(inputs: &mut Inputs, manifest: &Manifest) {
 /// What the host's figures say of the host itself.
 fn of_samples(inputs: &mut Inputs) {
     let Ok(samples) = &inputs.samples else { return };
-    if let Some(memory) = samples.one(HostScope::Host, "memory_bytes") {
+    let memory = samples.one(HostScope::Host, "memory_bytes");
+    if let (Some(memory), Err(_)) = (memory, &inputs.surroundings.memory_bytes) {
         inputs.surroundings.memory_bytes = Ok(memory.last as u64);
         // A group without a limit has no such figure.
         let limit = samples.one(HostScope::Cgroup, "memory_limit_bytes");
         inputs.surroundings.memory_limit_bytes = Ok(limit.map(|limit| limit.last as u64));
+    }
+    if inputs.surroundings.interfaces.is_ok() {
+        return;
     }
     let speed = |name: &Arc<str>| {
         let mut speeds = samples.of(HostScope::Interface, "speed_bits_per_second");

@@ -6,10 +6,11 @@ use std::thread::available_parallelism;
 
 use broker::Broker;
 use recording::{Clock, Host, Jvm, Manifest};
+use watch::host::surroundings::surroundings;
 use watch::{Outcome, Purpose, Watch};
 
 use super::partial::PARTIAL;
-use super::{MISSING, SEEN};
+use super::{MISSING, SEEN, runs_on};
 use crate::cli::Record;
 
 /// Parts of a property's name that mark its value as a secret.
@@ -24,7 +25,7 @@ pub(super) fn at_start(args: &Record, broker: &Broker, watch: &Watch) -> Manifes
         broker: Some(watched(broker, watch.jvm_version())),
         clock: Clock { offset_ns: offset.as_ns(), pairs: vec![pair(started)] },
         plan: watch.plan().iter().map(plan_line).collect(),
-        settings: settings(args),
+        settings: settings(args, broker),
         ..Manifest::default()
     }
 }
@@ -79,11 +80,12 @@ fn public(broker: &Broker) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn settings(args: &Record) -> BTreeMap<String, String> {
+fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([
         ("max_memory_bytes".to_owned(), args.max_memory.to_string()),
         ("interface".to_owned(), args.interface.clone()),
     ]);
+    runs_on::note(&surroundings(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
     // Whose numbers all ids of processes and threads are.
     if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
         settings.insert("pid_namespace".to_owned(), namespace.to_string_lossy().into_owned());
