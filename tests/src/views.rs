@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use crate::brokerscope;
 
-/// The JSON rows of a view.
+/// The JSON rows of a view, without its sums.
 ///
 /// # Panics
 /// Where it fails or prints anything else.
 pub fn rows(view: &str, arguments: &[&str]) -> Vec<Value> {
     let finished = brokerscope::run([&[view, "--format", "json"], arguments].concat()).done();
-    finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let rows = finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+    rows.filter(|row: &Value| row["type"] != "summary").collect()
 }
 
 /// The rows of `io`.

@@ -151,8 +151,11 @@ pub(crate) struct Io {
 #[command(mut_args(flags::of_totals))]
 #[command(after_help = "Examples:
   brokerscope files --for 60s
+  brokerscope files --for 60s --rated-iops 40000
   brokerscope files --from DIR --by kind
-  brokerscope files --from DIR --sort reads --top 10")]
+  brokerscope files --from DIR --sort reads --top 10
+
+Where the disk is read and what was read is sent to nobody, the first line says so.")]
 pub(crate) struct Files {
     /// Count only operations that took at least this long.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
@@ -163,6 +166,9 @@ pub(crate) struct Files {
     /// What to put first; bytes are those read from disk and those written.
     #[arg(long, value_name = "WHAT", default_value = "bytes", value_parser = names::files_sort())]
     pub(crate) sort: report::files::Sort,
+    /// Requests a second that each device is rated for, to compare with.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rated_iops: Option<u64>,
     /// Show only the first N; without it, 20 in a table and all elsewhere.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: Option<u32>,

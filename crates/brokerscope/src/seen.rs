@@ -6,7 +6,7 @@ mod live;
 
 use std::path::{Path, PathBuf};
 
-use model::Event;
+use model::{Event, Nanos};
 use recording::{Manifest, Table};
 
 use crate::commands::record;
@@ -28,6 +28,10 @@ pub(crate) struct About {
     pub(crate) off_cpu: bool,
     /// Whether rows are waited for.
     pub(crate) pace: Pace,
+    /// How long a recording lasted, where it says so; of a live watch nobody knows yet.
+    pub(crate) span: Option<Nanos>,
+    /// Whether a recorder left out on purpose what was not near anything slow.
+    pub(crate) partial: bool,
 }
 
 /// Who makes something of events.
@@ -64,13 +68,20 @@ fn from_recording<R: Reader>(
     let manifest = recording.manifest();
     let own = manifest.broker.as_ref().map(|broker| broker.log_dirs.as_slice()).unwrap_or_default();
     let off_cpu = manifest.plan.iter().any(|(what, outcome)| what == OFF_CPU && outcome.starts_with(SEEN));
-    let mut reader = start(&About { log_dirs: log_dirs(target, own), off_cpu, pace: Pace::AllThere });
+    let mut reader = start(&About {
+        log_dirs: log_dirs(target, own),
+        off_cpu,
+        pace: Pace::AllThere,
+        span: manifest.ended_ns.map(|ended| Nanos(ended) - Nanos(manifest.started_ns)),
+        partial: record::partial::threshold(&manifest.settings).is_some(),
+    });
     let (mut seen, mut damaged) = (false, 0);
     // A loss is known later than what it leaves in doubt.
     for event in recording.events_of(&[Table::Losses]).chain(recording.events_of(tables)) {
         match event {
             Ok(event) => {
-                seen = true;
+                // Those stand beside what was asked for.
+                seen |= !matches!(event, Event::HostSample(_) | Event::SocketOp(_));
                 reader.event(event)?;
             }
             // The other parts still tell.

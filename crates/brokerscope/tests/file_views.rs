@@ -28,7 +28,8 @@ fn text(command: &str, arguments: &[&str]) -> String {
 
 fn rows(command: &str, arguments: &[&str]) -> Vec<Value> {
     let text = text(command, &[&["--format", "json"], arguments].concat());
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    rows.filter(|row: &Value| row["type"] != "summary").collect()
 }
 
 fn number(row: &Value, field: &str) -> i64 {
@@ -114,6 +115,10 @@ fn a_summary_and_files_add_up_to_the_rows() {
     let of_topic = rows("files", &["--topic", "topicA", "--by", "topic"]);
     let bytes = written.iter().filter(|row| row["topic"] == "topicA").filter_map(|row| row["bytes"].as_i64());
     assert_eq!((of_topic.len(), sum(&of_topic, "written_bytes")), (1, bytes.sum()));
+    let sums = text("files", &["--format", "json"]);
+    let sums: Value = serde_json::from_str(sums.lines().last().unwrap()).unwrap();
+    assert_eq!(number(&sums, "to_files_bytes"), sum(&written, "bytes"));
+    assert!(sums["reads_without_egress"].is_null(), "{sums}");
     let by_writes = rows("files", &["--sort", "writes", "--top", "2"]);
     assert_eq!(by_writes.len(), 2);
     assert!(number(&by_writes[0], "writes") >= number(&by_writes[1], "writes"));

@@ -1,131 +1,34 @@
-//! What was read and written of each file, or of each kind of file, topic or partition. Holds a bounded number of them.
-//! Does not print.
+//! What was read and written of each file, or of each kind of file, topic or partition; what devices did meanwhile, and what
+//! the broker sent. Holds a bounded number of each. Does not print.
 
+mod choice;
+mod device;
+pub(crate) mod egress;
 mod group;
+mod heading;
 mod table;
 mod view;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use model::{BlockIo, FileKind, FileOp, TopicPartition};
+use model::{BlockIo, FileKind, FileOp, HostSample, Nanos, SocketOp, SocketOpKind, TopicPartition};
 
+pub use choice::{By, Sort};
+pub use device::Load;
+pub use egress::Unsent;
 pub use group::Traffic;
 
 use crate::Look;
 use crate::bounded::Bounded;
+use device::Loads;
 
 /// Files (kinds, topics, partitions) told apart; what comes after them is with the others. A group takes some 300
 /// bytes.
 const MOST_GROUPS: usize = 50_000;
 /// Files whose inodes are known, to tell whose a block request is.
 const MOST_INODES: usize = 100_000;
-
-/// What to tell apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// Files, on each device.
-    File,
-    /// Kinds of files.
-    Kind,
-    /// Topics.
-    Topic,
-    /// Partitions.
-    Partition,
-}
-
-impl By {
-    /// Every way.
-    pub const ALL: [Self; 4] = [Self::File, Self::Kind, Self::Topic, Self::Partition];
-
-    /// The name on the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Kind => "kind",
-            Self::Topic => "topic",
-            Self::Partition => "partition",
-        }
-    }
-
-    /// The way of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|by| by.as_str() == name)
-    }
-}
-
-/// What to put first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
-    /// What moved the most bytes to and from devices: read from disk and written.
-    Bytes,
-    /// The most read operations.
-    Reads,
-    /// The most bytes read.
-    Read,
-    /// The most bytes read from disk.
-    Disk,
-    /// The most write operations.
-    Writes,
-    /// The most bytes written.
-    Written,
-    /// The most fsyncs.
-    Fsyncs,
-    /// The most block requests.
-    Block,
-    /// The longest time.
-    Time,
-}
-
-impl Sort {
-    /// Every order.
-    pub const ALL: [Self; 9] = [
-        Self::Bytes,
-        Self::Reads,
-        Self::Read,
-        Self::Disk,
-        Self::Writes,
-        Self::Written,
-        Self::Fsyncs,
-        Self::Block,
-        Self::Time,
-    ];
-
-    /// The name on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Bytes => "bytes",
-            Self::Reads => "reads",
-            Self::Read => "read",
-            Self::Disk => "disk",
-            Self::Writes => "writes",
-            Self::Written => "written",
-            Self::Fsyncs => "fsyncs",
-            Self::Block => "block",
-            Self::Time => "time",
-        }
-    }
-
-    /// The order of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|sort| sort.as_str() == name)
-    }
-
-    fn key(self, traffic: &Traffic) -> u64 {
-        match self {
-            Self::Bytes => traffic.disk_bytes.unwrap_or(0).saturating_add(traffic.written_bytes),
-            Self::Reads => traffic.reads,
-            Self::Read => traffic.read_bytes,
-            Self::Disk => traffic.disk_bytes.unwrap_or(0),
-            Self::Writes => traffic.writes,
-            Self::Written => traffic.written_bytes,
-            Self::Fsyncs => traffic.fsyncs,
-            Self::Block => traffic.block_reads + traffic.block_writes,
-            Self::Time => u64::try_from(traffic.time.0).unwrap_or(0),
-        }
-    }
-}
 
 /// Who a group is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -172,6 +75,22 @@ pub struct Files {
     unnamed: HashMap<Inode, Traffic>,
     /// Block requests that are of no file that is known.
     unknown: Traffic,
+    /// The same operations and requests by kind of file, whatever else is told apart.
+    kinds: BTreeMap<&'static str, Traffic>,
+    loads: Loads,
+    /// What the broker wrote to connections; none where no operation on them was seen.
+    sent_bytes: Option<u64>,
+}
+
+/// Over what was counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Interval {
+    /// How long; without it there are no rates.
+    pub span: Option<Nanos>,
+    /// Requests a second that each device is rated for.
+    pub rated_iops: Option<u64>,
+    /// Whether some operations were left out on purpose: then sums are no measure of what the broker did.
+    pub partial: bool,
 }
 
 /// What was added up.
@@ -183,6 +102,14 @@ pub struct FileTotals {
     pub groups: Vec<(Who, Traffic)>,
     /// Block requests that are of no file of the broker that is known: journals, metadata, other programs.
     pub unknown: Traffic,
+    /// By kind of file.
+    pub kinds: BTreeMap<&'static str, Traffic>,
+    /// What devices did, the busiest first.
+    pub loads: Vec<Load>,
+    /// What the broker wrote to connections; none where no operation on them was seen.
+    pub sent_bytes: Option<u64>,
+    /// Over what it was counted.
+    pub interval: Interval,
 }
 
 impl Files {
@@ -199,6 +126,9 @@ impl Files {
             inodes: HashMap::new(),
             unnamed: HashMap::new(),
             unknown: Traffic::default(),
+            kinds: BTreeMap::new(),
+            loads: Loads::default(),
+            sent_bytes: None,
         }
     }
 
@@ -211,10 +141,13 @@ impl Files {
             device: op.device.to_string().into(),
         };
         let traffic = self.groups.of(known.who(self.by), ());
+        let of_kind = self.kinds.entry(known.kind.as_str()).or_default();
         traffic.op(op);
+        of_kind.op(op);
         let inode = (op.device.number(), op.inode);
         if let Some(blocks) = self.unnamed.remove(&inode) {
-            traffic.add(&blocks);
+            traffic.add_blocks(&blocks);
+            of_kind.add_blocks(&blocks);
         }
         if self.inodes.len() < MOST_INODES || self.inodes.contains_key(&inode) {
             self.inodes.insert(inode, known);
@@ -223,12 +156,14 @@ impl Files {
 
     /// Counts a block request, for the file whose pages it holds.
     pub fn block_io(&mut self, io: &BlockIo) {
+        self.loads.block_io(io);
         let Some(inode) = io.inode.map(|inode| (io.device.number(), inode)) else {
             self.unknown.block_io(io);
             return;
         };
         if let Some(known) = self.inodes.get(&inode) {
             self.groups.of(known.who(self.by), ()).block_io(io);
+            self.kinds.entry(known.kind.as_str()).or_default().block_io(io);
         } else if self.unnamed.len() < MOST_INODES || self.unnamed.contains_key(&inode) {
             self.unnamed.entry(inode).or_default().block_io(io);
         } else {
@@ -236,10 +171,21 @@ impl Files {
         }
     }
 
+    /// Counts what the broker sends.
+    pub fn socket_op(&mut self, op: &SocketOp) {
+        let bytes = if op.op == SocketOpKind::Read { 0 } else { op.bytes.unwrap_or(0) };
+        self.sent_bytes = Some(self.sent_bytes.unwrap_or(0).saturating_add(bytes));
+    }
+
+    /// Takes what a device says of itself.
+    pub fn host_sample(&mut self, sample: &HostSample) {
+        self.loads.sample(sample);
+    }
+
     /// The groups in this order, the others last.
     pub fn finish(mut self, sort: Sort) -> FileTotals {
         for blocks in self.unnamed.values() {
-            self.unknown.add(blocks);
+            self.unknown.add_blocks(blocks);
         }
         let named = self.groups.into_groups().map(|(who, (), traffic)| (who.unwrap_or(Who::Others), traffic));
         let mut groups = named.collect::<Vec<_>>();
@@ -248,7 +194,9 @@ impl Files {
             let most = sort.key(other).cmp(&sort.key(traffic));
             last.then(most).then_with(|| who.cmp(other_who))
         });
-        FileTotals { by: self.by, groups, unknown: self.unknown }
+        let (kinds, loads, sent_bytes) = (self.kinds, self.loads, self.sent_bytes);
+        let (by, unknown, interval) = (self.by, self.unknown, Interval::default());
+        FileTotals { by, groups, unknown, kinds, loads: loads.finish(), sent_bytes, interval }
     }
 }
 
@@ -270,27 +218,35 @@ impl Known {
 }
 
 impl FileTotals {
+    /// The same, with what it was counted over: rates, and what is compared with them.
+    #[must_use]
+    pub fn over(self, interval: Interval) -> Self {
+        Self { interval, ..self }
+    }
+
+    /// Requests that a device is rated for over the interval.
+    fn rated(&self) -> Option<f64> {
+        Some(self.interval.rated_iops? as f64 * self.seconds()?)
+    }
+
     /// Writes a table for people, with at most so many rows.
     pub fn write_table(&self, out: &mut impl Write, look: &Look, most: usize) -> io::Result<()> {
         table::write(out, look, self, most)
     }
 
-    /// Writes one JSON object a group, at most so many.
+    /// Writes one JSON object a group, at most so many, and a last one with the sums of all.
     pub fn write_json(&self, out: &mut impl Write, most: usize) -> io::Result<()> {
-        self.groups
-            .iter()
-            .take(most)
-            .try_for_each(|(who, traffic)| view::fields(self.by, who, traffic).write_json(out))?;
+        let mut groups = self.groups.iter().take(most);
+        groups.try_for_each(|(who, traffic)| view::fields(self, who, traffic).write_json(out))?;
+        view::summary(self).write_json(out)?;
         out.flush()
     }
 
     /// Writes a line of CSV a group, at most so many.
     pub fn write_csv(&self, out: &mut impl Write, most: usize) -> io::Result<()> {
-        view::fields(self.by, &Who::Others, &Traffic::default()).write_csv_names(out)?;
-        self.groups
-            .iter()
-            .take(most)
-            .try_for_each(|(who, traffic)| view::fields(self.by, who, traffic).write_csv(out))?;
+        view::fields(self, &Who::Others, &Traffic::default()).write_csv_names(out)?;
+        let mut groups = self.groups.iter().take(most);
+        groups.try_for_each(|(who, traffic)| view::fields(self, who, traffic).write_csv(out))?;
         out.flush()
     }
 }

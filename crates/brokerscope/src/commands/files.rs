@@ -1,18 +1,18 @@
 //! `files`: what was read and written of which file, from a recording or live.
 
 use anyhow::Context as _;
-use model::Event;
+use model::{Event, Nanos};
 use recording::Table;
-use report::files::{Files, Traffic};
+use report::files::{Files, Interval, Traffic};
 use report::numbers::counted;
 
 use crate::cli::Files as Args;
 use crate::options::{Filter, Format};
 use crate::output::{self, Pace};
-use crate::seen::{self, Reader};
+use crate::seen::{self, About, Reader};
 
-/// What traffic is told from.
-const TABLES: [Table; 2] = [Table::FileOps, Table::BlockIos];
+/// What traffic is told from, and what it is compared with.
+const TABLES: [Table; 4] = [Table::FileOps, Table::BlockIos, Table::SocketOps, Table::HostSamples];
 /// Rows of a table, unless more are asked for. Programs get all.
 const SHOWN: usize = 20;
 
@@ -22,40 +22,55 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let unused =
         [("--port", !ports.is_empty()), ("--api", !apis.is_empty()), ("--message-id", message_id.is_some())];
     args.presentation.say_unused("files", &unused);
-    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |_| Counted::new(args))
+    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Counted::new(args, about))
 }
 
 struct Counted<'a> {
     files: Files,
     args: &'a Args,
     ops: u64,
+    /// What is known of it beforehand.
+    interval: Interval,
+    /// From the first to the last of what was seen.
+    first: Nanos,
+    last: Nanos,
 }
 
 impl<'a> Counted<'a> {
-    fn new(args: &'a Args) -> Self {
+    fn new(args: &'a Args, about: &About) -> Self {
         if args.source.is_endless() {
             args.presentation.say("Ctrl-C shows what was found");
         }
-        Self { files: Files::new(args.by), args, ops: 0 }
+        let interval = Interval {
+            span: about.span.or(args.source.duration),
+            rated_iops: args.rated_iops,
+            partial: about.partial || args.slower_than > Nanos::ZERO || !args.filter.topics.is_empty(),
+        };
+        let (first, last) = (Nanos::MAX, Nanos::MIN);
+        Self { files: Files::new(args.by), args, ops: 0, interval, first, last }
     }
 }
 
 impl Reader for Counted<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
+        (self.first, self.last) = (self.first.min(event.time()), self.last.max(event.time()));
         match event {
             Event::FileOp(op) if self.args.filter.admits(&op, self.args.slower_than) => {
                 self.ops += 1;
                 self.files.file_op(&op);
             }
             Event::BlockIo(io) => self.files.block_io(&io),
+            Event::SocketOp(op) => self.files.socket_op(&op),
+            Event::HostSample(sample) => self.files.host_sample(&sample),
             _ => {}
         }
         Ok(())
     }
 
     fn finish(self, notes: &[String]) -> anyhow::Result<()> {
-        let Self { files, args, ops } = self;
-        let mut totals = files.finish(args.sort);
+        let Self { files, args, ops, mut interval, first, last } = self;
+        interval.span = interval.span.or((last > first).then(|| last - first));
+        let mut totals = files.finish(args.sort).over(interval);
         if !args.filter.topics.is_empty() {
             // Among them are those of the topics left out.
             totals.unknown = Traffic::default();

@@ -27,7 +27,8 @@ pub(super) fn read<R: Reader>(
     let watch = begin(source, target, &broker, locks)?;
     let stop = stop.within(source.duration);
     let log_dirs = log_dirs(target, &broker.log_dirs);
-    let about = About { log_dirs, off_cpu: sees_off_cpu(&watch), pace: Pace::AsTheyCome };
+    let off_cpu = sees_off_cpu(&watch);
+    let about = About { log_dirs, off_cpu, pace: Pace::AsTheyCome, span: None, partial: false };
     let mut watched = Watched { reader: start(&about), presentation, first: broker.pid, notes: Vec::new() };
     let until = if source.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     presentation.say(&format!("watching broker {}{until}", broker.pid));

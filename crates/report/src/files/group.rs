@@ -9,6 +9,12 @@ pub struct Traffic {
     pub reads: u64,
     /// Bytes that they read.
     pub read_bytes: u64,
+    /// Reads that had the device bring something, also what was read ahead.
+    pub disk_reads: u64,
+    /// Bytes of reads that were in the page cache; none where no operation told.
+    pub cached_bytes: Option<u64>,
+    /// Bytes that `sendfile` sent to connections.
+    pub sent_bytes: u64,
     /// Bytes of reads, and of faults on mapped pages, that came from the device; none where no operation told.
     pub disk_bytes: Option<u64>,
     /// Bytes read ahead beyond what was asked for.
@@ -42,8 +48,7 @@ impl Traffic {
         let bytes = op.bytes.unwrap_or(0);
         match op.op {
             FileOpKind::Read | FileOpKind::Sendfile => {
-                self.reads += 1;
-                self.read_bytes = self.read_bytes.saturating_add(bytes);
+                self.read(op, bytes);
             }
             FileOpKind::Write => {
                 self.writes += 1;
@@ -67,6 +72,28 @@ impl Traffic {
         self.time += op.latency().at_least_zero();
     }
 
+    fn read(&mut self, op: &FileOp, bytes: u64) {
+        self.reads += 1;
+        self.read_bytes = self.read_bytes.saturating_add(bytes);
+        if op.op == FileOpKind::Sendfile {
+            self.sent_bytes = self.sent_bytes.saturating_add(bytes);
+        }
+        let Some(disk_bytes) = op.disk_bytes else { return };
+        self.disk_reads += u64::from(disk_bytes > 0 || op.readahead_bytes.is_some_and(|bytes| bytes > 0));
+        let cached = self.cached_bytes.unwrap_or(0).saturating_add(bytes.saturating_sub(disk_bytes));
+        self.cached_bytes = Some(cached);
+    }
+
+    /// What the device had to bring for it, what was read ahead included: as the operations tell, else by block requests.
+    pub fn from_device(&self) -> u64 {
+        self.disk_bytes.map_or(self.block_read_bytes, |bytes| bytes.saturating_add(self.readahead_bytes))
+    }
+
+    /// Requests to devices.
+    pub fn block_requests(&self) -> u64 {
+        self.block_reads + self.block_writes
+    }
+
     pub(super) fn block_io(&mut self, io: &BlockIo) {
         match io.direction {
             Direction::Read => {
@@ -82,7 +109,7 @@ impl Traffic {
     }
 
     /// Adds the block requests of another.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(super) fn add_blocks(&mut self, other: &Self) {
         self.block_reads += other.block_reads;
         self.block_read_bytes += other.block_read_bytes;
         self.block_writes += other.block_writes;

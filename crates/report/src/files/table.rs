@@ -2,15 +2,16 @@
 
 use std::io::{self, Write};
 
-use super::{By, FileTotals, Traffic, Who};
+use super::{By, FileTotals, Traffic, Who, heading};
 use crate::Look;
 use crate::escape::escape;
 use crate::numbers::{NONE, counted, grouped, or_none, size};
 use crate::table::{Column, Table};
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     Column::number("READS", 7),
-    Column::number("READ", 9),
+    Column::number("CACHED", 9),
+    Column::number("DISK_READS", 0),
     Column::number("DISK", 9),
     Column::number("WRITES", 7),
     Column::number("WRITTEN", 9),
@@ -19,7 +20,9 @@ const COLUMNS: [Column; 9] = [
     Column::number("BLOCK", 9),
     Column::number("TIME", 7),
 ];
-const WIDE: [Column; 8] = [
+const WIDE: [Column; 10] = [
+    Column::number("READ", 9),
+    Column::number("SENT", 0),
     Column::number("READAHEAD", 0),
     Column::number("FAULTS", 0),
     Column::number("OTHERS", 0),
@@ -31,7 +34,11 @@ const WIDE: [Column; 8] = [
 ];
 
 pub(super) fn write(out: &mut impl Write, look: &Look, totals: &FileTotals, most: usize) -> io::Result<()> {
+    heading::write(out, totals)?;
     let mut columns = COLUMNS.to_vec();
+    if totals.rated().is_some() {
+        columns.push(Column::number("OF_RATED", 0));
+    }
     if look.wide {
         columns.extend(WIDE);
         columns.push(Column::text("DEVICE", 0));
@@ -40,7 +47,7 @@ pub(super) fn write(out: &mut impl Write, look: &Look, totals: &FileTotals, most
     let mut table = Table::new(&mut *out, columns, usize::MAX).coloured(look.colour);
     let shown = totals.groups.iter().take(most);
     for (who, traffic) in shown {
-        table.row(cells(who, traffic, look.wide))?;
+        table.row(cells(totals, who, traffic, look.wide))?;
     }
     table.finish()?;
     let more = totals.groups.len().saturating_sub(most);
@@ -63,20 +70,26 @@ fn heading(by: By) -> &'static str {
     }
 }
 
-fn cells(who: &Who, traffic: &Traffic, wide: bool) -> Vec<String> {
+fn cells(totals: &FileTotals, who: &Who, traffic: &Traffic, wide: bool) -> Vec<String> {
     let mut cells = vec![
         grouped(traffic.reads),
-        size(traffic.read_bytes),
+        or_none(traffic.cached_bytes.map(size)),
+        or_none(traffic.disk_bytes.map(|_| grouped(traffic.disk_reads))),
         or_none(traffic.disk_bytes.map(size)),
         grouped(traffic.writes),
         size(traffic.written_bytes),
         grouped(traffic.fsyncs),
-        grouped(traffic.block_reads + traffic.block_writes),
+        grouped(traffic.block_requests()),
         size(traffic.block_read_bytes + traffic.block_written_bytes),
         traffic.time.to_string(),
     ];
+    if let Some(rated) = totals.rated() {
+        cells.push(format!("{:.1} %", traffic.block_requests() as f64 * 100.0 / rated));
+    }
     if wide {
         cells.extend([
+            size(traffic.read_bytes),
+            size(traffic.sent_bytes),
             size(traffic.readahead_bytes),
             grouped(traffic.faults),
             grouped(traffic.others),
@@ -105,7 +118,7 @@ fn name(who: &Who) -> String {
 }
 
 fn unknown(out: &mut impl Write, unknown: &Traffic) -> io::Result<()> {
-    let requests = unknown.block_reads + unknown.block_writes;
+    let requests = unknown.block_requests();
     if requests == 0 {
         return Ok(());
     }

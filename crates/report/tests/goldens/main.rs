@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 
-use model::{FileOp, LossKind, Nanos, Request};
+use model::{FileKind, FileOp, FileOpKind, LossKind, Nanos, Request};
 use report::doctor::{DoctorJson, DoctorReport, DoctorText};
 use report::explanation::{
     Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText, TopVerdicts,
@@ -26,7 +26,7 @@ use report::file_ops::{
     FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
     TopFileOps,
 };
-use report::files::{By as FilesBy, FileTotals, Files, Sort, Traffic};
+use report::files::{By as FilesBy, FileTotals, Files, Interval, Sort, Traffic};
 use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
 use report::requests::overview::{
     By, Group, Groups, Kind, Overview, OverviewCsv, OverviewJson, OverviewTable, Who,
@@ -345,6 +345,52 @@ fn files_in_every_form() {
     golden("files-by-topic.txt", |out| {
         files(FilesBy::Topic, Sort::Time, 9).write_table(out, &look(false), 9).unwrap();
     });
+}
+
+#[test]
+fn reads_that_nobody_is_sent_are_said_first() {
+    let file_ops = sample::file_ops();
+    let (op, _) = &file_ops[0];
+    let read = |file: &str, kind: FileKind, op_kind: FileOpKind, bytes: u64, disk_bytes: u64| FileOp {
+        op: op_kind,
+        kind,
+        file: file.into(),
+        bytes: Some(bytes),
+        disk_bytes: Some(disk_bytes),
+        readahead_bytes: None,
+        inode: bytes,
+        batch: None,
+        renamed_to: None,
+        ..op.clone()
+    };
+    let told = |tier_bytes: u64| {
+        let mut files = Files::new(FilesBy::File);
+        let state = "retriever-mutation-53/00000000000000000000.tierstate.mutable";
+        files.file_op(&read(state, FileKind::TierState, FileOpKind::Read, tier_bytes, tier_bytes));
+        let other = "retriever-mutation-7/00000000000000000000.tierstate.mutable";
+        files.file_op(&read(other, FileKind::TierState, FileOpKind::Read, tier_bytes / 8, tier_bytes / 8));
+        files.file_op(&read("t-0/0.log", FileKind::Log, FileOpKind::Sendfile, 50_000_000, 3_000_000));
+        let (early, _) = sample::block_ios();
+        for io in &early {
+            files.block_io(io);
+        }
+        files.finish(Sort::Disk)
+    };
+    let span = Some(Nanos(60_000_000_000));
+    let over = Interval { span, rated_iops: Some(40_000), partial: false };
+    golden("files-unsent.txt", |out| told(720_000_000).over(over).write_table(out, &look(false), 9).unwrap());
+    golden("files-unsent.jsonl", |out| told(720_000_000).over(over).write_json(out, 9).unwrap());
+    // Too little to matter; sent; not all of it counted; for nobody knows how long.
+    assert!(told(1_000_000).over(over).unsent().is_none());
+    assert!(told(720_000_000).over(Interval { partial: true, ..over }).unsent().is_none());
+    assert!(told(720_000_000).over(Interval { span: None, ..over }).unsent().is_none());
+    let mut sent = Files::new(FilesBy::Kind);
+    sent.file_op(&read("t-0/0.log", FileKind::Log, FileOpKind::Sendfile, 900_000_000, 900_000_000));
+    assert!(sent.finish(Sort::Disk).over(over).unsent().is_none());
+    // A broker that encrypts sends by writing to connections, which nobody saw.
+    let mut encrypted = Files::new(FilesBy::Kind);
+    encrypted.file_op(&read("t-0/0.log", FileKind::Log, FileOpKind::Read, 900_000_000, 900_000_000));
+    assert!(encrypted.finish(Sort::Disk).over(over).unsent().is_none());
 }
 
 #[test]

@@ -19,7 +19,8 @@ pub(super) fn read(args: &Args) -> anyhow::Result<()> {
     if args.source.duration.is_some() {
         return Err(Usage("--for is for live input; a file is read to its end".to_owned()).into());
     }
-    let about = About { log_dirs: Vec::new(), off_cpu: false, pace: Pace::AllThere };
+    let (pace, span, partial) = (Pace::AllThere, None, false);
+    let about = About { log_dirs: Vec::new(), off_cpu: false, pace, span, partial };
     let mut shown = Shown::new(args, &about);
     let mut notes = Vec::new();
     for path in &args.jfr {
