@@ -1,7 +1,8 @@
 //! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
 //! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
 //! `DumpLogSegments`; how long `explain` takes for ten million requests, and how far behind
-//! a live broker it is; what `export` takes; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; what watching costs a broker; what seeing its
+//! a live broker it is; what `export` takes; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; which of
+//! nine brokers is the odd one; what watching costs a broker; what seeing its
 //! locks does, and whether all of them are seen. Ratios within one run count; absolute figures are the machine's.
 //!
 //! It knows the product as a user does, by its command line; only the recordings that it makes up it writes itself.
@@ -10,6 +11,7 @@ mod compare;
 mod contest;
 mod explain;
 mod export;
+mod fleet;
 mod frames;
 mod kernel;
 mod live;
@@ -38,7 +40,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "files",
     "memory",
     "live",
@@ -48,6 +50,7 @@ const PARTS: [&str; 12] = [
     "export",
     "page",
     "compare",
+    "fleet",
     "kernel",
     "kernel-paced",
     "locks",
@@ -114,6 +117,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "live-verdicts" => live_verdicts::hold(brokerscope, directory),
         "page" => page::hold(brokerscope, directory),
         "compare" => compare::hold(brokerscope, directory),
+        "fleet" => fleet::hold(brokerscope, directory),
         "kernel" | "kernel-paced" => kernel::hold(part, brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),
         _ => segments::hold(brokerscope, directory),

@@ -5,6 +5,7 @@ mod compare;
 mod explain;
 mod export;
 mod flags;
+mod fleet;
 mod names;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub(crate) use compare::{Compare, ComparisonFormat};
 
 pub(crate) use explain::Explain;
 pub(crate) use export::Export;
+pub(crate) use fleet::FleetArgs;
 
 /// Why was this Kafka request slow? Watches a broker's network, kernel and disk, and says.
 #[derive(Debug, Parser)]
@@ -61,6 +63,8 @@ pub(crate) enum Command {
     Compare(Compare),
     /// What should I change?
     Advise(Advise),
+    /// Which broker is different?
+    Fleet(FleetArgs),
     /// What can be seen on this host, and what is missing?
     Doctor(Doctor),
     /// Experiments on a real broker.

@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod files;
+pub(crate) mod fleet;
 pub(crate) mod io;
 pub(crate) mod kernel;
 #[cfg(feature = "live")]

@@ -20,8 +20,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("diagnose", &["model"]),
     ("compare", &["model"]),
     ("advise", &["model"]),
-    ("report", &["advise", "compare", "diagnose", "model"]),
     ("export", &["diagnose", "model"]),
+    ("fleet", &["model"]),
+    ("report", &["advise", "compare", "diagnose", "fleet", "model"]),
     ("watch", &["broker", "capture", "jvm", "model", "probes", "wire"]),
     ("lab", &[]),
     (
@@ -33,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "compare",
             "diagnose",
             "export",
+            "fleet",
             "jvm",
             "lab",
             "model",

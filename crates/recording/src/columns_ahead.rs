@@ -14,7 +14,6 @@ use crate::fence::fenced;
 use crate::notes::Notes;
 use crate::parquet_part::Wanted;
 use crate::part::Part;
-use crate::table::Table;
 use crate::table_events::open_columns;
 
 /// Batches that are read ahead of whoever takes them.
@@ -25,7 +24,7 @@ const BATCHES_AHEAD: usize = 2;
 /// # Errors
 /// The operating system's, where it gives no thread.
 pub(crate) fn read<T: Send + 'static>(
-    table: Table,
+    folder: &str,
     parts: Vec<Part>,
     notes: &Arc<Notes>,
     wanted: fn(&str) -> bool,
@@ -40,7 +39,7 @@ pub(crate) fn read<T: Send + 'static>(
             }
         }
     };
-    std::thread::Builder::new().name(format!("columns-{}", table.folder())).spawn(read)?;
+    std::thread::Builder::new().name(format!("columns-{folder}")).spawn(read)?;
     Ok(made)
 }
 

@@ -1,4 +1,8 @@
-//! Requests without all that figures of many are not made of: twenty columns instead of seventy. Does not count.
+//! Events without all that figures of many are not made of; here requests, twenty columns instead of seventy. Does not count.
+
+mod file_ops;
+mod samples;
+mod verdicts;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -49,12 +53,15 @@ cells! {
     }
 }
 
-/// Requests, batch after batch, of which only this was read: when they were, their API, acks, terms and errors; and of their
-/// partitions topic, number, bytes and error. All else is empty, zero, or an address that nobody has.
-pub struct Gists(Receiver<Result<Vec<Request>, Error>>);
+/// Events, batch after batch, of which only some columns were read; all else is empty, zero, or an address that nobody has.
+///
+/// Of requests: when they were, their API, acks, terms and errors; and of their partitions topic, number, bytes and error. Of
+/// file operations: when they were, what was moved, file, kind, and the device's name. Of verdicts: the cause and the request's
+/// latency.
+pub struct Gists<T = Request>(Receiver<Result<Vec<T>, Error>>);
 
-impl Iterator for Gists {
-    type Item = Result<Vec<Request>, Error>;
+impl<T> Iterator for Gists<T> {
+    type Item = Result<Vec<T>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.recv().ok()
@@ -69,7 +76,7 @@ impl Gists {
     pub(crate) fn of(parts: Vec<Part>, notes: &Arc<Notes>) -> std::io::Result<Self> {
         let mut pool = TextPool::default();
         let convert = move |batch: &RecordBatch| requests(batch, &mut pool);
-        columns_ahead::read(Table::Requests, parts, notes, is_read, convert).map(Self)
+        columns_ahead::read(Table::Requests.folder(), parts, notes, is_read, convert).map(Self)
     }
 }
 

@@ -98,12 +98,12 @@ pub(crate) fn read(
 ) -> std::io::Result<(SentKeys, WrittenKeys)> {
     let topics = Topics::default();
     let (of_requests, mut of_sent) = (Arc::clone(&topics), HashMap::default());
-    let sent = columns_ahead::read(Table::Requests, requests, notes, is_of_request, move |batch| {
+    let sent = columns_ahead::read(Table::Requests.folder(), requests, notes, is_of_request, move |batch| {
         sent_of(batch, (&of_requests, &mut of_sent))
     })?;
     let mut of_written = HashMap::default();
     let is_of_write = |column: &str| WrittenCells::NAMES.contains(&column);
-    let written = columns_ahead::read(Table::FileOps, file_ops, notes, is_of_write, move |batch| {
+    let written = columns_ahead::read(Table::FileOps.folder(), file_ops, notes, is_of_write, move |batch| {
         written_of(batch, (&topics, &mut of_written))
     })?;
     Ok((SentKeys(sent), WrittenKeys(written)))

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::Nanos;
 use model::sketch::{Choose, Sketch};
+use model::{Cause, FileOp, HostSample, HostScope, Nanos};
 
 use crate::gists::Gists;
 use crate::join_keys::{self, SentKeys, WrittenKeys};
@@ -13,7 +13,7 @@ use crate::outlines;
 use crate::part::{self, Part};
 use crate::table::Table;
 use crate::table_events::TableEvents;
-use crate::{Error, Events, Manifest};
+use crate::{Error, Events, Manifest, verdicts};
 
 /// A recording that was opened.
 pub struct Recording {
@@ -117,6 +117,37 @@ impl Recording {
     pub fn gists(&self) -> Result<Gists, Error> {
         let parts = part::list(&Table::Requests.path(&self.dir))?;
         Gists::of(parts, &self.notes).map_err(Error::io("start a thread for", &self.dir))
+    }
+
+    /// All file operations, without what figures of many are not made of; read ahead by a thread.
+    ///
+    /// # Errors
+    /// As [`Recording::gists`].
+    pub fn file_gists(&self) -> Result<Gists<FileOp>, Error> {
+        let parts = part::list(&Table::FileOps.path(&self.dir))?;
+        Gists::of_file_ops(parts, &self.notes).map_err(Error::io("start a thread for", &self.dir))
+    }
+
+    /// The figures of the host that are wanted, by their scope and name; read ahead by a thread.
+    ///
+    /// # Errors
+    /// As [`Recording::gists`].
+    pub fn samples(&self, wanted: fn(HostScope, &str) -> bool) -> Result<Gists<HostSample>, Error> {
+        let parts = part::list(&Table::HostSamples.path(&self.dir))?;
+        Gists::of_samples(parts, &self.notes, wanted).map_err(Error::io("start a thread for", &self.dir))
+    }
+
+    /// Cause and latency of each verdict; none where no verdicts were saved. Read ahead by a thread.
+    ///
+    /// # Errors
+    /// As [`Recording::gists`].
+    pub fn verdict_gists(&self) -> Result<Option<Gists<(Cause, Nanos)>>, Error> {
+        let parts = part::list(&self.dir.join(verdicts::FOLDER))?;
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let gists = Gists::of_verdicts(parts, &self.notes);
+        gists.map(Some).map_err(Error::io("start a thread for", &self.dir))
     }
 
     /// The parts of these tables.

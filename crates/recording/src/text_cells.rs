@@ -32,6 +32,7 @@ macro_rules! named {
 }
 named!(
     model::BrokerState,
+    model::Cause,
     model::Direction,
     model::FileKind,
     model::FileOpKind,

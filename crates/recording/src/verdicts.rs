@@ -1,5 +1,6 @@
 //! `verdicts/`: what was concluded about the slow requests of a recording, as a table beside its events, for whoever
-//! queries the files. Reaches no verdicts, and reads none back: they follow from the events.
+//! queries the files. Reaches no verdicts, and reads none back: they follow from the events. (What figures of many are made of is
+//! read by [`crate::Gists`].)
 //!
 //! The table is written whole and takes the place of an earlier one at once, or not at all: whoever reads the folder meanwhile
 //! sees the old verdicts or the new ones.
@@ -25,7 +26,7 @@ use crate::tables::requests::Requests;
 use crate::{Error, Recording};
 
 /// The folder in a recording.
-const FOLDER: &str = "verdicts";
+pub(crate) const FOLDER: &str = "verdicts";
 /// The one part.
 const PART: u32 = 1;
 /// What the file itself says of which requests it tells: those that took at least so many nanoseconds.

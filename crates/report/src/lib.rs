@@ -19,6 +19,7 @@ mod fields;
 pub mod file_ops;
 pub mod files;
 pub mod flame_graph;
+pub mod fleet;
 pub mod json;
 pub mod kernel;
 pub mod locks;

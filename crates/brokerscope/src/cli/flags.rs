@@ -101,6 +101,15 @@ pub(super) fn of_exporter(flag: Arg) -> Arg {
     }
 }
 
+/// For brokers compared, which have no times either.
+pub(super) fn of_brokers(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "utc" => flag.hide(true),
+        "wide" => flag.help("Show more of the files or partitions that make a difference"),
+        _ => flag,
+    }
+}
+
 /// For an examination, which has no times and is not long.
 pub(super) fn of_host(flag: Arg) -> Arg {
     match flag.get_id().as_str() {

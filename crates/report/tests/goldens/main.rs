@@ -6,6 +6,7 @@
 
 mod blocked;
 mod comparison;
+mod fleet;
 mod locks;
 mod page;
 mod sample;

@@ -1,0 +1,94 @@
+//! Counts what was recorded of one broker: its tables side by side, each by a thread of its own and of few columns. Compares
+//! nothing.
+
+use std::path::{Path, PathBuf};
+
+use fleet::{Name, OfFiles, OfHost, OfRequests, OfVerdicts, Tallies};
+use model::{Cause, Nanos};
+use recording::{Gists, Recording};
+
+use crate::commands::record;
+use crate::input;
+use crate::options::Presentation;
+use crate::output;
+
+/// Counts a broker's recordings. A recording that cannot be read, or a part of one, is said; how many there were of them.
+///
+/// # Errors
+/// Where there can be no threads.
+pub(super) fn count(
+    name: &Name,
+    recordings: &[PathBuf],
+    presentation: &Presentation,
+) -> anyhow::Result<(Tallies, u64)> {
+    let (mut tallies, mut damaged) = (Tallies::default(), 0);
+    for path in recordings {
+        match input::open_recording(path) {
+            Ok(recording) => {
+                damaged += add(&recording, &mut tallies)?;
+                say(path, &recording, presentation);
+            }
+            Err(error) => {
+                damaged += 1;
+                output::warn(&format!("broker {} of {}: {error:#}", name.broker, name.cluster));
+            }
+        }
+    }
+    Ok((tallies, damaged))
+}
+
+/// What to know of a recording.
+fn say(path: &Path, recording: &Recording, presentation: &Presentation) {
+    let mut notes = recording.notes();
+    if record::partial::threshold(&recording.manifest().settings).is_some() {
+        notes.push("operations on files were left out on purpose: no sums are made of them".to_owned());
+    }
+    for note in notes {
+        presentation.say(&format!("{}: {note}", path.display()));
+    }
+}
+
+fn add(recording: &Recording, tallies: &mut Tallies) -> anyhow::Result<u64> {
+    let manifest = recording.manifest();
+    if let Some(ended) = manifest.ended_ns {
+        tallies.recorded += (Nanos(ended) - Nanos(manifest.started_ns)).at_least_zero();
+    }
+    if record::partial::threshold(&manifest.settings).is_some() {
+        tallies.files.say_partial();
+    }
+    let (requests, file_ops) = (recording.gists()?, recording.file_gists()?);
+    let (samples, verdicts) = (recording.samples(OfHost::is_counted)?, recording.verdict_gists()?);
+    let Tallies { files, requests: of_requests, host, verdicts: of_verdicts, .. } = tallies;
+    Ok(std::thread::scope(|threads| {
+        let others = threads.spawn(move || {
+            let samples = each(samples, host, |host: &mut OfHost, sample| host.host_sample(sample));
+            let Some(verdicts) = verdicts else { return samples };
+            of_verdicts.say_saved();
+            let count = |of: &mut OfVerdicts, (cause, latency): &(Cause, Nanos)| of.verdict(*cause, *latency);
+            samples + each(verdicts, of_verdicts, count)
+        });
+        let counted = threads
+            .spawn(move || each(requests, of_requests, |of: &mut OfRequests, request| of.request(request)));
+        let damaged = each(file_ops, files, |of: &mut OfFiles, op| of.file_op(op));
+        damaged + joined(others) + joined(counted)
+    }))
+}
+
+/// Counts each, and says what cannot be read: how much that is.
+fn each<T, C>(gists: Gists<T>, counter: &mut C, count: impl Fn(&mut C, &T)) -> u64 {
+    let mut damaged = 0;
+    for batch in gists {
+        match batch {
+            Ok(batch) => batch.iter().for_each(|event| count(counter, event)),
+            Err(error) => {
+                damaged += 1;
+                output::warn(&error.to_string());
+            }
+        }
+    }
+    damaged
+}
+
+fn joined(thread: std::thread::ScopedJoinHandle<'_, u64>) -> u64 {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

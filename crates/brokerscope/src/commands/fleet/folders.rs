@@ -1,0 +1,151 @@
+//! Where recordings of many brokers lie: folders that are called `cluster=…`, `broker=…` and `date=…`, as Hive and whatever reads
+//! its partitions have them. Reads no recording.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fleet::Name;
+
+use crate::failure;
+
+/// What every recording has.
+const MANIFEST: &str = "manifest.json";
+/// The folders of a partition, and one or two below them.
+const DEEPEST: usize = 8;
+/// A thousand brokers for a hundred days.
+const MOST_RECORDINGS: usize = 100_000;
+/// The cluster of recordings whose folders name none.
+const UNNAMED: &str = "-";
+
+/// Recordings, by broker.
+pub(super) type Folders = BTreeMap<Name, Vec<PathBuf>>;
+
+/// What the folders on the way say.
+#[derive(Clone, Debug, Default)]
+struct Partition {
+    cluster: Option<String>,
+    broker: Option<String>,
+    date: Option<String>,
+}
+
+/// Finds them below a directory, in the order of their names.
+///
+/// # Errors
+/// Where there are none, or more than can be meant, or a folder cannot be read.
+pub(super) fn find(directory: &Path, clusters: &[String], dates: &[String]) -> anyhow::Result<Folders> {
+    let mut looking = Looking { clusters, dates, folders: Folders::new(), found: 0, others: 0 };
+    looking.visit(directory, &Partition::default(), 0)?;
+    let shown = directory.display();
+    if looking.found == 0 && looking.others > 0 {
+        anyhow::bail!(
+            "{shown}: none of its {} recordings is of that --cluster and --date; see the folders' names",
+            looking.others
+        );
+    }
+    anyhow::ensure!(
+        looking.found > 0,
+        "{shown}: no recording in it: lay them out as cluster=NAME/broker=NAME/date=DAY/RECORDING"
+    );
+    Ok(looking.folders)
+}
+
+struct Looking<'a> {
+    clusters: &'a [String],
+    dates: &'a [String],
+    folders: Folders,
+    found: usize,
+    /// Recordings that were not asked for.
+    others: usize,
+}
+
+impl Looking<'_> {
+    fn visit(&mut self, directory: &Path, partition: &Partition, depth: usize) -> anyhow::Result<()> {
+        if directory.join(MANIFEST).is_file() {
+            return self.recording(directory, partition);
+        }
+        let entries = std::fs::read_dir(directory).map_err(|error| failure::of_file(directory, &error))?;
+        let mut below = entries.flatten().collect::<Vec<_>>();
+        // Links are not followed: they may lead anywhere, in circles too.
+        below.retain(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        below.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in below.iter().filter(|_| depth < DEEPEST) {
+            let partition = partition.within(&entry.file_name().to_string_lossy());
+            self.visit(&entry.path(), &partition, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn recording(&mut self, directory: &Path, partition: &Partition) -> anyhow::Result<()> {
+        let is_asked_for = |of: &Option<String>, asked: &[String]| {
+            asked.is_empty() || of.as_ref().is_some_and(|of| asked.contains(of))
+        };
+        if !is_asked_for(&partition.cluster, self.clusters) || !is_asked_for(&partition.date, self.dates) {
+            self.others += 1;
+            return Ok(());
+        }
+        self.found += 1;
+        anyhow::ensure!(
+            self.found <= MOST_RECORDINGS,
+            "{}: more than {MOST_RECORDINGS} recordings: name a --date, or read them in SQL (deploy/sql)",
+            directory.display()
+        );
+        let own = || directory.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = Name {
+            cluster: partition.cluster.clone().unwrap_or_else(|| UNNAMED.to_owned()),
+            broker: partition.broker.clone().or_else(own).unwrap_or_else(|| UNNAMED.to_owned()),
+        };
+        self.folders.entry(name).or_default().push(directory.to_owned());
+        Ok(())
+    }
+}
+
+impl Partition {
+    /// What is known in a folder of this name.
+    fn within(&self, folder: &str) -> Self {
+        let mut within = self.clone();
+        match folder.split_once('=') {
+            Some(("cluster", value)) => within.cluster = Some(value.to_owned()),
+            Some(("broker", value)) => within.broker = Some(value.to_owned()),
+            Some(("date", value)) => within.date = Some(value.to_owned()),
+            _ => {}
+        }
+        within
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Folders, find};
+
+    fn shown(folders: &Folders) -> Vec<String> {
+        let shown =
+            |(name, of): (&fleet::Name, &Vec<_>)| format!("{}/{}:{}", name.cluster, name.broker, of.len());
+        folders.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn recordings_are_found_by_their_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        for recording in [
+            "cluster=a/broker=1/date=2026-11-21",
+            "cluster=a/broker=1/date=2026-11-22/10h",
+            "cluster=a/broker=1/date=2026-11-22/11h",
+            "cluster=a/broker=2/date=2026-11-22/10h",
+            "cluster=b/broker=1/date=2026-11-22/10h",
+            "alone",
+        ] {
+            let recording = dir.path().join(recording);
+            std::fs::create_dir_all(recording.join("file_ops")).unwrap();
+            std::fs::write(recording.join("manifest.json"), "{}").unwrap();
+        }
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("cluster=c")).unwrap();
+        let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let of = |clusters: &[&str], dates: &[&str]| find(dir.path(), &named(clusters), &named(dates));
+        assert_eq!(shown(&of(&[], &[]).unwrap()), ["-/alone:1", "a/1:3", "a/2:1", "b/1:1"]);
+        assert_eq!(shown(&of(&["a"], &["2026-11-22"]).unwrap()), ["a/1:2", "a/2:1"]);
+        let error = of(&["z"], &[]).unwrap_err().to_string();
+        assert!(error.contains("none of its 6 recordings"), "{error}");
+        let error = find(&dir.path().join("alone/file_ops"), &[], &[]).unwrap_err().to_string();
+        assert!(error.contains("no recording in it"), "{error}");
+    }
+}

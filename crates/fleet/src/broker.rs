@@ -1,0 +1,129 @@
+//! The figures of one broker, made of everything that was counted of it. Does not compare it with others.
+
+use std::collections::BTreeMap;
+
+use model::Nanos;
+
+use crate::of_files::Moved;
+use crate::of_requests::Carried;
+use crate::parts::{PartKind, Told};
+use crate::{Figure, OfFiles, OfHost, OfRequests, OfVerdicts};
+
+const NS_PER_MS: f64 = 1e6;
+const SECONDS_PER_MINUTE: f64 = 60.0;
+
+/// Which broker of which cluster; both as the folders are called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// The cluster.
+    pub cluster: String,
+    /// The broker.
+    pub broker: String,
+}
+
+/// What was counted of one broker, over all of its recordings.
+#[derive(Default)]
+pub struct Tallies {
+    /// Of its files.
+    pub files: OfFiles,
+    /// Of its requests.
+    pub requests: OfRequests,
+    /// Of its host.
+    pub host: OfHost,
+    /// Of its slow requests.
+    pub verdicts: OfVerdicts,
+    /// How long its recordings lasted: what rates are made by where nothing was sampled.
+    pub recorded: Nanos,
+}
+
+/// One broker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broker {
+    /// Which.
+    pub name: Name,
+    /// How long it was watched.
+    pub seconds: f64,
+    /// What could be made of what was seen.
+    pub figures: BTreeMap<Figure, Told>,
+}
+
+impl Broker {
+    /// The figures of a broker.
+    pub fn of(name: Name, tallies: &Tallies) -> Self {
+        let sampled = tallies.host.seconds();
+        let seconds = if sampled > 0.0 { sampled } else { tallies.recorded.at_least_zero().0 as f64 / 1e9 };
+        let told =
+            Figure::ALL.into_iter().filter_map(|figure| Some((figure, tallies.told(figure, seconds)?)));
+        let figures = told.filter(|(_, told)| told.value.is_finite()).collect();
+        Self { name, seconds, figures }
+    }
+}
+
+impl Tallies {
+    /// A figure, where it can be made; of how long nobody knows, no rate can be.
+    fn told(&self, figure: Figure, seconds: f64) -> Option<Told> {
+        let a_second = (seconds > 0.0).then_some(1.0 / seconds);
+        let a_minute = a_second.map(|a_second| a_second * SECONDS_PER_MINUTE);
+        match figure {
+            Figure::DeviceReads => self.served(0, a_second?, |moved| moved.disk_bytes),
+            Figure::DeviceWrites => self.served(1, a_second?, |moved| moved.written_bytes),
+            Figure::Reads => self.of_files(a_second?, |moved| moved.reads),
+            Figure::DiskReadBytes => self.of_files(a_second?, |moved| moved.disk_bytes),
+            Figure::SentBytes => self.of_requests(a_second?, |carried| carried.sent_bytes),
+            Figure::ProducedBytes => self.of_requests(a_second?, |carried| carried.produced_bytes),
+            Figure::WriteTime => {
+                let writes = self.files.sum(|moved| moved.writes);
+                self.of_files(1.0 / (NS_PER_MS * writes as f64), |moved| moved.write_ns)
+            }
+            Figure::LongestWrite => self.longest_write(),
+            Figure::BatchBytes => {
+                let batches = self.requests.sum().batches;
+                self.of_requests(1.0 / batches as f64, |carried| carried.produced_bytes)
+            }
+            Figure::PartitionsLed => self.of_requests(1.0, |carried| carried.led),
+            Figure::SlowProduce => {
+                let slow = self.requests.slow_produce as f64 * a_minute?;
+                (self.requests.requests > 0).then(|| Told::plain(slow))
+            }
+            Figure::SlowTime => {
+                let scale = a_minute? / NS_PER_MS;
+                let value = self.verdicts.time_ns() as f64 * scale;
+                let saved = self.verdicts.saved;
+                saved.then(|| Told::of(value, PartKind::Cause, self.verdicts.amounts(), scale))
+            }
+        }
+    }
+
+    /// What devices served; its parts are what reads or writes of files moved, in proportion.
+    fn served(&self, which: usize, a_second: f64, moved: impl Fn(&Moved) -> u64) -> Option<Told> {
+        let served = self.host.served(|device| self.files.holds(device))?;
+        let value = served.get(which)? * a_second;
+        let all = self.files.sum(&moved);
+        if all == 0 || self.files.partial {
+            return Some(Told::plain(value));
+        }
+        Some(Told::of(value, PartKind::FileKind, self.files.amounts(moved), value / all as f64))
+    }
+
+    fn of_files(&self, scale: f64, of: impl Fn(&Moved) -> u64) -> Option<Told> {
+        if self.files.is_empty() || self.files.partial {
+            return None;
+        }
+        let value = self.files.sum(&of) as f64 * scale;
+        Some(Told::of(value, PartKind::FileKind, self.files.amounts(of), scale))
+    }
+
+    fn of_requests(&self, scale: f64, of: impl Fn(&Carried) -> u64) -> Option<Told> {
+        if self.requests.requests == 0 {
+            return None;
+        }
+        let value = of(&self.requests.sum()) as f64 * scale;
+        Some(Told::of(value, PartKind::Topic, self.requests.amounts(of), scale))
+    }
+
+    fn longest_write(&self) -> Option<Told> {
+        let (longest, scale) = (self.files.longest_write_ns?, 1.0 / NS_PER_MS);
+        let parts = self.files.longest_writes.clone();
+        Some(Told::of(longest as f64 * scale, PartKind::FileKind, parts, scale))
+    }
+}

@@ -1,0 +1,242 @@
+//! Which brokers differ from the others of their cluster, and what makes the difference. Does not make the figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::parts::{Item, Part, PartKind, Told};
+use crate::spread::median;
+use crate::{Broker, Figure, Name, Spread};
+
+/// Of fewer nobody is the odd one: with three, one of the others may be.
+pub const LEAST_BROKERS: usize = 4;
+/// Deviations from the median from which on a broker differs (Iglewicz and Hoaglin, 1993).
+const DEVIATIONS: f64 = 3.5;
+/// Makes a median absolute deviation comparable to a standard deviation of normally distributed numbers.
+const LIKE_STANDARD: f64 = 1.4826;
+/// The smallest deviation that counts, as a share of the median.
+const LEAST_SHARE: f64 = 0.1;
+/// A part that makes less of a difference is not told, and no more than so many are.
+const LEAST_REASON: f64 = 0.1;
+const MOST_REASONS: usize = 3;
+
+/// A broker that differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Which broker.
+    pub name: Name,
+    /// In what.
+    pub figure: Figure,
+    /// Its own figure.
+    pub value: f64,
+    /// What the brokers of the cluster have, it included.
+    pub spread: Spread,
+    /// How many brokers of the cluster have this figure.
+    pub brokers: usize,
+    /// How many deviations it is from the median.
+    pub score: f64,
+    /// What makes the difference, the most first.
+    pub because: Vec<Reason>,
+}
+
+/// A part of a figure that makes the difference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// What it is.
+    pub kind: PartKind,
+    /// Its name.
+    pub part: Arc<str>,
+    /// Its amount at this broker.
+    pub value: f64,
+    /// The median of its amounts at all brokers of the cluster, 0 where one has none of it.
+    pub median: f64,
+    /// Its share of the difference.
+    pub share: f64,
+    /// What it mostly is at this broker; empty where it is less than at others.
+    pub items: Vec<Item>,
+}
+
+/// Brokers, and how they differ.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    /// The brokers, by cluster and name.
+    pub brokers: Vec<Broker>,
+    /// How they differ: the oddest broker first, and of each its largest difference first.
+    pub differences: Vec<Difference>,
+    /// Clusters of which too few brokers were seen to say anything, and how many were.
+    pub too_small: BTreeMap<String, usize>,
+}
+
+impl Fleet {
+    /// Compares brokers, each with the others of its cluster.
+    pub fn of(mut brokers: Vec<Broker>) -> Self {
+        brokers.sort_by(|a, b| a.name.cmp(&b.name));
+        let clusters = brokers.iter().map(|broker| broker.name.cluster.clone()).collect::<BTreeSet<_>>();
+        let (mut differences, mut too_small) = (Vec::new(), BTreeMap::new());
+        for cluster in clusters {
+            let of = brokers.iter().filter(|broker| broker.name.cluster == cluster).collect::<Vec<_>>();
+            if of.len() < LEAST_BROKERS {
+                too_small.insert(cluster, of.len());
+            } else {
+                differences.extend(Figure::ALL.into_iter().flat_map(|figure| differing(figure, &of)));
+            }
+        }
+        put_in_order(&mut differences);
+        Self { brokers, differences, too_small }
+    }
+}
+
+impl Difference {
+    /// How many times the median it is, where that is anything.
+    pub fn times(&self) -> Option<f64> {
+        (self.spread.median > 0.0).then(|| self.value / self.spread.median)
+    }
+}
+
+/// The brokers of one cluster that differ in a figure.
+fn differing(figure: Figure, brokers: &[&Broker]) -> Vec<Difference> {
+    let told = brokers.iter().filter_map(|broker| Some((&broker.name, broker.figures.get(&figure)?)));
+    let told = told.collect::<Vec<_>>();
+    let values = told.iter().map(|(_, told)| told.value).collect::<Vec<_>>();
+    let Some(spread) = Spread::of(&values).filter(|_| told.len() >= LEAST_BROKERS) else {
+        return Vec::new();
+    };
+    let deviation = deviation(figure, spread);
+    let odd = told.iter().filter(|(_, own)| (own.value - spread.median).abs() > DEVIATIONS * deviation);
+    let difference = |(name, own): &(&Name, &Told)| Difference {
+        name: (*name).clone(),
+        figure,
+        value: own.value,
+        spread,
+        brokers: told.len(),
+        score: (own.value - spread.median).abs() / deviation,
+        because: reasons(own, own.value - spread.median, &told),
+    };
+    odd.map(difference).collect()
+}
+
+/// What counts as one deviation.
+fn deviation(figure: Figure, spread: Spread) -> f64 {
+    (LIKE_STANDARD * spread.mad).max(LEAST_SHARE * spread.median.abs()).max(figure.floor())
+}
+
+/// The parts that make most of a difference.
+fn reasons(own: &Told, difference: f64, all: &[(&Name, &Told)]) -> Vec<Reason> {
+    let parts = all.iter().flat_map(|(_, told)| told.parts.keys()).collect::<BTreeSet<_>>();
+    let none = Part::default();
+    let of = |part: &Arc<str>, told: &Told| told.parts.get(part).map_or(0.0, |part| part.value);
+    let reason = |part: &Arc<str>| {
+        let median = median(all.iter().map(|(_, told)| of(part, told)).collect())?;
+        let here = own.parts.get(part).unwrap_or(&none);
+        let share = (here.value - median) / difference;
+        let items = if here.value > median { here.items.clone() } else { Vec::new() };
+        (share >= LEAST_REASON).then(|| Reason {
+            kind: own.kind,
+            part: Arc::clone(part),
+            value: here.value,
+            median,
+            share,
+            items,
+        })
+    };
+    let mut reasons = parts.into_iter().filter_map(reason).collect::<Vec<_>>();
+    reasons.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.part.cmp(&b.part)));
+    reasons.truncate(MOST_REASONS);
+    reasons
+}
+
+/// The broker with the largest difference first.
+fn put_in_order(differences: &mut [Difference]) {
+    let mut oddest: BTreeMap<Name, f64> = BTreeMap::new();
+    for difference in differences.iter() {
+        let most = oddest.entry(difference.name.clone()).or_default();
+        *most = most.max(difference.score);
+    }
+    let of = |difference: &Difference| oddest.get(&difference.name).copied().unwrap_or(0.0);
+    differences.sort_by(|a, b| {
+        let brokers = of(b).total_cmp(&of(a)).then_with(|| a.name.cmp(&b.name));
+        brokers.then_with(|| b.score.total_cmp(&a.score)).then_with(|| a.figure.cmp(&b.figure))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::Fleet;
+    use crate::parts::{Amounts, PartKind, Told};
+    use crate::{Broker, Figure, Name};
+
+    /// A broker whose reads are of so many segments and so many state files a second.
+    fn broker(number: usize, segments: u64, states: u64) -> Broker {
+        let (log, state) = (Arc::from("log"), Arc::from("tierstate"));
+        let mut amounts = Amounts::default();
+        amounts.part(&log, segments);
+        amounts.part(&state, states);
+        amounts.item(&log, || "a-0/0.log".into(), segments);
+        for (file, share) in [("m-53/0.tierstate.mutable", 5), ("m-7/0.tierstate.mutable", 8)] {
+            amounts.item(&state, || file.into(), states / share);
+        }
+        let told = Told::of((segments + states) as f64, PartKind::FileKind, amounts, 1.0);
+        let name = Name { cluster: "c".to_owned(), broker: number.to_string() };
+        Broker { name, seconds: 60.0, figures: BTreeMap::from([(Figure::DeviceReads, told)]) }
+    }
+
+    fn fleet(of: &[(u64, u64)]) -> Fleet {
+        let brokers = of.iter().enumerate();
+        Fleet::of(brokers.map(|(at, (segments, states))| broker(at + 1, *segments, *states)).collect())
+    }
+
+    #[test]
+    fn the_odd_broker_is_named_with_the_files_that_make_it_odd() {
+        let fleet = fleet(&[(900, 0), (1_000, 0), (1_100, 5), (1_000, 7_000), (950, 0)]);
+        let [difference] = &fleet.differences[..] else { panic!("{:?}", fleet.differences) };
+        assert_eq!((&*difference.name.broker, difference.figure), ("4", Figure::DeviceReads));
+        assert_eq!((difference.value, difference.spread.median, difference.brokers), (8_000.0, 1_000.0, 5));
+        assert_eq!(difference.times(), Some(8.0));
+        let [reason] = &difference.because[..] else { panic!("{:?}", difference.because) };
+        assert_eq!((&*reason.part, reason.share, reason.median), ("tierstate", 1.0, 0.0));
+        let files = reason.items.iter().map(|item| (&*item.name, item.value)).collect::<Vec<_>>();
+        assert_eq!(files, [("m-53/0.tierstate.mutable", 1_400.0), ("m-7/0.tierstate.mutable", 875.0)]);
+    }
+
+    #[test]
+    fn brokers_that_are_all_but_alike_are_not_odd() {
+        // No deviation at all but for one, which is a third more; and next to nothing, however often.
+        assert!(fleet(&[(1_000, 0), (1_000, 0), (1_000, 0), (1_000, 0), (1_300, 0)]).differences.is_empty());
+        assert!(fleet(&[(1, 0), (1, 0), (1, 0), (1, 0), (60, 0)]).differences.is_empty());
+        // As far from each other as any.
+        assert!(fleet(&[(100, 0), (500, 0), (1_000, 0), (2_000, 0), (3_000, 0)]).differences.is_empty());
+    }
+
+    #[test]
+    fn what_a_broker_lacks_is_a_difference_too() {
+        let fleet = fleet(&[(0, 0), (1_000, 0), (1_000, 0), (1_000, 0)]);
+        let [difference] = &fleet.differences[..] else { panic!("{:?}", fleet.differences) };
+        assert_eq!((&*difference.name.broker, difference.value), ("1", 0.0));
+        assert_eq!((&*difference.because[0].part, difference.because[0].items.len()), ("log", 0));
+    }
+
+    #[test]
+    fn of_three_brokers_nothing_is_said() {
+        let fleet = fleet(&[(1_000, 0), (1_000, 0), (9_000, 0)]);
+        assert!(fleet.differences.is_empty());
+        assert_eq!(fleet.too_small, BTreeMap::from([("c".to_owned(), 3)]));
+    }
+
+    #[test]
+    fn the_oddest_broker_comes_first_with_all_its_differences() {
+        let mut brokers = (1..=6).map(|number| broker(number, 1_000, 0)).collect::<Vec<_>>();
+        for broker in &mut brokers {
+            broker.figures.insert(Figure::PartitionsLed, Told::plain(100.0));
+        }
+        brokers[1].figures.insert(Figure::PartitionsLed, Told::plain(200.0));
+        brokers[4].figures.insert(Figure::DeviceReads, Told::plain(9_000.0));
+        brokers[4].figures.insert(Figure::PartitionsLed, Told::plain(40.0));
+        let fleet = Fleet::of(brokers);
+        let shown = fleet.differences.iter().map(|one| (&*one.name.broker, one.figure));
+        let expected =
+            [("5", Figure::DeviceReads), ("5", Figure::PartitionsLed), ("2", Figure::PartitionsLed)];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
+    }
+}

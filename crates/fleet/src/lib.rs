@@ -1,0 +1,32 @@
+//! Which broker is different, in what, and what makes the difference: pure functions over what was seen of many brokers.
+//!
+//! Of each broker some [`Figure`]s are made in bounded memory ([`OfFiles`], [`OfRequests`], [`OfHost`], [`OfVerdicts`],
+//! together a [`Broker`]), each with its parts: kinds of file, topics, causes. The brokers of one cluster are measured by
+//! their median and by the median absolute deviation from it (Hampel, "The Influence Curve and Its Role in Robust
+//! Estimation", JASA 69, 1974), which a few odd brokers do not move. A broker differs where it is further from the median than
+//! 3.5 of these, made comparable to a standard deviation (Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993), and no
+//! deviation counts as smaller than a tenth of the median or than a floor of the figure's own: a cluster whose brokers are all
+//! but alike has no odd ones. Of fewer than four brokers nothing is said.
+//!
+//! `deploy/sql/views.sql` says the same in SQL; a test holds both to the same answers. Knows nothing of where events come from
+//! or how differences are shown.
+
+mod broker;
+mod difference;
+mod figure;
+mod of_files;
+mod of_host;
+mod of_requests;
+mod of_verdicts;
+mod parts;
+mod spread;
+
+pub use broker::{Broker, Name, Tallies};
+pub use difference::{Difference, Fleet, LEAST_BROKERS, Reason};
+pub use figure::{Figure, Unit};
+pub use of_files::OfFiles;
+pub use of_host::OfHost;
+pub use of_requests::OfRequests;
+pub use of_verdicts::OfVerdicts;
+pub use parts::{Item, Part, PartKind, Told};
+pub use spread::Spread;

@@ -1,0 +1,122 @@
+//! What a broker did with its files: sums by kind of file and by file. Holds a bounded number of files.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use model::{FileKind, FileOp, FileOpKind};
+
+use crate::parts::Amounts;
+
+/// Files told apart; the others count with their kind only.
+const MOST_FILES: usize = 50_000;
+/// A broker has a log dir or some dozens.
+const MOST_DEVICES: usize = 256;
+
+/// Adds up operations on files.
+#[derive(Default)]
+pub struct OfFiles {
+    kinds: BTreeMap<&'static str, Moved>,
+    files: HashMap<Arc<str>, (FileKind, Moved)>,
+    devices: BTreeSet<Arc<str>>,
+    pub(crate) longest_write_ns: Option<u64>,
+    pub(crate) longest_writes: Amounts,
+    /// Whether a recorder left operations out: then only what was slow is all there.
+    pub(crate) partial: bool,
+}
+
+/// What was moved of a file or of a kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) reads: u64,
+    pub(crate) disk_reads: u64,
+    pub(crate) disk_bytes: u64,
+    pub(crate) writes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) write_ns: u64,
+}
+
+impl Moved {
+    fn op(&mut self, op: &FileOp) {
+        match op.op {
+            FileOpKind::Read | FileOpKind::Sendfile => self.reads += 1,
+            FileOpKind::Write => {
+                self.writes += 1;
+                self.written_bytes = self.written_bytes.saturating_add(op.bytes.unwrap_or(0));
+                self.write_ns = self.write_ns.saturating_add(write_ns(op));
+            }
+            _ => {}
+        }
+        let from_disk = op.disk_bytes.unwrap_or(0).saturating_add(op.readahead_bytes.unwrap_or(0));
+        self.disk_reads += u64::from(from_disk > 0);
+        self.disk_bytes = self.disk_bytes.saturating_add(from_disk);
+    }
+}
+
+fn write_ns(op: &FileOp) -> u64 {
+    u64::try_from(op.latency().0).unwrap_or(0)
+}
+
+impl OfFiles {
+    /// Counts an operation.
+    pub fn file_op(&mut self, op: &FileOp) {
+        self.kinds.entry(op.kind.as_str()).or_default().op(op);
+        if let Some((_, moved)) = self.files.get_mut(&op.file) {
+            moved.op(op);
+        } else if self.files.len() < MOST_FILES {
+            let (_, moved) = self.files.entry(Arc::clone(&op.file)).or_insert((op.kind, Moved::default()));
+            moved.op(op);
+        }
+        if op.op == FileOpKind::Write {
+            self.write(op);
+        }
+        if !self.devices.contains(&op.device.name) && self.devices.len() < MOST_DEVICES {
+            self.devices.insert(Arc::clone(&op.device.name));
+        }
+    }
+
+    /// Says that operations were left out on purpose.
+    pub fn say_partial(&mut self) {
+        self.partial = true;
+    }
+
+    fn write(&mut self, op: &FileOp) {
+        let took = write_ns(op);
+        if self.longest_write_ns.is_none_or(|longest| longest < took) {
+            self.longest_write_ns = Some(took);
+            // Of the longest write there is one part, and it is all of it.
+            let kind = Arc::from(op.kind.as_str());
+            self.longest_writes = Amounts::default();
+            self.longest_writes.part(&kind, took);
+            self.longest_writes.item(&kind, || Arc::clone(&op.file), took);
+        }
+    }
+
+    /// Whether files of this device were used.
+    pub(crate) fn holds(&self, device: &str) -> bool {
+        self.devices.contains(device)
+    }
+
+    /// A sum over all kinds.
+    pub(crate) fn sum(&self, of: impl Fn(&Moved) -> u64) -> u64 {
+        self.kinds.values().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Something of each kind and of its files.
+    pub(crate) fn amounts(&self, of: impl Fn(&Moved) -> u64) -> Amounts {
+        let mut amounts = Amounts::default();
+        for (kind, moved) in &self.kinds {
+            amounts.part(&Arc::from(*kind), of(moved));
+        }
+        let mut files = self.files.iter().collect::<Vec<_>>();
+        // Of equal ones the same come first in every run.
+        files.sort_unstable_by_key(|(file, _)| *file);
+        for (file, (kind, moved)) in files {
+            amounts.item(&Arc::from(kind.as_str()), || Arc::clone(file), of(moved));
+        }
+        amounts
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+}

@@ -1,0 +1,108 @@
+//! What clients sent to a broker and were sent: sums by topic and by partition. Holds a bounded number of partitions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use model::{Nanos, Partition, Request};
+
+use crate::parts::Amounts;
+
+/// Partitions told apart: more than any broker leads. The others are in the sums, and are not counted as led.
+const MOST_PARTITIONS: usize = 200_000;
+/// Kafka's keys of APIs.
+const PRODUCE: i16 = 0;
+const FETCH: i16 = 1;
+/// From here on a produce request is slow.
+const SLOW: Nanos = Nanos::from_millis(100);
+
+/// Adds up requests.
+#[derive(Default)]
+pub struct OfRequests {
+    partitions: HashMap<Arc<str>, HashMap<i32, Carried>>,
+    count: usize,
+    sum: Carried,
+    pub(crate) slow_produce: u64,
+    pub(crate) requests: u64,
+}
+
+/// What was carried for a partition, a topic or all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Carried {
+    pub(crate) produced_bytes: u64,
+    pub(crate) batches: u64,
+    pub(crate) sent_bytes: u64,
+    /// Whether it was produced to without an error: 0 or 1; of a topic, how many partitions.
+    pub(crate) led: u64,
+}
+
+impl OfRequests {
+    /// Counts a request.
+    pub fn request(&mut self, request: &Request) {
+        self.requests += 1;
+        if request.api_key == PRODUCE {
+            self.slow_produce += u64::from(request.latency().is_some_and(|latency| latency >= SLOW));
+        } else if request.api_key != FETCH {
+            return;
+        }
+        for partition in &request.partitions {
+            self.partition(request.api_key, partition);
+        }
+    }
+
+    fn partition(&mut self, api_key: i16, partition: &Partition) {
+        let carried = Carried::of(api_key, partition);
+        self.sum.add(&carried);
+        let Some(topic) = topic(partition) else { return };
+        if let Some(known) = self.partitions.get_mut(&topic).and_then(|of| of.get_mut(&partition.partition)) {
+            known.add(&carried);
+            known.led |= carried.led;
+        } else if self.count < MOST_PARTITIONS {
+            self.count += 1;
+            self.partitions.entry(topic).or_default().insert(partition.partition, carried);
+        }
+    }
+
+    /// The sums over everything; of `led`, partitions.
+    pub(crate) fn sum(&self) -> Carried {
+        let led = self.partitions.values().flat_map(HashMap::values).map(|carried| carried.led).sum();
+        Carried { led, ..self.sum }
+    }
+
+    /// Something of each topic and of its partitions.
+    pub(crate) fn amounts(&self, of: impl Fn(&Carried) -> u64) -> Amounts {
+        let mut amounts = Amounts::default();
+        for (topic, partitions) in &self.partitions {
+            let sorted = partitions.iter().collect::<BTreeMap<_, _>>();
+            for (number, carried) in sorted {
+                amounts.part(topic, of(carried));
+                amounts.item(topic, || format!("{topic}-{number}").into(), of(carried));
+            }
+        }
+        amounts
+    }
+}
+
+/// Its name, or its id where nobody told the name.
+fn topic(partition: &Partition) -> Option<Arc<str>> {
+    let id = || partition.topic_id.map(|id| id.to_string().into());
+    partition.topic.clone().or_else(id)
+}
+
+impl Carried {
+    fn of(api_key: i16, partition: &Partition) -> Self {
+        let bytes = u64::from(partition.bytes);
+        if api_key == FETCH {
+            return Self { sent_bytes: bytes, ..Self::default() };
+        }
+        let led = u64::from(partition.error_code.is_none_or(|code| code == 0));
+        // A produce request carries one batch for a partition (Produce v3 and later).
+        Self { produced_bytes: bytes, batches: 1, led, sent_bytes: 0 }
+    }
+
+    /// Adds all but whether it was led.
+    fn add(&mut self, other: &Self) {
+        self.produced_bytes = self.produced_bytes.saturating_add(other.produced_bytes);
+        self.batches += other.batches;
+        self.sent_bytes = self.sent_bytes.saturating_add(other.sent_bytes);
+    }
+}

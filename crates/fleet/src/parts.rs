@@ -1,0 +1,118 @@
+//! What a figure is made of: parts that add up to it, and the largest items within each. Does not compare brokers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Items kept of each part: who wants all of them asks for that broker alone.
+const ITEMS_KEPT: usize = 5;
+
+/// What parts of a figure are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// Kinds of file; their items are files.
+    FileKind,
+    /// Topics; their items are partitions.
+    Topic,
+    /// Causes of slow requests.
+    Cause,
+    /// It has none.
+    None,
+}
+
+impl PartKind {
+    /// The name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FileKind => "file-kind",
+            Self::Topic => "topic",
+            Self::Cause => "cause",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A file or a partition, and what it has of the figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its amount, in the figure's unit.
+    pub value: f64,
+}
+
+/// A figure of one broker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The figure.
+    pub value: f64,
+    /// What its parts are.
+    pub kind: PartKind,
+    /// Each part's amount, in the figure's unit.
+    pub parts: BTreeMap<Arc<str>, Part>,
+}
+
+/// A part of a figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    /// Its amount.
+    pub value: f64,
+    /// Its largest items, the largest first.
+    pub items: Vec<Item>,
+}
+
+impl Told {
+    /// A figure that has no parts.
+    pub(crate) fn plain(value: f64) -> Self {
+        Self { value, kind: PartKind::None, parts: BTreeMap::new() }
+    }
+
+    /// A figure with these parts; `scale` makes the figure's unit of amounts.
+    pub(crate) fn of(value: f64, kind: PartKind, amounts: Amounts, scale: f64) -> Self {
+        Self { value, kind, parts: amounts.into_parts(scale) }
+    }
+}
+
+/// Amounts by part, and within each by item.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Amounts(BTreeMap<Arc<str>, Amount>);
+
+#[derive(Clone, Debug, Default)]
+struct Amount {
+    sum: u64,
+    /// The largest, the largest first.
+    items: Vec<(Arc<str>, u64)>,
+}
+
+impl Amounts {
+    /// Counts a part.
+    pub(crate) fn part(&mut self, name: &Arc<str>, amount: u64) {
+        if amount > 0 {
+            let part = self.0.entry(Arc::clone(name)).or_default();
+            part.sum = part.sum.saturating_add(amount);
+        }
+    }
+
+    /// Tells an item of a part, which is counted by itself.
+    pub(crate) fn item(&mut self, part: &Arc<str>, name: impl FnOnce() -> Arc<str>, amount: u64) {
+        if amount == 0 {
+            return;
+        }
+        let items = &mut self.0.entry(Arc::clone(part)).or_default().items;
+        let at = items.partition_point(|(_, other)| *other >= amount);
+        if at < ITEMS_KEPT {
+            items.insert(at, (name(), amount));
+            items.truncate(ITEMS_KEPT);
+        }
+    }
+
+    fn into_parts(self, scale: f64) -> BTreeMap<Arc<str>, Part> {
+        self.0.into_iter().map(|(name, amount)| (name, amount.into_part(scale))).collect()
+    }
+}
+
+impl Amount {
+    fn into_part(self, scale: f64) -> Part {
+        let item = |(name, amount): (_, u64)| Item { name, value: amount as f64 * scale };
+        Part { value: self.sum as f64 * scale, items: self.items.into_iter().map(item).collect() }
+    }
+}

@@ -1,0 +1,52 @@
+//! The middle of several numbers and how far from it they are, as far as a few odd ones do not move them.
+
+/// Median and median absolute deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The median; of an even number the mean of the middle two.
+    pub median: f64,
+    /// The median of the distances from it.
+    pub mad: f64,
+}
+
+impl Spread {
+    /// Of numbers that are finite; none of none.
+    pub fn of(numbers: &[f64]) -> Option<Self> {
+        let median = median(numbers.to_vec())?;
+        let mad = median_of(numbers.iter().map(|number| (number - median).abs()))?;
+        Some(Self { median, mad })
+    }
+}
+
+fn median_of(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    median(numbers.collect())
+}
+
+/// The median, if there are any.
+pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    let upper = *numbers.get(middle)?;
+    if numbers.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some(f64::midpoint(*numbers.get(middle - 1)?, upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spread;
+
+    #[test]
+    fn a_few_odd_ones_move_neither() {
+        for (numbers, median, mad) in [
+            (&[3.0][..], 3.0, 0.0),
+            (&[1.0, 2.0], 1.5, 0.5),
+            (&[10.0, 11.0, 9.0, 10.0, 1e9], 10.0, 1.0),
+            (&[5.0, 5.0, 5.0, 40.0], 5.0, 0.0),
+        ] {
+            assert_eq!(Spread::of(numbers), Some(Spread { median, mad }), "{numbers:?}");
+        }
+        assert_eq!(Spread::of(&[]), None);
+    }
+}

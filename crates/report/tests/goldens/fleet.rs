@@ -1,0 +1,62 @@
+//! Brokers of which one is odd against their golden files: as in the case of mysterious disk reads, with names that would steer a
+//! terminal.
+
+use ::fleet::{Broker, Figure, Fleet, Item, Name, Part, PartKind, Told};
+use report::fleet::{Differences, Figures};
+
+use super::{golden, look};
+
+/// A figure of segments and state files.
+fn reads(segments: f64, states: f64) -> Told {
+    let items = [
+        ("retriever-mutation-53/00000000000000000000.tierstate.mutable", 0.6),
+        ("m\x1b[31m-7/0.tierstate", 0.3),
+    ];
+    let items = items.map(|(name, share)| Item { name: name.into(), value: share * states });
+    let of_states = Part { value: states, items: items.to_vec() };
+    let of_segments = Part { value: segments, items: Vec::new() };
+    let parts = [("log".into(), of_segments), ("tierstate".into(), of_states)];
+    Told { value: segments + states, kind: PartKind::FileKind, parts: parts.into() }
+}
+
+fn plain(value: f64) -> Told {
+    Told { value, kind: PartKind::None, parts: [].into() }
+}
+
+fn broker(number: usize, cluster: &str) -> Broker {
+    let odd = number == 4;
+    let figures = [
+        (Figure::DeviceReads, reads(6_000.0 + number as f64, if odd { 48_000.0 } else { 0.0 })),
+        (Figure::WriteTime, plain(0.04)),
+        (Figure::BatchBytes, plain(if number == 7 { 900.0 } else { 16_000.0 })),
+    ];
+    let name = Name { cluster: cluster.to_owned(), broker: number.to_string() };
+    Broker { name, seconds: 3_600.0, figures: figures.into() }
+}
+
+fn fleet() -> Fleet {
+    let odd_name = "stag\u{202e}ing,\"x\"";
+    let prod = (1..=9).map(|number| broker(number, "prod"));
+    Fleet::of(prod.chain((1..=2).map(|number| broker(number, odd_name))).collect())
+}
+
+#[test]
+fn differences_between_brokers_in_every_form() {
+    let fleet = fleet();
+    golden("fleet.txt", |out| Differences(&fleet).write_table(out, &look(false), 1).unwrap());
+    golden("fleet-wide.txt", |out| Differences(&fleet).write_table(out, &look(true), 9).unwrap());
+    golden("fleet.jsonl", |out| Differences(&fleet).write_json(out, 9).unwrap());
+    golden("fleet.csv", |out| Differences(&fleet).write_csv(out, 9).unwrap());
+    golden("fleet-alike.txt", |out| {
+        let alike = Fleet::of((1..=3).chain(5..=6).map(|number| broker(number, "prod")).collect());
+        Differences(&alike).write_table(out, &look(false), 9).unwrap();
+    });
+}
+
+#[test]
+fn figures_of_every_broker_in_every_form() {
+    let fleet = fleet();
+    golden("fleet-figures.txt", |out| Figures(&fleet.brokers).write_table(out, &look(false)).unwrap());
+    golden("fleet-figures.jsonl", |out| Figures(&fleet.brokers).write_json(out).unwrap());
+    golden("fleet-figures.csv", |out| Figures(&fleet.brokers).write_csv(out).unwrap());
+}
