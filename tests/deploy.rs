@@ -1,0 +1,278 @@
+//! What is in `deploy/` for systemd, Debian and Kubernetes: the package installs, upgrades and goes without a trace but what it
+//! should leave; unit and `DaemonSet` give the rights that watching takes, and the unit's filter lets its system calls through.
+//!
+//! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use e2e::container::Image;
+use e2e::export::Export;
+use e2e::ground::Ground;
+use e2e::workload::Workload;
+use e2e::{brokerscope, gate, traffic};
+
+/// The last that Rust 1.85 builds.
+const CARGO_DEB: &str = "3.8.0";
+/// `nobody`.
+const USER: &str = "65534";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+fn unit() -> String {
+    fs::read_to_string(root().join("deploy/systemd/brokerscope.service")).unwrap()
+}
+
+/// The words of every line of a unit that sets this.
+fn setting(unit: &str, name: &str) -> Vec<String> {
+    let lines = unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+/// Runs a command to its end.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {said}");
+    said
+}
+
+/// cargo-deb, installed below the target directory the first time.
+fn cargo_deb() -> PathBuf {
+    let tools = root().join("target/tools").join(format!("cargo-deb-{CARGO_DEB}"));
+    let binary = tools.join("bin/cargo-deb");
+    if !binary.exists() {
+        // Without its own xz, which takes a library's headers: xz itself is there where dpkg-dev is.
+        let arguments =
+            ["install", "cargo-deb", "--version", CARGO_DEB, "--locked", "--no-default-features", "--quiet"];
+        run(Command::new(env!("CARGO"))
+            .args(arguments)
+            .arg("--root")
+            .arg(&tools)
+            .env_remove("CARGO_TARGET_DIR"));
+    }
+    binary
+}
+
+/// The package as `cargo deb` makes it, of the binary that is tested instead of a release's.
+fn package(directory: &Path, version: &str) -> PathBuf {
+    let target = directory.join("target");
+    fs::create_dir_all(target.join("release")).unwrap();
+    run(Command::new("strip")
+        .arg("-o")
+        .arg(target.join("release/brokerscope"))
+        .arg(brokerscope::binary().unwrap()));
+    let package = directory.join(format!("brokerscope_{version}.deb"));
+    let mut command = Command::new(cargo_deb());
+    command.current_dir(root()).env("CARGO_TARGET_DIR", &target);
+    command.args([
+        "-p",
+        "brokerscope",
+        "--no-build",
+        "--no-strip",
+        "--fast",
+        "--deb-version",
+        version,
+        "--output",
+    ]);
+    run(command.arg(&package));
+    package
+}
+
+/// Runs a script in the container.
+fn inside(image: &Image, script: &str) -> String {
+    run(image.command().args(["sh", "-euc", script]).stdin(Stdio::null()))
+}
+
+#[test]
+fn the_package_installs_upgrades_and_goes() {
+    let Some(_alone) = gate::live("the Debian package") else { return };
+    let ground = Ground::prepare("package", "");
+    let directory = ground.directory().to_owned();
+    let [first, second] = ["0.1.0-1", "9.0.0-1"].map(|version| package(&directory, version));
+    let image = Image {
+        layers: ground.path().join("layers"),
+        volume: ground.path().join("volume"),
+        shared: vec![directory],
+    };
+    installs(&image, &first);
+    upgrades(&image, &second);
+    goes(&image);
+}
+
+fn installs(image: &Image, package: &Path) {
+    let depends = run(Command::new("dpkg-deb").args(["--field"]).arg(package).arg("Depends"));
+    for library in ["libc6", "libelf1", "zlib1g"] {
+        assert!(depends.contains(library), "{depends}");
+    }
+    inside(image, &format!("dpkg --install {}", package.display()));
+    let version = inside(image, "/usr/bin/brokerscope --version");
+    assert!(version.starts_with("brokerscope "), "{version}");
+    // Nobody's broker is watched because a package was installed.
+    let enabled = inside(image, "systemctl is-enabled brokerscope.service || true");
+    assert_eq!(enabled.trim(), "disabled");
+    let verified = inside(image, "systemd-analyze verify brokerscope.service");
+    assert!(!verified.contains("brokerscope"), "{verified}");
+    let exposure = inside(image, "systemd-analyze security --offline=yes --threshold=40 brokerscope.service");
+    println!("{}", exposure.lines().last().unwrap_or_default());
+    for file in ["systemd/containers.conf", "prometheus/brokerscope.alerts.yml", "grafana/broker.json"] {
+        inside(image, &format!("test -s /usr/share/brokerscope/{file}"));
+    }
+}
+
+fn upgrades(image: &Image, package: &Path) {
+    inside(image, "echo 'BROKERSCOPE_EXPORT=\"--listen [::1]:9465\"' >/etc/default/brokerscope");
+    inside(image, "systemctl enable brokerscope.service");
+    inside(image, &format!("dpkg --install {}", package.display()));
+    assert_eq!(inside(image, "dpkg-query --show --showformat '${Version}' brokerscope"), "9.0.0-1");
+    assert!(inside(image, "cat /etc/default/brokerscope").contains("[::1]"), "what its user wrote is gone");
+    assert_eq!(inside(image, "systemctl is-enabled brokerscope.service").trim(), "enabled");
+}
+
+fn goes(image: &Image) {
+    let files = inside(image, "dpkg --listfiles brokerscope");
+    inside(image, "dpkg --remove brokerscope");
+    let left = |files: &str| {
+        inside(
+            image,
+            &format!("for file in {files}; do test -d $file || ls -d $file 2>/dev/null || true; done"),
+        )
+    };
+    let files = files.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(left(&files).trim(), "/etc/default/brokerscope");
+    inside(image, "dpkg --purge brokerscope");
+    assert_eq!(left(&files).trim(), "");
+    let links =
+        inside(image, "find /etc/systemd /var/lib/systemd/deb-systemd-helper-enabled -name '*brokerscope*'");
+    assert_eq!(links, "", "what enabled it is left");
+}
+
+/// What an export of this workload, by a command that ends with the binary, sees by its own account.
+fn seen(command: Command, workload: &Workload, said: &Path) -> BTreeSet<String> {
+    let export = Export::start_by(command, said, &["--pid", &workload.pid().to_string()]);
+    let metrics = export.metrics();
+    export.stop();
+    let sources = metrics.lines().filter(|line| line.starts_with("brokerscope_source_up{"));
+    let up = sources.filter(|line| line.ends_with(" 1"));
+    up.map(|line| line.split('"').nth(1).unwrap().to_owned()).collect()
+}
+
+fn workload(directory: &Path) -> Workload {
+    let log_dir = directory.join("data");
+    fs::create_dir_all(log_dir.join("topicA-0")).unwrap();
+    Workload::start(&log_dir)
+}
+
+/// Words that run the rest as this user with these capabilities and no others, tracefs mounted as hosts have it.
+fn confined(user: &str, capabilities: &[String], ambient: bool) -> Command {
+    let named =
+        capabilities.iter().map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    let only = format!("-all{}", named.collect::<String>());
+    let mounted = "mount -t tracefs tracefs /sys/kernel/tracing; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args([
+        "--mount",
+        "sh",
+        "-c",
+        mounted,
+        "sh",
+        "setpriv",
+        "--reuid",
+        user,
+        "--regid",
+        user,
+        "--clear-groups",
+    ]);
+    if ambient {
+        command.args(["--inh-caps", &only, "--ambient-caps", &only]);
+    }
+    command.args(["--no-new-privs", "--bounding-set", &only]);
+    command
+}
+
+#[test]
+fn unit_and_daemon_set_give_what_watching_takes() {
+    let Some(_alone) = gate::live("the rights that deploy/ gives") else { return };
+    let directory = traffic::directory("deploy-rights");
+    let workload = workload(&directory);
+    let by_root = seen(brokerscope::command(), &workload, &directory.join("root.txt"));
+    assert!(by_root.len() > 10, "{by_root:?}");
+    let of_unit = setting(&unit(), "AmbientCapabilities");
+    assert_eq!(of_unit, setting(&unit(), "CapabilityBoundingSet"));
+    // A container's root has what is added, and no ambient set.
+    for (name, user, capabilities, ambient) in
+        [("unit", USER, of_unit, true), ("daemon-set", "0", of_daemon_set(), false)]
+    {
+        let mut command = confined(user, &capabilities, ambient);
+        command.arg(brokerscope::binary().unwrap());
+        let by_this = seen(command, &workload, &directory.join(format!("{name}.txt")));
+        let missing: Vec<&String> = by_root.difference(&by_this).collect();
+        assert!(missing.is_empty(), "{name} does not see {missing:?}");
+    }
+}
+
+/// The capabilities that the `DaemonSet` adds.
+fn of_daemon_set() -> Vec<String> {
+    let manifest = fs::read_to_string(root().join("deploy/kubernetes/daemonset.yaml")).unwrap();
+    let (_, after) = manifest.split_once("              add:\n").unwrap();
+    let items = after.lines().map_while(|line| line.trim().strip_prefix("- "));
+    let names: Vec<String> =
+        items.filter_map(|item| item.split_whitespace().next()).map(str::to_owned).collect();
+    assert!(names.len() > 5, "{names:?}");
+    names
+}
+
+#[test]
+fn the_units_filter_lets_its_system_calls_through() {
+    let Some(_alone) = gate::live("the system calls that the unit allows") else { return };
+    let allowed =
+        setting(&unit(), "SystemCallFilter").iter().flat_map(|name| calls_of(name)).collect::<BTreeSet<_>>();
+    let directory = traffic::directory("deploy-calls");
+    let mut workload = workload(&directory);
+    let counts = directory.join("calls.txt");
+    let mut command = confined(USER, &setting(&unit(), "AmbientCapabilities"), true);
+    // Its own file, which strace writes, has to be that user's.
+    let writable = File::create(&counts).unwrap();
+    std::os::unix::fs::fchown(&writable, Some(65534), Some(65534)).unwrap();
+    command.args(["strace", "--follow-forks", "--summary-only", "--output"]).arg(&counts);
+    command.arg(brokerscope::binary().unwrap());
+    let export =
+        Export::start_by(command, &directory.join("said.txt"), &["--pid", &workload.pid().to_string()]);
+    workload.order("open s topicA-0/00000000000000000000.log create");
+    workload.order("write s 1000");
+    assert!(export.metrics().contains("brokerscope_events_total"));
+    export.stop();
+    let made = calls_in(&fs::read_to_string(&counts).unwrap());
+    assert!(made.contains("bpf") && made.contains("perf_event_open") && made.len() > 30, "{made:?}");
+    let refused: Vec<_> = made.difference(&allowed).collect();
+    assert!(refused.is_empty(), "{refused:?} are made and not allowed");
+}
+
+/// The system calls of a name in a filter: itself, or those of a set.
+fn calls_of(name: &str) -> Vec<String> {
+    if !name.starts_with('@') {
+        return vec![name.to_owned()];
+    }
+    let listed = run(Command::new("systemd-analyze").args(["syscall-filter", "--no-pager", name]));
+    let words =
+        listed.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    words.flat_map(calls_of).collect()
+}
+
+/// The last column of strace's table.
+fn calls_in(table: &str) -> BTreeSet<String> {
+    let rows = table.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
+    let names = rows.filter_map(|row| row.split_whitespace().last());
+    names.filter(|name| *name != "total").map(str::to_owned).collect()
+}
