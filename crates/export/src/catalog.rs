@@ -118,6 +118,9 @@ families! {
     BUILD_INFO: Gauge "brokerscope_build_info" ["version"] "" "Always 1: what exports this.";
     LAST_EVENT: Gauge "brokerscope_last_event_timestamp_seconds" [] "seconds" "The time of the newest event, since 1970.";
     EVENTS: Counter "brokerscope_events_total" [] "" "Events taken.";
+    OTLP_TRACES: Counter "brokerscope_otlp_traces_total" ["outcome"] "" "Slow requests by what became of them as traces (--otlp): sent, sampled-out (not among the slowest of their second), dropped (no room, or no collector in time), refused (by the collector).";
+    OTLP_REJECTED: Counter "brokerscope_otlp_rejected_spans_total" [] "" "Spans that a collector took a batch without.";
+    OTLP_RETRIES: Counter "brokerscope_otlp_retries_total" [] "" "Attempts to send a batch that failed and were made again.";
     SCRAPES: Counter "brokerscope_scrapes_total" [] "" "Times that this was written; who asks again within a fifth of a second gets the same once more.";
     SCRAPE_TIME: Gauge "brokerscope_scrape_duration_seconds" [] "seconds" "How long writing it took the last time.";
     BPF_TIME: Counter "brokerscope_bpf_run_seconds_total" [] "seconds" "Time spent in this process' BPF programs, by the kernel's count; only with --measure-probes.";

@@ -10,6 +10,7 @@ use crate::catalog;
 use crate::format::Format;
 use crate::label;
 use crate::metrics::Metrics;
+use crate::otlp::{self, Otlp};
 use crate::own::Own;
 use crate::stages::APIS;
 
@@ -58,6 +59,8 @@ pub struct Names {
 pub struct Exporter {
     engine: Engine,
     metrics: Metrics,
+    /// Where slow requests are sent as traces, too.
+    otlp: Option<Otlp>,
     /// The latest that it is known to be.
     now: Nanos,
     scrapes: u64,
@@ -77,10 +80,21 @@ impl Exporter {
         Self {
             engine: Engine::new(Config { staged: APIS.to_vec(), ..config }),
             metrics: Metrics::new(slower_than, about, names),
+            otlp: None,
             now: Nanos::MIN,
             scrapes: 0,
             scrape_seconds: 0.0,
         }
+    }
+
+    /// Sends slow requests as traces from now on.
+    pub fn send_traces(&mut self, otlp: Otlp) {
+        self.otlp = Some(otlp);
+    }
+
+    /// Sends no more; what waits is whose it is now.
+    pub fn take_traces(&mut self) -> Option<Otlp> {
+        self.otlp.take()
     }
 
     /// Takes an event, nearly in the order of [`Event::time`].
@@ -102,6 +116,9 @@ impl Exporter {
     pub fn finish(&mut self) {
         self.engine.finish();
         self.take_decided();
+        if let Some(otlp) = &mut self.otlp {
+            otlp.flush();
+        }
     }
 
     /// Whether a broker's process is watched.
@@ -115,6 +132,12 @@ impl Exporter {
         }
         for verdict in self.engine.take_verdicts() {
             self.metrics.verdict(&verdict, self.now);
+            if let Some(otlp) = &mut self.otlp {
+                otlp.offer(&verdict);
+            }
+        }
+        if let Some(otlp) = &mut self.otlp {
+            otlp.tick(self.now);
         }
     }
 
@@ -124,6 +147,7 @@ impl Exporter {
         self.scrapes += 1;
         let mut out = format.encoder();
         self.metrics.encode(&mut *out, self.engine.joins(), self.now);
+        otlp::encode(self.otlp.as_ref().map(Otlp::counts), &mut *out);
         out.one(&catalog::SCRAPES, self.scrapes as f64);
         out.one(&catalog::SCRAPE_TIME, self.scrape_seconds);
         own.encode(&mut *out);

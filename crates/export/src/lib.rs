@@ -10,6 +10,7 @@
 //! - `histogram` counts by buckets, classic ones and native ones at once; `peak` keeps the greatest of the last minute.
 //! - `encoding` is what a format has to say; `text` writes Prometheus' and `OpenMetrics`' text, `protobuf` the one format that
 //!   has native histograms; [`Format`] chooses among them.
+//! - [`otlp`] sends slow requests as traces, where that is asked for.
 //! - [`Server`] speaks HTTP with whoever asks, hostile or not; [`Site`] is what it answers.
 
 #![cfg_attr(test, allow(clippy::float_cmp, reason = "counts are whole numbers, and sums of few are exact"))]
@@ -31,6 +32,7 @@ mod label;
 mod locks;
 mod metrics;
 mod native;
+pub mod otlp;
 mod own;
 mod peak;
 mod protobuf;

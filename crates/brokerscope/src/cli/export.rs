@@ -20,6 +20,7 @@ asked for; /healthz and /readyz say how it is. crates/export/METRICS.md lists al
 Examples:
   brokerscope export
   brokerscope export --listen 10.0.0.1:9465 --slower-than 65ms --top-topics 50
+  brokerscope export --otlp http://127.0.0.1:4318
   brokerscope export --from DIR --speed 60"
 )]
 pub(crate) struct Export {
@@ -38,6 +39,12 @@ pub(crate) struct Export {
     /// Tell so many topics apart, those with the most bytes.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) top_topics: u32,
+    /// Send slow requests as traces to this collector, too (OTLP/HTTP, `http://HOST:4318`). No TLS: a collector beside it does that.
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<export::otlp::Endpoint>,
+    /// Send at most so many of them a second, the slowest.
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "otlp", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) otlp_traces: u32,
     /// Also have the kernel measure what the BPF programs take (live): that costs a clock reading or two a run.
     #[arg(long, conflicts_with = "from")]
     pub(crate) measure_probes: bool,

@@ -8,9 +8,11 @@ mod replay;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use diagnose::Config;
+use export::otlp::{self, Otlp};
 use export::{About, Exporter, Names, Server, Site};
 use model::FileKind;
 
@@ -24,6 +26,8 @@ use own::OwnProcess;
 const BURST: usize = 1_000;
 /// What is not for events: code, the kernel's symbols, pieces of streams, or of a recording that is read ahead.
 const FIXED_BYTES: u64 = 64 << 20;
+/// At the end, traces that are not sent yet are waited for so long.
+const LAST_TRACES: Duration = Duration::from_secs(5);
 /// An event in the engine's window and its allocations, generously.
 const EVENT_BYTES: u64 = 400;
 
@@ -71,13 +75,46 @@ fn bounded(args: &Export, config: Config) -> Config {
     Config { most_events: config.most_events.min(events as usize), ..config }
 }
 
-fn exporter(args: &Export, config: Config, about: About) -> Exporter {
+fn exporter(args: &Export, config: Config, about: About) -> anyhow::Result<Exporter> {
     let about = About {
         top_topics: args.top_topics as usize,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..about
     };
-    Exporter::new(bounded(args, config), about, Names { role_of, kind_of })
+    let otlp = otlp(args, &about)?;
+    let mut exporter = Exporter::new(bounded(args, config), about, Names { role_of, kind_of });
+    if let Some(otlp) = otlp {
+        exporter.send_traces(otlp);
+    }
+    Ok(exporter)
+}
+
+/// What sends slow requests as traces, where that is asked for.
+fn otlp(args: &Export, about: &About) -> anyhow::Result<Option<Otlp>> {
+    let Some(endpoint) = args.otlp.clone() else { return Ok(None) };
+    let source = otlp::Source {
+        host: about.host.clone(),
+        broker_id: about.node_id.map(|id| id.to_string()),
+        version: about.version.clone(),
+    };
+    let options = otlp::Options { traces_per_second: args.otlp_traces as usize, ..otlp::Options::default() };
+    Ok(Some(Otlp::start(endpoint, source, options, give_rights_away)?))
+}
+
+/// For a thread that talks with strangers. Where there is nothing to give away, nothing is to be feared of them.
+fn give_rights_away() {
+    #[cfg(feature = "live")]
+    let _ = watch::keep_nothing();
+}
+
+/// Waits a while until what is left was sent, and says what was not.
+fn finish_traces(site: &Site) {
+    let Some(otlp) = site.feed(Exporter::take_traces) else { return };
+    let counts = otlp.close(LAST_TRACES);
+    let lost = counts.dropped + counts.refused;
+    if lost > 0 {
+        output::warn(&format!("{lost} traces were not taken by the collector, {} were", counts.sent));
+    }
 }
 
 fn role_of(thread: &str) -> &'static str {
@@ -94,9 +131,7 @@ fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<A
     let site = Arc::new(Site::new(exporter, Box::new(move || own.read())));
     let (address, shared) = (server.address(), Arc::clone(&site));
     let answer = move || {
-        // Where there is nothing to give away, nothing is to be feared of whoever asks.
-        #[cfg(feature = "live")]
-        let _ = watch::keep_nothing();
+        give_rights_away();
         server.serve(&shared);
     };
     std::thread::Builder::new().name("http".to_owned()).spawn(answer).context("cannot start a thread")?;

@@ -39,7 +39,7 @@ pub(super) fn run(args: &Export, server: Server) -> anyhow::Result<()> {
     watched::probe_jvm(&mut watch, broker.pid, LEAST_LOCK_WAIT);
     watched::drop_privileges(None);
     let stop = stop.within(args.duration);
-    let exporter = super::exporter(args, config(args, &watch), about(&broker, &watch));
+    let exporter = super::exporter(args, config(args, &watch), about(&broker, &watch))?;
     let site = super::serve(server, exporter, measuring.is_some())?;
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     args.presentation.say(&format!("exporting what is seen of broker {}{until}", broker.pid));
@@ -115,6 +115,7 @@ impl Live<'_> {
     fn finish(self, watch: Watch) {
         let ended = watch.stop(&mut |rest| self.site.feed(|exporter| exporter.push(rest)));
         self.site.feed(export::Exporter::finish);
+        super::finish_traces(&self.site);
         say_trouble(&ended);
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Export, dir: &Path, server: Server) -> anyhow::Result<(
         return Err(Usage("--from is for a recording: packets alone tell too little".to_owned()).into());
     };
     let about = about(recording.manifest());
-    let exporter = super::exporter(args, grounds.config(args.slower_than), about);
+    let exporter = super::exporter(args, grounds.config(args.slower_than), about)?;
     let site = super::serve(server, exporter, false)?;
     site.set_ready(Err(READING.to_owned()));
     let mut replay = Replay { site: &site, stop: &stop, pace: args.speed.map(Pace::new), burst: Vec::new() };
@@ -57,6 +57,7 @@ pub(super) fn run(args: &Export, dir: &Path, server: Server) -> anyhow::Result<(
         sleep(LOOK);
         site.feed(|_| ());
     }
+    super::finish_traces(&site);
     grounds.check()
 }
 

@@ -1,0 +1,233 @@
+//! Slow requests as traces for whoever speaks OpenTelemetry's protocol: a trace for each of the slowest, a span for each of its
+//! stages, and what held it up (the write, the thread that had the lock, the commit) as spans of their own, in one trace for
+//! each root event, which the requests' spans link to: one commit that hurt 37 requests is told once.
+//!
+//! Spans are handed on without waiting, in batches, to a thread that sends them by HTTP (OTLP/HTTP with JSON, `POST /v1/traces`)
+//! and tries again where the collector is away or asks for that. What is kept meanwhile is bounded; what is sampled out, dropped
+//! or refused is counted. It does not reach verdicts, and speaks neither TLS nor gRPC: a collector beside it does.
+
+mod endpoint;
+mod ids;
+mod json;
+mod post;
+mod queue;
+mod sender;
+mod slowest;
+mod span;
+mod traces;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use model::{Nanos, Verdict};
+
+pub use endpoint::Endpoint;
+pub use sender::Patience;
+
+use crate::catalog;
+use crate::encoding::Encoder;
+use queue::{Batch, Queue};
+use sender::Sender;
+use slowest::Slowest;
+use traces::Traces;
+
+/// So much of encoded batches waits for the collector, at most.
+const QUEUE_BYTES: usize = 8 << 20;
+const SECOND: Nanos = Nanos::from_millis(1_000);
+
+/// Why traces cannot be sent, at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is not one that this sends to.
+    #[error("{url:?} is no address of a collector: {why}; say --otlp http://HOST:4318")]
+    Address {
+        /// As it was given.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// No thread could be started.
+    #[error("no thread that sends traces could be started")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Whose spans these are: OpenTelemetry's resource.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// The host's name.
+    pub host: String,
+    /// The broker's id in its cluster, where it is known.
+    pub broker_id: Option<String>,
+    /// The version of brokerscope.
+    pub version: String,
+}
+
+/// How much is sent, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Slow requests a second that become traces, at most: the slowest of each second.
+    pub traces_per_second: usize,
+    /// How long to wait for a collector, and for how long to try again.
+    pub patience: Patience,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { traces_per_second: 10, patience: Patience::default() }
+    }
+}
+
+/// What became of the slow requests that were offered, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Traces that a collector took.
+    pub sent: u64,
+    /// Not among the slowest of their second.
+    pub sampled_out: u64,
+    /// Found no room in the queue, or the collector did not come back in time.
+    pub dropped: u64,
+    /// The collector said that it does not want them, and that trying again would not help.
+    pub refused: u64,
+    /// Spans that a collector took a batch without.
+    pub rejected_spans: u64,
+    /// Attempts to send that failed and were made again.
+    pub retries: u64,
+}
+
+/// The counters behind [`Counts`]: of whoever offers, and of the thread that sends.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    sent: AtomicU64,
+    sampled_out: AtomicU64,
+    dropped: AtomicU64,
+    refused: AtomicU64,
+    rejected_spans: AtomicU64,
+    retries: AtomicU64,
+}
+
+impl Counters {
+    fn read(&self) -> Counts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            sent: of(&self.sent),
+            sampled_out: of(&self.sampled_out),
+            dropped: of(&self.dropped),
+            refused: of(&self.refused),
+            rejected_spans: of(&self.rejected_spans),
+            retries: of(&self.retries),
+        }
+    }
+}
+
+/// What became of slow requests; nothing where none are sent.
+pub(crate) fn encode(counts: Option<Counts>, out: &mut dyn Encoder) {
+    out.family(&catalog::OTLP_TRACES);
+    if let Some(Counts { sent, sampled_out, dropped, refused, .. }) = counts {
+        let outcomes =
+            [("sent", sent), ("sampled-out", sampled_out), ("dropped", dropped), ("refused", refused)];
+        for (outcome, count) in outcomes {
+            out.number(&[outcome], count as f64, None);
+        }
+    }
+    let rest = [
+        (&catalog::OTLP_REJECTED, counts.map(|counts| counts.rejected_spans)),
+        (&catalog::OTLP_RETRIES, counts.map(|counts| counts.retries)),
+    ];
+    for (family, count) in rest {
+        out.family(family);
+        if let Some(count) = count {
+            out.number(&[], count as f64, None);
+        }
+    }
+}
+
+fn add(counter: &AtomicU64, number: u64) {
+    counter.fetch_add(number, Ordering::Relaxed);
+}
+
+/// Takes verdicts and has them sent.
+#[derive(Debug)]
+pub struct Otlp {
+    source: Source,
+    slowest: Slowest,
+    traces: Traces,
+    queue: Arc<Queue>,
+    counters: Arc<Counters>,
+    sender: Option<JoinHandle<()>>,
+    /// When the second began that the slowest are of, on the clock of the events.
+    second: Nanos,
+}
+
+impl Otlp {
+    /// Starts the thread that sends. It does this first: giving away rights that sending does not take.
+    ///
+    /// # Errors
+    /// [`Error::Thread`] where it cannot be started.
+    pub fn start(endpoint: Endpoint, source: Source, options: Options, first: fn()) -> Result<Self, Error> {
+        let counters = Arc::new(Counters::default());
+        let queue = Arc::new(Queue::new(QUEUE_BYTES));
+        let sender = Sender::new(endpoint, options.patience, Arc::clone(&queue), Arc::clone(&counters));
+        let sender = sender.start(first).map_err(Error::Thread)?;
+        Ok(Self {
+            source,
+            slowest: Slowest::of_at_most(options.traces_per_second),
+            traces: Traces::default(),
+            queue,
+            counters,
+            sender: Some(sender),
+            second: Nanos::MIN,
+        })
+    }
+
+    /// Takes a verdict: it is sent if it is among the slowest of this second. Never waits.
+    pub fn offer(&mut self, verdict: &Verdict) {
+        if !self.slowest.offer(verdict) {
+            add(&self.counters.sampled_out, 1);
+        }
+    }
+
+    /// Hands on what a second brought, where one is over by the clock of the events. Never waits.
+    pub fn tick(&mut self, now: Nanos) {
+        if now - self.second >= SECOND {
+            self.second = now;
+            self.flush();
+        }
+    }
+
+    /// Hands on what there is. Never waits.
+    pub fn flush(&mut self) {
+        let verdicts = self.slowest.take();
+        if verdicts.is_empty() {
+            return;
+        }
+        let spans: Vec<_> = verdicts.iter().flat_map(|verdict| self.traces.spans(verdict)).collect();
+        let batch = Batch { body: json::encode(&self.source, &spans), traces: verdicts.len() as u64 };
+        add(&self.counters.dropped, self.queue.push(batch));
+    }
+
+    /// What became of what was offered.
+    pub fn counts(&self) -> Counts {
+        self.counters.read()
+    }
+
+    /// Hands on the last, waits until all is sent, at most so long, and ends the thread.
+    pub fn close(mut self, at_most: Duration) -> Counts {
+        self.flush();
+        let left = self.queue.close(Instant::now() + at_most);
+        if let Some(sender) = self.sender.take() {
+            // Ends soon after the queue's end; one that panicked has sent nothing more.
+            let _ = sender.join();
+        }
+        add(&self.counters.dropped, left);
+        self.counts()
+    }
+}
+
+impl Drop for Otlp {
+    fn drop(&mut self) {
+        // Who does not call `close` does not wait either: the thread ends by itself.
+        self.queue.close(Instant::now());
+    }
+}

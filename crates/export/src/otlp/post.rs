@@ -1,0 +1,161 @@
+//! One request to a collector and what it answers, over a connection of its own. Bounded in time and bytes, whatever the other end
+//! does. Does not try again.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+
+use super::Endpoint;
+
+/// An answer says little.
+const MOST_ANSWER_BYTES: u64 = 64 << 10;
+const MOST_HEADERS: usize = 64;
+
+/// What a collector said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It took the batch, but for so many spans.
+    Taken { rejected_spans: u64 },
+    /// It asks to try again, after so long where it says that (OTLP specification, "Retryable Response Codes").
+    Later { after: Option<Duration> },
+    /// It does not want the batch, now or ever.
+    Never,
+}
+
+/// Sends a batch.
+///
+/// # Errors
+/// Where the collector cannot be reached, does not answer within `at_most`, or does not speak HTTP.
+pub(super) fn post(endpoint: &Endpoint, body: &[u8], at_most: Duration) -> io::Result<Answer> {
+    let end = Instant::now() + at_most;
+    let mut connection = connect(endpoint, end)?;
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: brokerscope\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        endpoint.path,
+        endpoint.authority(),
+        body.len()
+    );
+    connection.set_write_timeout(Some(left(end)?))?;
+    connection.write_all(head.as_bytes())?;
+    connection.write_all(body)?;
+    read(&connection, end).and_then(|answer| understand(&answer))
+}
+
+fn connect(endpoint: &Endpoint, end: Instant) -> io::Result<TcpStream> {
+    let mut refused = io::Error::new(io::ErrorKind::NotFound, "its name stands for no address");
+    for address in (&*endpoint.host, endpoint.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, left(end)?) {
+            Ok(connection) => return Ok(connection),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+/// All that comes until the other end closes, or what of it came before the time was over: an answer may be whole then.
+fn read(connection: &TcpStream, end: Instant) -> io::Result<Vec<u8>> {
+    let mut answer = Vec::new();
+    let mut some = [0; 4_096];
+    let mut reader = connection.take(MOST_ANSWER_BYTES);
+    while !is_whole(&answer) {
+        connection.set_read_timeout(Some(left(end)?))?;
+        match reader.read(&mut some) {
+            Ok(0) => break,
+            Ok(n) => answer.extend_from_slice(some.get(..n).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(answer)
+}
+
+/// Whether no more has to be waited for.
+fn is_whole(answer: &[u8]) -> bool {
+    parse(answer).is_some_and(|parsed| parsed.length.is_some_and(|length| parsed.body.len() >= length))
+}
+
+struct Parsed<'a> {
+    status: u16,
+    length: Option<usize>,
+    retry_after: Option<Duration>,
+    body: &'a [u8],
+}
+
+/// The head of an answer, once it is complete.
+fn parse(answer: &[u8]) -> Option<Parsed<'_>> {
+    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    let httparse::Status::Complete(head) = response.parse(answer).ok()? else { return None };
+    let number = |name: &str| -> Option<u64> {
+        let header = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(header.value).ok()?.trim().parse().ok()
+    };
+    Some(Parsed {
+        status: response.code?,
+        length: number("content-length").and_then(|length| usize::try_from(length).ok()),
+        // It may also be a date; then our own pace will do.
+        retry_after: number("retry-after").map(Duration::from_secs),
+        body: answer.get(head..)?,
+    })
+}
+
+fn understand(answer: &[u8]) -> io::Result<Answer> {
+    let parsed =
+        parse(answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it answered no HTTP"))?;
+    Ok(match parsed.status {
+        200..=299 => Answer::Taken { rejected_spans: rejected(parsed.body) },
+        429 | 502..=504 => Answer::Later { after: parsed.retry_after },
+        _ => Answer::Never,
+    })
+}
+
+/// `ExportTraceServiceResponse.partial_success.rejected_spans`: a number, or a text as 64-bit numbers are.
+fn rejected(body: &[u8]) -> u64 {
+    let Ok(body) = serde_json::from_slice::<Json>(body) else { return 0 };
+    let rejected = body.pointer("/partialSuccess/rejectedSpans");
+    rejected.and_then(|number| number.as_u64().or_else(|| number.as_str()?.parse().ok())).unwrap_or(0)
+}
+
+fn left(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Answer, understand};
+
+    #[test]
+    fn answers_are_understood() {
+        let later = |after| Answer::Later { after };
+        let taken = |rejected_spans| Answer::Taken { rejected_spans };
+        for (answer, meant) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", taken(0)),
+            ("HTTP/1.1 200 OK\r\n\r\n{\"partialSuccess\":{\"rejectedSpans\":\"3\"}}", taken(3)),
+            ("HTTP/1.1 200 OK\r\n\r\n{\"partialSuccess\":{\"rejectedSpans\":3}}", taken(3)),
+            ("HTTP/1.1 200 OK\r\n\r\n\x01\x02", taken(0)),
+            ("HTTP/1.1 202 Accepted\r\n\r\n", taken(0)),
+            ("HTTP/1.1 429 Too Many\r\nretry-after: 7\r\n\r\n", later(Some(Duration::from_secs(7)))),
+            ("HTTP/1.1 503 Away\r\nRetry-After: Sun, 22 Nov 2026 08:00:00 GMT\r\n\r\n", later(None)),
+            ("HTTP/1.1 504 Away\r\n\r\n", later(None)),
+            ("HTTP/1.1 400 Bad\r\n\r\n", Answer::Never),
+            ("HTTP/1.1 301 Moved\r\nLocation: elsewhere\r\n\r\n", Answer::Never),
+        ] {
+            assert_eq!(understand(answer.as_bytes()).unwrap(), meant, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error_at_every_length() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+        for length in 0..answer.len() {
+            assert!(understand(&answer[..length]).is_err(), "{length}");
+        }
+        assert!(understand(b"SSH-2.0-OpenSSH_9.2\r\n").is_err());
+    }
+}
