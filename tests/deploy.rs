@@ -13,17 +13,21 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use e2e::container::Image;
 use e2e::export::Export;
 use e2e::ground::Ground;
+use e2e::recorder::Recorder;
 use e2e::workload::Workload;
-use e2e::{brokerscope, gate, traffic};
+use e2e::{brokerscope, gate, table, traffic};
 
 /// The last that Rust 1.85 builds.
 const CARGO_DEB: &str = "3.8.0";
 /// `nobody`.
 const USER: &str = "65534";
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
@@ -275,4 +279,52 @@ fn calls_in(table: &str) -> BTreeSet<String> {
     let rows = table.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
     let names = rows.filter_map(|row| row.split_whitespace().last());
     names.filter(|name| *name != "total").map(str::to_owned).collect()
+}
+
+/// A group of the controller that says what memory a group has; removed when dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn make(name: &str) -> Self {
+        // Version 1 has a hierarchy of its own for each controller.
+        let places = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+        let place = places.into_iter().find(|place| Path::new(place).join("cgroup.procs").exists());
+        let directory =
+            Path::new(place.expect("control groups")).join(format!("{name}-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        Self(directory)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What takes the hooks off outlives its recorder for some seconds.
+        let end = Instant::now() + PATIENCE;
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn from_a_container_with_a_cgroup_namespace_the_brokers_group_is_seen() {
+    let Some(_alone) = gate::live("a recorder in a cgroup namespace") else { return };
+    let directory = traffic::directory("deploy-cgroups");
+    let groups = ["broker", "watcher"].map(Group::make);
+    let workload = workload(&directory);
+    fs::write(groups[0].0.join("cgroup.procs"), workload.pid().to_string()).unwrap();
+    let mut watcher = Command::new("sh");
+    watcher.args(["-c", "echo 0 >\"$1/cgroup.procs\"; shift; exec unshare --cgroup \"$@\"", "sh"]);
+    watcher.arg(&groups[1].0).arg(brokerscope::binary().unwrap());
+    let recording = directory.join("recording");
+    let recorder = Recorder::start_by(watcher, &recording, workload.pid());
+    sleep(Duration::from_millis(2200));
+    recorder.stop();
+    drop(workload);
+    let samples = table::rows(&recording, "host_samples");
+    let of_group = samples.iter().filter(|row| row.text("scope") == "cgroup");
+    let name = groups[0].0.file_name().unwrap().to_string_lossy().into_owned();
+    let memory =
+        of_group.filter(|row| row.text("metric") == "memory_bytes" && row.text("name").ends_with(&name));
+    assert!(memory.count() > 0, "no figures of {name}");
 }

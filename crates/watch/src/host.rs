@@ -55,6 +55,11 @@ pub(crate) struct HostSource {
 }
 
 impl HostSource {
+    /// What the thread does before it gives away the rights that this takes.
+    pub(crate) fn prepare() {
+        cgroup::see_all();
+    }
+
     /// Samples once a second until told to stop. While the broker does not run, the host goes on.
     pub(crate) fn run(self) {
         let mut sampler = Sampler::of(Kernel::default(), self.threads);

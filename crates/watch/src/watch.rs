@@ -310,7 +310,11 @@ impl Watch {
             sender: self.sender.clone(),
             stop: Arc::clone(&self.stop_packets),
         };
-        match spawn("host", move || source.run()) {
+        let run = move || {
+            HostSource::prepare();
+            stepped_back(move || source.run());
+        };
+        match named("host").spawn(run) {
             Ok(thread) => {
                 self.host = Some(thread);
                 let outcome = Outcome::Seen("/proc, /sys, cgroup files, once a second".to_owned());
@@ -443,11 +447,15 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
-    spawn_in_step(name, move || {
-        // Whoever is not let does as much.
-        let _ = probes::step_back();
-        run()
-    })
+    named(name).spawn(move || stepped_back(run))
+}
+
+/// Runs behind the broker's threads, with what watching takes and no more.
+fn stepped_back<T>(run: impl FnOnce() -> T) -> T {
+    // What could not be given away does no harm to the watch, and whoever is not let step back does as much.
+    let _ = crate::privileges::keep_only_needed(None);
+    let _ = probes::step_back();
+    run()
 }
 
 /// A thread that keeps its place: one that reads maps of programs by system calls, during which none runs on its CPU.

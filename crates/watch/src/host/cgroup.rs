@@ -1,13 +1,29 @@
 //! The broker's cgroup, of version 1, 2, or both at once. Finds its directories; what they say has one meaning
 //! for either version.
 
+use std::fs::{self, File};
+use std::os::fd::AsFd as _;
 use std::path::{Component, Path, PathBuf};
 
 use model::HostScope;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::figures::{Figure, Figures};
 use super::pressure;
 use super::text::{self, Kernel};
+
+/// Has the calling thread see groups as the host's first process does. From within a container with a cgroup namespace of its own
+/// a broker's group in another one has no name (`cgroup_namespaces(7)`). Takes `CAP_SYS_ADMIN`, and the host's process ids;
+/// without them nothing changes.
+pub(super) fn see_all() {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/cgroup")).ok();
+    if namespace("1") == namespace("thread-self") {
+        return;
+    }
+    if let Ok(hosts) = File::open("/proc/1/ns/cgroup") {
+        let _ = move_into_link_name_space(hosts.as_fd(), Some(LinkNameSpaceType::ControlGroup));
+    }
+}
 
 /// Version 1 says so of a group without a limit: the largest number of pages (`PAGE_COUNTER_MAX`).
 const NO_LIMIT_BYTES: u64 = 1 << 62;
