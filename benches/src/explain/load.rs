@@ -1,10 +1,12 @@
 //! Writes what a recorder would have seen of a simulated broker: requests, and of each its reads and writes of the
-//! socket, its appends with the batch's CRC, and its handler off the CPU; commits with their block requests, and
-//! collections. Four events beside each request, and somewhat more. The same in every run.
+//! socket and its appends with the batch's CRC; its handler off the CPU inside a write that was held up; commits with
+//! their block requests, and collections. Nothing of handlers that wait for work or for a lock: neither is followed
+//! (`off_cpu.h` in `probes`). Four events beside each request, and somewhat more. The same in every run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,12 +33,11 @@ const BEGIN: i64 = 1_767_225_600_000_000_000;
 const SLOW: i64 = 100 * MILLI;
 const TOPICS: [&str; 3] = ["orders", "payments", "clicks"];
 const RECORDS_BYTES: u32 = 1_200;
+const RECORDS: u32 = 10;
 const JOURNAL_STACK: &str = "schedule;io_schedule;bit_wait_io;__wait_on_bit;out_of_line_wait_on_bit;\
     do_get_write_access;jbd2_journal_get_write_access;__ext4_journal_get_write_access;ext4_reserve_inode_write;\
     __ext4_mark_inode_dirty;ext4_dirty_inode;__mark_inode_dirty;generic_update_time;file_update_time;\
     ext4_buffered_write_iter;vfs_write;ksys_write;do_syscall_64";
-const IDLE_STACK: &str =
-    "schedule;futex_wait_queue;__futex_wait;futex_wait;do_futex;__x64_sys_futex;do_syscall_64";
 /// Between two looks whether to stop.
 const BURST: u64 = 10_000;
 
@@ -50,11 +51,10 @@ pub(super) struct Contents {
     pub(super) bytes: u64,
 }
 
-/// Whether a verdict names what was planted, or what follows from it.
+/// Whether a verdict names what was planted as its root: whoever waits for a handler, a log or an answer waits for that.
 pub(super) fn is_planted(verdict: &Value) -> bool {
     let cause = verdict.get("cause").and_then(Value::as_str).unwrap_or_default();
-    // Requests of a connection wait for each other, also where none of those ahead was slow by itself.
-    ["journal-commit", "gc-pause", "handlers-busy", "head-of-line"].contains(&cause)
+    ["journal-commit", "gc-pause"].contains(&cause)
 }
 
 /// Writes a recording of so many requests into a directory that does not exist yet; with the host's figures and samples of
@@ -69,21 +69,20 @@ pub(super) fn write(
     let writer = Writer::create(directory, &manifest, WriterOptions::default())?;
     let mut load =
         Load { writer, told: Told::default(), waiting: BinaryHeap::new(), contents: Contents::default() };
-    let mut simulation = Simulation::new(SEED, BEGIN, incidents);
+    let mut simulation = Simulation::new(SEED, BEGIN, requests, incidents);
     let mut beside = with_host.then(|| Beside::new(PID, BEGIN));
-    for number in 0..requests {
-        if number % BURST == 0 {
+    while let Some((served, incidents)) = simulation.next() {
+        if served.number % BURST == 0 {
             stop::check()?;
         }
-        let (served, incident) = simulation.next();
-        if let Some(incident) = incident {
+        for incident in incidents {
             load.incident(incident);
         }
         load.served(&served);
         for event in beside.iter_mut().flat_map(|beside| beside.until(simulation.now())) {
             load.wait(event);
         }
-        load.write_until(simulation.now())?;
+        load.write_until(simulation.told_until())?;
     }
     load.write_until(i64::MAX)?;
     manifest.ended_ns = Some(simulation.now());
@@ -111,18 +110,16 @@ struct Load {
     contents: Contents,
 }
 
-/// Names that are told again and again, and numbers that go on.
+/// Names that are told again and again.
 struct Told {
     handlers: Vec<Arc<str>>,
     network_threads: Vec<Arc<str>>,
     clients: Vec<(Arc<str>, SocketAddr)>,
     partitions: Vec<(TopicPartition, Arc<str>)>,
-    offsets: Vec<i64>,
     broker: SocketAddr,
     device: Device,
     fs: Arc<str>,
     journal: Arc<str>,
-    idle: Arc<str>,
 }
 
 impl Default for Told {
@@ -145,12 +142,10 @@ impl Default for Told {
             network_threads: named("network-thread", NETWORK_THREADS),
             clients: clients.collect(),
             partitions: partitions.collect(),
-            offsets: vec![0; PARTITIONS],
             broker: SocketAddr::from(([10, 0, 0, 1], 9_092)),
             device: Device { major: 7, minor: 0, name: "loop0".into() },
             fs: "ext4".into(),
             journal: JOURNAL_STACK.into(),
-            idle: IDLE_STACK.into(),
         }
     }
 }
@@ -173,11 +168,19 @@ impl Load {
             partitions.push(partition);
             self.wait(Event::FileOp(Box::new(op)));
         }
-        for off_cpu in self.told.off_cpu(served) {
-            self.wait(off_cpu);
+        for append in &served.appends {
+            if append.held_by.is_some() {
+                self.wait(self.told.held_up(served, append));
+            }
         }
-        for (kind, time) in [(SocketOpKind::Read, served.read), (SocketOpKind::Write, served.write)] {
-            self.wait(self.told.socket_op(served, kind, time));
+        let [length, rest] = served.reads;
+        let (of_request, of_response) = (REQUEST_BYTES + LENGTH_BYTES, RESPONSE_BYTES + LENGTH_BYTES);
+        for (kind, time, moved) in [
+            (SocketOpKind::Read, length, (of_request, 0..LENGTH_BYTES)),
+            (SocketOpKind::Read, rest, (of_request, LENGTH_BYTES..of_request)),
+            (SocketOpKind::Write, served.write, (of_response, 0..of_response)),
+        ] {
+            self.wait(self.told.socket_op(served, kind, time, moved));
         }
         self.wait(self.told.request(served, partitions));
     }
@@ -237,11 +240,8 @@ impl Told {
     }
 
     /// An append as the kernel saw it, and as the wire did.
-    fn append(&mut self, served: &Served, append: &Append) -> (FileOp, Partition) {
-        let offset = self.offsets.get_mut(append.partition).map_or(0, |offset| {
-            *offset += 10;
-            *offset - 10
-        });
+    fn append(&self, served: &Served, append: &Append) -> (FileOp, Partition) {
+        let offset = append.place * i64::from(RECORDS);
         let crc = (served.number as u32).wrapping_mul(0x9e37_79b1) ^ append.partition as u32;
         let ((named, file), base_sequence) = (self.partition(append.partition), served.number as i32);
         let head = BatchHead {
@@ -251,7 +251,7 @@ impl Told {
             crc,
             producer_id: served.connection as i64,
             base_sequence,
-            records: 10,
+            records: RECORDS,
         };
         let op = FileOp {
             start: Nanos(append.time.start),
@@ -279,7 +279,7 @@ impl Told {
             magic: 2,
             crc,
             bytes: RECORDS_BYTES,
-            records: 10,
+            records: RECORDS,
             producer_id: head.producer_id,
             base_sequence,
         };
@@ -287,7 +287,7 @@ impl Told {
             topic: Some(named.topic),
             partition: named.partition,
             bytes: RECORDS_BYTES,
-            records: Some(10),
+            records: Some(RECORDS),
             batches: vec![batch],
             base_offset: Some(offset),
             error_code: Some(0),
@@ -296,44 +296,45 @@ impl Told {
         (op, partition)
     }
 
-    /// The handler waits for work before it takes a request, and for the journal where it was held up.
-    fn off_cpu(&self, served: &Served) -> impl Iterator<Item = Event> + use<> {
-        let of = |start: i64, end: i64, stack: &Arc<str>| {
-            Event::OffCpu(Box::new(OffCpu {
-                start: Nanos(start),
-                end: Nanos(end),
-                woken: Some(Nanos(end - 3 * MICRO)),
-                pid: PID,
-                tid: handler_tid(served.handler),
-                thread: name(&self.handlers, served.handler),
-                preempted: false,
-                stack: Arc::clone(stack),
-                waker: None,
-            }))
-        };
-        let idle = of(served.idle.start, served.idle.end, &self.idle);
-        let held = served.appends.iter().find(|append| append.held_by.is_some());
-        let held =
-            held.map(|append| of(append.time.start + 10 * MICRO, append.time.end - 5 * MICRO, &self.journal));
-        [Some(idle), held].into_iter().flatten()
+    /// The handler waits for the journal inside the write.
+    fn held_up(&self, served: &Served, append: &Append) -> Event {
+        let end = append.time.end - 5 * MICRO;
+        Event::OffCpu(Box::new(OffCpu {
+            start: Nanos(append.time.start + 10 * MICRO),
+            end: Nanos(end),
+            woken: Some(Nanos(end - 3 * MICRO)),
+            pid: PID,
+            tid: handler_tid(served.handler),
+            thread: name(&self.handlers, served.handler),
+            preempted: false,
+            stack: Arc::clone(&self.journal),
+            waker: None,
+        }))
     }
 
-    fn socket_op(&self, served: &Served, op: SocketOpKind, time: Stretch) -> Event {
-        let bytes = if op == SocketOpKind::Read { REQUEST_BYTES } else { RESPONSE_BYTES } + 4;
-        let sequence = sequence(served.number, bytes);
+    /// A call that moved a part of a request or response of so many bytes, its length included.
+    fn socket_op(
+        &self,
+        served: &Served,
+        op: SocketOpKind,
+        time: Stretch,
+        (of_bytes, part): (u32, Range<u32>),
+    ) -> Event {
+        let first = sequence(served.number, of_bytes);
+        let thread = served.network_thread();
         Event::SocketOp(Box::new(SocketOp {
             start: Nanos(time.start),
             end: Nanos(time.end),
             op,
             pid: PID,
-            tid: 200 + served.network_thread as u32,
-            thread: name(&self.network_threads, served.network_thread),
+            tid: 200 + thread as u32,
+            thread: name(&self.network_threads, thread),
             local: self.broker,
             remote: self.client(served.connection).1,
-            bytes: Some(u64::from(bytes)),
+            bytes: Some(u64::from(part.end - part.start)),
             errno: None,
-            sequence,
-            sequence_end: sequence.wrapping_add(bytes),
+            sequence: first.wrapping_add(part.start),
+            sequence_end: first.wrapping_add(part.end),
             peer_window: None,
         }))
     }
@@ -356,8 +357,8 @@ impl Told {
             broker: self.broker,
             request_bytes: REQUEST_BYTES,
             response_bytes: Some(RESPONSE_BYTES),
-            sequence: Some(sequence(served.number, REQUEST_BYTES + 4)),
-            response_sequence: Some(sequence(served.number, RESPONSE_BYTES + 4)),
+            sequence: Some(sequence(served.number, REQUEST_BYTES + LENGTH_BYTES)),
+            response_sequence: Some(sequence(served.number, RESPONSE_BYTES + LENGTH_BYTES)),
             acks: Some(-1),
             transactional_id: None,
             group_id: None,
@@ -384,6 +385,8 @@ impl Told {
 
 const REQUEST_BYTES: u32 = 1_300;
 const RESPONSE_BYTES: u32 = 60;
+/// Each begins with its length.
+const LENGTH_BYTES: u32 = 4;
 
 /// Where on its connection a request or response begins: the numbers need only go on and differ.
 fn sequence(number: u64, bytes: u32) -> u32 {

@@ -3,9 +3,17 @@
 //! answer on the same connection; now and then the collector stops everybody. Writes nothing.
 //!
 //! The rules are Kafka's: one request of a connection at a time, one append of a partition at a time, as many requests
-//! as there are handlers.
+//! as there are handlers, and each of these goes to whoever has waited longest. Everything happens in the order of time:
+//! nobody waits for a thread or a log that somebody is to have only later.
+
+mod trouble;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use crate::random::Random;
+use trouble::Trouble;
+pub(super) use trouble::{Incident, Incidents};
 
 /// Requests a second.
 pub(crate) const RATE: u64 = 5_000;
@@ -31,220 +39,301 @@ pub(super) struct Stretch {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Append {
     pub(super) partition: usize,
+    /// How many came before it in that partition.
+    pub(super) place: i64,
     pub(super) time: Stretch,
     /// The number of the commit that it waited for.
     pub(super) held_by: Option<u32>,
 }
 
 /// One request as it was served.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Served {
     pub(super) number: u64,
     pub(super) connection: usize,
-    pub(super) network_thread: usize,
     pub(super) handler: usize,
     pub(super) arrival: Stretch,
     pub(super) head_of_line: i64,
-    pub(super) read: Stretch,
-    /// From when on the handler had nothing to do, and when it took this.
-    pub(super) idle: Stretch,
+    /// Of its length, which Kafka reads first (`NetworkReceive`), and of the rest.
+    pub(super) reads: [Stretch; 2],
     pub(super) appends: Vec<Append>,
     pub(super) write: Stretch,
     pub(super) end: i64,
 }
 
-/// What happens to the broker as a whole.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Incident {
-    /// A commit of the journal, with its number.
-    Commit(u32, Stretch),
-    /// The collector stopped everybody, for the so-many-th time.
-    Collection(u32, Stretch),
+impl Served {
+    pub(super) fn network_thread(&self) -> usize {
+        self.connection % NETWORK_THREADS
+    }
 }
 
-/// How often that is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Incidents {
-    /// Never.
-    None,
-    /// One request in a thousand is slow.
-    Seldom,
-    /// A minute has several.
-    Often,
+/// What falls due. Numbers are those of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Arrival,
+    Read(u64),
+    Queued(u64),
+    WantLog(u64),
+    Append(u64),
+    Appended(u64),
+    /// A handler has nothing to do any more.
+    Free(usize),
+    Answer(u64),
+    Answered(u64),
 }
 
-impl Incidents {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "nothing slow",
-            Self::Seldom => "one in a thousand slow",
-            Self::Often => "much slow",
-        }
-    }
+/// A request on its way.
+struct UnderWay {
+    served: Served,
+    /// Those that it has not appended to yet.
+    partitions: VecDeque<usize>,
+}
 
-    /// From one to the next of a kind, at least and at most.
-    fn apart(self) -> (i64, i64) {
-        match self {
-            // Longer than any recording.
-            Self::None => (1_000_000 * SECOND, 1_000_001 * SECOND),
-            Self::Seldom => (100 * SECOND, 104 * SECOND),
-            Self::Often => (10 * SECOND, 14 * SECOND),
-        }
-    }
+/// A connection's requests, the first of which is served.
+struct Connection {
+    requests: VecDeque<u64>,
+    /// When the last byte of the last one came.
+    arrived: i64,
+    /// When the last one was answered.
+    answered: i64,
+}
+
+/// A partition's log, and who waits for it.
+#[derive(Default)]
+struct Log {
+    appended: i64,
+    is_held: bool,
+    waiting: VecDeque<u64>,
 }
 
 pub(super) struct Simulation {
-    incidents: Incidents,
     random: Random,
     now: i64,
-    served: u64,
-    connections_free: [i64; CONNECTIONS],
-    partitions_free: [i64; PARTITIONS],
-    handlers_free: [i64; HANDLERS],
-    commit: Stretch,
-    commits: u32,
-    /// Whether the commit has found the append that it holds up.
-    holds: bool,
-    collection: Stretch,
-    collections: u32,
+    /// Requests that have arrived, and that are still to arrive.
+    arrived: u64,
+    to_arrive: u64,
+    trouble: Trouble,
+    /// In the order of time, and of what fell due first to be decided on.
+    calendar: BinaryHeap<Reverse<(i64, u64, Step)>>,
+    decided: u64,
+    under_way: BTreeMap<u64, UnderWay>,
+    connections: Vec<Connection>,
+    network_threads_free: [i64; NETWORK_THREADS],
+    /// Requests that were read, and handlers that wait for one: never both.
+    queue: VecDeque<u64>,
+    idle: VecDeque<usize>,
+    logs: Vec<Log>,
 }
 
 impl Simulation {
-    pub(super) fn new(seed: u64, now: i64, incidents: Incidents) -> Self {
+    /// One of so many requests, from a moment on.
+    pub(super) fn new(seed: u64, now: i64, requests: u64, incidents: Incidents) -> Self {
+        let mut random = Random::new(seed);
+        let trouble = Trouble::new(incidents, now, &mut random);
+        let connection = || Connection { requests: VecDeque::new(), arrived: now, answered: now };
         let mut simulation = Self {
-            incidents,
-            random: Random::new(seed),
+            random,
             now,
-            served: 0,
-            connections_free: [now; CONNECTIONS],
-            partitions_free: [now; PARTITIONS],
-            handlers_free: [now; HANDLERS],
-            commit: Stretch { start: now, end: now },
-            commits: 0,
-            holds: true,
-            collection: Stretch { start: now, end: now },
-            collections: 0,
+            arrived: 0,
+            to_arrive: requests,
+            trouble,
+            calendar: BinaryHeap::new(),
+            decided: 0,
+            under_way: BTreeMap::new(),
+            connections: std::iter::repeat_with(connection).take(CONNECTIONS).collect(),
+            network_threads_free: [now; NETWORK_THREADS],
+            queue: VecDeque::new(),
+            idle: (0..HANDLERS).collect(),
+            logs: std::iter::repeat_with(Log::default).take(PARTITIONS).collect(),
         };
-        simulation.next_commit();
-        simulation.next_collection();
+        simulation.due(now, Step::Arrival);
         simulation
     }
 
-    /// Until when nothing more will begin.
     pub(super) fn now(&self) -> i64 {
         self.now
     }
 
-    /// The next request, and what happened to the broker since the one before it.
-    pub(super) fn next(&mut self) -> (Served, Option<Incident>) {
-        self.now += self.below(2 * SECOND / RATE as i64);
-        let incident = self.incident();
-        let connection = self.below(CONNECTIONS as i64) as usize;
-        let arrival = Stretch { start: self.now, end: self.now + 10 * MICRO + self.below(20 * MICRO) };
-        let muted = self.connections_free.get(connection).copied().unwrap_or(0);
-        let from = arrival.end.max(muted);
-        let noticed = from + 10 * MICRO + self.below(20 * MICRO);
-        let read_start = self.awake(noticed);
-        let read = Stretch { start: read_start, end: read_start + 4 * MICRO };
-        let (handler, idle) = self.handler(read.end + 10 * MICRO);
-        let appends = self.appends(idle.end);
-        let done = appends.last().map_or(idle.end, |append| append.time.end);
-        let answered = done + 40 * MICRO + self.below(40 * MICRO);
-        let write_start = self.awake(answered);
-        let write = Stretch { start: write_start, end: write_start + 8 * MICRO };
-        let end = write.end + 2 * MICRO;
-        set(&mut self.handlers_free, handler, done + 15 * MICRO);
-        set(&mut self.connections_free, connection, end);
-        self.served += 1;
-        let served = Served {
-            number: self.served,
-            connection,
-            network_thread: connection % NETWORK_THREADS,
-            handler,
-            arrival,
-            head_of_line: from - arrival.end,
-            read,
-            idle,
-            appends,
-            write,
-            end,
-        };
-        (served, incident)
+    /// What is told from now on begins no earlier: a request is told when it has been answered.
+    pub(super) fn told_until(&self) -> i64 {
+        let begun = self.under_way.values().map(|one| one.served.arrival.start);
+        begun.min().map_or(self.now, |first| first.min(self.now))
     }
 
-    /// A commit or a collection that is over; the next of its kind is some way off.
-    fn incident(&mut self) -> Option<Incident> {
-        if self.now > self.commit.end {
-            let over = Incident::Commit(self.commits, self.commit);
-            self.next_commit();
-            return Some(over);
+    /// The next request that was answered, and what happened to the broker meanwhile; none after the last.
+    pub(super) fn next(&mut self) -> Option<(Served, Vec<Incident>)> {
+        let mut incidents = Vec::new();
+        loop {
+            let Reverse((at, _, step)) = self.calendar.pop()?;
+            self.now = at;
+            incidents.extend(self.trouble.over(at, &mut self.random));
+            // While the collector works nothing but packets moves.
+            let awake = self.trouble.awake(at);
+            if awake > at && step != Step::Arrival {
+                self.due(awake, step);
+            } else if let Some(served) = self.take(step) {
+                return Some((served, incidents));
+            }
         }
-        if self.now > self.collection.end {
-            let over = Incident::Collection(self.collections, self.collection);
-            self.next_collection();
-            return Some(over);
+    }
+
+    fn take(&mut self, step: Step) -> Option<Served> {
+        match step {
+            Step::Arrival => self.arrival(),
+            Step::Read(number) => self.read(number),
+            Step::Queued(number) => match self.idle.pop_front() {
+                Some(handler) => self.handle(number, handler),
+                None => self.queue.push_back(number),
+            },
+            Step::WantLog(number) => self.want_log(number),
+            Step::Append(number) => self.append(number),
+            Step::Appended(number) => self.appended(number),
+            Step::Free(handler) => match self.queue.pop_front() {
+                Some(number) => self.handle(number, handler),
+                None => self.idle.push_back(handler),
+            },
+            Step::Answer(number) => self.answer(number),
+            Step::Answered(number) => return self.answered(number),
         }
         None
     }
 
-    /// When the next of a kind begins.
-    fn apart(&mut self) -> i64 {
-        let (least, most) = self.incidents.apart();
-        self.now + least + self.below(most - least)
-    }
-
-    fn next_commit(&mut self) {
-        let start = self.apart();
-        self.commit = Stretch { start, end: start + 120 * MILLI + self.below(300 * MILLI) };
-        self.commits += 1;
-        self.holds = false;
-    }
-
-    fn next_collection(&mut self) {
-        let start = self.apart();
-        self.collection = Stretch { start, end: start + 20 * MILLI + self.below(180 * MILLI) };
-        self.collections += 1;
-    }
-
-    /// Takes the handler that is free first.
-    fn handler(&self, ready: i64) -> (usize, Stretch) {
-        let first = self.handlers_free.iter().enumerate().min_by_key(|(_, free)| **free);
-        let (handler, free) = first.map_or((0, ready), |(handler, free)| (handler, *free));
-        (handler, Stretch { start: free, end: self.awake(ready.max(free) + 5 * MICRO) })
-    }
-
-    fn appends(&mut self, taken: i64) -> Vec<Append> {
+    fn arrival(&mut self) {
+        if self.to_arrive == 0 {
+            return;
+        }
+        self.to_arrive -= 1;
+        self.arrived += 1;
+        let number = self.arrived;
+        let at = self.below(CONNECTIONS as i64) as usize;
         let count = if self.below(TWO_PARTITIONS as i64) == 0 { 2 } else { 1 };
         let first = self.below(PARTITIONS as i64) as usize;
-        let mut appends = Vec::with_capacity(count);
-        let mut from = taken;
-        for partition in (0..count).map(|more| (first + more) % PARTITIONS) {
-            let append = self.append(partition, from);
-            from = append.time.end;
-            appends.push(append);
+        let partitions = (0..count).map(|more| (first + more) % PARTITIONS).collect();
+        let took = 10 * MICRO + self.below(20 * MICRO);
+        if let Some(connection) = self.connections.get_mut(at) {
+            let start = self.now.max(connection.arrived);
+            connection.arrived = start + took;
+            connection.requests.push_back(number);
+            let is_first = connection.requests.len() == 1;
+            let arrival = Stretch { start, end: start + took };
+            let served = Served { number, connection: at, arrival, ..Served::default() };
+            self.under_way.insert(number, UnderWay { served, partitions });
+            if is_first {
+                self.notice(at);
+            }
         }
-        appends
+        let next = self.now + self.below(2 * SECOND / RATE as i64);
+        self.due(next, Step::Arrival);
     }
 
-    fn append(&mut self, partition: usize, from: i64) -> Append {
-        let free = self.partitions_free.get(partition).copied().unwrap_or(0);
-        let ready = from + 15 * MICRO + self.below(20 * MICRO);
-        let start = self.awake(ready.max(free));
-        let mut end = start + 15 * MICRO + self.below(30 * MICRO);
-        let is_held = !self.holds && start > self.commit.start && start < self.commit.end - 10 * MILLI;
-        if is_held {
-            self.holds = true;
-            end = self.commit.end - MILLI;
-        }
-        // Whoever waited for the log is woken this much later.
-        set(&mut self.partitions_free, partition, end + 20 * MICRO);
-        Append { partition, time: Stretch { start, end }, held_by: is_held.then_some(self.commits) }
+    /// A connection's first request is noticed, once all of it is there and the one before it is answered.
+    fn notice(&mut self, connection: usize) {
+        let Some(connection) = self.connections.get(connection) else { return };
+        let Some(number) = connection.requests.front().copied() else { return };
+        let Some(one) = self.under_way.get_mut(&number) else { return };
+        let from = one.served.arrival.end.max(connection.answered);
+        one.served.head_of_line = from - one.served.arrival.end;
+        let noticed = from.max(self.now) + 10 * MICRO + self.below(20 * MICRO);
+        self.due(noticed, Step::Read(number));
     }
 
-    /// That instant, or the end of the collection around it.
-    fn awake(&self, at: i64) -> i64 {
-        let Stretch { start, end } = self.collection;
-        if (start..end).contains(&at) { end } else { at }
+    fn read(&mut self, number: u64) {
+        let Some(start) = self.network_thread(number, 8 * MICRO) else { return };
+        let stretch = |from: i64, until: i64| Stretch { start: start + from, end: start + until };
+        let reads = [stretch(0, 2 * MICRO), stretch(3 * MICRO, 7 * MICRO)];
+        if let Some(one) = self.under_way.get_mut(&number) {
+            one.served.reads = reads;
+        }
+        self.due(start + 17 * MICRO, Step::Queued(number));
+    }
+
+    /// When the network thread of a request's connection can begin with something that takes so long.
+    fn network_thread(&mut self, number: u64, takes: i64) -> Option<i64> {
+        let thread = self.under_way.get(&number)?.served.network_thread();
+        let free = self.network_threads_free.get_mut(thread)?;
+        let start = self.now.max(*free);
+        *free = start + takes;
+        Some(start)
+    }
+
+    fn handle(&mut self, number: u64, handler: usize) {
+        if let Some(one) = self.under_way.get_mut(&number) {
+            one.served.handler = handler;
+        }
+        self.validate(number, 5 * MICRO);
+    }
+
+    /// What a handler does before it wants a partition's log.
+    fn validate(&mut self, number: u64, after: i64) {
+        let at = self.now + after + 15 * MICRO + self.below(20 * MICRO);
+        self.due(at, Step::WantLog(number));
+    }
+
+    fn want_log(&mut self, number: u64) {
+        let partition = self.under_way.get(&number).and_then(|one| one.partitions.front());
+        let Some(log) = partition.and_then(|&partition| self.logs.get_mut(partition)) else { return };
+        if log.is_held {
+            log.waiting.push_back(number);
+        } else {
+            log.is_held = true;
+            self.append(number);
+        }
+    }
+
+    fn append(&mut self, number: u64) {
+        let quick = self.now + 15 * MICRO + self.below(30 * MICRO);
+        let Some(one) = self.under_way.get_mut(&number) else { return };
+        let Some(partition) = one.partitions.pop_front() else { return };
+        let Some(log) = self.logs.get_mut(partition) else { return };
+        let held = self.trouble.hold_up(self.now);
+        let time = Stretch { start: self.now, end: held.map_or(quick, |(_, until)| until) };
+        let held_by = held.map(|(commit, _)| commit);
+        one.served.appends.push(Append { partition, place: log.appended, time, held_by });
+        log.appended += 1;
+        self.due(time.end, Step::Appended(number));
+    }
+
+    fn appended(&mut self, number: u64) {
+        let Some(one) = self.under_way.get(&number) else { return };
+        let (is_done, handler) = (one.partitions.is_empty(), one.served.handler);
+        let partition = one.served.appends.last().map(|append| append.partition);
+        if let Some(log) = partition.and_then(|partition| self.logs.get_mut(partition)) {
+            let next = log.waiting.pop_front();
+            log.is_held = next.is_some();
+            // Whoever waited for the log is woken this much later.
+            if let Some(next) = next {
+                self.due(self.now + 20 * MICRO, Step::Append(next));
+            }
+        }
+        if is_done {
+            self.due(self.now + 15 * MICRO, Step::Free(handler));
+            let answered = self.now + 40 * MICRO + self.below(40 * MICRO);
+            self.due(answered, Step::Answer(number));
+        } else {
+            self.validate(number, 0);
+        }
+    }
+
+    fn answer(&mut self, number: u64) {
+        let Some(start) = self.network_thread(number, 10 * MICRO) else { return };
+        let Some(one) = self.under_way.get_mut(&number) else { return };
+        one.served.write = Stretch { start, end: start + 8 * MICRO };
+        one.served.end = start + 10 * MICRO;
+        self.due(start + 10 * MICRO, Step::Answered(number));
+    }
+
+    fn answered(&mut self, number: u64) -> Option<Served> {
+        let served = self.under_way.remove(&number)?.served;
+        let connection = self.connections.get_mut(served.connection)?;
+        connection.answered = served.end;
+        connection.requests.pop_front();
+        self.notice(served.connection);
+        Some(served)
+    }
+
+    fn due(&mut self, at: i64, step: Step) {
+        self.decided += 1;
+        self.calendar.push(Reverse((at, self.decided, step)));
     }
 
     fn below(&mut self, limit: i64) -> i64 {
@@ -252,8 +341,84 @@ impl Simulation {
     }
 }
 
-fn set(slots: &mut [i64], at: usize, value: i64) {
-    if let Some(slot) = slots.get_mut(at) {
-        *slot = value;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More than a request takes by itself.
+    const LONG: i64 = MILLI;
+    /// From one who had a log or a handler to the next, with what the next does first.
+    const HANDED_ON: i64 = 100 * MICRO;
+
+    fn stalls() -> (Vec<Served>, Vec<Stretch>) {
+        let (mut all, mut collections) = (Vec::new(), Vec::new());
+        let mut simulation = Simulation::new(6, 0, 30 * RATE, Incidents::Often);
+        let mut told_until = simulation.told_until();
+        while let Some((served, incidents)) = simulation.next() {
+            assert!(served.arrival.start >= told_until, "{served:?}");
+            told_until = simulation.told_until();
+            collections.extend(incidents.into_iter().filter_map(|incident| match incident {
+                Incident::Collection(_, stretch) => Some(stretch),
+                Incident::Commit(..) => None,
+            }));
+            all.push(served);
+        }
+        (all, collections)
+    }
+
+    /// The requests' appends by what `of` says of them, in the order of time.
+    fn by(all: &[Served], of: impl Fn(&Served, &Append) -> usize) -> Vec<Vec<(&Served, &Append)>> {
+        let mut lists = vec![Vec::new(); HANDLERS.max(PARTITIONS)];
+        for served in all {
+            for append in &served.appends {
+                lists[of(served, append)].push((served, append));
+            }
+        }
+        for list in &mut lists {
+            list.sort_by_key(|(_, append)| append.time.start);
+        }
+        lists
+    }
+
+    #[test]
+    fn a_log_and_a_handler_are_had_by_one_at_a_time() {
+        let (all, _) = stalls();
+        assert_eq!(all.len() as u64, 30 * RATE);
+        for log in by(&all, |_, append| append.partition) {
+            for pair in log.windows(2) {
+                assert!(pair[0].1.time.end < pair[1].1.time.start && pair[0].1.place + 1 == pair[1].1.place);
+            }
+        }
+        for handler in by(&all, |served, _| served.handler) {
+            for pair in handler.windows(2) {
+                let apart = pair[0].0.number != pair[1].0.number;
+                assert!(pair[0].1.time.end < pair[1].1.time.start, "{pair:?}");
+                assert!(!apart || pair[0].1.time.end == pair[0].0.appends.last().unwrap().time.end);
+            }
+        }
+    }
+
+    /// The verdicts must be able to find it.
+    #[test]
+    fn whoever_waits_waits_for_what_another_had_until_then() {
+        let (all, collections) = stalls();
+        let logs = by(&all, |_, append| append.partition);
+        let handlers = by(&all, |served, _| served.handler);
+        let right_before = |list: &[(&Served, &Append)], time: i64| {
+            let before = list.partition_point(|(_, append)| append.time.end <= time);
+            before.checked_sub(1).is_some_and(|last| time - list[last].1.time.end <= HANDED_ON)
+        };
+        let mut waited = 0;
+        for served in &all {
+            let (read, first) = (served.reads[1].end, served.appends[0]);
+            if first.time.start - read > LONG {
+                waited += 1;
+                let stopped = collections.iter().any(|stop| stop.start < first.time.start && stop.end > read);
+                let log = right_before(&logs[first.partition], first.time.start);
+                let handler = right_before(&handlers[served.handler], first.time.start);
+                assert!(stopped || log || handler, "{served:?}");
+            }
+        }
+        assert!(waited > 100, "{waited}");
     }
 }
