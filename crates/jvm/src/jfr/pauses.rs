@@ -4,7 +4,9 @@
 //! A collector's stop is `jdk.GCPhasePause`; what was collected and why says `jdk.GarbageCollection` of the same
 //! `gcId`, for a concurrent collection only when it ends, long after its pauses. A safepoint is `jdk.SafepointBegin`
 //! (from asking threads to stop to all having stopped), `jdk.ExecuteVMOperation` with the same `safepointId` (what ran)
-//! and `jdk.SafepointEnd`; where a threshold kept one of them back, the stop is as long as the others say, at least. A
+//! and `jdk.SafepointEnd`, which begins when threads are let go and goes on while the JVM writes its own log of it
+//! (`SafepointSynchronize::end`, HotSpot's safepoint.cpp): that part is no stop, however long its disk or memory keeps it.
+//! Where a threshold kept one of them back, the stop is as long as the others say, at least. A
 //! collection that stops threads is therefore told twice: as the collector's pause, and as the safepoint that it
 //! happened in, which is longer by the way there and back.
 
@@ -237,7 +239,8 @@ impl Safepoint {
 
     fn tell(&self, pid: Pid) -> Option<JvmPause> {
         let operation = self.operation.as_ref().map(|(span, _)| *span);
-        let spans = || [self.begin, operation, self.end].into_iter().flatten();
+        let let_go = self.end.map(|Span { start, .. }| Span { start, end: start });
+        let spans = || [self.begin, operation, let_go].into_iter().flatten();
         Some(JvmPause {
             start: spans().map(|span| span.start).min()?,
             end: spans().map(|span| span.end).max()?,
@@ -248,5 +251,27 @@ impl Safepoint {
             gc_id: None,
             reach: self.begin.map(|begin| begin.end - begin.start),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: i64, end: i64) -> Option<Span> {
+        Some(Span { start: Nanos(start), end: Nanos(end) })
+    }
+
+    #[test]
+    fn a_stop_ends_when_threads_are_let_go() {
+        let operation = |start, end| Some((span(start, end)?, Arc::from("Cleanup")));
+        let told = |begin, operation, end| {
+            let stop = Safepoint { begin, operation, end, flush: 0 }.tell(7).unwrap();
+            (stop.start.0, stop.end.0, stop.reach.map(|reach| reach.0))
+        };
+        assert_eq!(told(span(10, 12), operation(13, 20), span(21, 900)), (10, 21, Some(2)));
+        assert_eq!(told(span(10, 12), operation(13, 20), None), (10, 20, Some(2)));
+        assert_eq!(told(span(10, 12), None, span(15, 16)), (10, 15, Some(2)));
+        assert_eq!(told(None, None, span(15, 16)), (15, 15, None));
     }
 }

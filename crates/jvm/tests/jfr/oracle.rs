@@ -94,7 +94,9 @@ fn safepoints<'a, I: Iterator<Item = &'a Value>>(of: &impl Fn(&'static str) -> I
         }
     }
     let line = |parts: &[Option<&Value>; 3]| {
-        let spans: Vec<_> = parts.iter().flatten().map(|part| span(part)).collect();
+        let mut spans: Vec<_> = parts[..2].iter().flatten().map(|part| span(part)).collect();
+        // Threads are let go when it begins.
+        spans.extend(parts[2].map(|end| (span(end).0, 0)));
         let start = spans.iter().map(|(start, _)| *start).min().unwrap();
         let end = spans.iter().map(|(start, length)| start + length).max().unwrap();
         let operation = parts[1].map_or("?", |part| text(&part["operation"]));
