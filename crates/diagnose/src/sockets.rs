@@ -123,6 +123,12 @@ impl Sockets {
             .take_while(move |call| call.start < end)
     }
 
+    /// When the first call began between two moments, whichever thread made it.
+    pub(crate) fn first_begun(&self, after: Nanos, before: Nanos) -> Option<Nanos> {
+        let begun = self.threads.values().filter_map(|thread| thread.calls.first_begun(after));
+        begun.min().filter(|at| *at < before)
+    }
+
     /// The name of a thread that made calls: a network thread.
     pub(crate) fn thread(&self, tid: Tid) -> Option<&Arc<str>> {
         self.threads.get(&tid).map(|thread| &thread.name)
@@ -157,6 +163,11 @@ impl Calls {
         while self.0.front().is_some_and(|call| call.end < horizon) {
             self.0.pop_front();
         }
+    }
+
+    /// When the first began after `time`: a thread's calls begin in the order in which they end.
+    fn first_begun(&self, time: Nanos) -> Option<Nanos> {
+        self.0.range(self.first_after(time)..).map(|call| call.start).find(|start| *start > time)
     }
 
     /// Where those begin that ended after `time`.
@@ -280,6 +291,8 @@ mod tests {
             sockets.of_thread(7, Nanos(5), Nanos(35)).map(|call| call.start.0).collect::<Vec<_>>()
         };
         assert_eq!(starts(&sockets), [10, 20, 30]);
+        let first_begun = |after| sockets.first_begun(Nanos(after), Nanos(40)).map(|at| at.0);
+        assert_eq!([12, 20, 29, 30].map(first_begun), [Some(20), Some(30), Some(30), None]);
         sockets.forget(Nanos(20));
         assert_eq!((starts(&sockets), sockets.len()), (vec![20, 30], 3));
         assert!(sockets.thread(7).is_some());

@@ -5,6 +5,8 @@
 //! threads had stopped, what ran then is not to blame but the thread that did not come: one that was in a fault on a
 //! mapped file can be seen, since it stops only when its page is there (the JVM polls between instructions, while
 //! threads inside system calls count as stopped).
+//!
+//! A thread that is stopped begins no call: where one did, the stop was over by then, whatever the JVM was still busy with.
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use model::{
 use super::waits::runnable_from;
 use super::{Finding, run_queue};
 use crate::hold::Hold;
-use crate::window::{Span as _, Window};
+use crate::window::{CLOCK_SLACK, Span as _, Window};
 
 pub(crate) const GC_ADVICE: &[&str] = &[
     "the heap's collection stopped every thread: G1 with a lower -XX:MaxGCPauseMillis, or ZGC; a heap of the right size (the brokers' own data needs a few GiB, the rest is better left to the page cache)",
@@ -26,6 +28,10 @@ pub(crate) const SAFEPOINT_ADVICE: &[&str] = &[
 
 /// How exactly the end of a fault must be the moment at which all threads had stopped.
 const STOPPED_AT: Nanos = Nanos::from_millis(2);
+/// A call this much after all had stopped was made by one that went on: the JVM and the probes read two clocks.
+const WENT_ON: Nanos = Nanos::from_millis(3);
+/// Where a stop was over that much before its end, the JVM's word on it is in doubt: a tenth.
+const MUCH: i64 = 10;
 /// Pauses are looked for so often around those that overlap.
 const MOST_ROUNDS: usize = 8;
 
@@ -34,6 +40,8 @@ const MOST_ROUNDS: usize = 8;
 pub(crate) struct Stop<'w> {
     pub(crate) start: Nanos,
     pub(crate) end: Nanos,
+    /// When it was over by what the JVM says, where a thread went on long before.
+    said_end: Option<Nanos>,
     /// The one that says why.
     why: &'w JvmPause,
     /// The process, where one of them says it.
@@ -52,6 +60,9 @@ pub(crate) fn stops(window: &Window, pid: Pid, start: Nanos, end: Nanos) -> Vec<
             Some(stop) => stop.add(pause),
             None => stops.push(Stop::of(pause)),
         }
+    }
+    for stop in &mut stops {
+        stop.end_with_the_first_call(window);
     }
     stops.retain(|stop| stop.start < end && stop.end > start);
     stops
@@ -78,7 +89,7 @@ fn around(window: &Window, pid: Pid, mut start: Nanos, mut end: Nanos) -> Vec<&J
 impl<'w> Stop<'w> {
     fn of(pause: &'w JvmPause) -> Self {
         let JvmPause { start, end, pid, gc_id, reach, .. } = *pause;
-        Self { start, end, why: pause, pid, gc_id, reach }
+        Self { start, end, said_end: None, why: pause, pid, gc_id, reach }
     }
 
     /// Another source's word on it, or a part of it.
@@ -94,9 +105,22 @@ impl<'w> Stop<'w> {
         }
     }
 
+    /// Where it is known when all had stopped.
+    fn end_with_the_first_call(&mut self, window: &Window) {
+        let Some(reach) = self.reach else { return };
+        let after = self.start + reach + WENT_ON;
+        if let Some(call) = window.sockets().first_begun(after, self.end - CLOCK_SLACK) {
+            // The JVM may tell of some of what it did afterwards too.
+            let is_much = (self.end - call).0.saturating_mul(MUCH) > (self.end - self.start).0;
+            self.said_end = is_much.then_some(self.end);
+            self.end = call;
+        }
+    }
+
     /// Whether most of it passed until all threads had stopped.
     fn was_long_to_reach(&self) -> bool {
-        self.reach.is_some_and(|reach| reach.0.saturating_mul(2) > (self.end - self.start).0)
+        let length = self.said_end.unwrap_or(self.end) - self.start;
+        self.reach.is_some_and(|reach| reach.0.saturating_mul(2) > length.0)
     }
 
     /// What it says of so much of a request's time.
@@ -108,8 +132,7 @@ impl<'w> Stop<'w> {
             cause,
             chain: vec![cause],
             root: Arc::from(format!("{cause}:{}:{number}", self.pid)),
-            // Which thread was late is another matter.
-            confidence: if self.was_long_to_reach() { Confidence::Strong } else { Confidence::Exact },
+            confidence: self.confidence(),
             evidence: vec![Evidence {
                 kind: EvidenceKind::Gc,
                 start: self.start,
@@ -136,6 +159,12 @@ impl<'w> Stop<'w> {
             },
             None => own,
         }
+    }
+
+    /// Which thread was late is another matter, and when those that went on did.
+    fn confidence(&self) -> Confidence {
+        let is_plain = !self.was_long_to_reach() && self.said_end.is_none();
+        if is_plain { Confidence::Exact } else { Confidence::Strong }
     }
 
     /// The fault on a mapped file that kept the JVM from stopping: it took most of the time to reach the safepoint and
@@ -190,6 +219,9 @@ impl<'w> Stop<'w> {
         let reach = self.reach.filter(|reach| *reach > Nanos::ZERO);
         let reach =
             reach.map(|reach| format!(", {reach} of it until every thread had stopped")).unwrap_or_default();
-        format!("the JVM stopped all threads for {length}{what}{reach}")
+        let went_on = self
+            .said_end
+            .map(|end| format!(" (it says {}, but a thread had gone on by then)", end - self.start));
+        format!("the JVM stopped all threads for {length}{what}{reach}{}", went_on.unwrap_or_default())
     }
 }

@@ -9,6 +9,7 @@ use model::{
 };
 use proptest::prelude::*;
 
+use super::stages::{numbered, read};
 use super::{JOURNAL_STACK, append, asked, commit, io, ms, off_cpu, op, request, run};
 
 const APPEND: &str = "kafka.server.KafkaRequestHandler.run;kafka.server.KafkaApis.handleProduceRequest;kafka.server.ReplicaManager.appendRecords;kafka.cluster.Partition.appendRecordsToLeader;kafka.log.UnifiedLog.append;kafka.log.UnifiedLog.$anonfun$append$2";
@@ -432,6 +433,34 @@ fn a_collection_is_one_root_of_everything_it_stopped() {
         let (verdicts, _) = with(vec![other]);
         assert!(verdicts.iter().all(|verdict| verdict.cause == Cause::Unobserved));
     }
+}
+
+#[test]
+fn a_stop_in_which_a_thread_begins_a_call_was_over_by_then() {
+    let verdict = |read_at: i64, reach: Option<Nanos>| {
+        let ours = numbered(request(1, 6, 1_020, 1_170, 1));
+        let cleanup = JvmPause {
+            operation: "Cleanup".into(),
+            cause: "".into(),
+            gc_id: None,
+            reach,
+            ..pause(JvmPauseKind::Safepoint, 1_000, 1_160, 0)
+        };
+        let (verdicts, _) = run([
+            stopped(cleanup),
+            read(&ours, ms(read_at), us(read_at * 1_000 + 10)),
+            op(append(7, 6, ms(1_168), ms(1_169), 1)),
+            asked(ours),
+        ]);
+        (verdicts[0].cause, verdicts[0].confidence)
+    };
+    let reach = Some(us(100));
+    assert_eq!(verdict(1_161, reach), (Cause::Safepoint, Confidence::Exact));
+    assert_eq!(verdict(1_040, reach).0, Cause::Unobserved, "20 ms of 150");
+    assert_eq!(verdict(1_130, reach), (Cause::Safepoint, Confidence::Strong), "110 ms of 150");
+    assert_eq!(verdict(1_150, reach), (Cause::Safepoint, Confidence::Exact), "not much sooner than it says");
+    assert_eq!(verdict(1_040, Some(ms(60))).0, Cause::Safepoint, "threads were still coming");
+    assert_eq!(verdict(1_040, None).0, Cause::Safepoint, "they may have been");
 }
 
 #[test]
