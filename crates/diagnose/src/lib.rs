@@ -10,6 +10,7 @@
 //! - `appends` keeps those by what identifies their batch.
 //! - `join` finds the append of a produce request's partition by an exact key.
 //! - `sockets` and `followers` find the calls that moved a request's bytes and the fetches of its partitions' followers.
+//! - `produced` finds whom an append was for.
 //! - `samples` says when a thread was found on a CPU.
 //! - `stages` divides a request's latency into stages.
 //! - `hold` says how long an append held its partition's log.
@@ -47,6 +48,7 @@ mod judge;
 mod lock;
 mod locks;
 mod pending;
+mod produced;
 mod reasons;
 mod same_wait;
 mod samples;

@@ -19,6 +19,7 @@ use model::{
 use crate::Config;
 use crate::appends::Appends;
 use crate::followers::Followers;
+use crate::produced::Produced;
 use crate::same_wait::{is_same, united};
 use crate::samples::Samples;
 use crate::sockets::Sockets;
@@ -129,6 +130,7 @@ pub(crate) struct Window {
     connections: HashMap<Connection, Timeline<Arc<Request>>, RandomState>,
     sockets: Sockets,
     followers: Followers,
+    produced: Produced,
     pauses: Timeline<JvmPause>,
     losses: Timeline<Loss>,
     pub(crate) trouble: Trouble,
@@ -225,6 +227,7 @@ impl Window {
         let connection = (request.client, request.broker);
         self.connections.entry(connection).or_default().insert(Arc::clone(request));
         self.followers.request(request);
+        self.produced.request(request);
         self.trouble.request(request);
     }
 
@@ -246,6 +249,10 @@ impl Window {
 
     pub(crate) fn followers(&self) -> &Followers {
         &self.followers
+    }
+
+    pub(crate) fn produced(&self) -> &Produced {
+        &self.produced
     }
 
     pub(crate) fn thread(&self, tid: Tid) -> Option<&ThreadPast> {
@@ -367,6 +374,7 @@ impl Window {
         self.connections.values_mut().for_each(|requests| requests.forget(horizon));
         self.sockets.forget(horizon);
         self.followers.forget(horizon);
+        self.produced.forget(horizon);
         self.pauses.forget(horizon);
         self.losses.forget(horizon);
         self.trouble.forget(horizon);

@@ -36,7 +36,7 @@ pub(crate) fn threads(
 }
 
 /// A batch that the handler wrote anew before its append.
-fn rewritten(
+pub(super) fn rewritten(
     request: &Request,
     course: &Course<'_>,
     appends: &[AppendJoin],
@@ -49,7 +49,7 @@ fn rewritten(
 
 /// Whether a handler had a CPU for a good part of the time before its append: a thread with much to compute is without
 /// one now and then on any machine that is busy, and what it computes is why it takes long.
-fn worked_mostly(window: &Window, course: &Course<'_>, appends: &[AppendJoin]) -> bool {
+pub(super) fn worked_mostly(window: &Window, course: &Course<'_>, appends: &[AppendJoin]) -> bool {
     let (Some(taken), Some(append)) = (course.taken, appends.first()) else { return false };
     let mut free = Free::new(taken, append.op.start.min(course.answered));
     let all = free.left();

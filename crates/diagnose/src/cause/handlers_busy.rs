@@ -5,7 +5,7 @@
 //! request in the end, which was held up by something that is known for most of the wait: then none was free, or it would
 //! have taken it. What each was occupied with is looked into like a lock's holder, so that the cause of that is named; so are
 //! waits for a partition's log that the JVM did not tell of: a handler that is occupied, does nothing with files and appends
-//! right after another did has waited for it.
+//! right after another did has waited for it. And so is another's batch that it wrote anew before it appended it.
 //!
 //! Of requests that append nothing the handler is not known: for these, all handlers that are known must have been
 //! occupied at once, by what only produce requests make them do.
@@ -14,12 +14,15 @@ use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, Tid};
 
-use super::Finding;
+use super::{Finding, course, recompression};
 use crate::chain;
 use crate::free::Free;
 use crate::hold::Hold;
+use crate::judge;
 use crate::lock::holders::is_append;
 use crate::lock::{self, Blocked};
+use crate::stages;
+use crate::summary::Joins;
 use crate::window::Window;
 
 /// More handlers than this are not looked into one by one.
@@ -93,12 +96,14 @@ struct Handler {
 
 impl Handler {
     fn of(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Self {
-        let waits = inferred_waits(window, tid, start, end);
-        let mut findings = chain::of_thread(window, tid, start, end, &mut vec![tid]);
+        let mut free = Free::new(start, end);
+        let mut findings = rewritten(window, tid, (start, end), &mut free);
+        for (from, until) in free.pieces(start, end) {
+            findings.extend(chain::of_thread(window, tid, from, until, &mut vec![tid]));
+        }
         let known: Nanos = findings.iter().map(|finding| finding.time).sum();
         let mut left = end - start - known;
-        let mut free = Free::new(start, end);
-        for wait in waits {
+        for wait in inferred_waits(window, tid, start, end) {
             free.take(wait.start, wait.end);
             let time = (wait.end.min(end) - wait.start.max(start)).min(left).at_least_zero();
             left -= time;
@@ -133,13 +138,34 @@ fn is_occupied(
 
 /// A handler's waits for partitions' logs before its appends, where the JVM told of none.
 fn inferred_waits(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Vec<Blocked<'_>> {
-    let Some(past) = window.thread(tid) else { return Vec::new() };
-    let mut begun = false;
-    let appends = past.file_ops.ended_after(start).filter(|op| is_append(op) && op.start > start);
-    // The first that begins later may have been waited for since before.
-    let appends = appends.take_while(|op| !std::mem::replace(&mut begun, op.start >= end));
-    let waits = appends.take(MOST_APPENDS).flat_map(|op| lock::before(window, op, start));
+    let waits = appends(window, tid, start, end).flat_map(|op| lock::before(window, op, start));
     waits.filter(|wait| wait.seen.is_none() && wait.start < end).collect()
+}
+
+/// Batches that a handler compressed or converted before it appended them, each for the time in which it can have done so
+/// and had a CPU for a good part of it.
+fn rewritten(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), free: &mut Free) -> Vec<Finding> {
+    let found = appends(window, tid, start, end).filter_map(|op| {
+        let mut named = window.produced().by_base_offset(op.batch?.base_offset);
+        let request = named.find(|request| recompression::other_batch(request, op).is_some())?;
+        let joined = judge::joins(window, request, &mut Joins::default());
+        let is_its_first = joined.first().is_some_and(|first| Arc::ptr_eq(&first.op, op));
+        let course = stages::of(window, request, &joined).filter(|_| is_its_first)?;
+        let is_its_work = course::worked_mostly(window, &course, &joined);
+        is_its_work.then(|| course::rewritten(request, &course, &joined, free)).flatten()
+    });
+    found.collect()
+}
+
+/// A handler's appends that began within a stretch, and the first after it, which it may have been at since before.
+fn appends(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &Arc<FileOp>> {
+    let past = window.thread(tid).into_iter();
+    let appends = past.flat_map(move |past| past.file_ops.ended_after(start));
+    let mut begun = false;
+    appends
+        .filter(move |op| is_append(op) && op.start > start)
+        .take_while(move |op| !std::mem::replace(&mut begun, op.start >= end))
+        .take(MOST_APPENDS)
 }
 
 fn itself(start: Nanos, end: Nanos, tid: Option<Tid>, what: &str, time: Nanos) -> Finding {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Partition, Request};
+use model::{Batch, BatchHead, Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Partition, Request};
 
 use super::Finding;
 use crate::join::{AppendJoin, JoinKey};
@@ -19,11 +19,8 @@ pub(crate) fn before(
     mut take: impl FnMut(Nanos, Nanos) -> Nanos,
 ) -> Option<Finding> {
     let op = &append.op;
-    let partition = request.partitions.iter().find(|partition| is_of(op, partition))?;
-    let (sent, written) = (partition.batches.first()?, op.batch?);
-    let rewritten =
-        append.key == JoinKey::BaseOffset && sent.crc != written.crc && sent.bytes != written.bytes;
-    let time = if rewritten { take(start, end) } else { Nanos::ZERO };
+    let (partition, sent, written) = other_batch(request, op)?;
+    let time = if append.key == JoinKey::BaseOffset { take(start, end) } else { Nanos::ZERO };
     (time > Nanos::ZERO).then(|| Finding {
         cause: Cause::Recompression,
         chain: vec![Cause::Recompression],
@@ -47,6 +44,17 @@ pub(crate) fn before(
         time,
         partition: op.topic_partition.clone(),
     })
+}
+
+/// The partition of a request that an append is of, where it wrote another batch than was sent: what was sent, and what it
+/// wrote.
+pub(super) fn other_batch<'r>(
+    request: &'r Request,
+    op: &FileOp,
+) -> Option<(&'r Partition, &'r Batch, BatchHead)> {
+    let partition = request.partitions.iter().find(|partition| is_of(op, partition))?;
+    let (sent, written) = (partition.batches.first()?, op.batch?);
+    (sent.crc != written.crc && sent.bytes != written.bytes).then_some((partition, sent, written))
 }
 
 fn is_of(op: &FileOp, partition: &Partition) -> bool {

@@ -143,6 +143,47 @@ fn handlers_that_were_busy_for_no_known_reason_are_the_cause_themselves() {
     assert_eq!((verdict.cause, verdict.chain), (Cause::HandlersBusy, vec![Cause::HandlersBusy]));
 }
 
+/// Another's request that a handler had until 1,150 ms: it was sent a batch of 498 bytes and wrote one of so many.
+fn written_anew(number: u32, handler: u32, bytes: u32) -> Vec<Event> {
+    let partition = handler as i32;
+    let mut request = request(number as i32, partition, 990, 1_152, number);
+    (request.sequence, request.response_sequence) = (Some(7), Some(9));
+    let mut written = append(handler, partition, ms(1_150), us(1_150_100), number);
+    if let Some(batch) = &mut written.batch {
+        (batch.crc, batch.bytes) = if bytes == 498 { (batch.crc, 498) } else { (7_777, bytes) };
+    }
+    vec![
+        read(&request, us(990_100), us(990_200)),
+        op(written),
+        write(&request, us(1_151_900), us(1_151_950)),
+        asked(request),
+    ]
+}
+
+#[test]
+fn handlers_that_wrote_batches_anew_were_busy_with_that() {
+    let with = |bytes: [u32; 2]| {
+        let ours = numbered(request(1, 6, 1_000, 1_155, 1));
+        let mut events = vec![read(&ours, us(1_000_100), us(1_000_200))];
+        events.extend(written_anew(70, 7, bytes[0]));
+        events.extend(written_anew(80, 8, bytes[1]));
+        events.extend([
+            op(append(7, 6, ms(1_152), ms(1_153), 1)),
+            write(&ours, us(1_154_900), us(1_154_950)),
+            asked(ours),
+        ]);
+        of(events, 1)
+    };
+    let verdict = with([300, 400]);
+    assert_eq!(verdict.chain, [Cause::HandlersBusy, Cause::Recompression]);
+    assert!(verdict.evidence[0].text.contains("all request handlers were busy (2 seen)"), "{verdict:?}");
+    let taker = with([300, 498]);
+    assert_eq!(taker.chain, [Cause::HandlersBusy, Cause::Recompression]);
+    assert!(taker.evidence[0].text.contains("(thread 7), which took it"), "{taker:?}");
+    assert_eq!(with([498, 400]).cause, Cause::Unobserved, "what the one that took it did is not known");
+    assert_eq!(with([498, 498]).cause, Cause::Unobserved);
+}
+
 #[test]
 fn a_handler_that_was_free_in_time_was_not_waited_for() {
     let events = queued().into_iter().map(|event| match event {
