@@ -25,8 +25,6 @@ pub(crate) struct Alone {
     pub(crate) course: Vec<StageSpan>,
     /// How long it was complete and behind others.
     pub(crate) waited: Nanos,
-    /// The one right ahead of it, where it waited.
-    pub(crate) ahead: Option<Arc<Request>>,
     /// What its own bytes' arrival explains.
     pub(crate) arrival: Option<Arc<Finding>>,
     /// What explains the time from the moment at which the broker could serve it.

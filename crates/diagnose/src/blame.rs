@@ -1,5 +1,5 @@
-//! A root and how much of a request's time it took, by reference to what was found: passed on from request to request along
-//! a connection, and told in words only when it is asked for. Finds nothing itself.
+//! A root and how much of a request's time it took, by reference to what was found: passed on to those that waited behind the
+//! request on its connection, and told in words only when it is asked for. Finds nothing itself.
 
 use std::sync::Arc;
 
@@ -7,52 +7,62 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request};
 
 use crate::cause::Finding;
 
+/// A chain tells of at most so many requests ahead, however many there were.
+const MOST_TOLD: usize = 16;
+
 /// A root that took some of a request's time.
 #[derive(Clone, Debug)]
 pub(crate) struct Blame {
-    /// What was found of it, by whom it hit first.
+    /// What was found of it, by whom it hit.
     finding: Arc<Finding>,
     /// How much time of the request at hand it explains.
     pub(crate) time: Nanos,
     confidence: Confidence,
-    /// The requests behind which it was waited for, the one that it hit first.
-    way: Vec<Ahead>,
+    /// The request of the same connection that it hit, where it was not the one at hand.
+    ahead: Option<Ahead>,
 }
 
-/// A request that another waited behind, for so long.
+/// A request that another waited behind.
 #[derive(Clone, Debug)]
-struct Ahead {
-    request: Arc<Request>,
-    waited: Nanos,
+pub(crate) struct Ahead {
+    pub(crate) request: Arc<Request>,
+    /// For how long, while it was served.
+    pub(crate) waited: Nanos,
+    /// One is right ahead, others are ahead of that.
+    pub(crate) place: usize,
 }
 
 impl Blame {
     /// What was found of a request by itself.
     pub(crate) fn of(finding: &Arc<Finding>) -> Self {
         let (time, confidence) = (finding.time, finding.confidence);
-        Self { finding: Arc::clone(finding), time, confidence, way: Vec::new() }
+        Self { finding: Arc::clone(finding), time, confidence, ahead: None }
     }
 
-    /// The queue of a connection itself, where nothing is known, or needs to be, of why the one ahead took so long.
-    pub(crate) fn of_queue(cause: Cause, root: String, ahead: &Arc<Request>, waited: Nanos) -> Self {
-        let chain = if cause == Cause::HeadOfLine { Vec::new() } else { vec![cause] };
+    /// The queue of a connection itself, where nothing is known, or needs to be, of why those ahead took so long.
+    pub(crate) fn of_queue(cause: Cause, ahead: Ahead) -> Self {
+        let Request { client, correlation_id, .. } = &*ahead.request;
+        let (chain, root) = match cause {
+            Cause::HeadOfLine => (Vec::new(), format!("{cause}:{client}:{correlation_id}")),
+            _ => (vec![cause], format!("{cause}:{client}")),
+        };
+        let time = ahead.waited;
         let finding = Finding {
             cause,
             chain,
             root: Arc::from(root),
             confidence: Confidence::Exact,
             evidence: Vec::new(),
-            time: waited,
+            time,
             partition: None,
         };
-        Self::of(&Arc::new(finding)).behind(ahead, waited)
+        Self::of(&Arc::new(finding)).behind(ahead, time)
     }
 
-    /// The same of one that waited behind the one that it is of: what slowed that for a part of its time explains no more of
-    /// this one's.
-    pub(crate) fn behind(mut self, ahead: &Arc<Request>, waited: Nanos) -> Self {
-        self.time = self.time.min(waited);
-        self.way.push(Ahead { request: Arc::clone(ahead), waited });
+    /// The same of one that waited behind the one that it is of, for so much of that one's time.
+    pub(crate) fn behind(mut self, ahead: Ahead, time: Nanos) -> Self {
+        self.time = time;
+        self.ahead = Some(ahead);
         self
     }
 
@@ -73,16 +83,24 @@ impl Blame {
         self.time = time;
     }
 
+    /// The same as the cause of a request that took so long, which it is not beyond doubt where it explains less than half.
+    pub(crate) fn of_all(mut self, time: Nanos) -> Self {
+        if self.time.0.saturating_mul(2) < time.0 {
+            self.confidence = self.confidence.min(Confidence::Strong);
+        }
+        self
+    }
+
     /// In full.
     pub(crate) fn told(self) -> Finding {
-        let Self { finding, time, confidence, way } = self;
+        let Self { finding, time, confidence, ahead } = self;
         let mut told = Arc::unwrap_or_clone(finding);
         (told.time, told.confidence) = (time, confidence);
-        if !way.is_empty() {
+        if let Some(ahead) = ahead {
             // It was another request's.
             told.partition = None;
-            told.chain.splice(..0, way.iter().map(|_| Cause::HeadOfLine));
-            told.evidence.splice(..0, way.iter().rev().map(Ahead::evidence));
+            told.chain.splice(..0, std::iter::repeat_n(Cause::HeadOfLine, ahead.place.min(MOST_TOLD)));
+            told.evidence.insert(0, ahead.evidence());
         }
         told
     }
@@ -90,7 +108,12 @@ impl Blame {
 
 impl Ahead {
     fn evidence(&self) -> Evidence {
-        let Self { request, waited } = self;
+        let Self { request, waited, place } = self;
+        let between = match place.saturating_sub(1) {
+            0 => String::new(),
+            1 => " (and 1 more after it)".to_owned(),
+            n => format!(" (and {n} more after it)"),
+        };
         Evidence {
             kind: EvidenceKind::Request,
             start: request.arrival,
@@ -99,7 +122,7 @@ impl Ahead {
             thread: None,
             waiter: None,
             text: format!(
-                "waited {waited} behind request {} ({}) of the same connection, which took {}",
+                "waited {waited} behind request {} ({}) of the same connection, which took {}{between}",
                 request.correlation_id,
                 request.api,
                 request.last_seen() - request.arrival

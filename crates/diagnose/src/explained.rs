@@ -19,14 +19,16 @@ const WORTH_A_LOOK: Nanos = Nanos::from_millis(1);
 /// Who hands on a response right after something else was held up by that.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 
-/// Everything that explains some of a request's time from the moment at which the broker could serve it.
+/// Everything that explains some of a request's time from the moment at which the broker could serve it, or from `since`
+/// where that is later.
 pub(crate) fn served(
     window: &Window,
     request: &Request,
     course: &Course<'_>,
     appends: &[AppendJoin],
+    since: Nanos,
 ) -> Vec<Finding> {
-    let free = Free::new(course.served_from, course.end);
+    let free = Free::new(course.served_from.max(since), course.end);
     let mut explained = Explained { window, request, course, free, findings: Vec::new() };
     explained.own_work();
     explained.stops(appends.first().map_or(0, |append| append.op.pid));

@@ -1,15 +1,16 @@
 //! Puts one request's stages and causes together. Decides only when asked: the engine knows when.
 //!
 //! The cause is the root that explains the most of the request's time, and only if that is more than what nothing
-//! explains.
+//! explains. Where that is less than half of the time, others may as well be called its cause: it is never `exact`.
 //!
 //! In a stall hundreds of requests wait behind each other, and each looks at many that are ahead of it. So what explains a
-//! request is passed on by reference and told in words once: in a verdict.
+//! request is kept (`alone`), passed on by reference (`blame`) and told in words once: in a verdict.
 
 use std::sync::Arc;
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Verdict};
 
+use crate::ahead;
 use crate::alone::{Alone, Requests};
 use crate::blame::Blame;
 use crate::cause::{self, Finding};
@@ -20,16 +21,13 @@ use crate::stages;
 use crate::summary::Joins;
 use crate::window::Window;
 
-/// Requests ahead of requests are followed this far.
-const DEEPEST_QUEUE: usize = 16;
-
 /// What is known of one request.
 #[derive(Debug)]
 pub(crate) struct Judgement {
     /// But for those ahead of it.
     own: Arc<Alone>,
     /// What those ahead of it explain.
-    behind: Option<Blame>,
+    behind: Vec<Blame>,
 }
 
 /// The joins of a produce request's partitions, in the order of their appends.
@@ -73,26 +71,32 @@ pub(crate) fn judge(
     request: &Request,
     appends: &[AppendJoin],
 ) -> Judgement {
-    let own = known.of(request, || alone(window, request, appends));
-    Judgement::of(window, known, request, own, 0)
+    let own = known.of(request, || alone(window, request, appends, Nanos::MIN));
+    let behind =
+        ahead::explain(window, request, own.waited, |ahead, since| served(window, known, ahead, since));
+    Judgement { own, behind }
 }
 
-/// The same of one that others wait behind.
-fn judge_ahead(window: &Window, known: &mut Requests, request: &Request, depth: usize) -> Judgement {
-    let own = known.of(request, || alone(window, request, &joins(window, request, &mut Joins::default())));
-    Judgement::of(window, known, request, own, depth)
+/// What explains the time of one that others wait behind, from a moment on at which it was served.
+fn served(window: &Window, known: &mut Requests, request: &Request, since: Nanos) -> Vec<Arc<Finding>> {
+    let alone = |since| {
+        let appends = joins(window, request, &mut Joins::default());
+        alone(window, request, &appends, since)
+    };
+    if stages::served_from(request).is_some_and(|from| from < since) {
+        return alone(since).served;
+    }
+    known.of(request, || alone(Nanos::MIN)).served.clone()
 }
 
-/// The same without those ahead of it.
-fn alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> Alone {
+/// What is known of a request without those ahead of it, and of its time from a moment on.
+fn alone(window: &Window, request: &Request, appends: &[AppendJoin], since: Nanos) -> Alone {
     let Some(course) = stages::of(window, request, appends) else { return Alone::default() };
-    let waited = course.served_from - request.arrival_end;
-    let behind = || window.ahead_of(request).next().map(Arc::clone);
+    let found = explained::served(window, request, &course, appends, since);
     Alone {
-        waited,
-        ahead: (waited != Nanos::ZERO).then(behind).flatten(),
+        waited: course.served_from - request.arrival_end,
         arrival: cause::slow_client::arrival(window, request).map(Arc::new),
-        served: explained::served(window, request, &course, appends).into_iter().map(Arc::new).collect(),
+        served: found.into_iter().map(Arc::new).collect(),
         time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),
         stages: course.stages,
         course: course.spans,
@@ -101,52 +105,11 @@ fn alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> Alone {
 
 /// What explains most of another request's time, where that is known; requests ahead of it are not followed.
 pub(crate) fn cause_of(window: &Window, request: &Request) -> Option<Finding> {
-    let own = Arc::new(alone(window, request, &[]));
-    Judgement::of(window, &mut Requests::default(), request, own, DEEPEST_QUEUE).principal().map(Blame::told)
-}
-
-/// A request that waited behind another of its connection has that one's cause.
-fn behind_another(
-    window: &Window,
-    known: &mut Requests,
-    request: &Request,
-    own: &Alone,
-    depth: usize,
-) -> Option<Blame> {
-    let (waited, ahead) = (own.waited, own.ahead.as_ref()?);
-    if stages::waiting::is_kept(window, ahead) {
-        let root = format!("{}:{}", Cause::LongPoll, ahead.client);
-        return Some(Blame::of_queue(Cause::LongPoll, root, ahead, waited));
-    }
-    let behind = (depth < DEEPEST_QUEUE).then(|| judge_ahead(window, known, ahead, depth + 1).principal());
-    match behind.flatten() {
-        Some(blame) => Some(blame.behind(ahead, waited)),
-        // It is not known why one ahead was slow: neither is it of this one.
-        None if is_for_one(window, request, waited) => None,
-        None => {
-            let root = format!("head-of-line:{}:{}", ahead.client, ahead.correlation_id);
-            Some(Blame::of_queue(Cause::HeadOfLine, root, ahead, waited))
-        }
-    }
-}
-
-/// Whether one request ahead took most of what another waited.
-fn is_for_one(window: &Window, request: &Request, waited: Nanos) -> bool {
-    let mut ahead = window.ahead_of(request).take(DEEPEST_QUEUE);
-    ahead.any(|ahead| served_for(ahead).0.saturating_mul(2) >= waited.0)
-}
-
-/// How long a request took by itself, without those ahead of it.
-fn served_for(request: &Request) -> Nanos {
-    request.latency_less_head_of_line().unwrap_or_else(|| request.last_seen() - request.arrival)
+    let own = Arc::new(alone(window, request, &[], Nanos::MIN));
+    Judgement { own, behind: Vec::new() }.principal().map(Blame::told)
 }
 
 impl Judgement {
-    fn of(window: &Window, known: &mut Requests, request: &Request, own: Arc<Alone>, depth: usize) -> Self {
-        let behind = behind_another(window, known, request, &own, depth);
-        Self { own, behind }
-    }
-
     /// What its roots explain, all in all.
     #[cfg(test)]
     pub(crate) fn explained(&self) -> Nanos {
@@ -165,7 +128,8 @@ impl Judgement {
             }
         }
         let unexplained = (self.own.time - explained).at_least_zero();
-        merged.into_iter().max_by_key(|root| root.time).filter(|root| root.time > unexplained)
+        let principal = merged.into_iter().max_by_key(|root| root.time)?;
+        (principal.time > unexplained).then(|| principal.of_all(self.own.time))
     }
 
     /// The verdict on a request that took longer than was asked for.
@@ -199,7 +163,7 @@ impl Judgement {
 }
 
 /// Every root that took some of a request's time, with how much.
-fn roots(own: &Alone, behind: Option<Blame>) -> impl Iterator<Item = Blame> + '_ {
+fn roots(own: &Alone, behind: Vec<Blame>) -> impl Iterator<Item = Blame> + '_ {
     own.arrival.iter().map(Blame::of).chain(behind).chain(own.served.iter().map(Blame::of))
 }
 

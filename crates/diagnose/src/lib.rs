@@ -25,11 +25,13 @@
 //! - `explained` asks the causes what they know of each stage of a request.
 //! - [`doubts`] says what could not be decided and what would have told.
 //! - [`Focus`] says what of a recording verdicts can depend on; [`Tally`] counts joins where the rest was not read.
+//! - `ahead` divides a wait behind others of a connection among those.
 //! - `alone` keeps what was found of requests that others waited behind.
 //! - `blame` passes what was found on to those.
 //! - `judge` puts a request's stages and causes together.
 //! - [`Staged`] is a request with its stages, slow or not, where that is asked for.
 
+mod ahead;
 mod alone;
 mod appends;
 mod blame;

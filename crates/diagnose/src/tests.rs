@@ -1,5 +1,6 @@
 //! Planted causes: the planted one must be named, and nothing must be named where nothing was planted.
 
+mod ahead;
 mod causes;
 mod jvm;
 mod order;
@@ -417,7 +418,7 @@ fn what_slowed_one_for_a_part_of_its_time_explains_no_more_of_the_next() {
     assert_eq!(named(&events), [(1, Cause::JournalCommit), (2, Cause::JournalCommit)]);
     events.pop();
     events.push(of(1_160));
-    assert_eq!(named(&events), [(1, Cause::JournalCommit), (2, Cause::Unobserved)], "70 of 150 ms");
+    assert_eq!(named(&events), [(1, Cause::JournalCommit), (2, Cause::Unobserved)], "60 of 150 ms");
 }
 
 /// Requests of one connection that came together and were served one after the other, so long each.

@@ -54,9 +54,9 @@ pub struct Doubt {
 pub enum Confidence {
     /// Only the time agrees.
     Weak,
-    /// One link of the chain is inferred from order and partition, the others are exact.
+    /// One link of the chain is inferred from order and partition, the others are exact; or others took more of the time.
     Strong,
-    /// Every link has an exact key.
+    /// Every link has an exact key, and it took half of the time or more.
     Exact,
 }
 

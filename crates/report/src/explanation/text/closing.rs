@@ -13,8 +13,9 @@ use crate::numbers::{counted, grouped};
 use crate::wrap::bullet;
 
 /// What the words of the column CONFIDENCE mean.
-const CONFIDENCE: &str = "confidence: exact = every link of the chain is joined by a key; strong = one link \
-                          is inferred from the order of events; weak = only the times agree";
+const CONFIDENCE: &str = "confidence: exact = every link of the chain is joined by a key, and it took half of \
+                          the time or more; strong = one link is inferred from the order of events, or others \
+                          took more of the time; weak = only the times agree";
 
 /// What to change, once a cause, the costliest first.
 pub(super) fn advice<W: Write>(
