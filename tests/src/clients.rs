@@ -82,6 +82,14 @@ pub struct Report {
     pub unnamed: u64,
 }
 
+/// A virtual environment with what a list of Python packages says: its interpreter. Installed once.
+///
+/// # Panics
+/// Where it cannot be installed.
+pub fn python(requirements: &Path) -> PathBuf {
+    install::python(requirements)
+}
+
 impl Clients {
     /// Installs what is missing; `classpath` has Kafka's own jars.
     ///

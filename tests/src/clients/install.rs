@@ -46,7 +46,7 @@ pub(super) fn python(requirements: &Path) -> PathBuf {
     let directory = cache("python", requirements);
     let python = directory.join("bin/python");
     once(&directory, |directory| {
-        eprintln!("installing Python clients into {}", directory.display());
+        eprintln!("installing {} into {}", requirements.display(), directory.display());
         must(Command::new("python3").args(["-m", "venv"]).arg(directory));
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);

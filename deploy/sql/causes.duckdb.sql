@@ -1,0 +1,6 @@
+-- What slow requests were slow for, where `brokerscope explain DIR --save` has written verdicts. As sources.duckdb.sql.
+
+CREATE OR REPLACE TEMPORARY VIEW verdicts AS
+SELECT * FROM read_parquet(
+    getvariable('recordings') || '/cluster=*/broker=*/date=*/*/verdicts/*.parquet',
+    hive_partitioning = true, hive_types_autocast = false, union_by_name = true);

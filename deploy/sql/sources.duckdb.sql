@@ -1,0 +1,27 @@
+-- The recordings as tables, for DuckDB. Say first where they are:
+--
+--   SET VARIABLE recordings = '/recordings';
+--
+-- Nothing is read here; views are read when they are asked for, and of their files only the columns that are needed. A part that
+-- is still being written is no Parquet yet and is not seen.
+
+CREATE OR REPLACE TEMPORARY VIEW host_samples AS
+SELECT * FROM read_parquet(
+    getvariable('recordings') || '/cluster=*/broker=*/date=*/*/host_samples/*.parquet',
+    hive_partitioning = true, hive_types_autocast = false, union_by_name = true);
+
+CREATE OR REPLACE TEMPORARY VIEW file_ops AS
+SELECT * FROM read_parquet(
+    getvariable('recordings') || '/cluster=*/broker=*/date=*/*/file_ops/*.parquet',
+    hive_partitioning = true, hive_types_autocast = false, union_by_name = true);
+
+CREATE OR REPLACE TEMPORARY VIEW requests AS
+SELECT * FROM read_parquet(
+    getvariable('recordings') || '/cluster=*/broker=*/date=*/*/requests/*.parquet',
+    hive_partitioning = true, hive_types_autocast = false, union_by_name = true);
+
+-- A row for each partition of a produce or fetch request.
+CREATE OR REPLACE TEMPORARY VIEW request_partitions AS
+SELECT cluster, broker, date, api_key, p['topic'] AS topic, p['topic_id'] AS topic_id, p['partition'] AS number,
+       p['bytes'] AS bytes, p['error_code'] AS error_code
+FROM (SELECT cluster, broker, date, api_key, unnest(partitions) AS p FROM requests WHERE api_key IN (0, 1));

@@ -1,0 +1,24 @@
+-- The recordings as tables, for Spark SQL. Say first where they are, as any URL that Spark reads:
+--
+--   SET recordings=/recordings;
+--
+-- Nothing is read here; views are read when they are asked for, and of their files only the columns that are needed. A part that
+-- is still being written is no Parquet yet and is not seen.
+
+-- Names of brokers stay text, as the folders have them: 07 is not 7.
+SET spark.sql.sources.partitionColumnTypeInference.enabled=false;
+
+CREATE OR REPLACE TEMPORARY VIEW host_samples USING parquet OPTIONS (
+    path '${recordings}/cluster=*/broker=*/date=*/*/host_samples', pathGlobFilter '*.parquet', basePath '${recordings}');
+
+CREATE OR REPLACE TEMPORARY VIEW file_ops USING parquet OPTIONS (
+    path '${recordings}/cluster=*/broker=*/date=*/*/file_ops', pathGlobFilter '*.parquet', basePath '${recordings}');
+
+CREATE OR REPLACE TEMPORARY VIEW requests USING parquet OPTIONS (
+    path '${recordings}/cluster=*/broker=*/date=*/*/requests', pathGlobFilter '*.parquet', basePath '${recordings}');
+
+-- A row for each partition of a produce or fetch request.
+CREATE OR REPLACE TEMPORARY VIEW request_partitions AS
+SELECT cluster, broker, date, api_key, p['topic'] AS topic, p['topic_id'] AS topic_id, p['partition'] AS number,
+       p['bytes'] AS bytes, p['error_code'] AS error_code
+FROM (SELECT cluster, broker, date, api_key, explode(partitions) AS p FROM requests WHERE api_key IN (0, 1));

@@ -1,0 +1,133 @@
+-- What `brokerscope fleet` says, in SQL that DuckDB and Spark read alike. Run sources.duckdb.sql or sources.spark.sql first.
+--
+--   fleet_figures        a row for each broker and figure
+--   fleet_differences    which broker differs in what, the largest difference first
+--   fleet_read_kinds     of which kind of file a broker reads more than others from its disk
+--   fleet_read_files     what each file had the disk bring
+--
+-- A test runs these over the recordings that `brokerscope fleet` reads and wants the same answers of both engines and of it.
+
+-- How long a broker was sampled: each sample of a host has this figure.
+CREATE OR REPLACE TEMPORARY VIEW fleet_seconds AS
+SELECT cluster, broker, sum(end_ns - start_ns) / 1e9 AS seconds
+FROM host_samples
+WHERE scope = 'host' AND metric = 'cpu_count'
+GROUP BY cluster, broker;
+
+CREATE OR REPLACE TEMPORARY VIEW fleet_file_sums AS
+SELECT cluster, broker, kind, file,
+       sum(CASE WHEN op IN ('read', 'sendfile') THEN 1 ELSE 0 END) AS reads,
+       sum(CAST(coalesce(disk_bytes, 0) AS BIGINT) + CAST(coalesce(readahead_bytes, 0) AS BIGINT)) AS disk_bytes,
+       sum(CASE WHEN op = 'write' THEN 1 ELSE 0 END) AS writes,
+       sum(CASE WHEN op = 'write' THEN latency_ns ELSE 0 END) AS write_ns,
+       max(CASE WHEN op = 'write' THEN latency_ns END) AS longest_write_ns
+FROM file_ops
+GROUP BY cluster, broker, kind, file;
+
+-- What the devices served that hold the broker's files, as they count themselves.
+CREATE OR REPLACE TEMPORARY VIEW fleet_device_sums AS
+SELECT samples.cluster, samples.broker,
+       sum(CASE WHEN metric = 'reads_per_second' THEN value * (end_ns - start_ns) / 1e9 ELSE 0e0 END) AS device_reads,
+       sum(CASE WHEN metric = 'writes_per_second' THEN value * (end_ns - start_ns) / 1e9 ELSE 0e0 END) AS device_writes
+FROM host_samples AS samples
+JOIN (SELECT DISTINCT cluster, broker, device FROM file_ops) AS held
+  ON held.cluster = samples.cluster AND held.broker = samples.broker AND held.device = samples.name
+WHERE scope = 'device' AND metric IN ('reads_per_second', 'writes_per_second')
+GROUP BY samples.cluster, samples.broker;
+
+CREATE OR REPLACE TEMPORARY VIEW fleet_request_sums AS
+SELECT cluster, broker,
+       sum(CASE WHEN api_key = 0 AND latency_ns >= 100000000 THEN 1 ELSE 0 END) AS slow_produce
+FROM requests
+GROUP BY cluster, broker;
+
+CREATE OR REPLACE TEMPORARY VIEW fleet_partition_sums AS
+SELECT cluster, broker,
+       sum(CASE WHEN api_key = 1 THEN CAST(bytes AS BIGINT) ELSE 0 END) AS sent_bytes,
+       sum(CASE WHEN api_key = 0 THEN CAST(bytes AS BIGINT) ELSE 0 END) AS produced_bytes,
+       sum(CASE WHEN api_key = 0 THEN 1 ELSE 0 END) AS batches,
+       count(DISTINCT CASE WHEN api_key = 0 AND coalesce(error_code, 0) = 0
+                           THEN concat(coalesce(topic, topic_id), '-', CAST(number AS STRING)) END) AS partitions_led
+FROM request_partitions
+GROUP BY cluster, broker;
+
+-- The smallest deviation of a figure that counts.
+CREATE OR REPLACE TEMPORARY VIEW fleet_floors AS
+SELECT figure, CAST(smallest AS DOUBLE) AS smallest
+FROM (VALUES ('device_reads_per_second', 20.0), ('device_writes_per_second', 20.0), ('reads_per_second', 20.0),
+             ('disk_read_bytes_per_second', 300000.0), ('sent_bytes_per_second', 300000.0),
+             ('produced_bytes_per_second', 300000.0), ('write_ms', 0.3), ('longest_write_ms', 30.0),
+             ('batch_bytes', 300.0), ('partitions_led', 3.0), ('slow_produce_per_minute', 2.0),
+             ('slow_ms_per_minute', 300.0)) AS floors (figure, smallest);
+
+-- A row for each broker that was sampled.
+CREATE OR REPLACE TEMPORARY VIEW fleet_sums AS
+SELECT spans.cluster, spans.broker, seconds, device_reads, device_writes, reads, disk_bytes, writes, write_ns, longest_write_ns,
+       slow_produce, sent_bytes, produced_bytes, batches, partitions_led
+FROM fleet_seconds AS spans
+LEFT JOIN fleet_device_sums AS devices ON devices.cluster = spans.cluster AND devices.broker = spans.broker
+LEFT JOIN (SELECT cluster, broker, sum(reads) AS reads, sum(disk_bytes) AS disk_bytes, sum(writes) AS writes,
+                  sum(write_ns) AS write_ns, max(longest_write_ns) AS longest_write_ns
+           FROM fleet_file_sums GROUP BY cluster, broker) AS files
+  ON files.cluster = spans.cluster AND files.broker = spans.broker
+LEFT JOIN fleet_request_sums AS sums ON sums.cluster = spans.cluster AND sums.broker = spans.broker
+LEFT JOIN fleet_partition_sums AS parts ON parts.cluster = spans.cluster AND parts.broker = spans.broker;
+
+-- A figure that cannot be made of what was seen has no row.
+CREATE OR REPLACE TEMPORARY VIEW fleet_figures AS
+SELECT cluster, broker, figure, value, smallest
+FROM (SELECT cluster, broker, figure, smallest,
+             CASE figure
+                 WHEN 'device_reads_per_second' THEN device_reads / seconds
+                 WHEN 'device_writes_per_second' THEN device_writes / seconds
+                 WHEN 'reads_per_second' THEN reads / seconds
+                 WHEN 'disk_read_bytes_per_second' THEN disk_bytes / seconds
+                 WHEN 'sent_bytes_per_second'
+                     THEN CASE WHEN slow_produce IS NOT NULL THEN coalesce(sent_bytes, 0) / seconds END
+                 WHEN 'produced_bytes_per_second'
+                     THEN CASE WHEN slow_produce IS NOT NULL THEN coalesce(produced_bytes, 0) / seconds END
+                 WHEN 'write_ms' THEN write_ns / 1e6 / nullif(writes, 0)
+                 WHEN 'longest_write_ms' THEN longest_write_ns / 1e6
+                 WHEN 'batch_bytes' THEN produced_bytes * 1e0 / nullif(batches, 0)
+                 WHEN 'partitions_led'
+                     THEN CASE WHEN slow_produce IS NOT NULL THEN coalesce(partitions_led, 0) * 1e0 END
+                 WHEN 'slow_produce_per_minute' THEN slow_produce * 60 / seconds
+             END AS value
+      FROM fleet_sums CROSS JOIN fleet_floors) AS figures
+WHERE value IS NOT NULL;
+
+CREATE OR REPLACE TEMPORARY VIEW fleet_medians AS
+SELECT cluster, broker, figure, value, smallest, median(value) OVER (PARTITION BY cluster, figure) AS median,
+       count(*) OVER (PARTITION BY cluster, figure) AS brokers
+FROM fleet_figures;
+
+-- The median distance from the median, and what counts as one deviation.
+CREATE OR REPLACE TEMPORARY VIEW fleet_deviations AS
+SELECT cluster, broker, figure, value, median, mad, brokers,
+       greatest(1.4826 * mad, 0.1 * abs(median), smallest) AS deviation
+FROM (SELECT cluster, broker, figure, value, smallest, median, brokers,
+             median(abs(value - median)) OVER (PARTITION BY cluster, figure) AS mad
+      FROM fleet_medians) AS distances;
+
+CREATE OR REPLACE TEMPORARY VIEW fleet_differences AS
+SELECT cluster, broker, figure, value, median, mad, brokers, abs(value - median) / deviation AS score
+FROM fleet_deviations
+WHERE brokers >= 4 AND abs(value - median) > 3.5 * deviation
+ORDER BY score DESC;
+
+CREATE OR REPLACE TEMPORARY VIEW fleet_read_files AS
+SELECT sums.cluster, sums.broker, kind, file, disk_bytes / seconds AS disk_read_bytes_per_second, reads / seconds AS reads_per_second
+FROM fleet_file_sums AS sums JOIN fleet_seconds AS spans ON spans.cluster = sums.cluster AND spans.broker = sums.broker
+ORDER BY disk_read_bytes_per_second DESC;
+
+-- Of each broker every kind of file that any broker of its cluster has, so that none counts as nothing.
+CREATE OR REPLACE TEMPORARY VIEW fleet_read_kinds AS
+SELECT cluster, broker, kind, value, median, value - median AS more_than_others
+FROM (SELECT cluster, broker, kind, value, median(value) OVER (PARTITION BY cluster, kind) AS median
+      FROM (SELECT brokers.cluster, brokers.broker, kinds.kind, coalesce(sum(disk_read_bytes_per_second), 0e0) AS value
+            FROM fleet_seconds AS brokers
+            JOIN (SELECT DISTINCT cluster, kind FROM fleet_file_sums) AS kinds ON kinds.cluster = brokers.cluster
+            LEFT JOIN fleet_read_files AS files
+              ON files.cluster = brokers.cluster AND files.broker = brokers.broker AND files.kind = kinds.kind
+            GROUP BY brokers.cluster, brokers.broker, kinds.kind) AS amounts) AS medians
+ORDER BY more_than_others DESC;

@@ -1,0 +1,66 @@
+"""Runs deploy/sql over recordings in one engine and prints the views' rows, a JSON object a line. Judges nothing."""
+
+import json
+import sys
+from pathlib import Path
+
+VIEWS = ["fleet_figures", "fleet_differences", "fleet_read_kinds", "fleet_read_files", "fleet_causes"]
+
+
+def statements(path):
+    """A file's statements: no text in them has a semicolon or two dashes."""
+    lines = [line.split("--", 1)[0] for line in path.read_text().splitlines()]
+    return [statement.strip() for statement in "\n".join(lines).split(";") if statement.strip()]
+
+
+def duckdb_rows(sql, recordings):
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET VARIABLE recordings = '%s'" % recordings.replace("'", "''"))
+    for name in ["sources.duckdb.sql", "views.sql", "causes.duckdb.sql", "causes.sql"]:
+        for statement in statements(sql / name):
+            connection.execute(statement)
+    for view in VIEWS:
+        found = connection.execute("SELECT * FROM " + view)
+        names = [column[0] for column in found.description]
+        for row in found.fetchall():
+            yield {"view": view, **dict(zip(names, row))}
+
+
+def spark_rows(sql, recordings):
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        # Of some thousand rows, compiling and planning again would take longer than everything else.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    spark.sql("SET recordings=" + recordings)
+    for name in ["sources.spark.sql", "views.sql", "causes.spark.sql", "causes.sql"]:
+        for statement in statements(sql / name):
+            spark.sql(statement)
+    for view in VIEWS:
+        for row in spark.sql("SELECT * FROM " + view).collect():
+            yield {"view": view, **row.asDict()}
+    spark.stop()
+
+
+def main():
+    engine, sql, recordings = sys.argv[1:]
+    rows = {"duckdb": duckdb_rows, "spark": spark_rows}[engine]
+    for row in rows(Path(sql), recordings):
+        print(json.dumps(row, default=float))
+
+
+main()
