@@ -34,17 +34,18 @@ pub(super) fn print_differences(runs: &[Run]) {
     println!();
 }
 
-/// Prints what programs and recorder take for a request, of runs in which the kernel counts that.
+/// Prints what programs and watchers take for a request, of runs in which the kernel counts that. Hooks alone together with
+/// what tcpdump takes are the least that a recorder of operations and packets can: the one does nothing, the other copies.
 pub(super) fn print_counted(counted: &[Run]) {
     table::print(
-        &["a request, counted", "hooks alone", "recorder"],
+        &["a request, counted", "hooks alone", "recorder", "tcpdump + bpftrace"],
         [
             row("programs, ns", counted, |run| of_request(run.in_programs().as_nanos() as f64, run)),
             row("runs of programs", counted, |run| {
                 let runs = run.programs.values().map(|ran| ran.count).sum::<u64>();
                 of_request(runs as f64, run)
             }),
-            row("the recorder's processor time, ns", counted, |run| {
+            row("the watchers' processor time, ns", counted, |run| {
                 of_request(run.watchers.as_nanos() as f64, run)
             }),
             row("the broker's processor time, ns", counted, Run::broker_nanos),
@@ -59,7 +60,7 @@ fn of_request(all: f64, run: &Run) -> f64 {
 
 fn row(what: &str, runs: &[Run], of: impl Fn(&Run) -> f64) -> Vec<String> {
     let cell = |kind| format!("{:.0}", median(of_kind(runs, kind).map(&of).collect()));
-    vec![what.to_owned(), cell(Kind::Hooks), cell(Kind::Brokerscope)]
+    vec![what.to_owned(), cell(Kind::Hooks), cell(Kind::Brokerscope), cell(Kind::Tools)]
 }
 
 fn percent(runs: &[f64]) -> String {
