@@ -2,7 +2,8 @@
 //! every moment of the wait belongs to the one that was served then, and has the cause that this one's time has then: not
 //! what slowed it most, nor what those ahead of it waited for, which may have been over when the request came.
 //!
-//! Does not find causes: it is told them.
+//! The wait may be that of a request which is complete, or that of the rest of one whose first bytes are not read yet
+//! ([`crate::unread`]). Does not find causes: it is told them.
 
 use std::sync::Arc;
 
@@ -19,31 +20,32 @@ const FARTHEST: usize = 1_024;
 /// Of those that were served in a wait, the ones that took at least this share of it are looked into: a hundredth.
 const WORTH_A_LOOK: i64 = 100;
 
-/// Why a request that was complete waited for so long behind others; together at most as long. `served` finds what
-/// explains the time of one of them from a moment on, as long as it was served alone.
+/// Why a request waited from `start` until `end` behind others; together at most as long. `served` finds what explains the
+/// time of one of them from a moment on, as long as it was served alone.
 pub(crate) fn explain(
     window: &Window,
     request: &Request,
-    waited: Nanos,
+    (start, end): (Nanos, Nanos),
     mut served: impl FnMut(&Request, Nanos) -> Vec<Arc<Finding>>,
 ) -> Vec<Blame> {
-    let complete = request.arrival_end;
-    let mut free = Free::new(complete, complete + waited);
+    let waited = end - start;
+    let is_complete = start >= request.arrival_end;
+    let mut free = Free::new(start, end);
     let mut blames = Vec::new();
     let mut queue = Queue { unexplained: waited, longest: Nanos::ZERO, first: None };
-    for (one, place) in window.ahead_of(request).take(FARTHEST).zip(1..) {
+    for (one, place) in window.ahead_of(request, start).take(FARTHEST).zip(1..) {
         let from = stages::served_from(one).unwrap_or(one.arrival);
         let time = free.take(from, one.last_seen());
         if time == Nanos::ZERO {
             continue;
         }
-        let ahead = Ahead { request: Arc::clone(one), waited: time, place };
+        let ahead = Ahead { request: Arc::clone(one), waited: time, place, is_complete };
         if time.0.saturating_mul(WORTH_A_LOOK) >= waited.0 {
             let known = blames.len();
             if stages::waiting::is_kept(window, one) {
                 blames.push(Blame::of_queue(Cause::LongPoll, ahead.clone()));
             } else {
-                blames.extend(shares(&served(one, complete.max(from)), &ahead));
+                blames.extend(shares(&served(one, start.max(from)), &ahead));
             }
             let explained: Nanos =
                 blames.get(known..).unwrap_or_default().iter().map(|blame: &Blame| blame.time).sum();

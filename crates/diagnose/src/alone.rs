@@ -25,6 +25,8 @@ pub(crate) struct Alone {
     pub(crate) course: Vec<StageSpan>,
     /// How long it was complete and behind others.
     pub(crate) waited: Nanos,
+    /// When the rest of it could not arrive because others were served.
+    pub(crate) unread: Option<(Nanos, Nanos)>,
     /// What its own bytes' arrival explains.
     pub(crate) arrival: Option<Arc<Finding>>,
     /// What explains the time from the moment at which the broker could serve it.

@@ -30,6 +30,8 @@ pub(crate) struct Ahead {
     pub(crate) waited: Nanos,
     /// One is right ahead, others are ahead of that.
     pub(crate) place: usize,
+    /// Whether all of the waiting request had come.
+    pub(crate) is_complete: bool,
 }
 
 impl Blame {
@@ -62,6 +64,10 @@ impl Blame {
     /// The same of one that waited behind the one that it is of, for so much of that one's time.
     pub(crate) fn behind(mut self, ahead: Ahead, time: Nanos) -> Self {
         self.time = time;
+        if !ahead.is_complete {
+            // That its bytes had to wait is concluded from how they came.
+            self.confidence = self.confidence.min(Confidence::Strong);
+        }
         self.ahead = Some(ahead);
         self
     }
@@ -108,12 +114,13 @@ impl Blame {
 
 impl Ahead {
     fn evidence(&self) -> Evidence {
-        let Self { request, waited, place } = self;
+        let Self { request, waited, place, is_complete } = self;
         let between = match place.saturating_sub(1) {
             0 => String::new(),
             1 => " (and 1 more after it)".to_owned(),
             n => format!(" (and {n} more after it)"),
         };
+        let what = if *is_complete { "waited" } else { "could not arrive, as nothing was read, for" };
         Evidence {
             kind: EvidenceKind::Request,
             start: request.arrival,
@@ -122,7 +129,7 @@ impl Ahead {
             thread: None,
             waiter: None,
             text: format!(
-                "waited {waited} behind request {} ({}) of the same connection, which took {}{between}",
+                "{what} {waited} behind request {} ({}) of the same connection, which took {}{between}",
                 request.correlation_id,
                 request.api,
                 request.last_seen() - request.arrival

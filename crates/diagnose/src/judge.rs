@@ -19,6 +19,7 @@ use crate::hold::Hold;
 use crate::join::{self, AppendJoin, JoinKey};
 use crate::stages;
 use crate::summary::Joins;
+use crate::unread;
 use crate::window::Window;
 
 /// What is known of one request.
@@ -72,8 +73,12 @@ pub(crate) fn judge(
     appends: &[AppendJoin],
 ) -> Judgement {
     let own = known.of(request, || alone(window, request, appends, Nanos::MIN));
-    let behind =
-        ahead::explain(window, request, own.waited, |ahead, since| served(window, known, ahead, since));
+    let complete = (request.arrival_end, request.arrival_end + own.waited);
+    let mut behind = Vec::new();
+    for stretch in own.unread.into_iter().chain([complete]) {
+        let served = |ahead: &Request, since| served(window, known, ahead, since);
+        behind.extend(ahead::explain(window, request, stretch, served));
+    }
     Judgement { own, behind }
 }
 
@@ -95,6 +100,7 @@ fn alone(window: &Window, request: &Request, appends: &[AppendJoin], since: Nano
     let found = explained::served(window, request, &course, appends, since);
     Alone {
         waited: course.served_from - request.arrival_end,
+        unread: unread::stretch(window, request),
         arrival: cause::slow_client::arrival(window, request).map(Arc::new),
         served: found.into_iter().map(Arc::new).collect(),
         time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),

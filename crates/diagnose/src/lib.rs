@@ -63,6 +63,7 @@ mod summary;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod unread;
 mod why_not;
 mod window;
 

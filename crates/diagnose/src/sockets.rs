@@ -210,6 +210,11 @@ impl Call {
         number.wrapping_sub(self.first)
     }
 
+    /// How many bytes from a number on had been moved when the call returned.
+    pub(crate) fn moved_since(&self, number: u32) -> u32 {
+        self.next.wrapping_sub(number)
+    }
+
     /// Modulo 2^32, as sequence numbers are compared (RFC 9293, 3.4).
     fn place_of(&self, byte: u32) -> Place {
         if byte.wrapping_sub(self.first) < self.next.wrapping_sub(self.first) {

@@ -6,6 +6,7 @@ mod jvm;
 mod order;
 mod stage_causes;
 mod stages;
+mod unread;
 
 use std::sync::Arc;
 

@@ -303,16 +303,15 @@ impl Window {
         &self.appends
     }
 
-    /// Requests of the same connection that arrived before this one and were still unanswered when it was
-    /// complete, the one answered last first.
-    pub(crate) fn ahead_of(&self, request: &Request) -> impl Iterator<Item = &Arc<Request>> {
-        let (arrival, complete) = (request.arrival, request.arrival_end);
-        let number = request.correlation_id;
+    /// Requests of the same connection that arrived before this one and were still unanswered at a moment, the one answered
+    /// last first.
+    pub(crate) fn ahead_of(&self, request: &Request, at: Nanos) -> impl Iterator<Item = &Arc<Request>> {
+        let (arrival, number) = (request.arrival, request.correlation_id);
         self.connections
             .get(&(request.client, request.broker))
             .into_iter()
             .flat_map(move |past| past.ended_by(request.last_seen()))
-            .take_while(move |earlier| earlier.last_seen() > complete)
+            .take_while(move |earlier| earlier.last_seen() > at)
             .filter(move |earlier| earlier.arrival <= arrival && earlier.correlation_id != number)
     }
 

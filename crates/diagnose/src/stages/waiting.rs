@@ -78,7 +78,7 @@ fn appended(window: &Window, request: &Request) -> Option<Nanos> {
 /// The wait behind a request of the same connection that waited on purpose.
 fn behind_a_wait(window: &Window, request: &Request) -> Nanos {
     let waited = request.head_of_line.filter(|waited| *waited > Nanos::ZERO);
-    let ahead = || window.ahead_of(request).next();
+    let ahead = || window.ahead_of(request, request.arrival_end).next();
     waited.filter(|_| ahead().is_some_and(|ahead| is_kept(window, ahead))).unwrap_or_default()
 }
 

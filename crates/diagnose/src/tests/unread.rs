@@ -1,0 +1,82 @@
+//! Requests whose bytes could not arrive while others of their connection were served: told by how they came when the broker
+//! read again, and not told of a client that was slow itself.
+
+use model::{Cause, Confidence, Event, Nanos, Request, SocketOp, SocketOpKind, Verdict};
+
+use super::stages::{socket_op, us};
+use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+
+const REQUEST_BYTES: u32 = 1_000_000;
+/// What the socket's buffer took before it was full.
+const TAKEN_BYTES: u32 = 200_000;
+
+/// From 1,000 ms on it came, behind one that the broker answered at 1,150 ms, and was complete at `complete`.
+fn large(complete: Nanos) -> Request {
+    let mut large = request(2, 3, 1_000, 1_160, 77);
+    large.client = request(1, 6, 0, 0, 0).client;
+    (large.sequence, large.request_bytes, large.arrival_end) = (Some(7_000), REQUEST_BYTES - 4, complete);
+    large
+}
+
+/// One that the journal held up until 1,150 ms, and who had it.
+fn held_up() -> Vec<Event> {
+    vec![
+        off_cpu(7, ms(996), ms(1_149), JOURNAL_STACK),
+        op(append(7, 6, ms(995), ms(1_149), 1)),
+        commit(2285, 990, 1_150),
+        asked(request(1, 6, 990, 1_150, 1)),
+    ]
+}
+
+/// The broker's read of the request's bytes from one on to before another.
+fn read(of: &Request, from: u32, to: u32, at: Nanos) -> Event {
+    let first = of.sequence.unwrap();
+    Event::SocketOp(Box::new(SocketOp {
+        sequence: first.wrapping_add(from),
+        sequence_end: first.wrapping_add(to),
+        bytes: Some((to - from).into()),
+        ..socket_op(of, SocketOpKind::Read, at, at + Nanos(10_000))
+    }))
+}
+
+/// What is told of it where as many bytes as had come until then came so long after the broker read again.
+fn told(again: Nanos, complete: Nanos, is_read_seen: bool) -> Verdict {
+    let large = large(complete);
+    let mut events = held_up();
+    if is_read_seen {
+        events.push(read(&large, 0, 4, us(1_150_100)));
+        events.push(read(&large, 4, TAKEN_BYTES, us(1_150_200)));
+        events.push(read(&large, TAKEN_BYTES, 2 * TAKEN_BYTES, again));
+        events.push(read(&large, 2 * TAKEN_BYTES, REQUEST_BYTES, complete));
+    }
+    events.push(asked(large));
+    let (verdicts, _) = run(events);
+    verdicts.into_iter().find(|verdict| verdict.request.correlation_id == 2).unwrap()
+}
+
+#[test]
+fn bytes_that_had_no_room_waited_for_whoever_was_served() {
+    let verdict = told(ms(1_151), ms(1_154), true);
+    assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::JournalCommit]);
+    assert_eq!((&*verdict.root, verdict.confidence), ("journal-commit:loop0:2285", Confidence::Strong));
+    let text = &verdict.evidence[0].text;
+    assert!(text.starts_with("could not arrive, as nothing was read, for 150 ms behind request 1"), "{text}");
+}
+
+#[test]
+fn the_last_bytes_may_come_late() {
+    // All but the last came at once: what these waited for is another matter, and took less.
+    assert_eq!(told(ms(1_151), ms(1_159), true).chain, [Cause::HeadOfLine, Cause::JournalCommit]);
+}
+
+#[test]
+fn a_client_that_goes_on_as_slowly_was_not_held_up() {
+    assert_eq!(told(us(1_150_200) + Nanos::from_millis(60), ms(1_300), true).cause, Cause::SlowClient);
+    let quicker_but_not_much = us(1_150_200) + Nanos::from_millis(38);
+    assert!(!told(quicker_but_not_much, ms(1_200), true).chain.contains(&Cause::HeadOfLine));
+}
+
+#[test]
+fn without_the_brokers_reads_nothing_is_said() {
+    assert_eq!(told(ms(1_151), ms(1_154), false).cause, Cause::Unobserved);
+}
