@@ -3,7 +3,7 @@
 //! `DumpLogSegments`; how long `explain` takes for ten million requests, and how far behind
 //! a live broker it is; what `export` takes; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; which of
 //! nine brokers is the odd one; what watching costs a broker; what seeing its
-//! locks does, and whether all of them are seen. Ratios within one run count; absolute figures are the machine's.
+//! locks does, and whether all of them are seen; how fast `logs` reads a log beside `grep`. Ratios within one run count; absolute figures are the machine's.
 //!
 //! It knows the product as a user does, by its command line; only the recordings that it makes up it writes itself.
 
@@ -17,6 +17,7 @@ mod kernel;
 mod live;
 mod live_verdicts;
 mod locks;
+mod logs;
 mod memory;
 mod packets;
 mod page;
@@ -40,7 +41,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 14] = [
     "files",
     "memory",
     "live",
@@ -54,6 +55,7 @@ const PARTS: [&str; 13] = [
     "kernel",
     "kernel-paced",
     "locks",
+    "logs",
 ];
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -119,6 +121,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "compare" => compare::hold(brokerscope, directory),
         "fleet" => fleet::hold(brokerscope, directory),
         "kernel" | "kernel-paced" => kernel::hold(part, brokerscope, directory),
+        "logs" => logs::hold(brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),
         _ => segments::hold(brokerscope, directory),
     }

@@ -11,6 +11,8 @@ mod captures;
 mod dumps;
 #[path = "../../crates/wire/tests/fixtures/kafka.rs"]
 mod kafka;
+#[path = "seeds/logs.rs"]
+mod logs;
 #[path = "../../crates/jvm/tests/jfr/writer.rs"]
 mod recordings;
 #[path = "seeds/records.rs"]
@@ -28,6 +30,7 @@ fn main() {
     write(&folder, "fetch", &fetch());
     write(&folder, "batch", &records::seeds());
     write(&folder, "dump", &dumps::seeds());
+    write(&folder, "log", &logs::seeds());
     write(&folder, "reassembly", &reassembly());
     write(&folder, "jfr", &recordings());
     write(&folder, "pcap", &captures::pcap());

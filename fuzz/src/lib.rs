@@ -16,6 +16,7 @@ pub mod dump;
 pub mod fetch;
 pub mod frame;
 pub mod jfr;
+pub mod log;
 mod packets;
 pub mod pcap;
 pub mod pcapng;

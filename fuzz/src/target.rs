@@ -2,19 +2,20 @@
 
 use peak_alloc::PeakAlloc;
 
-use crate::{analyzer, batch, dump, fetch, frame, jfr, pcap, pcapng, produce, reassembly};
+use crate::{analyzer, batch, dump, fetch, frame, jfr, log, pcap, pcapng, produce, reassembly};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Every target, by name.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     analyzer::TARGET,
     batch::TARGET,
     dump::TARGET,
     fetch::TARGET,
     frame::TARGET,
     jfr::TARGET,
+    log::TARGET,
     pcap::TARGET,
     pcapng::TARGET,
     produce::TARGET,

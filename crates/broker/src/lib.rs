@@ -1,5 +1,5 @@
 //! A Kafka broker's own files: which brokers run here and how they are configured, what a file's name
-//! says, the topic ids on disk, what is in a segment, and what its request log says.
+//! says, the topic ids on disk, what is in a segment, and what its logs as text say.
 //!
 //! It knows nothing of the kernel's probes or of packets. Everything is read only, and read as hostile:
 //! bounded, and never trusted to be what its name says.
@@ -13,6 +13,7 @@ pub mod properties;
 pub mod request_log;
 mod running;
 pub mod segment;
+pub mod server_log;
 pub mod topic_ids;
 mod window;
 

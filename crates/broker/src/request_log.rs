@@ -139,10 +139,11 @@ fn json_of(line: &[u8]) -> Option<&[u8]> {
 /// The parts of a line that are needed, by Kafka's names (`RequestConvertToJson.scala`).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+pub(crate) struct Line<'a> {
     #[serde(borrow)]
     connection: Cow<'a, str>,
-    request_header: Header,
+    #[serde(borrow)]
+    request_header: Header<'a>,
     total_time_ms: f64,
     request_queue_time_ms: f64,
     local_time_ms: f64,
@@ -154,25 +155,42 @@ struct Line<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Header {
+struct Header<'a> {
     request_api_key: i16,
     correlation_id: i32,
+    request_api_key_name: Option<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    /// The line of this JSON.
+    pub(crate) fn read(json: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok()
+    }
+
+    /// The API's name, as `PRODUCE`.
+    pub(crate) fn api_name(&self) -> Option<&'a str> {
+        self.request_header.request_api_key_name
+    }
+
+    /// Where the time went; none where a time is none.
+    pub(crate) fn times(&self) -> Option<KafkaTimes> {
+        Some(KafkaTimes {
+            queue: nanos(self.request_queue_time_ms)?,
+            local: nanos(self.local_time_ms)?,
+            remote: nanos(self.remote_time_ms)?,
+            throttle: nanos(self.throttle_time_ms)?,
+            response_queue: nanos(self.response_queue_time_ms)?,
+            send: nanos(self.send_time_ms)?,
+            total: nanos(self.total_time_ms)?,
+        })
+    }
 }
 
 fn request_of(json: &[u8]) -> Option<(Key, i16, KafkaTimes)> {
-    let line: Line<'_> = serde_json::from_slice(json).ok()?;
+    let line = Line::read(json)?;
     let (broker, client) = ends(&line.connection)?;
-    let times = KafkaTimes {
-        queue: nanos(line.request_queue_time_ms)?,
-        local: nanos(line.local_time_ms)?,
-        remote: nanos(line.remote_time_ms)?,
-        throttle: nanos(line.throttle_time_ms)?,
-        response_queue: nanos(line.response_queue_time_ms)?,
-        send: nanos(line.send_time_ms)?,
-        total: nanos(line.total_time_ms)?,
-    };
-    let Header { request_api_key, correlation_id } = line.request_header;
-    Some(((client, broker, correlation_id), request_api_key, times))
+    let Header { request_api_key, correlation_id, .. } = line.request_header;
+    Some(((client, broker, correlation_id), request_api_key, line.times()?))
 }
 
 /// `127.0.0.1:9092-127.0.0.1:60670-0-1`: the broker's end, the client's, and numbers (`ServerConnectionId.java`).
@@ -189,7 +207,8 @@ fn end(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(address.to_canonical(), port.parse().ok()?))
 }
 
-fn nanos(ms: f64) -> Option<Nanos> {
+/// Milliseconds; none of what no request takes.
+pub(crate) fn nanos(ms: f64) -> Option<Nanos> {
     // A day is more than any request takes.
     (0.0..86_400_000.0).contains(&ms).then(|| Nanos((ms * 1e6).round() as i64))
 }

@@ -6,6 +6,7 @@ mod explain;
 mod export;
 mod flags;
 mod fleet;
+mod logs;
 mod names;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub(crate) use compare::{Compare, ComparisonFormat};
 pub(crate) use explain::Explain;
 pub(crate) use export::Export;
 pub(crate) use fleet::FleetArgs;
+pub(crate) use logs::Logs;
 
 /// Why was this Kafka request slow? Watches a broker's network, kernel and disk, and says.
 #[derive(Debug, Parser)]
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     Advise(Advise),
     /// Which broker is different?
     Fleet(FleetArgs),
+    /// What do the broker's own logs say about slow things?
+    Logs(Logs),
     /// What can be seen on this host, and what is missing?
     Doctor(Doctor),
     /// Experiments on a real broker.

@@ -12,6 +12,7 @@ pub(crate) mod kernel;
 #[cfg(feature = "live")]
 pub(crate) mod lab;
 pub(crate) mod locks;
+pub(crate) mod logs;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod requests;

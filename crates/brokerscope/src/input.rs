@@ -140,6 +140,11 @@ const PIECES: usize = 16;
 /// How often a silent pipe looks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Standard input as text, which ends when it is told to.
+pub(crate) fn stdin(stop: &Stop) -> impl Read + use<> {
+    StoppablePipe::start(io::stdin(), stop.clone())
+}
+
 /// A pipe that ends when it is told to, also while nothing comes.
 struct StoppablePipe {
     pieces: Receiver<io::Result<Vec<u8>>>,

@@ -52,6 +52,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Compare(args) => commands::compare::run(&args),
         Command::Advise(args) => commands::advise::run(&args),
         Command::Fleet(args) => commands::fleet::run(&args),
+        Command::Logs(args) => commands::logs::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         #[cfg(feature = "live")]
         Command::Lab(args) => commands::lab::run(args),

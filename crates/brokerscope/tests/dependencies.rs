@@ -47,7 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("e2e", &["lab"]),
     ("bench", &["lab", "model", "probes", "recording"]),
-    ("fuzz", &["capture", "jvm", "model", "wire"]),
+    ("fuzz", &["broker", "capture", "jvm", "model", "wire"]),
 ];
 
 fn workspace() -> BTreeMap<String, BTreeSet<String>> {

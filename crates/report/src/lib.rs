@@ -23,6 +23,7 @@ pub mod fleet;
 pub mod json;
 pub mod kernel;
 pub mod locks;
+pub mod logs;
 pub mod numbers;
 pub mod page;
 pub mod paint;

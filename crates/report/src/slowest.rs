@@ -44,6 +44,13 @@ impl<T> Slowest<T> {
         self.held.push(Reverse(Ranked { latency, nth: Reverse(self.offered), item: item() }));
     }
 
+    /// Those held, slowest first; they stay.
+    pub(crate) fn sorted(&self) -> Vec<&T> {
+        let mut ranked: Vec<&Reverse<Ranked<T>>> = self.held.iter().collect();
+        ranked.sort();
+        ranked.iter().map(|Reverse(ranked)| &ranked.item).collect()
+    }
+
     /// Those held, slowest first.
     pub(crate) fn into_sorted(self) -> impl Iterator<Item = T> {
         self.held.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item)

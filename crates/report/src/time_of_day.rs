@@ -1,4 +1,4 @@
-//! An instant as the time of day, `HH:MM:SS.mmm`, in the zone the user chose. Does not show dates.
+//! An instant as the time of day, `HH:MM:SS.mmm`, in the zone the user chose; with its date where input spans days.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -32,6 +32,13 @@ impl Zone {
         let local_ns = at.0.saturating_add(self.offset_seconds(at).saturating_mul(SECOND_NS));
         let ms = local_ns.div_euclid(1_000_000).rem_euclid(DAY_MS);
         format!("{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60, ms % 1_000)
+    }
+
+    /// `YYYY-MM-DD HH:MM:SS.mmm`.
+    pub fn date_and_time(&self, at: Nanos) -> String {
+        let date = Timestamp::from_second(at.0.div_euclid(SECOND_NS))
+            .map_or_else(|_| String::new(), |timestamp| self.0.to_datetime(timestamp).date().to_string());
+        format!("{date} {}", self.time_of_day(at))
     }
 
     fn offset_seconds(&self, at: Nanos) -> i64 {
@@ -86,6 +93,13 @@ mod tests {
         assert_eq!(Zone::utc().time_of_day(at), "12:11:36.521");
         assert_eq!(Zone::east(7_200).unwrap().time_of_day(at), "14:11:36.521");
         assert_eq!(Zone::east(-13 * 3_600).unwrap().time_of_day(at), "23:11:36.521");
+    }
+
+    #[test]
+    fn the_date_is_that_of_the_zone() {
+        let at = Nanos(1_718_971_896_521_999_999);
+        assert_eq!(Zone::utc().date_and_time(at), "2024-06-21 12:11:36.521");
+        assert_eq!(Zone::east(-13 * 3_600).unwrap().date_and_time(at), "2024-06-20 23:11:36.521");
     }
 
     #[test]

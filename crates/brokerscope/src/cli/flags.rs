@@ -110,6 +110,18 @@ pub(super) fn of_brokers(flag: Arg) -> Arg {
     }
 }
 
+/// For logs of a broker, which are of one broker and have no payload.
+pub(super) fn of_logs(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "ports" | "message_id" => flag.hide(true),
+        "topics" => flag.help(
+            "Show only this topic (repeatable); Kafka 4.1's request log has ids instead of names in many requests",
+        ),
+        "apis" => flag.help("Of Kafka's request log, show only this API, for example produce (repeatable)"),
+        _ => flag,
+    }
+}
+
 /// For an examination, which has no times and is not long.
 pub(super) fn of_host(flag: Arg) -> Arg {
     match flag.get_id().as_str() {

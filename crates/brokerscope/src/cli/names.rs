@@ -1,7 +1,7 @@
 //! Values that are chosen by name, with all names listed where one is wrong.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use model::{FileKind, FileOpKind};
+use model::{FileKind, FileOpKind, LogKind};
 use report::files::{By, Sort};
 
 /// An operation on a file.
@@ -12,6 +12,11 @@ pub(super) fn file_op() -> impl TypedValueParser<Value = FileOpKind> {
 /// A kind of file.
 pub(super) fn file_kind() -> impl TypedValueParser<Value = FileKind> {
     one_of(FileKind::ALL.map(FileKind::as_str), FileKind::parse)
+}
+
+/// What a line of a log is about.
+pub(super) fn log_kind() -> impl TypedValueParser<Value = LogKind> {
+    one_of(LogKind::ALL.map(LogKind::as_str), LogKind::parse)
 }
 
 /// What `files` tells apart.

@@ -8,6 +8,7 @@ mod blocked;
 mod comparison;
 mod fleet;
 mod locks;
+mod logs;
 mod page;
 mod sample;
 mod stacks;

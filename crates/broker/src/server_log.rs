@@ -1,0 +1,216 @@
+//! What a broker's log says about slow things: lines go in, in any pieces, and what they tell comes out.
+//!
+//! A log is searched for a few texts that such lines have (`messages`); only a line that has one is
+//! taken apart, so that all others cost no more than being looked through. Nothing here reads files but [`read`] and
+//! [`Follow`], and nothing adds up what is told.
+
+mod clock;
+mod decoded;
+mod finder;
+mod follow;
+mod header;
+mod jvm;
+mod lines;
+mod messages;
+mod numbers;
+mod packing;
+mod patterns;
+mod request;
+mod stamp;
+
+use model::{LogEntry, LogKind};
+
+pub use clock::{Zone, instant};
+pub use follow::{Follow, Piece};
+pub use packing::{ReadError, read};
+pub use patterns::{PatternError, Patterns};
+pub use request::LoggedRequest;
+
+use clock::Clock;
+use decoded::Decoded;
+use finder::Finder;
+use lines::Lines;
+
+/// What is kept of a message.
+const TEXT_BYTES: usize = 1_000;
+
+/// What one line tells.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// Something that took time, or a change.
+    Entry(LogEntry),
+    /// A line of Kafka's request log.
+    Request(LoggedRequest<'a>),
+}
+
+/// What was read so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bytes, after unpacking.
+    pub bytes: u64,
+    /// Lines, the last one too if it has no end.
+    pub lines: u64,
+    /// Lines that had something and were longer than what is kept of a line.
+    pub cut: u64,
+    /// Lines about a request that could not be read.
+    pub unreadable_requests: u64,
+}
+
+/// One log on its way through. What is told does not depend on the pieces in which it comes.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    lines: Lines,
+    reader: LineReader,
+}
+
+impl Scan {
+    /// A scan of one log. Times without a zone are in `zone`, times without a date on and after `day` (year, month,
+    /// day); without it they are not known.
+    pub fn new(zone: Zone, day: Option<(i16, i8, i8)>, patterns: Patterns) -> Self {
+        let finder = Finder::new(messages::NEEDLES.iter().map(|needle| needle.text));
+        let reader = LineReader { finder, patterns, clock: Clock::new(zone, day), stopping: None, unread: 0 };
+        Self { lines: Lines::default(), reader }
+    }
+
+    /// Takes the next piece of the log.
+    ///
+    /// # Errors
+    /// The first of `told`'s.
+    pub fn feed<E>(
+        &mut self,
+        piece: &[u8],
+        told: &mut impl FnMut(Told<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { lines, reader } = self;
+        lines.feed(piece, &mut |block, counts| reader.block(block, counts, told))
+    }
+
+    /// The log is over, or goes on anew: what was left of the last line is all of it.
+    ///
+    /// # Errors
+    /// The first of `told`'s.
+    pub fn finish<E>(&mut self, told: &mut impl FnMut(Told<'_>) -> Result<(), E>) -> Result<(), E> {
+        let Self { lines, reader } = self;
+        lines.finish(&mut |block, counts| reader.block(block, counts, told))
+    }
+
+    /// What was read so far.
+    pub fn counts(&self) -> Counts {
+        Counts { unreadable_requests: self.reader.unread, ..self.lines.counts() }
+    }
+}
+
+/// Looks for lines that tell something, and takes them apart.
+#[derive(Clone, Debug)]
+struct LineReader {
+    finder: Finder,
+    patterns: Patterns,
+    clock: Clock,
+    /// When the broker began to stop.
+    stopping: Option<model::Nanos>,
+    unread: u64,
+}
+
+impl LineReader {
+    /// Whole lines. With patterns of the user's each line is looked at; without, those that have a needle.
+    fn block<E>(
+        &mut self,
+        block: &[u8],
+        counts: &mut Counts,
+        told: &mut impl FnMut(Told<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut at = 0;
+        while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
+            let Some(line) = self.next_line(rest) else { return Ok(()) };
+            let kept = line.kept(rest);
+            counts.cut += u64::from(kept.len() < line.end - line.start);
+            self.line(kept, told)?;
+            at += line.end + 1;
+        }
+        Ok(())
+    }
+
+    /// The next line worth a look. One whose needle lies beyond what is kept of a line has none.
+    fn next_line(&self, block: &[u8]) -> Option<lines::Span> {
+        if !self.patterns.is_empty() {
+            return Some(lines::Span::around(block, 0, 0));
+        }
+        let mut from = 0;
+        loop {
+            let found = self.finder.find(block, from)?;
+            let line = lines::Span::around(block, from, found.start);
+            if found.end - line.start <= lines::LONGEST_LINE {
+                return Some(line);
+            }
+            from = line.end.min(block.len());
+        }
+    }
+
+    fn line<E>(&mut self, line: &[u8], told: &mut impl FnMut(Told<'_>) -> Result<(), E>) -> Result<(), E> {
+        let decoded = Decoded::of(line);
+        let text = decoded.text();
+        if let Some(found) = self.patterns.find(text) {
+            told(Told::Entry(self.entry(&decoded, found)))?;
+        }
+        if header::is_continuation(text) {
+            return Ok(());
+        }
+        match messages::read(text, &self.finder) {
+            Some(messages::Read::Request(rest)) => match request::read(rest) {
+                Some(read) => {
+                    let at = self.clock.at(&header::Header::of(text), decoded.outer());
+                    told(Told::Request(LoggedRequest { at, line: rest, ..read }))?;
+                }
+                None => self.unread += 1,
+            },
+            Some(messages::Read::Message(message)) => {
+                let entry = self.entry(&decoded, message);
+                let entry = self.with_stop(entry);
+                told(Told::Entry(entry))?;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, decoded: &Decoded<'_>, message: messages::Message<'_>) -> LogEntry {
+        let header = header::Header::of(decoded.text());
+        LogEntry {
+            at: self.clock.at(&header, decoded.outer()),
+            kind: message.kind,
+            pattern: message.pattern,
+            level: decoded.level().or(header.level),
+            topic_partition: message.partition.and_then(|(topic, partition)| {
+                Some(model::TopicPartition { topic: topic.into(), partition: partition.try_into().ok()? })
+            }),
+            length: message.length,
+            count: message.count,
+            offset: message.offset,
+            before_bytes: message.before_bytes,
+            after_bytes: message.after_bytes,
+            text: bounded(header.message).into(),
+        }
+    }
+
+    /// How long the broker took to stop: no line says so, but two lines together do.
+    fn with_stop(&mut self, mut entry: LogEntry) -> LogEntry {
+        if entry.kind == LogKind::Shutdown {
+            if entry.text.contains(messages::STOPPED) {
+                let began = self.stopping.take();
+                entry.length = began.zip(entry.at).map(|(began, end)| (end - began).at_least_zero());
+            } else {
+                self.stopping = entry.at;
+            }
+        }
+        entry
+    }
+}
+
+/// As much of a text as is kept.
+fn bounded(text: &str) -> &str {
+    let end = (0..=TEXT_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

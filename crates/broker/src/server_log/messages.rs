@@ -1,0 +1,344 @@
+//! What the messages of brokers say, Kafka 2.0 to 4.1. Does not know the layout of the lines that they stand in.
+//!
+//! Kafka's own, from its sources (`core/src/main/scala/kafka/` up to 3.x, from 4.0 on also `storage/src/main/java/`):
+//! ```text
+//! [Log partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.          log/Log.scala 2.0 to 2.8; the prefix is
+//!   LocalLog from 3.0 (log/LocalLog.scala, LocalLog.java) and UnifiedLog or MergedLog elsewhere
+//! [ProducerStateManager partition=t-0] Wrote producer snapshot at offset 5 with 9 producer ids in 0 ms.    3.0 on;
+//!   "Writing producer snapshot at offset 5" before (log/ProducerStateManager.scala), without a time
+//! [Partition t-0 broker=1] Shrinking ISR from 1,2 to 1. Leader: (…). Out of sync replicas: (…).   cluster/Partition.scala, all;
+//!   "Expanding ISR from 1 to 1,2" up to 2.7, "ISR updated to 1,2 and version updated to 7" from 2.7 on
+//! [Partition t-0 broker=1] t-0 starts at leader epoch 3 from offset 5 …             same, 2.0 ("Leader Epoch") to 2.5;
+//!   "Leader t-0 [with topic id Some(…)] starts at leader epoch 3 from offset 5 …", "Follower t-0 starts at …" from 2.6 on
+//! Completed load of log with 1 segments, log start offset 0 and log end offset 5 in 12 ms     log/Log.scala 2.x
+//! Completed load of Log(dir=/d/t-0, …, topic=t, partition=0, …) with 1 segments[, …] in 12ms (1/50 loaded in /d)   2.8 on
+//! Logs loading complete in 123 ms.     log/LogManager.scala up to 2.4; "Loaded 50 logs in 123ms." from 2.5 on
+//! Recovering unflushed segment 5[. 1/2 recovered for t-0.]                          log/Log.scala, LogLoader.scala
+//! Attempting recovery for all logs in /d since no clean shutdown file was found     log/LogManager.scala 2.5 on
+//! Producer state recovery took 1ms for snapshot load and 2ms for segment recovery from offset 5      UnifiedLog 2.6 on
+//! Finished loading offsets and group metadata from __consumer_offsets-3 in 12 milliseconds[ …]      GroupMetadataManager
+//! Finished loading of metadata from __consumer_offsets-3 with epoch 2 in 12ms where 1ms was …       CoordinatorRuntime 3.7 on
+//! Finished LeaderAndIsr request in 12ms correlationId 3 from controller 1 for 50 partitions         ReplicaManager 2.8 to 3.9
+//! [RaftManager id=1] Completed transition to Leader(…) from Candidate(…)            raft QuorumState.java
+//! Partition t-0 completed preferred replica leader election. New leader is 2        controller/KafkaController.scala
+//! [KafkaServer id=1] Controlled shutdown request returned successfully after 12ms   server/KafkaServer.scala, and others on it
+//! [BrokerServer id=1] shutting down … [BrokerServer id=1] shut down completed       server/BrokerServer.scala, KafkaServer.scala
+//! Unable to send a heartbeat because the RPC got timed out before it could be sent. server/BrokerLifecycleManager.scala
+//! Cancelled in-flight FETCH request with correlation id 3 due to node 2 being disconnected (elapsed time since creation:
+//!   30006ms, …)                                                                     clients NetworkClient.java 3.0 on
+//! Exceptionally slow controller event writeNoOpRecord took 2012 ms.                 EventPerformanceMonitor.java 4.0 on
+//! fsync-ing the write ahead log in SyncThread:0 took 1456ms which will adversely effect operation latency  ZooKeeper
+//! ```
+//! Confluent's tiered storage, as operators have published its lines:
+//! ```text
+//! 12 segments removed by cleanup from tier partition state file for topicIdPartition ID:t-0, state file size changed from 9 to 5
+//! tier partition state file format migration complete for topicIdPartition ID:t-0, state file size changed from 5 to 9
+//! ```
+
+use std::sync::Arc;
+
+use model::{LogKind, Nanos};
+
+use super::finder::Finder;
+use super::numbers::{last_number, length, length_after, number, number_after};
+use super::{TEXT_BYTES, jvm};
+
+/// What the broker says when it has stopped.
+pub(super) const STOPPED: &str = "shut down completed";
+
+/// How far a message is looked through for what follows its needle: the rest of the line may be long.
+const AFTER_BYTES: usize = 4 * TEXT_BYTES;
+
+/// A text that a kind of line has, and how such a line is read.
+pub(super) struct Needle {
+    pub(super) text: &'static str,
+    rule: fn(Around<'_>) -> Option<Message<'_>>,
+}
+
+/// A line, by the needle in it.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) before: &'a str,
+    pub(super) after: &'a str,
+}
+
+/// What a message tells.
+#[derive(Clone, Debug)]
+pub(super) struct Message<'a> {
+    pub(super) kind: LogKind,
+    pub(super) pattern: Option<Arc<str>>,
+    pub(super) partition: Option<(&'a str, u64)>,
+    pub(super) length: Option<Nanos>,
+    pub(super) count: Option<u64>,
+    pub(super) offset: Option<i64>,
+    pub(super) before_bytes: Option<u64>,
+    pub(super) after_bytes: Option<u64>,
+}
+
+/// What a line is.
+pub(super) enum Read<'a> {
+    /// One of the request log, from its request on.
+    Request(&'a str),
+    /// Any other.
+    Message(Message<'a>),
+}
+
+const REQUEST: &str = "Completed request:";
+
+/// What is looked for. The first that reads a line is who tells it; of two at one place, the first here.
+pub(super) static NEEDLES: [Needle; 28] = [
+    Needle { text: REQUEST, rule: |_| None },
+    Needle { text: "Rolled new log segment", rule: roll },
+    Needle { text: "producer snapshot at offset ", rule: snapshot },
+    Needle { text: "state file size changed from ", rule: tier },
+    Needle { text: "Shrinking ISR from ", rule: |line| isr(LogKind::IsrShrink, line) },
+    Needle { text: "Expanding ISR from ", rule: |line| isr(LogKind::IsrExpand, line) },
+    Needle { text: "ISR updated to ", rule: |line| Some(of(LogKind::IsrChange, line)) },
+    Needle { text: "Completed load of ", rule: load },
+    Needle { text: "logs in ", rule: loads },
+    Needle { text: "Logs loading complete in ", rule: loads_until_2_4 },
+    Needle { text: "Recovering unflushed segment ", rule: segment_recovery },
+    Needle { text: "clean shutdown file was found", rule: recovery },
+    Needle { text: "Producer state recovery took ", rule: producer_state },
+    Needle { text: "ontrolled shutdown", rule: controlled_shutdown },
+    Needle { text: STOPPED, rule: |line| Some(of(LogKind::Shutdown, line)) },
+    Needle { text: "] shutting down", rule: stopping },
+    Needle { text: " starts at leader epoch ", rule: election },
+    Needle { text: " starts at Leader Epoch ", rule: election },
+    Needle { text: "completed preferred replica leader election", rule: election },
+    Needle { text: "Completed transition to ", rule: |line| Some(of(LogKind::Quorum, line)) },
+    Needle { text: "Finished loading ", rule: coordinator },
+    Needle { text: "Finished LeaderAndIsr request in ", rule: leader_and_isr },
+    Needle { text: "Unable to send a heartbeat because ", rule: |line| Some(of(LogKind::Heartbeat, line)) },
+    Needle { text: "Cancelled in-flight ", rule: cancelled },
+    Needle { text: " took ", rule: took },
+    Needle { text: " Pause ", rule: jvm::collection },
+    Needle { text: "Safepoint \"", rule: jvm::safepoint },
+    Needle { text: "application threads were stopped: ", rule: jvm::stopped },
+];
+
+/// What a line tells, if anything. A needle that turns out to be another text does not hide the next.
+pub(super) fn read<'a>(line: &'a str, finder: &Finder) -> Option<Read<'a>> {
+    let mut from = 0;
+    while let Some(found) = finder.find(line.as_bytes(), from) {
+        let needle = NEEDLES.get(found.nth)?;
+        let (before, after) = (line.get(..found.start)?, line.get(found.end..)?);
+        if needle.text == REQUEST {
+            return Some(Read::Request(after));
+        }
+        if let Some(message) = (needle.rule)(Around { before, after: head(after) }) {
+            return Some(Read::Message(message));
+        }
+        from = found.start + 1;
+    }
+    None
+}
+
+fn head(text: &str) -> &str {
+    let end = (0..=AFTER_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// A message of this kind, about the partition that its line names.
+fn of(kind: LogKind, line: Around<'_>) -> Message<'_> {
+    Message { partition: named(line.before).or_else(|| fields(line.after)), ..Message::new(kind) }
+}
+
+impl Message<'_> {
+    /// Of this kind, and nothing more is known.
+    pub(super) fn new(kind: LogKind) -> Self {
+        Self {
+            kind,
+            pattern: None,
+            partition: None,
+            length: None,
+            count: None,
+            offset: None,
+            before_bytes: None,
+            after_bytes: None,
+        }
+    }
+}
+
+/// The partition in what Kafka puts before messages: `[Log partition=t-0, dir=/d] `, `[Partition t-0 broker=1] `.
+fn named(before: &str) -> Option<(&str, u64)> {
+    let open = before.rfind('[')?;
+    let inside = before.get(open + 1..)?;
+    let name = inside.split_once(" partition=").map(|(_, rest)| rest);
+    let name = name.or_else(|| inside.strip_prefix("Partition "))?;
+    partition(name.split([',', ' ', ']']).next()?)
+}
+
+/// `topic-0`.
+pub(super) fn partition(name: &str) -> Option<(&str, u64)> {
+    let (topic, number) = name.rsplit_once('-')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let is_topic = !topic.is_empty() && topic.len() <= 249;
+    let is_legal =
+        topic.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));
+    (is_number && is_topic && is_legal).then_some(())?;
+    Some((topic, number.parse().ok().filter(|number| i32::try_from(*number).is_ok())?))
+}
+
+/// `topic=t, partition=0`, as a log prints itself.
+fn fields(text: &str) -> Option<(&str, u64)> {
+    let topic = text.split_once("topic=")?.1.split([',', ')']).next()?;
+    let number = number(text.split_once("partition=")?.1)?.0;
+    (!topic.is_empty()).then_some((topic, number))
+}
+
+fn roll(line: Around<'_>) -> Option<Message<'_>> {
+    let length = length_after(line.after, " in ")?;
+    let offset = offset(line.after, " at offset ");
+    Some(Message { length: Some(length), offset, ..of(LogKind::SegmentRoll, line) })
+}
+
+fn offset(text: &str, mark: &str) -> Option<i64> {
+    i64::try_from(number_after(text, mark)?).ok()
+}
+
+fn snapshot(line: Around<'_>) -> Option<Message<'_>> {
+    let wrote = line.before.ends_with("Wrote ");
+    (wrote || line.before.ends_with("Writing ")).then_some(())?;
+    let (offset, rest) = number(line.after)?;
+    Some(Message {
+        offset: i64::try_from(offset).ok(),
+        count: number_after(rest, " with "),
+        length: length_after(rest, " in "),
+        ..of(LogKind::ProducerSnapshot, line)
+    })
+}
+
+/// Both lines of tiered storage end alike.
+fn tier(line: Around<'_>) -> Option<Message<'_>> {
+    let (before_bytes, rest) = number(line.after)?;
+    let (after_bytes, _) = number(rest.strip_prefix(" to ")?)?;
+    let (about, id) = line.before.rsplit_once("topicIdPartition ")?;
+    let id = id.split([',', ' ']).next()?;
+    let removed = about.split_once(" segments removed by cleanup").and_then(|(count, _)| last_number(count));
+    let kind = match removed {
+        Some(_) => LogKind::TierCleanup,
+        None if about.contains("migration complete") => LogKind::TierMigration,
+        None => return None,
+    };
+    Some(Message {
+        partition: partition(id.split_once(':').map_or(id, |(_, name)| name)),
+        count: removed,
+        before_bytes: Some(before_bytes),
+        after_bytes: Some(after_bytes),
+        ..Message::new(kind)
+    })
+}
+
+fn isr(kind: LogKind, line: Around<'_>) -> Option<Message<'_>> {
+    let (from, rest) = line.after.split_once(" to ")?;
+    let replicas = |list: &str| list.split(',').filter(|id| number(id.trim()).is_some()).count();
+    let to = rest.split(['.', ' ']).next()?;
+    let changed = replicas(from).abs_diff(replicas(to)) as u64;
+    Some(Message { count: Some(changed), ..of(kind, line) })
+}
+
+fn load(line: Around<'_>) -> Option<Message<'_>> {
+    let length = length_after(line.after, " in ")?;
+    let whose = line.after.strip_prefix("log ").and_then(|rest| partition(rest.split(' ').next()?));
+    let message = of(LogKind::LogLoad, line);
+    Some(Message {
+        length: Some(length),
+        count: number_after(line.after, " with "),
+        partition: whose.or(message.partition),
+        ..message
+    })
+}
+
+/// `Loaded 50 logs in 123ms.`
+fn loads(line: Around<'_>) -> Option<Message<'_>> {
+    let mut words = line.before.trim_end().rsplit(' ');
+    let (count, verb) = (words.next()?.parse().ok()?, words.next()?);
+    verb.ends_with("Loaded").then_some(())?;
+    Some(Message { length: Some(length(line.after)?), count: Some(count), ..Message::new(LogKind::LogsLoad) })
+}
+
+/// `Logs loading complete in 123 ms.`
+fn loads_until_2_4(line: Around<'_>) -> Option<Message<'_>> {
+    Some(Message { length: Some(length(line.after)?), ..Message::new(LogKind::LogsLoad) })
+}
+
+fn segment_recovery(line: Around<'_>) -> Option<Message<'_>> {
+    let (offset, rest) = number(line.after)?;
+    let whose = rest.split_once(" recovered for ").and_then(|(_, name)| {
+        let name = name.split(' ').next()?;
+        partition(name.strip_suffix('.').unwrap_or(name))
+    });
+    let message = of(LogKind::SegmentRecovery, line);
+    Some(Message { offset: i64::try_from(offset).ok(), partition: whose.or(message.partition), ..message })
+}
+
+/// That the stop was clean is no news.
+fn recovery(line: Around<'_>) -> Option<Message<'_>> {
+    line.before.ends_with("no ").then(|| Message::new(LogKind::Recovery))
+}
+
+fn producer_state(line: Around<'_>) -> Option<Message<'_>> {
+    let load = length(line.after)?;
+    let segments = length_after(line.after, " and ").unwrap_or(Nanos::ZERO);
+    let offset = offset(line.after, " offset ");
+    Some(Message { length: Some(load + segments), offset, ..of(LogKind::ProducerState, line) })
+}
+
+fn controlled_shutdown(line: Around<'_>) -> Option<Message<'_>> {
+    line.before.ends_with(['C', 'c']).then_some(())?;
+    let length = length_after(line.after, " after ");
+    Some(Message { length, ..Message::new(LogKind::ControlledShutdown) })
+}
+
+/// Its parts say the same of themselves, one after the other; the broker itself begins and ends.
+fn stopping(line: Around<'_>) -> Option<Message<'_>> {
+    let (_, who) = line.before.rsplit_once('[')?;
+    let is_broker = who.starts_with("BrokerServer ") || who.starts_with("KafkaServer ");
+    is_broker.then(|| Message::new(LogKind::Shutdown))
+}
+
+/// Who leads which partition from now on: the name stands right before, perhaps with the topic's id.
+fn election(line: Around<'_>) -> Option<Message<'_>> {
+    let before = line.before.trim_end();
+    let before = before.rsplit_once(" with topic id ").map_or(before, |(name, _)| name);
+    let whose = partition(before.rsplit(' ').next()?)?;
+    Some(Message { partition: Some(whose), ..Message::new(LogKind::LeaderElection) })
+}
+
+fn coordinator(line: Around<'_>) -> Option<Message<'_>> {
+    let length = length_after(line.after, " in ")?;
+    let from = line.after.split_once(" from ")?.1;
+    Some(Message {
+        partition: partition(from.split(' ').next()?),
+        length: Some(length),
+        ..Message::new(LogKind::CoordinatorLoad)
+    })
+}
+
+fn leader_and_isr(line: Around<'_>) -> Option<Message<'_>> {
+    Some(Message {
+        length: Some(length(line.after)?),
+        count: number_after(line.after, " for "),
+        ..Message::new(LogKind::LeaderAndIsr)
+    })
+}
+
+fn cancelled(line: Around<'_>) -> Option<Message<'_>> {
+    let length = length_after(line.after, "since creation: ")?;
+    Some(Message { length: Some(length), ..Message::new(LogKind::RequestTimeout) })
+}
+
+/// Whatever says how long it took.
+fn took(line: Around<'_>) -> Option<Message<'_>> {
+    let length = length(line.after)?;
+    Some(Message { length: Some(length), ..of(synced(line.before), line) })
+}
+
+/// Whether it was a way to the disk.
+fn synced(before: &str) -> LogKind {
+    let message = before.as_bytes();
+    let near = message.get(message.len().saturating_sub(200)..).unwrap_or_default().to_ascii_lowercase();
+    let has = |word: &[u8]| memchr::memmem::find(&near, word).is_some();
+    if has(b"fsync") || has(b"flush") { LogKind::Fsync } else { LogKind::SlowOperation }
+}

@@ -1,0 +1,130 @@
+//! A line of Kafka's request log: its API and its times. Does not join it with anything; [`crate::RequestLog`] does.
+//!
+//! JSON since Kafka 2.7 (KIP-673). Before, text: `RequestHeader(apiKey=PRODUCE, …) -- {…},response:{…} from connection
+//! …;totalTime:6.25,requestQueueTime:0.5,…` (`RequestChannel.scala` 2.0 to 2.6), in milliseconds too.
+
+use model::{KafkaTimes, Nanos};
+
+use crate::request_log;
+
+/// A request, as the broker's log has it.
+#[derive(Clone, Copy, Debug)]
+pub struct LoggedRequest<'a> {
+    /// When the line was written: when it was answered.
+    pub at: Option<Nanos>,
+    /// Its API, as Kafka writes it: `PRODUCE`.
+    pub api: &'a str,
+    /// Where its time went.
+    pub times: KafkaTimes,
+    /// What the line says.
+    pub(super) line: &'a str,
+}
+
+impl LoggedRequest<'_> {
+    /// Whether it names a topic.
+    pub fn names(&self, topic: &str) -> bool {
+        let is_part =
+            |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"._".contains(byte));
+        self.line.match_indices(topic).any(|(at, _)| {
+            let bytes = self.line.as_bytes();
+            let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+            let after = bytes.get(at + topic.len());
+            // Of text, a partition's number may follow; in JSON names stand in quotes.
+            !is_part(before)
+                && before != Some(&b'-')
+                && !is_part(after)
+                && (after != Some(&b'-') || numbered(bytes, at + topic.len()))
+        })
+    }
+}
+
+/// Whether what follows a name is `-7` and no more of a name.
+fn numbered(bytes: &[u8], from: usize) -> bool {
+    let rest = bytes.get(from + 1..).unwrap_or_default();
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && !rest.get(digits).is_some_and(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
+}
+
+/// What follows `Completed request:` in a line.
+pub(super) fn read(text: &str) -> Option<LoggedRequest<'_>> {
+    let (api, times) = if text.starts_with('{') { json(text)? } else { plain(text)? };
+    is_name(api).then_some(())?;
+    Some(LoggedRequest { at: None, api, times, line: text })
+}
+
+fn json(text: &str) -> Option<(&str, KafkaTimes)> {
+    let end = text.rfind('}')?;
+    let line = request_log::Line::read(text.get(..=end)?.as_bytes())?;
+    Some((line.api_name()?, line.times()?))
+}
+
+fn plain(text: &str) -> Option<(&str, KafkaTimes)> {
+    let api = text.split_once("apiKey=")?.1.split([',', ')']).next()?;
+    let (_, times) = text.rsplit_once(";totalTime:")?;
+    let total = ms(times)?;
+    let of = |name: &str| ms(times.split_once(name)?.1);
+    let times = KafkaTimes {
+        queue: of(",requestQueueTime:")?,
+        local: of(",localTime:")?,
+        remote: of(",remoteTime:")?,
+        throttle: of(",throttleTime:")?,
+        response_queue: of(",responseQueueTime:")?,
+        send: of(",sendTime:")?,
+        total,
+    };
+    Some((api, times))
+}
+
+/// APIs are in capitals.
+fn is_name(api: &str) -> bool {
+    (1..=64).contains(&api.len()) && api.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
+
+/// Milliseconds with a fraction, up to whatever follows.
+fn ms(text: &str) -> Option<Nanos> {
+    request_log::nanos(text.split([',', ' ', ';']).next()?.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{KafkaTimes, Nanos};
+
+    use super::read;
+
+    const JSON: &str = r#"{"isForwarded":false,"requestHeader":{"requestApiKey":0,"requestApiVersion":12,"correlationId":7,"clientId":"a","requestApiKeyName":"PRODUCE"},"request":{"topicData":[{"name":"orders-eu","partitionData":[]}]},"response":{},"connection":"127.0.0.1:9092-10.0.0.7:60670-0-1","totalTimeMs":6.25,"requestQueueTimeMs":0.5,"localTimeMs":4.0,"remoteTimeMs":0.125,"throttleTimeMs":0,"responseQueueTimeMs":0.625,"sendTimeMs":1.0,"securityProtocol":"PLAINTEXT"}"#;
+    const PLAIN: &str = "RequestHeader(apiKey=PRODUCE, apiVersion=5, clientId=a, correlationId=7) -- {acks=1,timeout=30000,partitionSizes=[orders-eu-0=498]},response:{responses=[]} from connection 127.0.0.1:9092-10.0.0.7:60670-0;totalTime:6.25,requestQueueTime:0.5,localTime:4.0,remoteTime:0.125,throttleTime:0.0,responseQueueTime:0.625,sendTime:1.0,securityProtocol:PLAINTEXT,principal:User:ANONYMOUS,listener:PLAINTEXT (kafka.request.logger)";
+
+    #[test]
+    fn times_are_read_of_both_forms() {
+        for line in [JSON, PLAIN] {
+            let request = read(line).unwrap();
+            assert_eq!(request.api, "PRODUCE");
+            let KafkaTimes { queue, local, remote, throttle, response_queue, send, total } = request.times;
+            let expected = [500_000, 4_000_000, 125_000, 0, 625_000, 1_000_000, 6_250_000].map(Nanos);
+            assert_eq!([queue, local, remote, throttle, response_queue, send, total], expected);
+        }
+    }
+
+    #[test]
+    fn a_topic_is_named_whole() {
+        for line in [JSON, PLAIN] {
+            let request = read(line).unwrap();
+            assert!(request.names("orders-eu"));
+            for other in ["orders", "orders-e", "eu", "rders-eu", "orders-eu-0x"] {
+                assert!(!request.names(other), "{other} in {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_lacks_a_time_or_an_api_is_none() {
+        for line in [JSON, PLAIN] {
+            for (from, to) in [("local", "lokal"), ("4.0", "x"), ("PRODUCE", "{}"), ("totalTime", "total")] {
+                assert!(read(&line.replace(from, to)).is_none(), "{to}");
+            }
+            for length in 0..line.rfind("sendTime").unwrap() {
+                assert!(read(&line[..length]).is_none(), "{length}");
+            }
+        }
+    }
+}

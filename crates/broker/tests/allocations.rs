@@ -1,0 +1,32 @@
+//! What searching a log allocates: nothing for lines that tell nothing, however many there are. Times are the bench's
+//! business.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used)]
+
+use std::convert::Infallible;
+
+use broker::server_log::{Patterns, Scan, Told, Zone};
+
+/// Lines of a busy broker, none of which says how long anything took.
+fn dull_log() -> Vec<u8> {
+    let line = "[2024-05-19 15:04:47,458] INFO [UnifiedLog partition=t-0, dir=/d] Incremented log start offset to 5 due to leader offset increment (kafka.log.UnifiedLog)\n";
+    line.repeat(10_000).into_bytes()
+}
+
+#[test]
+fn lines_that_tell_nothing_allocate_nothing() {
+    let log = dull_log();
+    let mut scan = Scan::new(Zone::utc(), None, Patterns::default());
+    let mut none = |told: Told<'_>| -> Result<(), Infallible> { panic!("{told:?}") };
+    // What is left of a piece is carried to the next.
+    let Ok(()) = scan.feed(&log[..5_000], &mut none);
+    let Ok(()) = scan.feed(&log[5_000..10_000], &mut none);
+    let counted = allocation_counter::measure(|| {
+        for piece in log[10_000..].chunks(65_537) {
+            let Ok(()) = scan.feed(piece, &mut none);
+        }
+    });
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+    assert_eq!(scan.counts().lines, 10_000);
+}
