@@ -3,6 +3,8 @@
 //! judge alike. Reaches no verdicts.
 
 mod following;
+#[cfg(feature = "live")]
+pub(crate) mod live;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
