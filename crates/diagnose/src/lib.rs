@@ -78,6 +78,6 @@ pub use locks::{Doing, LockRow, Locks};
 pub use reasons::{Reason, Reasons};
 pub use staged::Staged;
 pub use stops::Stops;
-pub use summary::{CauseTotal, Joins, RootTotal, Summary};
+pub use summary::{CauseTotal, Joins, RootTotal, Summary, root_text};
 pub use tally::Tally;
 pub use why_not::{Watched, doubts};

@@ -142,8 +142,8 @@ impl Totals {
     }
 }
 
-/// The event at the root: what the chain of evidence names for the cause.
-fn root_text(verdict: &Verdict) -> String {
+/// The event at the root, in words: what the chain of evidence names for the cause. Nothing where nothing explains it.
+pub fn root_text(verdict: &Verdict) -> String {
     use model::EvidenceKind::{BlockIo, FileOp, Gc, Host, Kernel, LockWait, Network, OffCpu, Request};
     let kinds: &[model::EvidenceKind] = match verdict.cause {
         Cause::JournalCommit | Cause::DirtyThrottling | Cause::FastCommit | Cause::XfsLogSpace => {

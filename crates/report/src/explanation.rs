@@ -21,7 +21,7 @@ pub use csv::ExplanationCsv;
 pub use json::ExplanationJson;
 pub use lag::{Lag, Lags};
 pub use text::ExplanationText;
-pub use text::timeline::RequestText;
+pub use text::timeline::{RequestText, write_request};
 pub use top::TopVerdicts;
 
 /// What all verdicts add up to, and what they were reached from.

@@ -66,7 +66,8 @@ struct Known {
 /// A device's number and an inode's on it.
 type Inode = ((u32, u32), u64);
 
-/// Adds up what operations and block requests move.
+/// Adds up what operations and block requests move. A copy of it can be finished while it goes on.
+#[derive(Clone)]
 pub struct Files {
     by: By,
     groups: Bounded<Who, (), Traffic>,

@@ -33,6 +33,7 @@ pub mod segments;
 mod slowest;
 mod spread;
 pub mod table;
+pub mod thread_state;
 pub mod time_of_day;
 pub mod wrap;
 

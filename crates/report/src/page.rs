@@ -33,6 +33,7 @@ use serde::Serialize;
 
 use crate::comparison::page::ComparisonData;
 use crate::explanation::{Conclusion, Unobservable};
+use crate::thread_state::ThreadState;
 use axis::Axis;
 pub use cases::Cases;
 use detail::{Detail, Pool, Span};
@@ -235,7 +236,7 @@ impl Collector {
             spans: pool.into_spans(),
             coarse_buckets: grid::COARSE,
             partitions: traffic.partitions.finish(&grid),
-            thread_states: threads::STATES.to_vec(),
+            thread_states: ThreadState::ALL.map(ThreadState::as_str).to_vec(),
             threads: work.threads.finish(&grid),
             devices,
             figures,

@@ -6,6 +6,11 @@ pub const WIDTH: usize = 100;
 /// The text in lines of at most [`WIDTH`] columns, `first` columns of the first and `rest` of the others
 /// left to the caller's indentation.
 pub fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
+    wrap_to(WIDTH, text, first, rest)
+}
+
+/// The same for a terminal of so many columns.
+pub fn wrap_to(width: usize, text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = first;
@@ -13,7 +18,7 @@ pub fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
         let length = word.chars().count();
         // A number and its unit stay together.
         let needed = if is_unit(next) { length + 1 + next.chars().count() } else { length };
-        if !line.is_empty() && !is_unit(word) && used + 1 + needed > WIDTH {
+        if !line.is_empty() && !is_unit(word) && used + 1 + needed > width {
             lines.push(std::mem::take(&mut line));
             used = rest;
         }
@@ -39,8 +44,13 @@ fn is_unit(word: &str) -> bool {
 
 /// The text behind a bullet, `indent` columns from the left, wrapped below itself.
 pub fn bullet(text: &str, indent: usize) -> String {
+    bullet_to(WIDTH, text, indent)
+}
+
+/// The same for a terminal of so many columns.
+pub fn bullet_to(width: usize, text: &str, indent: usize) -> String {
     let blanks = " ".repeat(indent);
-    let lines = wrap(text, indent + 2, indent + 2);
+    let lines = wrap_to(width, text, indent + 2, indent + 2);
     format!("{blanks}- {}", lines.join(&format!("\n{blanks}  ")))
 }
 

@@ -1,63 +1,25 @@
-//! What each thread of the broker did, over time: it ran, waited for a CPU or a lock, was in a file operation or blocked by
-//! the disk, or the JVM had stopped it. Holds a bounded number of threads.
+//! What each thread of the broker did, over time: how long it was in which state. Holds a bounded number of threads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Event, JvmPause, Nanos, OffCpu, Pid, Tid};
+use model::{Event, JvmPause, Nanos, Pid, Tid};
 use serde::Serialize;
 
 use super::grid::{Cells, Grid, Merge};
 use crate::bounded::Bounded;
+use crate::thread_state::{Spent, ThreadState, ThreadStates, is_stopped_with_others};
 
 /// Threads told apart, and those told.
 const MOST: usize = 1_000;
 const TOLD: usize = 64;
-/// Stacks whose states are remembered, and processes that are stopped.
-const MOST_STACKS: usize = 20_000;
+/// Processes whose stops are told apart.
 const MOST_PROCESSES: usize = 64;
-
-/// What a thread can be seen to do. Each instant is in one of them, the more telling one where two were seen.
-pub(super) const STATES: [&str; 7] = [
-    "running",
-    "waiting for a CPU",
-    "in a file operation",
-    "blocked by disk or kernel",
-    "waiting for a lock",
-    "stopped by the JVM",
-    "waiting for work",
-];
-const RUNNING: usize = 0;
-const RUNNABLE: usize = 1;
-const FILE_OP: usize = 2;
-const BLOCKED: usize = 3;
-const LOCK: usize = 4;
-const STOPPED: usize = 5;
-const IDLE: usize = 6;
-
-/// Where threads sleep until somebody has something for them: futexes (Java's monitors, parked threads), polled sockets,
-/// sleeps and pipes. Functions of the kernel (`kernel/futex/waitwake.c`, `fs/eventpoll.c`, `fs/select.c`,
-/// `kernel/time/hrtimer.c`, `net/ipv4`, `fs/pipe.c`).
-const IDLE_FUNCTIONS: [&str; 9] = [
-    "futex_",
-    "ep_poll",
-    "do_epoll_wait",
-    "do_sys_poll",
-    "do_select",
-    "hrtimer_nanosleep",
-    "inet_csk_accept",
-    "sk_wait_data",
-    "pipe_read",
-];
-/// The JVM's own threads, which its stops do not stop: the collectors', the VM's and the compilers' names in HotSpot
-/// (`gcThread`, `vmThread.cpp`, `compilerThread.cpp`), whole or cut by the kernel.
-const NEVER_STOPPED: [&str; 9] =
-    ["GC Thread", "G1 ", "VM ", "C1 Comp", "C2 Comp", "ZDriver", "ZWorker", "ZDirector", "Shenandoah"];
 
 /// The threads.
 pub(super) struct Threads {
     by_tid: Bounded<Tid, (), OfThread>,
-    idle_stacks: HashMap<Arc<str>, bool>,
+    states: ThreadStates,
     /// Stops by process, with the end of the last: a collection within a safepoint counts once.
     stops: HashMap<Pid, (Nanos, Cells<i64>)>,
 }
@@ -66,23 +28,13 @@ pub(super) struct Threads {
 struct OfThread {
     name: Arc<str>,
     pid: Pid,
-    cells: Cells<Bucket>,
+    cells: Cells<Spent>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Bucket([i64; STATES.len()]);
-
-impl Merge for Bucket {
+impl Merge for Spent {
     fn merge(&mut self, other: Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| sum.merge(more));
+        self.add_all(&other);
     }
-}
-
-/// Whose time it is.
-struct Who<'a> {
-    pid: Pid,
-    tid: Tid,
-    thread: &'a Arc<str>,
 }
 
 /// One thread.
@@ -92,71 +44,31 @@ pub struct ThreadData {
     pub tid: Option<Tid>,
     /// Its name.
     pub thread: String,
-    /// By bucket: the bucket, and microseconds in each of [`STATES`].
+    /// By bucket: the bucket, and microseconds in each of [`ThreadState::ALL`].
     pub cells: Vec<[i64; 8]>,
 }
 
 impl Threads {
     pub(super) fn new() -> Self {
-        Self { by_tid: Bounded::new(MOST), idle_stacks: HashMap::new(), stops: HashMap::new() }
+        Self { by_tid: Bounded::new(MOST), states: ThreadStates::default(), stops: HashMap::new() }
     }
 
     pub(super) fn event(&mut self, grid: &Grid, event: &Event) {
-        match event {
-            Event::CpuSample(it) => {
-                let who = Who { pid: it.pid, tid: it.tid, thread: &it.thread };
-                self.add(grid, &who, RUNNING, (it.at, it.at + it.period));
+        if let Event::JvmPause(pause) = event {
+            return self.stop(grid, pause);
+        }
+        let Self { by_tid, states, .. } = self;
+        states.of(event, &mut |stretch| {
+            let of = by_tid.of(stretch.tid, ());
+            of.pid = stretch.pid;
+            // The longest name is the one that was not cut.
+            if stretch.thread.len() > of.name.len() {
+                of.name = Arc::clone(stretch.thread);
             }
-            Event::FileOp(op) => {
-                let who = Who { pid: op.pid, tid: op.tid, thread: &op.thread };
-                self.add(grid, &who, FILE_OP, (op.start, op.end));
+            for (bucket, share) in grid.shares(stretch.start, stretch.end) {
+                of.cells.of(grid, bucket).add(stretch.state, share);
             }
-            Event::LockWait(wait) => {
-                let who = Who { pid: wait.pid, tid: wait.tid, thread: &wait.thread };
-                self.add(grid, &who, LOCK, (wait.start, wait.end));
-            }
-            Event::OffCpu(interval) => self.off_cpu(grid, interval),
-            Event::JvmPause(pause) => self.stop(grid, pause),
-            _ => {}
-        }
-    }
-
-    fn off_cpu(&mut self, grid: &Grid, interval: &OffCpu) {
-        let who = Who { pid: interval.pid, tid: interval.tid, thread: &interval.thread };
-        let (start, end) = (interval.start, interval.end);
-        let woken =
-            if interval.preempted { start } else { interval.woken.unwrap_or(end).max(start).min(end) };
-        let state = if self.is_idle(&interval.stack) { IDLE } else { BLOCKED };
-        self.add(grid, &who, state, (start, woken));
-        self.add(grid, &who, RUNNABLE, (woken, end));
-    }
-
-    fn is_idle(&mut self, stack: &Arc<str>) -> bool {
-        if let Some(&idle) = self.idle_stacks.get(stack) {
-            return idle;
-        }
-        let idle = stack.split(';').any(|frame| IDLE_FUNCTIONS.iter().any(|one| frame.contains(one)));
-        if self.idle_stacks.len() < MOST_STACKS {
-            self.idle_stacks.insert(Arc::clone(stack), idle);
-        }
-        idle
-    }
-
-    fn add(&mut self, grid: &Grid, who: &Who<'_>, state: usize, (start, end): (Nanos, Nanos)) {
-        if end <= start {
-            return;
-        }
-        let of = self.by_tid.of(who.tid, ());
-        of.pid = who.pid;
-        // The longest name is the one that was not cut.
-        if who.thread.len() > of.name.len() {
-            of.name = Arc::clone(who.thread);
-        }
-        for (bucket, share) in grid.shares(start, end) {
-            if let Some(sum) = of.cells.of(grid, bucket).0.get_mut(state) {
-                sum.merge(share);
-            }
-        }
+        });
     }
 
     fn stop(&mut self, grid: &Grid, pause: &JvmPause) {
@@ -177,16 +89,16 @@ impl Threads {
             stops.into_iter().map(|(pid, (_, cells))| (pid, cells.finish(grid, 1))).collect();
         let told = by_tid.into_groups().map(|(tid, (), of)| {
             let mut cells = of.cells.finish(grid, 1);
-            if !NEVER_STOPPED.iter().any(|one| of.name.starts_with(one)) {
+            if is_stopped_with_others(&of.name) {
                 // A source that does not say which process tells of the only one.
                 for (&bucket, &stopped) in [of.pid, 0].iter().filter_map(|pid| stops.get(pid)).flatten() {
-                    cells.entry(bucket).or_default().0[STOPPED].merge(stopped);
+                    cells.entry(bucket).or_default().add(ThreadState::Stopped, stopped);
                 }
             }
             for bucket in cells.values_mut() {
-                bucket.part(grid.width());
+                *bucket = bucket.parted(grid.width());
             }
-            let time: i64 = cells.values().map(Bucket::busy).sum();
+            let time: i64 = cells.values().map(Spent::busy).sum();
             let cells = cells.iter().map(numbers).collect();
             (time, ThreadData { tid, thread: of.name.to_string(), cells })
         });
@@ -196,29 +108,9 @@ impl Threads {
     }
 }
 
-impl Bucket {
-    /// What lies within something else counts as itself only: a block within a file operation, a sleep within a wait for a
-    /// lock or within a stop. Samples stand for whole periods: they fill what is left.
-    fn part(&mut self, width: i64) {
-        let [running, runnable, file_op, blocked, lock, stopped, idle] = self.0;
-        let stopped = stopped.min(width);
-        let file_op = (file_op - blocked - runnable).max(0);
-        let idle = (idle - lock - stopped).max(0);
-        let waiting = runnable + file_op + blocked + lock + stopped + idle;
-        let running = running.min((width - waiting).max(0));
-        self.0 = [running, runnable, file_op, blocked, lock, stopped, idle];
-    }
-
-    /// All but waiting for work, and stops, which all threads share.
-    fn busy(&self) -> i64 {
-        let [running, runnable, file_op, blocked, lock, ..] = self.0;
-        running + runnable + file_op + blocked + lock
-    }
-}
-
-fn numbers((&at, bucket): (&u32, &Bucket)) -> [i64; 8] {
+fn numbers((&at, spent): (&u32, &Spent)) -> [i64; 8] {
     let mut numbers = [at.into(), 0, 0, 0, 0, 0, 0, 0];
-    numbers.iter_mut().skip(1).zip(bucket.0).for_each(|(number, sum)| *number = sum / 1_000);
+    numbers.iter_mut().skip(1).zip(spent.iter()).for_each(|(number, (_, ns))| *number = ns / 1_000);
     numbers
 }
 

@@ -13,14 +13,17 @@ use crate::numbers::{counted, grouped};
 use crate::paint::{Role, paint};
 use crate::requests::table::topic_shown;
 use crate::slowest::Slowest;
-use crate::wrap::{bullet, wrap};
+use crate::wrap::{WIDTH, bullet_to, wrap_to};
 
 /// Requests with the same number that are kept, and that are named.
 const MOST: usize = 10;
-/// Columns of what a row is, of its start and its length, and of its bar: 100 with the blanks between them.
+/// Columns of what a row is, of its start and its length.
 const LABEL: usize = 22;
 const TIME: usize = 10;
-const BAR: usize = 50;
+/// The blanks before and between them and the bar, which has the rest of the line.
+const BLANKS: usize = 8;
+/// A bar of fewer columns says nothing.
+const LEAST_BAR: usize = 10;
 /// Stretches that are shown of one request.
 const MOST_STRETCHES: usize = 40;
 /// What is beneath something is shown so much further right, up to so deep.
@@ -82,7 +85,7 @@ impl<W: Write> ExplanationReport for RequestText<W> {
         let verdicts = slowest.into_sorted().collect::<Vec<_>>();
         match verdicts.split_first() {
             Some((slowest, others)) => {
-                tell(&mut self.out, &self.style, slowest)?;
+                tell(&mut self.out, &self.style, WIDTH, slowest)?;
                 self.others(others)?;
             }
             None => writeln!(
@@ -101,18 +104,23 @@ fn latency(request: &model::Request) -> Nanos {
     request.latency().unwrap_or_default()
 }
 
+/// Writes all that is known of one request, in lines of at most so many columns.
+pub fn write_request<W: Write>(out: &mut W, look: &Look, width: usize, verdict: &Verdict) -> io::Result<()> {
+    tell(out, &Style::of(look), width, verdict)
+}
+
 /// Tells one request.
-fn tell<W: Write>(out: &mut W, style: &Style, verdict: &Verdict) -> io::Result<()> {
+fn tell<W: Write>(out: &mut W, style: &Style, width: usize, verdict: &Verdict) -> io::Result<()> {
     let request = &verdict.request;
     let heading =
         format!("{} {}: {}, {}", request.api, request.correlation_id, latency(request), why(verdict));
-    for line in wrap(&escape(&heading), 0, 2) {
+    for line in wrap_to(width, &escape(&heading), 0, 2) {
         writeln!(out, "{}", style.heading(&line))?;
     }
-    for line in wrap(&escape(&about(style, verdict)), 2, 2) {
+    for line in wrap_to(width, &escape(&about(style, verdict)), 2, 2) {
         writeln!(out, "  {line}")?;
     }
-    let axis = Axis { start: request.arrival, end: request.last_seen() };
+    let axis = Axis::new(width, request.arrival, request.last_seen());
     writeln!(out)?;
     axis.head(out, style, "WHERE ITS TIME WENT")?;
     for span in verdict.course.iter().take(MOST_STRETCHES) {
@@ -123,12 +131,12 @@ fn tell<W: Write>(out: &mut W, style: &Style, verdict: &Verdict) -> io::Result<(
     if more > 0 {
         writeln!(out, "  … and {}", counted(more, "more stretch"))?;
     }
-    beneath(out, style, verdict, &axis)?;
-    doubts(out, verdict)?;
+    beneath(out, style, width, verdict, &axis)?;
+    doubts(out, width, verdict)?;
     if !verdict.advice.is_empty() {
         writeln!(out, "\n{}", style.heading(&format!("What to change about {}", verdict.cause)))?;
     }
-    verdict.advice.iter().try_for_each(|advice| writeln!(out, "{}", bullet(advice, 2)))
+    verdict.advice.iter().try_for_each(|advice| writeln!(out, "{}", bullet_to(width, advice, 2)))
 }
 
 fn why(verdict: &Verdict) -> String {
@@ -163,7 +171,13 @@ fn about(style: &Style, verdict: &Verdict) -> String {
 }
 
 /// What was seen, nearest first, each beneath what it explains.
-fn beneath<W: Write>(out: &mut W, style: &Style, verdict: &Verdict, axis: &Axis) -> io::Result<()> {
+fn beneath<W: Write>(
+    out: &mut W,
+    style: &Style,
+    width: usize,
+    verdict: &Verdict,
+    axis: &Axis,
+) -> io::Result<()> {
     if verdict.evidence.is_empty() {
         return Ok(());
     }
@@ -174,7 +188,7 @@ fn beneath<W: Write>(out: &mut W, style: &Style, verdict: &Verdict, axis: &Axis)
         let label = format!("{}{}", "  ".repeat(depth), what(seen.kind));
         axis.row(out, style, &label, (seen.start, seen.end), Role::Bad)?;
         let indent = 4 + 2 * depth;
-        for line in wrap(&escape(&story::told(seen)), indent, indent) {
+        for line in wrap_to(width, &escape(&story::told(seen)), indent, indent) {
             writeln!(out, "{:indent$}{}", "", paint(style.colour, Role::Faint, &line))?;
         }
     }
@@ -194,26 +208,33 @@ fn what(kind: EvidenceKind) -> &'static str {
 }
 
 /// What makes the verdict less certain.
-fn doubts<W: Write>(out: &mut W, verdict: &Verdict) -> io::Result<()> {
+fn doubts<W: Write>(out: &mut W, width: usize, verdict: &Verdict) -> io::Result<()> {
     let losses = verdict.losses.iter().map(|loss| format!("near a loss: {loss}"));
     let errors = verdict.request.error.iter().map(|error| format!("unreadable: {error}"));
     let doubts = losses.chain(errors).collect::<Vec<_>>();
     if !doubts.is_empty() {
         writeln!(out)?;
     }
-    doubts.iter().try_for_each(|doubt| writeln!(out, "{}", bullet(&escape(doubt), 2)))
+    doubts.iter().try_for_each(|doubt| writeln!(out, "{}", bullet_to(width, &escape(doubt), 2)))
 }
 
 /// A request's time, from its first byte to the last of its response.
 struct Axis {
     start: Nanos,
     end: Nanos,
+    /// Columns of its bars.
+    bar: usize,
 }
 
 impl Axis {
+    /// On lines of so many columns.
+    fn new(width: usize, start: Nanos, end: Nanos) -> Self {
+        Self { start, end, bar: width.saturating_sub(LABEL + 2 * TIME + BLANKS).max(LEAST_BAR) }
+    }
+
     fn head<W: Write>(&self, out: &mut W, style: &Style, what: &str) -> io::Result<()> {
         let length = (self.end - self.start).to_string();
-        let scale = format!("0{length:>width$}", width = BAR - 1);
+        let scale = format!("0{length:>width$}", width = self.bar - 1);
         let head = format!("{what:<LABEL$}  {:>TIME$}  {:>TIME$}  {scale}", "START", "LENGTH");
         writeln!(out, "  {}", style.heading(&head))
     }
@@ -235,16 +256,16 @@ impl Axis {
         writeln!(out, "  {what:<LABEL$}  {since:>TIME$}  {length:>TIME$}  {before}{drawn}")
     }
 
-    /// The stretch among [`BAR`] columns: what lies outside of the axis is cut, with an arrow.
+    /// The stretch among the bar's columns: what lies outside of the axis is cut, with an arrow.
     fn bar(&self, start: Nanos, end: Nanos) -> String {
         let whole = (self.end - self.start).0.max(1);
         let column = |at: Nanos| {
             let within = (at - self.start).0.clamp(0, whole);
-            (i128::from(within) * BAR as i128, i128::from(whole))
+            (i128::from(within) * self.bar as i128, i128::from(whole))
         };
         let ((from, whole), (to, _)) = (column(start), column(end));
-        let first = ((from / whole) as usize).min(BAR - 1);
-        let last = (((to + whole - 1) / whole) as usize).clamp(first + 1, BAR);
+        let first = ((from / whole) as usize).min(self.bar - 1);
+        let last = (((to + whole - 1) / whole) as usize).clamp(first + 1, self.bar);
         let mut bar = " ".repeat(first);
         let is_thin = last - first == 1 && (to - from) * 2 < whole;
         for at in first..last {
@@ -261,12 +282,16 @@ impl Axis {
 
 #[cfg(test)]
 mod tests {
-    use super::{Axis, BAR};
+    use super::Axis;
+    use crate::wrap::WIDTH;
     use model::Nanos;
+
+    const BAR: usize = 50;
 
     #[test]
     fn a_bar_is_where_its_time_is_and_never_nothing() {
-        let axis = Axis { start: Nanos(1_000), end: Nanos(2_000) };
+        let axis = Axis::new(WIDTH, Nanos(1_000), Nanos(2_000));
+        assert_eq!(axis.bar, BAR);
         let drawn = |start, end| {
             let bar = axis.bar(Nanos(start), Nanos(end));
             (bar.chars().take_while(|&c| c == ' ').count(), bar.trim_start().to_owned())
@@ -277,7 +302,7 @@ mod tests {
         assert_eq!(drawn(2_000, 2_000), (BAR - 1, "▏".to_owned()));
         assert_eq!(drawn(0, 3_000), (0, format!("◂{}▸", "█".repeat(BAR - 2))));
         assert_eq!(drawn(i64::MIN, i64::MAX).1.chars().count(), BAR);
-        let instant = Axis { start: Nanos(5), end: Nanos(5) };
+        let instant = Axis::new(WIDTH, Nanos(5), Nanos(5));
         assert_eq!(instant.bar(Nanos(5), Nanos(5)), "▏");
     }
 }
