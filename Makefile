@@ -143,6 +143,7 @@ picture: setup-test
 
 golden:
 	BLESS=1 $(CARGO) test -p report
+	BLESS=1 $(CARGO) test -p top
 	BLESS=1 $(CARGO) test -p brokerscope --test sample
 
 # Records the shipped sample anew; on a machine that does nothing else meanwhile.

@@ -8,6 +8,7 @@ mod flags;
 mod fleet;
 mod logs;
 mod names;
+mod top;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,7 @@ pub(crate) use explain::Explain;
 pub(crate) use export::Export;
 pub(crate) use fleet::FleetArgs;
 pub(crate) use logs::Logs;
+pub(crate) use top::Top;
 
 /// Why was this Kafka request slow? Watches a broker's network, kernel and disk, and says.
 #[derive(Debug, Parser)]
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Fleet(FleetArgs),
     /// What do the broker's own logs say about slow things?
     Logs(Logs),
+    /// What is going on, on the whole screen?
+    Top(Top),
     /// What can be seen on this host, and what is missing?
     Doctor(Doctor),
     /// Experiments on a real broker.

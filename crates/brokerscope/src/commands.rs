@@ -18,3 +18,4 @@ pub(crate) mod report;
 pub(crate) mod requests;
 pub(crate) mod segment;
 pub(crate) mod stacks;
+pub(crate) mod top;

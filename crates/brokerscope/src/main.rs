@@ -16,6 +16,7 @@ mod inside;
 mod near_slow;
 mod options;
 mod output;
+mod own_cost;
 mod packets;
 mod quantity;
 mod request_log;
@@ -53,6 +54,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Advise(args) => commands::advise::run(&args),
         Command::Fleet(args) => commands::fleet::run(&args),
         Command::Logs(args) => commands::logs::run(&args),
+        Command::Top(args) => commands::top::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         #[cfg(feature = "live")]
         Command::Lab(args) => commands::lab::run(args),

@@ -46,6 +46,20 @@ impl Stop {
         Self { deadline, ..self }
     }
 
+    /// The same, also where another signal asks for it.
+    pub(crate) fn also_by(self, signals: &[i32]) -> anyhow::Result<Self> {
+        for &signal in signals {
+            signal_hook::flag::register(signal, Arc::clone(&self.flag)).context("cannot catch signals")?;
+        }
+        Ok(self)
+    }
+
+    /// Whether to stop now, for who has to put things in order first: only once it was [`Self::asked`] does another signal
+    /// end the process.
+    pub(crate) fn is_due(&self) -> bool {
+        self.flag.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| Instant::now() >= at)
+    }
+
     /// Whether to stop now.
     pub(crate) fn asked(&self) -> bool {
         let signalled = self.flag.load(Ordering::Relaxed);

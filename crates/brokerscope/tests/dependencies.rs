@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("export", &["diagnose", "model"]),
     ("fleet", &["model"]),
     ("report", &["advise", "compare", "diagnose", "fleet", "model"]),
+    ("top", &["diagnose", "jvm", "model", "report"]),
     ("watch", &["broker", "capture", "jvm", "model", "probes", "wire"]),
     ("lab", &[]),
     (
@@ -41,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "probes",
             "recording",
             "report",
+            "top",
             "watch",
             "wire",
         ],

@@ -23,6 +23,7 @@ pub use lag::{Lag, Lags};
 pub use text::ExplanationText;
 pub use text::timeline::{RequestText, write_request};
 pub use top::TopVerdicts;
+pub use way::brief;
 
 /// What all verdicts add up to, and what they were reached from.
 #[derive(Clone, Debug, Default)]

@@ -13,16 +13,23 @@ pub enum Role {
     Faint,
 }
 
+impl Role {
+    /// What selects it, between `ESC [` and `m`.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Heading => "1",
+            Self::Bad => "31",
+            Self::Good => "32",
+            Self::Faint => "2",
+        }
+    }
+}
+
 /// The text in the colour of its role, or as it is.
 pub fn paint(colour: bool, role: Role, text: &str) -> String {
     if !colour || text.is_empty() {
         return text.to_owned();
     }
-    let code = match role {
-        Role::Heading => "1",
-        Role::Bad => "31",
-        Role::Good => "32",
-        Role::Faint => "2",
-    };
+    let code = role.code();
     format!("\x1b[{code}m{text}\x1b[0m")
 }

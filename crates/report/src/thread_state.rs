@@ -31,15 +31,8 @@ pub enum ThreadState {
 
 impl ThreadState {
     /// Every state, in order.
-    pub const ALL: [Self; 7] = [
-        Self::Running,
-        Self::Runnable,
-        Self::FileOp,
-        Self::Blocked,
-        Self::Lock,
-        Self::Stopped,
-        Self::Idle,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Running, Self::Runnable, Self::FileOp, Self::Blocked, Self::Lock, Self::Stopped, Self::Idle];
 
     /// In words.
     pub fn as_str(self) -> &'static str {

@@ -78,6 +78,18 @@ pub(super) fn of_kernel(flag: Arg) -> Arg {
     }
 }
 
+/// For a screen, which shows everything in its own way.
+pub(super) fn of_screen(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "format" | "wide" | "quiet" | "message_id" => flag.hide(true),
+        "pid" => flag.help("The broker's process; without it, the broker that runs here (live)"),
+        "log_dirs" => flag.help("A log dir of the broker (repeatable); without it, the broker's own (live)"),
+        "ports" => flag.help("The broker's port (repeatable); without it, the broker's own"),
+        "flight_recorder" => of_explanation(flag),
+        _ => flag,
+    }
+}
+
 /// For the recorder: what to show of it is for later.
 pub(super) fn of_recorder(flag: Arg) -> Arg {
     match flag.get_id().as_str() {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use broker::Broker;
 use diagnose::{Config, Watched};
 use model::{Event, LossKind, Nanos, Pid};
 use report::explanation::Unobservable;
@@ -37,7 +38,7 @@ pub(crate) trait Taker {
 /// A running watch.
 pub(crate) struct LiveGrounds {
     watch: Watch,
-    pid: Pid,
+    broker: Broker,
     jvm: AskJvm,
 }
 
@@ -60,17 +61,21 @@ impl LiveGrounds {
         let broker = watched::broker(asked.target)?;
         let packets = watched::packets(asked.filter, &broker, asked.interface);
         let jvm = asked.jvm.recording();
-        let mut watch =
-            watched::start(asked.target, &broker, Some(packets), true, jvm, Memory::default())?;
+        let mut watch = watched::start(asked.target, &broker, Some(packets), true, jvm, Memory::default())?;
         watch.sample_cpu(broker.pid, CPU_SAMPLES);
         watched::probe_jvm(&mut watch, broker.pid, LEAST_LOCK_WAIT);
         watched::drop_privileges(None);
-        Ok(Self { watch, pid: broker.pid, jvm: asked.jvm })
+        Ok(Self { watch, broker, jvm: asked.jvm })
     }
 
     /// The broker's process when the watch began.
     pub(crate) fn pid(&self) -> Pid {
-        self.pid
+        self.broker.pid
+    }
+
+    /// Its `node.id`, where it says.
+    pub(crate) fn node_id(&self) -> Option<i32> {
+        self.broker.node_id
     }
 
     /// How the engine works on it: as soon as everything has had time to be told. The JVM's flight recorder takes its time.
@@ -84,9 +89,14 @@ impl LiveGrounds {
         self.watch.plan()
     }
 
+    /// What cannot be observed, and why.
+    pub(crate) fn unobservable(&self) -> Vec<Unobservable> {
+        missing(self.watch.plan())
+    }
+
     /// What is watched.
     pub(crate) fn watched(&self) -> Watched {
-        grounds::watched(&missing(self.watch.plan()))
+        grounds::watched(&self.unobservable())
     }
 
     /// The time, on the clock of what is seen.
@@ -113,7 +123,7 @@ impl LiveGrounds {
     /// # Errors
     /// The taker's.
     pub(crate) fn end(self, taker: &mut impl Taker) -> anyhow::Result<Rest> {
-        let unobservable = missing(self.watch.plan());
+        let unobservable = self.unobservable();
         let mut last = Ok(());
         let ended = self.watch.stop(&mut |rest| {
             if last.is_ok() {

@@ -19,7 +19,7 @@ pub(crate) fn words(verdict: &Verdict) -> String {
 }
 
 /// The way in as few words as it takes.
-pub(crate) fn brief(verdict: &Verdict) -> String {
+pub fn brief(verdict: &Verdict) -> String {
     let ahead = verdict.chain.iter().take_while(|&&cause| cause == Cause::HeadOfLine).count();
     let rest = verdict.chain.get(ahead..).unwrap_or_default();
     let mut words = Vec::new();

@@ -24,13 +24,14 @@ pub struct Load {
 }
 
 /// Counts requests of devices.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Loads {
     seen: BTreeMap<(u32, u32), Seen>,
     sampled: BTreeMap<Arc<str>, Sampled>,
 }
 
 /// Block requests of a device.
+#[derive(Clone)]
 struct Seen {
     name: Arc<str>,
     reads: u64,
@@ -44,7 +45,7 @@ struct Seen {
 }
 
 /// What a device says of itself, about once a second.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sampled {
     reads: f64,
     all: f64,

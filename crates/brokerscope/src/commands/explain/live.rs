@@ -24,7 +24,8 @@ pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
     let grounds = LiveGrounds::start(asked)?;
     let stop = stop.within(args.duration);
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
-    let slow = format!("explaining what takes broker {} {} or longer{until}", grounds.pid(), args.slower_than);
+    let slow =
+        format!("explaining what takes broker {} {} or longer{until}", grounds.pid(), args.slower_than);
     args.presentation.say(&slow);
     let config = config(args, grounds.config(args.slower_than));
     let timeliness = Timeliness::new(&config);

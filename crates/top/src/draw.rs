@@ -1,0 +1,96 @@
+//! Puts what is shown on a screen of any size. Changes nothing of it but how far it is scrolled.
+
+mod columns;
+mod footer;
+mod header;
+mod help;
+mod list;
+mod painted;
+mod sort_menu;
+mod sparkline;
+mod text;
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use crate::clip::width;
+use crate::item::Cell;
+use crate::palette::{Palette, Tone};
+use crate::state::State;
+use crate::ui::{Mode, Ui};
+
+/// Smaller terminals show nothing worth reading.
+const LEAST: (u16, u16) = (40, 12);
+
+/// Draws it.
+pub fn draw(frame: &mut Frame<'_>, state: &State, ui: &mut Ui, palette: Palette) {
+    let area = frame.area();
+    let canvas = &mut Canvas { buffer: frame.buffer_mut(), palette };
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let needed = format!("needs {} × {}", LEAST.0, LEAST.1);
+        canvas.line(area, 0, vec![(needed, Tone::Bad)]);
+        return;
+    }
+    let header = Rect { height: header::LINES, ..area };
+    let footer = Rect { y: area.bottom() - 1, height: 1, ..area };
+    let body = Rect { y: header.bottom(), height: footer.y - header.bottom(), ..area };
+    header::draw(canvas, header, state, ui);
+    match &ui.mode {
+        Mode::Help { .. } => help::draw(canvas, body, state, ui),
+        Mode::Chain { .. } => text::draw_chain(canvas, body, state, ui),
+        Mode::Browse | Mode::Typing(_) | Mode::Sort { .. } => {
+            list::draw(canvas, body, state, ui);
+            sort_menu::draw(canvas, body, ui);
+        }
+    }
+    footer::draw(canvas, footer, ui);
+}
+
+/// What is drawn on.
+struct Canvas<'b> {
+    buffer: &'b mut Buffer,
+    palette: Palette,
+}
+
+impl Canvas<'_> {
+    /// Pieces of text from the left of the line so far down in an area; what is too long for it is cut.
+    fn line(&mut self, area: Rect, down: u16, pieces: Cell) {
+        let palette = self.palette;
+        let spans = pieces.into_iter().map(|(text, tone)| Span::styled(text, palette.style(tone)));
+        self.spans(area, down, spans.collect());
+    }
+
+    fn spans(&mut self, area: Rect, down: u16, spans: Vec<Span<'static>>) {
+        if down < area.height {
+            self.buffer.set_line(area.x, area.y + down, &Line::from(spans), area.width);
+        }
+    }
+
+    /// The same with what stands at the right, where there is room for both.
+    fn line_with_right(&mut self, area: Rect, down: u16, left: Cell, right: Cell) {
+        let (left_width, right_width) = (width_of(&left), width_of(&right));
+        self.line(area, down, left);
+        let room = usize::from(area.width);
+        if left_width + right_width < room {
+            let x = area.x + (room - right_width) as u16;
+            self.line(Rect { x, width: right_width as u16, ..area }, down, right);
+        }
+    }
+
+    /// One tone for a whole line, beneath whatever stands there.
+    fn ground(&mut self, area: Rect, down: u16, tone: Tone) {
+        if down < area.height {
+            let style = self.palette.style(tone);
+            self.buffer.set_style(Rect { y: area.y + down, height: 1, ..area }, style);
+        }
+    }
+}
+
+fn width_of(pieces: &Cell) -> usize {
+    pieces.iter().map(|(text, _)| width(text)).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! What keys do, or the words that are being typed.
+
+use ratatui::layout::Rect;
+
+use super::Canvas;
+use crate::clip::clip;
+use crate::item::Cell;
+use crate::palette::Tone;
+use crate::ui::{Mode, Ui};
+use crate::view::View;
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui) {
+    let line = match (&ui.mode, &ui.said) {
+        (Mode::Typing(typed), _) => {
+            let room = usize::from(area.width).saturating_sub(45);
+            let words = format!("{}: {}▏", typed.purpose.name(), clip(&typed.words, room));
+            let tone = if typed.is_nowhere { Tone::Bad } else { Tone::Strong };
+            let mut line = vec![(format!("{words}  "), tone)];
+            line.extend(keys(typed.purpose.keys()));
+            line
+        }
+        (Mode::Sort { .. }, _) => keys(&[("↑↓", "Column"), ("↵", "Sort"), ("Esc", "Back")]),
+        (Mode::Help { .. } | Mode::Chain { .. }, _) => {
+            keys(&[("↑↓", "Scroll"), ("Esc", "Back"), ("F10", "Quit")])
+        }
+        (Mode::Browse, Some(said)) => vec![(clip(said, usize::from(area.width)), Tone::Strong)],
+        (Mode::Browse, None) => browsing(ui),
+    };
+    canvas.line(area, 0, line);
+}
+
+fn browsing(ui: &Ui) -> Cell {
+    let enter = match ui.view {
+        View::Requests => "Chain",
+        View::Causes => "Victims",
+        _ => "More",
+    };
+    let pause = if ui.paused { "Go on" } else { "Pause" };
+    keys(&[
+        ("F1", "Help"),
+        ("F3", "Search"),
+        ("F4", "Filter"),
+        ("F6", "Sort"),
+        ("Tab", "View"),
+        ("t", "Group"),
+        ("Spc", "Tag"),
+        ("p", pause),
+        ("↵", enter),
+        ("F10", "Quit"),
+    ])
+}
+
+fn keys(keys: &[(&str, &str)]) -> Cell {
+    keys.iter()
+        .flat_map(|(key, what)| [((*key).to_owned(), Tone::Plain), (format!("{what} "), Tone::Ground)])
+        .collect()
+}

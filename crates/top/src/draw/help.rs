@@ -1,0 +1,120 @@
+//! What keys do, what letters and columns mean, and what is to be known of what is shown.
+
+use model::Stage;
+use ratatui::layout::Rect;
+use report::thread_state::ThreadState;
+use report::wrap::wrap_to;
+
+use super::{Canvas, text};
+use crate::item::{Cell, cell};
+use crate::palette::Tone;
+use crate::state::State;
+use crate::ui::{Mode, Ui};
+use crate::view::{requests, threads};
+
+const KEYS: [(&str, &str); 17] = [
+    ("1 … 5, Tab, ← →", "another view"),
+    ("↑ ↓ PgUp PgDn Home End", "another row; k j g G as well"),
+    ("Enter", "a request's whole chain; a root's victims; operations on a file, of a thread"),
+    ("F3 /", "search as you type; F3 again, and n afterwards, for the next"),
+    ("F4 \\", "show only rows with these words; a|b for either; Esc shows all again"),
+    ("F5 F6 > <", "sort by another column"),
+    ("I", "the other way round"),
+    ("t", "together: by cause, by file, by kind, by role"),
+    ("Space", "tag a row, to find it again"),
+    ("U", "take all tags"),
+    ("p Z", "stand still, or go on: a live watch goes on beneath"),
+    ("+ -", "a replay twice, or half, as fast"),
+    ("Ctrl-L", "draw everything anew"),
+    ("Ctrl-Z", "back to the shell for now; fg comes back"),
+    ("F1 h ?", "this"),
+    ("F10 q Ctrl-C", "the end"),
+    ("requests/s, p50, p99, max", "of the last 10 seconds that are over"),
+];
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut Ui) {
+    let width = usize::from(area.width);
+    let mut lines = keys(width);
+    lines.extend(letters());
+    lines.extend(known(state, width));
+    ui.page = usize::from(area.height);
+    if let Mode::Help { top } = &mut ui.mode {
+        text::draw(canvas, area, lines, top);
+    }
+}
+
+fn heading(text: &str) -> Cell {
+    cell(text.to_owned(), Tone::Strong)
+}
+
+/// Columns before what a key does.
+const KEY: usize = 26;
+
+fn keys(width: usize) -> Vec<Cell> {
+    let row = |(key, what): (&'static str, &str)| {
+        let lines = wrap_to(width, what, KEY, KEY).into_iter().enumerate();
+        lines.map(move |(nth, line)| {
+            let key = if nth == 0 { key } else { "" };
+            vec![(format!("  {key:<width$}", width = KEY - 2), Tone::Name), (line, Tone::Plain)]
+        })
+    };
+    [heading("Keys")].into_iter().chain(KEYS.into_iter().flat_map(row)).collect()
+}
+
+fn letters() -> Vec<Cell> {
+    let stage = |stage: Stage| {
+        let what = match stage {
+            Stage::NetworkIn => "the request's bytes came in",
+            Stage::HeadOfLine => "behind another request of its connection",
+            Stage::Receive => "complete, not read yet by a network thread",
+            Stage::Queue => "read, not taken yet by a request handler",
+            Stage::Handler => "the handler's work",
+            Stage::Lock => "waiting for the partition's log",
+            Stage::Append => "inside the write to the file",
+            Stage::Remote => "waiting for followers, or for data",
+            Stage::Respond => "answered, not sent yet",
+            Stage::NetworkOut => "the response's bytes went out",
+            Stage::Unobserved => "nothing saw it",
+        };
+        row(requests::letter(stage), Tone::Stage(stage), what)
+    };
+    let of_thread = |state: ThreadState| row(threads::letter(state), Tone::State(state), state.as_str());
+    let stages = Stage::ALL.map(stage);
+    let of_threads = ThreadState::ALL.map(of_thread);
+    let blank = || [Cell::new()].into_iter();
+    blank()
+        .chain([heading("Stages of a request")])
+        .chain(stages)
+        .chain(blank())
+        .chain([heading("States of a thread, of the last 10 seconds; what is blank was not seen")])
+        .chain(of_threads)
+        .collect()
+}
+
+fn row(letter: char, tone: Tone, what: &str) -> Cell {
+    vec![("  ".to_owned(), Tone::Plain), (letter.to_string(), tone), (format!("  {what}"), Tone::Plain)]
+}
+
+/// What was said, and what could not be seen.
+fn known(state: &State, width: usize) -> Vec<Cell> {
+    let unseen = state.about.unobservable.iter().map(|unseen| format!("{}: {}", unseen.what, unseen.why));
+    let mut lines = Vec::new();
+    for (title, sentences) in [
+        ("Notes", state.notes.iter().cloned().collect::<Vec<_>>()),
+        ("What could not be seen, and why", unseen.collect()),
+    ] {
+        if sentences.is_empty() {
+            continue;
+        }
+        lines.extend([Cell::new(), heading(title)]);
+        for sentence in sentences {
+            let safe = report::escape::escape(&sentence).into_owned();
+            let wrapped = wrap_to(width, &safe, 4, 4).into_iter();
+            let bulleted = wrapped.enumerate().map(|(nth, line)| {
+                cell(format!("{}{line}", if nth == 0 { "  - " } else { "    " }), Tone::Plain)
+            });
+            lines.extend(bulleted);
+        }
+    }
+    lines
+}

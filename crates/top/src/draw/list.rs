@@ -1,0 +1,121 @@
+//! The views' names, the headings of the one that is shown, and its rows.
+
+use ratatui::layout::Rect;
+use report::numbers::grouped;
+
+use super::columns::{self, GAP, Place};
+use super::{Canvas, width_of};
+use crate::clip::{clip, width};
+use crate::item::{Cell, Column};
+use crate::listing::Rows;
+use crate::palette::Tone;
+use crate::state::State;
+use crate::ui::Ui;
+use crate::view::View;
+
+/// Lines above the rows.
+const ABOVE: u16 = 2;
+/// Columns before a row, for its tag.
+const MARK: usize = 1;
+const TAG: &str = "*";
+
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut Ui) {
+    let height = usize::from(area.height.saturating_sub(ABOVE));
+    ui.page = height;
+    let rows = ui.listing().rows(state);
+    let top = ui.listing_mut().scroll(&rows, height);
+    names(canvas, area, ui, &rows);
+    let listing = ui.listing();
+    let shown = ui.view.columns(listing.grouped);
+    let places = columns::fit(shown, usize::from(area.width).saturating_sub(MARK));
+    headings(canvas, area, ui, shown, &places);
+    let selected = listing.place(&rows);
+    for (down, (at, item)) in (ABOVE..).zip(rows.items.iter().enumerate().skip(top).take(height)) {
+        let tagged = listing.is_tagged(&item.key());
+        let mut line = vec![((if tagged { TAG } else { " " }).to_owned(), Tone::Tagged)];
+        for place in &places {
+            let is_number = shown.get(place.column).is_some_and(|column| column.is_number);
+            let cell = item.cell(place.column, place.width, &state.about);
+            line.extend(padded(cell, place.width, is_number));
+            line.push((" ".repeat(GAP), Tone::Plain));
+        }
+        if tagged {
+            line.iter_mut()
+                .filter(|(_, tone)| *tone == Tone::Plain)
+                .for_each(|(_, tone)| *tone = Tone::Tagged);
+        }
+        canvas.line(area, down, line);
+        if at == selected {
+            canvas.ground(area, down, Tone::Selected);
+        }
+    }
+    if rows.items.is_empty() {
+        let why = if rows.all > 0 { "nothing has these words; Esc shows all" } else { ui.view.empty() };
+        canvas.line(area, ABOVE + 1, vec![(format!("  {why}"), Tone::Faint)]);
+    }
+}
+
+/// As wide as its column. What is too wide, which only a number can be, is cut.
+fn padded(mut cell: Cell, wanted: usize, is_number: bool) -> Cell {
+    let used = width_of(&cell);
+    if used > wanted {
+        let text = cell.iter().map(|(text, _)| text.as_str()).collect::<String>();
+        let tone = cell.first().map_or(Tone::Plain, |(_, tone)| *tone);
+        return vec![(clip(&text, wanted), tone)];
+    }
+    let blanks = (" ".repeat(wanted - used), Tone::Plain);
+    let place = if is_number { 0 } else { cell.len() };
+    cell.insert(place, blanks);
+    cell
+}
+
+fn names(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui, rows: &Rows<'_>) {
+    let mut line = Vec::new();
+    for (number, view) in (1..).zip(View::ALL) {
+        let tone = if view == ui.view { Tone::Chosen } else { Tone::Plain };
+        line.push((format!(" {number} {} ", view.name()), tone));
+    }
+    canvas.line_with_right(area, 0, line, counts(ui, rows));
+}
+
+/// How many rows there are, of how many, and in which way.
+fn counts(ui: &Ui, rows: &Rows<'_>) -> Cell {
+    let listing = ui.listing();
+    let shown = rows.items.len();
+    let count = if shown == rows.all {
+        grouped(shown as u64)
+    } else {
+        format!("{} of {}", grouped(shown as u64), grouped(rows.all as u64))
+    };
+    let mut parts = Vec::new();
+    if !listing.filter.is_empty() {
+        parts.push((format!("\"{}\" ", clip(&listing.filter, 16)), Tone::Bad));
+    }
+    if listing.tagged() > 0 {
+        parts.push((format!("{} tagged ", listing.tagged()), Tone::Tagged));
+    }
+    parts.push((format!("{count} "), Tone::Strong));
+    if let Some(grouping) = ui.view.grouping(listing.grouped) {
+        parts.push((grouping.to_owned(), Tone::Plain));
+    }
+    parts
+}
+
+fn headings(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui, shown: &[Column], places: &[Place]) {
+    canvas.ground(area, 1, Tone::Ground);
+    let listing = ui.listing();
+    let mut line = vec![(" ".repeat(MARK), Tone::Ground)];
+    for place in places {
+        let Some(column) = shown.get(place.column) else { continue };
+        let is_sorted = place.column == listing.sorted_by;
+        let arrow = if listing.descending { "▼" } else { "▲" };
+        let has_room = is_sorted && width(column.name) < place.width;
+        let name = if has_room { format!("{}{arrow}", column.name) } else { column.name.to_owned() };
+        let tone = if is_sorted { Tone::Chosen } else { Tone::Ground };
+        let blanks = (" ".repeat(place.width.saturating_sub(width(&name))), Tone::Ground);
+        let name = (name, tone);
+        line.extend(if column.is_number { [blanks, name] } else { [name, blanks] });
+        line.push((" ".repeat(GAP), Tone::Ground));
+    }
+    canvas.line(area, 1, line);
+}

@@ -1,0 +1,36 @@
+//! Text that is longer than the screen: all that is known of a request, and whatever else is read line by line.
+
+use ratatui::layout::Rect;
+use report::Look;
+use report::explanation::write_request;
+
+use super::{Canvas, painted};
+use crate::item::Cell;
+use crate::state::State;
+use crate::ui::{Mode, Ui};
+
+/// Lines wider than this are hard to read.
+const WIDEST: usize = 160;
+
+/// All that is known of the request that is looked at, as `explain --request` tells it.
+pub(super) fn draw_chain(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut Ui) {
+    let Mode::Chain { verdict, top } = &mut ui.mode else { return };
+    let look =
+        Look { zone: state.about.zone.clone(), colour: canvas.palette.is_coloured(), ..Look::default() };
+    let mut written = Vec::new();
+    let width = usize::from(area.width).min(WIDEST);
+    // Writing to memory cannot fail.
+    let _ = write_request(&mut written, &look, width, verdict);
+    let text = String::from_utf8_lossy(&written);
+    let lines = text.lines().map(painted::pieces).collect::<Vec<_>>();
+    draw(canvas, area, lines, top);
+    ui.page = usize::from(area.height);
+}
+
+/// Lines from the one on that the reader has come to, or as many as there are before the end.
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, lines: Vec<Cell>, top: &mut usize) {
+    *top = (*top).min(lines.len().saturating_sub(usize::from(area.height)));
+    for (down, line) in (0..area.height).zip(lines.into_iter().skip(*top)) {
+        canvas.line(area, down, line);
+    }
+}

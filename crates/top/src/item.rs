@@ -1,0 +1,139 @@
+//! A row of a view before it is drawn: what it is known by, what it is sorted by, and its cells. Does not know which
+//! columns there is room for.
+
+use std::sync::Arc;
+
+use model::{Cause, Tid};
+use report::files::Who;
+
+use crate::palette::Tone;
+use crate::state::about::About;
+
+/// A column of a view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    /// Columns of the terminal that it takes at least.
+    pub(crate) width: usize,
+    /// Its part of the room that is left; 0 for none.
+    pub(crate) grow: usize,
+    /// It grows no wider.
+    pub(crate) most: usize,
+    pub(crate) is_number: bool,
+    /// The higher, the sooner it is left out; 0 is always there.
+    pub(crate) spare: u8,
+}
+
+impl Column {
+    pub(crate) const fn text(name: &'static str, width: usize) -> Self {
+        Self { name, width, grow: 0, most: width, is_number: false, spare: 0 }
+    }
+
+    pub(crate) const fn number(name: &'static str, width: usize) -> Self {
+        Self { is_number: true, ..Self::text(name, width) }
+    }
+
+    pub(crate) const fn growing(self, grow: usize, most: usize) -> Self {
+        Self { grow, most, ..self }
+    }
+
+    pub(crate) const fn spare(self, spare: u8) -> Self {
+        Self { spare, ..self }
+    }
+}
+
+/// What a row is known by, however rows are sorted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RowKey {
+    Request(u64),
+    Root(Arc<str>),
+    Cause(Cause),
+    Operation(u64),
+    FileOfOperations(Option<Arc<str>>),
+    Moved(Who),
+    Thread(Tid),
+    Role(&'static str),
+}
+
+/// What a row is sorted by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    Number(i64),
+    Text(String),
+}
+
+impl Rank {
+    /// Of a fraction, down to a millionth.
+    pub(crate) fn of_share(share: f64) -> Self {
+        Self::Number((share * 1e6) as i64)
+    }
+
+    pub(crate) fn of_count(count: u64) -> Self {
+        Self::Number(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+}
+
+/// A cell: pieces of text, each of one tone. All of it is safe to show.
+pub(crate) type Cell = Vec<(String, Tone)>;
+
+/// One piece.
+pub(crate) fn cell(text: String, tone: Tone) -> Cell {
+    vec![(text, tone)]
+}
+
+/// A row.
+pub(crate) trait Item {
+    fn key(&self) -> RowKey;
+
+    /// What it is sorted by in a column.
+    fn rank(&self, column: usize) -> Rank;
+
+    /// Its cell in a column that is so wide.
+    fn cell(&self, column: usize, width: usize, about: &About) -> Cell;
+
+    /// All words that it can be found by.
+    fn words(&self) -> String;
+}
+
+/// Parts of a whole as letters, each as many as its share of the width: `QQAAAAAAAA`. A part that is too small for a letter
+/// has none.
+pub(crate) fn bar(parts: &[(char, Tone, f64)], whole: f64, width: usize) -> Cell {
+    let mut cell: Cell = Vec::new();
+    let mut ends = Vec::with_capacity(parts.len());
+    let mut sum = 0.0;
+    for &(letter, tone, part) in parts {
+        sum += part.max(0.0);
+        ends.push((sum, letter, tone));
+    }
+    for column in 0..width {
+        let middle = (column as f64 + 0.5) / width as f64 * whole;
+        let at = ends.iter().find(|(end, ..)| *end > middle);
+        let (letter, tone) = at.map_or((' ', Tone::Plain), |&(_, letter, tone)| (letter, tone));
+        match cell.last_mut() {
+            Some((text, last)) if *last == tone => text.push(letter),
+            _ => cell.push((letter.to_string(), tone)),
+        }
+    }
+    cell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bar;
+    use crate::palette::Tone;
+
+    fn letters(parts: &[(char, f64)], whole: f64, width: usize) -> String {
+        let parts = parts.iter().map(|&(letter, part)| (letter, Tone::Plain, part)).collect::<Vec<_>>();
+        bar(&parts, whole, width).into_iter().map(|(text, _)| text).collect()
+    }
+
+    #[test]
+    fn a_bar_is_as_wide_as_asked_and_shared_out() {
+        assert_eq!(letters(&[('Q', 1.0), ('A', 9.0)], 10.0, 10), "QAAAAAAAAA");
+        assert_eq!(letters(&[('Q', 0.01), ('A', 9.99)], 10.0, 4), "AAAA");
+        assert_eq!(letters(&[('C', 0.25)], 1.0, 8), "CC      ");
+        assert_eq!(letters(&[], 0.0, 3), "   ");
+        assert_eq!(letters(&[('A', f64::NAN)], 1.0, 3).len(), 3);
+        assert_eq!(letters(&[('A', 1.0)], 1.0, 0), "");
+    }
+}

@@ -1,0 +1,10 @@
+//! What watching costs. Does not measure it.
+
+/// What this process takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Processor time since it was measured last, in processors.
+    pub processors: f64,
+    /// Memory that is resident, in bytes.
+    pub resident_bytes: u64,
+}

@@ -1,0 +1,187 @@
+//! The file operations that took longest, with what they waited for, and all of them by file. Holds a bounded number of
+//! both.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diagnose::{Reason, Reasons};
+use model::{Device, Event, FileOp, FileOpKind, Nanos, Tid};
+
+/// Operations kept.
+const MOST_KEPT: usize = 500;
+/// Files told apart; what comes after them is counted together.
+const MOST_FILES: usize = 5_000;
+
+/// One that is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    /// Its number in the order in which operations ended.
+    pub(crate) number: u64,
+    pub(crate) end: Nanos,
+    pub(crate) latency: Nanos,
+    pub(crate) op: FileOpKind,
+    pub(crate) tid: Tid,
+    pub(crate) thread: Arc<str>,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) offset: u64,
+    pub(crate) file: Arc<str>,
+    pub(crate) device: Device,
+    pub(crate) fs: Arc<str>,
+    /// What it was spent on, longest first.
+    pub(crate) reasons: Vec<Reason>,
+}
+
+/// The operations on one file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfFile {
+    pub(crate) count: u64,
+    pub(crate) time: Nanos,
+    pub(crate) slowest: Nanos,
+    pub(crate) bytes: u64,
+    pub(crate) last: Nanos,
+    /// What most time of the slowest was spent on.
+    pub(crate) reason: Option<&'static str>,
+}
+
+/// The operations.
+#[derive(Debug)]
+pub(crate) struct Operations {
+    reasons: Reasons,
+    /// Slowest first; of equals the earlier.
+    slowest: Vec<Operation>,
+    by_file: HashMap<Arc<str>, OfFile>,
+    others: OfFile,
+    count: u64,
+}
+
+impl Operations {
+    /// `off_cpu` says whether threads that leave the CPU are seen.
+    pub(crate) fn new(off_cpu: bool) -> Self {
+        Self {
+            reasons: Reasons::new(off_cpu),
+            slowest: Vec::new(),
+            by_file: HashMap::new(),
+            others: OfFile::default(),
+            count: 0,
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        match event {
+            Event::FileOp(op) => self.file_op(op),
+            other => self.reasons.event(other),
+        }
+    }
+
+    fn file_op(&mut self, op: &FileOp) {
+        self.count += 1;
+        // Asked of every operation: what is told of one is forgotten.
+        let reasons = self.reasons.of(op);
+        self.of_file(&op.file).add(op, &reasons);
+        self.keep_if_slowest(op, reasons);
+    }
+
+    fn of_file(&mut self, file: &Arc<str>) -> &mut OfFile {
+        if self.by_file.len() >= MOST_FILES && !self.by_file.contains_key(file) {
+            return &mut self.others;
+        }
+        self.by_file.entry(Arc::clone(file)).or_default()
+    }
+
+    fn keep_if_slowest(&mut self, op: &FileOp, reasons: Vec<Reason>) {
+        let latency = op.latency();
+        if self.slowest.len() >= MOST_KEPT {
+            if self.slowest.last().is_some_and(|quickest| quickest.latency >= latency) {
+                return;
+            }
+            self.slowest.pop();
+        }
+        let place = self.slowest.partition_point(|other| other.latency >= latency);
+        self.slowest.insert(place, Operation::of(self.count, op, reasons));
+    }
+
+    pub(crate) fn slowest(&self) -> impl Iterator<Item = &Operation> {
+        self.slowest.iter()
+    }
+
+    /// By file; without a name all those for which there was no room.
+    pub(crate) fn by_file(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &OfFile)> {
+        let others = (self.others.count > 0).then_some((None, &self.others));
+        self.by_file.iter().map(|(file, of)| (Some(file), of)).chain(others)
+    }
+
+    /// A copy to look at: what is to come is not explained by what was.
+    pub(crate) fn frozen(&self) -> Self {
+        Self {
+            reasons: Reasons::default(),
+            slowest: self.slowest.clone(),
+            by_file: self.by_file.clone(),
+            others: self.others.clone(),
+            count: self.count,
+        }
+    }
+}
+
+impl Operation {
+    fn of(number: u64, op: &FileOp, reasons: Vec<Reason>) -> Self {
+        Self {
+            number,
+            end: op.end,
+            latency: op.latency(),
+            op: op.op,
+            tid: op.tid,
+            thread: Arc::clone(&op.thread),
+            bytes: op.bytes,
+            offset: op.offset,
+            file: Arc::clone(&op.file),
+            device: op.device.clone(),
+            fs: Arc::clone(&op.fs),
+            reasons,
+        }
+    }
+}
+
+impl OfFile {
+    fn add(&mut self, op: &FileOp, reasons: &[Reason]) {
+        let latency = op.latency().at_least_zero();
+        self.count += 1;
+        self.time += latency;
+        self.bytes = self.bytes.saturating_add(op.bytes.unwrap_or(0));
+        self.last = self.last.max(op.end);
+        if latency >= self.slowest {
+            self.slowest = latency;
+            self.reason = reasons.first().map(|reason| reason.name);
+        }
+    }
+
+    /// How long one took.
+    pub(crate) fn mean(&self) -> Nanos {
+        Nanos(self.time.0 / i64::try_from(self.count.max(1)).unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Event, Nanos};
+
+    use super::{MOST_FILES, MOST_KEPT, Operations};
+    use crate::state::sample;
+
+    #[test]
+    fn the_slowest_are_kept_and_files_are_bounded() {
+        let mut operations = Operations::new(true);
+        for number in 0..6_000_i64 {
+            let mut op = sample::write(Nanos(number * 1_000), Nanos(number * 1_000 + number));
+            op.file = format!("orders-{number}/0.log").into();
+            operations.event(&Event::FileOp(Box::new(op)));
+        }
+        let kept = operations.slowest().map(|op| op.latency.0).collect::<Vec<_>>();
+        let expected = (6_000 - MOST_KEPT as i64..6_000).rev().collect::<Vec<_>>();
+        assert_eq!(kept, expected);
+        let files = operations.by_file().collect::<Vec<_>>();
+        assert_eq!(files.len(), MOST_FILES + 1);
+        let others = files.iter().find(|(file, _)| file.is_none()).unwrap().1;
+        assert_eq!((others.count, operations.count), (1_000, 6_000));
+        assert_eq!(others.slowest, Nanos(5_999));
+    }
+}

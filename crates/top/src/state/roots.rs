@@ -1,0 +1,136 @@
+//! What the slow requests waited for, by root event and by cause: one commit that slowed 37 requests is one root with 37
+//! victims. Holds a bounded number of roots.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use model::{Cause, Nanos, Verdict};
+
+/// Roots told apart. The one whose last victim is longest ago makes room for a new one.
+const MOST: usize = 2_000;
+
+/// What several requests waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    pub(crate) id: Arc<str>,
+    pub(crate) cause: Cause,
+    /// In words, of its slowest victim.
+    pub(crate) text: String,
+    pub(crate) toll: Toll,
+}
+
+/// What it cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Toll {
+    /// Requests.
+    pub(crate) victims: u64,
+    /// Their latencies added up.
+    pub(crate) time: Nanos,
+    /// The slowest of them.
+    pub(crate) slowest: Nanos,
+    /// When the last of them was answered.
+    pub(crate) last: Nanos,
+}
+
+impl Default for Toll {
+    fn default() -> Self {
+        Self { victims: 0, time: Nanos::ZERO, slowest: Nanos::MIN, last: Nanos::MIN }
+    }
+}
+
+/// One cause, with all of its roots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OfCause {
+    /// Roots, those that are no more told apart among them. One that comes back after that counts again.
+    pub(crate) roots: u64,
+    pub(crate) toll: Toll,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Roots {
+    by_id: HashMap<Arc<str>, Root>,
+    by_cause: BTreeMap<Cause, OfCause>,
+}
+
+impl Toll {
+    fn add(&mut self, latency: Nanos, at: Nanos) {
+        self.victims += 1;
+        self.time += latency;
+        self.slowest = self.slowest.max(latency);
+        self.last = self.last.max(at);
+    }
+}
+
+impl Roots {
+    pub(crate) fn add(&mut self, verdict: &Verdict) {
+        let latency = verdict.request.latency().unwrap_or_default();
+        let at = verdict.request.last_seen();
+        let of_cause = self.by_cause.entry(verdict.cause).or_default();
+        of_cause.toll.add(latency, at);
+        if !self.by_id.contains_key(&verdict.root) {
+            of_cause.roots += 1;
+            self.make_room();
+        }
+        let root = self.by_id.entry(Arc::clone(&verdict.root)).or_insert_with(|| Root {
+            id: Arc::clone(&verdict.root),
+            cause: verdict.cause,
+            text: String::new(),
+            toll: Toll::default(),
+        });
+        if latency > root.toll.slowest {
+            root.text = diagnose::root_text(verdict);
+        }
+        root.toll.add(latency, at);
+    }
+
+    fn make_room(&mut self) {
+        if self.by_id.len() < MOST {
+            return;
+        }
+        let oldest = self.by_id.values().min_by(|a, b| (a.toll.last, &a.id).cmp(&(b.toll.last, &b.id)));
+        if let Some(id) = oldest.map(|root| Arc::clone(&root.id)) {
+            self.by_id.remove(&id);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Root> {
+        self.by_id.values()
+    }
+
+    pub(crate) fn causes(&self) -> impl Iterator<Item = (Cause, &OfCause)> {
+        self.by_cause.iter().map(|(cause, of)| (*cause, of))
+    }
+
+    /// All latencies of slow requests.
+    pub(crate) fn time(&self) -> Nanos {
+        self.by_cause.values().map(|of| of.toll.time).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cause, Nanos};
+
+    use super::{MOST, Roots};
+    use crate::state::sample;
+
+    #[test]
+    fn victims_add_up_by_root_and_by_cause_whatever_is_forgotten() {
+        let mut roots = Roots::default();
+        for number in 0..5_000 {
+            let mut verdict = sample::verdict(Nanos::from_millis(100 + number % 7));
+            verdict.request.end = Some(Nanos::from_millis(number));
+            verdict.request.arrival = Nanos::from_millis(number - 100);
+            verdict.root = format!("journal-commit:loop0:{}", number / 2).into();
+            roots.add(&verdict);
+        }
+        assert_eq!(roots.iter().count(), MOST);
+        assert!(
+            roots.iter().all(|root| root.toll.victims == 2 && root.toll.last >= Nanos::from_millis(1_000))
+        );
+        let causes = roots.causes().map(|(cause, of)| (cause, of.roots, of.toll.victims)).collect::<Vec<_>>();
+        assert_eq!(causes, [(Cause::JournalCommit, 2_500, 5_000)]);
+        assert_eq!(roots.time(), Nanos::from_millis(500_000));
+    }
+}

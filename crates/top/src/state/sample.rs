@@ -1,0 +1,145 @@
+//! Events and verdicts of the tests here.
+
+use model::{
+    Cause, Confidence, Device, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, Nanos, OffCpu,
+    Partition, Request, Stage, StageSpan, Stages, TopicPartition, Verdict,
+};
+use report::Zone;
+
+use super::State;
+use super::about::About;
+
+/// 2026-11-22 12:00:00 UTC.
+pub(crate) const NOON: Nanos = Nanos(1_795_348_800_000_000_000);
+const THREAD: &str = "data-plane-kafka-request-handler-3";
+
+/// Nothing yet, of a broker that is watched.
+pub(crate) fn state() -> State {
+    State::new(About {
+        broker: "broker 1 on vm".to_owned(),
+        slower_than: Nanos::from_millis(100),
+        zone: Zone::utc(),
+        off_cpu: true,
+        unobservable: Vec::new(),
+    })
+}
+
+/// A produce request of that latency.
+pub(crate) fn request(arrival: Nanos, latency: Nanos) -> Request {
+    let end = arrival + latency;
+    Request {
+        arrival,
+        arrival_end: arrival + Nanos(1_000),
+        response: Some(end),
+        end: Some(end),
+        head_of_line: None,
+        data: None,
+        api_key: 0,
+        api: "PRODUCE",
+        api_version: 9,
+        correlation_id: 371,
+        client_id: Some("payments".into()),
+        client: ([10, 0, 0, 7], 41_234).into(),
+        broker: ([10, 0, 0, 1], 9_092).into(),
+        request_bytes: 2_100,
+        response_bytes: Some(60),
+        sequence: None,
+        response_sequence: None,
+        acks: Some(-1),
+        transactional_id: None,
+        group_id: None,
+        min_bytes: None,
+        max_wait_ms: None,
+        throttle_ms: None,
+        error_code: None,
+        error: None,
+        partitions: vec![Partition {
+            topic: Some("orders".into()),
+            partition: 3,
+            bytes: 2_009,
+            ..Partition::default()
+        }],
+    }
+}
+
+/// A verdict on a request that arrived at [`NOON`]: nine tenths of it in the append.
+pub(crate) fn verdict(latency: Nanos) -> Verdict {
+    verdict_at(NOON, latency)
+}
+
+/// The same of another moment.
+pub(crate) fn verdict_at(arrival: Nanos, latency: Nanos) -> Verdict {
+    let request = request(arrival, latency);
+    let append = Nanos(latency.0 / 10 * 9);
+    let (begun, end) = (arrival + (latency - append), arrival + latency);
+    let mut stages = Stages::default();
+    stages.add(Stage::Queue, latency - append);
+    stages.add(Stage::Append, append);
+    Verdict {
+        request,
+        stages,
+        course: vec![
+            StageSpan { stage: Stage::Queue, start: arrival, end: begun },
+            StageSpan { stage: Stage::Append, start: begun, end },
+        ],
+        cause: Cause::JournalCommit,
+        chain: vec![Cause::JournalCommit],
+        root: "journal-commit:loop0:2285".into(),
+        confidence: Confidence::Exact,
+        evidence: vec![Evidence {
+            kind: EvidenceKind::Kernel,
+            start: begun,
+            end,
+            tid: None,
+            thread: None,
+            waiter: None,
+            text: format!("jbd2 commit 2285 on loop0 took {append}"),
+        }],
+        partition: Some(TopicPartition { topic: "orders".into(), partition: 3 }),
+        advice: vec!["put the log on XFS"],
+        losses: Vec::new(),
+        kafka: None,
+        doubts: Vec::new(),
+    }
+}
+
+/// A write of a request handler.
+pub(crate) fn write(start: Nanos, end: Nanos) -> FileOp {
+    FileOp {
+        start,
+        end,
+        op: FileOpKind::Write,
+        pid: 9,
+        tid: 4_462,
+        thread: THREAD.into(),
+        bytes: Some(2_009),
+        errno: None,
+        disk_bytes: None,
+        readahead_bytes: None,
+        offset: 88_847_331,
+        file: "orders-3/00000000000000000000.log".into(),
+        renamed_to: None,
+        topic_partition: Some(TopicPartition { topic: "orders".into(), partition: 3 }),
+        kind: FileKind::Log,
+        device: Device { major: 7, minor: 0, name: "loop0".into() },
+        inode: 12,
+        fs: "ext4".into(),
+        batch: None,
+        journal_transaction: None,
+    }
+}
+
+/// The same thread off the CPU for its journal.
+pub(crate) fn off_cpu(start: Nanos, end: Nanos) -> OffCpu {
+    OffCpu {
+        start,
+        end,
+        woken: Some(end),
+        pid: 9,
+        tid: 4_462,
+        thread: THREAD.into(),
+        preempted: false,
+        stack: "vfs_write;ext4_dirty_inode;wait_transaction_locked;schedule".into(),
+        waker: None,
+    }
+}

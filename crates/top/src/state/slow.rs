@@ -1,0 +1,123 @@
+//! The slow requests that are kept: the latest and the slowest, in bounded memory. Does not choose an order.
+
+use std::collections::VecDeque;
+use std::mem::size_of;
+
+use model::{Batch, Evidence, Nanos, Partition, Verdict};
+
+/// Verdicts kept because they are new, and because their requests were the slowest.
+const MOST_RECENT: usize = 900;
+const MOST_SLOWEST: usize = 100;
+/// Bytes that each of both may take: a request may name thousands of partitions.
+const MOST_BYTES: usize = 16 << 20;
+
+/// One that is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    /// Its number in the order in which verdicts were reached.
+    pub(crate) number: u64,
+    pub(crate) verdict: Verdict,
+    bytes: usize,
+}
+
+impl Told {
+    pub(crate) fn latency(&self) -> Nanos {
+        self.verdict.request.latency().unwrap_or_default()
+    }
+}
+
+/// Those that are kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slow {
+    /// In the order of their numbers.
+    recent: VecDeque<Told>,
+    recent_bytes: usize,
+    /// Those that were recent once and are among the slowest of these, slowest first.
+    slowest: Vec<Told>,
+    slowest_bytes: usize,
+    count: u64,
+}
+
+impl Slow {
+    pub(crate) fn add(&mut self, verdict: Verdict) {
+        self.count += 1;
+        let bytes = bytes_of(&verdict);
+        self.recent_bytes += bytes;
+        self.recent.push_back(Told { number: self.count, verdict, bytes });
+        while self.recent.len() > MOST_RECENT || self.recent_bytes > MOST_BYTES {
+            let Some(oldest) = self.recent.pop_front() else { return };
+            self.recent_bytes -= oldest.bytes;
+            self.keep_if_slowest(oldest);
+        }
+    }
+
+    fn keep_if_slowest(&mut self, told: Told) {
+        let place = self.slowest.partition_point(|other| other.latency() >= told.latency());
+        self.slowest_bytes += told.bytes;
+        self.slowest.insert(place, told);
+        while self.slowest.len() > MOST_SLOWEST || self.slowest_bytes > MOST_BYTES {
+            let Some(quickest) = self.slowest.pop() else { return };
+            self.slowest_bytes -= quickest.bytes;
+        }
+    }
+
+    /// How many there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Those that are kept.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Told> {
+        self.slowest.iter().chain(&self.recent)
+    }
+
+    pub(crate) fn find(&self, number: u64) -> Option<&Told> {
+        self.iter().find(|told| told.number == number)
+    }
+}
+
+/// About what it takes.
+fn bytes_of(verdict: &Verdict) -> usize {
+    let of_partition = |partition: &Partition| {
+        let ids = partition.message_ids.iter().map(|id| id.len() + size_of::<usize>() * 4).sum::<usize>();
+        size_of::<Partition>() + partition.batches.len() * size_of::<Batch>() + ids
+    };
+    let partitions = verdict.request.partitions.iter().map(of_partition).sum::<usize>();
+    let evidence = verdict.evidence.iter().map(|seen| size_of::<Evidence>() + seen.text.len()).sum::<usize>();
+    size_of::<Told>() + partitions + evidence + size_of_val(&*verdict.course)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+
+    use super::{MOST_BYTES, MOST_RECENT, MOST_SLOWEST, Slow};
+    use crate::state::sample;
+
+    #[test]
+    fn the_latest_and_the_slowest_are_kept_each_once() {
+        let mut slow = Slow::default();
+        for number in 0..3_000 {
+            // The slowest came early.
+            slow.add(sample::verdict(Nanos::from_millis(5_000 - number)));
+        }
+        let mut numbers = slow.iter().map(|told| told.number).collect::<Vec<_>>();
+        numbers.sort_unstable();
+        let most = (MOST_RECENT as u64, MOST_SLOWEST as u64);
+        let expected = (1..=most.1).chain(3_001 - most.0..=3_000).collect::<Vec<_>>();
+        assert_eq!((numbers, slow.count()), (expected, 3_000));
+        assert!(slow.find(1).is_some() && slow.find(most.1 + 1).is_none());
+    }
+
+    #[test]
+    fn large_requests_are_fewer() {
+        let mut slow = Slow::default();
+        let mut large = sample::verdict(Nanos::from_millis(100));
+        large.request.partitions = vec![model::Partition::default(); 10_000];
+        for _ in 0..200 {
+            slow.add(large.clone());
+        }
+        let kept = slow.iter().count();
+        assert!(kept > 0 && kept * 10_000 * 100 < 2 * MOST_BYTES, "{kept}");
+    }
+}

@@ -1,0 +1,178 @@
+//! What was read and written of each file and of each kind of file: since the start, and a second of the last few. Adds up
+//! nothing itself: `report::files` does.
+
+use std::collections::HashMap;
+
+use model::{Event, Nanos};
+use report::files::{By, Files, Sort, Traffic, Who};
+
+/// Files told apart.
+const MOST_FILES: usize = 2_000;
+/// How often sums are taken anew.
+const EVERY: Nanos = Nanos::from_millis(1_000);
+/// Rates are of at least so long.
+const RATES_OF: Nanos = Nanos::from_millis(5_000);
+
+/// What was moved of a file or a kind of files.
+#[derive(Clone, Debug)]
+pub(crate) struct Moved {
+    pub(crate) who: Who,
+    pub(crate) total: Traffic,
+    pub(crate) rates: Rates,
+}
+
+/// What was moved a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rates {
+    pub(crate) reads: f64,
+    /// Bytes that came from the page cache.
+    pub(crate) cached_bytes: f64,
+    /// Bytes that came from a device; none where nothing tells.
+    pub(crate) disk_bytes: Option<f64>,
+    pub(crate) writes: f64,
+    pub(crate) written_bytes: f64,
+}
+
+/// Both ways to tell it apart.
+pub(crate) struct FileTraffic {
+    by_file: Sums,
+    by_kind: Sums,
+    taken: Nanos,
+}
+
+struct Sums {
+    by: By,
+    files: Files,
+    /// The sums when they were taken last.
+    moved: Vec<Moved>,
+    /// Sums of before, that rates are the difference to, and those that will be.
+    before: Snapshot,
+    next: Snapshot,
+}
+
+#[derive(Default)]
+struct Snapshot {
+    at: Option<Nanos>,
+    totals: HashMap<Who, Traffic>,
+}
+
+impl FileTraffic {
+    pub(crate) fn new() -> Self {
+        Self { by_file: Sums::of(By::File), by_kind: Sums::of(By::Kind), taken: Nanos::MIN }
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        for sums in [&mut self.by_file, &mut self.by_kind] {
+            match event {
+                Event::FileOp(op) => sums.files.file_op(op),
+                Event::BlockIo(io) => sums.files.block_io(io),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes the sums anew, where that was some time ago.
+    pub(crate) fn reach(&mut self, now: Nanos) {
+        if now - self.taken < EVERY {
+            return;
+        }
+        self.taken = now;
+        self.by_file.take(now);
+        self.by_kind.take(now);
+    }
+
+    /// A copy to look at, which counts from zero.
+    pub(crate) fn frozen(&self) -> Self {
+        Self { by_file: self.by_file.frozen(), by_kind: self.by_kind.frozen(), taken: self.taken }
+    }
+
+    pub(crate) fn by_file(&self) -> &[Moved] {
+        &self.by_file.moved
+    }
+
+    pub(crate) fn by_kind(&self) -> &[Moved] {
+        &self.by_kind.moved
+    }
+}
+
+impl Sums {
+    fn of(by: By) -> Self {
+        Self {
+            by,
+            files: Files::with_room_for(by, MOST_FILES),
+            moved: Vec::new(),
+            before: Snapshot::default(),
+            next: Snapshot::default(),
+        }
+    }
+
+    fn frozen(&self) -> Self {
+        Self { moved: self.moved.clone(), ..Self::of(self.by) }
+    }
+
+    fn take(&mut self, now: Nanos) {
+        let groups = self.files.clone().finish(Sort::Bytes).groups;
+        if self.next.at.is_none_or(|at| now - at >= RATES_OF) {
+            let totals = groups.iter().cloned().collect();
+            self.before = std::mem::replace(&mut self.next, Snapshot { at: Some(now), totals });
+        }
+        let before = if self.before.at.is_some() { &self.before } else { &self.next };
+        let moved = groups.into_iter().map(|(who, total)| {
+            let rates = before.rates(&who, &total, now);
+            Moved { who, total, rates }
+        });
+        self.moved = moved.collect();
+    }
+}
+
+impl Snapshot {
+    fn rates(&self, who: &Who, total: &Traffic, now: Nanos) -> Rates {
+        let Some(at) = self.at.filter(|at| now > *at) else { return Rates::default() };
+        let seconds = (now - at).0 as f64 / 1e9;
+        let none = Traffic::default();
+        let before = self.totals.get(who).unwrap_or(&none);
+        let rate = |of: fn(&Traffic) -> u64| of(total).saturating_sub(of(before)) as f64 / seconds;
+        let disk = rate(|traffic| traffic.disk_bytes.unwrap_or(0));
+        Rates {
+            reads: rate(|traffic| traffic.reads + traffic.faults),
+            cached_bytes: (rate(|traffic| traffic.read_bytes) - disk).max(0.0),
+            disk_bytes: total.disk_bytes.map(|_| disk),
+            writes: rate(|traffic| traffic.writes),
+            written_bytes: rate(|traffic| traffic.written_bytes),
+        }
+    }
+}
+
+impl Moved {
+    /// Bytes read from the page cache since the start.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.total.read_bytes.saturating_sub(self.total.disk_bytes.unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Event, Nanos};
+
+    use super::FileTraffic;
+    use crate::state::sample;
+
+    #[test]
+    fn rates_are_of_the_last_seconds_and_totals_of_all() {
+        let mut traffic = FileTraffic::new();
+        let second = |n: i64| Nanos::from_millis(n * 1_000);
+        for n in 0..30 {
+            // 1,000 bytes a second, and 3,000 from the twentieth on.
+            let mut op = sample::write(second(n), second(n) + Nanos(5));
+            op.bytes = Some(if n < 20 { 1_000 } else { 3_000 });
+            traffic.event(&Event::FileOp(Box::new(op)));
+            traffic.reach(second(n));
+        }
+        let [moved] = traffic.by_file() else { panic!("{:?}", traffic.by_file()) };
+        assert_eq!(moved.total.written_bytes, 50_000);
+        assert!((moved.rates.written_bytes - 3_000.0).abs() < 1.0, "{:?}", moved.rates);
+        assert!((moved.rates.writes - 1.0).abs() < 0.01);
+        assert_eq!(moved.rates.disk_bytes, None);
+        assert_eq!(traffic.by_kind().len(), 1);
+    }
+}

@@ -1,0 +1,292 @@
+//! What the user looks at, as a function of keys. Does not draw, and does not read keys.
+
+mod typing;
+
+use model::Verdict;
+
+use crate::item::RowKey;
+use crate::keys::Key;
+use crate::listing::Listing;
+use crate::state::State;
+use crate::view::View;
+use typing::Typed;
+
+/// What the user looks at.
+pub struct Ui {
+    pub(crate) view: View,
+    listings: [Listing; View::ALL.len()],
+    pub(crate) mode: Mode,
+    /// What was searched for last.
+    pub(crate) search: String,
+    /// Whether what is shown stands still.
+    pub(crate) paused: bool,
+    /// Rows of the list, or lines of a text, when it was drawn last.
+    pub(crate) page: usize,
+    /// What to say until the next key.
+    pub(crate) said: Option<String>,
+}
+
+/// What keys are for.
+pub(crate) enum Mode {
+    /// Looking at rows.
+    Browse,
+    /// Typing words.
+    Typing(Typed),
+    /// Choosing the column to sort by.
+    Sort { choice: usize },
+    /// Reading what keys and letters mean, from this line on.
+    Help { top: usize },
+    /// Reading all that is known of a request, from this line on.
+    Chain { verdict: Box<Verdict>, top: usize },
+}
+
+/// What a key asks of whoever runs the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing but to be drawn.
+    Shown,
+    /// To end.
+    Quit,
+    /// To stand still, or go on.
+    Pause,
+    /// A replay twice as fast.
+    Faster,
+    /// A replay half as fast.
+    Slower,
+    /// To let the shell have the terminal.
+    Suspend,
+    /// To draw everything anew.
+    Redraw,
+}
+
+impl Default for Ui {
+    fn default() -> Self {
+        Self {
+            view: View::Requests,
+            listings: View::ALL.map(Listing::of),
+            mode: Mode::Browse,
+            search: String::new(),
+            paused: false,
+            page: 1,
+            said: None,
+        }
+    }
+}
+
+impl Ui {
+    /// The first view, nothing done to it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether what is shown stands still.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Says whether what is shown stands still.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    pub(crate) fn listing(&self) -> &Listing {
+        let [requests, causes, writes, files, threads] = &self.listings;
+        match self.view {
+            View::Requests => requests,
+            View::Causes => causes,
+            View::Writes => writes,
+            View::Files => files,
+            View::Threads => threads,
+        }
+    }
+
+    pub(crate) fn listing_mut(&mut self) -> &mut Listing {
+        let [requests, causes, writes, files, threads] = &mut self.listings;
+        match self.view {
+            View::Requests => requests,
+            View::Causes => causes,
+            View::Writes => writes,
+            View::Files => files,
+            View::Threads => threads,
+        }
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: Key, state: &State) -> Outcome {
+        self.said = None;
+        match key {
+            Key::Interrupt | Key::F(10) => return Outcome::Quit,
+            Key::Suspend => return Outcome::Suspend,
+            Key::Redraw => return Outcome::Redraw,
+            Key::Resized => return Outcome::Shown,
+            _ => {}
+        }
+        match &mut self.mode {
+            Mode::Browse => return self.browse(key, state),
+            Mode::Typing(_) => self.type_key(key, state),
+            Mode::Sort { .. } => self.choose(key),
+            Mode::Help { top } | Mode::Chain { top, .. } => {
+                if let Some(moved) = scrolled(key, *top, self.page) {
+                    *top = moved;
+                } else {
+                    self.mode = Mode::Browse;
+                }
+            }
+        }
+        Outcome::Shown
+    }
+
+    fn browse(&mut self, key: Key, state: &State) -> Outcome {
+        match key {
+            Key::Char('q') => return Outcome::Quit,
+            Key::Char('p' | 'Z') => return Outcome::Pause,
+            Key::Char('+' | '=') => return Outcome::Faster,
+            Key::Char('-') => return Outcome::Slower,
+            Key::F(1) | Key::Char('h' | '?') => self.mode = Mode::Help { top: 0 },
+            Key::F(3) | Key::Char('/') => self.mode = Mode::Typing(Typed::search()),
+            Key::F(4) | Key::Char('\\') => {
+                self.mode = Mode::Typing(Typed::filter(self.listing().filter.clone()));
+            }
+            Key::F(5 | 6) | Key::Char('>' | '.' | '<' | ',') => {
+                self.mode = Mode::Sort { choice: self.listing().sorted_by };
+            }
+            Key::Tab | Key::Right => self.view = self.view.next(1),
+            Key::BackTab | Key::Left => self.view = self.view.next(View::ALL.len() - 1),
+            Key::Char(digit @ '1'..='5') => {
+                self.view = View::Requests.next(digit as usize - '1' as usize);
+            }
+            Key::Char('I') => {
+                let listing = self.listing_mut();
+                listing.descending = !listing.descending;
+            }
+            Key::Char('t') => self.group(),
+            Key::Char('U') => self.listing_mut().untag_all(),
+            Key::Esc => self.listing_mut().filter.clear(),
+            other => self.in_rows(other, state),
+        }
+        Outcome::Shown
+    }
+
+    fn group(&mut self) {
+        let view = self.view;
+        let listing = self.listing_mut();
+        if view.grouping(listing.grouped).is_some() {
+            listing.group(!listing.grouped);
+        } else {
+            self.said =
+                Some("requests are listed one by one; 2 shows them by what they waited for".to_owned());
+        }
+    }
+
+    /// Keys that need to know the rows.
+    fn in_rows(&mut self, key: Key, state: &State) {
+        let page = isize::try_from(self.page.max(1)).unwrap_or(isize::MAX);
+        let rows = self.listing().rows(state);
+        let last = rows.items.len().saturating_sub(1);
+        let selected = self.listing().selected(&rows);
+        let search = self.search.clone();
+        let listing = self.listing_mut();
+        match key {
+            Key::Up | Key::Char('k') => listing.step(&rows, -1),
+            Key::Down | Key::Char('j') => listing.step(&rows, 1),
+            Key::PageUp => listing.step(&rows, -page),
+            Key::PageDown => listing.step(&rows, page),
+            Key::Home | Key::Char('g') => listing.look_at(None),
+            Key::End | Key::Char('G') => listing.look_at_place(&rows, last),
+            Key::Char('n') if !search.is_empty() => {
+                listing.find(&rows, &search, true);
+            }
+            Key::Char(' ') => {
+                if let Some(key) = selected {
+                    listing.tag(key);
+                }
+                listing.step(&rows, 1);
+            }
+            Key::Enter => {
+                drop(rows);
+                if let Some(key) = selected {
+                    self.enter(key, state);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes from a row to what is behind it: a request's chain, a root's victims, the operations on a file or of a thread.
+    fn enter(&mut self, key: RowKey, state: &State) {
+        match key {
+            RowKey::Request(number) => {
+                if let Some(told) = state.slow.find(number) {
+                    self.mode = Mode::Chain { verdict: Box::new(told.verdict.clone()), top: 0 };
+                }
+            }
+            RowKey::Root(id) => self.show(View::Requests, &id),
+            RowKey::Cause(cause) => self.show(View::Requests, cause.as_str()),
+            RowKey::FileOfOperations(file) => {
+                self.listing_mut().group(false);
+                self.show(View::Writes, &file.unwrap_or_default());
+            }
+            RowKey::Operation(number) => {
+                let operation = state.operations.slowest().find(|op| op.number == number);
+                if let Some(file) = operation.map(|op| op.file.clone()) {
+                    self.listing_mut().group(true);
+                    self.show(View::Writes, &file);
+                }
+            }
+            RowKey::Moved(report::files::Who::File { file, .. }) => self.show(View::Writes, &file),
+            RowKey::Moved(report::files::Who::Kind(kind)) => {
+                self.listing_mut().group(false);
+                self.show(View::Files, kind);
+            }
+            RowKey::Moved(_) => {}
+            RowKey::Thread(tid) => self.show(View::Writes, &tid.to_string()),
+            RowKey::Role(role) => {
+                self.listing_mut().group(false);
+                self.show(View::Threads, role);
+            }
+        }
+    }
+
+    /// Another view, of what has these words only.
+    fn show(&mut self, view: View, words: &str) {
+        self.view = view;
+        let listing = self.listing_mut();
+        words.clone_into(&mut listing.filter);
+        listing.look_at(None);
+        self.said = Some("Esc shows all again".to_owned());
+    }
+
+    fn choose(&mut self, key: Key) {
+        let last = self.view.columns(self.listing().grouped).len() - 1;
+        let Mode::Sort { choice } = &mut self.mode else { return };
+        match key {
+            Key::Up | Key::Char('k') => *choice = choice.saturating_sub(1),
+            Key::Down | Key::Char('j') => *choice = (*choice + 1).min(last),
+            Key::Home => *choice = 0,
+            Key::End => *choice = last,
+            Key::Enter | Key::F(5 | 6) => {
+                let choice = *choice;
+                self.listing_mut().sort(choice);
+                self.mode = Mode::Browse;
+            }
+            _ => self.mode = Mode::Browse,
+        }
+    }
+}
+
+/// Where a text is read from after a key; none where the key ends reading.
+fn scrolled(key: Key, top: usize, page: usize) -> Option<usize> {
+    Some(match key {
+        Key::Up | Key::Char('k') => top.saturating_sub(1),
+        Key::Down | Key::Char('j') => top + 1,
+        Key::PageUp => top.saturating_sub(page),
+        Key::PageDown | Key::Char(' ') => top + page,
+        Key::Home | Key::Char('g') => 0,
+        // Whoever draws it knows where it ends.
+        Key::End | Key::Char('G') => usize::MAX / 2,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;
