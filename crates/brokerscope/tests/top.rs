@@ -181,6 +181,23 @@ fn signals_give_the_terminal_back() {
     }
 }
 
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    for replay in [REPLAY, "top --from samples/journal-stall --speed 0.001 --utc"] {
+        let tmux = Tmux::brokerscope((80, 24), "", replay);
+        tmux.wait_for(&["requests/s"]);
+        let pid = tmux.child();
+        let process = PathBuf::from("/proc").join(&pid);
+        drop(tmux);
+        let begun = Instant::now();
+        while process.exists() && begun.elapsed() < PATIENCE {
+            std::thread::sleep(LOOK);
+        }
+        let killed = Command::new("kill").args(["-KILL", &pid]).stderr(Stdio::null()).status().unwrap();
+        assert!(!killed.success(), "it went on without a terminal");
+    }
+}
+
 /// Not a test of its own: the one below runs it in a terminal.
 #[test]
 #[ignore = "needs a terminal of its own: a_panic_gives_the_terminal_back runs it in one"]

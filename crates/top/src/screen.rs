@@ -14,6 +14,8 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::crossterm::{event, execute};
 use ratatui::{Frame, Terminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::keys::Key;
 
@@ -85,11 +87,28 @@ impl Screen {
     /// # Errors
     /// Where the terminal is gone.
     pub fn key(&self, wait: Duration) -> io::Result<Option<Key>> {
-        if !event::poll(wait)? {
-            return Ok(None);
+        for wait in [Duration::ZERO, wait] {
+            await_input(wait)?;
+            if event::poll(Duration::ZERO)? {
+                return Ok(Key::of(&event::read()?));
+            }
         }
-        Ok(Key::of(&event::read()?))
+        Ok(None)
     }
+}
+
+/// Waits until there may be something to read. Asks the kernel itself: of a terminal that is gone, as when its window was closed,
+/// crossterm reads the end again and again and does not return.
+fn await_input(wait: Duration) -> io::Result<()> {
+    let terminal = stdout();
+    let mut ends = [PollFd::new(&terminal, PollFlags::IN)];
+    let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+    match poll(&mut ends, Some(&wait)) {
+        Err(Errno::INTR) => return Ok(()),
+        polled => polled?,
+    };
+    let is_gone = ends.iter().any(|end| end.revents().intersects(PollFlags::HUP | PollFlags::ERR));
+    if is_gone { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
 }
 
 impl Drop for Screen {

@@ -258,20 +258,21 @@ impl Safepoint {
 mod tests {
     use super::*;
 
-    fn span(start: i64, end: i64) -> Option<Span> {
-        Some(Span { start: Nanos(start), end: Nanos(end) })
+    fn span((start, end): (i64, i64)) -> Span {
+        Span { start: Nanos(start), end: Nanos(end) }
     }
 
     #[test]
     fn a_stop_ends_when_threads_are_let_go() {
-        let operation = |start, end| Some((span(start, end)?, Arc::from("Cleanup")));
-        let told = |begin, operation, end| {
+        let told = |begin: Option<_>, operation: Option<_>, end: Option<_>| {
+            let operation = operation.map(|times| (span(times), Arc::from("Cleanup")));
+            let (begin, end) = (begin.map(span), end.map(span));
             let stop = Safepoint { begin, operation, end, flush: 0 }.tell(7).unwrap();
             (stop.start.0, stop.end.0, stop.reach.map(|reach| reach.0))
         };
-        assert_eq!(told(span(10, 12), operation(13, 20), span(21, 900)), (10, 21, Some(2)));
-        assert_eq!(told(span(10, 12), operation(13, 20), None), (10, 20, Some(2)));
-        assert_eq!(told(span(10, 12), None, span(15, 16)), (10, 15, Some(2)));
-        assert_eq!(told(None, None, span(15, 16)), (15, 15, None));
+        assert_eq!(told(Some((10, 12)), Some((13, 20)), Some((21, 900))), (10, 21, Some(2)));
+        assert_eq!(told(Some((10, 12)), Some((13, 20)), None), (10, 20, Some(2)));
+        assert_eq!(told(Some((10, 12)), None, Some((15, 16))), (10, 15, Some(2)));
+        assert_eq!(told(None, None, Some((15, 16))), (15, 15, None));
     }
 }

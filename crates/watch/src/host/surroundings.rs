@@ -230,12 +230,11 @@ mod tests {
     fn what_cannot_be_read_says_why() {
         let fixture = Fixture::new("surroundings-missing");
         host(&fixture);
-        let dirs = Err("server.properties: permission denied".into());
-        let found = of(&fixture.kernel(), &fixture.path("dev"), 7, &dirs);
+        let why = "server.properties: permission denied";
+        let found = of(&fixture.kernel(), &fixture.path("dev"), 7, &Err(why.into()));
         assert!(found.memory_bytes.is_ok() && found.limits.is_err());
         assert!(found.cpus.unwrap_err().contains("proc/7/status: No such file"));
-        assert_eq!(found.partitions.unwrap_err(), dirs.clone().unwrap_err());
-        assert_eq!(found.volumes.unwrap_err(), dirs.unwrap_err());
+        assert_eq!((&*found.partitions.unwrap_err(), &*found.volumes.unwrap_err()), (why, why));
         let missing = Ok(vec![PathBuf::from("/no/such/dir")]);
         assert!(of(&fixture.kernel(), &fixture.path("dev"), 7, &missing).partitions.is_err());
     }
