@@ -13,7 +13,7 @@
 #                else (root; target/fs keeps recordings and results, and what is there is not done again; ANEW=1 drops it)
 #   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
-#   make test    format, lints, docs, every test, a minute of each fuzz target; as root the live tests too (BPF, real
+#   make test    format, lints, docs, every test, 40 s of each fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
 #   make page    the page of `report`: built anew and compared, and tried in Chromium; `make web` builds it, `make picture`
 #                takes the picture in README of it, and `make fs-picture` that of `make fs`'s
@@ -153,7 +153,7 @@ sample: setup-demo
 	rm -rf samples/journal-stall
 	XDG_CACHE_HOME=/var/tmp target/release/brokerscope lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
 
-# Every fuzz target for FUZZ_SECONDS (60), one for each processor at a time.
+# Every fuzz target for FUZZ_SECONDS (40), one for each processor at a time.
 fuzz-smoke:
 	fuzz/run smoke
 
