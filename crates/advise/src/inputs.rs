@@ -55,11 +55,11 @@ pub struct BlockedOn {
 impl Inputs {
     /// What [`Inputs::costs`] are called.
     pub const COSTS: &'static str = "what slow requests lost to what";
-    /// What [`Inputs::traffic`] is called.
+    /// What `traffic` is called.
     pub const TRAFFIC: &'static str = "what clients send";
-    /// What [`Inputs::samples`] are called.
+    /// What `samples` are called.
     pub const SAMPLES: &'static str = "the host's figures over time";
-    /// What [`Inputs::settings`] are called.
+    /// What `settings` are called.
     pub const SETTINGS: &'static str = "the broker's settings";
     /// What [`Inputs::dumps`] are called.
     pub const DUMPS: &'static str = "thread dumps";
