@@ -193,8 +193,8 @@ fn every_format_and_page_is_answered_and_it_ends_when_it_is_told_to() {
         "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7";
     let (status, body) = exporting.get("/metrics", protobuf);
     assert_eq!(status, 200);
-    // The length of the first family, and its name's field.
-    assert_eq!(body[2], 0x0a, "{:?}", &body[..8]);
+    let families = families(&body);
+    assert!(families > 10, "{families} families: {:?}", &body[..8]);
     assert_eq!(exporting.get("/healthz", "").0, 200);
     assert_eq!(exporting.get("/nothing", "").0, 404);
     let end = Instant::now() + PATIENCE;
@@ -206,6 +206,29 @@ fn every_format_and_page_is_answered_and_it_ends_when_it_is_told_to() {
         sleep(Duration::from_millis(50));
     };
     assert!(status.success(), "{status}");
+}
+
+/// How many families lie behind each other, each behind its length, and each beginning with its name (field 1, its length, text).
+fn families(mut delimited: &[u8]) -> usize {
+    let mut count = 0;
+    while !delimited.is_empty() {
+        let family = prefixed(&mut delimited);
+        let (&tag, mut name) = family.split_first().unwrap();
+        assert_eq!(tag, 0x0a, "a family does not begin with its name: {family:?}");
+        assert!(str::from_utf8(prefixed(&mut name)).unwrap().is_ascii());
+        count += 1;
+    }
+    count
+}
+
+/// Takes what lies behind its own length, which is a varint of protobuf.
+fn prefixed<'b>(bytes: &mut &'b [u8]) -> &'b [u8] {
+    let of_length = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
+    let length =
+        bytes[..of_length].iter().rev().fold(0, |length, &byte| length << 7 | usize::from(byte & 0x7f));
+    let (taken, rest) = bytes[of_length..].split_at(length);
+    *bytes = rest;
+    taken
 }
 
 #[test]
