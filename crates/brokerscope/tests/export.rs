@@ -215,7 +215,7 @@ fn families(mut delimited: &[u8]) -> usize {
         let family = prefixed(&mut delimited);
         let (&tag, mut name) = family.split_first().unwrap();
         assert_eq!(tag, 0x0a, "a family does not begin with its name: {family:?}");
-        assert!(str::from_utf8(prefixed(&mut name)).unwrap().is_ascii());
+        assert!(std::str::from_utf8(prefixed(&mut name)).unwrap().is_ascii());
         count += 1;
     }
     count
