@@ -138,13 +138,32 @@ impl Inputs {
         }
     }
 
+    /// The devices that partitions are on, as far as they are known: what holds the metadata log alone is none of them.
+    pub(crate) fn data_volumes(&self) -> impl Iterator<Item = &Volume> {
+        let text = |name| self.settings.as_ref().ok().and_then(|settings| settings.text(name));
+        let (metadata, dirs) = (text("metadata.log.dir"), text("log.dirs").unwrap_or_default());
+        let holds_data =
+            move |dir: &str| metadata != Some(dir) || dirs.split(',').any(|data| data.trim() == dir);
+        self.surroundings.volumes.iter().flatten().filter(move |volume| holds_data(&volume.log_dir))
+    }
+
+    /// On how many disks partitions are; 0 where it is not known.
+    pub(crate) fn data_disks(&self) -> u32 {
+        let disks =
+            self.data_volumes().filter_map(|volume| Some((&*volume.device, *volume.disks.as_ref().ok()?)));
+        disks.collect::<BTreeMap<&str, u32>>().values().sum()
+    }
+
+    /// Partitions that clients were seen to write to, or else all that there are.
+    pub(crate) fn written_partitions(&self) -> Option<u64> {
+        let written = self.traffic.as_ref().map_or(0, Traffic::partitions);
+        if written > 0 { Some(written) } else { self.surroundings.partitions.as_ref().ok().copied() }
+    }
+
     /// The log dirs, and on how many disks they are, as far as it is known.
     pub(crate) fn shown_log_dirs(&self) -> String {
         let dirs = self.shown("log.dirs", "/tmp/kafka-logs");
-        let volumes = self.surroundings.volumes.iter().flatten();
-        let by_device: BTreeMap<&str, u32> =
-            volumes.filter_map(|volume| Some((&*volume.device, *volume.disks.as_ref().ok()?))).collect();
-        match by_device.values().sum::<u32>() {
+        match self.data_disks() {
             0 => dirs,
             1 => format!("{dirs} (on one disk)"),
             disks => format!("{dirs} (on {disks} disks)"),

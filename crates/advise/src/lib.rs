@@ -28,7 +28,7 @@ mod words;
 
 pub use advice::{Advice, Given, Missing, Silent};
 pub use costs::{Cost, Costs};
-pub use finding::{Change, Finding};
+pub use finding::{Change, Finding, Scope, Target};
 pub use inputs::{BlockedOn, Dumps, Inputs};
 pub use layer::Layer;
 pub use rule::{Judgement, Rule, Unfired};

@@ -106,6 +106,20 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
             .unwrap()
             .starts_with("brokerscope compare samples/journal-stall AFTER --slo 100ms")
     );
+    // What a program would do, beside what people are told; no change of these needs another.
+    let targets: Vec<String> = first["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| {
+            ["of", "name", "value"].map(|field| change["target"][field].as_str().unwrap()).join(" ")
+        })
+        .collect();
+    assert_eq!(
+        targets,
+        ["file-system features fast_commit", "file-system type xfs", "file-system mount data=writeback"]
+    );
+    assert!(first["changes"].as_array().unwrap().iter().all(|change| change["together"] == false));
     // What costs nothing there is not advised, and what a recording does not hold is said.
     assert!(told.rules("silent").contains(&"gc-pause") && told.rules("silent").contains(&"batch-size"));
     assert!(told.why_missing("the kernel's settings").contains("beside the broker"));

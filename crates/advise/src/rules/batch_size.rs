@@ -1,7 +1,7 @@
 //! Producers whose batches are full: larger ones would be fewer.
 
 use crate::words::{counted, percent};
-use crate::{Change, Finding, Inputs, Judgement, Layer, Producer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Producer, Rule, Scope, Unfired};
 
 /// Producers with fewer requests are not judged.
 const LEAST_REQUESTS: u64 = 100;
@@ -47,7 +47,10 @@ fn judge(inputs: &Inputs) -> Judgement {
             percent(share),
             counted(producer.requests, "request"),
         ),
-        changes: vec![Change::of(format!("batch.size (of {name}{more})"), size, ENOUGH_BYTES)],
+        changes: vec![
+            Change::of(format!("batch.size (of {name}{more})"), size, ENOUGH_BYTES)
+                .on(Scope::Producers, "batch.size", ENOUGH_BYTES),
+        ],
         cost: None,
         effect: "up to a quarter of the requests for the same records, if they come fast enough to fill larger batches".to_owned(),
         risk: "the producer holds a batch for each partition: buffer.memory must be enough; a request brings more at once",

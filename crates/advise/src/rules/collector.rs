@@ -1,6 +1,6 @@
 //! Collectors that stop the JVM for the whole of their work.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 const STOPPING: [&str; 3] = ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseConcMarkSweepGC"];
 
@@ -23,7 +23,13 @@ fn judge(inputs: &Inputs) -> Judgement {
     };
     Ok(Finding {
         evidence: format!("the JVM's command line has {old}"),
-        changes: vec![Change::of("KAFKA_JVM_PERFORMANCE_OPTS", old, "-XX:+UseG1GC -XX:MaxGCPauseMillis=20")],
+        changes: vec![
+            Change::of("KAFKA_JVM_PERFORMANCE_OPTS", old, "-XX:+UseG1GC -XX:MaxGCPauseMillis=20").on(
+                Scope::Jvm,
+                "-XX:+UseG1GC",
+                "",
+            ),
+        ],
         cost: None,
         effect: "shorter pauses with a heap of some GiB; what they cost here is with gc-pause, if anything"
             .to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::rule::need;
 use crate::words::size;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 const DEFAULT_RATIO: i64 = 10;
 const MUCH_BYTES: u64 = 2 << 30;
@@ -39,7 +39,7 @@ fn judge(inputs: &Inputs) -> Judgement {
             size(begins),
             size(memory)
         ),
-        changes: vec![Change::of("vm.dirty_background_ratio", ratio, 5)],
+        changes: vec![Change::of("vm.dirty_background_ratio", ratio, 5).by_name(Scope::Kernel)],
         cost: None,
         effect: "writes reach the device more evenly: commits and flushes have less to wait for".to_owned(),
         risk: "what is overwritten or deleted soon is written in vain; a device that is always busy anyway gains nothing",

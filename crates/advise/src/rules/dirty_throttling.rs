@@ -2,15 +2,16 @@
 
 use model::Cause;
 
+use super::device_saturation;
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     name: "dirty-throttling",
     layer: Layer::Os,
     condition: "dirty-throttling is the cause of at least 1 % of the slow requests' time (brokerscope's own \
-        bound)",
+        bound), and no device under the log dirs was busy for 95 % of the time: then it is device-saturation's",
     source: "Documentation/admin-guide/sysctl/vm.rst; Kafka's documentation, operations: understanding Linux \
         flush behaviour",
     look_at: "dirty-throttling among the causes, and dirty_bytes against dirty_limit_bytes in host_samples/",
@@ -19,14 +20,20 @@ pub(super) const RULE: Rule = Rule {
 
 fn judge(inputs: &Inputs) -> Judgement {
     let (cost, evidence) = costly(inputs, &[Cause::DirtyThrottling])?;
+    // However much may be dirty: a device that takes less than is written fills that too.
+    device_saturation::says_it(inputs)?;
     Ok(Finding {
         evidence,
         changes: vec![
-            Change::of("vm.dirty_background_ratio", inputs.shown_sysctl("vm.dirty_background_ratio"), "5"),
-            Change::of("vm.dirty_ratio", inputs.shown_sysctl("vm.dirty_ratio"), "60"),
+            Change::of("vm.dirty_background_ratio", inputs.shown_sysctl("vm.dirty_background_ratio"), "5")
+                .by_name(Scope::Kernel),
+            Change::of("vm.dirty_ratio", inputs.shown_sysctl("vm.dirty_ratio"), "60")
+                .by_name(Scope::Kernel)
+                .with_the_last(),
         ],
         cost: Some(cost),
-        effect: cost.gain("; only if the device keeps up on average: else it is the limit"),
+        effect: cost
+            .gain("; the device keeps up on average, so room for what comes at once is what was lacking"),
         risk: "more memory may be dirty when the host crashes: replicas hold it; a cgroup with a memory \
             limit has its own share of these",
     })
@@ -34,10 +41,10 @@ fn judge(inputs: &Inputs) -> Judgement {
 
 #[cfg(test)]
 mod tests {
-    use model::Cause;
+    use model::{Cause, HostScope, Nanos};
 
     use super::RULE;
-    use crate::testing::{fires_on, rests_without};
+    use crate::testing::{broker, fires_on, rests_without, silent, with_cost, with_sample};
 
     #[test]
     fn fires_where_it_cost_something() {
@@ -48,5 +55,13 @@ mod tests {
     #[test]
     fn is_silent_where_it_cost_nothing() {
         rests_without(&RULE, Cause::DirtyThrottling);
+    }
+
+    #[test]
+    fn is_silent_where_the_device_is_the_limit() {
+        let mut inputs = broker();
+        with_cost(&mut inputs, Cause::DirtyThrottling, 9, Nanos::from_millis(200));
+        with_sample(&mut inputs, HostScope::Device, "nvme0n1", "util_ratio", 0.99);
+        assert!(silent(&RULE, &inputs).contains("device-saturation"));
     }
 }

@@ -1,6 +1,6 @@
 //! Brokers that make the disk flush on their own account.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 const FLUSHES: [&str; 2] = ["log.flush.interval.messages", "log.flush.interval.ms"];
 
@@ -17,8 +17,12 @@ pub(super) const RULE: Rule = Rule {
 
 fn judge(inputs: &Inputs) -> Judgement {
     let settings = inputs.settings()?;
-    let set: Vec<Change> =
-        FLUSHES.iter().filter_map(|name| Some(Change::of(name, settings.text(name)?, "not set"))).collect();
+    let set: Vec<Change> = FLUSHES
+        .iter()
+        .filter_map(|name| {
+            Some(Change::of(name, settings.text(name)?, "not set").on(Scope::Broker, name, ""))
+        })
+        .collect();
     if set.is_empty() {
         return Err(Unfired::silent("neither is set: flushing is left to the kernel"));
     }

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 /// What follows an option's name on the JVM's command line.
 fn option(inputs: &Inputs, name: &str) -> String {
@@ -28,12 +28,14 @@ fn judge(inputs: &Inputs) -> Judgement {
     Ok(Finding {
         evidence,
         changes: vec![
-            Change::of("-XX:MaxGCPauseMillis", option(inputs, "-XX:MaxGCPauseMillis="), "20"),
+            Change::of("-XX:MaxGCPauseMillis", option(inputs, "-XX:MaxGCPauseMillis="), "20")
+                .by_name(Scope::Jvm),
             Change::of(
                 "-XX:InitiatingHeapOccupancyPercent",
                 option(inputs, "-XX:InitiatingHeapOccupancyPercent="),
                 "35",
-            ),
+            )
+            .by_name(Scope::Jvm),
             Change::of(
                 "collector (JDK 21 and later, if that is not enough)",
                 option(inputs, "-XX:+Use"),

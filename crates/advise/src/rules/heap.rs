@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::words::size;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 const SMALL_BYTES: u64 = 1 << 30;
 const MANY_PARTITIONS: u64 = 1_000;
@@ -51,7 +51,11 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: told,
-        changes: vec![Change::of("KAFKA_HEAP_OPTS", format!("-Xmx{}m", heap >> 20), "-Xms4g -Xmx4g")],
+        changes: vec![Change::of("KAFKA_HEAP_OPTS", format!("-Xmx{}m", heap >> 20), "-Xms4g -Xmx4g").on(
+            Scope::Jvm,
+            "-Xmx",
+            "4g",
+        )],
         cost: None,
         effect: "fewer collections; what they cost here is with gc-pause, if anything".to_owned(),
         risk: "what the heap takes is not page cache",

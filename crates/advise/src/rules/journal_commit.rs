@@ -3,7 +3,7 @@
 use model::{Cause, Volume};
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 /// Fast commits came with Linux 5.10 (`fs/ext4/fast_commit.c`).
 const FAST_COMMITS_SINCE: (u32, u32) = (5, 10);
@@ -47,9 +47,17 @@ fn changes(inputs: &Inputs) -> Vec<Change> {
     let mut changes = Vec::new();
     if !too_old && !ext4.is_some_and(|ext4| ext4.fast_commit) {
         let old = if ext4.is_some() { "off" } else { "not known; off by default" };
-        changes.push(Change::of(format!("tune2fs -O fast_commit /dev/{device} (unmounted)"), old, "on"));
+        changes.push(Change::of(format!("tune2fs -O fast_commit /dev/{device} (unmounted)"), old, "on").on(
+            Scope::FileSystem,
+            "features",
+            "fast_commit",
+        ));
     }
-    changes.push(Change::of(format!("file system of {dir}"), "ext4", "xfs"));
+    changes.push(Change::of(format!("file system of {dir}"), "ext4", "xfs").on(
+        Scope::FileSystem,
+        "type",
+        "xfs",
+    ));
     let old = match &volume.options {
         Ok(options) => {
             options.iter().find(|option| option.starts_with("data=")).map_or("data=ordered", |set| set)
@@ -57,7 +65,11 @@ fn changes(inputs: &Inputs) -> Vec<Change> {
         Err(_) => "not known; data=ordered by default",
     };
     if old != "data=writeback" {
-        changes.push(Change::of(format!("mount option of {dir}"), old, "data=writeback"));
+        changes.push(Change::of(format!("mount option of {dir}"), old, "data=writeback").on(
+            Scope::FileSystem,
+            "mount",
+            "data=writeback",
+        ));
     }
     changes
 }

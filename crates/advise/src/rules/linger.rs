@@ -1,7 +1,7 @@
 //! Producers that send many small batches: waiting a little would join them.
 
 use crate::words::{counted, percent, size};
-use crate::{Change, Finding, Inputs, Judgement, Layer, Producer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Producer, Rule, Scope, Unfired};
 
 /// Producers with fewer requests are not judged.
 const LEAST_REQUESTS: u64 = 100;
@@ -50,11 +50,14 @@ fn judge(inputs: &Inputs) -> Judgement {
             size(producer.bytes_per_batch()),
             percent(fill),
         ),
-        changes: vec![Change::of(
-            format!("linger.ms (of {name}{more})"),
-            "not on the wire; 0 by default before Kafka 4.0",
-            5,
-        )],
+        changes: vec![
+            Change::of(
+                format!("linger.ms (of {name}{more})"),
+                "not on the wire; 0 by default before Kafka 4.0",
+                5,
+            )
+            .on(Scope::Producers, "linger.ms", 5),
+        ],
         cost: None,
         effect: format!(
             "200 requests a second on a connection at most, instead of {often:.0}, for the same records"

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly_on_the_way;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -19,14 +19,9 @@ pub(super) const RULE: Rule = Rule {
 
 fn judge(inputs: &Inputs) -> Judgement {
     let (cost, evidence) = costly_on_the_way(inputs, Cause::LogLock)?;
-    let partitions = inputs.partitions().map_or_else(|_| "not known".to_owned(), |count| count.to_string());
     Ok(Finding {
         evidence,
-        changes: vec![Change::of(
-            "partitions of the topics that `explain` names (kafka-topics --alter)",
-            format!("{partitions} in all"),
-            "twice as many",
-        )],
+        changes: vec![change(inputs)],
         cost: Some(cost),
         effect: format!(
             "fewer requests behind each slow append: of the {} that waiting took, the part in which the holder's own cause, told \
@@ -35,6 +30,23 @@ fn judge(inputs: &Inputs) -> Judgement {
         ),
         risk: "keys go to other partitions than before, and the order of their records ends there; more files and leaders",
     })
+}
+
+/// As many as there are handlers, which can then all append at once; twice as many where there are.
+fn change(inputs: &Inputs) -> Change {
+    let setting = "partitions of the topics that `explain` names (kafka-topics --alter)";
+    let Some(partitions) = inputs.partitions().ok().filter(|partitions| *partitions > 0) else {
+        return Change::of(setting, "not known in all", "twice as many");
+    };
+    let handlers = inputs.settings().and_then(|settings| settings.number("num.io.threads", 8));
+    let handlers = handlers.ok().and_then(|number| u64::try_from(number.value).ok()).unwrap_or(0);
+    let twice = partitions.saturating_mul(2);
+    let (told, new) = if handlers > twice {
+        (format!("{handlers}: one for each request handler"), handlers)
+    } else {
+        ("twice as many".to_owned(), twice)
+    };
+    Change::of(setting, format!("{partitions} in all"), told).on(Scope::Topics, "partitions", new)
 }
 
 #[cfg(test)]
@@ -57,7 +69,10 @@ mod tests {
         with_cost(&mut inputs, Cause::LogLock, 5, Nanos::from_millis(200));
         let finding = fired(&RULE, &inputs);
         assert_eq!(finding.cost.unwrap().time, Nanos::from_millis(2_000));
-        assert_eq!(finding.changes[0].old, "100 in all");
+        assert_eq!((&*finding.changes[0].old, &*finding.changes[0].new), ("100 in all", "twice as many"));
+        inputs.surroundings.partitions = Ok(1);
+        let target = fired(&RULE, &inputs).changes.remove(0).target.unwrap();
+        assert_eq!(target.value, "8", "one for each handler");
     }
 
     #[test]

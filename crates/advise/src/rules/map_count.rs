@@ -1,6 +1,6 @@
 //! Too few memory areas that the broker may map.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -28,7 +28,9 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: told,
-        changes: vec![Change::of("vm.max_map_count", most, used.saturating_mul(4).max(262_144))],
+        changes: vec![
+            Change::of("vm.max_map_count", most, used.saturating_mul(4).max(262_144)).by_name(Scope::Kernel),
+        ],
         cost: None,
         effect: "the broker does not stop for want of a mapped area".to_owned(),
         risk: "none that is known; each area takes some memory of the kernel",

@@ -1,6 +1,6 @@
 //! acks=all that asks for no second replica, or for all of them.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -34,11 +34,14 @@ fn judge(inputs: &Inputs) -> Judgement {
     };
     Ok(Finding {
         evidence: told,
-        changes: vec![Change::of(
-            "min.insync.replicas (of the broker, and of topics that have their own)",
-            least.shown,
-            new,
-        )],
+        changes: vec![
+            Change::of(
+                "min.insync.replicas (of the broker, and of topics that have their own)",
+                least.shown,
+                new,
+            )
+            .on(Scope::Broker, "min.insync.replicas", new),
+        ],
         cost: None,
         effect: effect.to_owned(),
         risk: "the more replicas must have a record, the fewer brokers may be away; the fewer must, the fewer may be lost",

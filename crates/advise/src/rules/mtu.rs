@@ -3,7 +3,7 @@
 use model::HostScope;
 
 use crate::rule::need;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// Ethernet's own; jumbo frames are larger.
 const ETHERNET_MTU: u32 = 1_500;
@@ -44,7 +44,11 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: told,
-        changes: vec![Change::of(format!("ip link set {name} mtu"), mtu, JUMBO_MTU)],
+        changes: vec![Change::of(format!("ip link set {name} mtu"), mtu, JUMBO_MTU).on(
+            Scope::Interface,
+            "mtu",
+            JUMBO_MTU,
+        )],
         cost: None,
         effect: "fewer packets for the same bytes; less so where the device splits and joins them itself"
             .to_owned(),

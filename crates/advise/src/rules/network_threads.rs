@@ -3,15 +3,17 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 /// Twice as many, but no more than there are CPUs, where both are known.
-fn more(inputs: &Inputs) -> String {
-    let threads = inputs.settings().and_then(|settings| settings.number("num.network.threads", 3));
-    let Ok(threads) = threads else { return "twice as many".to_owned() };
+fn change(inputs: &Inputs) -> Change {
+    let name = "num.network.threads";
+    let old = inputs.shown(name, "3");
+    let threads = inputs.settings().and_then(|settings| settings.number(name, 3));
+    let Ok(threads) = threads else { return Change::of(name, old, "twice as many") };
     let twice = threads.value.saturating_mul(2);
     let most = inputs.cpus().map_or(twice, |cpus| i64::from(cpus).max(threads.value.saturating_add(1)));
-    twice.min(most).to_string()
+    Change::of(name, old, twice.min(most)).by_name(Scope::Broker)
 }
 
 /// The rule.
@@ -30,11 +32,7 @@ fn judge(inputs: &Inputs) -> Judgement {
     let (cost, evidence) = costly(inputs, &[Cause::NetworkThreadsBusy])?;
     Ok(Finding {
         evidence,
-        changes: vec![Change::of(
-            "num.network.threads",
-            inputs.shown("num.network.threads", "3"),
-            more(inputs),
-        )],
+        changes: vec![change(inputs)],
         cost: Some(cost),
         effect: cost.gain("; nothing where their time goes into reads of the disk: see cold-reads"),
         risk: "threads compete for the processors: no more of them than CPUs",

@@ -1,7 +1,7 @@
 //! File systems that note when a file was read. Nothing of Kafka's asks for that.
 
 use crate::rule::need;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -32,7 +32,11 @@ fn judge(inputs: &Inputs) -> Judgement {
         changes: without
             .iter()
             .map(|(volume, atime)| {
-                Change::of(format!("mount option of {}", volume.log_dir), atime, "noatime")
+                Change::of(format!("mount option of {}", volume.log_dir), atime, "noatime").on(
+                    Scope::FileSystem,
+                    "mount",
+                    "noatime",
+                )
             })
             .collect(),
         cost: None,

@@ -2,7 +2,7 @@
 
 use super::heap::heap_bytes;
 use crate::words::size;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// What production brokers are usually given.
 const MOST_HEAP_BYTES: u64 = 6 << 30;
@@ -32,7 +32,13 @@ fn judge(inputs: &Inputs) -> Judgement {
     let new = (memory / 4).min(MOST_HEAP_BYTES);
     Ok(Finding {
         evidence: told,
-        changes: vec![Change::of("-Xmx (KAFKA_HEAP_OPTS)", format!("{}m", heap >> 20), format!("{}m", new >> 20))],
+        changes: vec![
+            Change::of("-Xmx (KAFKA_HEAP_OPTS)", format!("{}m", heap >> 20), format!("{}m", new >> 20)).on(
+                Scope::Jvm,
+                "-Xmx",
+                format!("{}m", new >> 20),
+            ),
+        ],
         cost: None,
         effect: "consumers that lag a little are served from memory; what cold reads cost here is with cold-reads, if anything".to_owned(),
         risk: "a heap too small collects all the time: watch gc-pause",

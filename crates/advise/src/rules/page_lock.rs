@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -21,11 +21,7 @@ fn judge(inputs: &Inputs) -> Judgement {
     Ok(Finding {
         evidence,
         changes: vec![
-            Change::of(
-                "vm.dirty_background_ratio",
-                inputs.shown_sysctl("vm.dirty_background_ratio"),
-                "half of that",
-            ),
+            background_ratio(inputs),
             Change::of(
                 "consumer_byte_rate (quota of consumers that read old segments)",
                 "not known",
@@ -36,6 +32,15 @@ fn judge(inputs: &Inputs) -> Judgement {
         effect: cost.gain("; the first where write-back had the page, the second where readers had it"),
         risk: "consumers that catch up take longer",
     })
+}
+
+fn background_ratio(inputs: &Inputs) -> Change {
+    let name = "vm.dirty_background_ratio";
+    let change = Change::of(name, inputs.shown_sysctl(name), "half of that");
+    match inputs.sysctl(name) {
+        Ok(ratio) if ratio > 1 => change.on(Scope::Kernel, name, ratio / 2),
+        _ => change,
+    }
 }
 
 #[cfg(test)]

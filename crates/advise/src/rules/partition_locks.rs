@@ -5,7 +5,7 @@ use model::Cause;
 use crate::costs::costly_on_the_way;
 use crate::rule::need;
 use crate::words::counted;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -40,12 +40,14 @@ fn judge(inputs: &Inputs) -> Judgement {
                 "partitions, over all topics that are written to",
                 partitions,
                 format!("{} or more", handlers.value),
-            ),
+            )
+            .on(Scope::Topics, "partitions", handlers.value),
             Change::of(
                 "num.io.threads (kafka-configs, while the broker runs)",
                 &handlers.shown,
                 "no more than partitions",
-            ),
+            )
+            .on(Scope::Broker, "num.io.threads", partitions),
         ],
         cost: None,
         effect: "more appends at once; what waiting for a log cost is with the rule log-lock".to_owned(),

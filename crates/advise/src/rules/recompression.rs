@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -24,12 +24,14 @@ fn judge(inputs: &Inputs) -> Judgement {
                 "compression.type (of the broker, and of the topics that `explain` names)",
                 old,
                 "producer",
-            ),
+            )
+            .on(Scope::Broker, "compression.type", "producer"),
             Change::of(
                 "message.timestamp.type",
                 inputs.shown("log.message.timestamp.type", "CreateTime"),
                 "CreateTime",
-            ),
+            )
+            .on(Scope::Broker, "log.message.timestamp.type", "CreateTime"),
         ]
     };
     let risk = "the broker stores what producers chose: those that do not compress take more of the disk and the network";

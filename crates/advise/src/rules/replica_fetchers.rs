@@ -1,6 +1,6 @@
 //! A single thread that fetches all partitions of each leader.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 const MANY_PARTITIONS: u64 = 1_000;
 
@@ -29,11 +29,13 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: format!("one fetcher for each leader, of {partitions} partitions"),
-        changes: vec![Change::of(
-            "num.replica.fetchers (kafka-configs, while the broker runs)",
-            fetchers.shown,
-            4,
-        )],
+        changes: vec![
+            Change::of("num.replica.fetchers (kafka-configs, while the broker runs)", fetchers.shown, 4).on(
+                Scope::Broker,
+                "num.replica.fetchers",
+                4,
+            ),
+        ],
         cost: None,
         effect: "followers that are behind under load catch up sooner; nothing where they are not".to_owned(),
         risk: "four times as many connections and fetches to every leader",

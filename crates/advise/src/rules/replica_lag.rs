@@ -1,6 +1,6 @@
 //! Followers that are thrown out of the in-sync replicas too soon.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 const DEFAULT_MS: i64 = 30_000;
 
@@ -22,7 +22,7 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: format!("replica.lag.time.max.ms is {}", lag.shown),
-        changes: vec![Change::of("replica.lag.time.max.ms", lag.shown, DEFAULT_MS)],
+        changes: vec![Change::of("replica.lag.time.max.ms", lag.shown, DEFAULT_MS).by_name(Scope::Broker)],
         cost: None,
         effect: "a stall of some seconds does not shrink the in-sync replicas".to_owned(),
         risk: "requests with acks=all wait longer for a follower that is gone",

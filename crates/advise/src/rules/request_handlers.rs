@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly_on_the_way;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// Handlers beside the CPUs: some of them are always in a write.
 const BESIDE_CPUS: i64 = 2;
@@ -34,11 +34,13 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: format!("{told}; {} handlers on {cpus} CPUs", handlers.value),
-        changes: vec![Change::of(
-            "num.io.threads (kafka-configs, while the broker runs)",
-            handlers.shown,
-            new,
-        )],
+        changes: vec![
+            Change::of("num.io.threads (kafka-configs, while the broker runs)", handlers.shown, new).on(
+                Scope::Broker,
+                "num.io.threads",
+                new,
+            ),
+        ],
         cost: Some(cost),
         effect: cost.gain("; only after what kept the handlers, which has its own advice, is removed"),
         risk: "more threads compete for processors and for the partitions' locks",

@@ -2,7 +2,7 @@
 
 use model::Nanos;
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// The producers' default.
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_millis(30_000);
@@ -32,12 +32,17 @@ fn judge(inputs: &Inputs) -> Judgement {
     Ok(Finding {
         evidence: format!("p99.9 of produce requests is {p999}, and producers wait 30 s by default"),
         changes: vec![
-            Change::of("request.timeout.ms (of the producers)", "not known; 30000 by default", new),
+            Change::of("request.timeout.ms (of the producers)", "not known; 30000 by default", new).on(
+                Scope::Producers,
+                "request.timeout.ms",
+                new,
+            ),
             Change::of(
                 "delivery.timeout.ms (of the producers)",
                 "not known; 120000 by default",
                 new.saturating_mul(4).max(120_000),
-            ),
+            )
+            .on(Scope::Producers, "delivery.timeout.ms", new.saturating_mul(4).max(120_000)),
         ],
         cost: None,
         effect:

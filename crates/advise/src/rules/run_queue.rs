@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 const MIGRATION_COST: &str = "kernel.sched_migration_cost_ns";
 
@@ -24,16 +24,17 @@ fn judge(inputs: &Inputs) -> Judgement {
     let handlers = inputs.settings().and_then(|settings| settings.number("num.io.threads", 8));
     if let (Ok(handlers), Ok(cpus)) = (handlers, inputs.cpus()) {
         if handlers.value > i64::from(cpus) + 2 {
-            changes.push(Change::of(
-                "num.io.threads (kafka-configs, while the broker runs)",
-                handlers.shown,
-                cpus + 2,
-            ));
+            changes.push(
+                Change::of("num.io.threads (kafka-configs, while the broker runs)", handlers.shown, cpus + 2)
+                    .on(Scope::Broker, "num.io.threads", cpus + 2),
+            );
         }
     }
     let cpus = inputs.cpus().map_or_else(|_| "not known".to_owned(), |cpus| cpus.to_string());
     changes.push(Change::of("CPUs, or what else runs on this host", cpus, "more, or less of it"));
-    changes.push(Change::of(MIGRATION_COST, inputs.shown_sysctl(MIGRATION_COST), 50_000));
+    let migration = Change::of(MIGRATION_COST, inputs.shown_sysctl(MIGRATION_COST), 50_000);
+    let settable = inputs.sysctl(MIGRATION_COST).is_ok();
+    changes.push(if settable { migration.by_name(Scope::Kernel) } else { migration });
     Ok(Finding {
         evidence,
         changes,

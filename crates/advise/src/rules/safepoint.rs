@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 fn set(inputs: &Inputs) -> &'static str {
     match inputs.jvm() {
@@ -29,7 +29,11 @@ fn judge(inputs: &Inputs) -> Judgement {
     Ok(Finding {
         evidence,
         changes: vec![
-            Change::of("-XX:+PerfDisableSharedMem", set(inputs), "set"),
+            Change::of("-XX:+PerfDisableSharedMem", set(inputs), "set").on(
+                Scope::Jvm,
+                "-XX:+PerfDisableSharedMem",
+                "",
+            ),
             Change::of("-Xlog:safepoint", "not known", "set, to see what is waited for"),
         ],
         cost: Some(cost),

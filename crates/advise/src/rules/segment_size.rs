@@ -1,6 +1,6 @@
 //! Segments so small that they roll all the time.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 const DEFAULT_BYTES: i64 = 1 << 30;
 const LEAST_BYTES: i64 = 128 << 20;
@@ -23,7 +23,7 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: format!("log.segment.bytes is {}", bytes.shown),
-        changes: vec![Change::of("log.segment.bytes", bytes.shown, DEFAULT_BYTES)],
+        changes: vec![Change::of("log.segment.bytes", bytes.shown, DEFAULT_BYTES).by_name(Scope::Broker)],
         cost: None,
         effect: "fewer rolls, files and mapped areas; what rolls cost here is with roll-fsync, if anything"
             .to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::rule::need;
 use crate::words::size;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 const MOST: i64 = 10;
 
@@ -29,7 +29,7 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: format!("vm.swappiness is {swappiness}, with {} of swap space", size(swap)),
-        changes: vec![Change::of("vm.swappiness", swappiness, 1)],
+        changes: vec![Change::of("vm.swappiness", swappiness, 1).by_name(Scope::Kernel)],
         cost: None,
         effect: "the heap stays in memory while there is page cache to drop".to_owned(),
         risk: "a host that runs out of memory ends a process sooner instead of getting slow",

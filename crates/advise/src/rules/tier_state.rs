@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 const CLEANUP_ENABLE: &str = "confluent.tier.partition.state.cleanup.enable";
 
@@ -26,17 +26,21 @@ fn judge(inputs: &Inputs) -> Judgement {
     Ok(Finding {
         evidence,
         changes: vec![
-            Change::of(CLEANUP_ENABLE, inputs.shown(CLEANUP_ENABLE, "false"), "true"),
+            Change::of(CLEANUP_ENABLE, inputs.shown(CLEANUP_ENABLE, "false"), "true").by_name(Scope::Broker),
             Change::of(
                 "confluent.tier.partition.state.cleanup.delay.ms",
                 inputs.shown("confluent.tier.partition.state.cleanup.delay.ms", "not set"),
                 "2592000000",
-            ),
+            )
+            .by_name(Scope::Broker)
+            .with_the_last(),
             Change::of(
                 "confluent.tier.partition.state.cleanup.interval.ms",
                 inputs.shown("confluent.tier.partition.state.cleanup.interval.ms", "not set"),
                 "86400000",
-            ),
+            )
+            .by_name(Scope::Broker)
+            .with_the_last(),
         ],
         cost: Some(cost),
         effect: cost.gain("; not at once: see the risk"),

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -30,7 +30,8 @@ fn judge(inputs: &Inputs) -> Judgement {
                 "transaction.partition.verification.enable",
                 inputs.shown("transaction.partition.verification.enable", "true"),
                 "false, as a last resort",
-            ),
+            )
+            .on(Scope::Broker, "transaction.partition.verification.enable", "false"),
         ],
         cost: Some(cost),
         effect: cost.gain("; nothing is known of it from elsewhere"),

@@ -1,6 +1,6 @@
 //! Leaders that may lack what was acknowledged.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -18,7 +18,7 @@ fn judge(inputs: &Inputs) -> Judgement {
     }
     Ok(Finding {
         evidence: "unclean.leader.election.enable is true".to_owned(),
-        changes: vec![Change::of("unclean.leader.election.enable", "true", "false")],
+        changes: vec![Change::of("unclean.leader.election.enable", "true", "false").by_name(Scope::Broker)],
         cost: None,
         effect: "no replica that was not in sync becomes leader, and nothing acknowledged by acks=all is lost by that".to_owned(),
         risk: "a partition all of whose in-sync replicas are away cannot be used until one is back",

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -21,11 +21,10 @@ fn judge(inputs: &Inputs) -> Judgement {
     let (cost, evidence) = costly(inputs, &[Cause::XfsInodeLock])?;
     Ok(Finding {
         evidence,
-        changes: vec![Change::of(
-            "log.segment.bytes",
-            inputs.shown("log.segment.bytes", "1073741824"),
-            "268435456",
-        )],
+        changes: vec![
+            Change::of("log.segment.bytes", inputs.shown("log.segment.bytes", "1073741824"), "268435456")
+                .by_name(Scope::Broker),
+        ],
         cost: Some(cost),
         effect: cost.gain(": smaller segments part those who read old records from the append"),
         risk: "four times as many files and mapped areas: see their limits; rolls come more often",

@@ -52,6 +52,15 @@ struct ChangeView<'a> {
     setting: &'a str,
     old: &'a str,
     new: &'a str,
+    target: Option<TargetView<'a>>,
+    together: bool,
+}
+
+#[derive(Serialize)]
+struct TargetView<'a> {
+    of: &'a str,
+    name: &'a str,
+    value: &'a str,
 }
 
 /// Writes it.
@@ -77,6 +86,12 @@ fn advice<'a>(advised: &Advised, rank: usize, given: &'a advise::Given) -> Line<
         setting: &change.setting,
         old: &change.old,
         new: &change.new,
+        target: change.target.as_ref().map(|target| TargetView {
+            of: target.of.as_str(),
+            name: &target.name,
+            value: &target.value,
+        }),
+        together: change.together,
     };
     Line::Advice {
         rank,

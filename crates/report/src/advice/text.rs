@@ -58,7 +58,12 @@ fn one(out: &mut impl Write, look: &Look, advised: &Advised, rank: usize, given:
     writeln!(out, "{rank:>3}. {}  {}", given.rule.name, paint(look.colour, role, &cost))?;
     labelled(out, "because", &finding.evidence)?;
     for (at, change) in finding.changes.iter().enumerate() {
-        labelled(out, if at == 0 { "change" } else { "or, and" }, &told(change))?;
+        let label = match at {
+            0 => "change",
+            _ if change.together => "and",
+            _ => "or, and",
+        };
+        labelled(out, label, &told(change))?;
     }
     labelled(out, "expect", &finding.effect)?;
     labelled(out, "risk", finding.risk)?;

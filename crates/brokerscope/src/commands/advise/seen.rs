@@ -7,6 +7,8 @@ use advise::{Costs, Inputs, Samples, Traffic};
 use diagnose::{Config, Engine};
 use model::{Event, FileOp, Known, Nanos, TopicPartition, Volume};
 
+/// The topic that KRaft's controllers keep.
+const CONTROLLERS: &str = "__cluster_metadata";
 /// Partitions told apart at most.
 const MOST_PARTITIONS: usize = 1_000_000;
 /// File systems of log dirs told apart at most.
@@ -53,7 +55,12 @@ impl Seen {
     }
 
     fn file_op(&mut self, op: &FileOp) {
-        let Some(partition) = &op.topic_partition else { return };
+        // The controllers' own log is no client's, and may be on a disk of its own.
+        let Some(partition) =
+            op.topic_partition.as_ref().filter(|partition| &*partition.topic != CONTROLLERS)
+        else {
+            return;
+        };
         if self.volumes.len() < MOST_VOLUMES && !self.volumes.contains_key(&op.device.name) {
             self.volumes.insert(Arc::clone(&op.device.name), Arc::clone(&op.fs));
         }
