@@ -11,7 +11,9 @@
 #                `make faults-short` plants a dozen of them once each, on three brokers: part of `make live`
 #   make fs      the same broker and load on one file system after the other, 15 minutes on a machine that does nothing
 #                else (root; target/fs keeps recordings and results, and what is there is not done again; ANEW=1 drops it)
-#   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune
+#   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune;
+#                `make tune-advice` lets `advise` say what to change, and holds where that leads against a search: half an
+#                hour, target/tune-advice
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make test    format, lints, docs, every test, 40 s of each fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
@@ -35,7 +37,7 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-.PHONY: demo faults faults-short fs tune test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults faults-short fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -84,6 +86,10 @@ faults-short: setup-test
 tune: setup-faults
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab tune --keep target/tune --page target/tune.html $(if $(ANEW),--anew)
+
+tune-advice: setup-faults
+	$(CARGO) build --release -p brokerscope
+	target/release/brokerscope lab tune --follow-advice --keep target/tune-advice --page target/tune-advice.html $(if $(ANEW),--anew)
 
 # Fails where less than 98 % are within a millisecond, or the median is off by more than a tenth of one.
 stages: setup-test

@@ -4,6 +4,7 @@
 //! It may be interrupted at any time: what was measured to its end is kept and not done again. It knows nothing of what
 //! the configurations are about: `lab fs` and `lab tune` are tables of them.
 
+mod adaptive;
 mod arguments;
 mod bottleneck;
 mod course;
@@ -22,8 +23,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
 use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -32,6 +31,7 @@ use crate::observer::Observer;
 use crate::site;
 use crate::steps::Steps;
 
+pub(crate) use adaptive::Adaptive;
 pub use arguments::ExperimentArguments;
 use course::{Estimate, Run};
 use ledger::{Asked, Done, Ledger};
@@ -39,6 +39,7 @@ use machine::Machine;
 use progress::roughly;
 use setup::Setup;
 use stage::{Ended, Props, Seen};
+pub(crate) use summary::median;
 
 /// Where a recording is until its run has been measured to its end; hidden, so that it is no configuration.
 const UNFINISHED: &str = ".unfinished";
@@ -290,9 +291,7 @@ impl Lab {
             .map(|seen| format!("before this step {seen}"))
             .or_else(|| base.then(|| self.about().replace('\n', "; ")));
         let directory = self.directory.join(&setup.id);
-        let path = directory.join("configuration.json");
-        let text = json!({"name": setup.name, "note": note});
-        fs::write(&path, format!("{text:#}\n")).map_err(Error::io("write", &path))?;
+        adaptive::write_about(&directory, &setup.name, note.as_deref())?;
         Ok(directory)
     }
 }
@@ -323,7 +322,8 @@ fn remove(directory: &Path) -> Result<(), Error> {
     }
 }
 
-fn print(text: &str) -> Result<(), Error> {
+/// Writes to stdout.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::system("write to stdout"))
 }

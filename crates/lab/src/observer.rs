@@ -1,4 +1,4 @@
-//! An experiment's user: runs `brokerscope record` on a broker, and `explain` and `compare` on what was recorded.
+//! An experiment's user: runs `brokerscope record` on a broker, and `explain`, `advise` and `compare` on what was recorded.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -65,6 +65,14 @@ impl Observer {
         let slower_than = format!("{slower_than_ms}ms");
         let further = ["--format", "json", "--slower-than", &slower_than];
         self.have_said("explain", |command| command.arg(recording).args(further), verdicts)
+    }
+
+    /// What to change by a recording, judging what took at least `slower_than_ms`: JSON lines, which are kept in the file `said`.
+    pub(crate) fn advise(&self, recording: &Path, slower_than_ms: u64, said: &Path) -> Result<String, Error> {
+        let slower_than = format!("{slower_than_ms}ms");
+        let further = ["--format", "json", "--slower-than", &slower_than];
+        self.have_said("advise", |command| command.arg(recording).args(further), said)?;
+        fs::read_to_string(said).map_err(Error::io("read", said))
     }
 
     /// Compares configurations, each a directory of repeated recordings, the first with all others; `further` are

@@ -1,76 +1,71 @@
 //! `lab tune`: one change after the other to a broker and its producers that send as fast as they can, and what each
 //! does to the throughput: the steps of a published investigation (IBM zSystems, 2022), on this machine.
 //!
-//! Each step keeps the changes before it, but for those tried aside. What `explain` saw before a step is said with it.
+//! Each step keeps the changes before it, but for those tried aside. What `explain` saw before a step is said with it. With
+//! `--follow-advice` the steps are those that `advise` says, of which [`following`] knows.
+
+mod advised;
+mod course;
+mod following;
+mod knob;
+mod measuring;
+mod search;
+mod told;
 
 use crate::device::Pace;
 use crate::error::Error;
-use crate::experiment::setup::{Ground, Load, Network, Setup, pairs};
+use crate::experiment::setup::Setup;
 use crate::experiment::{Experiment, ExperimentArguments, run as run_experiment};
-use crate::volume::FileSystem;
+use knob::{Knob, Tuned};
 
 /// A disk that small records keep busy, with little memory before it.
 const PACE: Pace = Pace { write_us: 500, bytes_per_second: 15_000_000 };
 const DIRTY_BYTES: u64 = 32 << 20;
-const SIZE_BYTES: u64 = 4 << 30;
 const SECONDS: u64 = 16;
-/// Until the JVMs' compilers have done most of their work.
-const WARM_UP_S: u64 = 6;
 /// Requests of at least so long are explained: with producers that fill the broker, most are.
 const EXPLAINED_MS: u64 = 10;
-const PRODUCERS: u32 = 2;
-const RECORD_BYTES: u32 = 100;
-
-/// What is changed, from what to what: the first is Kafka's own (`linger.ms` before Kafka 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    /// Topics, and partitions of each.
-    Topics(u32, u32),
-    /// `batch.size`, bytes.
-    Batch(u32),
-    /// `linger.ms`.
-    Linger(u32),
-    /// `num.io.threads`.
-    IoThreads(u32),
-    /// `num.network.threads`.
-    NetworkThreads(u32),
-    /// `buffer.memory`, bytes.
-    Buffer(u32),
-    /// The link's largest packet.
-    Mtu(u32),
-    /// `log.dirs`, each on a device of its own.
-    LogDirs(u32),
-}
 
 struct Step {
     id: &'static str,
     name: &'static str,
-    change: Change,
+    changes: &'static [(Knob, u32)],
     /// Whether later steps keep it.
     kept: bool,
 }
 
-const fn step(id: &'static str, name: &'static str, change: Change) -> Step {
-    Step { id, name, change, kept: true }
+const fn step(id: &'static str, name: &'static str, changes: &'static [(Knob, u32)]) -> Step {
+    Step { id, name, changes, kept: true }
 }
 
 const STEPS: &[Step] = &[
-    step("partitions-2", "2 partitions", Change::Topics(1, 2)),
-    step("partitions-16", "16 partitions", Change::Topics(1, 16)),
+    step("partitions-2", "2 partitions", &[(Knob::Partitions, 2)]),
+    step("partitions-16", "16 partitions", &[(Knob::Partitions, 16)]),
     // The lock is a partition's, whatever topic that is of: this should make no difference.
-    Step { kept: false, ..step("topics-2x8", "aside: 2 topics × 8", Change::Topics(2, 8)) },
-    step("batch-64k", "batch.size 64 KiB", Change::Batch(65_536)),
-    step("linger-5", "linger.ms 5", Change::Linger(5)),
-    step("io-threads-3", "num.io.threads 3", Change::IoThreads(3)),
-    step("network-threads-4", "num.network.threads 4", Change::NetworkThreads(4)),
-    step("buffer-64m", "buffer.memory 64 MiB", Change::Buffer(64 << 20)),
-    step("mtu-9000", "MTU 9000", Change::Mtu(9000)),
-    step("log-dirs-3", "3 log.dirs", Change::LogDirs(3)),
+    Step {
+        kept: false,
+        ..step("topics-2x8", "aside: 2 topics × 8", &[(Knob::Topics, 2), (Knob::Partitions, 8)])
+    },
+    step("batch-64k", "batch.size 64 KiB", &[(Knob::Batch, 65_536)]),
+    step("linger-5", "linger.ms 5", &[(Knob::Linger, 5)]),
+    step("io-threads-3", "num.io.threads 3", &[(Knob::IoThreads, 3)]),
+    step("network-threads-4", "num.network.threads 4", &[(Knob::NetworkThreads, 4)]),
+    step("buffer-64m", "buffer.memory 64 MiB", &[(Knob::Buffer, 64 << 20)]),
+    step("mtu-9000", "MTU 9000", &[(Knob::Mtu, 9000)]),
+    step("log-dirs-3", "3 log.dirs", &[(Knob::Devices, 3)]),
 ];
 
 /// Arguments of `lab tune`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TuneArguments {
+    /// Take the steps that `advise` says, each from the recording of the one before; then search, and compare
+    #[arg(long, conflicts_with = "only")]
+    pub follow_advice: bool,
+    /// Follow so many pieces of advice at most
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "follow_advice", value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub steps: u32,
+    /// Try so many further configurations in the search, once each
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "follow_advice", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub search: u32,
     #[command(flatten)]
     #[expect(missing_docs, reason = "flattened into this command's own help")]
     pub experiment: ExperimentArguments,
@@ -81,6 +76,9 @@ pub struct TuneArguments {
 /// # Errors
 /// Where runs failed, or were interrupted: what was measured is kept.
 pub fn run(arguments: &TuneArguments) -> Result<(), Error> {
+    if arguments.follow_advice {
+        return following::run(arguments);
+    }
     let experiment = Experiment {
         name: "tune",
         directory: "lab-tune",
@@ -93,12 +91,12 @@ pub fn run(arguments: &TuneArguments) -> Result<(), Error> {
 
 /// All steps' configurations, the one before them first.
 fn setups() -> Vec<Setup> {
+    let device = knob::device(PACE, DIRTY_BYTES);
     let (mut tuned, mut before) = (Tuned::out_of_the_box(), "base");
-    let mut setups = vec![tuned.setup("base", "out of the box", None)];
+    let mut setups = vec![tuned.setup("base", "out of the box", None, &device)];
     for step in STEPS {
-        let mut changed = tuned;
-        changed.apply(step.change);
-        setups.push(changed.setup(step.id, step.name, Some(before)));
+        let changed = changed(&tuned, step);
+        setups.push(changed.setup(step.id, step.name, Some(before), &device));
         if step.kept {
             (tuned, before) = (changed, step.id);
         }
@@ -106,87 +104,20 @@ fn setups() -> Vec<Setup> {
     setups
 }
 
-/// All that a step may change.
-#[derive(Clone, Copy, Debug)]
-struct Tuned {
-    topics: u32,
-    partitions: u32,
-    batch_bytes: u32,
-    linger_ms: u32,
-    io_threads: u32,
-    network_threads: u32,
-    buffer_bytes: u32,
-    mtu: u32,
-    log_dirs: u32,
+fn changed(before: &Tuned, step: &Step) -> Tuned {
+    step.changes.iter().fold(before.clone(), |tuned, &(knob, value)| tuned.with(knob, value))
 }
 
-impl Tuned {
-    /// Kafka's defaults (`ProducerConfig`, `ServerConfigs`, `SocketServerConfigs`), and Ethernet's.
-    fn out_of_the_box() -> Self {
-        Self {
-            topics: 1,
-            partitions: 1,
-            batch_bytes: 16_384,
-            linger_ms: 0,
-            io_threads: 8,
-            network_threads: 3,
-            buffer_bytes: 32 << 20,
-            mtu: 1500,
-            log_dirs: 1,
-        }
-    }
-
-    fn apply(&mut self, change: Change) {
-        match change {
-            Change::Topics(topics, partitions) => (self.topics, self.partitions) = (topics, partitions),
-            Change::Batch(bytes) => self.batch_bytes = bytes,
-            Change::Linger(ms) => self.linger_ms = ms,
-            Change::IoThreads(count) => self.io_threads = count,
-            Change::NetworkThreads(count) => self.network_threads = count,
-            Change::Buffer(bytes) => self.buffer_bytes = bytes,
-            Change::Mtu(bytes) => self.mtu = bytes,
-            Change::LogDirs(count) => self.log_dirs = count,
-        }
-    }
-
-    fn setup(&self, id: &str, name: &str, builds_on: Option<&str>) -> Setup {
-        let producer = [
-            "acks=1".to_owned(),
-            format!("batch.size={}", self.batch_bytes),
-            format!("linger.ms={}", self.linger_ms),
-            format!("buffer.memory={}", self.buffer_bytes),
-        ];
-        let threads = [("num.io.threads", self.io_threads), ("num.network.threads", self.network_threads)];
-        Setup {
-            id: id.to_owned(),
-            name: name.to_owned(),
-            ground: Ground {
-                file_system: FileSystem::Xfs,
-                mount_options: String::new(),
-                volumes: self.log_dirs,
-                size_bytes: SIZE_BYTES,
-                pace: PACE,
-                dirty_bytes: Some(DIRTY_BYTES),
-            },
-            properties: threads.map(|(key, count)| (key.to_owned(), count.to_string())).to_vec(),
-            topics: (1..=self.topics).map(|number| (format!("topic{number}"), self.partitions)).collect(),
-            topic_configs: pairs(&[]),
-            sysctls: pairs(&[]),
-            network: Network::Link { mtu: self.mtu },
-            load: Load::Flat {
-                producers: PRODUCERS,
-                record_bytes: RECORD_BYTES,
-                properties: producer.to_vec(),
-            },
-            warm_up_s: WARM_UP_S,
-            builds_on: builds_on.map(str::to_owned),
-        }
-    }
+/// What all steps together make of it.
+fn after_all_steps() -> Tuned {
+    let kept = STEPS.iter().filter(|step| step.kept);
+    kept.fold(Tuned::out_of_the_box(), |tuned, step| changed(&tuned, step))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::setup::{Load, Network, pairs};
 
     #[test]
     fn each_step_changes_one_thing_and_keeps_those_before_it() {

@@ -1,0 +1,190 @@
+//! What `advise --format json` says, and which of it the lab can do: the first change of the first advice whose settings it has.
+//! Why it passes over the ones before is said. Runs nothing.
+
+use serde::Deserialize;
+
+use super::knob::{Knob, Tuned};
+
+/// One piece of advice.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Advice {
+    pub(super) rule: String,
+    pub(super) evidence: String,
+    pub(super) changes: Vec<Change>,
+}
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Change {
+    pub(super) setting: String,
+    pub(super) new: String,
+    pub(super) target: Option<Target>,
+    /// Whether it is to be made with the one before.
+    pub(super) together: bool,
+}
+
+/// The same for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Target {
+    pub(super) of: String,
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+/// A change that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) rule: String,
+    pub(super) evidence: String,
+    /// The configuration that comes of it.
+    pub(super) tuned: Tuned,
+}
+
+/// What is chosen, and why what ranks before it is not; of everything where nothing is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) choice: Option<Choice>,
+    pub(super) passed_over: Vec<String>,
+}
+
+/// The pieces of advice among lines of JSON, by rank.
+///
+/// # Errors
+/// What is wrong with the first line that cannot be read.
+pub(super) fn read(lines: &str) -> Result<Vec<Advice>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    let mut all = Vec::new();
+    for line in lines.lines() {
+        let Kind { kind } = serde_json::from_str(line)?;
+        if kind == "advice" {
+            all.push(serde_json::from_str(line)?);
+        }
+    }
+    Ok(all)
+}
+
+/// The first that can be done; `aside` are settings that were changed together before, and made nothing better.
+pub(super) fn choose(advice: &[Advice], now: &Tuned, aside: &[Vec<Knob>]) -> Chosen {
+    let mut passed_over = Vec::new();
+    for advice in advice {
+        for way in ways(&advice.changes) {
+            match applied(way, now, aside) {
+                Ok(tuned) => {
+                    let (rule, evidence) = (advice.rule.clone(), advice.evidence.clone());
+                    return Chosen { choice: Some(Choice { rule, evidence, tuned }), passed_over };
+                }
+                Err(why) => passed_over.push(format!("{}: {why}", advice.rule)),
+            }
+        }
+    }
+    Chosen { choice: None, passed_over }
+}
+
+/// The several ways of one piece of advice, each of changes that belong together.
+fn ways(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
+    changes.chunk_by(|_, next| next.together)
+}
+
+/// The configuration after these changes, or why the lab does not make them.
+fn applied(way: &[Change], now: &Tuned, aside: &[Vec<Knob>]) -> Result<Tuned, String> {
+    let mut tuned = now.clone();
+    for change in way {
+        let (knob, value) = understood(change)?;
+        tuned = tuned.with(knob, value);
+    }
+    let changed = tuned.knobs_changed_from(now);
+    if changed.is_empty() {
+        return Err(format!("{} is so already", told(way)));
+    }
+    if aside.contains(&changed) {
+        return Err(format!("{}: these settings were changed before, and it got no better", told(way)));
+    }
+    Ok(tuned)
+}
+
+/// A change as one of the lab's, or why it is none.
+fn understood(change: &Change) -> Result<(Knob, u32), String> {
+    let told = told(std::slice::from_ref(change));
+    let Some(target) = &change.target else { return Err(format!("{told}: for a person to do")) };
+    let Some(knob) = Knob::named(&target.of, &target.name) else {
+        return Err(format!("{told}: the lab does not change that"));
+    };
+    let value: u32 = target.value.parse().map_err(|_| format!("{told}: the lab wants a number there"))?;
+    let (least, most) = knob.within();
+    if (least..=most).contains(&value) {
+        Ok((knob, value))
+    } else {
+        Err(format!("{told}: the lab goes from {} to {}", knob.shown(least), knob.shown(most)))
+    }
+}
+
+/// `batch.size (of app) -> 65536`.
+fn told(way: &[Change]) -> String {
+    let said = way.iter().map(|change| format!("{} -> {}", change.setting, change.new));
+    said.collect::<Vec<_>>().join(" and ")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::tuning) fn change(of: &str, name: &str, value: u32) -> Change {
+        let target = Target { of: of.to_owned(), name: name.to_owned(), value: value.to_string() };
+        Change { setting: name.to_owned(), new: value.to_string(), target: Some(target), together: false }
+    }
+
+    pub(in crate::tuning) fn advice(rule: &str, changes: Vec<Change>) -> Advice {
+        Advice { rule: rule.to_owned(), evidence: format!("{rule} was seen"), changes }
+    }
+
+    #[test]
+    fn advice_is_read_from_what_advise_prints() {
+        let lines = r#"{"type":"advice","rank":1,"rule":"mtu","evidence":"e","changes":[{"setting":"ip link set uplink mtu","old":"1500","new":"9000","target":{"of":"interface","name":"mtu","value":"9000"},"together":false},{"setting":"x","old":"","new":"y","target":null,"together":true}],"cost_ns":null}
+{"type":"missing","input":"i","why":"w","rules":[]}
+{"type":"summary","given":1}"#;
+        let read = read(lines).unwrap();
+        assert_eq!((read.len(), read[0].rule.as_str(), read[0].changes.len()), (1, "mtu", 2));
+        assert_eq!(read[0].changes[0].target.as_ref().unwrap().value, "9000");
+        assert!(super::read("{").is_err());
+    }
+
+    #[test]
+    fn the_first_that_the_lab_can_do_is_done_and_the_others_are_explained() {
+        let person = Change { target: None, ..change("", "CPUs", 4) };
+        let all = [
+            advice("run-queue", vec![person]),
+            advice("swappiness", vec![change("kernel", "vm.swappiness", 1)]),
+            advice("log-lock", vec![change("topics", "partitions", 999)]),
+            advice("request-handlers", vec![change("broker", "num.io.threads", 8)]),
+            advice("batch-size", vec![change("producers", "batch.size", 65_536)]),
+            advice("mtu", vec![change("interface", "mtu", 9_000)]),
+        ];
+        let start = Tuned::out_of_the_box();
+        let Chosen { choice, passed_over } = choose(&all, &start, &[]);
+        let choice = choice.unwrap();
+        assert_eq!((&*choice.rule, choice.tuned.of(Knob::Batch)), ("batch-size", 65_536));
+        let why = ["for a person", "does not change that", "goes from 1 to 16", "is so already"];
+        assert_eq!(passed_over.len(), why.len());
+        assert!(passed_over.iter().zip(why).all(|(told, why)| told.contains(why)), "{passed_over:?}");
+        let again = choose(&all, &start, &[vec![Knob::Batch]]);
+        assert_eq!(again.choice.unwrap().rule, "mtu");
+        assert!(again.passed_over.iter().any(|told| told.contains("got no better")));
+    }
+
+    #[test]
+    fn what_belongs_together_is_made_together_or_not_at_all() {
+        let both = vec![
+            change("topics", "partitions", 2),
+            Change { together: true, ..change("log-dirs", "devices", 2) },
+        ];
+        let start = Tuned::out_of_the_box();
+        let tuned = choose(&[advice("device-saturation", both.clone())], &start, &[]).choice.unwrap().tuned;
+        assert_eq!((tuned.of(Knob::Partitions), tuned.of(Knob::Devices)), (2, 2));
+        let beyond = vec![both[0].clone(), Change { together: true, ..change("log-dirs", "devices", 64) }];
+        assert_eq!(choose(&[advice("device-saturation", beyond)], &start, &[]).choice, None);
+    }
+}

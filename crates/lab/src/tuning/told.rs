@@ -1,0 +1,198 @@
+//! What came of following advice, for people: a table of the steps, what was left, and how near to the best of a search it led.
+
+use std::fmt::Write;
+
+use super::TuneArguments;
+use super::course::{Bench, Course, Step};
+use super::knob::Tuned;
+use super::search::middle;
+
+/// What is to be reached: this part of the best's throughput, in so many steps.
+const WANTED: f64 = 0.9;
+const WANTED_STEPS: usize = 8;
+
+/// The search, held against where advice led.
+pub(super) struct Held {
+    /// Records a second of the last rounds, of where advice led and of the best that was found.
+    pub(super) led: Vec<f64>,
+    pub(super) found: Vec<f64>,
+    /// What following advice does to the best, which is its start.
+    pub(super) beyond: Course,
+}
+
+/// All of it.
+pub(super) fn all(
+    bench: &impl Bench,
+    course: &Course,
+    held: Option<&Held>,
+    arguments: &TuneArguments,
+) -> String {
+    let runs = arguments.experiment.repetitions;
+    let mut text = format!("Advice followed, medians of {runs} run(s) each; p99 of produce as recorded:\n\n");
+    steps(&mut text, bench, course);
+    let ended = format!("After {} step(s)", course.steps.len());
+    left(&mut text, &ended, &course.left);
+    match held {
+        None => text.push_str("\nNo search was made: nothing says how near to the best that is.\n"),
+        Some(held) => search(&mut text, bench, course, held, arguments),
+    }
+    text
+}
+
+fn steps(text: &mut String, bench: &impl Bench, course: &Course) {
+    let rate = |tuned: &Tuned| middle(bench.records_per_s(tuned));
+    let ms = |p99: Option<f64>| p99.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"));
+    text.push_str("STEP   RECORDS/S  AGAINST BEFORE   P99 MS\n");
+    let first = ms(course.steps.first().and_then(|step| step.compared.p99_before_ms));
+    let (started, called) = (rate(&course.start), course.start.described());
+    let _ = writeln!(text, "{:>4}  {started:>10.0}  {:>14}  {first:>7}  {called}", 0, "");
+    for (number, step) in course.steps.iter().enumerate() {
+        let (after, before) = (rate(&step.choice.tuned), rate(&step.before));
+        let change =
+            if before > 0.0 { format!("{:+.0} %", 100.0 * (after / before - 1.0)) } else { "-".to_owned() };
+        let (p99, what) = (ms(step.compared.p99_after_ms), step.choice.tuned.changed_from(&step.before));
+        let _ = writeln!(text, "{:>4}  {after:>10.0}  {change:>14}  {p99:>7}  {what}", number + 1);
+        reasons(text, step);
+    }
+}
+
+fn reasons(text: &mut String, step: &Step) {
+    let _ = writeln!(text, "      {}: {}", step.choice.rule, step.choice.evidence);
+    let _ = writeln!(text, "      {}", step.told());
+    for why in &step.passed_over {
+        let _ = writeln!(text, "      passed over: {why}");
+    }
+}
+
+fn left(text: &mut String, ended: &str, left: &[String]) {
+    if left.is_empty() {
+        let _ = writeln!(text, "\n{ended} nothing is advised.");
+        return;
+    }
+    let _ = writeln!(text, "\n{ended} nothing more was followed:");
+    for why in left {
+        let _ = writeln!(text, "  {why}");
+    }
+}
+
+fn search(text: &mut String, bench: &impl Bench, course: &Course, held: &Held, arguments: &TuneArguments) {
+    let (best, steps) = (&held.beyond.start, course.steps.len());
+    let _ = writeln!(
+        text,
+        "\nThe best of these and of {} more that a search tried: {}",
+        arguments.search,
+        best.described()
+    );
+    let (led, found) = (middle(held.led.clone()), middle(held.found.clone()));
+    let share = if found > 0.0 { led / found } else { 0.0 };
+    let reached = if share >= WANTED && steps <= WANTED_STEPS { "reached" } else { "NOT reached" };
+    let turn = if *best == course.end { "which is where advice led" } else { "both run in turn" };
+    let _ = writeln!(
+        text,
+        "Following advice reached {:.0} % of its throughput in {steps} step(s), {led:.0} of {found:.0} records/s, {turn}; wanted: \
+         {:.0} % in {WANTED_STEPS}: {reached}",
+        100.0 * share,
+        100.0 * WANTED
+    );
+    let worse = held.beyond.steps.iter().filter(|step| !step.decision.is_kept()).count();
+    let followed = held.beyond.steps.len();
+    let _ = writeln!(
+        text,
+        "\nOn the best, {followed} piece(s) of advice could be followed; {worse} made it worse:\n"
+    );
+    self::steps(text, bench, &held.beyond);
+    left(text, "Then", &held.beyond.left);
+}
+
+/// What is compared in the end: its id, its name, and why it was tried. Each configuration once.
+pub(super) fn configurations(course: &Course, held: Option<&Held>) -> Vec<(String, String, Option<String>)> {
+    let mut all = vec![(course.start.id(), format!("0 {}", course.start.described()), None)];
+    for (number, step) in course.steps.iter().enumerate() {
+        let undone = if step.decision.is_kept() { "" } else { " (undone)" };
+        let what = step.choice.tuned.changed_from(&step.before);
+        let why = format!("because {}: {}; {}", step.choice.rule, step.choice.evidence, step.told());
+        all.push((step.choice.tuned.id(), format!("{} {what}{undone}", number + 1), Some(why)));
+    }
+    if let Some(held) = held {
+        let best = &held.beyond.start;
+        all.push((best.id(), "best of the search".to_owned(), Some(best.described())));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|(id, _, _)| seen.insert(id.clone()));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::course::follow;
+    use super::super::course::tests::{MadeUp, advised, rate};
+    use super::super::knob::Knob;
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        tune: TuneArguments,
+    }
+
+    fn arguments() -> TuneArguments {
+        Line::parse_from(["tune", "--follow-advice", "--search", "5"]).tune
+    }
+
+    fn followed(most: u32) -> (MadeUp, Course) {
+        let mut bench = MadeUp::new(rate, advised);
+        let course = follow(&mut bench, Tuned::out_of_the_box(), (most, 3)).unwrap();
+        (bench, course)
+    }
+
+    fn held(bench: &mut MadeUp, course: &Course, found: f64) -> Held {
+        let best = Tuned::out_of_the_box()
+            .with(Knob::Partitions, 4)
+            .with(Knob::Devices, 4)
+            .with(Knob::Batch, 65_536);
+        let beyond = follow(bench, best, (2, 3)).unwrap();
+        Held { led: bench.records_per_s(&course.end), found: vec![found; 3], beyond }
+    }
+
+    #[test]
+    fn each_step_is_told_with_its_evidence_and_what_was_decided() {
+        let (bench, course) = followed(8);
+        let text = all(&bench, &course, None, &arguments());
+        for line in [
+            "   0         100                     10.0  out of the box",
+            "   1         150           +50 %     10.0  partitions 1 -> 2, log.dirs' devices 1 -> 2",
+            "      device-saturation: device-saturation was seen",
+            "      not kept: throughput is lower",
+            "After 5 step(s) nothing more was followed:",
+            "No search was made: nothing says how near to the best that is.",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn it_is_reached_with_nine_tenths_and_not_with_less() {
+        let (mut bench, course) = followed(8);
+        for (found, told) in [(380.0, "92 % of its throughput in 5 step(s)"), (500.0, "70 % of its")] {
+            let held = held(&mut bench, &course, found);
+            let text = all(&bench, &course, Some(&held), &arguments());
+            assert!(text.contains(told), "{text}");
+            assert_eq!(text.contains("in 8: reached"), found < 390.0, "{text}");
+            assert_eq!(text.contains("in 8: NOT reached"), found > 390.0, "{text}");
+            assert!(text.contains("On the best, 1 piece(s) of advice could be followed; 1 made it worse"));
+        }
+    }
+
+    #[test]
+    fn what_is_compared_is_the_course_and_the_best_each_once() {
+        let (mut bench, course) = followed(8);
+        let held = held(&mut bench, &course, 350.0);
+        let compared = configurations(&course, Some(&held));
+        let names: Vec<&str> = compared.iter().map(|(_, name, _)| name.as_str()).collect();
+        assert_eq!(names.first(), Some(&"0 out of the box"));
+        assert!(names.iter().any(|name| name.ends_with("MTU 1500 -> 9000 (undone)")), "{names:?}");
+        assert_eq!(held.beyond.start, course.end, "so the best is told once");
+        assert_eq!(names.len(), 6, "{names:?}");
+    }
+}

@@ -1,0 +1,74 @@
+//! `lab tune --follow-advice` as README.md promises it, cut short: one piece of advice on a real broker, measured before and
+//! after; and asked again it runs nothing anew.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what cannot go on panics, and the test fails with it"
+)]
+
+use std::fs;
+use std::path::Path;
+
+use e2e::brokerscope::{self, Finished};
+use e2e::gate;
+use e2e::traffic::directory;
+use serde_json::Value;
+
+/// The producers tell their rate every five seconds, and the window that measuring begins in does not count.
+const SECONDS: &str = "11";
+
+fn follow(keep: &Path) -> Finished {
+    let short = ["--steps", "1", "--search", "0", "--repetitions", "1", "--seconds", SECONDS];
+    let keep = ["--keep", keep.to_str().unwrap()];
+    brokerscope::run([&["lab", "tune", "--follow-advice"], &short[..], &keep[..]].concat()).done()
+}
+
+fn lines(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A run's configuration, without what it is called.
+fn settings(run: &Value) -> Value {
+    let mut setup = run["asked"]["setup"].clone();
+    for name in ["id", "name"] {
+        setup[name].take();
+    }
+    setup
+}
+
+#[test]
+fn a_piece_of_advice_is_followed_and_measured() {
+    let Some(_live) = gate::live("lab tune --follow-advice") else { return };
+    let site = directory("tuning");
+    let kept = site.join("kept");
+    let followed = follow(&kept);
+    let told = &followed.stdout;
+    let account: Value = serde_json::from_slice(&fs::read(kept.join("experiment.json")).unwrap()).unwrap();
+    let runs = account["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{told}");
+    assert_ne!(settings(&runs[0]), settings(&runs[1]), "advice changes something");
+    for run in runs {
+        assert!(run["measured"]["records_per_s"].as_f64().unwrap() > 1_000.0, "{run}");
+    }
+
+    // What was followed is the advice on the first run's recording, with its evidence.
+    let start = kept.join(runs[0]["asked"]["setup"]["id"].as_str().unwrap());
+    let advice = lines(&start.join("advice.jsonl"));
+    let is_told = |line: &&Value| {
+        let word = |field: &str| line[field].as_str().unwrap_or_default();
+        line["type"] == "advice" && told.contains(&format!("      {}: {}", word("rule"), word("evidence")))
+    };
+    let rule = advice.iter().find(is_told).unwrap_or_else(|| panic!("no rule of {advice:?} in\n{told}"));
+    assert!(rule["changes"][0]["target"].is_object(), "{rule}");
+    for part in ["STEP   RECORDS/S", "After 1 step(s)", "Bytes of records a second", "0 out of the box"] {
+        assert!(told.contains(part), "{part} in\n{told}");
+    }
+
+    let again = follow(&kept);
+    assert!(!again.stderr.contains("lab: run: "), "{}", again.stderr);
+    assert!(again.stderr.contains("2 of them done"), "{}", again.stderr);
+    let table = |text: &str| text.split("PRODUCE requests").next().unwrap().to_owned();
+    assert_eq!(table(&again.stdout), table(told));
+    fs::remove_dir_all(&site).unwrap();
+}
