@@ -9,6 +9,7 @@ mod cpu_hog;
 mod cpu_quota;
 mod direct_reclaim;
 mod dirty_throttling;
+mod disk;
 mod door;
 mod figures;
 mod follower_delayed;

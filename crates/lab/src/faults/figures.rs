@@ -37,6 +37,8 @@ pub(super) struct Heard {
     pub(super) waits: Vec<Told>,
     /// Of the device, when it was at work.
     pub(super) busy: Vec<Told>,
+    /// Of the machine's disk, when its requests were slow; `disk` reads that.
+    pub(super) slow: Vec<Told>,
 }
 
 impl Figures {
@@ -167,7 +169,7 @@ fn busy(since_ns: i64, until_ns: i64) -> Told {
 }
 
 /// One of the numbers that a file has, from 0 on.
-fn number(path: &Path, at: usize) -> Option<i64> {
+pub(super) fn number(path: &Path, at: usize) -> Option<i64> {
     fs::read_to_string(path).ok()?.split_whitespace().nth(at)?.parse().ok()
 }
 

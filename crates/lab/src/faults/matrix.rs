@@ -28,10 +28,11 @@ pub enum Form {
 const JUDGEMENTS: [&str; 3] = ["RIGHT", "TOLD", "WRONG"];
 const JUDGED: &str = "\
 RIGHT named what was planted. TOLD named what nobody planted and a witness tells of for at least half of the request's
-time: a stop, by the JVM's own log; of quiet also a wait for a processor or the device, by the kernel's own figures; in the
-short form, for machines that do other things too, such a wait for a processor of every fault. TOLD counts as right. WRONG
-named anything else, or nothing; also a stop that the JVM's log does not tell of, and what was planted where all threads
-stood still for so much of the time that the rest was not slow. Witnesses know nothing of brokerscope.";
+time: a stop, by the JVM's own log; slow requests of the machine's own disk, by the kernel's count, where the broker's logs are
+there; of quiet also a wait for a processor or the device, by the kernel's own figures; in the short form, for machines that
+do other things too, such a wait for a processor of every fault. TOLD counts as right. WRONG named anything else, or nothing;
+also a stop that the JVM's log does not tell of, and what was planted where all threads stood still for so much of the time
+that the rest was not slow. Witnesses know nothing of brokerscope.";
 
 /// What is printed of all runs.
 pub(super) struct Matrix<'a> {

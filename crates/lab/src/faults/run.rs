@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use super::disk::Disk;
 use super::figures::{Figures, Heard};
 use super::group::Group;
 use super::kept::{Kept, RECORDING};
@@ -61,7 +62,7 @@ pub(super) fn run(
         let others = planted.iter().enumerate().filter(|(other, _)| *other != at);
         let others = others.flat_map(|(_, windows)| windows).map(|window| (window.start_ns, window.end_ns));
         let busy = if fault.is_quiet() { heard.busy.clone() } else { Vec::new() };
-        let told = [told.clone(), heard.waits.clone(), busy].concat();
+        let told = [told.clone(), heard.waits.clone(), heard.slow.clone(), busy].concat();
         let kept = Kept { others: others.collect(), ..Kept::of(fault.name(), run, windows, told) };
         kept.explained_again(&run.directory_of(fault.as_ref()), observer)
     });
@@ -101,13 +102,15 @@ fn plant_all(
     let hears = run.is_noisy || faults.iter().any(|fault| fault.is_quiet());
     let device = scene.volume().ok().map(|volume| volume.device_number()).transpose()?;
     let figures = hears.then(|| Figures::of(scene.broker.pid, device)).transpose()?;
+    let disk = if scene.is_on_its_volume() { None } else { Disk::under(&scene.broker.log_dir) };
     scene.quiet()?;
     let planted: Result<Vec<Vec<Window>>, Error> =
         faults.iter_mut().map(|fault| windows(run, fault.as_mut(), scene)).collect();
     let planted = planted?;
     scene.quiet()?;
     recorder.stop()?;
-    Ok((planted, figures.map(Figures::stop).transpose()?.unwrap_or_default()))
+    let told = figures.map(Figures::stop).transpose()?.unwrap_or_default();
+    Ok((planted, Heard { slow: disk.map(Disk::stop).unwrap_or_default(), ..told }))
 }
 
 fn windows(run: &Run, fault: &mut dyn Fault, scene: &mut Scene) -> Result<Vec<Window>, Error> {

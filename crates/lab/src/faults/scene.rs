@@ -101,6 +101,11 @@ impl Scene {
         self.volume.as_mut().ok_or_else(|| Error::Unusable("this fault has no volume".to_owned()))
     }
 
+    /// Whether the broker's logs are on it, and not on the machine's own disk.
+    pub(crate) fn is_on_its_volume(&self) -> bool {
+        self.volume.as_ref().is_some_and(|volume| self.broker.log_dir.starts_with(volume.directory()))
+    }
+
     /// When the broker's JVM stopped its threads, by its own log.
     pub(crate) fn stops(&self) -> Result<Vec<Stop>, Error> {
         stops(&self.stops)
