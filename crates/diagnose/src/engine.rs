@@ -85,8 +85,8 @@ impl Engine {
 
     /// The stages of the requests that were decided since the last call, of the APIs that [`Config::staged`] names. Who asks
     /// for them takes them again and again: they are kept until then.
-    pub fn take_staged(&mut self) -> Vec<Staged> {
-        std::mem::take(&mut self.staged)
+    pub fn take_staged(&mut self) -> impl Iterator<Item = Staged> {
+        self.staged.drain(..)
     }
 
     /// How produce partitions were joined with their appends so far.

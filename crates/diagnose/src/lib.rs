@@ -49,6 +49,7 @@ mod join;
 mod judge;
 mod lock;
 mod locks;
+mod near;
 mod pending;
 mod produced;
 mod reasons;

@@ -1,18 +1,22 @@
 //! What waits until everything that bears on it has had time to arrive. Does not know when that is.
 //!
-//! What comes in the order in which it falls due waits in a queue, which costs next to nothing; only the rest is sorted.
+//! There are few sources, and of each it comes nearly in the order in which it falls due: a few queues in order hold nearly all
+//! of it, which costs next to nothing; only the rest is sorted.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use model::Nanos;
 
+/// Packets, the kernel's operations, its samples, the JVM's: what is behind one of them is in order with another.
+const QUEUES: usize = 4;
+
 /// What waits.
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
-    /// What came in order.
-    queue: VecDeque<Due<T>>,
-    /// What fell due before something that was there already, the first on top.
+    /// What came in order: of what is last in each, the first queue's falls due last.
+    queues: [VecDeque<Due<T>>; QUEUES],
+    /// What fell due before the last of every queue, the first on top.
     late: BinaryHeap<Reverse<Due<T>>>,
     pushed: u64,
 }
@@ -26,7 +30,7 @@ struct Due<T> {
 
 impl<T> Pending<T> {
     pub(crate) fn new() -> Self {
-        Self { queue: VecDeque::new(), late: BinaryHeap::new(), pushed: 0 }
+        Self { queues: Default::default(), late: BinaryHeap::new(), pushed: 0 }
     }
 
     /// What falls due together comes out as it went in.
@@ -38,32 +42,33 @@ impl<T> Pending<T> {
     pub(crate) fn push_apart(&mut self, due: Nanos, tie: u64, what: T) {
         self.pushed += 1;
         let waits = Due { at: (due, tie, self.pushed), what };
-        if self.queue.back().is_none_or(|last| last.at < waits.at) {
-            self.queue.push_back(waits);
-        } else {
-            self.late.push(Reverse(waits));
+        match self.queues.iter_mut().find(|queue| queue.back().is_none_or(|last| last.at < waits.at)) {
+            Some(queue) => queue.push_back(waits),
+            None => self.late.push(Reverse(waits)),
         }
     }
 
     /// Takes out the first, if it falls due by then.
     pub(crate) fn pop_due(&mut self, until: Nanos) -> Option<T> {
-        let queued = self.queue.front().filter(|first| first.at.0 <= until).map(|first| first.at);
-        let late = self.late.peek().map(|Reverse(first)| first.at).filter(|at| at.0 <= until);
-        match (queued, late) {
-            (Some(queued), Some(late)) if late < queued => self.pop_late(),
-            (Some(_), _) => self.queue.pop_front().map(|first| first.what),
-            (None, Some(_)) => self.pop_late(),
-            (None, None) => None,
+        let late = self.late.peek().map(|Reverse(first)| first.at);
+        let mut first = late.filter(|at| at.0 <= until);
+        let mut in_order = None;
+        for queue in &mut self.queues {
+            let Some(at) = queue.front().map(|waits| waits.at).filter(|at| at.0 <= until) else { continue };
+            if first.is_none_or(|first| at < first) {
+                first = Some(at);
+                in_order = Some(queue);
+            }
+        }
+        match in_order {
+            Some(queue) => queue.pop_front().map(|waits| waits.what),
+            None => first.and_then(|_| self.late.pop()).map(|Reverse(waits)| waits.what),
         }
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.queue.len() + self.late.len()
-    }
-
-    fn pop_late(&mut self) -> Option<T> {
-        self.late.pop().map(|Reverse(first)| first.what)
+        self.queues.iter().map(VecDeque::len).sum::<usize>() + self.late.len()
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{CpuSample, Nanos, SocketOp, SocketOpKind, Tid};
 
+use crate::near::Near;
 use crate::samples::Samples;
 
 /// Both ends of a connection: client, broker.
@@ -35,7 +36,10 @@ pub(crate) struct Call {
 
 /// Calls in the order of their ends.
 #[derive(Debug, Default)]
-struct Calls(VecDeque<Call>);
+struct Calls {
+    kept: VecDeque<Call>,
+    near: Near,
+}
 
 /// One connection's.
 #[derive(Debug, Default)]
@@ -111,7 +115,7 @@ impl Sockets {
     ) -> impl Iterator<Item = &Call> {
         let streams = self.connections.get(&connection).into_iter();
         streams
-            .flat_map(move |streams| streams.writes.0.range(streams.writes.first_after(from.start)..))
+            .flat_map(move |streams| streams.writes.kept.range(streams.writes.first_after(from.start)..))
             .take_while(move |call| call.start < until)
     }
 
@@ -119,7 +123,7 @@ impl Sockets {
     pub(crate) fn of_thread(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &Call> {
         let calls = self.threads.get(&tid).into_iter();
         calls
-            .flat_map(move |thread| thread.calls.0.range(thread.calls.first_after(start)..))
+            .flat_map(move |thread| thread.calls.kept.range(thread.calls.first_after(start)..))
             .take_while(move |call| call.start < end)
     }
 
@@ -136,51 +140,51 @@ impl Sockets {
 
     /// How many calls are kept, each counted once.
     pub(crate) fn len(&self) -> usize {
-        self.threads.values().map(|thread| thread.calls.0.len()).sum()
+        self.threads.values().map(|thread| thread.calls.kept.len()).sum()
     }
 
     pub(crate) fn forget(&mut self, horizon: Nanos) {
         self.connections.retain(|_, streams| {
             streams.reads.forget(horizon);
             streams.writes.forget(horizon);
-            !streams.reads.0.is_empty() || !streams.writes.0.is_empty()
+            !streams.reads.kept.is_empty() || !streams.writes.kept.is_empty()
         });
         self.threads.retain(|_, thread| {
             thread.calls.forget(horizon);
             thread.samples.forget(horizon);
-            !thread.calls.0.is_empty()
+            !thread.calls.kept.is_empty()
         });
     }
 }
 
 impl Calls {
     fn insert(&mut self, call: Call) {
-        let later = self.0.iter().rev().take_while(|kept| kept.end > call.end).count();
-        self.0.insert(self.0.len() - later, call);
+        let later = self.kept.iter().rev().take_while(|kept| kept.end > call.end).count();
+        self.kept.insert(self.kept.len() - later, call);
     }
 
     fn forget(&mut self, horizon: Nanos) {
-        while self.0.front().is_some_and(|call| call.end < horizon) {
-            self.0.pop_front();
+        while self.kept.front().is_some_and(|call| call.end < horizon) {
+            self.kept.pop_front();
         }
     }
 
     /// When the first began after `time`: a thread's calls begin in the order in which they end.
     fn first_begun(&self, time: Nanos) -> Option<Nanos> {
-        self.0.range(self.first_after(time)..).map(|call| call.start).find(|start| *start > time)
+        self.kept.range(self.first_after(time)..).map(|call| call.start).find(|start| *start > time)
     }
 
     /// Where those begin that ended after `time`.
     fn first_after(&self, time: Nanos) -> usize {
-        self.0.partition_point(|call| call.end <= time)
+        self.near.partition_point(&self.kept, |call| call.end <= time)
     }
 
     /// The call that moved this byte, if it is among those near the moment.
     fn covering(&self, byte: u32, near: Nanos) -> Option<Call> {
-        let mut at = self.first_after(near).min(self.0.len().checked_sub(1)?);
+        let mut at = self.first_after(near).min(self.kept.len().checked_sub(1)?);
         let mut came_from = None;
         for _ in 0..FARTHEST {
-            let call = self.0.get(at)?;
+            let call = self.kept.get(at)?;
             let next = match call.place_of(byte) {
                 Place::Within => return Some(*call),
                 Place::Before => at.checked_sub(1)?,

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use model::Nanos;
 
 use super::Span;
+use crate::near::Near;
 
 /// Events in the order of their ends; the order does not depend on how they came.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Timeline<T> {
     forgotten: u64,
     /// The numbers and starts of those that began before all that ended after them; both ascend.
     first_begun: VecDeque<(u64, Nanos)>,
+    /// In `kept`, and in `first_begun`.
+    near: (Near, Near),
 }
 
 /// An event with its ends beside it: many are looked at for one that is found.
@@ -36,7 +39,8 @@ impl<T: Span> Kept<T> {
 
 impl<T> Default for Timeline<T> {
     fn default() -> Self {
-        Self { kept: VecDeque::new(), forgotten: 0, first_begun: VecDeque::new() }
+        let (kept, first_begun, near) = Default::default();
+        Self { kept, forgotten: 0, first_begun, near }
     }
 }
 
@@ -68,12 +72,12 @@ impl<T> Timeline<T> {
 
     /// The place of the first that ended after `time`.
     fn first_after(&self, time: Nanos) -> usize {
-        self.kept.partition_point(|kept| kept.end <= time)
+        self.near.0.partition_point(&self.kept, |kept| kept.end <= time)
     }
 
     /// The place after the last that began before `time`.
     fn past_begun_before(&self, time: Nanos) -> usize {
-        let begun = self.first_begun.partition_point(|(_, start)| *start < time);
+        let begun = self.near.1.partition_point(&self.first_begun, |(_, start)| *start < time);
         let last = begun.checked_sub(1).and_then(|last| self.first_begun.get(last));
         last.map_or(0, |(number, _)| (number + 1 - self.forgotten) as usize)
     }
