@@ -51,6 +51,8 @@ export interface ChartOptions {
 
 /** All charts of a recording. */
 export class Charts {
+  /** Those that have no chart yet. */
+  private rows: { host: HTMLElement; tip: HTMLElement; options: ChartOptions }[] = [];
   private plots: { plot: uPlot; host: HTMLElement; height: number }[] = [];
   private readonly whole: [number, number];
   private frame = 0;
@@ -79,10 +81,19 @@ export class Charts {
     const label = h("div", { class: "label" }, h("h3", {}, options.title), h("p", {}, options.unit), options.legend, tip);
     host.addEventListener("keydown", (event) => this.key(event));
     // uPlot needs to know its width: it is made when the row stands in the page.
-    requestAnimationFrame(() => {
-      this.plots.push({ plot: this.make(host, tip, options), host, height: options.height });
-    });
+    if (this.rows.length === 0) requestAnimationFrame(() => this.makeAll());
+    this.rows.push({ host, tip, options });
     return h("div", { class: "strip" }, label, host);
+  }
+
+  private makeAll(): void {
+    const rows = this.rows;
+    this.rows = [];
+    // All widths before any chart: after each change the browser would lay out the whole page to tell the next.
+    const widths = rows.map(({ host }) => host.clientWidth);
+    for (const [at, { host, tip, options }] of rows.entries()) {
+      this.plots.push({ plot: this.make(host, widths[at] ?? 0, tip, options), host, height: options.height });
+    }
   }
 
   /** Draws everything anew, in the theme's colours. */
@@ -106,6 +117,7 @@ export class Charts {
   destroy(): void {
     for (const { plot } of this.plots) plot.destroy();
     this.plots = [];
+    this.rows = [];
   }
 
   private shown(): [number, number] {
@@ -131,7 +143,7 @@ export class Charts {
     if (next[1] > next[0] && next[0] >= 0 && next[1] <= this.whole[1] * 1e9 + by) this.state.set({ range: next });
   }
 
-  private make(host: HTMLElement, tip: HTMLElement, options: ChartOptions): uPlot {
+  private make(host: HTMLElement, width: number, tip: HTMLElement, options: ChartOptions): uPlot {
     const { lines, times, height } = options;
     const values = lines.map((line) => line.values) as uPlot.AlignedData[1][];
     const text = () => themed("--muted");
@@ -140,7 +152,7 @@ export class Charts {
     const [min, max] = this.shown();
     return new uPlot(
       {
-        width: Math.max(host.clientWidth, 200),
+        width: Math.max(width, 200),
         height,
         padding: [6, 30, 0, 0],
         legend: { show: false },

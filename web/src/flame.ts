@@ -7,6 +7,7 @@ import type { State } from "./state";
 
 const ROW = 17;
 const NARROWEST = 1.2;
+const NARROWEST_GRAPH = 300;
 const DEEPEST = 60;
 
 interface Frame {
@@ -24,9 +25,12 @@ export function flame(recording: Recording, state: State, which: "on_cpu" | "off
     return figure;
   }
   let path: string[] = [];
+  let width = 0;
   const show = (): void => {
+    // It has none yet: it is drawn when it has.
+    if (width === 0) return;
     const root = fold(recording, stacks, state.selection.range);
-    figure.replaceChildren(...picture(figure, root, title, path, state.selection.search, (next) => {
+    figure.replaceChildren(...picture(Math.max(NARROWEST_GRAPH, width), root, title, path, state.selection.search, (next) => {
       path = next;
       show();
     }));
@@ -34,7 +38,13 @@ export function flame(recording: Recording, state: State, which: "on_cpu" | "off
   state.listen((_, changed) => {
     if (changed.has("range") || changed.has("search") || changed.has("look")) show();
   });
-  new ResizeObserver(() => requestAnimationFrame(show)).observe(figure);
+  // What is drawn changes the height only.
+  new ResizeObserver(([entry]) => {
+    const now = Math.floor(entry?.contentRect.width ?? 0);
+    if (now === width || now === 0) return;
+    width = now;
+    requestAnimationFrame(show);
+  }).observe(figure);
   return figure;
 }
 
@@ -64,8 +74,7 @@ function fold(recording: Recording, stacks: Stacks, range: [number, number] | nu
   return root;
 }
 
-function picture(figure: HTMLElement, root: Frame, title: string, path: string[], search: string, zoom: (path: string[]) => void): Element[] {
-  const width = Math.max(300, figure.clientWidth);
+function picture(width: number, root: Frame, title: string, path: string[], search: string, zoom: (path: string[]) => void): Element[] {
   let top = root;
   const above: Frame[] = [];
   for (const name of path) {
@@ -74,7 +83,13 @@ function picture(figure: HTMLElement, root: Frame, title: string, path: string[]
     above.push(top);
     top = next;
   }
-  const svg = s("svg", { width, role: "img", "aria-label": `Flame graph: ${title}` });
+  // One listener for thousands of frames.
+  const ways = new WeakMap<Element, string[]>();
+  const click = ({ target }: Event): void => {
+    const way = target instanceof Element ? ways.get(target.closest("g.frame") ?? target) : undefined;
+    if (way) zoom(way);
+  };
+  const svg = s("svg", { width, role: "img", "aria-label": `Flame graph: ${title}`, click });
   let deepest = 0;
   let matched = 0;
   const wanted = search.toLowerCase();
@@ -84,7 +99,8 @@ function picture(figure: HTMLElement, root: Frame, title: string, path: string[]
     const hit = wanted.length > 1 && frame.name.toLowerCase().includes(wanted);
     if (hit && !within) matched += frame.time;
     const text = `${shown(frame.name)}: ${length(frame.time * 1e3)}, ${percent(frame.time / Math.max(1, root.time))}`;
-    const group = s("g", { class: `frame ${kind(frame.name, depth)}${hit ? " hit" : ""}`, click: () => zoom(way) }, s("title", {}, text));
+    const group = s("g", { class: `frame ${kind(frame.name, depth)}${hit ? " hit" : ""}` }, s("title", {}, text));
+    ways.set(group, way);
     group.append(s("rect", { x: left, y: depth * ROW, width: Math.max(0.4, span - 0.6), height: ROW - 1 }));
     const room = Math.floor((span - 6) / 6.3);
     if (room > 3) {

@@ -103,7 +103,7 @@ function add(apis: Api[]): Counts {
   const counts: Counts = { cells: new Map(), most: 0, lowest: Infinity, highest: 0 };
   for (const { cells } of apis) {
     for (let at = 0; at + 2 < cells.length; at += 3) {
-      const [bucket = 0, level = 0, number = 0] = cells.slice(at, at + 3);
+      const [bucket, level, number] = [cells[at] ?? 0, cells[at + 1] ?? 0, cells[at + 2] ?? 0];
       const levels = counts.cells.get(bucket) ?? new Map<number, number>();
       counts.cells.set(bucket, levels);
       const sum = (levels.get(level) ?? 0) + number;

@@ -10,6 +10,7 @@ import { evidenceList, waterfall } from "./waterfall";
 /** The request that is selected, or the slowest. */
 export function request(recording: Recording, state: State, clock: Clock): { element: HTMLElement; draw: () => void } {
   const holder = h("div", { class: "request" });
+  let width = 0;
   const chosen = (): Detail | undefined => recording.requests.find((detail) => detail.id === state.selection.request) ?? recording.requests[0];
   const draw = (): void => {
     const detail = chosen();
@@ -20,18 +21,16 @@ export function request(recording: Recording, state: State, clock: Clock): { ele
     const told = h("p", { class: "told", "aria-live": "polite" }, "Point at a bar to read it.");
     const picture = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Waterfall" });
     holder.replaceChildren(head(detail, clock), stages(recording, detail), picture, told, notes(detail));
-    const width = Math.max(600, holder.clientWidth);
-    picture.append(waterfall(recording, detail, width, (text) => (told.textContent = text)));
+    picture.append(waterfall(recording, detail, Math.max(600, width), (text) => (told.textContent = text)));
   };
   state.listen((_, changed) => {
     if (changed.has("request") || changed.has("look")) draw();
   });
-  let width = 0;
-  new ResizeObserver(() => {
-    if (holder.clientWidth !== width) {
-      width = holder.clientWidth;
-      requestAnimationFrame(draw);
-    }
+  new ResizeObserver(([entry]) => {
+    const now = Math.floor(entry?.contentRect.width ?? 0);
+    if (now === width) return;
+    width = now;
+    requestAnimationFrame(draw);
   }).observe(holder);
   return { element: holder, draw };
 }

@@ -26,7 +26,9 @@ export function threads(charts: Charts, recording: Recording, state: State): HTM
   const names = shown.map(({ thread, tid }) => h("li", { title: `${thread} ${tid ?? ""}` }, `${thread.replace("data-plane-kafka-", "")} ${tid ?? "others"}`));
   let dim = new Set<number>();
 
-  const lane = (plot: uPlot, lengths: number[], bucket: number, top: number, height: number): void => {
+  // The style sheet is asked once for a drawing: there are cells by the ten thousand.
+  const colours = (): string[] => states.map((name) => (name === IDLE ? themed("--idle") : kindColour(name)));
+  const lane = (plot: uPlot, of: string[], lengths: number[], bucket: number, top: number, height: number): void => {
     const { ctx } = plot;
     const left = Math.floor(plot.valToPos(bucket * seconds, "x", true));
     const width = Math.max(1, Math.floor(plot.valToPos((bucket + 1) * seconds, "x", true)) - left);
@@ -37,7 +39,7 @@ export function threads(charts: Charts, recording: Recording, state: State): HTM
       const name = states[at] ?? "";
       // A wait of a two-hundredth of the bucket is to be seen too.
       const high = Math.min(bottom - top, Math.max(share * height, name === IDLE || share < 0.005 ? 0 : 1));
-      ctx.fillStyle = name === IDLE ? themed("--idle") : kindColour(name);
+      ctx.fillStyle = of[at] ?? "";
       ctx.fillRect(left, bottom - high, width, high);
       bottom -= high;
     }
@@ -45,15 +47,16 @@ export function threads(charts: Charts, recording: Recording, state: State): HTM
   const draw = (plot: uPlot): void => {
     const { ctx, bbox } = plot;
     const row = bbox.height / shown.length;
+    const [rule, of] = [themed("--rule"), colours()];
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     for (const [at, buckets] of cells.entries()) {
       ctx.globalAlpha = dim.has(at) ? 0.2 : 1;
-      ctx.fillStyle = themed("--rule");
+      ctx.fillStyle = rule;
       ctx.fillRect(bbox.left, bbox.top + (at + 1) * row - 1, bbox.width, 1);
-      for (const [bucket, lengths] of buckets) lane(plot, lengths, bucket, bbox.top + at * row + 2, row - 3);
+      for (const [bucket, lengths] of buckets) lane(plot, of, lengths, bucket, bbox.top + at * row + 2, row - 3);
     }
     ctx.restore();
   };
