@@ -14,6 +14,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use memchr::memmem;
 use model::{KafkaTimes, Nanos, Request};
 use serde::Deserialize;
 
@@ -25,6 +26,8 @@ const LONGEST_LINE: u64 = 16 << 20;
 const MOST_REQUESTS: usize = 10_000_000;
 /// The first bytes of a gzip file: RFC 1952.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// What a line says before the JSON.
+const BEGIN: &[u8] = b"Completed request:";
 
 /// What tells requests apart: client, broker, correlation id.
 type Key = (SocketAddr, SocketAddr, i32);
@@ -129,7 +132,6 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
 
 /// The JSON of a line about a request.
 fn json_of(line: &[u8]) -> Option<&[u8]> {
-    const BEGIN: &[u8] = b"Completed request:";
     let begin = line.windows(BEGIN.len()).take(512).position(|window| window == BEGIN)?;
     let rest = line.get(begin + BEGIN.len()..)?;
     let end = rest.iter().rposition(|byte| *byte == b'}').map_or(rest.len(), |end| end + 1);
@@ -142,8 +144,9 @@ fn json_of(line: &[u8]) -> Option<&[u8]> {
 pub(crate) struct Line<'a> {
     #[serde(borrow)]
     connection: Cow<'a, str>,
+    /// Kafka's lines have it; the end of one, read by itself, has not.
     #[serde(borrow)]
-    request_header: Header<'a>,
+    request_header: Option<Header<'a>>,
     total_time_ms: f64,
     request_queue_time_ms: f64,
     local_time_ms: f64,
@@ -169,7 +172,7 @@ impl<'a> Line<'a> {
 
     /// The API's name, as `PRODUCE`.
     pub(crate) fn api_name(&self) -> Option<&'a str> {
-        self.request_header.request_api_key_name
+        self.request_header.as_ref()?.request_api_key_name
     }
 
     /// Where the time went; none where a time is none.
@@ -186,10 +189,26 @@ impl<'a> Line<'a> {
     }
 }
 
+/// The API and the times of a line, by its beginning and its end, which stand where Kafka puts them: what is between, the
+/// partitions of the request and of its response, is most of the line. None where they do not stand there. As in any JSON, a quote
+/// within a name is escaped, so that no name can look like one of these keys.
+pub(crate) fn outline(json: &[u8]) -> Option<(&str, KafkaTimes)> {
+    const HEADER: &[u8] = b"\"requestHeader\":";
+    const REST: &[u8] = b",\"connection\":";
+    let (header, rest) = (memmem::find(json, HEADER)?, memmem::rfind(json, REST)?);
+    let between = json.get(header + HEADER.len()..rest)?;
+    // Of two lines that were written into each other the beginning is the one's, and the end the other's.
+    let is_one = memmem::find(between, BEGIN).is_none();
+    let header = Header::deserialize(&mut serde_json::Deserializer::from_slice(between)).ok()?;
+    let end = [b"{", json.get(rest + 1..)?].concat();
+    let times = Line::read(&end)?.times()?;
+    Some((header.request_api_key_name.filter(|_| is_one)?, times))
+}
+
 fn request_of(json: &[u8]) -> Option<(Key, i16, KafkaTimes)> {
     let line = Line::read(json)?;
     let (broker, client) = ends(&line.connection)?;
-    let Header { request_api_key, correlation_id, .. } = line.request_header;
+    let &Header { request_api_key, correlation_id, .. } = line.request_header.as_ref()?;
     Some(((client, broker, correlation_id), request_api_key, line.times()?))
 }
 

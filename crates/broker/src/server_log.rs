@@ -188,7 +188,7 @@ impl LineReader {
             offset: message.offset,
             before_bytes: message.before_bytes,
             after_bytes: message.after_bytes,
-            text: bounded(header.message).into(),
+            text: bounded(header.message()).into(),
         }
     }
 

@@ -20,16 +20,17 @@ pub(super) struct Header<'a> {
     /// A time of day, where there is no date.
     pub(super) time: Option<TimeOfDay>,
     pub(super) level: Option<&'static str>,
-    pub(super) message: &'a str,
+    /// What follows the level, or the whole line.
+    rest: &'a str,
 }
 
 impl<'a> Header<'a> {
     pub(super) fn of(line: &'a str) -> Self {
         let line = line.split('\n').next().unwrap_or_default().trim_end();
         let found = level(line);
-        let (head, message) = match found {
+        let (head, rest) = match found {
             Some((start, end, _)) => (start, line.get(end..).unwrap_or_default()),
-            None => (TIME_BYTES, undecorated(line)),
+            None => (TIME_BYTES, line),
         };
         let head = line.as_bytes().get(..head.min(line.len())).unwrap_or_default();
         let stamps = stamps(head);
@@ -37,8 +38,14 @@ impl<'a> Header<'a> {
             stamps,
             time: if stamps.is_none() { time_of_day(head) } else { None },
             level: found.map(|(_, _, level)| level),
-            message: without_logger(message.trim_start_matches([']', ':', '|', ' ', '\t'])),
+            rest,
         }
+    }
+
+    /// What the line says. Looked for only where it is wanted: lines may be long.
+    pub(super) fn message(&self) -> &'a str {
+        let message = if self.level.is_some() { self.rest } else { undecorated(self.rest) };
+        without_logger(message.trim_start_matches([']', ':', '|', ' ', '\t']))
     }
 }
 
@@ -121,14 +128,14 @@ mod tests {
             let header = Header::of(&line);
             assert_eq!((header.level, header.stamps.is_some()), (level, is_dated), "{line}");
             assert_eq!(header.time.is_some(), !is_dated, "{line}");
-            assert!(header.message.ends_with(message), "{line}: {}", header.message);
+            assert!(header.message().ends_with(message), "{line}: {}", header.message());
         }
     }
 
     #[test]
     fn a_line_of_the_jvm_has_no_level_of_ours() {
         let header = Header::of("[2024-05-19T15:04:47.458+0000][info][gc      ] GC(12) Pause Young 12.345ms");
-        assert_eq!((header.level, header.message), (None, "GC(12) Pause Young 12.345ms"));
+        assert_eq!((header.level, header.message()), (None, "GC(12) Pause Young 12.345ms"));
         assert!(header.stamps.is_some());
     }
 

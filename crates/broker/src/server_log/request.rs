@@ -54,8 +54,11 @@ pub(super) fn read(text: &str) -> Option<LoggedRequest<'_>> {
 
 fn json(text: &str) -> Option<(&str, KafkaTimes)> {
     let end = text.rfind('}')?;
-    let line = request_log::Line::read(text.get(..=end)?.as_bytes())?;
-    Some((line.api_name()?, line.times()?))
+    let json = text.get(..=end)?.as_bytes();
+    request_log::outline(json).or_else(|| {
+        let line = request_log::Line::read(json)?;
+        Some((line.api_name()?, line.times()?))
+    })
 }
 
 fn plain(text: &str) -> Option<(&str, KafkaTimes)> {
@@ -103,6 +106,22 @@ mod tests {
             let expected = [500_000, 4_000_000, 125_000, 0, 625_000, 1_000_000, 6_250_000].map(Nanos);
             assert_eq!([queue, local, remote, throttle, response_queue, send, total], expected);
         }
+    }
+
+    #[test]
+    fn the_order_of_its_parts_does_not_matter() {
+        let (head, rest) = JSON.split_once("\"requestHeader\"").unwrap();
+        let (header, rest) = rest.split_once(",\"request\":").unwrap();
+        let turned = format!("{head}\"request\":{}", rest);
+        let turned = format!("{},\"requestHeader\"{header}}}", turned.strip_suffix('}').unwrap());
+        let [request, as_it_was] = [read(&turned).unwrap(), read(JSON).unwrap()];
+        assert_eq!((request.api, request.times.total), (as_it_was.api, as_it_was.times.total));
+    }
+
+    #[test]
+    fn two_lines_written_into_each_other_are_none() {
+        let (first, _) = JSON.split_once("\"response\"").unwrap();
+        assert!(read(&format!("{first}[2024-05-19 15:04:47,458] DEBUG Completed request:{JSON}")).is_none());
     }
 
     #[test]
