@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::explain::Made;
 use crate::run::run;
 use crate::stop;
-use crate::target::{Bound, Target};
+use crate::target::Target;
 
 const MILLION: u64 = 1_000_000;
 /// Of each of both sides.
@@ -32,18 +32,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
         .collect::<Result<Vec<_>, _>>()?;
     let what =
         format!("compare 2 x {} M requests, {} M other events", REQUESTS / MILLION, made.events() / MILLION);
-    let seconds = costs.iter().map(|cost| cost.wall.as_secs_f64()).collect::<Vec<_>>();
-    let peak = costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) as f64 / 1_024.0;
-    Ok(vec![
-        Target::of_runs(format!("{what}: time"), &seconds, Bound::AtMost(MOST_SECONDS), "s"),
-        Target {
-            what: format!("{what}: peak memory"),
-            measured: peak,
-            spread: None,
-            bound: Bound::AtMost(MOST_MIB),
-            unit: "MiB",
-        },
-    ])
+    Ok(Target::of_costs(&what, &costs, MOST_SECONDS, MOST_MIB).into())
 }
 
 /// Every request of both is counted, and they do not differ.

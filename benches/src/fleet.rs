@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::run::run;
 use crate::stop;
-use crate::target::{Bound, Target};
+use crate::target::Target;
 use made::Size;
 
 /// An hour, as a recorder that keeps everything writes it.
@@ -43,18 +43,7 @@ fn measure(brokerscope: &Path, directory: &Path, events: u64) -> anyhow::Result<
         .map(|_| run(&brokerscope.to_string_lossy(), &arguments))
         .collect::<Result<Vec<_>, _>>()?;
     let what = format!("fleet of {} brokers, {} s, {events} events", SIZE.brokers, SIZE.seconds);
-    let seconds = costs.iter().map(|cost| cost.wall.as_secs_f64()).collect::<Vec<_>>();
-    let peak = costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) as f64 / 1_024.0;
-    Ok(vec![
-        Target::of_runs(format!("{what}: time"), &seconds, Bound::AtMost(MOST_SECONDS), "s"),
-        Target {
-            what: format!("{what}: peak memory"),
-            measured: peak,
-            spread: None,
-            bound: Bound::AtMost(MOST_MIB),
-            unit: "MiB",
-        },
-    ])
+    Ok(Target::of_costs(&what, &costs, MOST_SECONDS, MOST_MIB).into())
 }
 
 /// A fast answer must be the right one as well.

@@ -119,20 +119,22 @@ fn readers(brokerscope: &Path, log: &Log, requests: &Log, texts: &Path) -> Vec<R
     let (path, packed) = (log.name(), log.packed());
     let of_requests = (requests.name(), requests.bytes);
     let one = "Rolled new log segment";
-    let bytewise = "LC_ALL=C";
+    // By bytes, and into a pipe: a grep whose output is /dev/null ends at the first match.
+    let grep = r#"LC_ALL=C grep -c "$@" | cat"#;
+    let zgrep = r#"LC_ALL=C zgrep -c "$@" | cat"#;
     vec![
         reader("logs", &ours, &["logs", &path], log.bytes),
-        reader("grep -c, one text", "env", &[bytewise, "grep", "-c", one, &path], log.bytes),
-        reader("grep -c, all texts", "env", &[bytewise, "grep", "-c", "-F", "-f", &texts, &path], log.bytes),
+        reader("grep -c, one text", "sh", &["-c", grep, "sh", one, &path], log.bytes),
+        reader("grep -c, all texts", "sh", &["-c", grep, "sh", "-F", "-f", &texts, &path], log.bytes),
         reader("logs, request log", &ours, &["logs", &of_requests.0], of_requests.1),
         reader(
             "grep -c, request log",
-            "env",
-            &[bytewise, "grep", "-c", "totalTimeMs", &of_requests.0],
+            "sh",
+            &["-c", grep, "sh", "totalTimeMs", &of_requests.0],
             of_requests.1,
         ),
         reader("gzip: logs", &ours, &["logs", &packed], log.bytes),
-        reader("gzip: zgrep -c, one text", "env", &[bytewise, "zgrep", "-c", one, &packed], log.bytes),
+        reader("gzip: zgrep -c, one text", "sh", &["-c", zgrep, "sh", one, &packed], log.bytes),
         reader("gzip: gzip -dc", "gzip", &["-dc", &packed], log.bytes),
     ]
 }

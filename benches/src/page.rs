@@ -28,20 +28,17 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     let bytes = std::fs::metadata(&page.0).context("no page")?.len();
     let openings = opened(&page.0)?;
     let what = format!("report {SECONDS} s of {RATE} requests/s");
-    let seconds = costs.iter().map(|cost| cost.wall.as_secs_f64()).collect::<Vec<_>>();
-    let peak = costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) as f64 / 1_024.0;
-    let once = |what: String, measured, bound| Target { what, measured, spread: None, bound, unit: "MiB" };
-    Ok(vec![
-        Target::of_runs(format!("{what}: time"), &seconds, Bound::AtMost(MOST_SECONDS), "s"),
-        once(format!("{what}: peak memory"), peak, Bound::AtMost(MOST_MIB)),
-        once(format!("{what}: size of the page"), bytes as f64 / MIB, Bound::AtMost(MOST_PAGE_MIB)),
-        Target::of_runs(
-            format!("{what}: opening the page"),
-            &openings,
-            Bound::AtMost(MOST_OPENING_SECONDS),
-            "s",
-        ),
-    ])
+    let size = Target {
+        what: format!("{what}: size of the page"),
+        measured: bytes as f64 / MIB,
+        spread: None,
+        bound: Bound::AtMost(MOST_PAGE_MIB),
+        unit: "MiB",
+    };
+    let opening = format!("{what}: opening the page");
+    let opening = Target::of_runs(opening, &openings, Bound::AtMost(MOST_OPENING_SECONDS), "s");
+    let [time, memory] = Target::of_costs(&what, &costs, MOST_SECONDS, MOST_MIB);
+    Ok(vec![time, memory, size, opening])
 }
 
 /// A page; it goes when this does.

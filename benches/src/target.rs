@@ -1,5 +1,7 @@
 //! Something that must be reached, what was measured, and whether that is enough.
 
+use crate::run::Cost;
+
 /// One thing that must be reached.
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -28,6 +30,20 @@ impl Target {
         let measured = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN);
         let spread = sorted.first().copied().zip(sorted.last().copied());
         Self { what, measured, spread, bound, unit }
+    }
+
+    /// The targets of a program's runs: their time, in seconds, and the most memory that one took, in MiB.
+    pub(crate) fn of_costs(what: &str, costs: &[Cost], most_seconds: f64, most_mib: f64) -> [Self; 2] {
+        let seconds: Vec<f64> = costs.iter().map(|cost| cost.wall.as_secs_f64()).collect();
+        let peak_kib = costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0);
+        let memory = Self {
+            what: format!("{what}: peak memory"),
+            measured: peak_kib as f64 / 1_024.0,
+            spread: None,
+            bound: Bound::AtMost(most_mib),
+            unit: "MiB",
+        };
+        [Self::of_runs(format!("{what}: time"), &seconds, Bound::AtMost(most_seconds), "s"), memory]
     }
 
     pub(crate) fn is_met(&self) -> bool {
