@@ -17,6 +17,7 @@ mod near_slow;
 mod options;
 mod output;
 mod own_cost;
+mod own_process;
 mod packets;
 mod quantity;
 mod request_log;

@@ -1,6 +1,7 @@
 //! What verdicts rest on while a broker serves its requests: a watch of everything that bears on them, and its events as they
 //! come. Whoever judges a running broker takes it from here, so that all of them judge alike. Reaches no verdicts.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use broker::Broker;
@@ -24,6 +25,8 @@ pub(crate) struct Asked<'a> {
     /// A network interface, or `any`.
     pub(crate) interface: &'a str,
     pub(crate) jvm: AskJvm,
+    /// What may be taken of it.
+    pub(crate) memory: Memory,
 }
 
 /// Who takes the events.
@@ -61,7 +64,7 @@ impl LiveGrounds {
         let broker = watched::broker(asked.target)?;
         let packets = watched::packets(asked.filter, &broker, asked.interface);
         let jvm = asked.jvm.recording();
-        let mut watch = watched::start(asked.target, &broker, Some(packets), true, jvm, Memory::default())?;
+        let mut watch = watched::start(asked.target, &broker, Some(packets), true, jvm, asked.memory)?;
         watch.sample_cpu(broker.pid, CPU_SAMPLES);
         watched::probe_jvm(&mut watch, broker.pid, LEAST_LOCK_WAIT);
         watched::drop_privileges(None);
@@ -76,6 +79,11 @@ impl LiveGrounds {
     /// Its `node.id`, where it says.
     pub(crate) fn node_id(&self) -> Option<i32> {
         self.broker.node_id
+    }
+
+    /// Where it keeps its logs.
+    pub(crate) fn log_dirs(&self) -> &[PathBuf] {
+        &self.broker.log_dirs
     }
 
     /// How the engine works on it: as soon as everything has had time to be told. The JVM's flight recorder takes its time.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use model::{Event, Nanos, Pid};
+use watch::Memory;
 
 use super::config;
 use super::judged::Judged;
@@ -20,7 +21,13 @@ const WAIT: Duration = Duration::from_millis(50);
 /// Explains until it is time to stop.
 pub(super) fn run(args: &Explain, interface: &str) -> anyhow::Result<()> {
     let stop = Stop::after(None)?;
-    let asked = Asked { target: &args.target, filter: &args.filter, interface, jvm: args.jvm };
+    let asked = Asked {
+        target: &args.target,
+        filter: &args.filter,
+        interface,
+        jvm: args.jvm,
+        memory: Memory::default(),
+    };
     let grounds = LiveGrounds::start(asked)?;
     let stop = stop.within(args.duration);
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };

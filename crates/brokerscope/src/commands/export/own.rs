@@ -1,4 +1,4 @@
-//! What this process takes, from `/proc/self` (proc(5)). Where that is not there, it is not known.
+//! What this process and its BPF programs take, in figures for whoever scrapes. Where the kernel does not say, it is not known.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,8 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use export::Own;
 
-/// `/proc/self/stat` counts in ticks of 10 ms on every architecture with BPF (`USER_HZ`, asm-generic/param.h).
-const TICKS_A_SECOND: f64 = 100.0;
+use crate::own_process::{Stat, Status};
 
 /// The own process.
 #[derive(Debug)]
@@ -27,45 +26,26 @@ struct Cost {
 impl OwnProcess {
     /// `measured` says whether the kernel measures BPF programs.
     pub(super) fn new(measured: bool) -> Self {
-        Self { start_time_seconds: start_time_seconds(), programs: measured.then(Mutex::default) }
+        Self {
+            start_time_seconds: Stat::read().start_time_seconds(),
+            programs: measured.then(Mutex::default),
+        }
     }
 
     /// What it took so far.
     pub(super) fn read(&self) -> Own {
-        let (stat, status) = (read("/proc/self/stat"), read("/proc/self/status"));
-        let ticks = |number| stat_field(&stat, number).map(|ticks| ticks as f64 / TICKS_A_SECOND);
+        let status = Status::read();
         let cost = self.programs.as_ref().map(sum);
         Own {
-            cpu_seconds: ticks(14).zip(ticks(15)).map(|(user, system)| user + system),
-            resident_bytes: kib(&status, "VmRSS:"),
-            virtual_bytes: kib(&status, "VmSize:"),
+            cpu_seconds: Stat::read().cpu_seconds(),
+            resident_bytes: status.resident_bytes(),
+            virtual_bytes: status.virtual_bytes(),
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64),
             start_time_seconds: self.start_time_seconds,
             bpf_seconds: cost.map(|cost| cost.run_time_ns as f64 / 1e9),
             bpf_runs: cost.map(|cost| cost.runs),
         }
     }
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default()
-}
-
-/// A field behind the name, which may hold blanks and parentheses itself; the first behind it is 3.
-fn stat_field(stat: &str, number: usize) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
-}
-
-fn kib(status: &str, key: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
-}
-
-fn start_time_seconds() -> Option<f64> {
-    let after_boot = stat_field(&read("/proc/self/stat"), 22)? as f64 / TICKS_A_SECOND;
-    let boot: f64 = read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()?;
-    Some(boot + after_boot)
 }
 
 /// All programs this process ever had. Programs are descriptors, and the kernel tells of each in `fdinfo` without a call of
@@ -94,7 +74,7 @@ fn program(fdinfo: &str) -> Option<(u32, Cost)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, OwnProcess, kib, program, stat_field};
+    use super::{Cost, OwnProcess, program};
 
     #[test]
     fn programs_are_told_from_other_descriptors() {
@@ -103,16 +83,6 @@ mod tests {
         assert_eq!(program(fdinfo), Some((42, Cost { run_time_ns: 1_500, runs: 3 })));
         assert_eq!(program("pos:\t0\nflags:\t0100002\nlink_type:\traw_tracepoint\nprog_id:\t42\n"), None);
         assert_eq!(program(""), None);
-    }
-
-    #[test]
-    fn names_with_anything_in_them_are_passed_over() {
-        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13";
-        assert_eq!(
-            (stat_field(stat, 4), stat_field(stat, 14), stat_field(stat, 99)),
-            (Some(1), Some(11), None)
-        );
-        assert_eq!(kib("Name:\tx\nVmRSS:\t    12 kB\n", "VmRSS:"), Some(12_288));
     }
 
     #[cfg(target_os = "linux")]

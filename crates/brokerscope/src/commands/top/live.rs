@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use diagnose::Engine;
 use model::{Event, Nanos};
 use top::{About, Progress, State};
-use watch::Outcome;
+use watch::{Memory, Outcome};
 
 use super::wanted::WantedOnScreen;
 use super::{Feed, show, stop};
@@ -21,7 +21,13 @@ const OFF_CPU: &str = "off-cpu";
 pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     let stop = stop()?;
     let Top { target, filter, interface, .. } = args;
-    let grounds = LiveGrounds::start(Asked { target, filter, interface, jvm: args.source.jvm })?;
+    let grounds = LiveGrounds::start(Asked {
+        target,
+        filter,
+        interface,
+        jvm: args.source.jvm,
+        memory: Memory::default(),
+    })?;
     let stop = stop.within(args.source.duration);
     let mut state = State::new(about(args, &grounds));
     let engine = Engine::new(grounds.config(args.slower_than));
