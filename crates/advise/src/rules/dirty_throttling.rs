@@ -24,19 +24,21 @@ fn judge(inputs: &Inputs) -> Judgement {
     device_saturation::says_it(inputs)?;
     Ok(Finding {
         evidence,
-        changes: vec![
-            Change::of("vm.dirty_background_ratio", inputs.shown_sysctl("vm.dirty_background_ratio"), "5")
-                .by_name(Scope::Kernel),
-            Change::of("vm.dirty_ratio", inputs.shown_sysctl("vm.dirty_ratio"), "60")
-                .by_name(Scope::Kernel)
-                .with_the_last(),
-        ],
+        changes: changes(inputs),
         cost: Some(cost),
         effect: cost
             .gain("; the device keeps up on average, so room for what comes at once is what was lacking"),
         risk: "more memory may be dirty when the host crashes: replicas hold it; a cgroup with a memory \
             limit has its own share of these",
     })
+}
+
+/// Room for what comes at once; or devices that write it away sooner, each with room of its own (mm/page-writeback.c).
+fn changes(inputs: &Inputs) -> Vec<Change> {
+    let room = |name, ratio: u32| Change::of(name, inputs.shown_sysctl(name), ratio).by_name(Scope::Kernel);
+    let mut changes = vec![room("vm.dirty_background_ratio", 5), room("vm.dirty_ratio", 60).with_the_last()];
+    changes.extend(device_saturation::changes(inputs));
+    changes
 }
 
 #[cfg(test)]
@@ -50,6 +52,8 @@ mod tests {
     fn fires_where_it_cost_something() {
         let finding = fires_on(&RULE, Cause::DirtyThrottling);
         assert_eq!((&*finding.changes[1].setting, &*finding.changes[1].old), ("vm.dirty_ratio", "60"));
+        assert!(finding.changes[1].together && !finding.changes[2].together, "{finding:?}");
+        assert_eq!(finding.changes[2].setting, "log.dirs");
     }
 
     #[test]

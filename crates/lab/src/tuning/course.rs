@@ -37,9 +37,10 @@ pub(super) struct Compared {
 pub(super) enum Outcome {
     Lower,
     Higher,
-    /// No difference, or too little was measured to see one.
+    Same,
+    /// Too little was measured to say.
     #[default]
-    NotSeen,
+    Unknown,
 }
 
 /// What becomes of a step.
@@ -57,8 +58,8 @@ impl Decision {
     fn of(compared: &Compared) -> Self {
         match (compared.throughput, compared.p99) {
             (Outcome::Higher, _) => Self::Better,
-            (Outcome::Lower, _) | (Outcome::NotSeen, Outcome::Higher) => Self::Worse,
-            (Outcome::NotSeen, _) => Self::NoWorse,
+            (Outcome::Lower, _) | (_, Outcome::Higher) => Self::Worse,
+            _ => Self::NoWorse,
         }
     }
 
@@ -143,22 +144,15 @@ fn take(
 impl Step {
     /// What was decided, and why.
     pub(super) fn told(&self) -> String {
-        let throughput = match self.compared.throughput {
-            Outcome::Higher => "throughput is higher",
-            Outcome::Lower => "throughput is lower",
-            Outcome::NotSeen => "no difference in throughput",
-        };
-        let p99 = match self.compared.p99 {
-            Outcome::Higher => "p99 higher",
-            Outcome::Lower => "p99 lower",
-            Outcome::NotSeen => "none in p99",
+        let seen = |outcome, figure| match outcome {
+            Outcome::Higher => format!("{figure} is higher"),
+            Outcome::Lower => format!("{figure} is lower"),
+            Outcome::Same => format!("no difference in {figure} beyond the noise"),
+            Outcome::Unknown => format!("too little measured to tell of {figure}"),
         };
         let kept = if self.decision.is_kept() { "kept" } else { "not kept" };
-        match (self.compared.throughput, self.compared.p99) {
-            (Outcome::NotSeen, Outcome::NotSeen) => format!("{kept}: no difference beyond the noise"),
-            (_, Outcome::NotSeen) => format!("{kept}: {throughput}"),
-            _ => format!("{kept}: {throughput}, {p99}"),
-        }
+        let Compared { throughput, p99, .. } = self.compared;
+        format!("{kept}: {}, {}", seen(throughput, "throughput"), seen(p99, "p99"))
     }
 }
 
@@ -190,7 +184,7 @@ pub(super) mod tests {
         match after / before {
             ratio if ratio > 1.02 => Outcome::Higher,
             ratio if ratio < 0.98 => Outcome::Lower,
-            _ => Outcome::NotSeen,
+            _ => Outcome::Same,
         }
     }
 
@@ -271,7 +265,13 @@ pub(super) mod tests {
         assert_eq!(course.end.of(Knob::Mtu), 1_500, "what made it worse is not kept");
         assert!(course.left.iter().any(|why| why.contains("got no better")), "{:?}", course.left);
         assert!(bench.runs.values().all(|runs| *runs == 3));
-        assert!(bench.said.borrow().iter().any(|line| line == "step 2: not kept: throughput is lower"));
+        assert!(
+            bench
+                .said
+                .borrow()
+                .iter()
+                .any(|line| line.starts_with("step 2: not kept: throughput is lower, no diff"))
+        );
     }
 
     #[test]
@@ -285,9 +285,9 @@ pub(super) mod tests {
     #[test]
     fn what_raises_p99_for_nothing_is_not_kept_and_for_throughput_is() {
         let of = |throughput, p99| Decision::of(&Compared { throughput, p99, ..Compared::default() });
-        assert_eq!(of(Outcome::NotSeen, Outcome::Higher), Decision::Worse);
+        assert_eq!(of(Outcome::Same, Outcome::Higher), Decision::Worse);
         assert_eq!(of(Outcome::Higher, Outcome::Higher), Decision::Better);
         assert_eq!(of(Outcome::Lower, Outcome::Lower), Decision::Worse);
-        assert_eq!(of(Outcome::NotSeen, Outcome::Lower), Decision::NoWorse);
+        assert_eq!(of(Outcome::Unknown, Outcome::Lower), Decision::NoWorse);
     }
 }

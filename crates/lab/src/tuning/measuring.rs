@@ -82,7 +82,8 @@ fn seen(outcome: &str) -> Outcome {
     match outcome {
         "lower" => Outcome::Lower,
         "higher" => Outcome::Higher,
-        _ => Outcome::NotSeen,
+        "no-difference" => Outcome::Same,
+        _ => Outcome::Unknown,
     }
 }
 
@@ -102,7 +103,7 @@ mod tests {
         let read = compared(said).unwrap();
         let wanted = Compared {
             throughput: Outcome::Higher,
-            p99: Outcome::NotSeen,
+            p99: Outcome::Unknown,
             p99_before_ms: Some(69.0),
             p99_after_ms: None,
         };
