@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{Known, Nanos, Surroundings, Volume};
 
-use crate::{Costs, Samples, Settings, Traffic, Unfired, rule};
+use crate::{Costs, Samples, Settings, Traffic, Unfired, UnsentReads, rule};
 
 /// What is known of one broker.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Inputs {
     pub samples: Known<Samples>,
     /// Who was blocked in thread dumps.
     pub dumps: Known<Dumps>,
+    /// What is read from disk and sent to nobody; none where that is next to nothing.
+    pub unsent: Known<Option<UnsentReads>>,
 }
 
 /// What a series of thread dumps shows of locks.
@@ -63,6 +65,8 @@ impl Inputs {
     pub const SETTINGS: &'static str = "the broker's settings";
     /// What [`Inputs::dumps`] are called.
     pub const DUMPS: &'static str = "thread dumps";
+    /// What [`Inputs::unsent`] are called.
+    pub const UNSENT: &'static str = "what is read from disk and sent to nobody";
 
     /// Those of which nothing is known, for one reason.
     pub fn unknown(why: &str) -> Self {
@@ -75,6 +79,7 @@ impl Inputs {
             traffic: Err(why.into()),
             samples: Err(why.into()),
             dumps: Err(why.into()),
+            unsent: Err(why.into()),
         }
     }
 

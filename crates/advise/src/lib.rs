@@ -6,7 +6,7 @@
 //! one whose condition does not hold says why not: nothing is guessed, and where there is no evidence there is no advice.
 //!
 //! - [`Costs`] adds up what causes cost slow requests, [`Traffic`] what producers send and how long they wait, [`Samples`]
-//!   the host's figures: all in bounded memory.
+//!   the host's figures: all in bounded memory. [`UnsentReads`] are what is read from disk for nobody.
 //! - [`Settings`] are the broker's, with Kafka's defaults where its file does not name them.
 //! - [`Advice::of`] asks every rule, and ranks what they say by measured cost.
 
@@ -24,6 +24,7 @@ mod settings;
 #[cfg(test)]
 mod testing;
 mod traffic;
+mod unsent;
 mod words;
 
 pub use advice::{Advice, Given, Missing, Silent};
@@ -36,3 +37,4 @@ pub use rules::RULES;
 pub use samples::{Samples, Series};
 pub use settings::Settings;
 pub use traffic::{Producer, Traffic};
+pub use unsent::UnsentReads;

@@ -87,6 +87,7 @@ pub(crate) fn broker() -> Inputs {
         traffic: Ok(Traffic::default()),
         samples: Ok(samples()),
         dumps: Ok(Dumps { dumps: 3, blocked: Vec::new() }),
+        unsent: Ok(None),
     }
 }
 

@@ -85,6 +85,28 @@ fn the_planted_brokers_are_named_each_for_its_reason() {
 }
 
 #[test]
+fn the_broker_that_reads_its_state_is_advised_to_clean_it_up_and_the_others_are_not() {
+    let dir = fleet(4);
+    for number in 1..=4 {
+        let recording = made::folder(dir.path(), number);
+        let (advised, summary) = told(&["advise", text(&recording)]);
+        let state = advised.iter().find(|row| row["type"] == "advice" && row["rule"] == "tier-state");
+        if number != made::READS_STATE {
+            assert!(state.is_none(), "broker {number}: {state:?}");
+            continue;
+        }
+        let (state, (_, files)) = (state.unwrap(), told(&["files", "--from", text(&recording)]));
+        // Nobody was slow: the reads alone are the evidence, as `files` has them.
+        assert_eq!(summary["slow_requests"], 0, "{summary}");
+        let evidence = state["evidence"].as_str().unwrap();
+        assert!(state["cost_ns"].is_null() && evidence.starts_with("reads without egress: "), "{state}");
+        assert!(evidence.ends_with(made::STATE_FILE), "{evidence}");
+        assert_eq!(files["reads_without_egress"]["file"], made::STATE_FILE);
+        assert!(state["risk"].as_str().unwrap().starts_with("ages count from when"), "{state}");
+    }
+}
+
+#[test]
 fn figures_are_what_other_commands_add_up() {
     let dir = fleet(4);
     let (_, figures, stderr) = run(&["fleet", text(dir.path()), "--figures", "--format", "json"]);

@@ -10,14 +10,17 @@ use recording::{Manifest, Recording};
 use super::seen::{Seen, WhyNot};
 use super::{Gathered, dumps, of_manifest};
 use crate::cli::Advise;
-use crate::commands::record::runs_on;
+use crate::commands::record::{partial, runs_on};
 use crate::grounds::Grounds;
 use crate::options::Filter;
 
 /// What a recording does not hold.
 const NOT_RECORDED: &str = "the recording does not hold it: run advise beside the broker";
-const NOTHING_SEEN: WhyNot =
-    WhyNot { requests: "no request was recorded", samples: "the recording holds none" };
+const NOTHING_SEEN: WhyNot = WhyNot {
+    requests: "no request was recorded",
+    samples: "the recording holds none",
+    files: "no operation on a file was recorded",
+};
 
 /// Reads all of it.
 pub(super) fn gather(args: &Advise, input: &Path) -> anyhow::Result<Gathered> {
@@ -33,6 +36,9 @@ pub(super) fn gather(args: &Advise, input: &Path) -> anyhow::Result<Gathered> {
         inputs.surroundings = runs_on::read(&manifest.settings, NOT_RECORDED);
         inputs.before = quoted(input).into();
         of_broker(&mut inputs, manifest);
+        if partial::threshold(&manifest.settings).is_some() {
+            seen.say_partial();
+        }
     }
     seen.finish(&mut inputs, manifest.and_then(window), &NOTHING_SEEN);
     of_samples(&mut inputs);

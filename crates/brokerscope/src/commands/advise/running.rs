@@ -26,6 +26,7 @@ const NOT_WATCHED: &str = "the broker was not watched: advise --for 60s, or name
 const NOTHING_SEEN: WhyNot = WhyNot {
     requests: "no request was seen while the broker was watched",
     samples: "none came while the broker was watched",
+    files: "no operation on a file was seen while the broker was watched",
 };
 
 /// Reads what can be read, and watches where that is asked for.

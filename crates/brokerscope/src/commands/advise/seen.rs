@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use advise::{Costs, Inputs, Samples, Traffic};
+use advise::{Costs, Inputs, Samples, Traffic, UnsentReads};
 use diagnose::{Config, Engine};
 use model::{Event, FileOp, Known, Nanos, TopicPartition, Volume};
+use report::files::{By, Files, Interval, Sort};
 
 /// The topic that KRaft's controllers keep.
 const CONTROLLERS: &str = "__cluster_metadata";
@@ -13,6 +14,9 @@ const CONTROLLERS: &str = "__cluster_metadata";
 const MOST_PARTITIONS: usize = 1_000_000;
 /// File systems of log dirs told apart at most.
 const MOST_VOLUMES: usize = 1_000;
+
+/// Why sums of operations on files are not known where the recorder left some out.
+const LEFT_OUT: &str = "the recording holds operations on files only around what was slow";
 
 /// What was seen, so far.
 pub(super) struct Seen {
@@ -24,6 +28,12 @@ pub(super) struct Seen {
     volumes: BTreeMap<Arc<str>, Arc<str>>,
     /// Partitions that were written to.
     partitions: BTreeSet<TopicPartition>,
+    /// What was read and written of each file.
+    files: Files,
+    /// How many operations on files were seen.
+    file_ops: u64,
+    /// Whether the recorder left operations on files out.
+    partial: bool,
     span: Option<(Nanos, Nanos)>,
 }
 
@@ -36,8 +46,16 @@ impl Seen {
             samples: Samples::default(),
             volumes: BTreeMap::new(),
             partitions: BTreeSet::new(),
+            files: Files::new(By::File),
+            file_ops: 0,
+            partial: false,
             span: None,
         }
+    }
+
+    /// Says that operations on files were left out on purpose.
+    pub(super) fn say_partial(&mut self) {
+        self.partial = true;
     }
 
     pub(super) fn event(&mut self, event: Event) {
@@ -48,6 +66,8 @@ impl Seen {
             Event::Request(request) => self.traffic.add(request),
             Event::HostSample(sample) => self.samples.add(sample),
             Event::FileOp(op) => self.file_op(op),
+            Event::BlockIo(io) => self.files.block_io(io),
+            Event::SocketOp(op) => self.files.socket_op(op),
             _ => {}
         }
         self.engine.push(event);
@@ -55,6 +75,8 @@ impl Seen {
     }
 
     fn file_op(&mut self, op: &FileOp) {
+        self.files.file_op(op);
+        self.file_ops += 1;
         // The controllers' own log is no client's, and may be on a disk of its own.
         let Some(partition) =
             op.topic_partition.as_ref().filter(|partition| &*partition.topic != CONTROLLERS)
@@ -82,7 +104,13 @@ impl Seen {
         let summary = self.engine.finish();
         self.decided();
         let span = self.span.map_or(Nanos::ZERO, |(first, last)| last - first);
-        self.costs.window = watched.unwrap_or(span);
+        let window = watched.unwrap_or(span);
+        self.costs.window = window;
+        inputs.unsent = match (self.file_ops, self.partial) {
+            (0, _) => Err(why_not.files.into()),
+            (_, true) => Err(LEFT_OUT.into()),
+            (_, false) => Ok(unsent(self.files, window)),
+        };
         let requests = summary.requests > 0;
         let written = self.traffic.partitions().max(self.partitions.len() as u64);
         let told = |known: bool, why: &str| -> Known<()> { if known { Ok(()) } else { Err(why.into()) } };
@@ -98,10 +126,25 @@ impl Seen {
     }
 }
 
-/// Why there are no requests or figures, where there are none.
+/// Why there are no requests, figures or operations on files, where there are none.
 pub(super) struct WhyNot {
     pub(super) requests: &'static str,
     pub(super) samples: &'static str,
+    pub(super) files: &'static str,
+}
+
+/// Reads without egress, as `files` finds them.
+fn unsent(files: Files, window: Nanos) -> Option<UnsentReads> {
+    let interval = Interval { span: Some(window), ..Interval::default() };
+    let found = files.finish(Sort::Bytes).over(interval).unsent()?;
+    Some(UnsentReads {
+        window,
+        read_bytes: found.read_bytes,
+        sent_bytes: found.sent_bytes,
+        kind: found.kind,
+        share: found.share,
+        file: found.file.map(|(file, _)| file),
+    })
 }
 
 /// As far as file operations say.
