@@ -14,6 +14,8 @@
 #   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune;
 #                `make tune-advice` lets `advise` say what to change, and holds where that leads against a search: half an
 #                hour, target/tune-advice
+#   make fleet   mysterious disk reads on one broker of nine, with real brokers: fleet, files, logs and advise must name
+#                what was planted (root; 3 minutes, 4 GB of memory; target/fleet keeps it)
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
 #   make test    format, lints, docs, every test, 40 s of each fuzz target; as root the live tests too (BPF, real
 #                broker, real clients) and `make vmtest`
@@ -37,7 +39,7 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-.PHONY: demo faults faults-short fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-corpus clean
+.PHONY: demo faults faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -90,6 +92,11 @@ tune: setup-faults
 tune-advice: setup-faults
 	$(CARGO) build --release -p brokerscope
 	target/release/brokerscope lab tune --follow-advice --keep target/tune-advice --page target/tune-advice.html $(if $(ANEW),--anew)
+
+fleet: setup-demo
+	$(CARGO) build --release -p brokerscope
+	rm -rf target/fleet
+	target/release/brokerscope lab fleet --keep target/fleet
 
 # Fails where less than 98 % are within a millisecond, or the median is off by more than a tenth of one.
 stages: setup-test

@@ -1,5 +1,5 @@
 //! Which broker is different: the SQL of `deploy/sql` in two engines, which must say what `brokerscope fleet` says of the same
-//! recordings.
+//! recordings; and `brokerscope lab fleet`, the case of mysterious disk reads with real brokers.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -28,6 +28,8 @@ use made::Size;
 const ENGINES: [&str; 2] = ["duckdb", "spark"];
 /// What floating-point sums in another order may differ by.
 const RELATIVE: f64 = 1e-9;
+/// Brokers and seconds of each: enough for one to be odd.
+const REPLAYED: [&str; 6] = ["--brokers", "4", "--seconds", "3", "--state", "16"];
 
 fn sql() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/sql")
@@ -147,4 +149,60 @@ fn assert_reasons(engine: &str, views: &BTreeMap<String, Vec<Value>>, difference
         because["items"][0]["value"].as_f64().unwrap(),
     );
     assert!((found - expected).abs() <= RELATIVE * expected, "{engine}: {found}, not {expected}");
+}
+
+/// The lab itself fails where a command does not name what was planted; here, what a user reads of it, and what is kept.
+#[test]
+fn the_mysterious_reads_are_replayed_and_named() {
+    let Some(_alone) = gate::live("lab fleet") else { return };
+    let site = directory("fleet-replay");
+    let kept = site.join("kept");
+    let replay = [&["lab", "fleet", "--seed", "3", "--keep", kept.to_str().unwrap()][..], &REPLAYED].concat();
+    let replay = brokerscope::run(replay);
+    println!("{}{}", replay.stderr, replay.stdout);
+    // Lines of text are broken anywhere.
+    let shown = replay.done().stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (command, words) in [
+        ("fleet", "4 brokers compared, "),
+        ("files", "reads without egress: reads "),
+        ("logs", "Tier state cleanup: "),
+        ("advise", "confluent.tier.partition.state.cleanup.delay.ms: not set (the default) -> 2592000000"),
+        ("advise", "ages count from when the cleanup is first on"),
+    ] {
+        assert!(shown.contains(&format!("$ brokerscope {command} ")) && shown.contains(words), "{words}");
+    }
+    assert!(shown.contains(" planted: broker ") && !shown.contains("MISSED"), "{shown}");
+    assert_reduction(&kept);
+    assert_is_refused_again(&kept);
+    fs::remove_dir_all(&site).unwrap();
+}
+
+/// The broker's own lines, by a reader of their own: each file is smaller by an entry for every segment removed.
+fn assert_reduction(kept: &Path) {
+    let log = fs::read_to_string(kept.join("server.log")).unwrap();
+    let cleanups =
+        log.lines().filter(|line| line.contains(" segments removed by cleanup from tier partition"));
+    let mut removed = 0;
+    for line in cleanups {
+        let number = |after: &str| -> u64 {
+            let rest = line.split_once(after).unwrap_or_else(|| panic!("{after} in {line}")).1;
+            rest.split(' ').next().unwrap().parse().unwrap()
+        };
+        let (segments, before, now) = (number(" INFO "), number("changed from "), number(" to "));
+        assert_eq!(before - now, segments * 114, "{line}");
+        assert!(now * 100 < before && line.ends_with("(kafka.tier.state.FileTierPartitionState)"), "{line}");
+        removed += segments;
+    }
+    let path = kept.join("server.log");
+    let (_, summary) =
+        brokerscope::run(["logs", path.to_str().unwrap(), "--format", "json"]).done().objects();
+    assert_eq!(summary["tier_cleanup"]["segments"], removed, "{summary}");
+    assert_eq!(summary["tier_cleanup"]["partitions"], 6, "{summary}");
+}
+
+/// Two replays are not mixed.
+fn assert_is_refused_again(kept: &Path) {
+    let again = brokerscope::run(["lab", "fleet", "--keep", kept.to_str().unwrap()]);
+    assert_eq!(again.status, Some(1), "{}", again.stderr);
+    assert!(again.stderr.contains("is not empty: name another --keep"), "{}", again.stderr);
 }

@@ -34,6 +34,8 @@ pub struct BrokerOptions {
     /// `metadata.log.dir`; the log directory if `None`, as in Kafka. Elsewhere, the metadata log's fsync
     /// every half second makes no journal commits on the log directory's file system.
     pub metadata_dir: Option<PathBuf>,
+    /// `node.id`: 1 unless there are several.
+    pub node_id: u32,
     /// The listener's port; a free one if `None`.
     pub port: Option<u16>,
     /// Whether to write Kafka's request log (a JSON line a request) beside the configuration.
@@ -63,6 +65,7 @@ impl BrokerOptions {
             directory: directory.into(),
             log_dir: None,
             metadata_dir: None,
+            node_id: 1,
             port: None,
             request_log: false,
             jvm_arguments: Vec::new(),

@@ -10,12 +10,13 @@ use crate::device::ServeArguments;
 use crate::error::Error;
 use crate::faults::FaultsArguments;
 use crate::file_systems::FsArguments;
+use crate::fleet::FleetArguments;
 use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::site::Site;
 use crate::steps::Steps;
 use crate::tuning::TuneArguments;
-use crate::{clean, demo, device, faults, file_systems, tuning};
+use crate::{clean, demo, device, faults, file_systems, fleet, tuning};
 
 /// Experiments on a real broker.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -24,6 +25,8 @@ pub enum Command {
     Demo(DemoArguments),
     /// Plant causes on a real broker and count how often explanations name them
     Faults(FaultsArguments),
+    /// Have one broker of nine read its disk for nobody, and find it
+    Fleet(FleetArguments),
     /// Try a broker on one file system after the other, and compare
     Fs(FsArguments),
     /// Change one thing after the other for a broker's throughput, and compare
@@ -65,6 +68,7 @@ pub fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
+        Command::Fleet(arguments) => fleet::run(&arguments),
         Command::Fs(arguments) => file_systems::run(&arguments),
         Command::Tune(arguments) => tuning::run(&arguments),
         Command::Broker(arguments) => run_broker(arguments),

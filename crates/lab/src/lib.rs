@@ -17,6 +17,7 @@ mod error;
 pub mod experiment;
 pub mod faults;
 pub mod file_systems;
+pub mod fleet;
 mod interrupt;
 pub mod jvm;
 pub mod kafka;

@@ -1,4 +1,4 @@
-//! An experiment's user: runs `brokerscope record` on a broker, and `explain`, `advise` and `compare` on what was recorded.
+//! An experiment's user: runs `brokerscope record` on a broker, and other commands on what was recorded.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -88,7 +88,7 @@ impl Observer {
     }
 
     /// Runs a command to its end; what it says goes into `said`, and its complaints into the log beside that.
-    fn have_said(
+    pub(crate) fn have_said(
         &self,
         subcommand: &str,
         arguments: impl FnOnce(&mut Command) -> &mut Command,

@@ -22,6 +22,8 @@ const REMEDIES: &[(&str, &str)] = &[
     ("ip", "install iproute2"),
     ("tc", "install iproute2"),
     ("ethtool", "install ethtool"),
+    ("javac", "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)"),
+    ("jar", "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)"),
     ("jcmd", "install a JDK, not only its runtime (Debian: apt-get install openjdk-17-jdk-headless)"),
     ("losetup", "install util-linux (Debian: apt-get install mount)"),
 ];

@@ -41,7 +41,11 @@ const CASES: &[(&str, fn())] = &[
         "an_interrupted_experiment_leaves_nothing_and_goes_on",
         an_interrupted_experiment_leaves_nothing_and_goes_on,
     ),
+    ("an_interrupted_fleet_leaves_nothing", an_interrupted_fleet_leaves_nothing),
 ];
+
+/// A demo that records until it is told to stop.
+const DEMO: [&str; 3] = ["demo", "--seconds", "600"];
 
 /// The command line of `brokerscope`, as far as the lab is concerned.
 #[derive(Parser)]
@@ -221,7 +225,7 @@ fn a_demo_shows_the_explanation_and_leaves_nothing() {
 fn an_interrupted_demo_leaves_nothing() {
     let cache = Cache::new();
     let before = Machine::now();
-    let mut demo = cache.recording_demo();
+    let mut demo = cache.recording(&DEMO);
     assert_ne!(before, Machine::now(), "what is compared can see a demo");
     assert!(Command::new("kill").args(["-INT", &demo.id().to_string()]).status().unwrap().success());
     assert!(!demo.wait().unwrap().success());
@@ -232,7 +236,7 @@ fn an_interrupted_demo_leaves_nothing() {
 fn a_killed_demo_is_cleaned_away() {
     let cache = Cache::new();
     let before = Machine::now();
-    let mut demo = cache.recording_demo();
+    let mut demo = cache.recording(&DEMO);
     // A living lab is left alone.
     assert!(cache.lab(&["clean"]).status().unwrap().success());
     assert!(demo.try_wait().unwrap().is_none());
@@ -289,6 +293,19 @@ fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
     );
     before.assert_unchanged();
     assert_eq!(dirty_settings(), sysctls);
+    cache.assert_no_sites();
+}
+
+/// Interrupted while the first of its brokers is recorded: all of them go, with their devices.
+fn an_interrupted_fleet_leaves_nothing() {
+    let cache = Cache::new();
+    let before = Machine::now();
+    let mut fleet = cache.recording(&["fleet", "--brokers", "4", "--state", "8"]);
+    let devices = Machine::now().loops.lines().count() - before.loops.lines().count();
+    assert_eq!(devices, 4, "what is compared can see a fleet");
+    assert!(Command::new("kill").args(["-INT", &fleet.id().to_string()]).status().unwrap().success());
+    assert!(!fleet.wait().unwrap().success());
+    before.assert_unchanged();
     cache.assert_no_sites();
 }
 
@@ -390,19 +407,19 @@ impl Cache {
         path
     }
 
-    /// A demo that has everything set up and is in the middle of recording.
-    fn recording_demo(&self) -> Child {
+    /// A lab that has everything set up and is in the middle of recording.
+    fn recording(&self, arguments: &[&str]) -> Child {
         let recording = self.path().join("recording-now");
         let stand_in = self.stand_in(&format!("touch {}; exec sleep 600", recording.display()));
-        let mut command = self.lab(&["demo", "--seconds", "600"]);
-        let mut demo = command.arg("--exe").arg(stand_in).stdout(Stdio::null()).spawn().unwrap();
+        let mut command = self.lab(arguments);
+        let mut lab = command.arg("--exe").arg(stand_in).stdout(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(120);
         while !recording.exists() {
-            assert!(demo.try_wait().unwrap().is_none(), "the demo ended before it recorded");
-            assert!(Instant::now() < end, "the demo does not come to record");
+            assert!(lab.try_wait().unwrap().is_none(), "it ended before it recorded: {arguments:?}");
+            assert!(Instant::now() < end, "it does not come to record: {arguments:?}");
             std::thread::sleep(Duration::from_millis(100));
         }
-        demo
+        lab
     }
 
     fn assert_no_sites(&self) {

@@ -7,11 +7,11 @@ use super::BrokerOptions;
 
 /// The file's text; a caller's own properties come last and win, as in java.util.Properties.
 pub(super) fn text(options: &BrokerOptions, log_dir: &Path, port: u16, controller_port: u16) -> String {
-    let address = options.address;
+    let (address, id) = (options.address, options.node_id);
     let mut lines: Vec<(String, String)> = vec![
         pair("process.roles", "broker,controller"),
-        pair("node.id", "1"),
-        pair("controller.quorum.voters", &format!("1@{address}:{controller_port}")),
+        pair("node.id", &id.to_string()),
+        pair("controller.quorum.voters", &format!("{id}@{address}:{controller_port}")),
         pair("controller.listener.names", "CONTROLLER"),
         pair("listeners", &format!("PLAINTEXT://{address}:{port},CONTROLLER://{address}:{controller_port}")),
         pair("advertised.listeners", &format!("PLAINTEXT://{address}:{port}")),
@@ -67,10 +67,12 @@ mod tests {
         let mut options = BrokerOptions::new("/x");
         options.properties.push(pair("num.io.threads", "3"));
         options.metadata_dir = Some("/meta".into());
+        options.node_id = 7;
         let text = text(&options, Path::new("/data"), 1234, 1235);
         for line in [
             "listeners=PLAINTEXT://127.0.0.1:1234,CONTROLLER://127.0.0.1:1235",
-            "controller.quorum.voters=1@127.0.0.1:1235",
+            "node.id=7",
+            "controller.quorum.voters=7@127.0.0.1:1235",
             "log.dirs=/data",
             "metadata.log.dir=/meta",
         ] {

@@ -1,0 +1,139 @@
+//! One broker of a fleet: on a device of its own, under a load of its own. It needs nothing of the others, and its node id tells it
+//! from them.
+
+use std::path::{Path, PathBuf};
+
+use crate::broker::{Broker, BrokerOptions};
+use crate::client::{Connection, Running, Topic, Traffic, create_topic};
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::kafka::Kafka;
+use crate::random::Random;
+use crate::site::Site;
+use crate::volume::Volume;
+
+use super::tier_state::{PARTITIONS, TOPIC, TierState};
+
+/// Nine on one machine: small heaps, and a compiler that is soon done.
+const JVM_ARGUMENTS: [&str; 3] = ["-Xms96m", "-Xmx192m", "-XX:TieredStopAtLevel=1"];
+/// The log cleaner's map alone would fill such a heap.
+const PROPERTIES: [(&str, &str); 1] = [("log.cleaner.dedupe.buffer.size", "2097152")];
+/// Each producer waits for its answer: a stop of the machine delays one request of each, not a pile of them.
+const PRODUCERS: u32 = 2;
+const PER_SECOND: u32 = 100;
+const RECORD_BYTES: u32 = 1_024;
+
+/// What all of them share.
+pub(super) struct Ground<'a> {
+    /// This program, which serves devices.
+    pub(super) own_exe: &'a Path,
+    pub(super) kafka: &'a Kafka,
+    pub(super) site: &'a Site,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) seed: u64,
+}
+
+/// A running broker. Fields are dropped in their order.
+pub(super) struct Member {
+    pub(super) broker: Broker,
+    pub(super) load: Running,
+    volume: Volume,
+}
+
+/// All of them; killed when dropped, because nobody reads their files any more.
+pub(super) struct Members(pub(super) Vec<Member>);
+
+impl Member {
+    /// Where the broker of a volume has its partitions.
+    pub(super) fn log_dir(volume: &Volume) -> PathBuf {
+        volume.directory().join("data")
+    }
+
+    /// Starts a broker whose load is held back, and the agent in it if it is to have one.
+    pub(super) fn start(
+        ground: &Ground<'_>,
+        number: u32,
+        volume: Volume,
+        state: Option<&TierState>,
+    ) -> Result<Self, Error> {
+        let broker = Broker::start(ground.kafka, options(ground, number, &volume, state)?)?;
+        let topic = Topic { name: TOPIC.to_owned(), partitions: PARTITIONS, ..Topic::default() };
+        let mut admin = Connection::open(broker.listener(), "lab-admin")?;
+        create_topic(&mut admin, &topic, ground.interrupt)?;
+        let mut random = Random::new(ground.seed.wrapping_add(u64::from(number)));
+        let load = traffic().start(broker.listener(), &mut random)?;
+        load.pause(true);
+        Ok(Self { broker, load, volume })
+    }
+}
+
+impl Members {
+    /// Holds the loads of all back, or lets them go.
+    pub(super) fn hold_back(&self, held: bool) {
+        for member in &self.0 {
+            member.load.pause(held);
+        }
+    }
+
+    /// Ends all of them, their loads first; returns how many requests were answered.
+    ///
+    /// # Errors
+    /// Where a broker refused something or went away.
+    pub(super) fn stop(mut self) -> Result<usize, Error> {
+        let mut answered = 0;
+        for Member { broker, load, volume } in self.0.drain(..) {
+            answered += load.stop()?.len();
+            broker.kill();
+            drop(volume);
+        }
+        Ok(answered)
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        for Member { broker, load, volume } in self.0.drain(..) {
+            drop(load);
+            broker.kill();
+            drop(volume);
+        }
+    }
+}
+
+fn options(
+    ground: &Ground<'_>,
+    number: u32,
+    volume: &Volume,
+    state: Option<&TierState>,
+) -> Result<BrokerOptions, Error> {
+    let site = ground.site;
+    let mut options = BrokerOptions::new(site.directory(&format!("broker-{number}"))?);
+    options.node_id = number;
+    options.log_dir = Some(Member::log_dir(volume));
+    // On the same device: none of its files is where other programs read and write.
+    options.metadata_dir = Some(volume.directory().join("metadata"));
+    options.site = Some(site.path().to_owned());
+    options.interrupt = ground.interrupt.clone();
+    options.jvm_arguments = JVM_ARGUMENTS.map(str::to_owned).to_vec();
+    options.jvm_arguments.extend(state.map(TierState::jvm_arguments).unwrap_or_default());
+    options.properties = PROPERTIES.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    Ok(options)
+}
+
+fn traffic() -> Traffic {
+    Traffic {
+        client: "load".to_owned(),
+        topic: TOPIC.to_owned(),
+        partitions: PARTITIONS,
+        producers: PRODUCERS,
+        per_second: PER_SECOND,
+        record_bytes: RECORD_BYTES,
+        in_flight: 1,
+        acks: 1,
+    }
+}
+
+/// The load of one, for people.
+pub(super) fn load_described() -> String {
+    format!("{PRODUCERS} producers, {} requests/s of 1 KiB", PRODUCERS * PER_SECOND)
+}

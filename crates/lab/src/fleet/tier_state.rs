@@ -1,0 +1,185 @@
+//! Tiered storage's state in one broker's partitions. Apache's broker keeps none, so an agent in its JVM does
+//! (`java/TierState.java`): the broker's own process makes the files, reads them and cleans them up, and its own log says so.
+//!
+//! It gives the agent orders, and looks at the files itself: what a log tells can be held to that.
+
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::kafka::Kafka;
+use crate::site::Site;
+use crate::tool;
+
+/// The topic that has a state: the case's own.
+pub(super) const TOPIC: &str = "retriever-mutation";
+/// Its partitions, each with a larger file than the one before. Of fewer nobody could tell that they were migrated one after
+/// the other.
+pub(super) const PARTITIONS: u32 = 6;
+/// A state file, in its partition's directory.
+pub(super) const FILE: &str = "00000000000000000000.tierstate.mutable";
+/// A page cache has room for a file of which a cleanup left a two-hundredth, and none for the smallest before it, a sixth of the
+/// largest.
+const ROOM_PART: u64 = 30;
+/// What an entry of a migrated file takes.
+pub(super) const ENTRY_BYTES: u64 = 114;
+/// Look-ups in the state for each KiB that was appended: reads follow what is produced.
+const LOOK_UPS_PER_KIB: u32 = 8;
+const SOURCE: &str = include_str!("../../java/TierState.java");
+/// The oldest Java that runs Kafka 4: it may be older than the compiler.
+const RELEASE: &str = "17";
+/// How long files may take to be made or cleaned up.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// An agent, ready to be put into a broker.
+#[derive(Debug)]
+pub(super) struct TierState {
+    jar: PathBuf,
+    /// Where it finds orders, and says what is done.
+    orders: PathBuf,
+    log_dir: PathBuf,
+    largest_bytes: u64,
+}
+
+/// What a cleanup did, by the files themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cleaned {
+    pub(super) before_bytes: u64,
+    pub(super) after_bytes: u64,
+}
+
+impl TierState {
+    /// Compiles the agent, for the broker of this log dir.
+    pub(super) fn prepare(
+        kafka: &Kafka,
+        site: &Site,
+        log_dir: &Path,
+        largest_bytes: u64,
+    ) -> Result<Self, Error> {
+        let jar = compile(kafka, &site.directory("agent")?)?;
+        let orders = site.directory("orders")?;
+        Ok(Self { jar, orders, log_dir: log_dir.to_owned(), largest_bytes })
+    }
+
+    /// What puts it into a JVM.
+    pub(super) fn jvm_arguments(&self) -> Vec<String> {
+        let setting = |name: &str, value: &dyn Display| format!("-Dlab.tier.{name}={value}");
+        vec![
+            format!("-javaagent:{}", self.jar.display()),
+            setting("orders", &self.orders.display()),
+            setting("log.dir", &self.log_dir.display()),
+            setting("topic", &TOPIC),
+            setting("partitions", &PARTITIONS),
+            setting("largest.bytes", &self.largest_bytes),
+            setting("lookups.per.kib", &LOOK_UPS_PER_KIB),
+        ]
+    }
+
+    /// The files.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        (0..PARTITIONS).map(|number| self.log_dir.join(format!("{TOPIC}-{number}")).join(FILE)).collect()
+    }
+
+    /// What a page cache has room for, of one file: for any after a cleanup, and for none before it.
+    pub(super) fn room_bytes(&self) -> u64 {
+        self.largest_bytes / ROOM_PART
+    }
+
+    /// Waits until the files are there, migrated, and looked up.
+    pub(super) fn wait_until_ready(&self, interrupt: &Interrupt) -> Result<(), Error> {
+        self.wait_for("ready", interrupt)
+    }
+
+    /// Has the broker clean up.
+    pub(super) fn clean(&self, interrupt: &Interrupt) -> Result<Cleaned, Error> {
+        let before_bytes = self.bytes()?;
+        let order = self.orders.join("clean");
+        File::create(&order).map_err(Error::io("write", &order))?;
+        self.wait_for("cleaned", interrupt)?;
+        Ok(Cleaned { before_bytes, after_bytes: self.bytes()? })
+    }
+
+    /// How large all files are.
+    pub(super) fn bytes(&self) -> Result<u64, Error> {
+        let size =
+            |path: &PathBuf| fs::metadata(path).map(|about| about.len()).map_err(Error::io("look at", path));
+        self.files().iter().map(size).sum()
+    }
+
+    fn wait_for(&self, said: &str, interrupt: &Interrupt) -> Result<(), Error> {
+        let (done, failed) = (self.orders.join(said), self.orders.join("failed"));
+        let ready = || match fs::read_to_string(&failed) {
+            Ok(why) => Err(Error::Tool { tool: "the agent in the broker".to_owned(), said: why }),
+            Err(_) => Ok(done.exists().then_some(())),
+        };
+        let late = || Error::TooSlow {
+            what: format!("the broker's work on its tier state (until it is {said})"),
+            limit: PATIENCE,
+            hint: String::new(),
+        };
+        interrupt.wait(PATIENCE, ready, late)
+    }
+}
+
+impl Cleaned {
+    /// Entries that went.
+    pub(super) fn segments(&self) -> u64 {
+        self.before_bytes.saturating_sub(self.after_bytes) / ENTRY_BYTES
+    }
+}
+
+/// A jar that a JVM takes as an agent.
+fn compile(kafka: &Kafka, directory: &Path) -> Result<PathBuf, Error> {
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(Error::io("write", &path))?;
+        Ok::<_, Error>(path)
+    };
+    let source = write("TierState.java", SOURCE)?;
+    let manifest = write("manifest.txt", "Premain-Class: TierState\n")?;
+    let (classes, jar) = (directory.join("classes"), directory.join("tier-state.jar"));
+    let mut javac = Command::new("javac");
+    javac.args(["--release", RELEASE, "-cp"]).arg(kafka.jars().join("*")).arg("-d").arg(&classes).arg(source);
+    tool::output(&mut javac)?;
+    let mut packing = Command::new("jar");
+    packing.args(["--create", "--file"]).arg(&jar).arg("--manifest").arg(manifest);
+    tool::output(packing.arg("-C").arg(classes).arg("."))?;
+    Ok(jar)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agent_is_told_of_its_broker_and_files() {
+        let state = TierState {
+            jar: "/a/tier-state.jar".into(),
+            orders: "/o".into(),
+            log_dir: "/data".into(),
+            largest_bytes: 1 << 20,
+        };
+        let arguments = state.jvm_arguments();
+        assert_eq!(arguments[0], "-javaagent:/a/tier-state.jar");
+        assert!(arguments.contains(&"-Dlab.tier.log.dir=/data".to_owned()), "{arguments:?}");
+        for argument in &arguments[1..] {
+            let (name, value) = argument.strip_prefix("-Dlab.tier.").unwrap().split_once('=').unwrap();
+            assert!(SOURCE.contains(&format!("setting(\"{name}\")")) && !value.is_empty(), "{argument}");
+        }
+        let files = state.files();
+        assert_eq!(files.len(), PARTITIONS as usize);
+        assert_eq!(files[5], Path::new("/data/retriever-mutation-5/00000000000000000000.tierstate.mutable"));
+    }
+
+    #[test]
+    fn entries_are_as_large_as_published_sizes_say() {
+        let published = Cleaned { before_bytes: 147_891_612, after_bytes: 601_218 };
+        assert_eq!(published.segments(), 1_292_021);
+        assert!(SOURCE.contains(&format!("int ENTRY_BYTES = {ENTRY_BYTES};")) && SOURCE.contains(FILE));
+        assert!(SOURCE.contains("int KEPT_ONE_IN = 200;") && (7..100).contains(&ROOM_PART));
+    }
+}
