@@ -93,7 +93,7 @@ fn ways(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
 fn applied(way: &[Change], now: &Tuned, aside: &[Vec<Knob>]) -> Result<Tuned, String> {
     let mut tuned = now.clone();
     for change in way {
-        let (knob, value) = understood(change)?;
+        let (knob, value) = understood(change, now)?;
         tuned = tuned.with(knob, value);
     }
     let changed = tuned.knobs_changed_from(now);
@@ -106,8 +106,8 @@ fn applied(way: &[Change], now: &Tuned, aside: &[Vec<Knob>]) -> Result<Tuned, St
     Ok(tuned)
 }
 
-/// A change as one of the lab's, or why it is none.
-fn understood(change: &Change) -> Result<(Knob, u32), String> {
+/// A change as one of the lab's, which goes as far as it can; or why it is none.
+fn understood(change: &Change, now: &Tuned) -> Result<(Knob, u32), String> {
     let told = told(std::slice::from_ref(change));
     let Some(target) = &change.target else { return Err(format!("{told}: for a person to do")) };
     let Some(knob) = Knob::named(&target.of, &target.name) else {
@@ -115,6 +115,7 @@ fn understood(change: &Change) -> Result<(Knob, u32), String> {
     };
     let value: u32 = target.value.parse().map_err(|_| format!("{told}: the lab wants a number there"))?;
     let (least, most) = knob.within();
+    let value = if now.of(knob) < most { value.min(most) } else { value };
     if (least..=most).contains(&value) {
         Ok((knob, value))
     } else {
@@ -163,7 +164,7 @@ pub(super) mod tests {
             advice("batch-size", vec![change("producers", "batch.size", 65_536)]),
             advice("mtu", vec![change("interface", "mtu", 9_000)]),
         ];
-        let start = Tuned::out_of_the_box();
+        let start = Tuned::out_of_the_box().with(Knob::Partitions, 16);
         let Chosen { choice, passed_over } = choose(&all, &start, &[]);
         let choice = choice.unwrap();
         assert_eq!((&*choice.rule, choice.tuned.of(Knob::Batch)), ("batch-size", 65_536));
@@ -184,7 +185,17 @@ pub(super) mod tests {
         let start = Tuned::out_of_the_box();
         let tuned = choose(&[advice("device-saturation", both.clone())], &start, &[]).choice.unwrap().tuned;
         assert_eq!((tuned.of(Knob::Partitions), tuned.of(Knob::Devices)), (2, 2));
-        let beyond = vec![both[0].clone(), Change { together: true, ..change("log-dirs", "devices", 64) }];
-        assert_eq!(choose(&[advice("device-saturation", beyond)], &start, &[]).choice, None);
+        let unknown = vec![both[0].clone(), Change { together: true, ..change("kernel", "vm.x", 64) }];
+        assert_eq!(choose(&[advice("device-saturation", unknown)], &start, &[]).choice, None);
+    }
+
+    #[test]
+    fn what_goes_beyond_the_lab_is_done_as_far_as_it_can_be() {
+        let six = [advice("device-saturation", vec![change("log-dirs", "devices", 6)])];
+        let three = Tuned::out_of_the_box().with(Knob::Devices, 3);
+        let four = choose(&six, &three, &[]).choice.unwrap().tuned;
+        assert_eq!(four.of(Knob::Devices), 4);
+        let left = choose(&six, &four, &[]);
+        assert!(left.choice.is_none() && left.passed_over[0].contains("goes from 1 to 4"), "{left:?}");
     }
 }
