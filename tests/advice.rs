@@ -100,6 +100,7 @@ fn a_broker_is_advised_and_left_as_it_is() {
         "what slow requests lost to what",
         "what clients send",
         "the host's figures over time",
+        "what runs on the processors",
         "thread dumps",
     ];
     assert!(inputs.iter().all(|input| unwatched.contains(input)), "{inputs:?}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{Known, Nanos, Surroundings, Volume};
 
-use crate::{Costs, Samples, Settings, Traffic, Unfired, UnsentReads, rule};
+use crate::{Costs, Profile, Samples, Settings, Traffic, Unfired, UnsentReads, rule};
 
 /// What is known of one broker.
 #[derive(Clone, Debug)]
@@ -24,19 +24,23 @@ pub struct Inputs {
     pub traffic: Known<Traffic>,
     /// The host's figures.
     pub samples: Known<Samples>,
-    /// Who was blocked in thread dumps.
+    /// What ran on the processors.
+    pub profile: Known<Profile>,
+    /// What threads did in thread dumps.
     pub dumps: Known<Dumps>,
     /// What is read from disk and sent to nobody; none where that is next to nothing.
     pub unsent: Known<Option<UnsentReads>>,
 }
 
-/// What a series of thread dumps shows of locks.
+/// What a series of thread dumps shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dumps {
     /// How many dumps.
     pub dumps: u64,
     /// Locks that threads were blocked on, those in the most dumps first.
     pub blocked: Vec<BlockedOn>,
+    /// What threads did that were not blocked and did not wait: a sample is one thread of one dump.
+    pub running: Profile,
 }
 
 /// One lock in one method.
@@ -63,6 +67,8 @@ impl Inputs {
     pub const SAMPLES: &'static str = "the host's figures over time";
     /// What `settings` are called.
     pub const SETTINGS: &'static str = "the broker's settings";
+    /// What [`Inputs::profile`] is called.
+    pub const PROFILE: &'static str = "what runs on the processors";
     /// What [`Inputs::dumps`] are called.
     pub const DUMPS: &'static str = "thread dumps";
     /// What [`Inputs::unsent`] are called.
@@ -78,6 +84,7 @@ impl Inputs {
             costs: Err(why.into()),
             traffic: Err(why.into()),
             samples: Err(why.into()),
+            profile: Err(why.into()),
             dumps: Err(why.into()),
             unsent: Err(why.into()),
         }

@@ -6,7 +6,8 @@
 //! one whose condition does not hold says why not: nothing is guessed, and where there is no evidence there is no advice.
 //!
 //! - [`Costs`] adds up what causes cost slow requests, [`Traffic`] what producers send and how long they wait, [`Samples`]
-//!   the host's figures: all in bounded memory. [`UnsentReads`] are what is read from disk for nobody.
+//!   the host's figures, [`Profile`] what runs on the processors: all in bounded memory. [`UnsentReads`] are what is read from disk
+//!   for nobody.
 //! - [`Settings`] are the broker's, with Kafka's defaults where its file does not name them.
 //! - [`Advice::of`] asks every rule, and ranks what they say by measured cost.
 
@@ -17,6 +18,7 @@ mod costs;
 mod finding;
 mod inputs;
 mod layer;
+mod profile;
 mod rule;
 mod rules;
 mod samples;
@@ -32,6 +34,7 @@ pub use costs::{Cost, Costs};
 pub use finding::{Change, Finding, Scope, Target};
 pub use inputs::{BlockedOn, Dumps, Inputs};
 pub use layer::Layer;
+pub use profile::{Function, Profile, Work};
 pub use rule::{Judgement, Rule, Unfired};
 pub use rules::RULES;
 pub use samples::{Samples, Series};

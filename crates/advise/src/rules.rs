@@ -20,6 +20,7 @@ mod heap;
 mod huge_pages;
 mod index_page_fault;
 mod journal_commit;
+mod jvm_locking;
 mod linger;
 mod link_saturation;
 mod log_cleaner;
@@ -27,6 +28,7 @@ mod log_lock;
 mod map_count;
 mod memory_reclaim;
 mod min_insync;
+mod monitor_spin;
 mod mtu;
 mod network_threads;
 mod noatime;
@@ -75,6 +77,7 @@ pub static RULES: &[Rule] = &[
     log_lock::RULE,
     partition_locks::RULE,
     blocked_threads::RULE,
+    monitor_spin::RULE,
     request_handlers::RULE,
     network_threads::RULE,
     gc_pause::RULE,
@@ -102,6 +105,7 @@ pub static RULES: &[Rule] = &[
     page_cache::RULE,
     heap::RULE,
     collector::RULE,
+    jvm_locking::RULE,
     open_files::RULE,
     map_count::RULE,
     swappiness::RULE,

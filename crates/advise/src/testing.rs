@@ -8,7 +8,7 @@ use model::{
     Surroundings, Verdict, Volume,
 };
 
-use crate::{Costs, Dumps, Finding, Inputs, Rule, Samples, Settings, Traffic, Unfired};
+use crate::{Costs, Dumps, Finding, Inputs, Profile, Rule, Samples, Settings, Traffic, Unfired};
 
 /// A produce request of one batch; times in milliseconds.
 pub(crate) fn produce(client: &str, arrival: i64, took: i64, bytes: u32, records: u32) -> Request {
@@ -86,9 +86,21 @@ pub(crate) fn broker() -> Inputs {
         costs: Ok(Costs::over(Nanos::from_millis(60_000))),
         traffic: Ok(Traffic::default()),
         samples: Ok(samples()),
-        dumps: Ok(Dumps { dumps: 3, blocked: Vec::new() }),
+        profile: Ok(profile(&[("kafka.log.UnifiedLog.append", 990), ("ObjectMonitor::enter", 10)])),
+        dumps: Ok(Dumps { dumps: 3, ..Dumps::default() }),
         unsent: Ok(None),
     }
+}
+
+/// A profile of request handlers that ran these functions so often.
+pub(crate) fn profile(functions: &[(&str, u64)]) -> Profile {
+    let mut profile = Profile::default();
+    for (function, times) in functions {
+        for _ in 0..*times {
+            profile.thread("data-plane-kafka-request-handler-1", [*function].into_iter());
+        }
+    }
+    profile
 }
 
 fn surroundings() -> Surroundings {

@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use model::{CpuSample, Event, Nanos};
+use recording::{Manifest, Writer, WriterOptions};
 use serde_json::Value;
 
 fn project(path: &str) -> PathBuf {
@@ -173,6 +175,58 @@ fn thread_dumps_beside_it_name_the_lock_of_the_case() {
     let advice = told.of("advice")[0];
     assert!(advice["evidence"].as_str().unwrap().contains("data-plane-kafka-request-handler-1"), "{advice}");
     assert!(advice["changes"][0]["setting"].as_str().unwrap().contains("partitions"), "{advice}");
+    let (lock, running) = (told.of("blocked")[0], told.of("function")[0]);
+    assert_eq!((&lock["method"], &lock["waits"]), (&"kafka.log.Log.append".into(), &3.into()), "{lock}");
+    // Of whom the lock is had: it writes.
+    let written = ("sun.nio.ch.FileDispatcherImpl.write0".into(), "file write".into(), "dumps".into());
+    assert_eq!(
+        (&running["function"], &running["work"], &running["source"]),
+        (&written.0, &written.1, &written.2)
+    );
+    let (_, out, _) = run(&["advise", file.to_str().unwrap(), "--dump", dump.to_str().unwrap()]);
+    assert!(out.contains("\nBlocked on (1 thread dump)\n") && out.contains("handler-{0,2,3}"), "{out}");
+    assert!(out.contains("\nWhat ran in 1 thread dump (1 running thread)\n"), "{out}");
+}
+
+/// A recording of nothing but samples of a request handler, each of one of these stacks in turn.
+fn sampled(dir: &Path, stacks: &[&str], samples: u64) {
+    let manifest = Manifest { started_ns: 1, ended_ns: Some(10_000_000_000), ..Manifest::default() };
+    let mut writer = Writer::create(dir, &manifest, WriterOptions::default()).unwrap();
+    for (at, stack) in (0..samples).zip(stacks.iter().cycle()) {
+        let sample = CpuSample {
+            at: Nanos::from_millis(at as i64),
+            period: Nanos::from_millis(20),
+            pid: 1,
+            tid: 7,
+            thread: "data-plane-kafka-request-handler-1".into(),
+            stack: (*stack).into(),
+        };
+        writer.write(&Event::CpuSample(Box::new(sample))).unwrap();
+    }
+    writer.finish(&manifest).unwrap();
+}
+
+#[test]
+fn a_recording_s_samples_name_what_runs_and_a_lock_that_is_spun_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let spins = dir.path().join("spins");
+    let crc = "kafka.log.UnifiedLog.append_[j];java.util.zip.CRC32C.updateBytes_[j]";
+    sampled(
+        &spins,
+        &["kafka.log.UnifiedLog.append_[j];ObjectMonitor::enter;ObjectMonitor::TrySpin", crc, crc, crc],
+        400,
+    );
+    let told = Told::by(&[spins.to_str().unwrap(), "--all"]);
+    assert_eq!(told.rules("advice"), ["monitor-spin"]);
+    let works: Vec<_> =
+        told.of("work").iter().map(|work| (work["work"].to_string(), work["seen"].to_string())).collect();
+    assert_eq!(works[0], ("\"checksum of batches (CRC32C)\"".to_owned(), "300".to_owned()));
+    assert_eq!(works[1], ("\"monitor enter\"".to_owned(), "100".to_owned()));
+    let calm = dir.path().join("calm");
+    sampled(&calm, &[crc], 400);
+    let told = Told::by(&[calm.to_str().unwrap(), "--all"]);
+    assert!(told.rules("silent").contains(&"monitor-spin"), "{:?}", told.rules("silent"));
+    assert_eq!(told.of("function")[0]["share"], 1.0);
 }
 
 #[test]

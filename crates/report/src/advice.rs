@@ -4,9 +4,12 @@
 pub mod explained;
 pub mod json;
 pub mod text;
+mod views;
 
 use advise::{Advice, Cost, Layer, Rule};
 use model::Nanos;
+
+pub use views::Views;
 
 /// Advice on one broker, with what there is to say beside it.
 #[derive(Clone, Debug)]
@@ -19,6 +22,8 @@ pub struct Advised {
     pub slower_than: Nanos,
     /// What rules say.
     pub advice: Advice,
+    /// What there is to look at beside it.
+    pub views: Views,
     /// The command that shows whether a change helped.
     pub comparison: String,
     /// Whether rules that did not fire are told too.

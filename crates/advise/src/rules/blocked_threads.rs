@@ -72,7 +72,7 @@ mod tests {
         let owners = vec!["data-plane-kafka-request-handler-1".into()];
         let lock =
             BlockedOn { class: "java/lang/Object".into(), method: method.into(), dumps, waits, owners };
-        Inputs { dumps: Ok(Dumps { dumps: 4, blocked: vec![lock] }), ..broker() }
+        Inputs { dumps: Ok(Dumps { dumps: 4, blocked: vec![lock], ..Dumps::default() }), ..broker() }
     }
 
     #[test]

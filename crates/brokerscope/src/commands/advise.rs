@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use advise::{Advice, Inputs, RULES, Rule, Settings};
 use anyhow::Context as _;
-use report::advice::{Advised, explained, json, text};
+use report::advice::{Advised, Views, explained, json, text};
+use report::blocked::BlockedRow;
 
 use crate::cli::Advise;
 use crate::failure::{self, Usage};
@@ -27,6 +28,8 @@ const MOST_OPTION_BYTES: u64 = 4 << 20;
 /// What was found of the broker that advice is asked for.
 struct Gathered {
     inputs: Inputs,
+    /// Locks that thread dumps show threads to be blocked on, for people.
+    blocked: Vec<BlockedRow>,
     /// What it is, for people.
     subject: String,
     notes: Vec<String>,
@@ -43,13 +46,14 @@ pub(crate) fn run(args: &Advise) -> anyhow::Result<()> {
     if let Some(rule) = rule {
         return explain(args, rule);
     }
-    let Gathered { inputs, subject, notes, whole } = gather(args)?;
+    let Gathered { inputs, blocked, subject, notes, whole } = gather(args)?;
     let watched = inputs.costs.as_ref().ok().map(|costs| (costs.window, costs.slow()));
     let advised = Advised {
         subject,
         watched,
         slower_than: inputs.slower_than,
         advice: Advice::of(&inputs),
+        views: views(&inputs, blocked),
         comparison: inputs.comparison(),
         all: args.all,
         notes,
@@ -62,6 +66,12 @@ pub(crate) fn run(args: &Advise) -> anyhow::Result<()> {
     written.context(output::CANNOT_WRITE)?;
     args.presentation.say_each(&advised.notes);
     whole
+}
+
+/// What advice rests on, as far as it is something to look at.
+fn views(inputs: &Inputs, blocked: Vec<BlockedRow>) -> Views {
+    let in_dumps = inputs.dumps.as_ref().ok().map(|dumps| (dumps.dumps, dumps.running.clone()));
+    Views { blocked, in_dumps, on_cpu: inputs.profile.as_ref().ok().cloned() }
 }
 
 /// One rule; of an input only where one is named, because a rule can be explained anywhere.
@@ -97,7 +107,9 @@ fn gather(args: &Advise) -> anyhow::Result<Gathered> {
         inputs.surroundings.jvm_arguments = Ok(jvm_options(file)?);
     }
     if !args.dump.is_empty() {
-        inputs.dumps = Ok(dumps::read(&args.dump, &mut gathered.notes)?);
+        let (series, blocked) = dumps::read(&args.dump, &mut gathered.notes)?;
+        inputs.dumps = Ok(series);
+        gathered.blocked = blocked;
     }
     Ok(gathered)
 }
@@ -123,7 +135,8 @@ fn of_properties(file: &Path) -> anyhow::Result<Gathered> {
     let settings = Ok(settings(file)?);
     let inputs = Inputs { settings, dumps: Err(dumps::NONE.into()), ..Inputs::unknown(why) };
     let subject = file.display().to_string();
-    Ok(Gathered { inputs, subject, notes: vec![FILE_ONLY.to_owned()], whole: Ok(()) })
+    let notes = vec![FILE_ONLY.to_owned()];
+    Ok(Gathered { inputs, blocked: Vec::new(), subject, notes, whole: Ok(()) })
 }
 
 /// What a file of settings does not hold.

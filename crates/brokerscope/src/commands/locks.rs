@@ -1,6 +1,6 @@
 //! `locks`: who waited for which lock, held by whom, and when the JVM stopped; from a recording, the JVM's own files, or live.
 
-mod dump;
+pub(crate) mod dump;
 mod files;
 mod flame;
 

@@ -1,10 +1,11 @@
-//! Advice as JSON, one object a line: `advice` by rank, `missing`, with all `silent`, and a `summary`.
+//! Advice as JSON, one object a line: `advice` by rank, `blocked`, `function` and `work` of what thread dumps and samples show,
+//! `missing`, with all `silent`, and a `summary`.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Advised;
+use super::{Advised, views};
 use crate::json;
 
 #[derive(Serialize)]
@@ -68,6 +69,7 @@ pub fn write(mut out: impl Write, advised: &Advised) -> io::Result<()> {
     for (at, given) in advised.advice.given.iter().enumerate() {
         json::write_line(&mut out, &advice(advised, at + 1, given))?;
     }
+    views::write_json(&mut out, &advised.views)?;
     for missing in &advised.advice.missing {
         let (input, why, rules) = (missing.input, &*missing.why, &*missing.rules);
         json::write_line(&mut out, &Line::Missing { input, why, rules })?;

@@ -1,10 +1,11 @@
-//! Advice for people: layer by layer, each piece with its evidence, the settings, what to expect, the risk and how to verify it.
+//! Advice for people: layer by layer, each piece with its evidence, the settings, what to expect, the risk and how to verify it; then
+//! what thread dumps and samples show.
 
 use std::io::{self, Write};
 
 use advise::{Change, Given};
 
-use super::Advised;
+use super::{Advised, views};
 use crate::Look;
 use crate::escape::escape;
 use crate::numbers::counted;
@@ -27,6 +28,7 @@ pub fn write(mut out: impl Write, look: &Look, advised: &Advised) -> io::Result<
             one(&mut out, look, advised, rank, given)?;
         }
     }
+    views::write_text(&mut out, look, &advised.views)?;
     missing(&mut out, &heading("\nNot known"), advised)?;
     if advised.all {
         silent(&mut out, &heading("\nRules that have nothing to advise"), advised)?;

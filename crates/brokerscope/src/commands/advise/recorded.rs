@@ -20,6 +20,7 @@ const NOTHING_SEEN: WhyNot = WhyNot {
     requests: "no request was recorded",
     samples: "the recording holds none",
     files: "no operation on a file was recorded",
+    profile: "the recording holds no samples of it",
 };
 
 /// Reads all of it.
@@ -52,7 +53,8 @@ pub(super) fn gather(args: &Advise, input: &Path) -> anyhow::Result<Gathered> {
             .filter(|(_, lost)| *lost > 0)
             .map(|(kind, lost)| format!("lost {lost} {}", kind.as_str())),
     );
-    Ok(Gathered { inputs, subject: format!("{what} {}", input.display()), notes, whole: grounds.check() })
+    let subject = format!("{what} {}", input.display());
+    Ok(Gathered { inputs, blocked: Vec::new(), subject, notes, whole: grounds.check() })
 }
 
 /// How long it lasted, where it ended in order.

@@ -27,6 +27,7 @@ const NOTHING_SEEN: WhyNot = WhyNot {
     requests: "no request was seen while the broker was watched",
     samples: "none came while the broker was watched",
     files: "no operation on a file was seen while the broker was watched",
+    profile: "no sample of it came while the broker was watched",
 };
 
 /// Reads what can be read, and watches where that is asked for.
@@ -50,7 +51,8 @@ pub(super) fn gather(args: &Advise) -> anyhow::Result<Gathered> {
         watch(args, &broker, &stop, &mut inputs, &mut notes)?;
     }
     notes.push("BEFORE and AFTER are recordings of before and after a change: brokerscope record -o BEFORE --for 60s".to_owned());
-    Ok(Gathered { inputs, subject: format!("broker {pid}"), notes, whole: Ok(()) })
+    let subject = format!("broker {pid}");
+    Ok(Gathered { inputs, blocked: Vec::new(), subject, notes, whole: Ok(()) })
 }
 
 /// The broker's process: command lines are open to everybody, whatever else is not.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use advise::{Costs, Inputs, Samples, Traffic, UnsentReads};
+use advise::{Costs, Inputs, Profile, Samples, Traffic, UnsentReads};
 use diagnose::{Config, Engine};
 use model::{Event, FileOp, Known, Nanos, TopicPartition, Volume};
 use report::files::{By, Files, Interval, Sort};
@@ -24,6 +24,7 @@ pub(super) struct Seen {
     costs: Costs,
     traffic: Traffic,
     samples: Samples,
+    profile: Profile,
     /// File systems that hold partitions, by device.
     volumes: BTreeMap<Arc<str>, Arc<str>>,
     /// Partitions that were written to.
@@ -44,6 +45,7 @@ impl Seen {
             costs: Costs::default(),
             traffic: Traffic::default(),
             samples: Samples::default(),
+            profile: Profile::default(),
             volumes: BTreeMap::new(),
             partitions: BTreeSet::new(),
             files: Files::new(By::File),
@@ -68,6 +70,7 @@ impl Seen {
             Event::FileOp(op) => self.file_op(op),
             Event::BlockIo(io) => self.files.block_io(io),
             Event::SocketOp(op) => self.files.socket_op(op),
+            Event::CpuSample(sample) => self.profile.sample(sample),
             _ => {}
         }
         self.engine.push(event);
@@ -117,6 +120,7 @@ impl Seen {
         inputs.costs = told(requests, why_not.requests).map(|()| self.costs);
         inputs.traffic = told(requests, why_not.requests).map(|()| self.traffic);
         inputs.samples = told(!self.samples.is_empty(), why_not.samples).map(|()| self.samples);
+        inputs.profile = told(self.profile.seen() > 0, why_not.profile).map(|()| self.profile);
         if inputs.surroundings.volumes.is_err() && !self.volumes.is_empty() {
             inputs.surroundings.volumes = Ok(self.volumes.iter().map(volume).collect());
         }
@@ -130,6 +134,7 @@ impl Seen {
 pub(super) struct WhyNot {
     pub(super) requests: &'static str,
     pub(super) samples: &'static str,
+    pub(super) profile: &'static str,
     pub(super) files: &'static str,
 }
 

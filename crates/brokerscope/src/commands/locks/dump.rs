@@ -60,7 +60,8 @@ fn write(args: &Args, rows: &[BlockedRow]) -> std::io::Result<()> {
     }
 }
 
-fn row(lock: &BlockedLock, of_dumps: u64) -> BlockedRow {
+/// A lock for people to read.
+pub(crate) fn row(lock: &BlockedLock, of_dumps: u64) -> BlockedRow {
     let threads = |seen: &[Seen]| -> Vec<InDumps> {
         seen.iter().map(|seen| InDumps { thread: seen.thread.clone(), dumps: seen.dumps }).collect()
     };

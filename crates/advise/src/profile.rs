@@ -1,0 +1,239 @@
+//! What runs on the processors: functions by how often they were seen to run, and the work that they are part of. Takes no
+//! samples and reads no dumps.
+
+mod work;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use model::CpuSample;
+
+pub use work::Work;
+
+/// Functions told apart at most, and frames remembered.
+const MOST: usize = 20_000;
+/// Libraries of the JVM itself, where their functions have no names.
+const UNNAMED: [&str; 3] = ["[libjvm.so]", "[libj9vm", "[libj9thr"];
+
+/// Functions, each with how often it ran. A sample is one of a thread that has a processor, or one thread of one dump that may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    seen: u64,
+    functions: HashMap<(Arc<str>, Option<Work>), u64>,
+    works: BTreeMap<Work, u64>,
+    /// Samples of the JVM's own code without names, which no work could be told of.
+    unnamed: u64,
+    /// Samples of functions that were one too many.
+    uncounted: u64,
+    /// Frames that only one JVM has.
+    hotspot: u64,
+    openj9: u64,
+    /// What frames are, once looked up.
+    known: HashMap<Arc<str>, Option<Work>>,
+}
+
+/// A function that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name as stacks have it, with what marks the kernel's and compiled code.
+    pub name: Arc<str>,
+    /// The work that it is, or is done for; none where that is not well known.
+    pub work: Option<Work>,
+    /// In how many samples it was what ran.
+    pub seen: u64,
+}
+
+/// The JVMs whose own functions are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Machine {
+    /// `OpenJDK`'s.
+    HotSpot,
+    /// Eclipse's, IBM's.
+    OpenJ9,
+}
+
+impl Profile {
+    /// Adds a sample of a thread on a processor.
+    pub fn sample(&mut self, sample: &CpuSample) {
+        let frames = sample.stack.rsplit(';').filter(|frame| !frame.is_empty());
+        self.thread(&sample.thread, frames);
+    }
+
+    /// Adds a thread that runs, or may: its frames, innermost first. One that only waits for sockets is none that runs.
+    pub fn thread<'f>(&mut self, thread: &str, innermost_first: impl Iterator<Item = &'f str>) {
+        let mut function = None;
+        let mut work = Work::of_thread(thread);
+        for frame in innermost_first {
+            function.get_or_insert(frame);
+            work = work.or_else(|| self.work_of(frame));
+            if work.is_some() {
+                break;
+            }
+        }
+        let Some(function) = function.filter(|_| work != Some(Work::Polling)) else { return };
+        self.seen += 1;
+        match work {
+            Some(work) => *self.works.entry(work).or_default() += 1,
+            None if UNNAMED.iter().any(|library| function.starts_with(library)) => self.unnamed += 1,
+            None => {}
+        }
+        self.count(function, work);
+    }
+
+    fn work_of(&mut self, frame: &str) -> Option<Work> {
+        match machine_of(frame) {
+            Some(Machine::HotSpot) => self.hotspot += 1,
+            Some(Machine::OpenJ9) => self.openj9 += 1,
+            None => {}
+        }
+        if let Some(known) = self.known.get(frame) {
+            return *known;
+        }
+        let work = Work::of_frame(frame);
+        if self.known.len() < MOST {
+            self.known.insert(frame.into(), work);
+        }
+        work
+    }
+
+    fn count(&mut self, function: &str, work: Option<Work>) {
+        let known = self.known.get_key_value(function);
+        let name: Arc<str> = known.map_or_else(|| function.into(), |(name, _)| Arc::clone(name));
+        let key = (name, work);
+        if self.functions.len() >= MOST && !self.functions.contains_key(&key) {
+            self.uncounted += 1;
+            return;
+        }
+        *self.functions.entry(key).or_default() += 1;
+    }
+
+    /// How many samples.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Samples of functions that were one too many to be told apart.
+    pub fn uncounted(&self) -> u64 {
+        self.uncounted
+    }
+
+    /// The functions that ran the most, that one first.
+    pub fn top(&self, most: usize) -> Vec<Function> {
+        let function = |((name, work), seen): (&(Arc<str>, Option<Work>), &u64)| Function {
+            name: Arc::clone(name),
+            work: *work,
+            seen: *seen,
+        };
+        let mut all: Vec<_> = self.functions.iter().map(function).collect();
+        all.sort_by(|a, b| b.seen.cmp(&a.seen).then_with(|| (&a.name, a.work).cmp(&(&b.name, b.work))));
+        all.truncate(most);
+        all
+    }
+
+    /// Samples by the work they are part of, the most first: each sample is part of one at most.
+    pub fn by_work(&self) -> Vec<(Work, u64)> {
+        let mut all: Vec<_> = self.works.iter().map(|(work, seen)| (*work, *seen)).collect();
+        all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        all
+    }
+
+    /// Samples of one kind of work.
+    pub fn of(&self, work: Work) -> u64 {
+        self.works.get(&work).copied().unwrap_or(0)
+    }
+
+    /// Samples in the JVM's own code that has no names here.
+    pub(crate) fn unnamed(&self) -> u64 {
+        self.unnamed
+    }
+
+    /// What part of all samples so many are.
+    pub fn share(&self, seen: u64) -> f64 {
+        if self.seen == 0 { 0.0 } else { seen as f64 / self.seen as f64 }
+    }
+
+    /// Whose functions were seen.
+    pub(crate) fn machine(&self) -> Option<Machine> {
+        match (self.hotspot, self.openj9) {
+            (0, 0) => None,
+            (hotspot, openj9) if hotspot >= openj9 => Some(Machine::HotSpot),
+            _ => Some(Machine::OpenJ9),
+        }
+    }
+}
+
+/// Of a function or library that only one of them has.
+fn machine_of(frame: &str) -> Option<Machine> {
+    let begins = |names: &[&str]| names.iter().any(|name| frame.starts_with(name));
+    if begins(&["ObjectMonitor::", "ObjectSynchronizer::", "JavaThread::"]) {
+        Some(Machine::HotSpot)
+    } else if begins(&["[libj9", "objectMonitorEnter", "VM_BytecodeInterpreter"]) {
+        Some(Machine::OpenJ9)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Machine, Profile, Work};
+
+    fn of(stacks: &[(&str, &str, u64)]) -> Profile {
+        let mut profile = Profile::default();
+        for (thread, stack, times) in stacks {
+            for _ in 0..*times {
+                profile.thread(thread, stack.rsplit(';'));
+            }
+        }
+        profile
+    }
+
+    #[test]
+    fn a_sample_is_of_the_function_that_ran_and_of_the_innermost_work_that_is_well_known() {
+        let append = "kafka.log.UnifiedLog.append_[j];ext4_file_write_iter_[k];ext4_dirty_inode_[k]";
+        let zstd = "a.B.c_[j];com.github.luben.zstd.ZstdInputStream.read_[j];[libzstd-jni-1.5.6.so];__memmove_avx_unaligned_erms";
+        let profile = of(&[("handler", append, 3), ("handler", zstd, 2), ("handler", "a.B.c_[j]", 1)]);
+        let top = profile.top(10);
+        let rows: Vec<_> = top.iter().map(|row| (&*row.name, row.work, row.seen)).collect();
+        assert_eq!(
+            rows,
+            [
+                ("ext4_dirty_inode_[k]", Some(Work::FileWrite), 3),
+                ("__memmove_avx_unaligned_erms", Some(Work::Copying), 2),
+                ("a.B.c_[j]", None, 1),
+            ]
+        );
+        assert_eq!((profile.seen(), profile.by_work()), (6, vec![(Work::FileWrite, 3), (Work::Copying, 2)]));
+        assert!((profile.share(profile.of(Work::FileWrite)) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_waits_for_sockets_does_not_run_and_collectors_are_known_by_their_threads() {
+        let profile = of(&[
+            ("data-plane-kafka-network-thread-1", "sun.nio.ch.SelectorImpl.select;sun.nio.ch.EPoll.wait", 9),
+            ("GC Thread#3", "[libjvm.so]", 2),
+            ("data-plane-kafk", "[libjvm.so]", 1),
+        ]);
+        assert_eq!((profile.seen(), profile.of(Work::Collector), profile.unnamed()), (3, 2, 1));
+        assert_eq!(profile.top(1)[0].work, Some(Work::Collector));
+        assert_eq!(profile.machine(), None);
+    }
+
+    #[test]
+    fn whose_functions_they_are_is_told_by_names_that_only_one_jvm_has() {
+        let hotspot = of(&[("h", "a.B.c_[j];ObjectMonitor::enter;ObjectMonitor::TrySpin", 4)]);
+        assert_eq!((hotspot.machine(), hotspot.of(Work::MonitorEnter)), (Some(Machine::HotSpot), 4));
+        let openj9 = of(&[("h", "[libj9vm29.so];objectMonitorEnterNonBlocking", 4)]);
+        assert_eq!((openj9.machine(), openj9.of(Work::MonitorEnter)), (Some(Machine::OpenJ9), 4));
+    }
+
+    #[test]
+    fn functions_that_are_too_many_are_counted_and_no_more() {
+        let mut profile = Profile::default();
+        for at in 0..super::MOST + 5 {
+            profile.thread("t", [format!("f{at}").as_str()].into_iter());
+        }
+        assert_eq!((profile.seen(), profile.uncounted()), (super::MOST as u64 + 5, 5));
+        assert_eq!(profile.top(3).len(), 3);
+    }
+}
