@@ -20,6 +20,7 @@ export interface Recording {
   story: Story;
   latency: { bounds_ns: number[]; apis: Api[]; unanswered: number };
   slow: Slow;
+  advice?: Advice;
   requests: Detail[];
   /** What the waterfalls show, each once: requests name them by number. */
   spans: Span[];
@@ -92,6 +93,32 @@ export interface Slow {
   names: string[];
   rows: number[][];
   row: string[];
+}
+
+/** What a rule advises. */
+export interface Given {
+  rank: number;
+  rule: string;
+  layer: string;
+  cost_ns: number | null;
+  cost_requests: number | null;
+  evidence: string;
+  changes: { setting: string; old: string; new: string; target: { of: string; name: string; value: string } | null; together: boolean }[];
+  effect: string;
+  risk: string;
+  verify: string;
+  condition: string;
+  source: string;
+}
+
+export interface Advice {
+  window_ns: number | null;
+  slow_requests: number | null;
+  slow_ns: number | null;
+  /** The layer with the dearest first. */
+  layers: { layer: string; given: Given[] }[];
+  missing: { input: string; why: string; rules: string[] }[];
+  silent: { rule: string; layer: string; why: string }[];
 }
 
 export interface Span {

@@ -3,6 +3,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 
+import { advice } from "./advice";
 import { Charts } from "./charts";
 import { isDark } from "./colours";
 import { comparePage } from "./compare";
@@ -56,6 +57,7 @@ function show(): void {
       section("request", "One slow request", "Every stage, wait and device request of it on one axis of time; what its threads and others did meanwhile.", one.element),
       section("requests", "Slow requests", "", list.element),
       section("roots", "Root events and their victims", "One commit, one collection, one slow write: whatever all of its victims share.", roots(recording, rows, state, clock)),
+      recording.advice ? section("advice", "Advice", "What cost slow requests the most comes first. Nothing is advised without evidence; the comparison shows whether it helped.", ...advice(recording.advice)) : null,
       section("partitions", "Topics × partitions", "By number; stronger where more requests were slow.", partitionGrid(recording, state), partitions(recording, state)),
       section("host", "Host", "What the kernel counts, once a second.", host(charts, recording)),
       section("flames", "Where threads spent their time", "Outermost function on top; click a frame to zoom, the frame above it to go back.", flame(recording, state, "on_cpu", "On CPU"), flame(recording, state, "off_cpu", "Off CPU")),
@@ -94,7 +96,7 @@ function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
   };
   state.listen(tell);
   tell();
-  const links: [string, string][] = [["time", "Time"], ["request", "Waterfall"], ["requests", "Requests"], ["roots", "Roots"], ["partitions", "Partitions"], ["host", "Host"], ["flames", "Flames"], ["files", "Files"], ["basis", "Basis"]];
+  const links: [string, string][] = [["time", "Time"], ["request", "Waterfall"], ["requests", "Requests"], ["roots", "Roots"], ...(recording.advice ? [["advice", "Advice"] as [string, string]] : []), ["partitions", "Partitions"], ["host", "Host"], ["flames", "Flames"], ["files", "Files"], ["basis", "Basis"]];
   const go = (id: string) => (event: Event): void => {
     event.preventDefault();
     document.getElementById(id)?.scrollIntoView({ behavior: "auto" });

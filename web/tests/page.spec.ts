@@ -133,6 +133,34 @@ test("it prints: light, to the width of the paper, with the evidence in words", 
   await expect.poll(async () => (await page.locator(".plot canvas").first().boundingBox())?.width).toBe(before?.width);
 });
 
+test("what to change stands with its evidence, the dearest first", async ({ page }) => {
+  const advice = data(file).page.recordings[0]?.advice;
+  const told = advice?.layers.flatMap(({ given }) => given) ?? [];
+  const first = told.find(({ rank }) => rank === 1);
+  expect(first?.rule, "the sample's journal").toBe("journal-commit");
+  const faults = await open(page, file);
+  await page.getByRole("link", { name: "Advice" }).click();
+  const articles = page.locator("#advice article");
+  await expect(articles).toHaveCount(told.length);
+  const dearest = articles.first();
+  await expect(dearest).toBeVisible();
+  await expect(dearest.locator("h4")).toContainText("1. journal-commit cost ");
+  const [change] = first?.changes ?? [];
+  for (const text of [first?.evidence, change?.setting, `${change?.old} → ${change?.new}`, first?.effect, first?.risk, first?.verify]) {
+    expect(text?.length ?? 0).toBeGreaterThan(3);
+    await expect(dearest).toContainText(text ?? "");
+  }
+  // In the same order as `advise` has them, layer by layer.
+  const layers = await page.locator("#advice .layer h3").allInnerTexts();
+  expect(layers.map((layer) => layer.toLowerCase())).toEqual(advice?.layers.map(({ layer }) => layer.toLowerCase()));
+  const unknown = page.locator("#advice > details").first();
+  await expect(unknown.locator("li").first()).toBeHidden();
+  await unknown.locator("summary").click();
+  await expect(unknown.locator("li")).toHaveCount(advice?.missing.length ?? 0);
+  await expect(unknown.locator("li").first()).toBeVisible();
+  expect(faults).toEqual([]);
+});
+
 test("search and keys", async ({ page }) => {
   await open(page, file);
   await page.keyboard.press("/");
@@ -174,6 +202,12 @@ test("names that hold markup stay names", async ({ page }, info) => {
       for (const proof of detail.evidence) proof.text += hostile;
     }
     recording.flames.frames = recording.flames.frames.map((name) => name + hostile);
+    for (const { given } of recording.advice?.layers ?? []) {
+      for (const one of given) {
+        for (const change of one.changes) change.setting = change.old = change.new = hostile;
+        one.evidence = one.effect = one.verify = hostile;
+      }
+    }
   }
   const path = info.outputPath("hostile.html");
   writeFileSync(path, before + JSON.stringify(changed).replaceAll("<", "\\u003c") + after);

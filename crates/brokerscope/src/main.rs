@@ -1,6 +1,7 @@
 //! The command line: reads what the user typed and hands it to the command. Everything else is done by the
 //! crates it depends on.
 
+mod advising;
 mod apart;
 mod cli;
 mod client;

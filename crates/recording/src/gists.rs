@@ -1,4 +1,4 @@
-//! Events without all that figures of many are not made of; here requests, twenty columns instead of seventy. Does not count.
+//! Events without all that figures of many are not made of; here requests, some twenty columns instead of seventy. Does not count.
 
 mod file_ops;
 mod samples;
@@ -13,6 +13,7 @@ use arrow_schema::DataType;
 use model::{Nanos, Partition, Request};
 
 use crate::Error;
+use crate::address::Address;
 use crate::cells::{BadRow, ColumnError, RowCells as _, RowLists, cells};
 use crate::columns::{I16, I32, I64, Maybe, Name, Text, U32};
 use crate::columns_ahead;
@@ -22,7 +23,7 @@ use crate::table::Table;
 use crate::text::{ApiName, TextPool};
 use crate::topic_id::Id;
 
-/// What stands for a connection's ends, which are not read.
+/// What stands for a connection's end that is not read.
 const NOT_READ: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
 cells! {
@@ -35,6 +36,8 @@ cells! {
         data_ns: Maybe<I64>,
         api: Name<ApiName>,
         api_key: I16,
+        client_id: Maybe<Text>,
+        client: Address,
         acks: Maybe<I16>,
         min_bytes: Maybe<I32>,
         max_wait_ms: Maybe<I32>,
@@ -49,13 +52,15 @@ cells! {
         topic_id: Maybe<Id>,
         partition: I32,
         bytes: U32,
+        records: Maybe<U32>,
         error_code: Maybe<I16>,
     }
 }
 
 /// Events, batch after batch, of which only some columns were read; all else is empty, zero, or an address that nobody has.
 ///
-/// Of requests: when they were, their API, acks, terms and errors; and of their partitions topic, number, bytes and error. Of
+/// Of requests: when they were, whose, their API, acks, terms and errors; and of their partitions topic, number, bytes, records and
+/// error. Of
 /// file operations: when they were, what was moved, file, kind, and the device's name. Of verdicts: the cause and the request's
 /// latency.
 pub struct Gists<T = Request>(Receiver<Result<Vec<T>, Error>>);
@@ -115,10 +120,10 @@ fn request(
         error_code: cells.error_code.maybe(i),
         error: cells.error.maybe(i, pool),
         partitions: partitions.range(i)?.map(|p| partitions.rows.read(p, pool)).collect::<Result<_, _>>()?,
+        client_id: cells.client_id.maybe(i, pool),
+        client: cells.client.at(i)?,
         api_version: 0,
         correlation_id: 0,
-        client_id: None,
-        client: NOT_READ,
         broker: NOT_READ,
         request_bytes: 0,
         response_bytes: None,
@@ -137,6 +142,7 @@ impl PartitionCells {
             topic_id: self.topic_id.maybe(i)?,
             partition: self.partition.at(i)?,
             bytes: self.bytes.at(i)?,
+            records: self.records.maybe(i),
             error_code: self.error_code.maybe(i),
             ..Partition::default()
         })

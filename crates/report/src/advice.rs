@@ -2,6 +2,7 @@
 //! reasoning of one rule. Does not reach any of it.
 
 pub mod explained;
+mod given;
 pub mod json;
 pub mod text;
 mod views;
@@ -9,6 +10,7 @@ mod views;
 use advise::{Advice, Cost, Layer, Rule};
 use model::Nanos;
 
+pub use given::{AdviceData, ChangeData, GivenData, LayerData, MissingData, SilentData, TargetData};
 pub use views::Views;
 
 /// Advice on one broker, with what there is to say beside it.

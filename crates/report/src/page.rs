@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use model::{Event, Loss, Nanos, Verdict};
 use serde::Serialize;
 
+use crate::advice::{AdviceData, Advised};
 use crate::comparison::page::ComparisonData;
 use crate::explanation::{Conclusion, Unobservable};
 use crate::thread_state::ThreadState;
@@ -113,6 +114,9 @@ pub struct RecordingData {
     pub latency: LatencyData,
     /// The slow ones.
     pub slow: SlowData,
+    /// What to change; the field is not there where no rule was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<AdviceData>,
     /// Some of them in detail, the slowest first.
     pub requests: Vec<Detail>,
     /// Stretches of time that those tell of, each once: they name them by number.
@@ -232,6 +236,7 @@ impl Collector {
             story: story::tell(summary, &slow, &latency),
             latency,
             slow,
+            advice: None,
             requests,
             spans: pool.into_spans(),
             coarse_buckets: grid::COARSE,
@@ -254,6 +259,14 @@ impl Collector {
             unobservable: conclusion.unobservable.clone(),
             notes: conclusion.notes.clone(),
         }
+    }
+}
+
+impl RecordingData {
+    /// The same with what rules say of it.
+    #[must_use]
+    pub fn advised(self, advised: &Advised) -> Self {
+        Self { advice: Some(AdviceData::of(advised)), ..self }
     }
 }
 

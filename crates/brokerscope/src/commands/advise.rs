@@ -7,7 +7,6 @@ mod recorded;
 mod running;
 mod seen;
 
-use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -158,9 +157,4 @@ fn jvm_options(file: &Path) -> anyhow::Result<Vec<Arc<str>>> {
     let text = String::from_utf8_lossy(&bytes);
     let words = text.split(|c: char| c.is_whitespace() || c == '\0' || c == '"' || c == '\'');
     Ok(words.filter(|word| word.starts_with("-X")).map(Into::into).collect())
-}
-
-/// Settings as a recording's manifest has them.
-fn of_manifest(properties: &BTreeMap<String, String>) -> Settings {
-    Settings::from(properties.clone())
 }

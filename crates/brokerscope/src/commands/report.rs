@@ -65,7 +65,7 @@ fn read(args: &Report, presentation: &Presentation, whole: &mut anyhow::Result<(
         std::fs::metadata(file).map_err(|error| failure::of_file(file, &error))?;
         let mut grounds = open(args, &args.inputs)?;
         let about = about::capture(&args.inputs);
-        let (data, _) = one(args, presentation, &mut grounds, about, None)?;
+        let (data, _) = one(args, presentation, &mut grounds, (about, file), None)?;
         *whole = grounds.check();
         return Ok(Page::of(vec![data]));
     }
@@ -77,7 +77,7 @@ fn read(args: &Report, presentation: &Presentation, whole: &mut anyhow::Result<(
         let counted = comparing.count(&name, Part::WHOLE);
         let about = About { name: name.clone(), ..about };
         let compared = (args.inputs.len() > 1).then_some(&counted);
-        let (data, conclusion) = one(args, presentation, &mut grounds, about, compared)?;
+        let (data, conclusion) = one(args, presentation, &mut grounds, (about, dir), compared)?;
         let run = counted.into_run();
         if whole.is_ok() {
             *whole = grounds.check();
@@ -119,11 +119,12 @@ fn one(
     args: &Report,
     presentation: &Presentation,
     grounds: &mut Grounds,
-    about: About,
+    (about, input): (About, &Path),
     counted: Option<&Counted<'_>>,
 ) -> anyhow::Result<(RecordingData, Conclusion)> {
     let judged = Judged::read(grounds, args.slower_than, counted)?;
-    Ok(judged.finish(about, grounds.known(args.slower_than, presentation)))
+    let known = grounds.known(args.slower_than, presentation);
+    Ok(judged.finish(about, known, input, grounds))
 }
 
 fn write(args: &Report, page: &Page) -> anyhow::Result<()> {

@@ -132,7 +132,8 @@ fn shown(directory: &Path, in_parts: bool) -> (String, String) {
     let near_slow = in_parts.then(|| grounds.near_slow(&grounds.config(slow)).unwrap());
     let judged = Judged::of(&mut grounds, near_slow, slow, Some(&counted)).unwrap();
     let presentation = Presentation { format: Format::Table, utc: true, quiet: true, wide: false };
-    let (recording, _) = judged.finish(About::default(), grounds.known(slow, &presentation));
+    let (recording, _) =
+        judged.finish(About::default(), grounds.known(slow, &presentation), directory, &grounds);
     let page = Page::of(vec![recording]);
     let mut json = Vec::new();
     html::write_json(&mut json, &page).unwrap();

@@ -5,26 +5,13 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{Advised, views};
+use super::{Advised, GivenData, views};
 use crate::json;
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Line<'a> {
-    Advice {
-        rank: usize,
-        rule: &'a str,
-        layer: &'a str,
-        cost_ns: Option<i64>,
-        cost_requests: Option<u64>,
-        evidence: &'a str,
-        changes: Vec<ChangeView<'a>>,
-        effect: &'a str,
-        risk: &'a str,
-        verify: String,
-        condition: &'a str,
-        source: &'a str,
-    },
+    Advice(GivenData),
     Missing {
         input: &'a str,
         why: &'a str,
@@ -48,26 +35,10 @@ enum Line<'a> {
     },
 }
 
-#[derive(Serialize)]
-struct ChangeView<'a> {
-    setting: &'a str,
-    old: &'a str,
-    new: &'a str,
-    target: Option<TargetView<'a>>,
-    together: bool,
-}
-
-#[derive(Serialize)]
-struct TargetView<'a> {
-    of: &'a str,
-    name: &'a str,
-    value: &'a str,
-}
-
 /// Writes it.
 pub fn write(mut out: impl Write, advised: &Advised) -> io::Result<()> {
     for (at, given) in advised.advice.given.iter().enumerate() {
-        json::write_line(&mut out, &advice(advised, at + 1, given))?;
+        json::write_line(&mut out, &Line::Advice(GivenData::of(advised, at + 1, given)))?;
     }
     views::write_json(&mut out, &advised.views)?;
     for missing in &advised.advice.missing {
@@ -80,35 +51,6 @@ pub fn write(mut out: impl Write, advised: &Advised) -> io::Result<()> {
     }
     json::write_line(&mut out, &summary(advised))?;
     out.flush()
-}
-
-fn advice<'a>(advised: &Advised, rank: usize, given: &'a advise::Given) -> Line<'a> {
-    let (rule, finding) = (given.rule, &given.finding);
-    let setting = |change: &'a advise::Change| ChangeView {
-        setting: &change.setting,
-        old: &change.old,
-        new: &change.new,
-        target: change.target.as_ref().map(|target| TargetView {
-            of: target.of.as_str(),
-            name: &target.name,
-            value: &target.value,
-        }),
-        together: change.together,
-    };
-    Line::Advice {
-        rank,
-        rule: rule.name,
-        layer: rule.layer.as_str(),
-        cost_ns: finding.cost.map(|cost| cost.time.0),
-        cost_requests: finding.cost.map(|cost| cost.requests),
-        evidence: &finding.evidence,
-        changes: finding.changes.iter().map(setting).collect(),
-        effect: &finding.effect,
-        risk: finding.risk,
-        verify: advised.verify(rule),
-        condition: rule.condition,
-        source: rule.source,
-    }
 }
 
 fn summary(advised: &Advised) -> Line<'_> {

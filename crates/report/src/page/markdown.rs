@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use model::Nanos;
 
 use super::{Page, RecordingData};
+use crate::advice::GivenData;
 use crate::escape::escape;
 use crate::numbers::grouped;
 
@@ -29,6 +30,7 @@ fn note(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     }
     list(out, "Why", story.why.iter().map(|why| why.text.clone()))?;
     list(out, "What to change", story.change.iter().map(|why| format!("{} ({})", why.text, why.cause)))?;
+    advice(out, recording)?;
     roots(out, recording)?;
     requests(out, recording)?;
     let lost = recording.loss_totals.iter().filter(|(_, count)| **count > 0);
@@ -49,6 +51,38 @@ fn list(out: &mut dyn Write, title: &str, items: impl Iterator<Item = String>) -
         items.try_for_each(|item| writeln!(out, "- {item}"))?;
     }
     Ok(())
+}
+
+/// What rules advise, by layer and rank.
+fn advice(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
+    let Some(advice) = recording.advice.as_ref().filter(|advice| !advice.layers.is_empty()) else {
+        return Ok(());
+    };
+    writeln!(out, "\n## Advice")?;
+    for layer in &advice.layers {
+        writeln!(out, "\n### {}\n", layer.layer)?;
+        layer.given.iter().try_for_each(|given| one(out, given))?;
+    }
+    let missing = advice.missing.iter().map(|missing| format!("{}: {}", missing.input, code(&missing.why)));
+    let mut missing = missing.peekable();
+    if missing.peek().is_some() {
+        writeln!(out, "\nNot known, so that rules that need it are silent:\n")?;
+        missing.try_for_each(|missing| writeln!(out, "- {missing}"))?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut dyn Write, given: &GivenData) -> io::Result<()> {
+    let cost =
+        given.cost_ns.map_or_else(|| "no cost measured".to_owned(), |ns| format!("cost {}", Nanos(ns)));
+    writeln!(out, "- **{}. {}** ({cost}): {}", given.rank, given.rule, code(&given.evidence))?;
+    for change in &given.changes {
+        let [setting, old, new] = [&change.setting, &change.old, &change.new].map(|text| code(text));
+        writeln!(out, "  - change {setting}: {old} → {new}")?;
+    }
+    writeln!(out, "  - expect {}", code(&given.effect))?;
+    writeln!(out, "  - risk: {}", given.risk)?;
+    writeln!(out, "  - verify {}", code(&given.verify))
 }
 
 fn roots(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {

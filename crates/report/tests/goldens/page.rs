@@ -1,9 +1,11 @@
 //! The page's data, against a golden that the front end's types are checked against too (`web/tests/golden.ts`).
 
+use advise::{Advice, Cost, Inputs};
 use model::{
     CpuSample, Device, Direction, Event, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock,
     LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Waker, journal::CommitPhases,
 };
+use report::advice::{Advised, Views};
 use report::explanation::Conclusion;
 use report::page::{About, Collector, Page, html, markdown, perfetto};
 
@@ -142,7 +144,34 @@ fn page() -> Page {
     for verdict in &verdicts {
         collector.verdict(verdict);
     }
-    Page::of(vec![collector.finish(about(), &sample::conclusion())])
+    Page::of(vec![collector.finish(about(), &sample::conclusion()).advised(&advised())])
+}
+
+/// What rules say of a broker of which the settings, the JVM's options and the costs are known; text from outside is hostile.
+fn advised() -> Advised {
+    let hostile = "</script> \u{1b}[2J `|".to_owned();
+    let settings = [("log.flush.interval.messages", hostile.as_str()), ("log.flush.interval.ms", "1000")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mut costs = advise::Costs::over(Nanos::from_millis(60_000));
+    for verdict in &sample::verdicts() {
+        costs.add(verdict);
+    }
+    let mut inputs = Inputs::unknown("`nobody` <watched>");
+    inputs.before = "'it`s | here'".into();
+    inputs.settings = Ok(std::collections::BTreeMap::from(settings).into());
+    inputs.surroundings.jvm_arguments = Ok(vec!["-XX:+UseParallelGC".into()]);
+    let slow: Cost = costs.slow();
+    inputs.costs = Ok(costs);
+    Advised {
+        subject: "recording".to_owned(),
+        watched: Some((Nanos::from_millis(60_000), slow)),
+        slower_than: Nanos::from_millis(100),
+        advice: Advice::of(&inputs),
+        views: Views::default(),
+        comparison: inputs.comparison(),
+        all: true,
+        notes: Vec::new(),
+    }
 }
 
 #[test]
@@ -174,6 +203,8 @@ fn a_page_holds_its_data_and_nothing_in_it_ends_the_element() {
     let read: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!(read["recordings"][0]["about"]["name"], "</script> \u{1b}[2J");
     let detail = &read["recordings"][0]["requests"][0];
+    let layers = read["recordings"][0]["advice"]["layers"].as_array().unwrap();
+    assert!(layers.iter().any(|layer| layer["layer"] == "JVM"), "{layers:?}");
     for field in ["threads", "commits", "block_ios", "evidence", "course"] {
         assert!(!detail[field].as_array().unwrap().is_empty(), "{field} of {detail}");
     }

@@ -1,27 +1,15 @@
 //! What a recording, or a capture, says for rules to look at. Advises nothing.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use advise::Inputs;
-use model::{HostScope, Interface, Nanos};
-use recording::{Manifest, Recording};
 
-use super::seen::{Seen, WhyNot};
-use super::{Gathered, dumps, of_manifest};
+use super::seen::Seen;
+use super::{Gathered, dumps};
+use crate::advising;
 use crate::cli::Advise;
-use crate::commands::record::{partial, runs_on};
 use crate::grounds::Grounds;
 use crate::options::Filter;
-
-/// What a recording does not hold.
-const NOT_RECORDED: &str = "the recording does not hold it: run advise beside the broker";
-const NOTHING_SEEN: WhyNot = WhyNot {
-    requests: "no request was recorded",
-    samples: "the recording holds none",
-    files: "no operation on a file was recorded",
-    profile: "the recording holds no samples of it",
-};
 
 /// Reads all of it.
 pub(super) fn gather(args: &Advise, input: &Path) -> anyhow::Result<Gathered> {
@@ -31,19 +19,10 @@ pub(super) fn gather(args: &Advise, input: &Path) -> anyhow::Result<Gathered> {
         seen.event(event);
         Ok(())
     })?;
-    let mut inputs = Inputs { dumps: Err(dumps::NONE.into()), ..Inputs::unknown(NOT_RECORDED) };
-    let manifest = grounds.recording().map(Recording::manifest);
-    if let Some(manifest) = manifest {
-        inputs.surroundings = runs_on::read(&manifest.settings, NOT_RECORDED);
-        inputs.before = quoted(input).into();
-        of_broker(&mut inputs, manifest);
-        if partial::threshold(&manifest.settings).is_some() {
-            seen.say_partial();
-        }
-    }
-    seen.finish(&mut inputs, manifest.and_then(window), &NOTHING_SEEN);
-    of_samples(&mut inputs);
-    let what = if manifest.is_some() { "recording" } else { "capture" };
+    let (advising, requests) = seen.finish();
+    let known = advising::inputs(advising, requests, input, grounds.recording(), args.slower_than);
+    let inputs = Inputs { dumps: Err(dumps::NONE.into()), ..known };
+    let what = if grounds.recording().is_some() { "recording" } else { "capture" };
     let known = grounds.known(args.slower_than, &args.presentation);
     let mut notes = known.notes;
     notes.extend(
@@ -55,77 +34,4 @@ pub(super) fn gather(args: &Advise, input: &Path) -> anyhow::Result<Gathered> {
     );
     let subject = format!("{what} {}", input.display());
     Ok(Gathered { inputs, blocked: Vec::new(), subject, notes, whole: grounds.check() })
-}
-
-/// How long it lasted, where it ended in order.
-fn window(manifest: &Manifest) -> Option<Nanos> {
-    let started = Some(manifest.started_ns).filter(|ns| *ns > 0)?;
-    Some(Nanos(manifest.ended_ns?.saturating_sub(started))).filter(|window| *window > Nanos::ZERO)
-}
-
-fn of_broker(inputs: &mut Inputs, manifest: &Manifest) {
-    let host = &manifest.host;
-    if host.cpus > 0 && inputs.surroundings.cpus.is_err() {
-        inputs.surroundings.cpus = Ok(host.cpus);
-    }
-    if !host.kernel.is_empty() {
-        inputs.surroundings.kernel = Ok(host.kernel.as_str().into());
-    }
-    let Some(broker) = &manifest.broker else { return };
-    inputs.settings = Ok(of_manifest(&broker.properties));
-    if let Some(jvm) = broker.jvm.as_ref().filter(|jvm| !jvm.options.is_empty()) {
-        inputs.surroundings.jvm_arguments =
-            Ok(jvm.options.iter().map(|word| Arc::from(word.as_str())).collect());
-    }
-}
-
-/// What the host's figures say of the host itself.
-fn of_samples(inputs: &mut Inputs) {
-    let Ok(samples) = &inputs.samples else { return };
-    let memory = samples.one(HostScope::Host, "memory_bytes");
-    if let (Some(memory), Err(_)) = (memory, &inputs.surroundings.memory_bytes) {
-        inputs.surroundings.memory_bytes = Ok(memory.last as u64);
-        // A group without a limit has no such figure.
-        let limit = samples.one(HostScope::Cgroup, "memory_limit_bytes");
-        inputs.surroundings.memory_limit_bytes = Ok(limit.map(|limit| limit.last as u64));
-    }
-    if inputs.surroundings.interfaces.is_ok() {
-        return;
-    }
-    let speed = |name: &Arc<str>| {
-        let mut speeds = samples.of(HostScope::Interface, "speed_bits_per_second");
-        speeds.find(|(of, _)| *of == name).map(|(_, speed)| speed.last as u64)
-    };
-    let interfaces = samples.of(HostScope::Interface, "mtu_bytes").filter(|(name, _)| &***name != "lo");
-    let interface = |(name, mtu): (&Arc<str>, &advise::Series)| Interface {
-        name: Arc::clone(name),
-        mtu_bytes: mtu.last as u32,
-        speed_bits_per_second: speed(name),
-    };
-    let interfaces: Vec<_> = interfaces.map(interface).collect();
-    inputs.surroundings.interfaces = Ok(interfaces);
-}
-
-/// A path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
-    if !text.is_empty() && text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::quoted;
-
-    #[test]
-    fn a_path_stays_one_word() {
-        assert_eq!(quoted(Path::new("samples/journal-stall")), "samples/journal-stall");
-        assert_eq!(quoted(Path::new("it's a dir")), "'it'\\''s a dir'");
-    }
 }

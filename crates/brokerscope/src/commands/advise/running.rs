@@ -12,8 +12,9 @@ use model::{Known, Pid};
 use watch::host::surroundings::surroundings;
 use watch::{Memory, Watch};
 
-use super::seen::{Seen, WhyNot};
+use super::seen::Seen;
 use super::{FILE_ONLY, Gathered, dumps};
+use crate::advising::WhyNot;
 use crate::cli::Advise;
 use crate::options::{CPU_SAMPLES, Filter};
 use crate::stop::Stop;
@@ -103,7 +104,8 @@ fn watch(
     if ended.untold > 0 {
         notes.push(format!("{} events could not be taken in time and were dropped", ended.untold));
     }
-    seen.finish(inputs, None, &NOTHING_SEEN);
+    let (advising, requests) = seen.finish();
+    advising.finish(inputs, requests, None, &NOTHING_SEEN);
     Ok(())
 }
 
