@@ -105,6 +105,20 @@ fn a_broker_is_advised_and_left_as_it_is() {
     ];
     assert!(inputs.iter().all(|input| unwatched.contains(input)), "{inputs:?}");
 
+    // What is changed while it runs, its file does not say: the broker does.
+    let mut command = kafka.command(&["-Xmx128m".to_owned()], "kafka.admin.ConfigCommand");
+    command.args(["--bootstrap-server", &broker.bootstrap(), "--alter", "--entity-type", "brokers"]);
+    command.args(["--entity-name", "1", "--add-config", "unclean.leader.election.enable=true"]);
+    let altered = command.stdin(Stdio::null()).output().unwrap();
+    assert!(altered.status.success(), "{}", String::from_utf8_lossy(&altered.stderr));
+    let changed = advise(brokerscope::command(), broker.pid, &[]);
+    assert!(told(&all, "silent", "unclean-election").is_some(), "{all:#?}");
+    assert!(told(&changed, "advice", "unclean-election").is_some(), "{changed:#?}");
+    let notes = changed.last().unwrap()["notes"].to_string();
+    // Kafka 4.1 sets min.insync.replicas itself in the same way.
+    assert!(notes.contains("changed while the broker runs (kafka-configs) and used as such: "), "{notes}");
+    assert!(notes.contains("unclean.leader.election.enable"), "{notes}");
+
     let watched = advise(brokerscope::command(), broker.pid, &["--for", "3s"]);
     let unsampled = |object: &Value| object["input"] == "the host's figures over time";
     assert!(!watched.iter().any(unsampled), "{watched:#?}");

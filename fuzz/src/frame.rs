@@ -1,5 +1,5 @@
 //! Both directions of a connection through [`wire::stream`]: in pieces, with losses, from the start and from
-//! the middle.
+//! the middle. The same bytes as the one answer that brokerscope itself asks for.
 //!
 //! Input: mode, cuts, where a loss begins and how long it is, a byte each; then the stream. Bits of the mode:
 //! 0 responses, 1 from the middle, 2 message ids wanted, 3 losses, 4 again and again, 5 a large one at the
@@ -8,9 +8,11 @@
 mod seen;
 
 use wire::ApiKey;
+use wire::describe_configs::DescribeConfigsResponse;
 use wire::stream::{Options, RequestStream, ResponseStream, Start, StreamCounts};
 
 use crate::Target;
+use crate::bodies;
 use crate::chunks::Cuts;
 pub use seen::Frame;
 
@@ -37,6 +39,9 @@ fn check(data: &[u8]) {
     // A search goes by where chunks begin and end.
     if mode & MIDSTREAM == 0 {
         assert_eq!(whole.in_step(), cut.in_step(), "the cuts made a difference");
+    }
+    if DescribeConfigsResponse::parse(bytes).is_ok() {
+        bodies::check_prefixes(bytes, |bytes| DescribeConfigsResponse::parse(bytes).map(drop));
     }
 }
 

@@ -8,6 +8,7 @@
 //! The broker may be restarted meanwhile: `keeper` notices, says so by events, and attaches the probes to the
 //! process that takes its place.
 
+pub mod admin;
 mod clock;
 mod devices;
 mod files;

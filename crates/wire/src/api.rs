@@ -44,6 +44,8 @@ impl ApiKey {
     pub const ADD_PARTITIONS_TO_TXN: Self = Self(24);
     /// `EndTxn`.
     pub const END_TXN: Self = Self(26);
+    /// `DescribeConfigs`.
+    pub const DESCRIBE_CONFIGS: Self = Self(32);
     /// `SaslAuthenticate`.
     pub const SASL_AUTHENTICATE: Self = Self(36);
 

@@ -7,12 +7,14 @@
 //!
 //! Two ways in: [`stream`] decodes one direction of a connection as its bytes come, without holding record
 //! payloads; [`api`], [`produce`], [`fetch`], [`share`],
-//! [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies.
+//! [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies. What brokerscope itself asks a broker is in
+//! [`describe_configs`].
 
 pub mod api;
 pub mod api_versions;
 pub mod batch;
 pub mod compression;
+pub mod describe_configs;
 pub mod error;
 pub mod fetch;
 pub mod header;

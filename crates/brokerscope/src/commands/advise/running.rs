@@ -9,17 +9,20 @@ use anyhow::Context as _;
 use broker::{Broker, Error, Processes};
 use diagnose::Config;
 use model::{Known, Pid};
+use report::numbers::counted;
 use watch::host::surroundings::surroundings;
 use watch::{Memory, Watch};
 
 use super::seen::Seen;
-use super::{FILE_ONLY, Gathered, dumps};
+use super::{Gathered, dumps};
 use crate::advising::WhyNot;
 use crate::cli::Advise;
 use crate::options::{CPU_SAMPLES, Filter};
 use crate::stop::Stop;
 use crate::watched;
 
+/// Settings named in a note.
+const MOST_NAMES: usize = 8;
 /// The longest that is waited for an event.
 const WAIT: Duration = Duration::from_millis(50);
 /// Why nothing of requests is known where nobody watched.
@@ -39,13 +42,13 @@ pub(super) fn gather(args: &Advise) -> anyhow::Result<Gathered> {
         Err(error @ (Error::NoProcess { .. } | Error::NotABroker { .. })) => return Err(error.into()),
         found => found,
     };
+    let mut notes = Vec::new();
     let mut inputs = Inputs {
-        settings: broker.as_ref().map(|broker| Settings::from(broker.properties.clone())).map_err(why),
+        settings: broker.as_ref().map(|broker| in_force(broker, &mut notes)).map_err(why),
         surroundings: surroundings(pid, &log_dirs(args, &broker)),
         dumps: Err(dumps::NONE.into()),
         ..Inputs::unknown(NOT_WATCHED)
     };
-    let mut notes = vec![FILE_ONLY.to_owned()];
     if args.duration.is_some() {
         let broker =
             broker.context("the broker cannot be watched; without --for there is advice all the same")?;
@@ -66,6 +69,29 @@ fn pid(args: &Advise) -> Result<Pid, Error> {
         [pid] => Ok(*pid),
         several => Err(Error::SeveralRun { pids: several.to_vec() }),
     }
+}
+
+/// Its file's settings, brought up to date by what it says itself, where it answers.
+fn in_force(broker: &Broker, notes: &mut Vec<String>) -> Settings {
+    let mut properties = broker.properties.clone();
+    match watch::admin::settings(broker) {
+        Ok(answered) => {
+            let names =
+                answered.dynamic.keys().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let changed = answered.dynamic.len() as u64;
+            if changed > 0 {
+                let settings = counted(changed, "setting");
+                notes.push(format!(
+                    "{settings} changed while the broker runs (kafka-configs) and used as such: {names}"
+                ));
+            }
+            answered.apply(&mut properties);
+        }
+        Err(error) => notes.push(format!(
+            "settings that were changed while the broker runs (kafka-configs) are not known: {error}"
+        )),
+    }
+    Settings::from(properties)
 }
 
 fn log_dirs(args: &Advise, broker: &Result<Broker, Error>) -> Known<Vec<PathBuf>> {

@@ -1,0 +1,220 @@
+//! `DescribeConfigs`, as a tool asks a broker for the broker's own settings: the request's bytes, and the answer. Sends nothing.
+//!
+//! Version 1 only, which Kafka 1.1 to 4.x speak (`DescribeConfigsRequest.json` of 4.1: versions 1 to 4; `DescribeConfigsResponse.json`):
+//!
+//! ```text
+//! request   resources => type INT8, name STRING, keys NULLABLE_ARRAY of STRING; include_synonyms BOOLEAN
+//! response  throttle_time_ms INT32; results => error_code INT16, error_message NULLABLE_STRING, type INT8, name STRING,
+//!           configs => name STRING, value NULLABLE_STRING, read_only BOOLEAN, source INT8, is_sensitive BOOLEAN,
+//!                      synonyms => name STRING, value NULLABLE_STRING, source INT8
+//! ```
+
+use crate::reader::Reader;
+use crate::{ApiKey, Error, ErrorKind};
+
+/// The version that is spoken.
+pub const VERSION: i16 = 1;
+/// `ConfigResource.Type.BROKER`.
+const BROKER: i8 = 4;
+/// The length of a null array.
+const NULL: i32 = -1;
+
+/// A whole frame, its length included, that asks a broker for all of its own settings.
+pub fn broker_request(node_id: i32, correlation_id: i32, client_id: &str) -> Vec<u8> {
+    let mut frame = vec![0; 4];
+    frame.extend(ApiKey::DESCRIBE_CONFIGS.0.to_be_bytes());
+    frame.extend(VERSION.to_be_bytes());
+    frame.extend(correlation_id.to_be_bytes());
+    put_string(&mut frame, client_id);
+    frame.extend(1_i32.to_be_bytes());
+    frame.push(BROKER.to_be_bytes()[0]);
+    put_string(&mut frame, &node_id.to_string());
+    frame.extend(NULL.to_be_bytes());
+    // No synonyms: the value in force is enough.
+    frame.push(0);
+    let length = u32::try_from(frame.len() - 4).unwrap_or(0);
+    frame.splice(..4, length.to_be_bytes());
+    frame
+}
+
+/// A STRING; what is longer than one may be is cut.
+fn put_string(frame: &mut Vec<u8>, text: &str) {
+    let end = (0..=text.len().min(i16::MAX as usize)).rev().find(|&at| text.is_char_boundary(at));
+    let text = text.get(..end.unwrap_or(0)).unwrap_or_default();
+    frame.extend((text.len() as i16).to_be_bytes());
+    frame.extend(text.as_bytes());
+}
+
+/// An answer about one resource.
+#[derive(Clone, Debug)]
+pub struct DescribeConfigsResponse<'a> {
+    /// Kafka's error code; 0 is none.
+    pub error_code: i16,
+    /// What the broker says of the error.
+    pub error_message: Option<&'a str>,
+    configs: Configs<'a>,
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its value; none where it has none, or is secret.
+    pub value: Option<&'a str>,
+    /// Where it is from.
+    pub source: Source,
+}
+
+/// Where a setting is from (`DescribeConfigsResponse.ConfigSource`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Changed while the broker runs, for this one (2) or for all (3).
+    Dynamic,
+    /// The broker's file.
+    Static,
+    /// Kafka's default.
+    Default,
+    /// Another, with its number.
+    Other(i8),
+}
+
+impl Source {
+    fn of(number: i8) -> Self {
+        match number {
+            2 | 3 => Self::Dynamic,
+            4 => Self::Static,
+            5 => Self::Default,
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl<'a> DescribeConfigsResponse<'a> {
+    /// Reads and checks a whole body that answers [`broker_request`].
+    ///
+    /// # Errors
+    /// Whatever is wrong with the body; it tells of exactly one resource.
+    pub fn parse(body: &'a [u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(body);
+        let _throttle_ms = reader.i32()?;
+        if reader.array_length(false)? != 1 {
+            return Err(reader.error(ErrorKind::BadValue));
+        }
+        let error_code = reader.i16()?;
+        let error_message = reader.nullable_string(false)?;
+        let _type = reader.i8()?;
+        let _name = reader.string(false)?;
+        let left = reader.array_length(false)?;
+        let configs = Configs { reader, left };
+        let mut walk = configs.clone();
+        while walk.read_next()?.is_some() {}
+        walk.reader.finish()?;
+        Ok(Self { error_code, error_message, configs })
+    }
+
+    /// The settings in order.
+    pub fn configs(&self) -> Configs<'a> {
+        self.configs.clone()
+    }
+}
+
+/// Iterates over the settings of a [`DescribeConfigsResponse`].
+#[derive(Clone, Debug)]
+pub struct Configs<'a> {
+    reader: Reader<'a>,
+    left: u32,
+}
+
+impl<'a> Configs<'a> {
+    fn read_next(&mut self) -> Result<Option<Config<'a>>, Error> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let (name, value) = (self.reader.string(false)?, self.reader.nullable_string(false)?);
+        let _read_only = self.reader.u8()?;
+        let source = Source::of(self.reader.i8()?);
+        let is_sensitive = self.reader.u8()? != 0;
+        for _ in 0..self.reader.array_length(false)? {
+            self.reader.string(false)?;
+            self.reader.nullable_string(false)?;
+            self.reader.i8()?;
+        }
+        Ok(Some(Config { name, value: value.filter(|_| !is_sensitive), source }))
+    }
+}
+
+impl<'a> Iterator for Configs<'a> {
+    type Item = Config<'a>;
+
+    fn next(&mut self) -> Option<Config<'a>> {
+        // All of them were read before.
+        self.read_next().ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DescribeConfigsResponse, Source, broker_request};
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_request_asks_for_all_settings_of_one_broker() {
+        let expected = [
+            &[0, 0, 0, 26][..],
+            &[0, 32, 0, 1, 0, 0, 0, 7, 0, 2, b'b', b's'],
+            &[0, 0, 0, 1, 4, 0, 2, b'1', b'2'],
+            &[0xff, 0xff, 0xff, 0xff, 0],
+        ]
+        .concat();
+        assert_eq!(broker_request(12, 7, "bs"), expected);
+        let long = broker_request(1, 1, &"é".repeat(40_000));
+        assert_eq!(
+            long.len(),
+            4 + 4 + 4 + 2 + 32_766 + 4 + 1 + 3 + 4 + 1,
+            "a string is cut between characters"
+        );
+    }
+
+    #[test]
+    fn an_answer_s_settings_come_with_where_they_are_from_and_without_secrets() {
+        let config = |name: &str, value: &str, source: u8, secret: u8| {
+            let text = |text: &str| [&[0, text.len() as u8][..], text.as_bytes()].concat();
+            [text(name), text(value), vec![0, source, secret, 0, 0, 0, 0]].concat()
+        };
+        let configs =
+            [config("a", "1", 2, 0), config("b", "2", 4, 1), config("c", "3", 5, 0), config("d", "4", 9, 0)];
+        let head = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0xff, 0xff, 4, 0, 1, b'1', 0, 0, 0, 4];
+        let body = [&head[..], &configs.concat()].concat();
+        let answer = DescribeConfigsResponse::parse(&body).unwrap();
+        assert_eq!((answer.error_code, answer.error_message), (0, None));
+        let told: Vec<_> =
+            answer.configs().map(|config| (config.name, config.value, config.source)).collect();
+        assert_eq!(
+            told,
+            [
+                ("a", Some("1"), Source::Dynamic),
+                ("b", None, Source::Static),
+                ("c", Some("3"), Source::Default),
+                ("d", Some("4"), Source::Other(9)),
+            ]
+        );
+        for end in 0..body.len() {
+            DescribeConfigsResponse::parse(&body[..end]).unwrap_err();
+        }
+        let one_more = DescribeConfigsResponse::parse(&[&body[..], &[0]].concat()).unwrap_err();
+        assert_eq!(one_more.kind, ErrorKind::TrailingBytes);
+    }
+
+    #[test]
+    fn counts_that_nothing_follows_are_errors() {
+        let two = [0, 0, 0, 0, 0, 0, 0, 2];
+        assert_eq!(DescribeConfigsResponse::parse(&two).unwrap_err().kind, ErrorKind::BadValue);
+        let many = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0xff, 0xff, 4, 0, 0, 0x7f, 0xff, 0xff, 0xff];
+        assert!(matches!(
+            DescribeConfigsResponse::parse(&many).unwrap_err().kind,
+            ErrorKind::UnexpectedEnd { .. }
+        ));
+    }
+}
