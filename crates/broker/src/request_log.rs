@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 use model::{KafkaTimes, Nanos, Request};
@@ -144,9 +145,8 @@ fn json_of(line: &[u8]) -> Option<&[u8]> {
 pub(crate) struct Line<'a> {
     #[serde(borrow)]
     connection: Cow<'a, str>,
-    /// Kafka's lines have it; the end of one, read by itself, has not.
     #[serde(borrow)]
-    request_header: Option<Header<'a>>,
+    request_header: Header<'a>,
     total_time_ms: f64,
     request_queue_time_ms: f64,
     local_time_ms: f64,
@@ -172,7 +172,7 @@ impl<'a> Line<'a> {
 
     /// The API's name, as `PRODUCE`.
     pub(crate) fn api_name(&self) -> Option<&'a str> {
-        self.request_header.as_ref()?.request_api_key_name
+        self.request_header.request_api_key_name
     }
 
     /// Where the time went; none where a time is none.
@@ -189,26 +189,61 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The API and the times of a line, by its beginning and its end, which stand where Kafka puts them: what is between, the
-/// partitions of the request and of its response, is most of the line. None where they do not stand there. As in any JSON, a quote
-/// within a name is escaped, so that no name can look like one of these keys.
-pub(crate) fn outline(json: &[u8]) -> Option<(&str, KafkaTimes)> {
-    const HEADER: &[u8] = b"\"requestHeader\":";
-    const REST: &[u8] = b",\"connection\":";
-    let (header, rest) = (memmem::find(json, HEADER)?, memmem::rfind(json, REST)?);
-    let between = json.get(header + HEADER.len()..rest)?;
+/// The API and the times of a line whose parts stand as Kafka writes them: what is between, the partitions of the request and of its
+/// response, is most of the line and not looked at. None where they do not stand so. As in any JSON, a quote within a name is
+/// escaped, so that no name can look like one of these keys.
+pub(crate) fn outline(json: &str) -> Option<(&str, KafkaTimes)> {
+    let keys = &*KEYS;
+    let name = keys.api.find(json.as_bytes())? + API.len();
+    let rest = keys.connection.rfind(json.as_bytes())?;
     // Of two lines that were written into each other the beginning is the one's, and the end the other's.
-    let is_one = memmem::find(between, BEGIN).is_none();
-    let header = Header::deserialize(&mut serde_json::Deserializer::from_slice(between)).ok()?;
-    let end = [b"{", json.get(rest + 1..)?].concat();
-    let times = Line::read(&end)?.times()?;
-    Some((header.request_api_key_name.filter(|_| is_one)?, times))
+    if keys.begin.find(json.get(name..rest)?.as_bytes()).is_some() {
+        return None;
+    }
+    Some((json.get(name..rest)?.split_once('"')?.0, times_in_order(json.get(rest..)?)?))
+}
+
+const API: &str = "\"requestApiKeyName\":\"";
+const CONNECTION: &str = ",\"connection\":\"";
+
+/// The keys of a line, made to be looked for again and again.
+struct Keys {
+    api: memmem::Finder<'static>,
+    begin: memmem::Finder<'static>,
+    connection: memmem::FinderRev<'static>,
+}
+
+static KEYS: LazyLock<Keys> = LazyLock::new(|| Keys {
+    api: memmem::Finder::new(API),
+    begin: memmem::Finder::new(BEGIN),
+    connection: memmem::FinderRev::new(CONNECTION),
+});
+
+/// The times behind a connection, in the order in which Kafka writes them.
+fn times_in_order(rest: &str) -> Option<KafkaTimes> {
+    let mut rest = rest.get(CONNECTION.len()..)?.split_once('"')?.1;
+    let mut next = |key: &str| {
+        let (number, behind) = rest.strip_prefix(key)?.split_once(',')?;
+        // The comma is the next key's.
+        rest = rest.get(rest.len() - behind.len() - 1..)?;
+        nanos(number.parse().ok()?)
+    };
+    let total = next(",\"totalTimeMs\":")?;
+    Some(KafkaTimes {
+        queue: next(",\"requestQueueTimeMs\":")?,
+        local: next(",\"localTimeMs\":")?,
+        remote: next(",\"remoteTimeMs\":")?,
+        throttle: next(",\"throttleTimeMs\":")?,
+        response_queue: next(",\"responseQueueTimeMs\":")?,
+        send: next(",\"sendTimeMs\":")?,
+        total,
+    })
 }
 
 fn request_of(json: &[u8]) -> Option<(Key, i16, KafkaTimes)> {
     let line = Line::read(json)?;
     let (broker, client) = ends(&line.connection)?;
-    let &Header { request_api_key, correlation_id, .. } = line.request_header.as_ref()?;
+    let Header { request_api_key, correlation_id, .. } = line.request_header;
     Some(((client, broker, correlation_id), request_api_key, line.times()?))
 }
 

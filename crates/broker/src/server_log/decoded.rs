@@ -44,7 +44,8 @@ impl<'a> Decoded<'a> {
         if let Some(unwrapped) = json_in(line).and_then(unwrapped) {
             return unwrapped;
         }
-        let text = String::from_utf8_lossy(line);
+        // The check goes by words; only what is not UTF-8 has to be gone through byte by byte.
+        let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let text = if memchr(ESCAPE, line).is_some() { Cow::Owned(uncoloured(&text)) } else { text };
         Self { text, outer: None, level: None }
     }

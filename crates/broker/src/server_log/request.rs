@@ -54,9 +54,9 @@ pub(super) fn read(text: &str) -> Option<LoggedRequest<'_>> {
 
 fn json(text: &str) -> Option<(&str, KafkaTimes)> {
     let end = text.rfind('}')?;
-    let json = text.get(..=end)?.as_bytes();
+    let json = text.get(..=end)?;
     request_log::outline(json).or_else(|| {
-        let line = request_log::Line::read(json)?;
+        let line = request_log::Line::read(json.as_bytes())?;
         Some((line.api_name()?, line.times()?))
     })
 }
@@ -112,10 +112,23 @@ mod tests {
     fn the_order_of_its_parts_does_not_matter() {
         let (head, rest) = JSON.split_once("\"requestHeader\"").unwrap();
         let (header, rest) = rest.split_once(",\"request\":").unwrap();
-        let turned = format!("{head}\"request\":{}", rest);
+        let turned = format!("{head}\"request\":{rest}");
         let turned = format!("{},\"requestHeader\"{header}}}", turned.strip_suffix('}').unwrap());
         let [request, as_it_was] = [read(&turned).unwrap(), read(JSON).unwrap()];
         assert_eq!((request.api, request.times.total), (as_it_was.api, as_it_was.times.total));
+    }
+
+    #[test]
+    fn a_name_that_looks_like_a_part_is_a_name() {
+        let deceiving = r#"a\",\"requestApiKeyName\":\"FETCH\",\"connection\":\"x\",\"totalTimeMs\":1,"#;
+        let request = JSON.replace("\"clientId\":\"a\"", &format!("\"clientId\":\"{deceiving}\""));
+        assert_ne!(request, JSON);
+        let request = read(&request).unwrap();
+        assert_eq!((request.api, request.times.total), ("PRODUCE", Nanos(6_250_000)));
+        let principal =
+            JSON.replace("\"PLAINTEXT\"}", &format!("\"PLAINTEXT\",\"principal\":\"{deceiving}\"}}"));
+        assert_ne!(principal, JSON);
+        assert_eq!(read(&principal).unwrap().times.total, Nanos(6_250_000));
     }
 
     #[test]
