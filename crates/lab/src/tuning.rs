@@ -2,7 +2,7 @@
 //! does to the throughput: the steps of a published investigation (IBM zSystems, 2022), on this machine.
 //!
 //! Each step keeps the changes before it, but for those tried aside. What `explain` saw before a step is said with it. With
-//! `--follow-advice` the steps are those that `advise` says, of which [`following`] knows.
+//! `--follow-advice` the steps are those that `advise` says, of which `following` knows.
 
 mod advised;
 mod course;
