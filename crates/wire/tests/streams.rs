@@ -762,6 +762,17 @@ fn responses_in_the_middle_need_a_question() {
 }
 
 #[test]
+fn a_frame_that_was_there_when_the_one_before_was_confirmed_loses_nothing_with_what_follows() {
+    let (guess, whole) = (kafka::response(2, 7, 300, &[5; 20]), kafka::sized(&500_i32.to_be_bytes()));
+    let mut stream = ResponseStream::new(Options::default(), Start::Midstream);
+    let frames = feed_responses(&mut stream, &[&[guess, whole].concat()]);
+    assert_eq!(frames.iter().map(|frame| frame.correlation_id).collect::<Vec<_>>(), [300]);
+    let frame = stream.lost(7, 9).cloned().unwrap();
+    assert_eq!((frame.correlation_id, frame.first, frame.last, frame.error), (500, 0, 0, None));
+    assert_eq!((stream.counts().frames, stream.counts().undecodable), (2, 0));
+}
+
+#[test]
 fn random_bytes_never_become_frames() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut noise = vec![0u8; 10 << 20];

@@ -302,7 +302,8 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize> {
         let used = 4 + size_of::<i32>();
         self.begin(head.get(..used)?, span);
-        self.decoder.frame.as_mut()?.error = Some(FrameError::Lost { bytes: cut.missing });
+        let is_whole = cut.missing == 0;
+        self.decoder.frame.as_mut()?.error = (!is_whole).then_some(FrameError::Lost { bytes: cut.missing });
         Some(used)
     }
 

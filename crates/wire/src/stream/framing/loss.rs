@@ -60,6 +60,8 @@ impl<T: Copy> Framing<T> {
         let span = Span { first, stream_start: start, size };
         let Some(used) = direction.begin_cut(&self.carry, span, cut) else { return };
         self.enter_body(start, Opening { bytes: used, size });
+        // Whole, where it was carried only to confirm the frame before it.
+        self.carried_last = self.stamps.last().copied().filter(|_| left == 0);
         self.carry.drain(..used.min(self.carry.len()));
         self.stamps.clear();
         self.left = left;
@@ -104,8 +106,10 @@ impl<T: Copy> Framing<T> {
     }
 
     fn lost_beyond_frame(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
-        direction.abandoned(self.left);
-        direction.end(at);
+        if self.left > 0 {
+            direction.abandoned(self.left);
+        }
+        direction.end(self.carried_last.take().unwrap_or(at));
         self.drop_carry();
         let frame = self.in_step();
         self.start_hunt(self.position + n);
