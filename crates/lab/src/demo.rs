@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer};
+use crate::observer::own_exe;
 use crate::random::draw_seed;
 use crate::site::Site;
 use crate::steps::Steps;
@@ -63,7 +64,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Error> {
     let interrupt = Interrupt::catch()?;
     let started = Instant::now();
     clean::sweep(steps)?;
-    let own = std::env::current_exe().map_err(Error::system("find this program"))?;
+    let own = own_exe()?;
     let observer = Observer {
         exe: arguments.exe.clone().unwrap_or_else(|| own.clone()),
         seconds: arguments.seconds,

@@ -27,7 +27,7 @@ use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
-use crate::observer::Observer;
+use crate::observer::{Observer, own_exe};
 use crate::site;
 use crate::steps::Steps;
 
@@ -110,9 +110,8 @@ impl Lab {
     ) -> Result<Self, Error> {
         let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
         clean::sweep(steps)?;
-        let own_exe = std::env::current_exe().map_err(Error::system("find this program"))?;
-        let exe = arguments.exe.clone().unwrap_or_else(|| own_exe.clone());
-        let observer = Observer { exe, interrupt: interrupt.clone() };
+        let own_exe = own_exe()?;
+        let observer = Observer::of(arguments.exe.as_deref(), &own_exe, &interrupt);
         let kafka = Kafka::prepare(&arguments.kafka, steps)?;
         let directory = std::path::absolute(directory).map_err(Error::io("resolve", directory))?;
         fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;

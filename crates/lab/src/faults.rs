@@ -51,7 +51,7 @@ use std::time::{Duration, Instant};
 use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::observer::Observer;
+use crate::observer::{Observer, own_exe};
 use crate::random::draw_seed;
 use crate::site::Site;
 use crate::steps::Steps;
@@ -171,11 +171,8 @@ fn plant(arguments: &FaultsArguments, faults: Vec<Box<dyn Fault>>) -> Result<Vec
     let steps = Steps::aloud();
     let interrupt = Interrupt::catch()?;
     clean::sweep(steps)?;
-    let own_exe = std::env::current_exe().map_err(Error::system("find this program"))?;
-    let observer = Observer {
-        exe: arguments.exe.clone().unwrap_or_else(|| own_exe.clone()),
-        interrupt: interrupt.clone(),
-    };
+    let own_exe = own_exe()?;
+    let observer = Observer::of(arguments.exe.as_deref(), &own_exe, &interrupt);
     let props = Props { own_exe, interrupt, steps };
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     // Recordings that nobody wants to keep go away with this.
@@ -225,9 +222,7 @@ fn kept_or_run(run: &Run, group: &mut Group, props: &Props, observer: &Observer)
 }
 
 fn score_again(arguments: &FaultsArguments, faults: &[Box<dyn Fault>]) -> Result<Vec<Kept>, Error> {
-    let own_exe = std::env::current_exe().map_err(Error::system("find this program"))?;
-    let interrupt = Interrupt::catch()?;
-    let observer = Observer { exe: arguments.exe.clone().unwrap_or(own_exe), interrupt };
+    let observer = Observer::of(arguments.exe.as_deref(), &own_exe()?, &Interrupt::catch()?);
     let directory = arguments.keep.clone().unwrap_or_default();
     let kept = faults.iter().filter_map(|fault| {
         let directory = directory.join(fault.name());

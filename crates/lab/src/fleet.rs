@@ -18,7 +18,7 @@ use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::observer::Observer;
+use crate::observer::{Observer, own_exe};
 use crate::random::{Random, draw_seed};
 use crate::site::Site;
 use crate::steps::Steps;
@@ -64,9 +64,8 @@ pub fn run(arguments: &FleetArguments) -> Result<(), Error> {
     let started = Instant::now();
     let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
     clean::sweep(steps)?;
-    let own_exe = std::env::current_exe().map_err(Error::system("find this program"))?;
-    let exe = arguments.exe.clone().unwrap_or_else(|| own_exe.clone());
-    let observer = Observer { exe, interrupt: interrupt.clone() };
+    let own_exe = own_exe()?;
+    let observer = Observer::of(arguments.exe.as_deref(), &own_exe, &interrupt);
     let kafka = Kafka::prepare(&arguments.kafka, steps)?;
     // What nobody wants to keep goes away with this.
     let site = Site::claim()?;

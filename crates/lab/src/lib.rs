@@ -4,6 +4,7 @@
 //! It knows nothing of the product's insides. Everything it sets up hangs on a [`Site`] and is taken down
 //! in reverse order when dropped, after an error, after Ctrl-C, and by `lab clean` after a SIGKILL.
 
+mod background;
 pub mod broker;
 pub mod cgroup;
 pub mod clean;

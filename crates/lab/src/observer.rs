@@ -32,7 +32,20 @@ pub(crate) struct Recorder<'a> {
     observer: &'a Observer,
 }
 
+/// This program. It serves devices, and is the brokerscope that is run where no other is named.
+///
+/// # Errors
+/// Where the kernel does not say.
+pub(crate) fn own_exe() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(Error::system("find this program"))
+}
+
 impl Observer {
+    /// Of a binary that was named, or of this program.
+    pub(crate) fn of(exe: Option<&Path>, own_exe: &Path, interrupt: &Interrupt) -> Self {
+        Self { exe: exe.unwrap_or(own_exe).to_owned(), interrupt: interrupt.clone() }
+    }
+
     /// Records the broker `pid` into `recording`; it records when this returns.
     pub(crate) fn record(
         &self,

@@ -7,14 +7,13 @@
 //! were not there. The consumer's own fetches wait for the same reads, and for the handler's look at the batches'
 //! headers, a read like any other: `slow-device` is right for them too.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use super::plan::{Fault, Ground, Truth, Window};
 use super::scene::Scene;
 use super::{mix, page_cache};
+use crate::background::Background;
 use crate::broker::BrokerOptions;
 use crate::client::{Connection, Request, Topic, batch, fetched, now_ns};
 use crate::device::Direction;
@@ -102,24 +101,18 @@ impl Fault for ColdReads {
 }
 
 /// Reads the topic from its beginning, again and again.
-struct Consumer {
-    over: Arc<AtomicBool>,
-    thread: thread::JoinHandle<Result<u64, Error>>,
-}
+struct Consumer(Background<Result<u64, Error>>);
 
 impl Consumer {
     fn start(scene: &Scene, fetch_bytes: u32) -> Result<Self, Error> {
         let connection = Connection::open(scene.address(), CONSUMER)?;
-        let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
-        let thread = thread::spawn(move || consume(connection, fetch_bytes, &told));
-        Ok(Self { over, thread })
+        let work = move |over: &AtomicBool| consume(connection, fetch_bytes, over);
+        Ok(Self(Background::start("the consumer", work)))
     }
 
     /// Ends it when its fetch is answered; returns how many bytes it read.
     fn stop(self) -> Result<u64, Error> {
-        self.over.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| Error::Unusable("the consumer died".to_owned()))?
+        self.0.stop()?
     }
 }
 

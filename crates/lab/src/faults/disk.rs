@@ -5,15 +5,16 @@
 use std::fs;
 use std::os::linux::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
-use super::figures::number;
+use super::figures::numbers;
 use super::plan::Truth;
 use super::told::Told;
+use crate::background::Background;
 use crate::client::now_ns;
+use crate::error::Error;
 
 /// How often it is read: requests that end between two looks are told by their mean.
 const EVERY: Duration = Duration::from_millis(4);
@@ -23,10 +24,7 @@ const SLOW_MS: i64 = 20;
 const KINDS: [(usize, usize); 3] = [(0, 3), (4, 7), (15, 16)];
 
 /// Reads until it is stopped; ends when dropped.
-pub(super) struct Disk {
-    over: Arc<AtomicBool>,
-    reader: Option<JoinHandle<Vec<Told>>>,
-}
+pub(super) struct Disk(Background<Vec<Told>>);
 
 impl Disk {
     /// That a directory is on; none of a file system that is on no one device.
@@ -34,29 +32,20 @@ impl Disk {
         let device = fs::metadata(directory).ok()?.st_dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let mut counts = Counts::of(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))?;
-        let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
-        let read = move || {
+        let read = move |over: &AtomicBool| {
             let mut heard = Vec::new();
-            while !told.load(Ordering::Relaxed) {
+            while !over.load(Ordering::Relaxed) {
                 thread::sleep(EVERY);
                 heard.extend(counts.slowest_ms().map(|ms| slow(ms, now_ns())));
             }
             heard
         };
-        Some(Self { over, reader: Some(thread::spawn(read)) })
+        Some(Self(Background::start("the reader of the disk's counts", read)))
     }
 
     /// When its requests were slow.
-    pub(super) fn stop(mut self) -> Vec<Told> {
-        self.over.store(true, Ordering::Relaxed);
-        self.reader.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+    pub(super) fn stop(self) -> Result<Vec<Told>, Error> {
+        self.0.stop()
     }
 }
 
@@ -73,7 +62,9 @@ impl Counts {
     }
 
     fn read(stat: &Path) -> Option<[(i64, i64); KINDS.len()]> {
-        let [reads, writes, flushes] = KINDS.map(|(done, ms)| number(stat, done).zip(number(stat, ms)));
+        let numbers = numbers(stat)?;
+        let number = |at: usize| numbers.get(at).copied();
+        let [reads, writes, flushes] = KINDS.map(|(done, ms)| number(done).zip(number(ms)));
         Some([reads?, writes?, flushes?])
     }
 

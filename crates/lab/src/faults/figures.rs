@@ -7,13 +7,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use super::plan::Truth;
 use super::told::Told;
+use crate::background::Background;
 use crate::client::now_ns;
 use crate::error::Error;
 
@@ -25,10 +25,7 @@ const EVERY: Duration = Duration::from_millis(4);
 const SHORTEST_NS: i64 = 1_000_000;
 
 /// Reads until it is stopped; ends when dropped.
-pub(super) struct Figures {
-    over: Arc<AtomicBool>,
-    reader: Option<JoinHandle<Heard>>,
-}
+pub(super) struct Figures(Background<Heard>);
 
 /// What they say.
 #[derive(Clone, Debug, Default)]
@@ -61,23 +58,13 @@ impl Figures {
         }
         let stat = device.map(|(major, minor)| PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")));
         let device = stat.map(Device::of).transpose()?;
-        let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
-        let reader = Some(thread::spawn(move || read(threads, device, &told)));
-        Ok(Self { over, reader })
+        let work = move |over: &AtomicBool| read(threads, device, over);
+        Ok(Self(Background::start("the reader of the kernel's figures", work)))
     }
 
     /// What they say.
-    pub(super) fn stop(mut self) -> Result<Heard, Error> {
-        self.over.store(true, Ordering::Relaxed);
-        let died = || Error::Unusable("the reader of the kernel's figures died".to_owned());
-        self.reader.take().map_or_else(|| Ok(Heard::default()), |reader| reader.join().map_err(|_| died()))
-    }
-}
-
-impl Drop for Figures {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+    pub(super) fn stop(self) -> Result<Heard, Error> {
+        self.0.stop()
     }
 }
 
@@ -146,8 +133,9 @@ impl Device {
 
     /// Reads, writes and flushes that it has done; how many are under way.
     fn read(stat: &Path) -> Option<(i64, i64)> {
-        let done = [0, 4, 15].map(|at| number(stat, at)).into_iter().sum::<Option<i64>>()?;
-        Some((done, number(stat, 8)?))
+        let numbers = numbers(stat)?;
+        let done = [0, 4, 15].into_iter().map(|at| numbers.get(at)).sum::<Option<i64>>()?;
+        Some((done, *numbers.get(8)?))
     }
 
     /// Whether it was at work since this was last asked, or is.
@@ -169,8 +157,13 @@ fn busy(since_ns: i64, until_ns: i64) -> Told {
 }
 
 /// One of the numbers that a file has, from 0 on.
-pub(super) fn number(path: &Path, at: usize) -> Option<i64> {
-    fs::read_to_string(path).ok()?.split_whitespace().nth(at)?.parse().ok()
+fn number(path: &Path, at: usize) -> Option<i64> {
+    numbers(path)?.get(at).copied()
+}
+
+/// The numbers that a file has, all of one moment.
+pub(super) fn numbers(path: &Path) -> Option<Vec<i64>> {
+    fs::read_to_string(path).ok()?.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 #[cfg(test)]

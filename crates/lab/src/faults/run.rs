@@ -110,7 +110,7 @@ fn plant_all(
     scene.quiet()?;
     recorder.stop()?;
     let told = figures.map(Figures::stop).transpose()?.unwrap_or_default();
-    Ok((planted, Heard { slow: disk.map(Disk::stop).unwrap_or_default(), ..told }))
+    Ok((planted, Heard { slow: disk.map(Disk::stop).transpose()?.unwrap_or_default(), ..told }))
 }
 
 fn windows(run: &Run, fault: &mut dyn Fault, scene: &mut Scene) -> Result<Vec<Window>, Error> {

@@ -5,7 +5,6 @@
 //! takes; `journal-commit` for everybody else's.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use super::mix;
 use super::plan::{Fault, Ground, Truth, Window};
 use super::scene::Scene;
+use crate::background::Background;
 use crate::client::{Connection, Request, batch, now_ns};
 use crate::error::Error;
 use crate::random::Random;
@@ -84,24 +84,19 @@ impl Fault for TwoCauses {
 }
 
 /// A producer whose requests come piece by piece.
-struct SlowClient {
-    over: Arc<AtomicBool>,
-    thread: thread::JoinHandle<Result<usize, Error>>,
-}
+struct SlowClient(Background<Result<usize, Error>>);
 
 impl SlowClient {
     fn start(scene: &Scene, pause: Duration, random: &mut Random) -> Result<Self, Error> {
         let connection = Connection::open(scene.address(), SLOW_CLIENT)?;
-        let over = Arc::new(AtomicBool::new(false));
-        let (told, random) = (Arc::clone(&over), Random::new(random.number()));
-        let thread = thread::spawn(move || trickle(connection, pause, random, &told));
-        Ok(Self { over, thread })
+        let random = Random::new(random.number());
+        let work = move |over: &AtomicBool| trickle(connection, pause, random, over);
+        Ok(Self(Background::start("the slow client", work)))
     }
 
     /// Ends it when its request is answered; returns how many it sent.
     fn stop(self) -> Result<usize, Error> {
-        self.over.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| Error::Unusable("the slow client died".to_owned()))?
+        self.0.stop()?
     }
 }
 

@@ -3,46 +3,39 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
+
+use crate::background::Background;
 
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Forgets files until it is dropped.
 #[derive(Debug)]
-pub(super) struct SmallCache {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(super) struct SmallCache(Option<Background<()>>);
 
 impl SmallCache {
     /// Keeps those out of the page cache that are larger.
     pub(super) fn with_room_for(bytes: u64, files: Vec<PathBuf>) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
-        let thread = thread::spawn(move || {
-            while !told.load(Ordering::Relaxed) {
+        let work = move |over: &AtomicBool| {
+            while !over.load(Ordering::Relaxed) {
                 for file in &files {
                     forget(file, bytes);
                 }
                 thread::sleep(EVERY);
             }
-        });
-        Self { over, thread: Some(thread) }
+        };
+        Self(Some(Background::start("who forgets files", work)))
     }
 }
 
 impl Drop for SmallCache {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It does not panic; and if it did, nothing is left to be forgotten.
-            let _ = thread.join();
-        }
+        // Waited for: it has files open. It does not panic; and if it did, nothing is left to be forgotten.
+        let _ = self.0.take().map(Background::stop);
     }
 }
 

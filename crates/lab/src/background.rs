@@ -1,0 +1,74 @@
+//! Work on a thread of its own until nobody wants it any more. Does not know what it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use crate::error::Error;
+
+/// Work that goes on. Dropped, it is told to end and not waited for.
+#[derive(Debug)]
+pub(crate) struct Background<T> {
+    name: &'static str,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<T>>,
+}
+
+impl<T: Send + 'static> Background<T> {
+    /// Begins it; `work` returns soon after what it is given is true. `name` is who works, in an error.
+    pub(crate) fn start(name: &'static str, work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        Self { name, over, thread: Some(thread::spawn(move || work(&told))) }
+    }
+
+    /// Ends it; what came of it.
+    ///
+    /// # Errors
+    /// Where it died.
+    pub(crate) fn stop(mut self) -> Result<T, Error> {
+        self.over.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().and_then(|thread| thread.join().ok());
+        ended.ok_or_else(|| Error::Unusable(format!("{} died", self.name)))
+    }
+}
+
+impl<T> Drop for Background<T> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::Background;
+
+    fn count(over: &AtomicBool) -> u64 {
+        let mut rounds = 0;
+        while !over.load(Ordering::Relaxed) {
+            rounds += 1;
+        }
+        rounds + 1
+    }
+
+    #[test]
+    fn it_goes_on_until_it_is_stopped_and_says_what_came_of_it() {
+        assert!(Background::start("the counter", count).stop().unwrap() > 0);
+    }
+
+    #[test]
+    fn dropped_it_ends_as_well() {
+        let (tell, told) = mpsc::channel();
+        drop(Background::start("the counter", move |over| tell.send(count(over))));
+        assert!(told.recv().unwrap() > 0);
+    }
+
+    #[test]
+    fn who_died_is_told() {
+        let died = Background::start("the counter", |_| -> u64 { panic!("on purpose") }).stop().unwrap_err();
+        assert_eq!(died.to_string(), "the counter died");
+    }
+}
