@@ -25,8 +25,7 @@ impl Links {
 
 impl Drop for Links {
     fn drop(&mut self) {
-        let mut kept: Vec<RawFd> = self.0.iter().map(|link| link.as_fd().as_raw_fd()).collect();
-        kept.sort_unstable();
+        let kept: Vec<RawFd> = self.0.iter().map(|link| link.as_fd().as_raw_fd()).collect();
         let held = leave_to_another(&kept);
         self.0.clear();
         // Only now: whoever closes last is the one who waits.
