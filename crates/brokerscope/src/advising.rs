@@ -40,8 +40,8 @@ pub(crate) struct OfTraffic {
 /// What the broker and its host did.
 pub(crate) struct OfWork {
     samples: Samples,
-    /// What was read and written of each file.
-    files: Files,
+    /// What was read and written of each file, where somebody looks at it.
+    files: Option<Files>,
     /// How many operations on files were seen.
     file_ops: u64,
     profile: Profile,
@@ -80,7 +80,7 @@ impl Default for OfWork {
     fn default() -> Self {
         Self {
             samples: Samples::default(),
-            files: Files::new(By::File),
+            files: Some(Files::new(By::File)),
             file_ops: 0,
             profile: Profile::default(),
             volumes: BTreeMap::new(),
@@ -94,7 +94,7 @@ impl OfWork {
     pub(crate) fn event(&mut self, event: &Event) {
         self.span.reach(event.time());
         match event {
-            Event::BlockIo(io) => self.files.block_io(io),
+            Event::BlockIo(io) => self.files.iter_mut().for_each(|files| files.block_io(io)),
             Event::HostSample(sample) => self.samples.add(sample),
             Event::FileOp(op) => self.file_op(op),
             Event::CpuSample(sample) => self.profile.sample(sample),
@@ -103,7 +103,7 @@ impl OfWork {
     }
 
     fn file_op(&mut self, op: &FileOp) {
-        self.files.file_op(op);
+        self.files.iter_mut().for_each(|files| files.file_op(op));
         self.file_ops += 1;
         // The controllers' own log is no client's, and may be on a disk of its own.
         let Some(partition) =
@@ -122,11 +122,16 @@ impl OfWork {
 }
 
 impl Advising {
+    /// Without what was read and written of each file: of no use to who does not see what is sent.
+    pub(crate) fn without_files() -> Self {
+        Self { work: OfWork { files: None, ..OfWork::default() }, ..Self::default() }
+    }
+
     /// Takes an event.
     pub(crate) fn event(&mut self, event: &Event) {
         match event {
             Event::Request(request) => self.traffic.request(request),
-            Event::SocketOp(op) => self.work.files.socket_op(op),
+            Event::SocketOp(op) => self.work.files.iter_mut().for_each(|files| files.socket_op(op)),
             Event::TcpTrouble(_) => {}
             _ => self.work.event(event),
         }
@@ -149,8 +154,10 @@ impl Advising {
         let Self { traffic: OfTraffic { traffic, span }, work, mut costs } = self;
         let window = watched.unwrap_or(span.with(work.span));
         costs.window = window;
-        inputs.unsent =
-            if work.file_ops == 0 { Err(why_not.files.into()) } else { Ok(unsent(work.files, window)) };
+        inputs.unsent = match work.files {
+            Some(files) if work.file_ops > 0 => Ok(unsent(files, window)),
+            _ => Err(why_not.files.into()),
+        };
         let written = traffic.partitions().max(work.partitions.len() as u64);
         let told = |known: bool, why: &str| -> Known<()> { if known { Ok(()) } else { Err(why.into()) } };
         inputs.costs = told(requests, why_not.requests).map(|()| costs);

@@ -63,7 +63,7 @@ impl Judged {
         let engine = Engine::new(grounds.config(slower_than));
         let judging = Judging { engine, watched: grounds.watched(), counted };
         let collector = Collector::new(began(grounds), slower_than);
-        let sums = Sums { collector, advising: Advising::default() };
+        let sums = Sums { collector, advising: Advising::without_files() };
         let (sums, summary) = match near_slow {
             Some(near_slow) => in_parts(grounds, near_slow, sums, judging)?,
             None => at_once(grounds, sums, judging)?,
