@@ -5,6 +5,9 @@
 //! That the client had to stop is seen by what came next: once the broker reads again, as many bytes as had come until then
 //! come many times as quickly. A client, or a network, that was slow itself goes on as slowly, and is not told here. Without the
 //! broker's reads nothing is.
+//!
+//! Where others lie between, the broker reads those first, and room is there with the first byte that it reads. How much of
+//! the request had come then is not known: its last byte has to come at once, after a long time in which nothing was read.
 
 use model::{Nanos, Request};
 
@@ -14,13 +17,37 @@ use crate::window::{CLOCK_SLACK, Window};
 const LENGTH_BYTES: u32 = 4;
 /// Bytes that came so many times as quickly as those before them had been held up.
 const QUICKER: i128 = 4;
+/// Where it is not known how many came, the last of them has to come in so small a part of the time before.
+const AT_ONCE: i64 = 16;
 
 /// From when until when.
 pub(crate) fn stretch(window: &Window, request: &Request) -> Option<(Nanos, Nanos)> {
     let earlier = window.before_on_connection(request, request.arrival_end)?;
     let answered = earlier.last_seen();
-    let goes_on = (answered > request.arrival).then(|| went_on(window, request, answered))??;
-    goes_on.is_much_quicker().then_some((request.arrival, answered))
+    if answered <= request.arrival {
+        return None;
+    }
+    match went_on(window, request, answered) {
+        Some(goes_on) => goes_on.is_much_quicker().then_some((request.arrival, answered)),
+        None => behind_others(window, request, earlier),
+    }
+}
+
+/// Where what the broker read next was another's: since when nothing had been read, until when.
+fn behind_others(window: &Window, request: &Request, served: &Request) -> Option<(Nanos, Nanos)> {
+    let answered = served.last_seen();
+    let next = served.sequence_end()?;
+    let waiting_bytes = request.sequence?.wrapping_sub(next);
+    if waiting_bytes == 0 || waiting_bytes > u32::MAX / 2 {
+        return None;
+    }
+    let connection = (request.client, request.broker);
+    let last = window.sockets().read_of(connection, next.wrapping_sub(1), request.arrival)?;
+    let again = window.sockets().read_of(connection, next, answered)?;
+    let start = last.end.max(request.arrival);
+    let came_after = (request.arrival_end - again.start).0;
+    let at_once = came_after >= 0 && came_after.saturating_mul(AT_ONCE) <= (again.start - start).0;
+    (again.start >= answered - CLOCK_SLACK && at_once).then_some((start, answered))
 }
 
 /// What had come when the broker began to read, and what came then.

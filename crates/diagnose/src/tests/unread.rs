@@ -80,3 +80,43 @@ fn a_client_that_goes_on_as_slowly_was_not_held_up() {
 fn without_the_brokers_reads_nothing_is_said() {
     assert_eq!(told(ms(1_151), ms(1_154), false).cause, Cause::Unobserved);
 }
+
+/// What is told of it where another of its connection lies between, and that is what the broker read after 1,150 ms.
+fn told_behind_two(read_since: Nanos, complete: Nanos) -> Verdict {
+    let large = large(complete);
+    let mut events = held_up();
+    let mut served = request(1, 6, 990, 1_150, 1);
+    served.sequence = Some(5_000);
+    let mut between = request(3, 4, 995, 1_151, 78);
+    between.client = served.client;
+    (between.sequence, between.request_bytes) = (Some(5_604), 7_000 - 5_604 - 4);
+    between.head_of_line = Some(ms(1_150) - between.arrival);
+    events.push(read(&served, 0, 604, read_since));
+    events.push(read(&between, 0, 1_396, us(1_150_100)));
+    events.push(read(&large, 0, REQUEST_BYTES, us(complete.0 / 1_000 + 1_000)));
+    events.retain(|event| !matches!(event, Event::Request(request) if request.correlation_id == 1));
+    events.extend([asked(served), asked(between), asked(large)]);
+    let (verdicts, _) = run(events);
+    verdicts.into_iter().find(|verdict| verdict.request.correlation_id == 2).unwrap()
+}
+
+#[test]
+fn bytes_wait_for_whoever_is_served_where_others_are_read_first() {
+    let verdict = told_behind_two(us(990_100), us(1_150_300));
+    assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::HeadOfLine, Cause::JournalCommit]);
+    let text = &verdict.evidence[0].text;
+    assert!(text.starts_with("could not arrive, as nothing was read, for 150 ms behind request 1"), "{text}");
+}
+
+#[test]
+fn what_comes_later_than_at_once_had_not_waited_for_room() {
+    let verdict = told_behind_two(us(990_100), us(1_159_900));
+    assert!(!verdict.chain.contains(&Cause::HeadOfLine), "{:?}", verdict.chain);
+}
+
+#[test]
+fn there_was_room_until_the_one_that_is_served_was_read() {
+    // Read only at 1,148 ms: until then nothing says that the bytes had no room, and 2 ms are not long.
+    let verdict = told_behind_two(ms(1_148), us(1_150_300));
+    assert!(!verdict.chain.contains(&Cause::HeadOfLine), "{:?}", verdict.chain);
+}
