@@ -10,6 +10,22 @@ SELECT * FROM read_parquet(
     getvariable('recordings') || '/cluster=*/broker=*/date=*/*/host_samples/*.parquet',
     hive_partitioning = true, hive_types_autocast = false, union_by_name = true);
 
+-- When hosts were sampled, and in which recording: each sample of a host has this figure.
+CREATE OR REPLACE TEMPORARY VIEW samplings AS
+SELECT cluster, broker, date, string_split(filename, '/')[-3] AS recording, start_ns, end_ns
+FROM read_parquet(
+    getvariable('recordings') || '/cluster=*/broker=*/date=*/*/host_samples/*.parquet',
+    hive_partitioning = true, hive_types_autocast = false, union_by_name = true, filename = true)
+WHERE scope = 'host' AND metric = 'cpu_count';
+
+-- When recordings began and ended: no end where one was not finished.
+CREATE OR REPLACE TEMPORARY VIEW manifests AS
+SELECT cluster, broker, date, string_split(filename, '/')[-2] AS recording, started_ns, ended_ns
+FROM read_json(
+    getvariable('recordings') || '/cluster=*/broker=*/date=*/*/manifest.json',
+    columns = {started_ns: 'BIGINT', ended_ns: 'BIGINT'}, format = 'unstructured', records = 'true',
+    hive_partitioning = true, hive_types_autocast = false, filename = true);
+
 CREATE OR REPLACE TEMPORARY VIEW file_ops AS
 SELECT * FROM read_parquet(
     getvariable('recordings') || '/cluster=*/broker=*/date=*/*/file_ops/*.parquet',

@@ -11,6 +11,20 @@ SET spark.sql.sources.partitionColumnTypeInference.enabled=false;
 CREATE OR REPLACE TEMPORARY VIEW host_samples USING parquet OPTIONS (
     path '${recordings}/cluster=*/broker=*/date=*/*/host_samples', pathGlobFilter '*.parquet', basePath '${recordings}');
 
+-- When hosts were sampled, and in which recording: each sample of a host has this figure.
+CREATE OR REPLACE TEMPORARY VIEW samplings AS
+SELECT cluster, broker, date, element_at(split(input_file_name(), '/'), -3) AS recording, start_ns, end_ns
+FROM host_samples
+WHERE scope = 'host' AND metric = 'cpu_count';
+
+-- When recordings began and ended: no end where one was not finished.
+CREATE OR REPLACE TEMPORARY VIEW manifest_files (started_ns BIGINT, ended_ns BIGINT) USING json OPTIONS (
+    path '${recordings}/cluster=*/broker=*/date=*/*/manifest.json', multiLine 'true', basePath '${recordings}');
+
+CREATE OR REPLACE TEMPORARY VIEW manifests AS
+SELECT cluster, broker, date, element_at(split(input_file_name(), '/'), -2) AS recording, started_ns, ended_ns
+FROM manifest_files;
+
 CREATE OR REPLACE TEMPORARY VIEW file_ops USING parquet OPTIONS (
     path '${recordings}/cluster=*/broker=*/date=*/*/file_ops', pathGlobFilter '*.parquet', basePath '${recordings}');
 

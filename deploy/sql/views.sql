@@ -7,12 +7,19 @@
 --
 -- A test runs these over the recordings that `brokerscope fleet` reads and wants the same answers of both engines and of it.
 
--- How long a broker was sampled: each sample of a host has this figure.
+-- How long a broker was watched, and how long of it its host was sampled: a recording lasts until its end, or, where it was not
+-- finished, until the last sample. Of a time that is not known there are no rates.
 CREATE OR REPLACE TEMPORARY VIEW fleet_seconds AS
-SELECT cluster, broker, sum(end_ns - start_ns) / 1e9 AS seconds
-FROM host_samples
-WHERE scope = 'host' AND metric = 'cpu_count'
-GROUP BY cluster, broker;
+SELECT manifests.cluster, manifests.broker,
+       nullif(sum(CASE WHEN started_ns > 0 THEN greatest(coalesce(ended_ns, last_ns, started_ns) - started_ns, 0) ELSE 0 END)
+              / 1e9, 0e0) AS seconds,
+       nullif(sum(sampled_ns) / 1e9, 0e0) AS sampled_seconds
+FROM manifests
+LEFT JOIN (SELECT cluster, broker, date, recording, max(end_ns) AS last_ns, sum(end_ns - start_ns) AS sampled_ns
+           FROM samplings GROUP BY cluster, broker, date, recording) AS sampled
+  ON sampled.cluster = manifests.cluster AND sampled.broker = manifests.broker
+ AND sampled.date = manifests.date AND sampled.recording = manifests.recording
+GROUP BY manifests.cluster, manifests.broker;
 
 CREATE OR REPLACE TEMPORARY VIEW fleet_file_sums AS
 SELECT cluster, broker, kind, file,
@@ -60,9 +67,9 @@ FROM (VALUES ('device_reads_per_second', 20.0), ('device_writes_per_second', 20.
              ('batch_bytes', 300.0), ('partitions_led', 3.0), ('slow_produce_per_minute', 2.0),
              ('slow_ms_per_minute', 300.0)) AS floors (figure, smallest);
 
--- A row for each broker that was sampled.
+-- A row for each broker.
 CREATE OR REPLACE TEMPORARY VIEW fleet_sums AS
-SELECT spans.cluster, spans.broker, seconds, device_reads, device_writes, reads, disk_bytes, writes, write_ns, longest_write_ns,
+SELECT spans.cluster, spans.broker, seconds, sampled_seconds, device_reads, device_writes, reads, disk_bytes, writes, write_ns, longest_write_ns,
        slow_produce, sent_bytes, produced_bytes, batches, partitions_led
 FROM fleet_seconds AS spans
 LEFT JOIN fleet_device_sums AS devices ON devices.cluster = spans.cluster AND devices.broker = spans.broker
@@ -78,8 +85,8 @@ CREATE OR REPLACE TEMPORARY VIEW fleet_figures AS
 SELECT cluster, broker, figure, value, smallest
 FROM (SELECT cluster, broker, figure, smallest,
              CASE figure
-                 WHEN 'device_reads_per_second' THEN device_reads / seconds
-                 WHEN 'device_writes_per_second' THEN device_writes / seconds
+                 WHEN 'device_reads_per_second' THEN device_reads / sampled_seconds
+                 WHEN 'device_writes_per_second' THEN device_writes / sampled_seconds
                  WHEN 'reads_per_second' THEN reads / seconds
                  WHEN 'disk_read_bytes_per_second' THEN disk_bytes / seconds
                  WHEN 'sent_bytes_per_second'

@@ -133,6 +133,28 @@ fn figures_are_what_other_commands_add_up() {
     }
 }
 
+/// Of a recording of three seconds two were sampled, as of a real one.
+#[test]
+fn rates_of_a_few_seconds_are_those_of_the_time_that_was_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    made::write(dir.path(), Size { brokers: 1, seconds: 3, requests: 20 }).unwrap();
+    let arguments = ["fleet", text(dir.path()), "--figures", "--format", "json"];
+    let figures = || serde_json::from_str::<Value>(run(&arguments).1.lines().next().unwrap()).unwrap();
+    let broker = figures();
+    assert_eq!(broker["seconds"], 3.0);
+    // A second has 5 reads of 16 KiB from the disk, 10 of the page cache for fetches, and 10 writes.
+    assert_eq!(broker["reads_per_second"], 15.0);
+    assert_eq!(broker["disk_read_bytes_per_second"], 5.0 * 16_384.0);
+    assert_eq!(broker["device_writes_per_second"], 10.0);
+    let manifest = made::folder(dir.path(), 1).join("manifest.json");
+    let mut unfinished: Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
+    unfinished["ended_ns"] = Value::Null;
+    std::fs::write(&manifest, unfinished.to_string()).unwrap();
+    let broker = figures();
+    let of_two = ["seconds", "reads_per_second"].map(|figure| broker[figure].as_f64());
+    assert_eq!(of_two, [Some(2.0), Some(22.5)], "up to the last sample");
+}
+
 /// How long writes took, in milliseconds.
 fn of_io(recording: &Path) -> (Vec<f64>, String) {
     let (status, stdout, stderr) =

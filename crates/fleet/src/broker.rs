@@ -32,8 +32,9 @@ pub struct Tallies {
     pub host: OfHost,
     /// Of its slow requests.
     pub verdicts: OfVerdicts,
-    /// How long its recordings lasted: what rates are made by where nothing was sampled.
-    pub recorded: Nanos,
+    /// How long it was watched in all of them: what rates are made by. The host is looked at once a second and not right at the
+    /// beginning and the end, so that what was sampled is less.
+    pub watched: Nanos,
 }
 
 /// One broker.
@@ -50,8 +51,7 @@ pub struct Broker {
 impl Broker {
     /// The figures of a broker.
     pub fn of(name: Name, tallies: &Tallies) -> Self {
-        let sampled = tallies.host.seconds();
-        let seconds = if sampled > 0.0 { sampled } else { tallies.recorded.at_least_zero().0 as f64 / 1e9 };
+        let seconds = tallies.watched.at_least_zero().0 as f64 / 1e9;
         let told =
             Figure::ALL.into_iter().filter_map(|figure| Some((figure, tallies.told(figure, seconds)?)));
         let figures = told.filter(|(_, told)| told.value.is_finite()).collect();
@@ -65,8 +65,8 @@ impl Tallies {
         let a_second = (seconds > 0.0).then_some(1.0 / seconds);
         let a_minute = a_second.map(|a_second| a_second * SECONDS_PER_MINUTE);
         match figure {
-            Figure::DeviceReads => self.served(0, a_second?, |moved| moved.disk_bytes),
-            Figure::DeviceWrites => self.served(1, a_second?, |moved| moved.written_bytes),
+            Figure::DeviceReads => self.served(0, |moved| moved.disk_bytes),
+            Figure::DeviceWrites => self.served(1, |moved| moved.written_bytes),
             Figure::Reads => self.of_files(a_second?, |moved| moved.reads),
             Figure::DiskReadBytes => self.of_files(a_second?, |moved| moved.disk_bytes),
             Figure::SentBytes => self.of_requests(a_second?, |carried| carried.sent_bytes),
@@ -94,10 +94,12 @@ impl Tallies {
         }
     }
 
-    /// What devices served; its parts are what reads or writes of files moved, in proportion.
-    fn served(&self, which: usize, a_second: f64, moved: impl Fn(&Moved) -> u64) -> Option<Told> {
+    /// What devices served a second, of the seconds that were sampled; its parts are what reads or writes of files moved, in
+    /// proportion.
+    fn served(&self, which: usize, moved: impl Fn(&Moved) -> u64) -> Option<Told> {
+        let sampled = Some(self.host.seconds()).filter(|seconds| *seconds > 0.0)?;
         let served = self.host.served(|device| self.files.holds(device))?;
-        let value = served.get(which)? * a_second;
+        let value = served.get(which)? / sampled;
         let all = self.files.sum(&moved);
         if all == 0 || self.files.partial {
             return Some(Told::plain(value));
@@ -125,5 +127,70 @@ impl Tallies {
         let (longest, scale) = (self.files.longest_write_ns?, 1.0 / NS_PER_MS);
         let parts = self.files.longest_writes.clone();
         Some(Told::of(longest as f64 * scale, PartKind::FileKind, parts, scale))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::{Device, FileKind, FileOp, FileOpKind, HostSample, HostScope, Nanos};
+
+    use super::{Broker, Name, Tallies};
+    use crate::Figure;
+
+    const MS: i64 = 1_000_000;
+
+    fn read(at_ms: i64) -> FileOp {
+        FileOp {
+            start: Nanos(at_ms * MS),
+            end: Nanos(at_ms * MS + 1),
+            op: FileOpKind::Read,
+            pid: 1,
+            tid: 2,
+            thread: "handler".into(),
+            bytes: Some(100),
+            errno: None,
+            disk_bytes: Some(4_096),
+            readahead_bytes: Some(0),
+            offset: 0,
+            file: "t-0/0.log".into(),
+            renamed_to: None,
+            topic_partition: None,
+            kind: FileKind::Log,
+            device: Device { major: 8, minor: 0, name: "sda".into() },
+            inode: 1,
+            fs: "xfs".into(),
+            batch: None,
+            journal_transaction: None,
+        }
+    }
+
+    fn sample(scope: HostScope, metric: &str, second: i64, value: f64) -> HostSample {
+        let name: Arc<str> = if scope == HostScope::Device { "sda".into() } else { "".into() };
+        let (start, end) = (Nanos(second * 1_000 * MS), Nanos((second + 1) * 1_000 * MS));
+        HostSample { start, end, scope, name, metric: metric.into(), value }
+    }
+
+    /// Three seconds of which two were sampled: nine reads are three a second; what the disk served is known of two.
+    #[test]
+    fn a_short_recording_has_the_rates_of_its_own_length() {
+        let mut tallies = Tallies { watched: Nanos(3_000 * MS), ..Tallies::default() };
+        (0..9).for_each(|at| tallies.files.file_op(&read(at * 300)));
+        for second in 0..2 {
+            tallies.host.host_sample(&sample(HostScope::Host, "cpu_count", second, 8.0));
+            tallies.host.host_sample(&sample(HostScope::Device, "reads_per_second", second, 5.0));
+        }
+        let name = || Name { cluster: "c".to_owned(), broker: "1".to_owned() };
+        let value =
+            |broker: &Broker, figure| broker.figures.get(&figure).map(|told: &crate::Told| told.value);
+        let broker = Broker::of(name(), &tallies);
+        assert_eq!((broker.seconds, value(&broker, Figure::Reads)), (3.0, Some(3.0)));
+        assert_eq!(value(&broker, Figure::DiskReadBytes), Some(3.0 * 4_096.0));
+        assert_eq!(value(&broker, Figure::DeviceReads), Some(5.0));
+        // Of how long nobody knows, there is no rate; devices tell theirs.
+        tallies.watched = Nanos::ZERO;
+        let broker = Broker::of(name(), &tallies);
+        assert_eq!((value(&broker, Figure::Reads), value(&broker, Figure::DeviceReads)), (None, Some(5.0)));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{HostSample, HostScope};
+use model::{HostSample, HostScope, Nanos};
 
 /// A stack of volumes, arrays and disks has a few dozen devices at most.
 const MOST_DEVICES: usize = 256;
@@ -17,6 +17,7 @@ const WRITES: &str = "writes_per_second";
 #[derive(Default)]
 pub struct OfHost {
     sampled_ns: i64,
+    last: Option<Nanos>,
     /// Reads and writes, by device.
     served: BTreeMap<Arc<str>, [f64; 2]>,
 }
@@ -33,6 +34,7 @@ impl OfHost {
         let which = match (sample.scope, &*sample.metric) {
             (HostScope::Host, ALWAYS) => {
                 self.sampled_ns = self.sampled_ns.saturating_add(length);
+                self.last = self.last.max(Some(sample.end));
                 return;
             }
             (HostScope::Device, READS) => 0,
@@ -47,6 +49,11 @@ impl OfHost {
         if let Some(sum) = served.get_mut(which) {
             *sum += sample.value * length as f64 / 1e9;
         }
+    }
+
+    /// When the last sample ended of those that came since this was asked before.
+    pub fn take_last(&mut self) -> Option<Nanos> {
+        self.last.take()
     }
 
     /// How long was sampled.

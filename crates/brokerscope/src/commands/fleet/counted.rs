@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fleet::{Name, OfFiles, OfHost, OfRequests, OfVerdicts, Tallies};
 use model::{Cause, Nanos};
-use recording::{Gists, Recording};
+use recording::{Gists, Manifest, Recording};
 
 use crate::commands::record;
 use crate::input;
@@ -50,16 +50,13 @@ fn say(path: &Path, recording: &Recording, presentation: &Presentation) {
 
 fn add(recording: &Recording, tallies: &mut Tallies) -> anyhow::Result<u64> {
     let manifest = recording.manifest();
-    if let Some(ended) = manifest.ended_ns {
-        tallies.recorded += (Nanos(ended) - Nanos(manifest.started_ns)).at_least_zero();
-    }
     if record::partial::threshold(&manifest.settings).is_some() {
         tallies.files.say_partial();
     }
     let (requests, file_ops) = (recording.gists()?, recording.file_gists()?);
     let (samples, verdicts) = (recording.samples(OfHost::is_counted)?, recording.verdict_gists()?);
     let Tallies { files, requests: of_requests, host, verdicts: of_verdicts, .. } = tallies;
-    Ok(std::thread::scope(|threads| {
+    let damaged = std::thread::scope(|threads| {
         let others = threads.spawn(move || {
             let samples = each(samples, host, |host: &mut OfHost, sample| host.host_sample(sample));
             let Some(verdicts) = verdicts else { return samples };
@@ -71,7 +68,16 @@ fn add(recording: &Recording, tallies: &mut Tallies) -> anyhow::Result<u64> {
             .spawn(move || each(requests, of_requests, |of: &mut OfRequests, request| of.request(request)));
         let damaged = each(file_ops, files, |of: &mut OfFiles, op| of.file_op(op));
         damaged + joined(others) + joined(counted)
-    }))
+    });
+    tallies.watched += watched(manifest, tallies.host.take_last());
+    Ok(damaged)
+}
+
+/// How long a recording's broker was watched: until it ended, or, of one that was not finished, the last sample of the host.
+fn watched(manifest: &Manifest, last_sample: Option<Nanos>) -> Nanos {
+    let started = Some(Nanos(manifest.started_ns)).filter(|started| *started > Nanos::ZERO);
+    let ended = manifest.ended_ns.map(Nanos).or(last_sample);
+    started.zip(ended).map_or(Nanos::ZERO, |(started, ended)| (ended - started).at_least_zero())
 }
 
 /// Counts each, and says what cannot be read: how much that is.
@@ -91,4 +97,27 @@ fn each<T, C>(gists: Gists<T>, counter: &mut C, count: impl Fn(&mut C, &T)) -> u
 
 fn joined(thread: std::thread::ScopedJoinHandle<'_, u64>) -> u64 {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+    use recording::Manifest;
+
+    use super::watched;
+
+    #[test]
+    fn a_recording_lasts_until_its_end_or_the_last_that_is_known_of_it() {
+        let of = |started_ns, ended_ns, last: Option<i64>| {
+            watched(&Manifest { started_ns, ended_ns, ..Manifest::default() }, last.map(Nanos)).0
+        };
+        assert_eq!(of(1_000, Some(5_500), Some(5_000)), 4_500);
+        assert_eq!(of(1_000, None, Some(5_000)), 4_000);
+        assert_eq!(of(1_000, None, None), 0);
+        // What no clock says is no time.
+        assert_eq!(
+            [of(0, Some(5_000), None), of(-5, Some(5_000), None), of(9, Some(i64::MIN), None)],
+            [0, 0, 0]
+        );
+    }
 }
