@@ -39,5 +39,5 @@ pub use rule::{Judgement, Rule, Unfired};
 pub use rules::RULES;
 pub use samples::{Samples, Series};
 pub use settings::Settings;
-pub use traffic::{Producer, Traffic};
+pub use traffic::{Held, Producer, Traffic};
 pub use unsent::UnsentReads;

@@ -5,6 +5,7 @@ use crate::Rule;
 
 mod batch_size;
 mod blocked_threads;
+mod buffer_memory;
 mod cold_reads;
 mod collector;
 mod cpu_throttled;
@@ -95,6 +96,7 @@ pub static RULES: &[Rule] = &[
     mtu::RULE,
     batch_size::RULE,
     linger::RULE,
+    buffer_memory::RULE,
     request_timeout::RULE,
     flush_interval::RULE,
     segment_size::RULE,

@@ -13,6 +13,11 @@ const MOST: usize = 10_000;
 /// What `batch.size` usually is: Kafka's default and its doubles. A batch is taken to be bounded by the smallest that holds the
 /// largest batch of its producer.
 const BATCH_SIZES: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
+/// A record is given up that waited for so long (`delivery.timeout.ms`, 120 s by default): what says that it is older says
+/// something else than when it was handed to the producer.
+const OLDEST: Nanos = Nanos::from_millis(120_000);
+/// Fewer batches that say when their records were made tell nothing of the others.
+const MOST_ARE_TIMED: f64 = 0.9;
 /// Latencies are told apart up to an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
@@ -46,6 +51,22 @@ pub struct Producer {
     full: [u64; BATCH_SIZES.len()],
     connections: HashSet<SocketAddr>,
     span: Option<(Nanos, Nanos)>,
+    /// Batches that say when their newest record was made, and their bytes.
+    timed: u64,
+    timed_bytes: u64,
+    /// These bytes, each times how long it was there from then until it was answered.
+    byte_seconds: f64,
+}
+
+/// What a producer holds of records that are not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Held {
+    /// Bytes on each of its connections, on average: at least these, as they are on the wire.
+    pub bytes: f64,
+    /// For how long each, on average.
+    pub wait: Nanos,
+    /// How many a second on each connection.
+    pub bytes_per_second: f64,
 }
 
 impl Traffic {
@@ -113,7 +134,17 @@ impl Producer {
         self.span = Some((first.min(request.arrival), last.max(request.arrival)));
         for partition in sent {
             self.batch(partition);
+            self.wait(partition, request.last_seen());
         }
+    }
+
+    /// A producer's memory is free again when the answer came, or what needs none was sent.
+    fn wait(&mut self, partition: &Partition, answered: Nanos) {
+        let waited = partition.newest_record.map(|made| answered - made);
+        let Some(waited) = waited.filter(|waited| (Nanos::ZERO..OLDEST).contains(waited)) else { return };
+        self.timed += 1;
+        self.timed_bytes += u64::from(partition.bytes);
+        self.byte_seconds += f64::from(partition.bytes) * (waited.0 as f64 / 1e9);
     }
 
     fn batch(&mut self, partition: &Partition) {
@@ -149,6 +180,24 @@ impl Producer {
     /// Bytes of a batch, on average.
     pub fn bytes_per_batch(&self) -> u64 {
         self.bytes.checked_div(self.batches).unwrap_or(0)
+    }
+
+    /// Whether any of its batches says when its records were made, in a way that can be so.
+    pub fn is_timed(&self) -> bool {
+        self.timed > 0
+    }
+
+    /// What it holds: the rate of its bytes times how long each waits, from when its batch's newest record was made until it was
+    /// answered (Little's law). None where too few batches say when that was, and of a single moment.
+    pub fn held(&self) -> Option<Held> {
+        let (first, last) = self.span?;
+        let seconds = (last - first).0 as f64 / 1e9 * self.connections.len().max(1) as f64;
+        let known = self.timed > 0 && self.timed as f64 >= MOST_ARE_TIMED * self.batches as f64;
+        (known && seconds > 0.0).then(|| Held {
+            bytes: self.byte_seconds / seconds,
+            wait: Nanos((self.byte_seconds / self.timed_bytes.max(1) as f64 * 1e9) as i64),
+            bytes_per_second: self.timed_bytes as f64 / seconds,
+        })
     }
 
     /// Its connections.
@@ -189,6 +238,28 @@ mod tests {
         assert_eq!(producer.full(), Some(0.5));
         assert_eq!(producer.records_per_batch(), Some(5.5));
         assert_eq!(producer.requests_per_second().map(f64::round), Some(133.0));
+    }
+
+    #[test]
+    fn what_a_producer_holds_is_its_rate_times_its_records_wait() {
+        let mut traffic = Traffic::default();
+        for at in 0..101 {
+            let mut request = produce("app", at * 10, 20, 10_000, 10);
+            // Of 280 ms in the producer and 20 ms until the answer.
+            request.partitions[0].newest_record = Some(request.arrival - Nanos::from_millis(280));
+            traffic.add(&request);
+        }
+        let held = |traffic: &Traffic| traffic.producers()[0].1.held();
+        let told = held(&traffic).unwrap();
+        assert_eq!(told.wait.as_millis_rounded(), 300);
+        assert_eq!((told.bytes_per_second.round(), told.bytes.round()), (1_010_000.0, 303_000.0));
+        // A time to come, and one that no record waits for: then nothing is known.
+        for (at, made) in [(1_020, 2_000), (1_030, -130_000)].into_iter().cycle().take(12) {
+            let mut request = produce("app", at, 1, 10_000, 10);
+            request.partitions[0].newest_record = Some(Nanos::from_millis(made));
+            traffic.add(&request);
+        }
+        assert_eq!(held(&traffic), None);
     }
 
     #[test]

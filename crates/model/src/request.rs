@@ -110,6 +110,8 @@ pub struct Partition {
     pub base_offset: Option<i64>,
     /// The broker's error code for this partition (0 is none).
     pub error_code: Option<i16>,
+    /// Produce: when the newest of its records was made, by the producer's clock and to a millisecond; none where no batch says so.
+    pub newest_record: Option<Nanos>,
     /// Values of the record header that the user named, one a record that has it.
     pub message_ids: Vec<Arc<str>>,
 }

@@ -54,14 +54,14 @@ cells! {
         bytes: U32,
         records: Maybe<U32>,
         error_code: Maybe<I16>,
+        newest_record_ns: Maybe<I64>,
     }
 }
 
 /// Events, batch after batch, of which only some columns were read; all else is empty, zero, or an address that nobody has.
 ///
-/// Of requests: when they were, whose, their API, acks, terms and errors; and of their partitions topic, number, bytes, records and
-/// error. Of
-/// file operations: when they were, what was moved, file, kind, and the device's name. Of verdicts: the cause and the request's
+/// Of requests: when they were, whose, their API, acks, terms and errors; and of their partitions topic, number, bytes, records,
+/// error and when the newest record was made. Of file operations: when they were, what was moved, file, kind, and the device's name. Of verdicts: the cause and the request's
 /// latency.
 pub struct Gists<T = Request>(Receiver<Result<Vec<T>, Error>>);
 
@@ -144,6 +144,7 @@ impl PartitionCells {
             bytes: self.bytes.at(i)?,
             records: self.records.maybe(i),
             error_code: self.error_code.maybe(i),
+            newest_record: self.newest_record_ns.maybe(i).map(Nanos),
             ..Partition::default()
         })
     }

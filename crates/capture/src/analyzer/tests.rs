@@ -94,6 +94,7 @@ fn a_produce_request_and_what_its_response_adds() {
     assert_eq!((two.topic.as_deref(), two.partition), (Some("topicA"), 2));
     assert_eq!((two.bytes, two.records), (first.len() as u32, Some(3)));
     assert_eq!((two.base_offset, two.error_code), (Some(777), Some(0)));
+    assert_eq!(two.newest_record, Some(Nanos::from_millis(1_700_000_000_000)));
     assert_eq!((five.partition, five.base_offset, five.error_code), (5, None, Some(6)));
     let batch = two.batches[0];
     assert_eq!((batch.magic, batch.crc, batch.records), (2, 0xc0ff_ee00, 3));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use model::{Batch, Partition, Request, TopicId};
+use model::{Batch, Nanos, Partition, Request, TopicId};
 use wire::BatchHeader;
 use wire::stream::{
     FetchBody, FetchedPartition, ProduceBody, ProducePartition, ProducedPartition, RequestBody, RequestFrame,
@@ -119,8 +119,14 @@ fn partition(produced: &ProducePartition, books: &mut Books) -> Partition {
         fetch_offset: None,
         base_offset: None,
         error_code: None,
+        newest_record: produced.batches.iter().filter_map(newest_record).max(),
         message_ids: produced.message_ids.iter().map(|id| Arc::from(id.as_str())).collect(),
     }
+}
+
+/// When the last of a batch's records was made: the producer says it with magic 1 and 2.
+fn newest_record(header: &BatchHeader) -> Option<Nanos> {
+    Some(header.max_timestamp_ms).filter(|ms| *ms >= 0).map(Nanos::from_millis)
 }
 
 fn batch(header: &BatchHeader) -> Batch {

@@ -57,6 +57,7 @@ columns! {
         fetch_offset: Maybe<I64>,
         base_offset: Maybe<I64>,
         error_code: Maybe<I16>,
+        newest_record_ns: Maybe<I64>,
         message_ids: Words,
         batches: Rows<Batches>,
     }
@@ -115,7 +116,7 @@ impl Encode for Requests {
 fn partition_weight(partition: &Partition) -> usize {
     let ids: usize = partition.message_ids.iter().map(|id| 4 + id.len()).sum();
     let topic = partition.topic.as_ref().map_or(0, |topic| topic.len());
-    104 + topic + ids + 32 * partition.batches.len()
+    113 + topic + ids + 32 * partition.batches.len()
 }
 
 impl Requests {
@@ -141,6 +142,7 @@ impl Partitions {
         self.fetch_offset.append_option(partition.fetch_offset);
         self.base_offset.append_option(partition.base_offset);
         self.error_code.append_option(partition.error_code);
+        self.newest_record_ns.append_option(partition.newest_record.map(|at| at.0));
         for id in &partition.message_ids {
             self.message_ids.values().append_value(id);
         }
@@ -218,6 +220,7 @@ impl PartitionCells {
             fetch_offset: self.fetch_offset.maybe(i),
             base_offset: self.base_offset.maybe(i),
             error_code: self.error_code.maybe(i),
+            newest_record: self.newest_record_ns.maybe(i).map(Nanos),
             message_ids: self.message_ids.words(i)?,
         })
     }

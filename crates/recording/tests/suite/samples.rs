@@ -87,6 +87,7 @@ pub(crate) fn request(n: u64) -> Event {
             fetch_offset: None,
             base_offset: Some(n as i64),
             error_code: Some(0),
+            newest_record: Some(Nanos(1_700_000_000_000_000_000)),
             message_ids: vec!["371409548".into()],
         }],
     }))
@@ -145,11 +146,13 @@ prop_compose! {
         topic in option::of(text()), topic_id in option::of(any::<[u8; 16]>().prop_map(TopicId)),
         partition in any::<i32>(), bytes in any::<u32>(), records in option::of(any::<u32>()),
         batches in vec(any_batch(), 0..3),
-        (fetch_offset, base_offset) in (option::of(any::<i64>()), option::of(any::<i64>())),
+        (fetch_offset, base_offset, newest_record) in
+            (option::of(any::<i64>()), option::of(any::<i64>()), option::of(time())),
         error_code in option::of(any::<i16>()), message_ids in vec(text(), 0..3),
     ) -> Partition {
         Partition {
-            topic, topic_id, partition, bytes, records, batches, fetch_offset, base_offset, error_code, message_ids,
+            topic, topic_id, partition, bytes, records, batches, fetch_offset, base_offset, error_code, newest_record,
+            message_ids,
         }
     }
 }

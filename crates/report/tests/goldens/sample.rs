@@ -73,6 +73,7 @@ fn partition(topic: &str, number: i32, ids: &[&str]) -> Partition {
         fetch_offset: None,
         base_offset: Some(2_938_697_123),
         error_code: Some(0),
+        newest_record: None,
         message_ids: ids.iter().map(|&id| id.into()).collect(),
     }
 }
