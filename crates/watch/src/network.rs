@@ -1,5 +1,5 @@
-//! Packets where the broker has its network: a container has interfaces of its own, which the host's do not show.
-//! Does not read packets.
+//! Packets, and whatever else is asked, where the broker has its network: a container has interfaces of its own, which the host's
+//! do not show. Does not read packets.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,12 +18,14 @@ pub fn open(pid: Pid, config: &LiveConfig) -> Result<Live, Error> {
     if shares_network(pid) {
         return Live::open(config);
     }
+    within(pid, || Live::open(config)).unwrap_or_else(|source| Err(refused(config, source)))
+}
+
+/// Does something in the network namespace of a process, on a thread that ends with it.
+pub(crate) fn within<T: Send>(pid: Pid, act: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
-        let opening = scope.spawn(|| {
-            enter(pid).map_err(|source| refused(config, source))?;
-            Live::open(config)
-        });
-        opening.join().unwrap_or_else(|_| Err(refused(config, io::Error::other("the thread died"))))
+        let visitor = scope.spawn(|| enter(pid).map(|()| act()));
+        visitor.join().unwrap_or_else(|_| Err(io::Error::other("the thread died")))
     })
 }
 

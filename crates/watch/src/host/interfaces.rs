@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use model::HostScope;
 
@@ -43,7 +44,8 @@ impl Interfaces {
         let mut seen = HashMap::new();
         for counted in table.lines().filter_map(Counted::parse).take(MOST_INTERFACES) {
             let known = self.links.remove(counted.name);
-            let mut link = known.filter(|_| !fresh).unwrap_or_else(|| Link::read(&sysfs, counted.name));
+            let read = || sysfs.as_deref().map(|sysfs| Link::read(sysfs, counted.name)).unwrap_or_default();
+            let mut link = known.filter(|_| !fresh).unwrap_or_else(read);
             let moved = known.is_none_or(|known| known.packets != counted.packets());
             link.packets = counted.packets();
             counted.sample(&link, moved, figures);
@@ -53,15 +55,27 @@ impl Interfaces {
     }
 }
 
-/// `/sys/class/net` shows the network namespace of whoever mounted it: the broker's own, where that is another.
-pub(super) fn sysfs(kernel: &Kernel, pid: u32) -> PathBuf {
+/// Whether the broker has this process's network.
+pub(super) fn is_same_network(kernel: &Kernel, pid: u32) -> bool {
     let namespace = |process: PathBuf| fs::read_link(process).ok();
-    let same = namespace(kernel.of_process(pid, "ns/net")) == namespace(kernel.proc.join("self/ns/net"));
-    if same { kernel.sys.join("class/net") } else { kernel.of_process(pid, "root/sys/class/net") }
+    namespace(kernel.of_process(pid, "ns/net")) == namespace(kernel.proc.join("self/ns/net"))
+}
+
+/// A sysfs's `class/net` that shows the broker's network; none where there is none. A sysfs shows the network namespace of whoever
+/// mounted it, and each namespace's is a file system of its own (`sysfs_init_fs_context`, fs/sysfs/mount.c): a broker in another
+/// namespace that sees this process's sysfs has none that tells of its own.
+pub(super) fn sysfs(kernel: &Kernel, pid: u32) -> Option<PathBuf> {
+    if is_same_network(kernel, pid) {
+        return Some(kernel.sys.join("class/net"));
+    }
+    let theirs = kernel.of_process(pid, "root/sys");
+    let file_system = |path: &Path| fs::metadata(path).ok().map(|found| found.dev());
+    let is_other = file_system(&theirs)? != file_system(&kernel.sys)?;
+    is_other.then(|| theirs.join("class/net"))
 }
 
 impl Link {
-    fn read(sysfs: &std::path::Path, name: &str) -> Self {
+    fn read(sysfs: &Path, name: &str) -> Self {
         // A name from the table is one component of a path: the kernel allows no slash (`dev_valid_name`).
         if name.contains('/') || name.starts_with('.') {
             return Self::default();

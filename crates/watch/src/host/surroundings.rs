@@ -1,9 +1,10 @@
 //! What a broker runs on, read once: host, limits, file systems, interfaces, the JVM's command line. Only reads files of `/proc`,
-//! `/sys` and the log dirs, and of an ext4 its superblock; changes nothing, and judges nothing. Whatever cannot be read says why.
+//! `/sys` and the log dirs, of an ext4 its superblock, and of another network namespace what it says of itself; changes nothing, and judges nothing. Whatever cannot be read says why.
 
 mod ext4;
 mod limits;
 mod links;
+mod netlink;
 mod volumes;
 
 use std::collections::BTreeMap;
