@@ -131,6 +131,9 @@ fn a_broker_is_advised_and_left_as_it_is() {
     of_recording.args(["advise", "--all", "--format", "json", &recording]);
     let recorded = objects(of_recording);
     assert!(told(&recorded, "silent", "heap").unwrap().contains("for 100 partitions"), "{recorded:#?}");
+    assert!(told(&recorded, "advice", "unclean-election").is_some(), "it keeps what the broker said: {recorded:#?}");
+    let notes = recorded.last().unwrap()["notes"].to_string();
+    assert!(notes.contains("in force otherwise than in its file (kafka-configs)"), "{notes}");
 
     let few = advise(as_nobody(), broker.pid, &[]);
     let why = few.iter().find(|object| object["input"] == "the broker's settings").unwrap();

@@ -23,8 +23,34 @@ impl From<BTreeMap<String, String>> for Settings {
 }
 
 impl Settings {
+    /// The names that rules ask for: of what a broker says is in force, a recording keeps these and no other.
+    pub const USED: [&'static str; 20] = [
+        "compression.type",
+        "confluent.tier.partition.state.cleanup.delay.ms",
+        "confluent.tier.partition.state.cleanup.enable",
+        "confluent.tier.partition.state.cleanup.interval.ms",
+        "default.replication.factor",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.dirs",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.message.timestamp.type",
+        "log.segment.bytes",
+        "metadata.log.dir",
+        "min.insync.replicas",
+        "num.io.threads",
+        "num.network.threads",
+        "num.replica.fetchers",
+        "replica.lag.time.max.ms",
+        "socket.listen.backlog.size",
+        "transaction.partition.verification.enable",
+        "unclean.leader.election.enable",
+    ];
+
     /// What the file says; none where it says nothing.
     pub fn text(&self, name: &str) -> Option<&str> {
+        #[cfg(test)]
+        debug_assert!(Self::USED.contains(&name), "{name} is not among those that recordings keep");
         self.0.get(name).map(|value| value.trim())
     }
 
@@ -75,6 +101,6 @@ mod tests {
         assert_eq!(number(&of(" 16 ")).unwrap().value, 16);
         assert_eq!(number(&Settings::default()).unwrap().shown, "8 (the default)");
         assert!(matches!(number(&of("many")), Err(Unfired::NotKnown { input: "num.io.threads", .. })));
-        assert!(!of("1").is_on("num.io.threads", true) && Settings::default().is_on("x", true));
+        assert!(!of("1").is_on("num.io.threads", true) && Settings::default().is_on("num.io.threads", true));
     }
 }

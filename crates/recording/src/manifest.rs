@@ -110,6 +110,9 @@ pub struct Broker {
     pub listeners: Vec<String>,
     /// Its configuration, secrets taken out.
     pub properties: BTreeMap<String, String>,
+    /// What it said itself is set when the recording began, of the settings that advice is about; the others of them have Kafka's
+    /// default. None where it was not asked, or did not say.
+    pub settings_in_force: Option<BTreeMap<String, String>>,
     /// Its Java virtual machine.
     pub jvm: Option<Jvm>,
 }

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use advise::{Inputs, Settings};
+use advise::Inputs;
 use model::{HostScope, Interface, Nanos};
 use recording::{Manifest, Recording};
 
 use super::{Advising, WhyNot};
-use crate::commands::record::{partial, runs_on};
+use crate::commands::record::{in_force, partial, runs_on};
 
 /// What a recording does not hold.
 const NOT_RECORDED: &str = "the recording does not hold it: run advise beside the broker";
@@ -60,7 +60,7 @@ fn of_broker(inputs: &mut Inputs, manifest: &Manifest) {
         inputs.surroundings.kernel = Ok(host.kernel.as_str().into());
     }
     let Some(broker) = &manifest.broker else { return };
-    inputs.settings = Ok(Settings::from(broker.properties.clone()));
+    inputs.settings = Ok(in_force::settings(broker));
     if let Some(jvm) = broker.jvm.as_ref().filter(|jvm| !jvm.options.is_empty()) {
         inputs.surroundings.jvm_arguments =
             Ok(jvm.options.iter().map(|word| Arc::from(word.as_str())).collect());

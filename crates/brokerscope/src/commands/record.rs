@@ -1,5 +1,6 @@
 //! `record`: collects everything that can be seen of a broker, to be explained later.
 
+pub(crate) mod in_force;
 #[cfg(feature = "live")]
 mod live;
 #[cfg(feature = "live")]

@@ -8,6 +8,7 @@ use super::seen::Seen;
 use super::{Gathered, dumps};
 use crate::advising;
 use crate::cli::Advise;
+use crate::commands::record::in_force;
 use crate::grounds::Grounds;
 use crate::options::Filter;
 
@@ -25,6 +26,7 @@ pub(super) fn gather(args: &Advise, input: &Path) -> anyhow::Result<Gathered> {
     let what = if grounds.recording().is_some() { "recording" } else { "capture" };
     let known = grounds.known(args.slower_than, &args.presentation);
     let mut notes = known.notes;
+    notes.extend(grounds.recording().and_then(|recording| in_force::note(recording.manifest())));
     notes.extend(
         known
             .losses

@@ -33,6 +33,8 @@ const BURST: usize = 1_000;
 pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let stop = Stop::after(args.duration)?;
     let broker = watched::broker(&args.target)?;
+    // Before anything is watched: what is asked here is nothing of what is recorded.
+    let asked = watch::admin::settings(&broker);
     let packets = watched::packets(&args.filter, &broker, &args.interface);
     let memory = Memory::within(args.max_memory);
     let jvm = args.jvm.recording();
@@ -41,7 +43,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
         watch.sample_cpu(broker.pid, args.cpu_samples);
     }
     watched::probe_jvm(&mut watch, broker.pid, args.lock_waits);
-    let manifest = manifest::at_start(args, &broker, &watch);
+    let manifest = manifest::at_start(args, &broker, asked, &watch);
     // Before the writer has a thread of its own, which could do what this one can. What keeps the directory from being
     // made is the writer's to say.
     let _ = fs::create_dir_all(&args.output);

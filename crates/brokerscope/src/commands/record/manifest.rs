@@ -6,26 +6,37 @@ use std::thread::available_parallelism;
 
 use broker::Broker;
 use recording::{Clock, Host, Jvm, Manifest};
+use watch::admin::{self, Answered};
 use watch::host::surroundings::surroundings;
 use watch::{Outcome, Purpose, Watch};
 
 use super::partial::PARTIAL;
-use super::{MISSING, SEEN, runs_on};
+use super::{MISSING, SEEN, in_force, runs_on};
 use crate::cli::Record;
 
 /// Parts of a property's name that mark its value as a secret.
 const SECRETS: [&str; 5] = ["password", "secret", "jaas", "credential", "keystore.key"];
 
-/// The manifest of a recording that starts now.
-pub(super) fn at_start(args: &Record, broker: &Broker, watch: &Watch) -> Manifest {
+/// The manifest of a recording that starts now; `asked` is what the broker says of its settings.
+pub(super) fn at_start(
+    args: &Record,
+    broker: &Broker,
+    asked: Result<Answered, admin::Error>,
+    watch: &Watch,
+) -> Manifest {
     let (offset, started) = watch.clock();
+    let mut settings = settings(args, broker);
+    if let Err(error) = &asked {
+        settings.insert(in_force::UNKNOWN.to_owned(), error.to_string());
+    }
+    let settings_in_force = asked.ok().map(|answered| in_force::kept(broker, answered));
     Manifest {
         started_ns: started.realtime_ns,
         host: host(),
-        broker: Some(watched(broker, watch.jvm_version())),
+        broker: Some(recording::Broker { settings_in_force, ..watched(broker, watch.jvm_version()) }),
         clock: Clock { offset_ns: offset.as_ns(), pairs: vec![pair(started)] },
         plan: watch.plan().iter().map(plan_line).collect(),
-        settings: settings(args, broker),
+        settings,
         ..Manifest::default()
     }
 }
@@ -63,6 +74,7 @@ fn watched(broker: &Broker, jvm_version: Option<&str>) -> recording::Broker {
         log_dir_devices: broker.log_dirs.iter().map(|dir| watch::device_of(dir)).collect(),
         listeners: broker.listeners.iter().map(ToString::to_string).collect(),
         properties: public(broker),
+        settings_in_force: None,
         jvm: jvm_version.map(|version| Jvm { version: version.to_owned(), ..Jvm::default() }),
     }
 }
