@@ -10,7 +10,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -25,14 +26,87 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// `nobody`.
 const USER: u32 = 65_534;
 
-/// What advice is about and must leave as it is: settings of the kernel, the broker's own files.
+/// What advice is about and must leave as it is: settings of the kernel, mounts, the broker's own files, its process and its cgroups.
 fn state(broker: &Broker) -> BTreeMap<String, String> {
-    let vm = fs::read_dir("/proc/sys/vm").unwrap().map(|entry| entry.unwrap().path());
-    let files = vm.chain([broker.properties.clone(), Path::new("/proc/mounts").to_owned()]);
+    let process = Path::new("/proc").join(broker.pid.to_string());
+    let of_process = ["limits", "oom_score_adj", "coredump_filter", "cgroup", "cpuset"];
+    let files = SYSCTLS.iter().flat_map(|directory| settings(Path::new(directory)));
+    let files = files.chain(of_process.map(|name| process.join(name)));
+    let of_cgroups =
+        cgroups(&process).into_iter().flat_map(|group| CGROUP_SETTINGS.map(|name| group.join(name)));
+    let files = files.chain(of_cgroups);
+    let files = files.chain([broker.properties.clone(), Path::new("/proc/mounts").to_owned()]);
     let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-    // Counters among them change by themselves.
-    let is_setting = |path: &Path| !path.ends_with("stat_refresh");
-    files.filter(|path| is_setting(path)).map(|path| (path.display().to_string(), read(&path))).collect()
+    let mut state: BTreeMap<_, _> = files.map(|path| (path.display().to_string(), read(&path))).collect();
+    // And that there are no others than there were.
+    for path in [Path::new("/sys/fs/cgroup"), Path::new("/sys/kernel/tracing/instances")] {
+        state.insert(path.display().to_string(), names(path).join(" "));
+    }
+    state
+}
+
+/// Where the kernel's settings are.
+const SYSCTLS: [&str; 4] = ["/proc/sys/vm", "/proc/sys/kernel", "/proc/sys/net/core", "/proc/sys/net/ipv4"];
+/// What may be written and changes by itself: a trigger, the last process, and what the kernel lowers when sampling took long.
+const NO_SETTINGS: [&str; 3] = ["stat_refresh", "ns_last_pid", "perf_event_max_sample_rate"];
+
+/// A cgroup's settings, of both versions: other files that may be written count something.
+const CGROUP_SETTINGS: [&str; 14] = [
+    "cpu.max",
+    "cpu.weight",
+    "cpu.shares",
+    "cpu.cfs_quota_us",
+    "cpuset.cpus",
+    "cpuset.mems",
+    "memory.max",
+    "memory.high",
+    "memory.limit_in_bytes",
+    "memory.swappiness",
+    "io.max",
+    "io.weight",
+    "pids.max",
+    "cgroup.subtree_control",
+];
+
+/// The files of a directory that may be written.
+fn settings(directory: &Path) -> Vec<PathBuf> {
+    let is_setting = |path: &Path| {
+        let may_be_written = fs::metadata(path).is_ok_and(|file| file.is_file() && file.mode() & 0o200 != 0);
+        may_be_written && !NO_SETTINGS.iter().any(|name| path.ends_with(name))
+    };
+    names(directory).iter().map(|name| directory.join(name)).filter(|path| is_setting(path)).collect()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The directories of a process's cgroups, of both versions.
+fn cgroups(process: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(process.join("cgroup")).unwrap();
+    let of_line = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+        let root = Path::new("/sys/fs/cgroup");
+        [root.join(controllers).join(path), root.join(path)].into_iter().find(|path| path.is_dir())
+    };
+    text.lines().filter_map(of_line).collect()
+}
+
+/// The settings that the broker has in force, as Kafka's own tool tells them.
+fn in_force(kafka: &Kafka, broker: &Broker) -> String {
+    let mut command = kafka.command(&["-Xmx128m".to_owned()], "kafka.admin.ConfigCommand");
+    command.args(["--bootstrap-server", &broker.bootstrap(), "--describe", "--all"]);
+    command.args(["--entity-type", "brokers", "--entity-name", "1"]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("unclean.leader.election.enable=true"), "{text}");
+    text
 }
 
 /// The topic is there before all of its directories are.
@@ -111,6 +185,7 @@ fn a_broker_is_advised_and_left_as_it_is() {
     command.args(["--entity-name", "1", "--add-config", "unclean.leader.election.enable=true"]);
     let altered = command.stdin(Stdio::null()).output().unwrap();
     assert!(altered.status.success(), "{}", String::from_utf8_lossy(&altered.stderr));
+    let set = in_force(&kafka, &broker);
     let changed = advise(brokerscope::command(), broker.pid, &[]);
     assert!(told(&all, "silent", "unclean-election").is_some(), "{all:#?}");
     assert!(told(&changed, "advice", "unclean-election").is_some(), "{changed:#?}");
@@ -131,7 +206,10 @@ fn a_broker_is_advised_and_left_as_it_is() {
     of_recording.args(["advise", "--all", "--format", "json", &recording]);
     let recorded = objects(of_recording);
     assert!(told(&recorded, "silent", "heap").unwrap().contains("for 100 partitions"), "{recorded:#?}");
-    assert!(told(&recorded, "advice", "unclean-election").is_some(), "it keeps what the broker said: {recorded:#?}");
+    assert!(
+        told(&recorded, "advice", "unclean-election").is_some(),
+        "it keeps what the broker said: {recorded:#?}"
+    );
     let notes = recorded.last().unwrap()["notes"].to_string();
     assert!(notes.contains("in force otherwise than in its file (kafka-configs)"), "{notes}");
 
@@ -140,5 +218,6 @@ fn a_broker_is_advised_and_left_as_it_is() {
     assert!(why["why"].as_str().unwrap().contains("denied"), "{why}");
     assert!(told(&few, "silent", "collector").is_some(), "command lines are open to everybody: {few:#?}");
     assert_eq!(state(&broker), before);
+    assert_eq!(in_force(&kafka, &broker), set);
     broker.kill();
 }

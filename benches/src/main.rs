@@ -2,11 +2,12 @@
 //! much memory; what `requests live:` takes of a processor; how fast `segment` is beside Kafka's own
 //! `DumpLogSegments`; how long `explain` takes for ten million requests, and how far behind
 //! a live broker it is; what `export` takes; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; which of
-//! nine brokers is the odd one; what watching costs a broker; what seeing its
+//! nine brokers is the odd one; how long `advise` takes beside a broker of 2,000 partitions; what watching costs a broker; what seeing its
 //! locks does, and whether all of them are seen; how fast `logs` reads a log beside `grep`. Ratios within one run count; absolute figures are the machine's.
 //!
 //! It knows the product as a user does, by its command line; only the recordings that it makes up it writes itself.
 
+mod advise;
 mod compare;
 mod contest;
 mod explain;
@@ -41,7 +42,7 @@ use crate::target::Target;
 /// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
 /// What is measured, in this order, unless only some of it is asked for.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 15] = [
     "files",
     "memory",
     "live",
@@ -52,6 +53,7 @@ const PARTS: [&str; 14] = [
     "page",
     "compare",
     "fleet",
+    "advise",
     "kernel",
     "kernel-paced",
     "locks",
@@ -120,6 +122,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
         "page" => page::hold(brokerscope, directory),
         "compare" => compare::hold(brokerscope, directory),
         "fleet" => fleet::hold(brokerscope, directory),
+        "advise" => advise::hold(brokerscope, directory),
         "kernel" | "kernel-paced" => kernel::hold(part, brokerscope, directory),
         "logs" => logs::hold(brokerscope, directory),
         part if part.starts_with("locks") => locks::hold(part, brokerscope, directory),
