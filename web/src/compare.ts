@@ -81,13 +81,14 @@ function list(names: string[]): string {
 
 const WORDS: Record<string, string> = { "no-difference": "no difference", "too-short": "too short to say", untested: "not tested" };
 
-/** Whether more of it is better. */
-function isBetter(one: Difference): boolean {
-  return (one.outcome === "higher") === one.figure.endsWith("_per_s");
+/** Whether what it became is better; none of requests, of which there are fewer where each carries more. */
+function isBetter(one: Difference): boolean | undefined {
+  return one.figure === "requests_per_s" ? undefined : (one.outcome === "higher") === (one.figure === "record_bytes_per_s");
 }
 
 function words(one: Difference): string {
-  return WORDS[one.outcome] ?? `${one.outcome}, ${isBetter(one) ? "better" : "worse"}`;
+  const better = isBetter(one);
+  return WORDS[one.outcome] ?? (better === undefined ? one.outcome : `${one.outcome}, ${better ? "better" : "worse"}`);
 }
 
 function differences({ differences: all, summary }: Comparison, of: Configuration): HTMLElement {
@@ -95,7 +96,8 @@ function differences({ differences: all, summary }: Comparison, of: Configuratio
   const rows = FIGURES.flatMap(([figure, title]) => {
     const one = own.find((it) => it.figure === figure);
     if (!one) return [];
-    const verdict = one.outcome in WORDS ? "none" : isBetter(one) ? "good" : "bad";
+    const better = one.outcome in WORDS ? undefined : isBetter(one);
+    const verdict = better === undefined ? "none" : better ? "good" : "bad";
     const interval = one.low === null || one.high === null ? "–" : spread(one.change_is, one.low, one.high);
     return [row([title, show(figure, one.base_value), show(figure, one.value), change(one.change_is, one.change), interval, h("span", { class: verdict, title: one.why ?? undefined }, words(one), one.why ? h("small", {}, ` ${one.why}`) : null)], 1)];
   });

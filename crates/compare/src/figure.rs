@@ -71,9 +71,13 @@ impl Figure {
         }
     }
 
-    /// Whether more of it is better.
-    pub const fn more_is_better(self) -> bool {
-        matches!(self, Self::RequestsPerSecond | Self::BytesPerSecond)
+    /// Whether more of it is better; none of requests, of which there are fewer where each carries more.
+    pub const fn more_is_better(self) -> Option<bool> {
+        match self {
+            Self::RequestsPerSecond => None,
+            Self::BytesPerSecond => Some(true),
+            Self::P50 | Self::P90 | Self::P99 | Self::P999 | Self::Max | Self::SloMisses => Some(false),
+        }
     }
 
     /// How two values of it are compared.

@@ -90,9 +90,11 @@ fn number(figure: Figure, change: f64) -> String {
 pub(super) fn outcome(difference: &Difference) -> String {
     let words = difference.outcome.words();
     match difference.outcome {
-        Outcome::Lower | Outcome::Higher => {
-            format!("{words}, {}", if is_better(difference) { "better" } else { "worse" })
-        }
+        Outcome::Lower | Outcome::Higher => match is_better(difference) {
+            Some(true) => format!("{words}, better"),
+            Some(false) => format!("{words}, worse"),
+            None => words.to_owned(),
+        },
         _ => words.to_owned(),
     }
 }
@@ -100,14 +102,17 @@ pub(super) fn outcome(difference: &Difference) -> String {
 /// How it is coloured.
 pub(super) fn role(difference: &Difference) -> Role {
     match difference.outcome {
-        Outcome::Lower | Outcome::Higher if is_better(difference) => Role::Good,
-        Outcome::Lower | Outcome::Higher => Role::Bad,
+        Outcome::Lower | Outcome::Higher => match is_better(difference) {
+            Some(true) => Role::Good,
+            Some(false) => Role::Bad,
+            None => Role::Faint,
+        },
         _ => Role::Faint,
     }
 }
 
-fn is_better(difference: &Difference) -> bool {
-    (difference.outcome == Outcome::Higher) == difference.figure.more_is_better()
+fn is_better(difference: &Difference) -> Option<bool> {
+    Some((difference.outcome == Outcome::Higher) == difference.figure.more_is_better()?)
 }
 
 /// How much of each minute of the runs, in seconds of requests' time.
