@@ -35,6 +35,8 @@ pub(crate) struct GivenFile {
 pub(crate) struct Files {
     mounts: Mounts,
     looked_at_mounts: Instant,
+    /// The device that was last found among the mounts: there may be a hundred, and most files are on one device.
+    mounted: Option<DeviceNumber>,
     log_dirs: Vec<Inside>,
     known: HashMap<(DeviceNumber, Arc<str>), Known, RandomState>,
     /// The same files by number, for those that are seen without a path.
@@ -62,6 +64,7 @@ impl Files {
         Self {
             mounts,
             looked_at_mounts: Instant::now(),
+            mounted: None,
             log_dirs,
             known: HashMap::default(),
             by_inode: HashMap::default(),
@@ -144,14 +147,23 @@ impl Files {
             self.known.clear();
             self.by_inode.clear();
         }
-        if !self.mounts.knows(device) && self.looked_at_mounts.elapsed() >= MOUNTS_AGAIN {
-            self.mounts = self.mounts.again();
-            self.looked_at_mounts = Instant::now();
-        }
+        self.look_for(device);
         let (mounts, log_dirs) = (&self.mounts, &self.log_dirs);
         self.known
             .entry(key)
             .or_insert_with(|| Known { named: classify(mounts, log_dirs, device, path, whole), inode: 0 })
+    }
+
+    /// Looks at the mounts again where none is of that device.
+    fn look_for(&mut self, device: DeviceNumber) {
+        if self.mounted == Some(device) {
+            return;
+        }
+        if !self.mounts.knows(device) && self.looked_at_mounts.elapsed() >= MOUNTS_AGAIN {
+            self.mounts = self.mounts.again();
+            self.looked_at_mounts = Instant::now();
+        }
+        self.mounted = self.mounts.knows(device).then_some(device);
     }
 
     /// Where the file is. Its directory is looked up, because it may be reached through links; where that is

@@ -33,6 +33,7 @@ mod roster;
 mod samples;
 mod stops;
 mod thread_names;
+mod topic_names;
 mod watch;
 
 pub use clock::now;

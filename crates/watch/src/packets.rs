@@ -12,16 +12,18 @@ use model::{ClockOffset, Event, Loss, LossKind, Nanos, Request};
 
 use crate::keeper::Current;
 use crate::queue::Sender;
+use crate::topic_names::TopicNames;
 
 /// The longest a full block of packets waits.
 const WAIT: Duration = Duration::from_millis(100);
-/// How often losses are looked at and topic names learnt again.
+/// How often losses are looked at, and new topics.
 const CHECK: Duration = Duration::from_secs(1);
 
 /// What the capture thread needs.
 pub(crate) struct PacketSource {
     pub(crate) live: Live,
     pub(crate) analyzer: Analyzer,
+    pub(crate) topics: TopicNames,
     pub(crate) offset: ClockOffset,
     pub(crate) current: Current,
     pub(crate) sender: Sender,
@@ -64,7 +66,7 @@ impl PacketSource {
 
     fn check(&mut self, seen: &mut Seen) -> Result<(), capture::Error> {
         if let Some(subject) = self.current.subject() {
-            self.analyzer.learn_topics(broker::topic_ids::scan(&subject.log_dirs));
+            self.analyzer.learn_topics(self.topics.news(&subject.log_dirs).into_iter().flatten());
         }
         let drops = self.live.drops()?;
         self.analyzer.count_kernel_drops(drops.saturating_sub(seen.drops));

@@ -28,6 +28,7 @@ use crate::queue::{self, Queue, Sender};
 use crate::samples::SampleSource;
 use crate::stops::Stops;
 use crate::thread_names::ThreadNames;
+use crate::topic_names::TopicNames;
 
 /// What the plan calls the whole of each source.
 const REQUESTS: &str = "requests";
@@ -396,6 +397,7 @@ impl Watch {
                         topics: broker::topic_ids::scan(log_dirs),
                         ..capture::Config::default()
                     }),
+                    topics: TopicNames::default(),
                     offset: self.offset,
                     current: self.current.clone(),
                     sender: self.sender.clone(),
