@@ -4,19 +4,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use model::Event;
 
 use crate::convert::{Converter, write_empty};
+use crate::intake::{Intake, Waiting, lock};
 use crate::open_part::OpenPart;
 use crate::part::{self, Part};
-use crate::table::{RowBuffers, Table};
+use crate::table::Table;
 use crate::{Error, Manifest};
 
-/// Rows of one table that wait for a flush at most, and about how many bytes.
-const MAX_BUFFERED_ROWS: usize = 8192;
-const MAX_BUFFERED_BYTES: usize = 1 << 20;
 /// A killed recorder loses at most its last second: half of it here, the rest for the caller's ticks.
 const MAX_FLUSH_EVERY: Duration = Duration::from_millis(500);
 
@@ -41,20 +40,16 @@ impl Default for WriterOptions {
 pub struct Writer {
     dir: PathBuf,
     options: WriterOptions,
-    rows: RowBuffers,
+    waiting: Arc<Mutex<Waiting>>,
     tables: Vec<TableWriter>,
     flushed: Option<Instant>,
     converter: Converter,
     dropped_rows: u64,
 }
 
-/// One table's open part and what waits to go into it.
+/// One table's open part.
 struct TableWriter {
     table: Table,
-    buffered_rows: usize,
-    buffered_bytes: usize,
-    /// All rows that ever came.
-    taken_rows: u64,
     open: Option<(Part, OpenPart)>,
     last_number: u32,
 }
@@ -81,12 +76,17 @@ impl Writer {
         Ok(Self {
             dir: dir.to_owned(),
             options,
-            rows: RowBuffers::default(),
+            waiting: Arc::default(),
             tables: Table::ALL.into_iter().map(TableWriter::new).collect(),
             flushed: None,
             converter: Converter::start(dir)?,
             dropped_rows: 0,
         })
+    }
+
+    /// Another way in, for other threads, with room for so many bytes.
+    pub fn intake(&self, most_bytes: usize) -> Intake {
+        Intake::new(&self.waiting, most_bytes)
     }
 
     /// Adds an event. It is buffered; a full buffer is written out at once.
@@ -95,25 +95,24 @@ impl Writer {
     /// The write failed: the rows that were buffered for that table are lost and counted in
     /// [`Writer::dropped_rows`]. Later events may well succeed (room on the disk again).
     pub fn write(&mut self, event: &Event) -> Result<(), Error> {
-        let bytes = self.rows.append(event);
-        let at = Table::of(event) as usize;
-        let full = self.tables.get_mut(at).is_some_and(|writer| writer.count(bytes));
-        if full { self.flush_table(at) } else { Ok(()) }
+        let full = lock(&self.waiting).append(event);
+        full.map_or(Ok(()), |at| self.flush_table(at))
     }
 
-    /// Writes out what is buffered if the last time is [`WriterOptions::flush_every`] ago. Call it several
-    /// times a second.
+    /// Writes out what is buffered if the last time is [`WriterOptions::flush_every`] ago, and else the buffers that
+    /// others have filled. Call it several times a second.
     ///
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
     pub fn tick(&mut self, now: Instant) -> Result<(), Error> {
         let every = self.options.flush_every.min(MAX_FLUSH_EVERY);
         let due = self.flushed.is_none_or(|then| now.saturating_duration_since(then) >= every);
-        if !due {
-            return Ok(());
+        if due {
+            self.flushed = Some(now);
+            return self.flush();
         }
-        self.flushed = Some(now);
-        self.flush()
+        let full = lock(&self.waiting).full();
+        self.flush_tables(full)
     }
 
     /// Writes out everything that is buffered, now.
@@ -121,11 +120,7 @@ impl Writer {
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
     pub fn flush(&mut self) -> Result<(), Error> {
-        let mut outcome = Ok(());
-        for at in 0..self.tables.len() {
-            outcome = outcome.and(self.flush_table(at));
-        }
-        outcome
+        self.flush_tables(0..self.tables.len())
     }
 
     /// Replaces the manifest of the running recording: clock pairs and losses so far.
@@ -135,8 +130,9 @@ impl Writer {
 
     /// Rows of each table that has any, those included that wait for a flush.
     pub fn rows(&self) -> BTreeMap<String, u64> {
-        let taken = self.tables.iter().map(|writer| (writer.table.folder().to_owned(), writer.taken_rows));
-        taken.filter(|(_, rows)| *rows > 0).collect()
+        let waiting = lock(&self.waiting);
+        let taken = waiting.taken().filter(|(_, rows)| *rows > 0);
+        taken.map(|(table, rows)| (table.folder().to_owned(), rows)).collect()
     }
 
     /// Rows that could not be written.
@@ -159,17 +155,20 @@ impl Writer {
         flushed.and(converted).and(emptied).and(described)
     }
 
+    fn flush_tables(&mut self, places: impl IntoIterator<Item = usize>) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for at in places {
+            outcome = outcome.and(self.flush_table(at));
+        }
+        outcome
+    }
+
     fn flush_table(&mut self, at: usize) -> Result<(), Error> {
         let Some(writer) = self.tables.get_mut(at) else { return Ok(()) };
-        let rows = std::mem::take(&mut writer.buffered_rows);
-        writer.buffered_bytes = 0;
-        if rows == 0 {
-            return Ok(());
-        }
-        let batch = self
-            .rows
-            .take(writer.table)
-            .map_err(|source| Error::Encode { path: writer.table.path(&self.dir), source });
+        // Not longer than this: others go on while it is written.
+        let taken = lock(&self.waiting).take(writer.table);
+        let Some((rows, batch)) = taken else { return Ok(()) };
+        let batch = batch.map_err(|source| Error::Encode { path: writer.table.path(&self.dir), source });
         let written = batch.and_then(|batch| writer.append(&self.dir, &batch));
         if written.is_err() {
             self.dropped_rows += rows as u64;
@@ -201,15 +200,7 @@ impl Drop for Writer {
 
 impl TableWriter {
     fn new(table: Table) -> Self {
-        Self { table, buffered_rows: 0, buffered_bytes: 0, taken_rows: 0, open: None, last_number: 0 }
-    }
-
-    /// Counts a buffered row; whether that is enough of them.
-    fn count(&mut self, bytes: usize) -> bool {
-        self.buffered_rows += 1;
-        self.buffered_bytes += bytes;
-        self.taken_rows += 1;
-        self.buffered_rows >= MAX_BUFFERED_ROWS || self.buffered_bytes >= MAX_BUFFERED_BYTES
+        Self { table, open: None, last_number: 0 }
     }
 
     fn append(&mut self, dir: &Path, batch: &arrow_array::RecordBatch) -> Result<(), Error> {

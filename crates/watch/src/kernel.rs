@@ -19,15 +19,12 @@ use probes::Probes;
 use crate::devices::Devices;
 use crate::files::Files;
 use crate::mounts::Mounts;
-use crate::queue::Sender;
+use crate::queue::{Batch, Sender};
 use crate::thread_names::NameReader;
 
 /// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills. Whoever wakes
 /// seldom finds more to do at once, and each time takes less of it.
 const POLL: Duration = Duration::from_millis(200);
-/// Events handed on together while more are read: few enough to stay in a processor's own cache, and no more than
-/// what their reader deals with in a fraction of a scheduler's slice.
-const BATCH: usize = 512;
 /// How often losses are looked at.
 const LOSS_CHECK: Duration = Duration::from_secs(1);
 
@@ -56,14 +53,9 @@ impl KernelSource {
             let stopping = self.stop.load(Ordering::Relaxed);
             let (names, offset) = (&mut self.names, self.offset);
             let timeout = if stopping { Duration::ZERO } else { POLL };
-            let (sender, mut events) = (&self.sender, Vec::with_capacity(BATCH));
-            let polled = self.probes.poll(timeout, &mut |event| {
-                events.push(names.event(event, offset));
-                if events.len() == BATCH {
-                    sender.send_all(std::mem::replace(&mut events, Vec::with_capacity(BATCH)));
-                }
-            });
-            sender.send_all(events);
+            let mut batch = Batch::of(&self.sender);
+            let polled = self.probes.poll(timeout, &mut |event| batch.push(names.event(event, offset)));
+            batch.send();
             polled?;
             if stopping || checked.elapsed() >= LOSS_CHECK {
                 losses.check(&self.probes, offset, &self.sender);

@@ -3,7 +3,8 @@
 //!
 //! Each source has a thread of its own and delivers in its own order; across sources, events are out of
 //! order by as much as their batching (a few tenths of a second), which `diagnose` allows for. Nothing here
-//! waits for a slow consumer: what the queue has no room for is dropped and counted.
+//! waits for a slow consumer: what the queue has no room for is dropped and counted. Who makes little of an event takes
+//! it where it was seen, in place of the queue ([`Taker`]).
 //!
 //! The broker may be restarted meanwhile: `keeper` notices, says so by events, and attaches the probes to the
 //! process that takes its place.
@@ -45,4 +46,5 @@ pub use plan::{Outcome, Purpose};
 pub use privileges::{keep_nothing, keep_only_needed};
 pub use probes::step_back;
 pub use process::Process;
+pub use queue::Taker;
 pub use watch::{Ended, Options, Packets, Watch};

@@ -37,6 +37,12 @@ impl Memory {
             flight_bytes: (shared / 2) as usize,
         }
     }
+
+    /// The same share for rows that a taker holds until they are written: half of it, since those of a table are copied
+    /// as they are encoded.
+    pub fn waiting_bytes(&self) -> usize {
+        self.queue_events.saturating_mul(EVENT_BYTES as usize) / 2
+    }
 }
 
 impl Default for Memory {

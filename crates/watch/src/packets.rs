@@ -11,7 +11,7 @@ use model::clock::ClockPair;
 use model::{ClockOffset, Event, Loss, LossKind, Nanos, Request};
 
 use crate::keeper::Current;
-use crate::queue::Sender;
+use crate::queue::{Batch, Sender};
 use crate::topic_names::TopicNames;
 
 /// The longest a full block of packets waits.
@@ -35,15 +35,14 @@ impl PacketSource {
     pub(crate) fn run(mut self) -> Result<Counters, capture::Error> {
         let mut seen = Seen::default();
         let mut checked = Instant::now();
-        let mut requests = 0;
         while !self.stop.load(Ordering::Relaxed) {
-            requests = self.read(requests)?;
+            self.read()?;
             if checked.elapsed() >= CHECK {
                 self.check(&mut seen)?;
                 checked = Instant::now();
             }
         }
-        self.read(requests)?;
+        self.read()?;
         let near = crate::now();
         let (sender, offset) = (&self.sender, self.offset);
         self.analyzer.finish(&mut |request| sender.send(on_clock(offset, near, request)));
@@ -51,17 +50,16 @@ impl PacketSource {
         Ok(self.analyzer.counters())
     }
 
-    /// Reads what is there. `room` for so many requests is made at once; returns how many there were.
-    fn read(&mut self, room: usize) -> Result<usize, capture::Error> {
+    /// Reads what is there.
+    fn read(&mut self) -> Result<(), capture::Error> {
         let near = crate::now();
         let (analyzer, offset) = (&mut self.analyzer, self.offset);
-        let mut events = Vec::with_capacity(room);
+        let mut batch = Batch::of(&self.sender);
         let read = self.live.next_packets(WAIT, &mut |packet| {
-            analyzer.packet(packet, &mut |request| events.push(on_clock(offset, near, request)));
+            analyzer.packet(packet, &mut |request| batch.push(on_clock(offset, near, request)));
         });
-        let requests = events.len();
-        self.sender.send_all(events);
-        read.map(|_| requests)
+        batch.send();
+        read.map(drop)
     }
 
     fn check(&mut self, seen: &mut Seen) -> Result<(), capture::Error> {

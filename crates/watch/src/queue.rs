@@ -2,6 +2,9 @@
 //!
 //! Sources hand events over in batches, as their own buffers deliver them: one synchronisation a batch, not
 //! one an event. What was dropped is told by an event of its own, where it is missing among the others.
+//!
+//! Who makes little of an event, as a recorder, takes it in place of the queue ([`Taker`]): in the thread that saw it, while
+//! its memory is still in the processor's cache and can be used for the next one.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,6 +17,18 @@ use model::{Event, Loss, LossKind, Nanos};
 
 /// Losses within this time are one.
 const TOLD_AFTER: Nanos = Nanos::from_millis(250);
+/// Events handed on together to the queue while more are read: few enough to stay in a processor's own cache, and no more than
+/// what their reader deals with in a fraction of a scheduler's slice.
+const QUEUED_TOGETHER: usize = 512;
+/// The same to a taker: not more than an allocator keeps of one size at hand for the next ones (glibc: 7).
+const TAKEN_TOGETHER: usize = 6;
+
+/// Who takes events in place of the queue, in the threads that see them.
+pub trait Taker: Send {
+    /// Takes events, and tells `refuse` of those that it has no room for; it has room for losses always. The broker is
+    /// watched by whoever calls: nothing in here may wait for a disk.
+    fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event));
+}
 
 /// What both ends know.
 struct Fill {
@@ -23,6 +38,10 @@ struct Fill {
     /// Whether anything is in the next, which costs a lock.
     any_untold: AtomicBool,
     untold: Mutex<Option<Loss>>,
+    /// Who takes events now; locked also for sending to the queue, so that what went there comes first.
+    taker: Mutex<Option<Box<dyn Taker>>>,
+    /// Whether there is one.
+    is_taken: AtomicBool,
 }
 
 /// A source's end of the queue.
@@ -38,8 +57,15 @@ impl Sender {
         self.send_all(vec![event]);
     }
 
-    /// Hands events over, and counts as dropped those that the queue has no room for or nobody reads any more.
-    pub(crate) fn send_all(&self, mut events: Vec<Event>) {
+    /// Hands events over, and counts as dropped those that there is no room for or nobody reads any more.
+    pub(crate) fn send_all(&self, events: Vec<Event>) {
+        match &mut *self.fill.taker() {
+            Some(taker) => self.fill.hand_over(&mut **taker, events),
+            None => self.enqueue(events),
+        }
+    }
+
+    fn enqueue(&self, mut events: Vec<Event>) {
         let room = self.fill.take_room(events.len());
         let dropped = events.split_off(room.min(events.len()));
         if !dropped.is_empty() {
@@ -47,6 +73,7 @@ impl Sender {
         }
         let Some(first) = events.first().map(Event::time) else { return };
         if let Some(loss) = self.fill.loss_to_tell(first) {
+            self.fill.waiting.fetch_add(1, Ordering::Relaxed);
             events.insert(0, Event::Loss(loss));
         }
         if let Err(mpsc::SendError(unread)) = self.batches.send(events) {
@@ -65,7 +92,49 @@ impl Sender {
     }
 }
 
+/// Events on their way from a source, handed over so many at a time.
+pub(crate) struct Batch<'s> {
+    sender: &'s Sender,
+    events: Vec<Event>,
+    size: usize,
+}
+
+impl<'s> Batch<'s> {
+    /// One for whoever takes a source's events now.
+    pub(crate) fn of(sender: &'s Sender) -> Self {
+        let is_taken = sender.fill.is_taken.load(Ordering::Relaxed);
+        let size = if is_taken { TAKEN_TOGETHER } else { QUEUED_TOGETHER };
+        Self { sender, events: Vec::with_capacity(size), size }
+    }
+
+    /// Adds an event.
+    pub(crate) fn push(&mut self, event: Event) {
+        self.events.push(event);
+        if self.events.len() >= self.size {
+            let events = std::mem::replace(&mut self.events, Vec::with_capacity(self.size));
+            self.sender.send_all(events);
+        }
+    }
+
+    /// Hands over the last ones.
+    pub(crate) fn send(self) {
+        self.sender.send_all(self.events);
+    }
+}
+
 impl Fill {
+    fn taker(&self) -> MutexGuard<'_, Option<Box<dyn Taker>>> {
+        self.taker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hand_over(&self, taker: &mut dyn Taker, mut events: Vec<Event>) {
+        let Some(first) = events.first().map(Event::time) else { return };
+        if let Some(loss) = self.loss_to_tell(first) {
+            events.insert(0, Event::Loss(loss));
+        }
+        taker.take(events, &mut |refused| self.drop_events(std::slice::from_ref(refused)));
+    }
+
     /// Claims room for as many events as there is room for, at most `wanted`.
     fn take_room(&self, wanted: usize) -> usize {
         let claimed = self.waiting.fetch_add(wanted, Ordering::Relaxed);
@@ -98,7 +167,7 @@ impl Fill {
         self.any_untold.store(true, Ordering::Relaxed);
     }
 
-    /// What was lost before an event of that time and has not been told; there is always room for that.
+    /// What was lost before an event of that time and has not been told; whoever tells it has room for that always.
     fn loss_to_tell(&self, time: Nanos) -> Option<Loss> {
         if !self.any_untold.load(Ordering::Relaxed) {
             return None;
@@ -106,7 +175,6 @@ impl Fill {
         let mut untold = self.untold();
         let loss = untold.take_if(|loss| time - loss.start >= TOLD_AFTER)?;
         self.any_untold.store(false, Ordering::Relaxed);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
         Some(loss)
     }
 }
@@ -123,6 +191,15 @@ impl Queue {
     /// Events that it has room for.
     pub(crate) fn capacity(&self) -> usize {
         self.fill.capacity
+    }
+
+    /// From now on a taker has the events; first those that wait here.
+    pub(crate) fn hand_to(&self, mut taker: Box<dyn Taker>) {
+        let mut place = self.fill.taker();
+        let waiting: Vec<Event> = std::iter::from_fn(|| self.next(Duration::ZERO).ok().flatten()).collect();
+        self.fill.hand_over(&mut *taker, waiting);
+        self.fill.is_taken.store(true, Ordering::Relaxed);
+        *place = Some(taker);
     }
 
     /// The next event, if one comes within the time. `Err` once every source has ended.
@@ -153,6 +230,8 @@ pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
         dropped: AtomicU64::new(0),
         any_untold: AtomicBool::new(false),
         untold: Mutex::new(None),
+        taker: Mutex::new(None),
+        is_taken: AtomicBool::new(false),
     });
     let ready = RefCell::new((Vec::new().into_iter(), 0));
     (Sender { batches, fill: Arc::clone(&fill) }, Queue { batches: receiver, fill, ready })
@@ -160,8 +239,9 @@ pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
 
 #[cfg(test)]
 mod tests {
-    use super::queue;
-    use model::{Event, Loss, LossKind, Nanos};
+    use super::{Batch, TAKEN_TOGETHER, Taker, queue};
+    use model::{Event, Loss, LossKind, Nanos, TcpTrouble, TcpTroubleKind};
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     fn event(count: u64) -> Event {
@@ -232,5 +312,62 @@ mod tests {
         drop(queue);
         sender.send_all((0..3).map(event).collect());
         assert_eq!(sender.dropped(), 3);
+    }
+    /// Takes so many, losses aside.
+    struct Few(Arc<Mutex<(Vec<Event>, usize)>>);
+
+    impl Taker for Few {
+        fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event)) {
+            let (taken, room) = &mut *self.0.lock().unwrap();
+            for event in events {
+                if matches!(event, Event::Loss(_)) {
+                    taken.push(event);
+                } else if *room == 0 {
+                    refuse(&event);
+                } else {
+                    *room -= 1;
+                    taken.push(event);
+                }
+            }
+        }
+    }
+
+    /// Of no loss.
+    fn trouble(ms: i64) -> Event {
+        let (at, kind) = (Nanos::from_millis(ms), TcpTroubleKind::Retransmit);
+        Event::TcpTrouble(Box::new(TcpTrouble { at, kind, local: None, remote: None, count: 1 }))
+    }
+
+    #[test]
+    fn a_taker_has_what_waited_first_and_then_all_that_comes() {
+        let (sender, queue) = queue(100);
+        let taken = Arc::new(Mutex::new((Vec::new(), 1_000)));
+        let mut batch = Batch::of(&sender);
+        (0..3).for_each(|ms| batch.push(trouble(ms)));
+        batch.send();
+        queue.hand_to(Box::new(Few(Arc::clone(&taken))));
+        assert_eq!(taken.lock().unwrap().0, (0..3).map(trouble).collect::<Vec<_>>());
+        let mut batch = Batch::of(&sender);
+        let more = 3..4 + 2 * TAKEN_TOGETHER as i64;
+        more.clone().for_each(|ms| batch.push(trouble(ms)));
+        batch.send();
+        assert_eq!(taken.lock().unwrap().0, (0..more.end).map(trouble).collect::<Vec<_>>());
+        assert_eq!(queue.next(Duration::ZERO), Ok(None));
+        assert_eq!(sender.dropped(), 0);
+    }
+
+    #[test]
+    fn what_a_taker_refused_is_counted_and_told_among_what_comes_later() {
+        let (sender, queue) = queue(100);
+        let taken = Arc::new(Mutex::new((Vec::new(), 2)));
+        queue.hand_to(Box::new(Few(Arc::clone(&taken))));
+        sender.send_all((0..5).map(|n| trouble(10 * n)).collect());
+        assert_eq!((sender.dropped(), sender.untold(), taken.lock().unwrap().0.len()), (3, 3, 2));
+        taken.lock().unwrap().1 = 1;
+        sender.send(trouble(300));
+        let told = taken.lock().unwrap().0.split_off(2);
+        let [Event::Loss(loss), last] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((loss.count, loss.start, loss.end), (3, Nanos::from_millis(20), Nanos::from_millis(40)));
+        assert_eq!((last, sender.untold()), (&trouble(300), 0));
     }
 }

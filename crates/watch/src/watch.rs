@@ -24,7 +24,7 @@ use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
 use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, waits_seen};
-use crate::queue::{self, Queue, Sender};
+use crate::queue::{self, Queue, Sender, Taker};
 use crate::samples::SampleSource;
 use crate::stops::Stops;
 use crate::thread_names::ThreadNames;
@@ -174,12 +174,12 @@ impl Watch {
         self.sees_files
     }
 
-    /// How many events wait for whoever reads them at most; more are dropped.
-    pub fn queue_events(&self) -> usize {
-        self.queue.capacity()
+    /// From now on what is seen goes to a taker, in the threads that see it; what waits to be read goes there first.
+    pub fn hand_to(&self, taker: Box<dyn Taker>) {
+        self.queue.hand_to(taker);
     }
 
-    /// The next event, if one comes within the time.
+    /// The next event, if one comes within the time and no taker has them.
     pub fn next(&self, timeout: Duration) -> Option<Event> {
         self.queue.next(timeout).ok().flatten()
     }
@@ -187,6 +187,11 @@ impl Watch {
     /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
     /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
+        self.stop_by(&mut |event| event.into_iter().for_each(&mut *rest))
+    }
+
+    /// The same for who has other things to do: `rest` is called with nothing too, some hundred times a second.
+    pub fn stop_by(self, rest: &mut dyn FnMut(Option<Event>)) -> Ended {
         let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, samples, jvm, .. } = self;
         let jvm_probes = self.jvm_probes;
         stop_packets.store(true, Ordering::Relaxed);
@@ -202,7 +207,7 @@ impl Watch {
                 && [&host, &samples, &jvm_probes].into_iter().all(|thread| finished(thread.as_ref()))
         };
         hand_out_until(&queue, rest, all_finished);
-        self.stops.rest().into_iter().for_each(|pause| rest(Event::JvmPause(Box::new(pause))));
+        self.stops.rest().into_iter().for_each(|pause| rest(Some(Event::JvmPause(Box::new(pause)))));
         stop_keeper.store(true, Ordering::Relaxed);
         if let Some(keeper) = &keeper {
             keeper.thread().unpark();
@@ -428,15 +433,13 @@ impl Watch {
 
 /// Hands out events until a source has ended and what it delivered is out. Other sources go on delivering
 /// meanwhile, so the queue need not run dry: what is in it when the source ends is at most its capacity.
-fn hand_out_until(queue: &Queue, rest: &mut dyn FnMut(Event), ended: impl Fn() -> bool) {
+fn hand_out_until(queue: &Queue, rest: &mut dyn FnMut(Option<Event>), ended: impl Fn() -> bool) {
     while !ended() {
-        if let Ok(Some(event)) = queue.next(Duration::from_millis(10)) {
-            rest(event);
-        }
+        rest(queue.next(Duration::from_millis(10)).ok().flatten());
     }
     for _ in 0..queue.capacity() {
         let Ok(Some(event)) = queue.next(Duration::ZERO) else { return };
-        rest(event);
+        rest(Some(event));
     }
 }
 

@@ -2,6 +2,8 @@
 
 pub(crate) mod in_force;
 #[cfg(feature = "live")]
+mod intake;
+#[cfg(feature = "live")]
 mod live;
 #[cfg(feature = "live")]
 pub(crate) mod manifest;

@@ -6,6 +6,7 @@ mod ahead;
 mod crash;
 mod damage;
 mod follow;
+mod intake;
 mod layout;
 mod round_trip;
 mod samples;

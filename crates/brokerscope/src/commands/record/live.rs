@@ -1,4 +1,5 @@
-//! Writes what a watch sees to a recording, several times a second, until it is time to stop.
+//! Writes what a watch sees to a recording, several times a second, until it is time to stop. What is seen is taken into
+//! the recording's columns by the threads that see it (`intake.rs`).
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,26 +9,23 @@ use model::{BrokerChange, Event, Loss, LossKind, Nanos};
 use recording::{Manifest, Writer, WriterOptions};
 use report::explanation::Unobservable;
 use report::numbers::counted;
-use watch::{Ended, FlightRecorder, Memory, Watch};
+use watch::{Ended, Memory, Taker as _, Watch};
 
+use super::intake::{Counts, Intake};
 use super::{manifest, partial};
 use crate::cli::Record;
 use crate::output;
 use crate::stop::Stop;
 use crate::watched;
 
-/// Between two looks at what came: whoever is woken for every batch is woken often.
-const PAUSE: Duration = Duration::from_millis(20);
-/// The same where that much would come meanwhile that the queue might be full.
-const SHORT_PAUSE: Duration = Duration::from_millis(1);
+/// Between two looks at whether anything is to be written.
+const PAUSE: Duration = Duration::from_millis(50);
 /// How often the manifest gets a new pair of clock readings and the losses so far.
 const UPDATE: Duration = Duration::from_secs(10);
 /// Pairs kept: a week's worth at that rate.
 const MOST_PAIRS: usize = 60_480;
 /// What counts as slow where nothing was said.
 const SLOW: Nanos = Nanos::from_millis(100);
-/// Events written between two looks at the clocks and the signals.
-const BURST: usize = 1_000;
 
 /// Records until it is time to stop.
 pub(super) fn run(args: &Record) -> anyhow::Result<()> {
@@ -54,19 +52,15 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     }
     let until = if args.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     args.presentation.say(&format!("recording broker {} into {}{until}", broker.pid, args.output.display()));
-    let mut recorder = Recorder {
-        writer,
-        manifest,
-        flight: args.slower_than.map(|slower_than| partial::flight(slower_than, memory)),
-        counts: Counts::default(),
-        updated: Instant::now(),
-        since_pause: 0,
-        failed: false,
-    };
+    let flight = args.slower_than.map(|slower_than| partial::flight(slower_than, memory));
+    let intake = Intake::new(writer.intake(memory.waiting_bytes()), flight, slow_from(args));
+    watch.hand_to(Box::new(intake.clone()));
+    let mut recorder = Recorder { writer, manifest, intake, updated: Instant::now(), failed: false };
     // Where the kernel does not let it, it does as much.
     let _ = watch::step_back();
     while !stop.asked() {
-        recorder.burst(&watch, args);
+        std::thread::sleep(PAUSE);
+        recorder.look(args);
     }
     recorder.finish(args, watch)
 }
@@ -83,29 +77,6 @@ fn not_seen(missing: &[Unobservable]) -> Vec<String> {
     lines.into_iter().map(|(purposes, why)| format!("not seen: {purposes}: {why}")).collect()
 }
 
-/// What was recorded.
-#[derive(Default)]
-struct Counts {
-    requests: u64,
-    slow: u64,
-    file_ops: u64,
-    journal_commits: u64,
-}
-
-impl Counts {
-    fn count(&mut self, event: &Event, slower_than: Nanos) {
-        match event {
-            Event::Request(request) => {
-                self.requests += 1;
-                self.slow += u64::from(request.latency().is_some_and(|latency| latency >= slower_than));
-            }
-            Event::FileOp(_) => self.file_ops += 1,
-            Event::JournalCommit(_) => self.journal_commits += 1,
-            _ => {}
-        }
-    }
-}
-
 /// From where on a request counts as slow in what is said at the end.
 fn slow_from(args: &Record) -> Nanos {
     args.slower_than.unwrap_or(SLOW)
@@ -114,17 +85,29 @@ fn slow_from(args: &Record) -> Nanos {
 struct Recorder {
     writer: Writer,
     manifest: Manifest,
-    /// Decides what is kept, where not everything is.
-    flight: Option<FlightRecorder>,
-    counts: Counts,
+    intake: Intake,
     updated: Instant,
-    /// Events taken since it paused last.
-    since_pause: usize,
     failed: bool,
 }
 
 impl Recorder {
-    /// Notes in the manifest, at once, what became of the broker's process.
+    /// Writes what has waited long enough, and notes in the manifest, at once, what became of the broker's process.
+    fn look(&mut self, args: &Record) {
+        self.write_out();
+        for change in self.intake.changes() {
+            self.changed(&change, args);
+        }
+        if self.updated.elapsed() >= UPDATE {
+            self.updated = Instant::now();
+            self.update();
+        }
+    }
+
+    fn write_out(&mut self) {
+        let ticked = self.writer.tick(Instant::now());
+        self.check(ticked);
+    }
+
     fn changed(&mut self, change: &BrokerChange, args: &Record) {
         let Some(broker) = &mut self.manifest.broker else { return };
         let first = broker.pid;
@@ -133,56 +116,12 @@ impl Recorder {
         self.update();
     }
 
-    /// Writes some of what is there, and pauses after the last of it.
-    fn burst(&mut self, watch: &Watch, args: &Record) {
-        let mut taken = 0;
-        while taken < BURST {
-            let Some(event) = watch.next(Duration::ZERO) else { break };
-            self.take(event, args);
-            taken += 1;
-        }
-        self.since_pause += taken;
-        if taken < BURST {
-            let is_much = std::mem::take(&mut self.since_pause) > watch.queue_events() / 4;
-            std::thread::sleep(if is_much { SHORT_PAUSE } else { PAUSE });
-        }
-        let ticked = self.writer.tick(Instant::now());
-        self.check(ticked);
-        if self.updated.elapsed() >= UPDATE {
-            self.updated = Instant::now();
-            self.update();
-        }
-    }
-
-    /// Takes what the watch saw: all of it, or what a flight recorder lets through.
-    fn take(&mut self, event: Event, args: &Record) {
-        self.counts.count(&event, slow_from(args));
-        match self.flight.take() {
-            Some(mut flight) => {
-                flight.push(event, &mut |decided| self.write(&decided, args));
-                self.flight = Some(flight);
-            }
-            None => self.write(&event, args),
-        }
-    }
-
-    fn write(&mut self, event: &Event, args: &Record) {
-        match event {
-            Event::Loss(loss) => {
-                *self.manifest.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;
-            }
-            Event::BrokerChange(change) => self.changed(change, args),
-            _ => {}
-        }
-        let written = self.writer.write(event);
-        self.check(written);
-    }
-
     fn update(&mut self) {
         if self.manifest.clock.pairs.len() < MOST_PAIRS {
             self.manifest.clock.pairs.push(manifest::pair(watch::now()));
         }
         self.manifest.rows = self.writer.rows();
+        self.manifest.losses = self.intake.losses();
         let updated = self.writer.update(&self.manifest);
         self.check(updated);
     }
@@ -199,38 +138,53 @@ impl Recorder {
 
     fn finish(mut self, args: &Record, watch: Watch) -> anyhow::Result<()> {
         let (offset, started) = watch.clock();
-        let ended = watch.stop(&mut |event| self.take(event, args));
-        if let Some(flight) = self.flight.take() {
-            let held = flight.finish(&mut |decided| self.write(&decided, args));
+        let (ended, refused) = self.end(watch);
+        self.look(args);
+        if let Some(flight) = self.intake.flight() {
+            let held = flight.finish(&mut |decided| {
+                let written = self.writer.write(&decided);
+                self.check(written);
+            });
             self.manifest.settings.insert(partial::LEFT_OUT.to_owned(), held.to_string());
         }
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
         self.manifest.clock.pairs.push(manifest::pair(now));
-        let dropped = ended.untold + self.writer.dropped_rows();
+        let dropped = ended.untold + refused + self.writer.dropped_rows();
         if dropped > 0 {
             let (start, end) =
                 (offset.from_monotonic(started.monotonic_ns), offset.from_monotonic(now.monotonic_ns));
             let detail = "events were dropped before they could be recorded".into();
             let loss = Loss { start, end, kind: LossKind::EventsDropped, count: dropped, detail };
-            self.write(&Event::Loss(loss), args);
+            self.intake.take(vec![Event::Loss(loss)], &mut |_| ());
         }
         say_trouble(&ended);
         self.manifest.rows = self.writer.rows();
+        self.manifest.losses = self.intake.losses();
         self.writer.finish(&self.manifest).with_context(|| {
             format!("{}: not finished, but readable as far as it goes", args.output.display())
         })?;
-        let counts = self.counts;
+        let Counts { requests, slow, file_ops, journal_commits } = self.intake.counts();
         args.presentation.say(&format!(
             "recorded {} ({} took {} or longer), {}, {}; `brokerscope explain {}` says why",
-            counted(counts.requests, "request"),
-            counts.slow,
+            counted(requests, "request"),
+            slow,
             slow_from(args),
-            counted(counts.file_ops, "file operation"),
-            counted(counts.journal_commits, "journal commit"),
+            counted(file_ops, "file operation"),
+            counted(journal_commits, "journal commit"),
             args.output.display(),
         ));
         Ok(())
+    }
+
+    /// Ends the watch, and goes on writing meanwhile. How many of its last events there was no room for.
+    fn end(&mut self, watch: Watch) -> (Ended, u64) {
+        let (mut last, mut refused) = (self.intake.clone(), 0);
+        let ended = watch.stop_by(&mut |event| match event {
+            Some(event) => last.take(vec![event], &mut |_| refused += 1),
+            None => self.write_out(),
+        });
+        (ended, refused)
     }
 }
 

@@ -1,0 +1,157 @@
+//! Takes what a watch sees into a recording, in the threads that see it: all of it, or what a flight recorder lets through.
+//! Counts what a recorder says in the end. Writes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::{BrokerChange, Event, Nanos};
+use recording::Opened;
+use watch::{FlightRecorder, Taker};
+
+/// One for all threads, which take turns.
+#[derive(Clone)]
+pub(super) struct Intake(Arc<Mutex<Inner>>);
+
+struct Inner {
+    rows: recording::Intake,
+    /// Decides what is kept, where not everything is.
+    flight: Option<FlightRecorder>,
+    slower_than: Nanos,
+    counts: Counts,
+    kept: Kept,
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) requests: u64,
+    pub(super) slow: u64,
+    pub(super) file_ops: u64,
+    pub(super) journal_commits: u64,
+}
+
+/// What the manifest says of events that are recorded.
+#[derive(Default)]
+struct Kept {
+    /// By kind.
+    losses: BTreeMap<String, u64>,
+    /// Not noted yet.
+    changes: Vec<BrokerChange>,
+}
+
+impl Taker for Intake {
+    fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event)) {
+        let Inner { rows, flight, slower_than, counts, kept } = &mut *self.inner();
+        let mut rows = rows.open();
+        for event in events {
+            counts.count(&event, *slower_than);
+            match flight {
+                Some(flight) => flight.push(event, &mut |decided| kept.keep(&decided, &mut rows, refuse)),
+                None => kept.keep(&event, &mut rows, refuse),
+            }
+        }
+    }
+}
+
+impl Intake {
+    /// An intake of these rows. `slower_than`: from where on a request counts as slow.
+    pub(super) fn new(rows: recording::Intake, flight: Option<FlightRecorder>, slower_than: Nanos) -> Self {
+        let (counts, kept) = (Counts::default(), Kept::default());
+        Self(Arc::new(Mutex::new(Inner { rows, flight, slower_than, counts, kept })))
+    }
+
+    /// What became of the broker's process since this was last asked.
+    pub(super) fn changes(&self) -> Vec<BrokerChange> {
+        std::mem::take(&mut self.inner().kept.changes)
+    }
+
+    /// What was lost so far, by kind.
+    pub(super) fn losses(&self) -> BTreeMap<String, u64> {
+        self.inner().kept.losses.clone()
+    }
+
+    /// What was seen so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.inner().counts
+    }
+
+    /// The flight recorder with what it still holds, where there is one; from now on everything is kept.
+    pub(super) fn flight(&self) -> Option<FlightRecorder> {
+        self.inner().flight.take()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, event: &Event, rows: &mut Opened<'_>, refuse: &mut dyn FnMut(&Event)) {
+        match event {
+            Event::Loss(loss) => {
+                *self.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;
+            }
+            Event::BrokerChange(change) => self.changes.push(change.clone()),
+            _ => {}
+        }
+        if !rows.take(event) {
+            refuse(event);
+        }
+    }
+}
+
+impl Counts {
+    fn count(&mut self, event: &Event, slower_than: Nanos) {
+        match event {
+            Event::Request(request) => {
+                self.requests += 1;
+                self.slow += u64::from(request.latency().is_some_and(|latency| latency >= slower_than));
+            }
+            Event::FileOp(_) => self.file_ops += 1,
+            Event::JournalCommit(_) => self.journal_commits += 1,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{BrokerChange, BrokerState, Event, Loss, LossKind, Nanos};
+    use recording::{Manifest, Recording, Writer, WriterOptions};
+    use watch::{Flight, FlightRecorder, Taker as _};
+
+    use super::Intake;
+
+    fn loss(count: u64) -> Event {
+        let (at, kind) = (Nanos::from_millis(1), LossKind::ProbeMapFull);
+        Event::Loss(Loss { start: at, end: at, kind, count, detail: "".into() })
+    }
+
+    fn change() -> BrokerChange {
+        BrokerChange { at: Nanos::from_millis(2), pid: 7, state: BrokerState::Gone }
+    }
+
+    #[test]
+    fn what_is_taken_is_recorded_and_what_the_manifest_needs_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("recording");
+        let mut writer = Writer::create(&dir, &Manifest::default(), WriterOptions::default()).unwrap();
+        let slower_than = Nanos::from_millis(100);
+        let flight = Flight { slower_than, apis: Vec::new(), hold: slower_than, max_bytes: 1 << 20 };
+        let flight = Some(FlightRecorder::new(flight));
+        let mut intake = Intake::new(writer.intake(1), flight, slower_than);
+        let events = vec![Event::BrokerChange(change()), loss(2)];
+        intake.take(events, &mut |event| panic!("there is room for {event:?}"));
+        assert_eq!(intake.changes(), [change()]);
+        assert!(intake.changes().is_empty(), "it is told once");
+        let mut refused = Vec::new();
+        intake.take(vec![loss(3), Event::BrokerChange(change())], &mut |event| refused.push(event.clone()));
+        assert_eq!(refused, [Event::BrokerChange(change())]);
+        assert_eq!(intake.losses().into_iter().collect::<Vec<_>>(), [("probe-map-full".to_owned(), 5)]);
+        assert!(intake.flight().is_some_and(|flight| flight.finish(&mut |_| ()) == 0));
+        assert!(intake.flight().is_none());
+        writer.flush().unwrap();
+        let recorded = Recording::open(&dir).unwrap().events().map(Result::unwrap).collect::<Vec<_>>();
+        assert_eq!(recorded, [loss(2), loss(3), Event::BrokerChange(change())]);
+    }
+}
