@@ -7,15 +7,18 @@
 --
 -- A test runs these over the recordings that `brokerscope fleet` reads and wants the same answers of both engines and of it.
 
--- How long a broker was watched, and how long of it its host was sampled: a recording lasts until its end, or, where it was not
--- finished, until the last sample. Of a time that is not known there are no rates.
+-- How long a broker was watched, and how long of it its host was sampled: from the first sample, because a recorder's clock starts
+-- before its sources do, until the recording's end, or, where it was not finished, until the last sample. Of a time that is not known
+-- there are no rates.
 CREATE OR REPLACE TEMPORARY VIEW fleet_seconds AS
 SELECT manifests.cluster, manifests.broker,
-       nullif(sum(CASE WHEN started_ns > 0 THEN greatest(coalesce(ended_ns, last_ns, started_ns) - started_ns, 0) ELSE 0 END)
-              / 1e9, 0e0) AS seconds,
+       nullif(sum(CASE WHEN started_ns > 0
+                       THEN greatest(coalesce(ended_ns, last_ns, started_ns) - greatest(started_ns, coalesce(first_ns, started_ns)), 0)
+                       ELSE 0 END) / 1e9, 0e0) AS seconds,
        nullif(sum(sampled_ns) / 1e9, 0e0) AS sampled_seconds
 FROM manifests
-LEFT JOIN (SELECT cluster, broker, date, recording, max(end_ns) AS last_ns, sum(end_ns - start_ns) AS sampled_ns
+LEFT JOIN (SELECT cluster, broker, date, recording, min(start_ns) AS first_ns, max(end_ns) AS last_ns,
+                  sum(end_ns - start_ns) AS sampled_ns
            FROM samplings GROUP BY cluster, broker, date, recording) AS sampled
   ON sampled.cluster = manifests.cluster AND sampled.broker = manifests.broker
  AND sampled.date = manifests.date AND sampled.recording = manifests.recording

@@ -121,7 +121,9 @@ impl Made {
 
     fn write(&mut self, directory: &Path, size: Size) -> anyhow::Result<u64> {
         let broker = Broker { node_id: Some(self.number as i32), ..Broker::default() };
-        let mut manifest = Manifest { started_ns: BEGIN, broker: Some(broker), ..Manifest::default() };
+        // A recorder's clock starts before its sources do.
+        let mut manifest =
+            Manifest { started_ns: BEGIN - SECOND / 2, broker: Some(broker), ..Manifest::default() };
         let mut writer = Writer::create(directory, &manifest, WriterOptions::default())?;
         let mut events = 0;
         for second in 0..size.seconds {

@@ -17,7 +17,7 @@ const WRITES: &str = "writes_per_second";
 #[derive(Default)]
 pub struct OfHost {
     sampled_ns: i64,
-    last: Option<Nanos>,
+    span: Option<(Nanos, Nanos)>,
     /// Reads and writes, by device.
     served: BTreeMap<Arc<str>, [f64; 2]>,
 }
@@ -34,7 +34,8 @@ impl OfHost {
         let which = match (sample.scope, &*sample.metric) {
             (HostScope::Host, ALWAYS) => {
                 self.sampled_ns = self.sampled_ns.saturating_add(length);
-                self.last = self.last.max(Some(sample.end));
+                let (first, last) = self.span.unwrap_or((sample.start, sample.end));
+                self.span = Some((first.min(sample.start), last.max(sample.end)));
                 return;
             }
             (HostScope::Device, READS) => 0,
@@ -51,9 +52,9 @@ impl OfHost {
         }
     }
 
-    /// When the last sample ended of those that came since this was asked before.
-    pub fn take_last(&mut self) -> Option<Nanos> {
-        self.last.take()
+    /// When the host was looked at first and last, of the samples that came since this was asked before.
+    pub fn take_span(&mut self) -> Option<(Nanos, Nanos)> {
+        self.span.take()
     }
 
     /// How long was sampled.

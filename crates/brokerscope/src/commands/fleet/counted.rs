@@ -69,15 +69,20 @@ fn add(recording: &Recording, tallies: &mut Tallies) -> anyhow::Result<u64> {
         let damaged = each(file_ops, files, |of: &mut OfFiles, op| of.file_op(op));
         damaged + joined(others) + joined(counted)
     });
-    tallies.watched += watched(manifest, tallies.host.take_last());
+    tallies.watched += watched(manifest, tallies.host.take_span());
     Ok(damaged)
 }
 
-/// How long a recording's broker was watched: until it ended, or, of one that was not finished, the last sample of the host.
-fn watched(manifest: &Manifest, last_sample: Option<Nanos>) -> Nanos {
-    let started = Some(Nanos(manifest.started_ns)).filter(|started| *started > Nanos::ZERO);
-    let ended = manifest.ended_ns.map(Nanos).or(last_sample);
-    started.zip(ended).map_or(Nanos::ZERO, |(started, ended)| (ended - started).at_least_zero())
+/// How long a recording's broker was watched. A recorder's clock starts before its sources do, of which the host's comes last but for
+/// the packets: so from the host's first reading, where there is one. Until the recording ended, or, of one that was not finished,
+/// until the last reading.
+fn watched(manifest: &Manifest, sampled: Option<(Nanos, Nanos)>) -> Nanos {
+    let Some(started) = Some(Nanos(manifest.started_ns)).filter(|started| *started > Nanos::ZERO) else {
+        return Nanos::ZERO;
+    };
+    let started = sampled.map_or(started, |(first, _)| first.max(started));
+    let ended = manifest.ended_ns.map(Nanos).or(sampled.map(|(_, last)| last));
+    ended.map_or(Nanos::ZERO, |ended| (ended - started).at_least_zero())
 }
 
 /// Counts each, and says what cannot be read: how much that is.
@@ -108,11 +113,13 @@ mod tests {
 
     #[test]
     fn a_recording_lasts_until_its_end_or_the_last_that_is_known_of_it() {
-        let of = |started_ns, ended_ns, last: Option<i64>| {
-            watched(&Manifest { started_ns, ended_ns, ..Manifest::default() }, last.map(Nanos)).0
+        let of = |started_ns, ended_ns, sampled: Option<(i64, i64)>| {
+            let sampled = sampled.map(|(first, last)| (Nanos(first), Nanos(last)));
+            watched(&Manifest { started_ns, ended_ns, ..Manifest::default() }, sampled).0
         };
-        assert_eq!(of(1_000, Some(5_500), Some(5_000)), 4_500);
-        assert_eq!(of(1_000, None, Some(5_000)), 4_000);
+        assert_eq!(of(1_000, Some(5_500), None), 4_500);
+        assert_eq!(of(1_000, Some(5_500), Some((1_600, 5_000))), 3_900);
+        assert_eq!(of(1_000, None, Some((1_600, 5_000))), 3_400);
         assert_eq!(of(1_000, None, None), 0);
         // What no clock says is no time.
         assert_eq!(
