@@ -18,7 +18,8 @@ pub(in super::super) enum Incident {
 pub(in super::super) enum Incidents {
     /// Never.
     None,
-    /// One request in a thousand is slow.
+    /// One or two requests in a thousand are slow, and as many in every million: what grows with a recording then is the
+    /// recording alone.
     Seldom,
     /// A minute has several.
     Often,
@@ -28,25 +29,54 @@ impl Incidents {
     pub(in super::super) fn as_str(self) -> &'static str {
         match self {
             Self::None => "nothing slow",
-            Self::Seldom => "one in a thousand slow",
+            Self::Seldom => "one or two in a thousand slow",
             Self::Often => "much slow",
         }
     }
 
-    /// From one to the next of a kind, at least and at most.
-    fn apart(self) -> (i64, i64) {
-        match self {
+    /// When the next of a kind begins after `now`, of which there were so many since `begun`, and for how long; where it is
+    /// seldom, nothing of it is random.
+    fn next(self, kind: &Kind, before: u32, begun: i64, now: i64, random: &mut Random) -> Stretch {
+        let (start, length) = match self {
             // Longer than any recording.
-            Self::None => (1_000_000 * SECOND, 1_000_001 * SECOND),
-            Self::Seldom => (100 * SECOND, 104 * SECOND),
-            Self::Often => (10 * SECOND, 14 * SECOND),
-        }
+            Self::None => (now + 1_000_000 * SECOND, kind.least),
+            Self::Seldom => (begun + kind.first + i64::from(before) * APART, kind.of_two(before)),
+            Self::Often => {
+                let start = now + 10 * SECOND + below(random, 4 * SECOND);
+                (start, kind.least + below(random, kind.more))
+            }
+        };
+        Stretch { start, end: start + length }
+    }
+}
+
+/// From one to the next of a kind where they are seldom: half a million requests, so that each million has both lengths.
+const APART: i64 = 100 * SECOND;
+
+/// A kind of incident.
+struct Kind {
+    /// How long one takes, and how much longer at most.
+    least: i64,
+    more: i64,
+    /// When the first begins where they are seldom.
+    first: i64,
+}
+
+const COMMITS: Kind = Kind { least: 120 * MILLI, more: 300 * MILLI, first: 50 * SECOND };
+const COLLECTIONS: Kind = Kind { least: 20 * MILLI, more: 180 * MILLI, first: 25 * SECOND };
+
+impl Kind {
+    /// A short one and a long one in turns: as long as the middle of the shorter half and that of the longer.
+    fn of_two(&self, before: u32) -> i64 {
+        let quarters = if before % 2 == 0 { 1 } else { 3 };
+        self.least + self.more * quarters / 4
     }
 }
 
 /// The commit and the collection that are under way, or come next.
 pub(super) struct Trouble {
     incidents: Incidents,
+    begun: i64,
     commit: Stretch,
     commits: u32,
     /// Whether the commit has found the append that it holds up.
@@ -58,8 +88,15 @@ pub(super) struct Trouble {
 impl Trouble {
     pub(super) fn new(incidents: Incidents, now: i64, random: &mut Random) -> Self {
         let none = Stretch { start: now, end: now };
-        let mut trouble =
-            Self { incidents, commit: none, commits: 0, holds: true, collection: none, collections: 0 };
+        let mut trouble = Self {
+            incidents,
+            begun: now,
+            commit: none,
+            commits: 0,
+            holds: true,
+            collection: none,
+            collections: 0,
+        };
         trouble.next_commit(now, random);
         trouble.next_collection(now, random);
         trouble
@@ -95,25 +132,55 @@ impl Trouble {
     }
 
     fn next_commit(&mut self, now: i64, random: &mut Random) {
-        let start = self.apart(now, random);
-        self.commit = Stretch { start, end: start + 120 * MILLI + below(random, 300 * MILLI) };
+        self.commit = self.incidents.next(&COMMITS, self.commits, self.begun, now, random);
         self.commits += 1;
         self.holds = false;
     }
 
     fn next_collection(&mut self, now: i64, random: &mut Random) {
-        let start = self.apart(now, random);
-        self.collection = Stretch { start, end: start + 20 * MILLI + below(random, 180 * MILLI) };
+        self.collection = self.incidents.next(&COLLECTIONS, self.collections, self.begun, now, random);
         self.collections += 1;
-    }
-
-    /// When the next of a kind begins.
-    fn apart(&self, now: i64, random: &mut Random) -> i64 {
-        let (least, most) = self.incidents.apart();
-        now + least + below(random, most - least)
     }
 }
 
 fn below(random: &mut Random, limit: i64) -> i64 {
     random.below(limit.unsigned_abs()) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long a million requests take.
+    const MILLION_SECONDS: i64 = 1_000_000 / super::super::RATE as i64;
+
+    /// The incidents of so many seconds, by when they were and how long.
+    fn of(incidents: Incidents, seconds: i64) -> Vec<(bool, i64, i64)> {
+        let mut random = Random::new(6);
+        let mut trouble = Trouble::new(incidents, 0, &mut random);
+        let at = (0..seconds * SECOND).step_by((5 * MILLI) as usize);
+        let all = at.filter_map(|now| trouble.over(now, &mut random));
+        all.map(|incident| match incident {
+            Incident::Commit(_, Stretch { start, end }) => (true, start, end - start),
+            Incident::Collection(_, Stretch { start, end }) => (false, start, end - start),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn every_million_requests_have_the_same_incidents_where_they_are_seldom() {
+        let of_two = of(Incidents::Seldom, 2 * MILLION_SECONDS);
+        let (first, second) = of_two.split_at(of_two.len() / 2);
+        assert_eq!(first.len(), 4);
+        assert_eq!(first, of(Incidents::Seldom, MILLION_SECONDS));
+        let later =
+            |&(kind, start, length): &(bool, i64, i64)| (kind, start + MILLION_SECONDS * SECOND, length);
+        assert_eq!(first.iter().map(later).collect::<Vec<_>>(), second);
+    }
+
+    #[test]
+    fn often_is_several_a_minute_and_never_is_never() {
+        assert!((8..=12).contains(&of(Incidents::Often, 60).len()));
+        assert_eq!(of(Incidents::None, 600), []);
+    }
 }
