@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use model::sketch::{Choose, FileOpSketch, OffCpuSketch, RequestSketch, Sketch, Wish};
+use model::sketch::{Choose, FileOpSketch, LongRequestSketch, OffCpuSketch, RequestSketch, Sketch, Wish};
 use model::{FileKind, FileOpKind, Nanos};
 
 use crate::Config;
@@ -89,10 +89,10 @@ impl Focus {
     /// Takes what was recorded, in any order.
     pub fn take(&mut self, row: &Sketch) {
         match row {
-            Sketch::Request(request) => self.request(request),
+            Sketch::LongRequest(request) => self.request(request),
             Sketch::FileOp(op) => self.file_op(op),
             Sketch::Span { start, end } => self.long(*start, *end),
-            Sketch::OffCpu(_) | Sketch::SocketOp { .. } => {}
+            Sketch::Request(_) | Sketch::OffCpu(_) | Sketch::SocketOp { .. } => {}
         }
     }
 
@@ -105,7 +105,7 @@ impl Focus {
         self.any_slow |= other.any_slow;
     }
 
-    fn request(&mut self, row: &RequestSketch) {
+    fn request(&mut self, row: &LongRequestSketch) {
         self.any_slow |= row.latency().is_some_and(|latency| latency >= self.config.slower_than);
         if self.may_be_judged(row) {
             self.near.push((row.arrival, row.last_seen()));
@@ -117,7 +117,7 @@ impl Focus {
         }
     }
 
-    fn may_be_judged(&self, row: &RequestSketch) -> bool {
+    fn may_be_judged(&self, row: &LongRequestSketch) -> bool {
         match self.config.asked {
             Some(number) => row.correlation_id == number,
             None => self.config.apis.contains(&row.api) && is_slow(row, self.config.slower_than),
@@ -157,7 +157,7 @@ impl Focus {
 }
 
 /// Whether a request may count as slow, whatever else is known of it: a fetch had asked the broker to wait for data.
-fn is_slow(row: &RequestSketch, slower_than: Nanos) -> bool {
+fn is_slow(row: &LongRequestSketch, slower_than: Nanos) -> bool {
     row.latency().is_some_and(|latency| latency - waiting::least_wait(row) >= slower_than)
 }
 
@@ -244,7 +244,7 @@ impl Choose for Near {
             Sketch::OffCpu(interval) if is_without_cpu(interval) => return Wish::Read,
             Sketch::OffCpu(interval) => (interval.start, interval.end, interval.tid, 0),
             Sketch::SocketOp { start, end, tid } => (*start, *end, *tid, 0),
-            Sketch::Span { .. } => return Wish::Read,
+            Sketch::LongRequest(_) | Sketch::Span { .. } => return Wish::Read,
         };
         match self.all.meet(start, end) {
             Ok(()) => Wish::Read,

@@ -9,8 +9,10 @@ use crate::{FileKind, FileOpKind, Nanos, Tid};
 /// An event in outline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sketch {
-    /// A request.
+    /// A request, to whoever chooses.
     Request(RequestSketch),
+    /// A request, to whoever asks for what took long.
+    LongRequest(LongRequestSketch),
     /// A file operation.
     FileOp(FileOpSketch),
     /// A thread off the CPU.
@@ -33,10 +35,23 @@ pub enum Sketch {
     },
 }
 
-/// A request, as [`crate::Request`] has it.
+/// A request, as [`crate::Request`] has it: where it lies, and whose it was.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of Request")]
 pub struct RequestSketch {
+    pub arrival: Nanos,
+    pub arrival_end: Nanos,
+    pub end: Option<Nanos>,
+    pub api_key: i16,
+    pub client_id: Option<Arc<str>>,
+    /// A number that both ends of its connection give, and hardly any other two.
+    pub connection: u64,
+}
+
+/// A request, as [`crate::Request`] has it: what tells whether it was slow, and for whose wish.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields of Request")]
+pub struct LongRequestSketch {
     pub arrival: Nanos,
     pub arrival_end: Nanos,
     pub response: Option<Nanos>,
@@ -46,24 +61,26 @@ pub struct RequestSketch {
     pub api: &'static str,
     pub api_key: i16,
     pub correlation_id: i32,
-    pub client_id: Option<Arc<str>>,
     pub min_bytes: Option<i32>,
     pub max_wait_ms: Option<i32>,
-    /// A number that both ends of its connection give, and hardly any other two.
-    pub connection: u64,
 }
 
-impl RequestSketch {
-    /// First byte of the request to last byte of the response.
-    pub fn latency(&self) -> Option<Nanos> {
-        self.end.map(|end| end - self.arrival)
-    }
+macro_rules! of_request {
+    ($($sketch:ty),*) => {$(
+        impl $sketch {
+            /// First byte of the request to last byte of the response.
+            pub fn latency(&self) -> Option<Nanos> {
+                self.end.map(|end| end - self.arrival)
+            }
 
-    /// When the last byte of it, or of its response, was seen.
-    pub fn last_seen(&self) -> Nanos {
-        self.end.unwrap_or(self.arrival_end)
-    }
+            /// When the last byte of it, or of its response, was seen.
+            pub fn last_seen(&self) -> Nanos {
+                self.end.unwrap_or(self.arrival_end)
+            }
+        }
+    )*};
 }
+of_request!(RequestSketch, LongRequestSketch);
 
 /// A file operation, as [`crate::FileOp`] has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,7 +121,8 @@ pub enum Wish {
 
 /// Who says what is read.
 pub trait Choose: Send + Sync {
-    /// What is wanted of a row.
+    /// What is wanted of a row. Of one that is beside all stretches from its start to its end, the gap is that of all moments
+    /// in between: the same is wanted of every row of its table and kind that lies within it, whenever that was.
     fn wish(&self, row: &Sketch) -> Wish;
 }
 

@@ -1,16 +1,21 @@
 //! Which rows of a part are read, where not all are: those that a [`Choose`] wants by their outlines, and of each kind the
 //! last before a stretch of which everything is read, and the first after one. Does not know what stretches those are.
+//!
+//! Between two stretches there are many row groups of which nothing else is wanted: of these only what tells kinds apart is
+//! looked at, and not when each row was.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use ahash::RandomState;
+use model::Nanos;
 use model::sketch::{Choose, Wish};
 use parquet::arrow::arrow_reader::RowSelection;
 
 use crate::Error;
 use crate::fence::fenced;
-use crate::outlines::Outlines;
+use crate::outlines::{self, Outlines, Purpose, Stretch};
 use crate::parquet_part::{ParquetFile, Rows};
 use crate::table::Table;
 use crate::text::TextPool;
@@ -31,23 +36,68 @@ pub(crate) fn rows(
     let mut chosen = Chosen::default();
     let (mut pool, numbers) = (TextPool::default(), RandomState::new());
     let mut row = 0;
-    for batch in file.read(&|column| Outlines::need(table, column), Rows::All, OUTLINES_AT_ONCE)? {
-        let Ok(batch) = batch else { return Ok(None) };
-        let Ok(Ok(outlines)) = fenced(|| Outlines::of(table, &batch)) else { return Ok(None) };
-        for i in 0..batch.num_rows() {
-            match outlines.at(i, &mut pool, &numbers).map(|sketch| choose.wish(&sketch)) {
-                Ok(Wish::Beside { kind, gap }) => chosen.beside(row, kind, gap),
-                // What is wrong with it is said when it is read.
-                Ok(Wish::Read) | Err(_) => chosen.read(row),
+    for Run { groups, within } in runs(file, table, choose) {
+        let purpose = within.map_or(Purpose::Places, |within| Purpose::Within(within.stretch));
+        let need = |column: &str| Outlines::need(table, purpose, column);
+        for batch in file.read(&need, Rows::OfGroups(groups), OUTLINES_AT_ONCE)? {
+            let Ok(batch) = batch else { return Ok(None) };
+            let Ok(Ok(outlines)) = fenced(|| Outlines::of(table, purpose, &batch)) else { return Ok(None) };
+            for i in 0..batch.num_rows() {
+                match outlines.at(i, &mut pool, &numbers).map(|sketch| choose.wish(&sketch)) {
+                    Ok(Wish::Beside { kind, gap }) => chosen.beside(row, kind, gap),
+                    // What is wrong with it is said when it is read.
+                    Ok(Wish::Read) | Err(_) => chosen.read(row),
+                }
+                row += 1;
             }
-            row += 1;
-        }
-        if chosen.last.len() > MOST_KINDS {
-            return Ok(None);
+            if chosen.last.len() > MOST_KINDS {
+                return Ok(None);
+            }
         }
     }
     // A footer that says otherwise is not to be trusted with a selection.
     Ok((row == total).then(|| RowSelection::from_consecutive_ranges(chosen.ranges(), total)))
+}
+
+/// Row groups one after the other.
+struct Run {
+    groups: Range<usize>,
+    /// Where all of them lie in one gap.
+    within: Option<Within>,
+}
+
+/// A stretch of time of which no row is wanted for itself.
+#[derive(Clone, Copy)]
+struct Within {
+    gap: u32,
+    stretch: Stretch,
+}
+
+/// A file's row groups; those that lie in the same gap together.
+fn runs(file: &ParquetFile, table: Table, choose: &dyn Choose) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for group in 0..file.groups() {
+        let within = within(file, group, table, choose);
+        let gap = |within: Option<Within>| within.map(|within| within.gap);
+        match runs.last_mut().filter(|run| gap(run.within) == gap(within)) {
+            Some(run) => run.groups.end = group + 1,
+            None => runs.push(Run { groups: group..group + 1, within }),
+        }
+    }
+    runs
+}
+
+/// The gap that a row group lies in, where its statistics say so, and where they can.
+fn within(file: &ParquetFile, group: usize, table: Table, choose: &dyn Choose) -> Option<Within> {
+    let (starts, ends) = (file.bounds(group, "start_ns")?, file.bounds(group, "end_ns")?);
+    // Of what ends before it begins nothing can be said.
+    let is_whole = starts.0 <= ends.0 && starts.1 <= ends.1;
+    let stretch = (Nanos(starts.0), Nanos(ends.1));
+    let sketch = outlines::most_wanted(table, stretch).filter(|_| is_whole)?;
+    match choose.wish(&sketch) {
+        Wish::Beside { gap, .. } => Some(Within { gap, stretch }),
+        Wish::Read => None,
+    }
 }
 
 /// Rows that were chosen.
@@ -71,20 +121,24 @@ impl Chosen {
 
     /// Two of a kind in one gap are alike but for its first and last.
     fn beside(&mut self, row: usize, kind: u64, gap: u32) {
-        let is_first = match self.last.get(&kind) {
-            Some((_, known, _)) if *known == gap => false,
-            Some((before, _, chosen)) => {
-                if !chosen {
-                    self.single.push(*before);
+        let is_first = match self.last.entry(kind) {
+            Entry::Occupied(mut last) => {
+                let (before, known, chosen) = *last.get();
+                let is_first = known != gap;
+                if is_first && !chosen {
+                    self.single.push(before);
                 }
+                last.insert((row, gap, is_first));
+                is_first
+            }
+            Entry::Vacant(none) => {
+                none.insert((row, gap, true));
                 true
             }
-            None => true,
         };
         if is_first {
             self.single.push(row);
         }
-        self.last.insert(kind, (row, gap, is_first));
     }
 
     fn ranges(mut self) -> impl Iterator<Item = Range<usize>> {

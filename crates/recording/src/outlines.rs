@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use arrow_array::RecordBatch;
-use model::sketch::{FileOpSketch, OffCpuSketch, RequestSketch, Sketch};
+use model::sketch::{FileOpSketch, LongRequestSketch, OffCpuSketch, RequestSketch, Sketch};
 use model::{FileKind, FileOpKind, Nanos};
 
 use crate::Error;
@@ -24,7 +24,19 @@ use crate::table_events::open;
 use crate::text::{ApiName, TextPool};
 
 cells! {
-    RequestOutlines {
+    RequestPlaces {
+        arrival_ns: I64,
+        arrival_end_ns: I64,
+        end_ns: Maybe<I64>,
+        api_key: I16,
+        client_id: Maybe<Text>,
+        client: Address,
+        broker: Address,
+    }
+}
+
+cells! {
+    RequestLengths {
         arrival_ns: I64,
         arrival_end_ns: I64,
         response_ns: Maybe<I64>,
@@ -34,9 +46,6 @@ cells! {
         api: Name<ApiName>,
         api_key: I16,
         correlation_id: I32,
-        client_id: Maybe<Text>,
-        client: Address,
-        broker: Address,
         min_bytes: Maybe<I32>,
         max_wait_ms: Maybe<I32>,
     }
@@ -77,34 +86,88 @@ cells! {
     }
 }
 
+cells! {
+    FileOpsWithin {
+        op: Name<FileOpKind>,
+        kind: Name<FileKind>,
+        tid: U32,
+    }
+}
+
+cells! {
+    SocketOpsWithin {
+        tid: U32,
+    }
+}
+
+/// From when until when.
+pub(crate) type Stretch = (Nanos, Nanos);
+
+/// What outlines are for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose {
+    /// Whether rows took long, and for what.
+    Lengths,
+    /// Where rows lie.
+    Places,
+    /// The same of rows that lie within a stretch in which none is wanted for itself: that is told for each row's own ends.
+    Within(Stretch),
+}
+
 /// The outlines of a batch's rows.
 pub(crate) enum Outlines {
-    Requests(Box<RequestOutlines>),
+    Lengths(Box<RequestLengths>),
+    Requests(Box<RequestPlaces>),
     FileOps(Box<FileOpOutlines>),
     OffCpu(Box<OffCpuOutlines>),
     SocketOps(Box<SocketOpOutlines>),
     Spans(Box<Spans>),
+    FileOpsWithin(Box<FileOpsWithin>, Stretch),
+    SocketOpsWithin(Box<SocketOpsWithin>, Stretch),
+}
+
+/// What would be wanted of a stretch if any of a table's rows is; none where more than the time makes a row wanted.
+pub(crate) fn most_wanted(table: Table, (start, end): Stretch) -> Option<Sketch> {
+    match table {
+        Table::FileOps => {
+            // Writes to logs bear on others from afar.
+            let (op, kind) = (FileOpKind::Write, FileKind::Log);
+            Some(Sketch::FileOp(FileOpSketch { start, end, op, kind, tid: 0 }))
+        }
+        Table::SocketOps => Some(Sketch::SocketOp { start, end, tid: 0 }),
+        _ => None,
+    }
 }
 
 impl Outlines {
     /// Whether a table's outlines need a column.
-    pub(crate) fn need(table: Table, column: &str) -> bool {
-        let names = match table {
-            Table::Requests => RequestOutlines::NAMES,
-            Table::FileOps => FileOpOutlines::NAMES,
-            Table::OffCpu => OffCpuOutlines::NAMES,
-            Table::SocketOps => SocketOpOutlines::NAMES,
+    pub(crate) fn need(table: Table, purpose: Purpose, column: &str) -> bool {
+        let names = match (table, purpose) {
+            (Table::Requests, Purpose::Lengths) => RequestLengths::NAMES,
+            (Table::Requests, _) => RequestPlaces::NAMES,
+            (Table::FileOps, Purpose::Within(_)) => FileOpsWithin::NAMES,
+            (Table::FileOps, _) => FileOpOutlines::NAMES,
+            (Table::OffCpu, _) => OffCpuOutlines::NAMES,
+            (Table::SocketOps, Purpose::Within(_)) => SocketOpsWithin::NAMES,
+            (Table::SocketOps, _) => SocketOpOutlines::NAMES,
             _ => Spans::NAMES,
         };
         names.contains(&column)
     }
 
-    pub(crate) fn of(table: Table, batch: &RecordBatch) -> Result<Self, ColumnError> {
-        Ok(match table {
-            Table::Requests => Self::Requests(Box::new(RequestOutlines::of(batch)?)),
-            Table::FileOps => Self::FileOps(Box::new(FileOpOutlines::of(batch)?)),
-            Table::OffCpu => Self::OffCpu(Box::new(OffCpuOutlines::of(batch)?)),
-            Table::SocketOps => Self::SocketOps(Box::new(SocketOpOutlines::of(batch)?)),
+    pub(crate) fn of(table: Table, purpose: Purpose, batch: &RecordBatch) -> Result<Self, ColumnError> {
+        Ok(match (table, purpose) {
+            (Table::Requests, Purpose::Lengths) => Self::Lengths(Box::new(RequestLengths::of(batch)?)),
+            (Table::Requests, _) => Self::Requests(Box::new(RequestPlaces::of(batch)?)),
+            (Table::FileOps, Purpose::Within(stretch)) => {
+                Self::FileOpsWithin(Box::new(FileOpsWithin::of(batch)?), stretch)
+            }
+            (Table::FileOps, _) => Self::FileOps(Box::new(FileOpOutlines::of(batch)?)),
+            (Table::OffCpu, _) => Self::OffCpu(Box::new(OffCpuOutlines::of(batch)?)),
+            (Table::SocketOps, Purpose::Within(stretch)) => {
+                Self::SocketOpsWithin(Box::new(SocketOpsWithin::of(batch)?), stretch)
+            }
+            (Table::SocketOps, _) => Self::SocketOps(Box::new(SocketOpOutlines::of(batch)?)),
             _ => Self::Spans(Box::new(Spans::of(batch)?)),
         })
     }
@@ -112,6 +175,7 @@ impl Outlines {
     /// The outline of row `i`. Connections are numbered by `numbers`.
     pub(crate) fn at(&self, i: usize, pool: &mut TextPool, numbers: &RandomState) -> Result<Sketch, BadRow> {
         Ok(match self {
+            Self::Lengths(cells) => Sketch::LongRequest(cells.at(i)?),
             Self::Requests(cells) => Sketch::Request(cells.at(i, pool, numbers)?),
             Self::FileOps(cells) => Sketch::FileOp(FileOpSketch {
                 start: Nanos(cells.start_ns.at(i)?),
@@ -135,13 +199,35 @@ impl Outlines {
             Self::Spans(cells) => {
                 Sketch::Span { start: Nanos(cells.start_ns.at(i)?), end: Nanos(cells.end_ns.at(i)?) }
             }
+            Self::FileOpsWithin(cells, stretch) => {
+                let (start, end) = *stretch;
+                let (op, kind, tid) = (cells.op.at(i)?, cells.kind.at(i)?, cells.tid.at(i)?);
+                Sketch::FileOp(FileOpSketch { start, end, op, kind, tid })
+            }
+            Self::SocketOpsWithin(cells, stretch) => {
+                let (start, end) = *stretch;
+                Sketch::SocketOp { start, end, tid: cells.tid.at(i)? }
+            }
         })
     }
 }
 
-impl RequestOutlines {
+impl RequestPlaces {
     fn at(&self, i: usize, pool: &mut TextPool, numbers: &RandomState) -> Result<RequestSketch, BadRow> {
         Ok(RequestSketch {
+            arrival: Nanos(self.arrival_ns.at(i)?),
+            arrival_end: Nanos(self.arrival_end_ns.at(i)?),
+            end: self.end_ns.maybe(i).map(Nanos),
+            api_key: self.api_key.at(i)?,
+            client_id: self.client_id.maybe(i, pool),
+            connection: number(numbers, self.client.at(i)?, self.broker.at(i)?),
+        })
+    }
+}
+
+impl RequestLengths {
+    fn at(&self, i: usize) -> Result<LongRequestSketch, BadRow> {
+        Ok(LongRequestSketch {
             arrival: Nanos(self.arrival_ns.at(i)?),
             arrival_end: Nanos(self.arrival_end_ns.at(i)?),
             response: self.response_ns.maybe(i).map(Nanos),
@@ -151,10 +237,8 @@ impl RequestOutlines {
             api: self.api.at(i)?.0,
             api_key: self.api_key.at(i)?,
             correlation_id: self.correlation_id.at(i)?,
-            client_id: self.client_id.maybe(i, pool),
             min_bytes: self.min_bytes.maybe(i),
             max_wait_ms: self.max_wait_ms.maybe(i),
-            connection: number(numbers, self.client.at(i)?, self.broker.at(i)?),
         })
     }
 }
@@ -169,14 +253,20 @@ pub(crate) fn each(
 ) -> Result<(), Error> {
     let long = |path: &Path| {
         let rows = Rows::WithAtLeast("latency_ns", least.0);
-        ParquetFile::open(path)?.read(&|column| Outlines::need(table, column), rows, OUTLINES_AT_ONCE)
+        ParquetFile::open(path)?.read(
+            &|column| Outlines::need(table, Purpose::Lengths, column),
+            rows,
+            OUTLINES_AT_ONCE,
+        )
     };
     let (path, batches) = open(part, notes, long)?;
     let (mut pool, numbers) = (TextPool::default(), RandomState::new());
     let damaged = |why: String| Error::Part { path: path.clone(), why };
     for batch in batches {
         let batch = batch?;
-        let outlines = fenced(|| Outlines::of(table, &batch)).map_err(damaged)?.map_err(|e| damaged(e.0))?;
+        let outlines = fenced(|| Outlines::of(table, Purpose::Lengths, &batch))
+            .map_err(damaged)?
+            .map_err(|e| damaged(e.0))?;
         for i in 0..batch.num_rows() {
             if let Ok(sketch) = outlines.at(i, &mut pool, &numbers) {
                 tell(&sketch);

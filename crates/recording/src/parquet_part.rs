@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
@@ -48,6 +49,8 @@ pub(crate) enum Rows {
     All,
     /// Those of row groups in which the column has a value that is as large, and of those of which that is not known.
     WithAtLeast(&'static str, i64),
+    /// Those of these row groups.
+    OfGroups(Range<usize>),
     Of(RowSelection),
 }
 
@@ -67,6 +70,22 @@ impl ParquetFile {
         usize::try_from(self.footer.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
+    /// How many row groups it has.
+    pub(crate) fn groups(&self) -> usize {
+        self.footer.metadata().num_row_groups()
+    }
+
+    /// The least and the most of a row group's numbers in a column, where that is known and none is missing.
+    pub(crate) fn bounds(&self, group: usize, column: &str) -> Option<(i64, i64)> {
+        let group = self.footer.metadata().row_groups().get(group)?;
+        match group.columns().get(self.place(column)?)?.statistics()? {
+            Statistics::Int64(numbers) if numbers.null_count_opt().is_none_or(|count| count == 0) => {
+                Some((*numbers.min_opt()?, *numbers.max_opt()?))
+            }
+            _ => None,
+        }
+    }
+
     /// Some of its rows and columns, in batches of so many.
     pub(crate) fn read(
         &self,
@@ -82,6 +101,7 @@ impl ParquetFile {
             match rows {
                 Rows::All => builder,
                 Rows::WithAtLeast(column, least) => builder.with_row_groups(self.reaching(column, least)),
+                Rows::OfGroups(groups) => builder.with_row_groups(groups.collect()),
                 Rows::Of(selection) => builder.with_row_selection(selection),
             }
             .build()
@@ -93,14 +113,18 @@ impl ParquetFile {
 
     /// The row groups in which a column may have a value that is as large.
     fn reaching(&self, column: &str, least: i64) -> Vec<usize> {
-        let footer = self.footer.metadata();
-        let at = footer.file_metadata().schema_descr().columns().iter().position(|c| c.name() == column);
+        let at = self.place(column);
         let most = |group: &RowGroupMetaData| match group.columns().get(at?)?.statistics()? {
             Statistics::Int64(numbers) => numbers.max_opt().copied(),
             _ => None,
         };
-        let groups = footer.row_groups().iter().enumerate();
+        let groups = self.footer.metadata().row_groups().iter().enumerate();
         groups.filter(|(_, group)| most(group).is_none_or(|most| most >= least)).map(|(at, _)| at).collect()
+    }
+
+    fn place(&self, column: &str) -> Option<usize> {
+        let columns = self.footer.metadata().file_metadata().schema_descr().columns();
+        columns.iter().position(|known| known.name() == column)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::sketch::RequestSketch;
+use model::sketch::LongRequestSketch;
 use model::{Nanos, Request, Stage, TopicPartition};
 
 use super::{Course, Parts, served_from};
@@ -40,7 +40,7 @@ pub(crate) fn readable(window: &Window, request: &Request) -> Option<Nanos> {
 }
 
 /// How long a fetch had waited at least, or may have: the write of what it brought can only have been later.
-pub(crate) fn least_wait(row: &RequestSketch) -> Nanos {
+pub(crate) fn least_wait(row: &LongRequestSketch) -> Nanos {
     let wait = || {
         let waited = (row.response? - row.arrival_end).at_least_zero();
         let from = row.arrival_end + row.head_of_line.unwrap_or_default().min(waited).at_least_zero();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod ahead;
+mod chosen;
 mod crash;
 mod damage;
 mod follow;

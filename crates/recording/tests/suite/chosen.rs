@@ -1,0 +1,144 @@
+//! Which rows are read where not all are: as looking at each row says, also of row groups that are not looked at row by row.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::sketch::{Choose, FileOpSketch, Sketch, Wish};
+use model::{Device, Event, FileKind, FileOp, FileOpKind, Nanos, SocketOp, SocketOpKind};
+use recording::{Manifest, Recording, Table, Writer, WriterOptions};
+
+/// More than two row groups.
+const ROWS: u64 = 150_000;
+/// From one row to the next.
+const APART: i64 = 1_000;
+
+/// Wants what shares time with a stretch, and what writes to logs within a longer one.
+struct Stretches {
+    all: Vec<(Nanos, Nanos)>,
+    written: (Nanos, Nanos),
+}
+
+impl Choose for Stretches {
+    fn wish(&self, row: &Sketch) -> Wish {
+        let (start, end, tid, is_write) = match row {
+            Sketch::SocketOp { start, end, tid } => (*start, *end, *tid, false),
+            Sketch::FileOp(op) => (op.start, op.end, op.tid, op.op == FileOpKind::Write),
+            other => panic!("{other:?}"),
+        };
+        let meets = |(from, until): &(Nanos, Nanos)| *from <= end && *until >= start;
+        if self.all.iter().any(meets) || (is_write && meets(&self.written)) {
+            return Wish::Read;
+        }
+        let gap = self.all.iter().filter(|(from, _)| *from <= end).count() as u32;
+        Wish::Beside { kind: u64::from(tid) << 1 | u64::from(is_write), gap }
+    }
+}
+
+fn times(n: u64) -> (Nanos, Nanos) {
+    let start = n as i64 * APART;
+    (Nanos(start), Nanos(start + 300))
+}
+
+/// A thread that makes one call for another's thousand among them.
+fn tid(n: u64) -> u32 {
+    if n % 1_000 == 7 { 9 } else { n as u32 % 3 }
+}
+
+fn socket_op(n: u64) -> Event {
+    let (start, end) = times(n);
+    Event::SocketOp(Box::new(SocketOp {
+        start,
+        end,
+        op: SocketOpKind::Read,
+        pid: 1,
+        tid: tid(n),
+        thread: "data-plane-kafk".into(),
+        local: "10.0.0.1:9092".parse().unwrap(),
+        remote: "10.0.0.7:40000".parse().unwrap(),
+        bytes: Some(1),
+        errno: None,
+        sequence: n as u32,
+        sequence_end: n as u32 + 1,
+        peer_window: None,
+    }))
+}
+
+fn file_op(n: u64) -> Event {
+    let (start, end) = times(n);
+    Event::FileOp(Box::new(FileOp {
+        start,
+        end,
+        op: if n % 2 == 0 { FileOpKind::Write } else { FileOpKind::Read },
+        pid: 1,
+        tid: tid(n),
+        thread: "data-plane-kafk".into(),
+        bytes: Some(1),
+        errno: None,
+        disk_bytes: None,
+        readahead_bytes: None,
+        offset: n,
+        file: "/data/t-0/00000000000000000000.log".into(),
+        renamed_to: None,
+        topic_partition: None,
+        kind: FileKind::Log,
+        device: Device { major: 7, minor: 0, name: "loop0".into() },
+        inode: 1,
+        fs: "ext4".into(),
+        batch: None,
+        journal_transaction: None,
+    }))
+}
+
+fn sketch(event: &Event) -> Sketch {
+    match event {
+        Event::SocketOp(op) => Sketch::SocketOp { start: op.start, end: op.end, tid: op.tid },
+        Event::FileOp(op) => {
+            let (start, end, op, kind, tid) = (op.start, op.end, op.op, op.kind, op.tid);
+            Sketch::FileOp(FileOpSketch { start, end, op, kind, tid })
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is wanted, and of each kind in each gap the first and the last.
+fn expected(all: &[Event], choose: &dyn Choose) -> Vec<Event> {
+    let mut wanted = vec![false; all.len()];
+    let mut last = HashMap::new();
+    for (at, event) in all.iter().enumerate() {
+        match choose.wish(&sketch(event)) {
+            Wish::Read => wanted[at] = true,
+            Wish::Beside { kind, gap } => wanted[at] = last.insert((kind, gap), at).is_none(),
+        }
+    }
+    for at in last.into_values() {
+        wanted[at] = true;
+    }
+    all.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(event, _)| event.clone()).collect()
+}
+
+#[test]
+fn what_is_read_is_what_looking_at_each_row_chooses() {
+    for (table, event) in [(Table::SocketOps, socket_op as fn(u64) -> Event), (Table::FileOps, file_op)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
+        let all: Vec<Event> = (0..ROWS).map(event).collect();
+        for event in &all {
+            writer.write(event).unwrap();
+        }
+        writer.finish(&Manifest { ended_ns: Some(1), ..Manifest::default() }).unwrap();
+        let at = |row: u64| times(row).0;
+        for stretches in [
+            vec![],
+            vec![(at(70_000), at(70_100))],
+            vec![(at(100), at(200)), (at(65_530), at(65_540))],
+            vec![(at(149_000), at(160_000))],
+        ] {
+            let choose: Arc<dyn Choose> =
+                Arc::new(Stretches { all: stretches, written: (at(132_000), at(132_010)) });
+            let recording = Recording::open(dir.path()).unwrap();
+            let read: Vec<Event> = recording.events_chosen(&choose).map(|event| event.unwrap()).collect();
+            assert!(read == expected(&all, &*choose), "{table:?}: {} events", read.len());
+            assert!(read.len() < 2_000, "{table:?}: {} events", read.len());
+        }
+    }
+}
