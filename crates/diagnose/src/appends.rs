@@ -1,8 +1,10 @@
 //! Appends by what identifies their batch, bounded by what the window keeps. Does not judge whether one fits.
 //!
 //! Every append of a broker goes through here, so neither taking nor finding one allocates: an index leads to the latest
-//! append with a key, and each append to the one before it with the same.
+//! append with a key, and each append to the one before it with the same. Most are found by their CRC: the index by base
+//! offset is made when it is asked for first.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -49,7 +51,7 @@ pub(crate) struct Appends<T> {
     /// The number of the first one kept.
     forgotten: u64,
     by_crc: HashMap<u32, u64, RandomState>,
-    by_base_offset: HashMap<i64, u64, RandomState>,
+    by_base_offset: OnceCell<Offsets>,
 }
 
 #[derive(Debug)]
@@ -57,10 +59,22 @@ struct Kept<T> {
     append: T,
     /// The one before it with the same CRC.
     same_crc: Option<u64>,
-    /// The one before it with the same base offset.
-    same_offset: Option<u64>,
     /// When the last of it and those before it with the same CRC ended.
     last_end: Nanos,
+}
+
+/// Appends by their base offsets.
+#[derive(Debug, Default)]
+struct Offsets {
+    latest: HashMap<i64, u64, RandomState>,
+    /// Of each that is kept, the one before it with the same base offset.
+    before: VecDeque<Option<u64>>,
+}
+
+impl Offsets {
+    fn push(&mut self, offset: i64, number: u64) {
+        self.before.push_back(self.latest.insert(offset, number));
+    }
 }
 
 impl<T> Default for Appends<T> {
@@ -76,10 +90,12 @@ impl<T: Append> Appends<T> {
         let Some(Keys { crc, base_offset, .. }) = append.keys() else { return };
         let number = self.forgotten + self.kept.len() as u64;
         let same_crc = self.by_crc.insert(crc, number);
-        let same_offset = self.by_base_offset.insert(base_offset, number);
+        if let Some(offsets) = self.by_base_offset.get_mut() {
+            offsets.push(base_offset, number);
+        }
         let before = same_crc.and_then(|number| self.at(number)).map(|before| before.last_end);
         let last_end = before.map_or(append.end(), |before| before.max(append.end()));
-        self.kept.push_back(Kept { append, same_crc, same_offset, last_end });
+        self.kept.push_back(Kept { append, same_crc, last_end });
     }
 
     /// Those with a batch of this CRC, the latest first, as far as any that is left ended at `since` or later.
@@ -92,8 +108,20 @@ impl<T: Append> Appends<T> {
 
     /// Those with a batch of this base offset, the latest first.
     pub(crate) fn by_base_offset(&self, offset: i64) -> impl Iterator<Item = &T> {
-        let first = self.by_base_offset.get(&offset).and_then(|&number| self.at(number));
-        std::iter::successors(first, |later| self.at(later.same_offset?)).map(|kept| &kept.append)
+        let offsets = self.by_base_offset.get_or_init(|| self.offsets());
+        let before = move |number: u64| *offsets.before.get(self.place(number)?)?;
+        std::iter::successors(offsets.latest.get(&offset).copied(), move |&later| before(later))
+            .map_while(|number| self.at(number))
+            .map(|kept| &kept.append)
+    }
+
+    fn offsets(&self) -> Offsets {
+        let mut offsets = Offsets::default();
+        for (number, kept) in (self.forgotten..).zip(&self.kept) {
+            // All that are kept have one.
+            offsets.push(kept.append.keys().map_or(i64::MIN, |keys| keys.base_offset), number);
+        }
+        offsets
     }
 
     /// Forgets what ended before that.
@@ -101,7 +129,10 @@ impl<T: Append> Appends<T> {
         while let Some(first) = self.kept.front().filter(|first| first.append.end() < horizon) {
             if let Some(Keys { crc, base_offset, .. }) = first.append.keys() {
                 forget(&mut self.by_crc, &crc, self.forgotten);
-                forget(&mut self.by_base_offset, &base_offset, self.forgotten);
+                if let Some(offsets) = self.by_base_offset.get_mut() {
+                    forget(&mut offsets.latest, &base_offset, self.forgotten);
+                    offsets.before.pop_front();
+                }
             }
             self.kept.pop_front();
             self.forgotten += 1;
@@ -109,7 +140,11 @@ impl<T: Append> Appends<T> {
     }
 
     fn at(&self, number: u64) -> Option<&Kept<T>> {
-        self.kept.get(usize::try_from(number.checked_sub(self.forgotten)?).ok()?)
+        self.kept.get(self.place(number)?)
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.forgotten)?).ok()
     }
 }
 
@@ -117,5 +152,55 @@ impl<T: Append> Appends<T> {
 fn forget<K: Hash + Eq>(index: &mut HashMap<K, u64, RandomState>, key: &K, number: u64) {
     if index.get(key) == Some(&number) {
         index.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+    use proptest::prelude::*;
+
+    use super::{Append, Appends, Keys};
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Seen(i64, i64);
+
+    impl Append for Seen {
+        fn keys(&self) -> Option<Keys> {
+            Some(Keys { crc: 0, bytes: 0, base_offset: self.1 })
+        }
+        fn start(&self) -> Nanos {
+            Nanos(self.0)
+        }
+        fn end(&self) -> Nanos {
+            Nanos(self.0)
+        }
+    }
+
+    proptest! {
+        /// Whenever it is asked first, and whatever came and went before and after.
+        #[test]
+        fn those_of_a_base_offset_are_found_the_latest_first(
+            offsets in proptest::collection::vec(0_i64..4, 0..40),
+            asked in proptest::collection::vec(any::<bool>(), 40),
+            forgotten in 0_i64..40,
+        ) {
+            let mut appends = Appends::default();
+            let mut expected: Vec<Seen> = Vec::new();
+            for (number, (offset, asked)) in offsets.into_iter().zip(asked).enumerate() {
+                let seen = Seen(number as i64, offset);
+                appends.insert(seen);
+                expected.push(seen);
+                if number % 10 == 9 {
+                    appends.forget(Nanos(forgotten));
+                    expected.retain(|seen| seen.0 >= forgotten);
+                }
+                for offset in (0..5).filter(|_| asked) {
+                    let found: Vec<Seen> = appends.by_base_offset(offset).copied().collect();
+                    let of_it = expected.iter().rev().filter(|seen| seen.1 == offset).copied();
+                    prop_assert_eq!(found, of_it.collect::<Vec<_>>());
+                }
+            }
+        }
     }
 }

@@ -11,13 +11,14 @@ use model::sketch::{Sent, Written};
 use model::{FileKind, FileOpKind, Nanos};
 
 use crate::Error;
-use crate::cells::{BadRow, ColumnError, RowCells as _, RowLists, Source, cells};
+use crate::cells::{BadRow, Cells, ColumnError, RowCells as _, RowLists, Source, cells};
 use crate::columns::{I16, I32, I64, Maybe, Name, Text, U32};
 use crate::columns_ahead;
 use crate::notes::Notes;
 use crate::part::Part;
 use crate::table::Table;
 use crate::text::TextPool;
+use crate::text_cells::Texts;
 
 /// Topics beyond this many have no number, and what is theirs joins nothing.
 const MOST_TOPICS: usize = 1 << 20;
@@ -144,22 +145,44 @@ fn number(name: &Arc<str>, (topics, known): Known<'_>) -> Option<u32> {
     number
 }
 
+/// Numbers of a batch's topics, by their places.
+#[derive(Default)]
+struct Numbered(Vec<Option<u32>>);
+
+impl Numbered {
+    /// The number of the topic in row `i`, if it has both.
+    fn at(&mut self, topics: &Cells<Texts>, i: usize, pool: &mut TextPool, known: Known<'_>) -> Option<u32> {
+        let place = topics.place(i)?;
+        if let Some(Some(number)) = self.0.get(place) {
+            return Some(*number);
+        }
+        let number = number(&topics.maybe(i, pool)?, known)?;
+        if self.0.len() <= place {
+            self.0.resize(place + 1, None);
+        }
+        if let Some(kept) = self.0.get_mut(place) {
+            *kept = Some(number);
+        }
+        Some(number)
+    }
+}
+
 /// Only what wrote to a partition's log.
 fn written_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<Vec<Written>, ColumnError> {
     let cells = WrittenCells::of(batch)?;
-    let mut pool = TextPool::default();
+    let (mut pool, mut numbered) = (TextPool::default(), Numbered::default());
     let mut all = Vec::with_capacity(batch.num_rows());
     for i in 0..batch.num_rows() {
         if cells.op.at(i) != Ok(FileOpKind::Write) || cells.kind.at(i) != Ok(FileKind::Log) {
             continue;
         }
         let Some(crc) = cells.batch_crc.maybe(i) else { continue };
-        let Some(name) = cells.topic.maybe(i, &mut pool) else { continue };
-        let mut key = || -> Result<Written, BadRow> {
+        let Some(topic) = numbered.at(&cells.topic, i, &mut pool, (topics, &mut *known)) else { continue };
+        let key = || -> Result<Written, BadRow> {
             Ok(Written {
                 start: Nanos(cells.start_ns.at(i)?),
                 end: Nanos(cells.end_ns.at(i)?),
-                topic: number(&name, (topics, &mut *known)).ok_or(BadRow::unknown("topic"))?,
+                topic,
                 partition: cells.partition.at(i)?,
                 crc,
                 bytes: cells.batch_bytes.at(i)?,
@@ -175,7 +198,7 @@ fn written_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<Vec<Wri
 fn sent_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<(u64, Vec<Sent>), ColumnError> {
     let cells = RequestCells::of(batch)?;
     let partitions = Nested::of(batch)?;
-    let mut pool = TextPool::default();
+    let (mut pool, mut numbered) = (TextPool::default(), Numbered::default());
     let mut all = Vec::with_capacity(batch.num_rows());
     let mut requests = 0;
     for i in 0..batch.num_rows() {
@@ -189,7 +212,6 @@ fn sent_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<(u64, Vec<
             }
             for p in range {
                 let of = &partitions.lists.rows;
-                let name = of.own.topic.maybe(p, &mut pool);
                 let first = of.batches.range(p)?.next();
                 let batch = match first {
                     Some(b) => Some((of.batches.rows.crc.at(b)?, of.batches.rows.bytes.at(b)?)),
@@ -199,7 +221,7 @@ fn sent_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<(u64, Vec<
                     arrival,
                     response,
                     last_seen,
-                    topic: name.and_then(|name| number(&name, (topics, &mut *known))),
+                    topic: numbered.at(&of.own.topic, p, &mut pool, (topics, &mut *known)),
                     partition: of.own.partition.at(p)?,
                     bytes: of.own.bytes.at(p)?,
                     error_code: of.own.error_code.maybe(p),

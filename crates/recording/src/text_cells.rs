@@ -136,6 +136,11 @@ impl Cells<Texts> {
         self.array.as_ref()?.shared(i, pool)
     }
 
+    /// Where the text of row `i` is among the column's distinct ones, if it has one.
+    pub(crate) fn place(&self, i: usize) -> Option<usize> {
+        self.array.as_ref()?.column.place(i)
+    }
+
     /// The text in row `i`, shared with equal ones.
     pub(crate) fn at(&self, i: usize, pool: &mut TextPool) -> Result<Arc<str>, BadRow> {
         self.maybe(i, pool).ok_or_else(|| self.missing_value())
