@@ -1,9 +1,10 @@
 //! What was found of slow requests by themselves, kept for those that waited behind them on the same connection: in a
-//! stall, each looks at all that are ahead of it. Finds nothing itself.
+//! stall, each looks at all that are ahead of it. What it found of the threads that it waited for is kept apart from that:
+//! whoever came when it had waited for a while needs a part of it. Finds nothing itself.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ahash::RandomState;
 use model::{Nanos, Request, StageSpan, Stages};
@@ -33,6 +34,28 @@ pub(crate) struct Alone {
     pub(crate) served: Vec<Arc<Finding>>,
     /// What there is to explain.
     pub(crate) time: Nanos,
+    pub(crate) awaited: Awaited,
+}
+
+/// What was found of those that a request waited for, by the stage in which it did.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited {
+    pub(crate) receive: Found,
+    pub(crate) queue: Found,
+    pub(crate) remote: Found,
+    pub(crate) respond: Found,
+}
+
+/// What explains a stretch of time, once somebody has looked.
+#[derive(Debug, Default)]
+pub(crate) struct Found(OnceLock<((Nanos, Nanos), Vec<Finding>)>);
+
+impl Found {
+    /// What is known of this stretch, or else found now.
+    pub(crate) fn of(&self, stretch: (Nanos, Nanos), find: impl Fn() -> Vec<Finding>) -> Vec<Finding> {
+        let (known, findings) = self.0.get_or_init(|| (stretch, find()));
+        if *known == stretch { findings.clone() } else { find() }
+    }
 }
 
 /// Client, broker, number, and arrival.
@@ -63,5 +86,26 @@ impl Requests {
         let found = Arc::new(find());
         self.kept.insert(key, (last_seen, Arc::clone(&found)));
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+
+    use super::Found;
+
+    #[test]
+    fn a_stretch_is_looked_at_once_and_another_by_itself() {
+        let found = Found::default();
+        let looks = std::cell::Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            Vec::new()
+        };
+        for (start, end, expected) in [(1, 9, 1), (1, 9, 1), (2, 9, 2), (1, 9, 2)] {
+            found.of((Nanos(start), Nanos(end)), look);
+            assert_eq!(looks.get(), expected, "{start} to {end}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 use model::{Nanos, Pid, Request};
 
+use crate::alone::{Awaited, Found};
 use crate::cause::{
     self, Finding, course, disk_read, handlers_busy, network_threads_busy, quota, replication_wait, stop,
 };
@@ -20,16 +21,17 @@ const WORTH_A_LOOK: Nanos = Nanos::from_millis(1);
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 
 /// Everything that explains some of a request's time from the moment at which the broker could serve it, or from `since`
-/// where that is later.
+/// where that is later. What was found of those that it waited for is in `awaited`, or goes there.
 pub(crate) fn served(
     window: &Window,
     request: &Request,
     course: &Course<'_>,
     appends: &[AppendJoin],
     since: Nanos,
+    awaited: &Awaited,
 ) -> Vec<Finding> {
     let free = Free::new(course.served_from.max(since), course.end);
-    let mut explained = Explained { window, request, course, free, findings: Vec::new() };
+    let mut explained = Explained { window, request, course, awaited, free, findings: Vec::new() };
     explained.own_work();
     explained.stops(appends.first().map_or(0, |append| append.op.pid));
     explained.findings.extend(course::threads(window, request, course, appends, &mut explained.free));
@@ -46,6 +48,7 @@ struct Explained<'w> {
     window: &'w Window,
     request: &'w Request,
     course: &'w Course<'w>,
+    awaited: &'w Awaited,
     free: Free,
     findings: Vec<Finding>,
 }
@@ -87,7 +90,8 @@ impl Explained<'_> {
         // What it went on with right after the read kept the request too.
         let until = self.course.handed_on.filter(|at| *at > read.end).unwrap_or(read.start);
         if until - from >= WORTH_A_LOOK {
-            self.give(from, until, network_threads_busy::find(self.window, read.tid, from, until));
+            let (window, awaited) = (self.window, &self.awaited.receive);
+            self.look(from, until, awaited, || network_threads_busy::find(window, read.tid, from, until));
         }
     }
 
@@ -111,16 +115,19 @@ impl Explained<'_> {
         if let Some((start, end)) = waited.filter(|(start, end)| *end - *start >= WORTH_A_LOOK) {
             let taker = self.course.operations.first().map(|hold| hold.op.tid);
             let taker = taker.filter(|_| self.course.taken.is_some());
-            self.give(start, end, handlers_busy::find(self.window, taker, start, end));
+            let (window, awaited) = (self.window, &self.awaited.queue);
+            self.look(start, end, awaited, || handlers_busy::find(window, taker, start, end));
         }
     }
 
     /// Until others had it.
     fn remote(&mut self) {
         let Some(remote) = &self.course.remote else { return };
-        let cause_of = |request: &Request| judge::cause_of(self.window, request);
-        let finding = replication_wait::find(self.window, remote, cause_of);
-        self.give(remote.start, remote.end, finding.into_iter().collect());
+        let (window, awaited) = (self.window, &self.awaited.remote);
+        let cause_of = |request: &Request| judge::cause_of(window, request);
+        self.look(remote.start, remote.end, awaited, || {
+            replication_wait::find(window, remote, cause_of).into_iter().collect()
+        });
     }
 
     /// Until a network thread had written the response, with what it read from files for that.
@@ -141,8 +148,17 @@ impl Explained<'_> {
         let last = calls.chain(on_cpu).max();
         let right_after = RIGHT_AFTER + Nanos((answer.start - from).0 / 10);
         if last.is_some_and(|last| answer.start - last <= right_after) {
-            let findings = network_threads_busy::find(self.window, answer.tid, from, answer.start);
-            self.give(from, answer.start, findings);
+            let (window, awaited) = (self.window, &self.awaited.respond);
+            self.look(from, answer.start, awaited, || {
+                network_threads_busy::find(window, answer.tid, from, answer.start)
+            });
+        }
+    }
+
+    /// What `find` says of a stretch in which it waited for others, where anything is left of that.
+    fn look(&mut self, start: Nanos, end: Nanos, awaited: &Found, find: impl Fn() -> Vec<Finding>) {
+        if self.free.pieces(start, end).next().is_some() {
+            self.give(start, end, awaited.of((start, end), find));
         }
     }
 

@@ -30,17 +30,28 @@ impl<'w> Hold<'w> {
     pub(crate) fn of(window: &'w Window, op: &'w FileOp, until: Nanos) -> Self {
         let mut hold = Self::without_after(window, op);
         let Some(past) = window.thread(op.tid) else { return hold };
+        let end = op.end;
+        let waits = move || past.off_cpu.ended_after(end).filter(move |wait| wait.start >= end);
+        // Most have none: then there is no need to know what the thread did next.
+        if waits().next().is_none_or(|wait| !hold.goes_on_with(wait)) {
+            return hold;
+        }
         // A fault on a mapped file is what the thread may wait for right after the write.
         let later = past.file_ops.ended_after(op.end).filter(|next| next.op != FileOpKind::MmapFault);
         let next_call = later.map(|next| next.start).find(|&start| start >= op.end);
         let over = next_call.unwrap_or(Nanos::MAX).min(until + CLOCK_SLACK);
-        for wait in past.off_cpu.ended_after(op.end).filter(|wait| wait.start >= op.end) {
-            if wait.start - hold.end() > RIGHT_AFTER.min(wait.end - wait.start) || wait.end > over {
+        for wait in waits() {
+            if !hold.goes_on_with(wait) || wait.end > over {
                 break;
             }
             hold.after.push(wait);
         }
         hold
+    }
+
+    /// Whether a wait came right after what is known of it.
+    fn goes_on_with(&self, wait: &OffCpu) -> bool {
+        wait.start - self.end() <= RIGHT_AFTER.min(wait.end - wait.start)
     }
 
     /// An operation that holds no log longer than it lasts.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Verdict};
 
 use crate::ahead;
-use crate::alone::{Alone, Requests};
+use crate::alone::{Alone, Awaited, Requests};
 use crate::blame::Blame;
 use crate::cause::{self, Finding};
 use crate::explained;
@@ -72,7 +72,7 @@ pub(crate) fn judge(
     request: &Request,
     appends: &[AppendJoin],
 ) -> Judgement {
-    let own = known.of(request, || alone(window, request, appends, Nanos::MIN));
+    let own = known.of(request, || alone(window, request, appends));
     let complete = (request.arrival_end, request.arrival_end + own.waited);
     let mut behind = Vec::new();
     for stretch in own.unread.into_iter().chain([complete]) {
@@ -84,20 +84,22 @@ pub(crate) fn judge(
 
 /// What explains the time of one that others wait behind, from a moment on at which it was served.
 fn served(window: &Window, known: &mut Requests, request: &Request, since: Nanos) -> Vec<Arc<Finding>> {
-    let alone = |since| {
-        let appends = joins(window, request, &mut Joins::default());
-        alone(window, request, &appends, since)
-    };
-    if stages::served_from(request).is_some_and(|from| from < since) {
-        return alone(since).served;
+    let joined = || joins(window, request, &mut Joins::default());
+    let own = known.of(request, || alone(window, request, &joined()));
+    if stages::served_from(request).is_none_or(|from| from >= since) {
+        return own.served.clone();
     }
-    known.of(request, || alone(Nanos::MIN)).served.clone()
+    let appends = joined();
+    let Some(course) = stages::of(window, request, &appends) else { return Vec::new() };
+    let found = explained::served(window, request, &course, &appends, since, &own.awaited);
+    found.into_iter().map(Arc::new).collect()
 }
 
-/// What is known of a request without those ahead of it, and of its time from a moment on.
-fn alone(window: &Window, request: &Request, appends: &[AppendJoin], since: Nanos) -> Alone {
+/// What is known of a request without those ahead of it.
+fn alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> Alone {
     let Some(course) = stages::of(window, request, appends) else { return Alone::default() };
-    let found = explained::served(window, request, &course, appends, since);
+    let awaited = Awaited::default();
+    let found = explained::served(window, request, &course, appends, Nanos::MIN, &awaited);
     Alone {
         waited: course.served_from - request.arrival_end,
         unread: unread::stretch(window, request),
@@ -106,12 +108,13 @@ fn alone(window: &Window, request: &Request, appends: &[AppendJoin], since: Nano
         time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),
         stages: course.stages,
         course: course.spans,
+        awaited,
     }
 }
 
 /// What explains most of another request's time, where that is known; requests ahead of it are not followed.
 pub(crate) fn cause_of(window: &Window, request: &Request) -> Option<Finding> {
-    let own = Arc::new(alone(window, request, &[], Nanos::MIN));
+    let own = Arc::new(alone(window, request, &[]));
     Judgement { own, behind: Vec::new() }.principal().map(Blame::told)
 }
 

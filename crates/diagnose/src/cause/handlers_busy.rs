@@ -38,8 +38,11 @@ pub(crate) fn find(window: &Window, taker: Option<Tid>, start: Nanos, end: Nanos
     let mut tids = window.handlers();
     let all = tids.len();
     tids.truncate(MOST);
-    let handlers: Vec<Handler> = tids.iter().map(|&tid| Handler::of(window, tid, start, end)).collect();
-    if !handlers.is_empty() && handlers.iter().all(|handler| handler.is_occupied) {
+    // The first that was free is one too many.
+    let occupied =
+        tids.iter().map(|&tid| Handler::of(window, tid, start, end)).take_while(|of| of.is_occupied);
+    let handlers: Vec<Handler> = occupied.collect();
+    if !handlers.is_empty() && handlers.len() == tids.len() {
         return of_all(handlers, all, start, end);
     }
     let taker = taker.map(|tid| (tid, Handler::of(window, tid, start, end)));

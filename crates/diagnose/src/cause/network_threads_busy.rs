@@ -56,6 +56,8 @@ pub(crate) fn before_hand_over(
     read: Nanos,
     until: Nanos,
 ) -> Option<(Nanos, Vec<Finding>)> {
+    // Most read nothing: then there is no need to know when it was at work.
+    window.thread(tid)?.file_ops.overlapping(read, until).next()?;
     let (start, end) = at_work(window, tid, (read, until), NEXT_CONNECTION).into_iter().next()?;
     if start - read > NEXT_CONNECTION {
         return None;

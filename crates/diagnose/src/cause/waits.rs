@@ -46,6 +46,14 @@ enum Seen<'w> {
 
 /// What an operation's thread waited for, the longest first.
 pub(crate) fn of<'w>(window: &'w Window, hold: &Hold<'w>) -> Vec<Waits<'w>> {
+    let (tid, start, end, over) = (hold.op.tid, hold.op.start, hold.op.end, hold.end());
+    let reclaims = || window.trouble.reclaims(tid, start, over);
+    let throttles =
+        || window.thread(tid).into_iter().flat_map(move |past| past.throttles.overlapping(start, end));
+    let is_quiet = hold.inside.is_empty() && hold.after.is_empty();
+    if is_quiet && reclaims().next().is_none() && throttles().next().is_none() {
+        return Vec::new();
+    }
     let mut free = Free::new(hold.op.start, hold.end());
     let mut sums = Sums { op: hold.op, waits: Vec::new() };
     let inside = hold.inside.iter().map(|interval| (Part::Write, *interval));
@@ -55,7 +63,7 @@ pub(crate) fn of<'w>(window: &'w Window, hold: &Hold<'w>) -> Vec<Waits<'w>> {
         let time = free.take(runnable_from(interval), interval.end.min(hold.end_of(part)));
         sums.add(part, Wait::RunQueue, time, Seen::OffCpu(interval));
     }
-    for reclaim in window.trouble.reclaims(hold.op.tid, hold.op.start, hold.end()) {
+    for reclaim in reclaims() {
         let part = if reclaim.start < hold.op.end { Part::Write } else { Part::After };
         let time = free.take(reclaim.start, reclaim.end);
         sums.add(part, Wait::Reclaim, time, Seen::Reclaim(reclaim));
@@ -64,8 +72,7 @@ pub(crate) fn of<'w>(window: &'w Window, hold: &Hold<'w>) -> Vec<Waits<'w>> {
         let time = free.take(interval.start, interval.end.min(hold.end_of(part)));
         sums.add(part, stack::classify(interval).of_verdict(), time, Seen::OffCpu(interval));
     }
-    let pauses = window.thread(hold.op.tid).into_iter();
-    for pause in pauses.flat_map(|past| past.throttles.overlapping(hold.op.start, hold.op.end)) {
+    for pause in throttles() {
         let time = free.take(pause.start, pause.end.min(hold.op.end));
         sums.add(Part::Write, Wait::DirtyPages, time, Seen::Pause(pause));
     }

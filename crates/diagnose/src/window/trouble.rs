@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use model::{
     BlockIo, Device, DirtyThrottle, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, Request,
     TcpTrouble, TcpTroubleKind, Tid,
@@ -35,7 +36,7 @@ type Connection = (SocketAddr, SocketAddr);
 /// The recent past of it.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
-    reclaims: HashMap<Tid, Timeline<Reclaim>>,
+    reclaims: HashMap<Tid, Timeline<Reclaim>, RandomState>,
     /// Of the whole host's shortage.
     short: Episodes,
     /// Of a cgroup's limit.
