@@ -33,11 +33,12 @@ impl NearSlow {
         let manifest = recording.manifest();
         let lasts = Nanos(manifest.ended_ns?.saturating_sub(manifest.started_ns));
         let focus = looked_through(recording, config).ok()?;
+        let longest = focus.longest_request();
         let choose = if focus.is_empty() { None } else { Some(focus.settle(lasts)?) };
         let (sent, written) = recording.join_keys().ok()?;
         let config = config.clone();
         let tally = std::thread::Builder::new().name("tally".to_owned());
-        let tally = tally.spawn(move || tallied(sent, written, &config)).ok()?;
+        let tally = tally.spawn(move || tallied(sent, written, &config, longest)).ok()?;
         let events = if let Some(choose) = choose {
             recording.events_chosen(&choose)
         } else {
@@ -90,9 +91,9 @@ fn looked_through(recording: &Recording, config: &Config) -> Result<Focus, Error
 }
 
 /// Counts requests, and joins where they are to be counted; nothing where a part could not be read.
-fn tallied(sent: SentKeys, written: WrittenKeys, config: &Config) -> Option<Tallied> {
+fn tallied(sent: SentKeys, written: WrittenKeys, config: &Config, longest: Nanos) -> Option<Tallied> {
     let counts = config.file_ops_observed && config.asked.is_none();
-    let mut joins = counts.then(|| (Tally::new(config), written));
+    let mut joins = counts.then(|| (Tally::new(config, longest), written));
     let mut requests = 0;
     for batch in sent {
         let (count, partitions) = batch.ok()?;

@@ -50,6 +50,8 @@ pub struct Focus {
     too_long: bool,
     /// Whether any took long enough to be counted as slow.
     any_slow: bool,
+    /// The longest request that was told.
+    longest: Nanos,
 }
 
 impl Focus {
@@ -63,12 +65,18 @@ impl Focus {
             reads_files: false,
             too_long: false,
             any_slow: false,
+            longest: Nanos::ZERO,
         }
     }
 
     /// Requests that took less need not be told to it.
     pub fn least_of_requests(&self) -> Nanos {
         if self.config.asked.is_some() { Nanos::MIN } else { self.config.slower_than.min(LONG) }
+    }
+
+    /// No request took longer than that.
+    pub fn longest_request(&self) -> Nanos {
+        self.longest.max(self.least_of_requests())
     }
 
     /// File operations that took less need not be told to it.
@@ -103,10 +111,12 @@ impl Focus {
         self.reads_files |= other.reads_files;
         self.too_long |= other.too_long;
         self.any_slow |= other.any_slow;
+        self.longest = self.longest.max(other.longest);
     }
 
     fn request(&mut self, row: &LongRequestSketch) {
         self.any_slow |= row.latency().is_some_and(|latency| latency >= self.config.slower_than);
+        self.longest = self.longest.max(row.latency().unwrap_or_default());
         if self.may_be_judged(row) {
             self.near.push((row.arrival, row.last_seen()));
             let latency = row.latency().unwrap_or_default();

@@ -40,10 +40,11 @@ impl Append for Written {
 }
 
 impl Tally {
-    /// Nothing yet, beside an engine that works like this. Where a produce request may have taken longer than a sixth of the
-    /// time for which that keeps events, [`crate::Focus`] has everything read, and nothing is to be tallied.
-    pub fn new(config: &Config) -> Self {
-        let retention = Nanos(config.retention.0 / MUCH_OF_RETENTION);
+    /// Nothing yet, beside an engine that works like this, of requests that took no longer than `longest`. Where a produce
+    /// request may have taken longer than a sixth of the time for which that keeps events, [`crate::Focus`] has everything
+    /// read, and nothing is to be tallied.
+    pub fn new(config: &Config, longest: Nanos) -> Self {
+        let retention = longest.min(Nanos(config.retention.0 / MUCH_OF_RETENTION));
         Self {
             writes: Appends::default(),
             waiting: VecDeque::new(),
