@@ -120,6 +120,8 @@ fn installs(image: &Image, package: &Path) {
     for library in ["libc6", "libelf1", "zlib1g"] {
         assert!(depends.contains(library), "{depends}");
     }
+    let recommends = run(Command::new("dpkg-deb").args(["--field"]).arg(package).arg("Recommends"));
+    assert_eq!(recommends.trim(), "ca-certificates");
     inside(image, &format!("dpkg --install {}", package.display()));
     let version = inside(image, "/usr/bin/brokerscope --version");
     assert!(version.starts_with("brokerscope "), "{version}");

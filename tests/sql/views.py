@@ -1,6 +1,7 @@
 """Runs deploy/sql over recordings in one engine and prints the views' rows, a JSON object a line. Judges nothing."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,10 +14,24 @@ def statements(path):
     return [statement.strip() for statement in "\n".join(lines).split(";") if statement.strip()]
 
 
+def open_store(connection):
+    """As deploy/sql/README.md says, with the settings that brokerscope reads; the extension comes with a package of its own."""
+    import duckdb_extension_httpfs
+
+    extension = next(Path(duckdb_extension_httpfs.__file__).parent.rglob("httpfs.duckdb_extension"))
+    connection.execute("LOAD '%s'" % extension)
+    key, secret = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
+    endpoint = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
+    where = "ENDPOINT '%s', URL_STYLE 'path', USE_SSL false" % endpoint
+    connection.execute("CREATE SECRET (TYPE s3, KEY_ID '%s', SECRET '%s', REGION 'us-east-1', %s)" % (key, secret, where))
+
+
 def duckdb_rows(sql, recordings):
     import duckdb
 
     connection = duckdb.connect()
+    if recordings.startswith("s3://"):
+        open_store(connection)
     connection.execute("SET VARIABLE recordings = '%s'" % recordings.replace("'", "''"))
     for name in ["sources.duckdb.sql", "views.sql", "causes.duckdb.sql", "causes.sql"]:
         for statement in statements(sql / name):

@@ -8,6 +8,7 @@ mod flags;
 mod fleet;
 mod logs;
 mod names;
+mod recordings;
 mod top;
 
 use std::path::PathBuf;

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use report::escape::escape;
 
+use crate::{input, remote};
+
 /// The command could not do what was asked.
 const COULD_NOT: u8 = 1;
 /// The command was asked wrongly.
@@ -26,6 +28,9 @@ impl std::error::Error for Usage {}
 
 /// What to say of a file that cannot be read.
 pub(crate) fn of_file(path: &Path, error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
+    if input::url(path).is_some() {
+        return anyhow::anyhow!("{}: a URL: here only files and directories are read", path.display());
+    }
     let root = std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error);
     anyhow::anyhow!("{}: cannot read: {root}; check the path and who may read it", path.display())
 }
@@ -97,7 +102,7 @@ fn one_line(error: &anyhow::Error) -> String {
         }
         line.push_str(&cause);
     }
-    escape(&line.replace('\n', " ")).into_owned()
+    escape(&remote::with_urls(&line.replace('\n', " "))).into_owned()
 }
 
 #[cfg(test)]

@@ -78,13 +78,31 @@ impl Evidence {
     }
 }
 
+/// What was named where that is a URL, of whatever kind.
+pub(crate) fn url(path: &Path) -> Option<&str> {
+    let is_scheme =
+        |scheme: &str| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    path.to_str().filter(|text| text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)))
+}
+
 /// Opens a recording for who can read nothing else.
 pub(crate) fn open_recording(dir: &Path) -> anyhow::Result<Recording> {
+    check_directory(dir)?;
+    Recording::open(dir).map_err(of_recording)
+}
+
+/// Opens a recording for who reads nothing of it but what figures of many brokers are made of.
+pub(crate) fn open_for_figures(dir: &Path) -> anyhow::Result<Recording> {
+    check_directory(dir)?;
+    Recording::open_for_gists(dir).map_err(of_recording)
+}
+
+fn check_directory(dir: &Path) -> anyhow::Result<()> {
     let found = std::fs::metadata(dir).map_err(|error| failure::of_file(dir, &error))?;
     if !found.is_dir() {
         bail!("{}: it is no directory: name the one that `brokerscope record -o` wrote", dir.display());
     }
-    Recording::open(dir).map_err(of_recording)
+    Ok(())
 }
 
 fn of_recording(error: recording::Error) -> anyhow::Error {
@@ -201,7 +219,19 @@ impl Read for StoppablePipe {
 
 #[cfg(test)]
 mod tests {
-    use super::Packets;
+    use std::path::Path;
+
+    use super::{Packets, url};
+
+    #[test]
+    fn a_url_is_no_path() {
+        for text in ["s3://b/k", "gs://b"] {
+            assert_eq!(url(Path::new(text)), Some(text));
+        }
+        for text in ["", "dir", "/a/b", "live:lo", "://x", "a/b://c", "s3:/b"] {
+            assert_eq!(url(Path::new(text)), None, "{text}");
+        }
+    }
 
     fn of(inputs: &[&str]) -> Option<Packets> {
         Packets::of(&inputs.iter().map(|&input| input.to_owned()).collect::<Vec<_>>()).ok()

@@ -21,6 +21,11 @@ mod own_cost;
 mod own_process;
 mod packets;
 mod quantity;
+#[cfg(feature = "object-stores")]
+mod remote;
+#[cfg(not(feature = "object-stores"))]
+#[path = "remote/absent.rs"]
+mod remote;
 mod request_log;
 mod seen;
 mod segments;
@@ -35,8 +40,10 @@ use clap::Parser as _;
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    failure::exit_code(run(cli.command))
+    let mut command = Cli::parse().command;
+    // Until the end is told, which may be of them.
+    let mut kept = Vec::new();
+    failure::exit_code(remote::bring(&mut command, &mut kept).and_then(|()| run(command)))
 }
 
 fn run(command: Command) -> anyhow::Result<()> {

@@ -8,6 +8,7 @@ use report::escape::escape;
 use report::{Look, Zone};
 
 use crate::options::Presentation;
+use crate::remote;
 
 /// Rows of a table held back to find its widths, where nobody waits for them.
 const LOOKAHEAD: usize = 200;
@@ -75,6 +76,7 @@ impl Presentation {
 
 /// Says something beside the data that even those who want quiet must know.
 pub(crate) fn warn(sentence: &str) {
+    let sentence = &remote::with_urls(sentence);
     if let Some(held) = held_back().as_mut() {
         held.push(sentence);
         return;

@@ -10,8 +10,17 @@ use model::Nanos;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The shell's exit status for a process that SIGINT ended.
-const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: i32 = 130;
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+
+/// Whether the command itself looks after signals.
+static CAUGHT: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal lets the command come to an end of its own.
+#[cfg(feature = "object-stores")]
+pub(crate) fn is_caught() -> bool {
+    CAUGHT.load(Ordering::Relaxed)
+}
 
 /// Asked for again and again by whoever works in a loop.
 #[derive(Clone, Debug)]
@@ -30,6 +39,7 @@ impl Stop {
     /// Catches the signals from now on, and counts the time from now.
     pub(crate) fn after(duration: Option<Nanos>) -> anyhow::Result<Self> {
         let (flag, heeded) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        CAUGHT.store(true, Ordering::Relaxed);
         for signal in SIGNALS {
             signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&heeded))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))

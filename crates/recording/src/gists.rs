@@ -1,6 +1,7 @@
 //! Events without all that figures of many are not made of; here requests, some twenty columns instead of seventy. Does not count.
 
 mod file_ops;
+pub(crate) mod ranges;
 mod samples;
 mod verdicts;
 

@@ -45,6 +45,7 @@ pub use error::Error;
 pub use events::Events;
 pub use follow::Follow;
 pub use gists::Gists;
+pub use gists::ranges::{folder_of, footer_range, gist_ranges, has_gists};
 pub use intake::{Intake, Opened};
 pub use join_keys::{SentKeys, WrittenKeys};
 pub use manifest::{Broker, BrokerProcess, Clock, ClockPair, FORMAT, Host, Jvm, Manifest, VERSION};

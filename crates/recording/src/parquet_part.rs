@@ -111,6 +111,18 @@ impl ParquetFile {
         Ok(ParquetPart { path: self.path.clone(), reader: Some(reader) })
     }
 
+    /// Where the columns lie that are wanted. Parquet's own code panics on a footer that has them at negative places.
+    pub(crate) fn ranges(&self, wanted: Wanted<'_>) -> Vec<Range<u64>> {
+        let footer = self.footer.metadata();
+        let mask = mask(footer.file_metadata().schema_descr(), wanted);
+        let columns = footer.row_groups().iter().flat_map(|group| group.columns().iter().enumerate());
+        let ranges = columns.filter(|(at, _)| mask.leaf_included(*at)).map(|(_, column)| {
+            let (start, bytes) = column.byte_range();
+            start..start.saturating_add(bytes)
+        });
+        ranges.collect()
+    }
+
     /// The row groups in which a column may have a value that is as large.
     fn reaching(&self, column: &str, least: i64) -> Vec<usize> {
         let at = self.place(column);

@@ -55,7 +55,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<Part>, Error> {
 
 /// A part's number from its file's name. Only names that [`Part`] itself writes count: another spelling
 /// of the same number would be looked for in vain.
-fn number_of(name: &str) -> Option<u32> {
+pub(crate) fn number_of(name: &str) -> Option<u32> {
     let stem = name.strip_suffix(".parquet").or_else(|| name.strip_suffix(".arrows"))?;
     let digits = stem.strip_prefix("part-")?;
     let number = digits.parse().ok()?;

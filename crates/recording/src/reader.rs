@@ -7,6 +7,7 @@ use model::sketch::{Choose, Sketch};
 use model::{Cause, FileOp, HostSample, HostScope, Nanos};
 
 use crate::gists::Gists;
+use crate::gists::ranges::has_gists;
 use crate::join_keys::{self, SentKeys, WrittenKeys};
 use crate::notes::Notes;
 use crate::outlines;
@@ -28,12 +29,24 @@ impl Recording {
     /// # Errors
     /// [`Error::NotARecording`], [`Error::Manifest`], [`Error::Version`] or [`Error::Io`].
     pub fn open(dir: &Path) -> Result<Self, Error> {
+        Self::opened(dir, |_| true)
+    }
+
+    /// The same, for who reads nothing but gists: no other table needs to be there.
+    ///
+    /// # Errors
+    /// As [`Recording::open`].
+    pub fn open_for_gists(dir: &Path) -> Result<Self, Error> {
+        Self::opened(dir, |table| has_gists(table.folder()))
+    }
+
+    fn opened(dir: &Path, is_read: impl Fn(Table) -> bool) -> Result<Self, Error> {
         let manifest = Manifest::read(dir)?;
         let notes = Notes::on(dir);
         if manifest.ended_ns.is_none() {
             notes.line("the recording was not finished: up to its last second is missing".to_owned());
         }
-        for table in Table::ALL {
+        for table in Table::ALL.into_iter().filter(|table| is_read(*table)) {
             let rows = manifest.rows.get(table.folder()).copied().unwrap_or(0);
             if part::list(&table.path(dir))?.is_empty() && rows > 0 {
                 notes.line(format!("{}/ is missing: {rows} rows were recorded there", table.folder()));

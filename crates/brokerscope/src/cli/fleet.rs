@@ -14,11 +14,13 @@ use crate::options::Presentation;
   brokerscope fleet /recordings
   brokerscope fleet /recordings --cluster prod --date 2026-11-22 --wide
   brokerscope fleet /recordings --figures --format csv
+  brokerscope fleet s3://bucket/recordings --date 2026-11-22
 
 Recordings lie in folders cluster=NAME/broker=NAME/date=DAY, directly or one below the other; those of one broker are taken
 together. Where no folder names the broker, each recording is one. The same folders are read in SQL: deploy/sql.")]
 pub(crate) struct FleetArgs {
-    /// The directory with recordings of many brokers.
+    /// The directory with recordings of many brokers, or `s3://BUCKET/PREFIX`: where that is and who asks, the environment says
+    /// by the variables of AWS.
     pub(crate) directory: PathBuf,
     /// Only this cluster (repeatable).
     #[arg(long = "cluster", value_name = "NAME")]

@@ -1,5 +1,5 @@
-//! `fleet`: recordings of many brokers, read one broker after the other, and which broker differs in what. Of each only sums are
-//! kept.
+//! `fleet`: recordings of many brokers, here or in an object store, read one broker after the other, and which broker differs in
+//! what. Of each only sums are kept.
 
 mod counted;
 mod folders;
@@ -13,6 +13,7 @@ use crate::cli::FleetArgs;
 use crate::failure;
 use crate::options::Format;
 use crate::output::{self, Pace};
+use crate::remote::Source;
 
 /// Rows of a table, unless more are asked for. Programs get all.
 const SHOWN: usize = 20;
@@ -20,16 +21,20 @@ const SHOWN: usize = 20;
 /// Reads all of them, and compares.
 pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<()> {
     let presentation = &args.presentation;
-    let folders = folders::find(&args.directory, &args.clusters, &args.dates)?;
+    let source = Source::of(&args.directory)?;
+    let folders = folders::find(&args.directory, source.as_ref(), &args.clusters, &args.dates)?;
     let recordings = folders.values().map(Vec::len).sum::<usize>() as u64;
     let (mut brokers, mut unread) = (Vec::new(), 0);
     for (name, recordings) in folders {
-        let (tallies, damaged) = counted::count(&name, &recordings, presentation)?;
+        let (tallies, damaged) = counted::count(&name, &recordings, source.as_ref(), presentation)?;
         unread += damaged;
         brokers.push(Broker::of(name, &tallies));
     }
     show(args, &Fleet::of(brokers))?;
     presentation.say(&format!("{} read", counted(recordings, "recording")));
+    if let Some(source) = &source {
+        presentation.say(&source.said());
+    }
     failure::of_parts(&args.directory, unread)
 }
 

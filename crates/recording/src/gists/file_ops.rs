@@ -37,9 +37,12 @@ impl Gists<FileOp> {
     pub(crate) fn of_file_ops(parts: Vec<Part>, notes: &Arc<Notes>) -> io::Result<Self> {
         let (mut pool, unread) = (TextPool::default(), Arc::from(""));
         let convert = move |batch: &RecordBatch| file_ops(batch, &mut pool, &unread);
-        let is_read = |column: &str| FileOpCells::NAMES.contains(&column);
         columns_ahead::read(Table::FileOps.folder(), parts, notes, is_read, convert).map(Self)
     }
+}
+
+pub(super) fn is_read(column: &str) -> bool {
+    FileOpCells::NAMES.contains(&column)
 }
 
 /// A row that lacks one of them cannot be an event and is left out: who reads the events says so.

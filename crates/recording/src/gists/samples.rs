@@ -38,9 +38,12 @@ impl Gists<HostSample> {
     ) -> io::Result<Self> {
         let mut pool = TextPool::default();
         let convert = move |batch: &RecordBatch| samples(batch, &mut pool, wanted);
-        let is_read = |column: &str| SampleCells::NAMES.contains(&column);
         columns_ahead::read(Table::HostSamples.folder(), parts, notes, is_read, convert).map(Self)
     }
+}
+
+pub(super) fn is_read(column: &str) -> bool {
+    SampleCells::NAMES.contains(&column)
 }
 
 /// A row that lacks something is left out: who reads the events says so.

@@ -28,9 +28,12 @@ impl Gists<(Cause, Nanos)> {
     /// # Errors
     /// The operating system's, where it gives no thread.
     pub(crate) fn of_verdicts(parts: Vec<Part>, notes: &Arc<Notes>) -> io::Result<Self> {
-        let is_read = |column: &str| VerdictCells::NAMES.contains(&column);
         columns_ahead::read(FOLDER, parts, notes, is_read, verdicts).map(Self)
     }
+}
+
+pub(super) fn is_read(column: &str) -> bool {
+    VerdictCells::NAMES.contains(&column)
 }
 
 /// A row that cannot be a verdict is left out; so is one on a request that was not answered.

@@ -11,23 +11,26 @@ use crate::commands::record;
 use crate::input;
 use crate::options::Presentation;
 use crate::output;
+use crate::remote::{self, Kept, Needed, Source};
 
 /// Counts a broker's recordings. A recording that cannot be read, or a part of one, is said; how many there were of them.
 ///
 /// # Errors
-/// Where there can be no threads.
+/// Where there can be no threads, and where the object store does not answer.
 pub(super) fn count(
     name: &Name,
     recordings: &[PathBuf],
+    source: Option<&Source>,
     presentation: &Presentation,
 ) -> anyhow::Result<(Tallies, u64)> {
     let (mut tallies, mut damaged) = (Tallies::default(), 0);
     for path in recordings {
-        match input::open_recording(path) {
-            Ok(recording) => {
+        match open(path, source) {
+            Ok((recording, _kept)) => {
                 damaged += add(&recording, &mut tallies)?;
                 say(path, &recording, presentation);
             }
+            Err(error) if source.is_some() && remote::ends_all(&error) => return Err(error),
             Err(error) => {
                 damaged += 1;
                 output::warn(&format!("broker {} of {}: {error:#}", name.broker, name.cluster));
@@ -35,6 +38,15 @@ pub(super) fn count(
         }
     }
     Ok((tallies, damaged))
+}
+
+/// A recording, and the copy of it that is read where it is not here.
+fn open(path: &Path, source: Option<&Source>) -> anyhow::Result<(Recording, Option<Kept>)> {
+    let Some(source) = source else { return Ok((input::open_for_figures(path)?, None)) };
+    let kept = source.fetch(path, Needed::Figures)?;
+    // Said while it is known whose copy it was.
+    let named = |error: anyhow::Error| anyhow::anyhow!("{}", remote::with_urls(&format!("{error:#}")));
+    Ok((input::open_for_figures(kept.path()).map_err(named)?, Some(kept)))
 }
 
 /// What to know of a recording.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use fleet::Name;
 
 use crate::failure;
+use crate::remote::Source;
 
 /// What every recording has.
 const MANIFEST: &str = "manifest.json";
@@ -28,13 +29,21 @@ struct Partition {
     date: Option<String>,
 }
 
-/// Finds them below a directory, in the order of their names.
+/// Finds them below a directory or a URL, in the order of their names.
 ///
 /// # Errors
-/// Where there are none, or more than can be meant, or a folder cannot be read.
-pub(super) fn find(directory: &Path, clusters: &[String], dates: &[String]) -> anyhow::Result<Folders> {
+/// Where there are none, or more than can be meant, or a folder cannot be read, or what the object store says.
+pub(super) fn find(
+    directory: &Path,
+    source: Option<&Source>,
+    clusters: &[String],
+    dates: &[String],
+) -> anyhow::Result<Folders> {
     let mut looking = Looking { clusters, dates, folders: Folders::new(), found: 0, others: 0 };
-    looking.visit(directory, &Partition::default(), 0)?;
+    match source {
+        Some(source) => looking.take(directory, &source.recordings(MOST_RECORDINGS)?)?,
+        None => looking.visit(directory, &Partition::default(), 0)?,
+    }
     let shown = directory.display();
     if looking.found == 0 && looking.others > 0 {
         anyhow::bail!(
@@ -71,6 +80,19 @@ impl Looking<'_> {
         for entry in below.iter().filter(|_| depth < DEEPEST) {
             let partition = partition.within(&entry.file_name().to_string_lossy());
             self.visit(&entry.path(), &partition, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Those of a URL, by their places below it.
+    fn take(&mut self, url: &Path, places: &[String]) -> anyhow::Result<()> {
+        let url = url.display().to_string();
+        let url = url.trim_end_matches('/');
+        for place in places.iter().filter(|place| place.split('/').count() <= DEEPEST) {
+            let within = |partition: Partition, folder: &str| partition.within(folder);
+            let partition = place.split('/').fold(Partition::default(), within);
+            let recording = if place.is_empty() { url.to_owned() } else { format!("{url}/{place}") };
+            self.recording(Path::new(&recording), &partition)?;
         }
         Ok(())
     }
@@ -115,7 +137,9 @@ impl Partition {
 
 #[cfg(test)]
 mod tests {
-    use super::{Folders, find};
+    use std::path::Path;
+
+    use super::{Folders, Looking, find};
 
     fn shown(folders: &Folders) -> Vec<String> {
         let shown =
@@ -140,12 +164,25 @@ mod tests {
         }
         std::os::unix::fs::symlink(dir.path(), dir.path().join("cluster=c")).unwrap();
         let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let of = |clusters: &[&str], dates: &[&str]| find(dir.path(), &named(clusters), &named(dates));
+        let of = |clusters: &[&str], dates: &[&str]| find(dir.path(), None, &named(clusters), &named(dates));
         assert_eq!(shown(&of(&[], &[]).unwrap()), ["-/alone:1", "a/1:3", "a/2:1", "b/1:1"]);
         assert_eq!(shown(&of(&["a"], &["2026-11-22"]).unwrap()), ["a/1:2", "a/2:1"]);
         let error = of(&["z"], &[]).unwrap_err().to_string();
         assert!(error.contains("none of its 6 recordings"), "{error}");
-        let error = find(&dir.path().join("alone/file_ops"), &[], &[]).unwrap_err().to_string();
+        let error = find(&dir.path().join("alone/file_ops"), None, &[], &[]).unwrap_err().to_string();
         assert!(error.contains("no recording in it"), "{error}");
+    }
+
+    #[test]
+    fn places_below_a_url_are_told_apart_as_folders_are() {
+        let mut looking = Looking { clusters: &[], dates: &[], folders: Folders::new(), found: 0, others: 0 };
+        let deep = ["x"; 9].join("/");
+        let places =
+            ["cluster=a/broker=1/date=d/10h", "cluster=a/broker=1/date=d/11h", "alone", "", deep.as_str()];
+        looking.take(Path::new("s3://b/p/"), &places.map(str::to_owned)).unwrap();
+        assert_eq!(shown(&looking.folders), ["-/alone:1", "-/p:1", "a/1:2"]);
+        let paths = looking.folders.into_values().flatten().collect::<Vec<_>>();
+        assert_eq!(paths.get(1).unwrap(), Path::new("s3://b/p"));
+        assert_eq!(paths.last().unwrap(), Path::new("s3://b/p/cluster=a/broker=1/date=d/11h"));
     }
 }

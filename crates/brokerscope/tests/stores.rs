@@ -1,0 +1,317 @@
+//! Recordings by URL, from a small server of the test's own: that they say what they say from a directory, what is told where the
+//! store fails, and that nothing stays behind. The workspace's `tests/stores.rs` asks somebody else's server.
+
+// clippy.toml allows these in test functions; a test crate is nothing else.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![cfg(feature = "object-stores")]
+
+#[path = "../../../benches/src/fleet/made.rs"]
+#[allow(dead_code, reason = "others plant more")]
+mod made;
+#[path = "stores/served.rs"]
+mod served;
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use made::Size;
+use served::{Odd, Oddity, Served};
+
+/// What takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Nobody is told this.
+const SECRET: &str = "known-to-nobody-else";
+
+/// Recordings, a server of them, and where copies go.
+struct Scene {
+    recordings: tempfile::TempDir,
+    copies: tempfile::TempDir,
+    served: Served,
+}
+
+impl Scene {
+    fn new(brokers: usize, odd: Oddity) -> Self {
+        let (recordings, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        made::write(&recordings.path().join("site"), Size { brokers, seconds: 20, requests: 20 }).unwrap();
+        let served = Served::start(recordings.path(), odd);
+        Self { recordings, copies, served }
+    }
+
+    /// Whoever runs the tests may have settings of their own.
+    fn command(&self, arguments: &[&str], settings: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brokerscope"));
+        command.args(arguments).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            let is_one = |name: &str| {
+                ["AWS_", "SSL_CERT_"].iter().any(|of| name.starts_with(of))
+                    || name.to_lowercase().ends_with("_proxy")
+            };
+            if name.to_str().is_some_and(is_one) {
+                command.env_remove(name);
+            }
+        }
+        let endpoint = format!("http://{}", self.served.address);
+        command
+            .env("AWS_ENDPOINT_URL", endpoint)
+            .env("AWS_ALLOW_HTTP", "true")
+            .env("TMPDIR", self.copies.path());
+        command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", SECRET);
+        for (name, value) in settings {
+            if value.is_empty() {
+                command.env_remove(name)
+            } else {
+                command.env(name, value)
+            };
+        }
+        command
+    }
+
+    /// Exit status, standard output and standard error; and nothing is left behind.
+    fn run(&self, arguments: &[&str], settings: &[(&str, &str)]) -> (Option<i32>, String, String) {
+        let Output { status, stdout, stderr } = self.command(arguments, settings).output().unwrap();
+        assert!(is_empty(self.copies.path()), "{arguments:?} left something behind");
+        let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(!stderr.contains(SECRET), "{stderr}");
+        (status.code(), stdout, stderr)
+    }
+
+    /// The one line that a failure says.
+    fn failure(&self, arguments: &[&str], settings: &[(&str, &str)]) -> String {
+        let (status, stdout, stderr) = self.run(arguments, settings);
+        assert_eq!((status, stdout.as_str(), stderr.lines().count()), (Some(1), "", 1), "{stderr}");
+        stderr
+    }
+
+    fn local(&self, below: &str) -> String {
+        self.recordings.path().join(below).to_str().unwrap().to_owned()
+    }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).unwrap().next().is_none()
+}
+
+const GOOD: Oddity = |_| None;
+
+#[test]
+fn a_fleet_says_the_same_of_a_bucket_as_of_a_directory() {
+    let scene = Scene::new(5, GOOD);
+    for more in [&["--figures"][..], &[], &["--cluster", "prod", "--date", "2026-01-01", "--wide"]] {
+        for format in ["json", "table"] {
+            let arguments = |input| [&["fleet", input, "--format", format][..], more].concat();
+            let directory = scene.local("site");
+            let local = scene.run(&arguments(&directory), &[]);
+            let (status, stdout, stderr) = scene.run(&arguments("s3://b/site/"), &[]);
+            assert_eq!((local.0, status), (Some(0), Some(0)), "{stderr}");
+            assert!(stdout.lines().count() > 3 && stdout == local.1, "{more:?}: {stdout}\nnot\n{}", local.1);
+            let said = format!("{}5 recordings read\n", local.2.strip_suffix("5 recordings read\n").unwrap());
+            assert!(stderr.starts_with(&said) && stderr.ends_with(" fetched\n"), "{stderr}");
+        }
+    }
+    let asked = scene.served.asked();
+    assert!(asked.iter().any(|target| target.contains("/file_ops/part-00001.parquet")), "{asked:?}");
+    assert!(
+        !asked.iter().any(|target| target.contains("prefix=&") || target.contains("/off_cpu/")),
+        "{asked:?}"
+    );
+    let one =
+        scene.run(&["fleet", "s3://b/site/cluster=prod/broker=3", "--figures", "--format", "json"], &[]);
+    assert!(one.1.lines().count() == 1 && one.1.contains(r#""broker":"00h""#), "{one:?}");
+}
+
+#[test]
+fn other_commands_read_one_recording() {
+    let scene = Scene::new(1, GOOD);
+    let place = "site/cluster=prod/broker=1/date=2026-01-01/00h";
+    let (url, local) = (format!("s3://b/{place}"), scene.local(place));
+    for arguments in [
+        &["io", "--format", "json", "--from"][..],
+        &["files", "--by", "kind", "--from"],
+        &["explain", "--slower-than", "0", "--format", "json"],
+    ] {
+        let (here, there) = ([arguments, &[local.as_str()]].concat(), [arguments, &[url.as_str()]].concat());
+        let (here, there) = (scene.run(&here, &[]), scene.run(&there, &[]));
+        assert_eq!(here, there, "{arguments:?}");
+        assert!(here.0 == Some(0) && here.1.len() > 100, "{here:?}");
+    }
+    let error = scene.failure(&["explain", "s3://b/site"], &[]);
+    assert!(error.contains("s3://b/site: it is not a recording (it has no manifest.json)"), "{error}");
+    let (status, _, error) = scene.run(&["explain", &url, "--save"], &[]);
+    assert!(status == Some(2) && error.contains("an object store is only read"), "{error}");
+    let error = scene.failure(&["compare", &url, &url], &[]);
+    assert!(error.contains("here only files and directories are read"), "{error}");
+    let error = scene.failure(&["segment", &url], &[]);
+    assert!(error.contains("here only files and directories are read"), "{error}");
+}
+
+#[test]
+fn a_store_that_refuses_is_told_in_one_line() {
+    let missing = Scene::new(1, |_| Some(Odd::Status(404, "NoSuchBucket")));
+    let error = missing.failure(&["fleet", "s3://b/site"], &[]);
+    assert!(error.contains("s3://b/site: there is no such bucket: check its name"), "{error}");
+    let denied = Scene::new(1, |_| Some(Odd::Status(403, "AccessDenied")));
+    let error = denied.failure(&["fleet", "s3://b"], &[]);
+    assert!(error.contains("s3://b: access denied (AccessDenied): check AWS_ACCESS_KEY_ID"), "{error}");
+    let empty = Scene::new(1, GOOD).failure(&["fleet", "s3://b/none"], &[]);
+    assert!(empty.contains("s3://b/none: no recording in it"), "{empty}");
+    assert_eq!(denied.served.asked().len(), 1, "nobody asks again who was refused");
+}
+
+#[test]
+fn a_hostile_store_is_told_in_one_line() {
+    let elsewhere = Scene::new(1, |_| Some(Odd::Redirect));
+    let error = elsewhere.failure(&["fleet", "s3://b/site"], &[]);
+    assert!(error.contains("s3://b/site: the bucket is elsewhere: set AWS_REGION"), "{error}");
+    assert_eq!(elsewhere.served.asked().len(), 1, "nobody goes where a store sends");
+    let odd: [(Oddity, &str); 4] = [
+        (|_| Some(Odd::Long(17 << 20)), "s3://b/site: cannot read: an answer is longer than 16 MiB"),
+        (|_| Some(Odd::Body("no list")), "s3://b/site: cannot read: "),
+        (
+            |_| {
+                Some(Odd::Body(
+                    "<ListBucketResult><Contents><Key>site//manifest.json</Key><Size>1</Size>\
+                     <LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>",
+                ))
+            },
+            "empty path segment",
+        ),
+        (
+            |_| {
+                Some(Odd::Body(
+                    "<ListBucketResult><Contents><Key>site/manifest.json</Key><Size>18446744073709551615</Size>\
+                     <LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>",
+                ))
+            },
+            "s3://b/site: cannot write a copy of manifest.json: ",
+        ),
+    ];
+    for (odd, told) in odd {
+        let error = Scene::new(1, odd).failure(&["fleet", "s3://b/site"], &[]);
+        assert!(error.contains(told), "{error}, not {told}");
+    }
+}
+
+#[test]
+fn whoever_does_not_answer_is_asked_a_few_times_and_no_more() {
+    let busy = Scene::new(1, |_| Some(Odd::Status(503, "SlowDown")));
+    let error = busy.failure(&["fleet", "s3://b/site"], &[]);
+    assert!(error.contains("s3://b/site: cannot read: SlowDown: Not today."), "{error}");
+    assert_eq!(busy.served.asked().len(), 4);
+    let silent = Scene::new(1, |_| Some(Odd::Silence));
+    let error = silent.failure(&["fleet", "s3://b/site"], &[("AWS_TIMEOUT", "100ms")]);
+    assert!(error.contains("no answer in time: check AWS_ENDPOINT_URL and the network"), "{error}");
+    assert_eq!(silent.served.asked().len(), 4);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = [("AWS_ENDPOINT_URL", &*format!("http://{closed}"))];
+    let error = silent.failure(&["fleet", "s3://b/site"], &nobody);
+    assert!(error.contains("s3://b/site: cannot connect (Connection refused"), "{error}");
+}
+
+#[test]
+fn what_the_environment_lacks_is_told_before_anything_is_asked() {
+    let scene = Scene::new(1, GOOD);
+    let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_ALLOW_HTTP", "")]);
+    assert!(error.contains("plain HTTP: name one of HTTPS, or allow it by AWS_ALLOW_HTTP=true"), "{error}");
+    let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_ENDPOINT_URL", "localhost:9000")]);
+    assert!(error.contains("s3://b/site: AWS_ENDPOINT_URL is no https://HOST:PORT; see"), "{error}");
+    let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_TIMEOUT", "soon")]);
+    assert!(error.contains("s3://b/site: AWS_TIMEOUT is no time (soon)"), "{error}");
+    let (file, directory) = (tempfile::NamedTempFile::new().unwrap(), tempfile::tempdir().unwrap());
+    let nobody = [
+        ("SSL_CERT_FILE", file.path().to_str().unwrap()),
+        ("SSL_CERT_DIR", directory.path().to_str().unwrap()),
+    ];
+    let error = scene.failure(&["fleet", "s3://b/site"], &nobody);
+    assert!(error.contains("s3://b/site: no certificate authorities on this host"), "{error}");
+    let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_SECRET_ACCESS_KEY", "")]);
+    assert!(error.contains("see the AWS_ variables of the environment"), "{error}");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("http://{closed}");
+    let settings =
+        [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", ""), ("AWS_METADATA_ENDPOINT", &nobody)];
+    let error = scene.failure(&["fleet", "s3://b/site"], &settings);
+    assert!(error.contains("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"), "{error}");
+    for (url, told) in
+        [("gs://b/site", "reads no such URL: name s3://"), ("s3://b/a//b", "reads no such URL")]
+    {
+        let error = scene.failure(&["fleet", url], &[]);
+        assert!(error.contains(told), "{error}");
+    }
+    assert_eq!(scene.served.asked(), [""; 0]);
+}
+
+/// Lists name it still.
+fn is_of_broker_2(target: &str) -> bool {
+    target.starts_with("/b/") && target.contains("broker=2/")
+}
+
+#[test]
+fn an_object_that_is_gone_is_told_and_the_others_are_compared() {
+    let odd: [(Oddity, &str); 2] = [
+        (
+            |target| is_of_broker_2(target).then_some(Odd::Status(404, "NoSuchKey")),
+            "there is no such object (any more)",
+        ),
+        (
+            |target| is_of_broker_2(target).then_some(Odd::Status(412, "PreconditionFailed")),
+            "it was replaced",
+        ),
+    ];
+    for (odd, told) in odd {
+        let scene = Scene::new(6, odd);
+        let (status, stdout, stderr) = scene.run(&["fleet", "s3://b/site"], &[]);
+        assert_eq!(status, Some(1), "{stderr}");
+        let of = "broker 2 of prod: s3://b/site/cluster=prod/broker=2/";
+        assert!(stderr.contains(of) && stderr.contains(told), "{stderr}");
+        assert!(
+            stderr.contains("a part of it is damaged") && stdout.contains("broker 4 of prod"),
+            "{stderr}{stdout}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_part_is_called_by_its_url() {
+    let scene = Scene::new(4, GOOD);
+    let spoilt = made::folder(&scene.recordings.path().join("site"), 1);
+    std::fs::write(spoilt.join("file_ops/part-00001.parquet"), b"PAR1 no more").unwrap();
+    std::fs::write(made::folder(&scene.recordings.path().join("site"), 3).join("manifest.json"), b"{")
+        .unwrap();
+    let (status, _, stderr) = scene.run(&["fleet", "s3://b/site"], &[]);
+    assert_eq!(status, Some(1), "{stderr}");
+    for place in [
+        "broker=1/date=2026-01-01/00h/file_ops/part-00001.parquet",
+        "broker=3/date=2026-01-01/00h/manifest.json",
+    ] {
+        assert!(stderr.contains(&format!("s3://b/site/cluster=prod/{place} is damaged")), "{stderr}");
+    }
+}
+
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    let scene = Scene::new(1, |target| target.contains("part-").then_some(Odd::Silence));
+    let mut command = scene.command(&["fleet", "s3://b/site"], &[]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while !scene.served.asked().iter().any(|target| target.contains("part-")) {
+        assert!(Instant::now() < end && child.try_wait().unwrap().is_none(), "{:?}", scene.served.asked());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!is_empty(scene.copies.path()), "a copy is being made");
+    let told = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status().unwrap();
+    assert!(told.success());
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > end {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.code(), Some(130));
+    assert!(is_empty(scene.copies.path()));
+}

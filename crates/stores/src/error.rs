@@ -1,0 +1,319 @@
+//! What can go wrong with a store, each in one line that names the URL and says what to do; and which of these a store's answer is.
+
+use std::error::Error as StdError;
+use std::io;
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+/// As much of a store's own words as is shown.
+const MOST_CHARACTERS: usize = 300;
+/// Where a host in Amazon's cloud is asked for credentials, when the environment has none.
+const OF_THE_HOST: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam"];
+/// Words of `object_store`, where a redirect has no place, as S3's to another region; and of rustls.
+const NO_PLACE: &str = "Received redirect without LOCATION";
+const NO_AUTHORITIES: &str = "No CA certificates were loaded";
+const CERTIFICATE: &str = "invalid peer certificate";
+
+/// Why objects could not be listed or fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It names no bucket.
+    #[error("{url}: brokerscope reads no such URL: name s3://BUCKET/PREFIX, or a directory")]
+    Url {
+        /// What was named.
+        url: String,
+    },
+    /// The environment's settings contradict each other.
+    #[error("{url}: {why}; see the AWS_ variables of the environment")]
+    Settings {
+        /// What was to be read.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Something else than TLS was asked for, and not allowed.
+    #[error("{url}: AWS_ENDPOINT_URL is plain HTTP: name one of HTTPS, or allow it by AWS_ALLOW_HTTP=true")]
+    PlainHttp {
+        /// What was to be read.
+        url: String,
+    },
+    /// Nobody is known whose word on a certificate would count.
+    #[error(
+        "{url}: no certificate authorities on this host: install ca-certificates, or name a file of them in SSL_CERT_FILE"
+    )]
+    NoAuthorities {
+        /// What was to be read.
+        url: String,
+    },
+    /// Whoever answers has no certificate that counts.
+    #[error(
+        "{url}: no trust in who answers ({why}): check AWS_ENDPOINT_URL, or name its authority's file in SSL_CERT_FILE"
+    )]
+    Untrusted {
+        /// What was to be read.
+        url: String,
+        /// What is wrong with the certificate.
+        why: String,
+    },
+    /// The environment has no credentials, nor has the host.
+    #[error(
+        "{url}: no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true where everybody may read"
+    )]
+    NoCredentials {
+        /// What was to be read.
+        url: String,
+    },
+    /// The credentials do not suffice.
+    #[error("{url}: access denied{}: check AWS_ACCESS_KEY_ID and the rights to list the bucket and read its objects",
+        .code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
+    Denied {
+        /// What was to be read.
+        url: String,
+        /// The store's own word for it.
+        code: Option<String>,
+    },
+    /// There is no such bucket.
+    #[error("{url}: there is no such bucket: check its name, AWS_REGION and AWS_ENDPOINT_URL")]
+    NoBucket {
+        /// What was to be read.
+        url: String,
+    },
+    /// The store sends whoever asks to another place.
+    #[error("{url}: the bucket is elsewhere: set AWS_REGION to its region, and check AWS_ENDPOINT_URL")]
+    Elsewhere {
+        /// What was to be read.
+        url: String,
+    },
+    /// There is no such object, or no longer.
+    #[error("{url}: there is no such object (any more): run this again")]
+    NoObject {
+        /// The object.
+        url: String,
+    },
+    /// Another object has the name by now.
+    #[error("{url}: it was replaced while it was read: run this again")]
+    Replaced {
+        /// The object.
+        url: String,
+    },
+    /// The store sent more or fewer bytes than were asked for.
+    #[error("{url}: {sent} bytes came instead of {asked}: run this again")]
+    Length {
+        /// The object.
+        url: String,
+        /// How many were asked for.
+        asked: u64,
+        /// How many came; of more, the first that were too many with those before.
+        sent: u64,
+    },
+    /// No try was answered in time.
+    #[error(
+        "{url}: no answer in time: check AWS_ENDPOINT_URL and the network, or wait longer with AWS_TIMEOUT=2m"
+    )]
+    TimedOut {
+        /// What was to be read.
+        url: String,
+    },
+    /// No try reached the store.
+    #[error("{url}: cannot connect ({why}): check AWS_ENDPOINT_URL and the network")]
+    Unreachable {
+        /// What was to be read.
+        url: String,
+        /// What the operating system or TLS said.
+        why: String,
+    },
+    /// More objects than can be meant.
+    #[error(
+        "{url}: more than {most} objects below it: name a longer prefix, or read them in SQL (deploy/sql)"
+    )]
+    TooMany {
+        /// The prefix.
+        url: String,
+        /// The limit.
+        most: u64,
+    },
+    /// Anything else that the store said.
+    #[error("{url}: cannot read: {why}")]
+    Other {
+        /// What was to be read.
+        url: String,
+        /// Its words.
+        why: String,
+    },
+    /// What was fetched could not be written here.
+    #[error("cannot keep a copy of {url}: {source}")]
+    Keep {
+        /// The object.
+        url: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// No runtime could be made.
+    #[error("{url}: cannot begin to read: {source}")]
+    Runtime {
+        /// What was to be read.
+        url: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether it is about one object, so that others can still be read.
+    pub fn is_of_one_object(&self) -> bool {
+        matches!(self, Self::NoObject { .. } | Self::Replaced { .. } | Self::Length { .. })
+    }
+
+    /// What keeps a client from being made.
+    pub(crate) fn of_settings(url: String, error: &object_store::Error) -> Self {
+        let why = shown(&deepest(error));
+        if why.contains(NO_AUTHORITIES) { Self::NoAuthorities { url } } else { Self::Settings { url, why } }
+    }
+
+    /// Which one a store's answer is. A list has no object that could be missing: then it is the bucket.
+    pub(crate) fn of(url: String, error: &object_store::Error, is_list: bool) -> Self {
+        use object_store::Error as Theirs;
+        let said = error.to_string();
+        match error {
+            Theirs::NotFound { .. } if is_list || code(&said) == Some("NoSuchBucket") => {
+                Self::NoBucket { url }
+            }
+            Theirs::NotFound { .. } => Self::NoObject { url },
+            Theirs::Precondition { .. } => Self::Replaced { url },
+            Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => {
+                Self::Denied { url, code: code(&said).map(str::to_owned) }
+            }
+            _ if said.contains(NO_PLACE) => Self::Elsewhere { url },
+            _ if OF_THE_HOST.iter().any(|path| said.contains(path)) => Self::NoCredentials { url },
+            // Of a list, object_store tells no more than what the store said.
+            _ => match status(&said) {
+                Some(404) if is_list => Self::NoBucket { url },
+                Some(300..=399) => Self::Elsewhere { url },
+                Some(401 | 403) => Self::Denied { url, code: code(&said).map(str::to_owned) },
+                _ => Self::of_transport(url, error, &said),
+            },
+        }
+    }
+
+    fn of_transport(url: String, error: &object_store::Error, said: &str) -> Self {
+        let why = || shown(&deepest(error));
+        match causes(error).find_map(|cause| cause.downcast_ref::<HttpError>()).map(HttpError::kind) {
+            Some(HttpErrorKind::Timeout) => Self::TimedOut { url },
+            Some(HttpErrorKind::Connect) => match why() {
+                why if why.contains(CERTIFICATE) => Self::Untrusted { url, why },
+                why => Self::Unreachable { url, why },
+            },
+            _ => {
+                let told = code(said).map(|code| match between(said, "<Message>", "</Message>") {
+                    Some(message) => format!("{code}: {message}"),
+                    None => code.to_owned(),
+                });
+                Self::Other { url, why: told.map_or_else(why, |told| shown(&told)) }
+            }
+        }
+    }
+}
+
+/// The error, and what it was caused by, and so on.
+fn causes<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let cause = next?;
+        next = cause.source();
+        Some(cause)
+    })
+}
+
+fn deepest(error: &(dyn StdError + 'static)) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The status of an HTTP answer, as `object_store` says it.
+fn status(said: &str) -> Option<u16> {
+    between(said, "status code: ", " ")?.parse().ok()
+}
+
+/// The code of an error in S3's XML.
+fn code(said: &str) -> Option<&str> {
+    let is_code = |code: &&str| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    between(said, "<Code>", "</Code>").filter(is_code)
+}
+
+fn between<'s>(said: &'s str, begin: &str, end: &str) -> Option<&'s str> {
+    Some(said.split_once(begin)?.1.split_once(end)?.0)
+}
+
+/// A store's words as a part of one line.
+fn shown(said: &str) -> String {
+    let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::Error as Theirs;
+    use object_store::client::{HttpError, HttpErrorKind};
+
+    use super::Error;
+
+    fn of(error: &Theirs, is_list: bool) -> String {
+        Error::of("s3://b/k".to_owned(), error, is_list).to_string()
+    }
+
+    fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Theirs {
+        Theirs::Generic { store: "S3", source: source.into() }
+    }
+
+    fn xml(code: &str) -> Box<dyn std::error::Error + Send + Sync> {
+        format!("status 4xx: <?xml?>\n<Error><Code>{code}</Code>\n<Message>Not\n so</Message></Error>").into()
+    }
+
+    #[test]
+    fn what_is_missing_is_the_bucket_or_the_object() {
+        let missing = |code| Theirs::NotFound { path: "k".to_owned(), source: xml(code) };
+        assert!(of(&missing("NoSuchBucket"), false).contains("no such bucket"));
+        assert!(of(&missing("NotFound"), true).contains("no such bucket"));
+        let object = of(&missing("NoSuchKey"), false);
+        assert!(object.starts_with("s3://b/k: there is no such object"), "{object}");
+    }
+
+    #[test]
+    fn who_may_not_and_who_is_not_known_are_told_apart() {
+        let denied = Theirs::PermissionDenied { path: "k".to_owned(), source: xml("InvalidAccessKeyId") };
+        assert!(of(&denied, true).contains("access denied (InvalidAccessKeyId): check AWS_ACCESS_KEY_ID"));
+        let host = generic("Error performing PUT http://169.254.169.254/latest/api/token in 1s");
+        assert!(of(&host, true).contains("no credentials: set AWS_ACCESS_KEY_ID"));
+    }
+
+    #[test]
+    fn who_is_sent_elsewhere_or_cannot_trust_is_told_what_to_set() {
+        let redirect = generic("Server returned non-2xx status code: 307 Temporary Redirect: ");
+        let bare = generic("Error performing GET x in 1s - Received redirect without LOCATION, this means");
+        for error in [redirect, bare] {
+            assert!(of(&error, true).contains("the bucket is elsewhere: set AWS_REGION"));
+            assert!(of(&error, false).contains("the bucket is elsewhere: set AWS_REGION"));
+        }
+        let unknown = std::io::Error::other("invalid peer certificate: UnknownIssuer");
+        let unknown = of(&generic(HttpError::new(HttpErrorKind::Connect, unknown)), true);
+        assert!(unknown.contains("no trust in who answers (invalid peer certificate: Unk"), "{unknown}");
+        let none = generic("unexpected error: No CA certificates were loaded from the system");
+        let none = Error::of_settings("s3://b".to_owned(), &none).to_string();
+        assert!(none.contains("install ca-certificates"), "{none}");
+    }
+
+    #[test]
+    fn what_no_answer_came_to_says_why() {
+        let of_kind =
+            |kind| of(&generic(HttpError::new(kind, std::io::Error::other("refused\nby\x1b it"))), true);
+        assert!(of_kind(HttpErrorKind::Timeout).contains("no answer in time"));
+        let refused = of_kind(HttpErrorKind::Connect);
+        assert!(refused.contains("cannot connect (refused by\u{1b} it)"), "{refused}");
+        let long = of(&generic("x".repeat(2_000)), true);
+        assert!(long.ends_with("x…") && long.len() < 400, "{long}");
+        let malformed = of(&generic(xml("AuthorizationHeaderMalformed")), true);
+        assert!(malformed.ends_with("cannot read: AuthorizationHeaderMalformed: Not so"), "{malformed}");
+    }
+}
