@@ -34,10 +34,6 @@ pub(crate) enum Pace {
     AsTheyCome,
     /// Rows are shown when they are handed on, several together: who writes each by itself spends more on that than on
     /// what it says.
-    #[cfg_attr(
-        not(feature = "live"),
-        expect(dead_code, reason = "rows come fast where they are of a live broker")
-    )]
     HandedOn,
     /// Rows are shown when it is convenient.
     AllThere,
