@@ -179,7 +179,9 @@ fn is_rewritten(request: &Logged, partition: &Partition) -> bool {
 /// Where it is not so.
 pub fn of_recorder_and_capture(traffic: &Traffic) {
     let summary = &traffic.recording.summary;
-    assert_eq!(summary["losses"].as_object().unwrap().len(), 0, "{summary}");
+    // Of packets. What a probe missed is another matter: the file of an msync where the JVM changed its mappings right then.
+    let mut kinds = summary["losses"].as_object().unwrap().keys();
+    assert!(kinds.all(|kind| kind == "probe-events-dropped"), "{}", summary["losses"]);
     // Before it watches, the recorder asks the broker for its settings: tcpdump sees that as well.
     let is_recorders = |row: &&Value| row["client_id"] == "brokerscope";
     let asked = traffic.output.rows.iter().filter(is_recorders).count();
