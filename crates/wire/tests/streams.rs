@@ -390,6 +390,9 @@ fn tls_is_named_in_its_middle_too() {
         let mut stream = RequestStream::new(Options::default(), Start::Midstream);
         assert_eq!(feed(&mut stream, chunks, 0), []);
         assert_eq!(stream.nature(), Nature::Tls);
+        assert_eq!(stream.lost(1 << 30, 0), None);
+        let counts = stream.counts();
+        assert_eq!((counts.skipped_bytes, counts.lost_bytes), (bytes.len() as u64, 1 << 30));
         let mut stream = RequestStream::new(Options::default(), Start::Boundary);
         stream.lost(517, 0);
         assert_eq!(feed(&mut stream, chunks, 0), []);

@@ -15,7 +15,10 @@ impl<T: Copy> Framing<T> {
             self.begin_cut(direction, n);
         }
         let frame = match self.state {
-            State::Deaf => false,
+            State::Deaf => {
+                self.hunt_lost += n;
+                false
+            }
             State::Body if n <= self.left => self.lost_in_frame(direction, n, at),
             State::Body => self.lost_beyond_frame(direction, n, at),
             State::Pass if n <= self.left => {
