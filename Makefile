@@ -166,7 +166,7 @@ sample: setup-demo
 	rm -rf samples/journal-stall
 	XDG_CACHE_HOME=/var/tmp target/release/brokerscope lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
 
-# Every fuzz target for FUZZ_SECONDS (40), one for each processor at a time.
+# Every fuzz target, one for each processor at a time: the same inputs every time, so that a failure can be seen again.
 fuzz-smoke:
 	fuzz/run smoke
 
