@@ -1,6 +1,7 @@
 //! The load that a broker must bear while it is watched: so many requests a second at even times, whatever comes of them, with
-//! the recorder and without it in pairs; and what of the processors everybody takes then, the kernel counting what
-//! BPF programs take. Nothing here is saturated: there is room for all, and the question is who waits for whom.
+//! nobody, with the recorder, with its hooks alone and with an operator's own tools in turns; and what of the processors
+//! everybody takes then, the kernel counting what BPF programs take. Nothing here is saturated: there is room for all, and
+//! the question is who waits for whom.
 
 use std::path::Path;
 
@@ -14,8 +15,9 @@ use crate::target::Target;
 
 /// Requests a second: somewhat more than the least that all of it must hold at.
 const RATE: u64 = 5_100;
-/// A pair is a run with the recorder and one without. Odd, so that a median is a pair.
-const PAIRS: usize = 5;
+/// A round is a run of each kind. Odd, so that a median is a round.
+const ROUNDS: usize = 7;
+const KINDS: [Kind; 4] = [Kind::Nobody, Kind::Hooks, Kind::Brokerscope, Kind::Tools];
 /// Some 35,000 requests: 350 of them lie beyond the p99.
 const MEASURED_SECONDS: u64 = 7;
 /// Runs in which the kernel counts what BPF programs take; that costs time of its own, so they count for nothing else.
@@ -30,9 +32,11 @@ pub(super) fn hold(
     brokerscope: &Path,
 ) -> anyhow::Result<Vec<Target>> {
     let load = |seconds| Load { records, rate: RATE, seconds };
-    let pairs = pairs(stage, brokerscope, load(MEASURED_SECONDS))?;
+    let runs = rounds(stage, brokerscope, load(MEASURED_SECONDS))?;
     println!("requests of {shape}, {RATE} a second:");
-    table::print(&Run::HEADINGS, pairs.iter().map(Run::row));
+    table::print(&Run::HEADINGS, runs.iter().map(Run::row));
+    println!();
+    floor::print_against_nobody(&runs, &KINDS);
     let counted = counted(stage, brokerscope, load(COUNTED_SECONDS))?;
     println!(
         "\nrequests of {shape}, {RATE} a second, BPF programs' time counted (which costs time of its own):"
@@ -40,16 +44,16 @@ pub(super) fn hold(
     table::print(&Run::HEADINGS, counted.iter().map(Run::row));
     println!();
     judgement::print_programs(&counted);
-    judgement::print_recorded(pairs.iter().chain(&counted));
+    judgement::print_recorded(runs.iter().chain(&counted));
     floor::print_counted(&counted);
-    Ok(judgement::paced(&pairs, &counted))
+    Ok(judgement::paced(&runs, &counted))
 }
 
 /// Who comes first changes.
-fn pairs(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<Run>> {
-    let mut kinds = [Kind::Nobody, Kind::Brokerscope];
+fn rounds(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<Run>> {
+    let mut kinds = KINDS;
     let mut runs = Vec::new();
-    for _ in 0..PAIRS {
+    for _ in 0..ROUNDS {
         for kind in kinds {
             runs.push(Run::hold(stage, brokerscope, kind, load)?);
         }

@@ -1,5 +1,7 @@
 //! A Produce request of version 7 with one batch of records, and the head of its answer.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use crate::records::{Deltas, Head, UNCOMPRESSED, batch, record};
 
 /// What a record carries.
@@ -7,16 +9,18 @@ const VALUE: [u8; 100] = [0x5a; 100];
 /// Where the correlation id is in a frame: after its size, the API key and the version.
 const CORRELATION_ID: std::ops::Range<usize> = 8..12;
 
-/// What every request carries: so many records.
+/// What every request carries: so many records, of now. A broker deletes what is older than its retention time, whole segments
+/// of it each time that it looks.
 fn batch_of(count: i32) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
     let mut records = Vec::new();
     for offset in 0..count.into() {
         record(&mut records, Deltas { offset, timestamp_ms: 0 }, &[1; 8], &VALUE, None);
     }
     let head = Head {
         base_offset: 0,
-        base_timestamp_ms: 1_760_000_000_000,
-        max_timestamp_ms: 1_760_000_000_000,
+        base_timestamp_ms: now,
+        max_timestamp_ms: now,
         attributes: UNCOMPRESSED,
         count,
     };
