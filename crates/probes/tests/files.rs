@@ -49,6 +49,7 @@ fn every_operation_on_files_is_reported_once() {
     check_reused_inode(&file_system, &mut watched);
     check_disk_reads(&file_system, &mut watched);
     check_mmap_fault(&file_system, &mut watched);
+    check_shared_place(&file_system, &mut watched);
     check_child(&file_system, &mut watched);
     let losses = watched.probes.losses();
     assert!(!losses.any_event() && losses.heads_unread == 0, "{losses:?}");
@@ -225,6 +226,35 @@ fn check_exchange(file_system: &FileSystem, watched: &mut Watched) {
     let renames: Vec<_> = ops.iter().filter(|op| op.op == FileOpKind::Rename).collect();
     let exchanges = |op: &&&FileOp| op.offset == 0 && op.given.as_ref().is_some_and(|given| given.exchange);
     assert_eq!(renames.iter().filter(exchanges).count(), 1, "{renames:#?}");
+}
+
+/// Entries of threads lie at their numbers' last bits (`PLACES` in bpf/state.h): of two that agree in these, both are followed.
+fn check_shared_place(file_system: &FileSystem, watched: &mut Watched) {
+    const PLACES: u32 = 4096;
+    watched.ops.clear();
+    let file = File::create(file_system.path().join("shared-place.log")).unwrap();
+    let write = |number: u64| file.write_all_at(b"1", number * PAGE).unwrap();
+    let mine = scene::current_tid();
+    write(0);
+    // Numbers are given out one after the other: the next such thread is at most so many away, unless somebody else gets it.
+    let other = (0..PLACES * 8).find_map(|_| {
+        let thread = || {
+            let tid = scene::current_tid();
+            let shares = tid % PLACES == mine % PLACES;
+            shares.then(|| {
+                (1..=2).for_each(write);
+                tid
+            })
+        };
+        std::thread::scope(|scope| scope.spawn(thread).join().unwrap())
+    });
+    write(3);
+    let other = other.expect("no thread with such a number");
+    for (tid, number) in [(mine, 0), (other, 1), (other, 2), (mine, 3)] {
+        let is_it = |op: &FileOp| (op.op, op.tid, op.offset) == (FileOpKind::Write, tid, number * PAGE);
+        let write = watched.until("write of a thread that shares its place", is_it);
+        assert_eq!((path(&write), write.result), ("shared-place.log", 1));
+    }
 }
 
 /// A number that is used again is another file.

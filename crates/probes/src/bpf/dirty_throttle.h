@@ -5,7 +5,7 @@ SEC("tracepoint/writeback/balance_dirty_pages")
 int balance_dirty_pages(void *ctx)
 {
 	struct dirty_throttle_event event = { .kind = EVENT_DIRTY_THROTTLE };
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	__s64 pause_ms = 0;
 
 	if (!is_target(id))

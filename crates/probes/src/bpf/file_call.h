@@ -55,7 +55,7 @@ static __always_inline __s64 offset_at(__u64 pointer)
 static __always_inline int begin_unlinkat(__s32 dir, __u64 path, __u64 flags)
 {
 	if (flags & AT_REMOVEDIR) {
-		forget_op(bpf_get_current_pid_tgid());
+		forget_op(current_ids());
 		return 0;
 	}
 	return begin_name(OP_UNLINK, dir, path, 0, 0, 0);
@@ -64,7 +64,7 @@ static __always_inline int begin_unlinkat(__s32 dir, __u64 path, __u64 flags)
 /* Any of them returned. */
 static __always_inline int end_call(__s64 result)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_ids();
 	struct op *op = last_op_of(tid);
 
 	if (!op)
@@ -124,5 +124,5 @@ FILE_CALLS(FUNCTION_CALL)
 SEC("tracepoint/syscalls/sys_exit_write")
 int call_exit(struct syscall_exit *ctx)
 {
-	return is_target(bpf_get_current_pid_tgid()) ? end_call(ctx->ret) : 0;
+	return is_target(current_ids()) ? end_call(ctx->ret) : 0;
 }

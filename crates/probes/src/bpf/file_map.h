@@ -30,7 +30,7 @@ static __always_inline int begin_msync(__u64 address)
 {
 	struct mapping mapping = { .address = address };
 
-	mapping.op = own_op(bpf_get_current_pid_tgid());
+	mapping.op = own_op(current_ids());
 	if (!mapping.op)
 		return 0;
 	reset_op(mapping.op, OP_MSYNC);

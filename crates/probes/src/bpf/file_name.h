@@ -9,7 +9,7 @@
 static __always_inline int begin_name(__u8 kind, __s32 dir, __u64 path, __s32 to_dir, __u64 to_path,
 				      __u64 offset)
 {
-	struct op *op = own_op(bpf_get_current_pid_tgid());
+	struct op *op = own_op(current_ids());
 
 	if (!op)
 		return 0;

@@ -78,7 +78,7 @@ static __always_inline struct op *begin_file(__u32 tid, struct file *file, struc
 /* Any call on a descriptor. */
 static __always_inline int begin(const struct asked *asked)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_ids();
 	struct file *file = open_file(asked->fd);
 	struct inode *inode = DIRECT(file, f_inode);
 	__u16 mode = DIRECT(inode, i_mode);
@@ -98,7 +98,7 @@ static __always_inline int begin_transfer(__u8 kind, __u32 from_fd, __s64 from, 
 					  __u64 count)
 {
 	struct asked asked = { .op = kind, .reads = true, .fd = from_fd, .count = count, .offset = from };
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_ids();
 	struct file *file = open_file(from_fd);
 	struct inode *inode = DIRECT(file, f_inode);
 	struct op *op;

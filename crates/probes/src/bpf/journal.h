@@ -83,7 +83,7 @@ int end_commit(void *ctx)
 SEC("tracepoint/jbd2/jbd2_handle_start")
 int handle_start(void *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	__u32 device = 0;
 	struct op *op;
 

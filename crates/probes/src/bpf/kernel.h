@@ -37,7 +37,7 @@ enum {
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
-enum { BPF_ANY = 0 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
 enum {
 	BPF_RB_NO_WAKEUP = 1,

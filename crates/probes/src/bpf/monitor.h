@@ -53,7 +53,7 @@ static __u64 waiting;
 SEC("usdt")
 int contended_enter(struct pt_regs *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	struct monitor_wait wait = {}, *known;
 	bool waits_already = false;
 	__u32 tid = id;
@@ -129,7 +129,7 @@ static __always_inline void report_wait(struct pt_regs *ctx, const struct monito
 SEC("usdt")
 int contended_entered(struct pt_regs *ctx)
 {
-	__u64 end_ns = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
+	__u64 end_ns = bpf_ktime_get_ns(), id = current_ids();
 	struct monitor_wait wait, *found;
 	__u32 tid = id;
 	long monitor;
@@ -177,7 +177,7 @@ int contended_exit(struct pt_regs *ctx)
 {
 	long monitor;
 
-	if (is_target(bpf_get_current_pid_tgid()) && argument(ctx, 1, &monitor))
+	if (is_target(current_ids()) && argument(ctx, 1, &monitor))
 		remember_release(monitor, shown_current());
 	return 0;
 }

@@ -88,7 +88,7 @@ int BPF_PROG(contended_waking, struct task_struct *task)
 	/* who is in no call waits for memory, as in the trap of the probe that tells that it has the monitor */
 	if (!monitor || !sleeper || CALL_OF(sleeper) < 0)
 		return 0;
-	if (is_target(bpf_get_current_pid_tgid()) && wakes(sleeper))
+	if (is_target(current_ids()) && wakes(sleeper))
 		remember_release(monitor, is_free(monitor) ? shown_current() : 0);
 	else
 		wait->seen_from_ns = bpf_ktime_get_ns();

@@ -35,7 +35,7 @@ static __always_inline void note_fault(struct op *op, __u64 inode, __u32 device,
 SEC("tracepoint/filemap/mm_filemap_add_to_page_cache")
 int page_added(void *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid(), inode = 0, index = 0, bytes;
+	__u64 id = current_ids(), inode = 0, index = 0, bytes;
 	__u32 device = 0;
 	__u8 order = 0;
 	struct op *op;
@@ -69,7 +69,7 @@ int page_added(void *ctx)
 SEC("tracepoint/filemap/mm_filemap_fault")
 int page_fault(void *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid(), inode = 0, index = 0;
+	__u64 id = current_ids(), inode = 0, index = 0;
 	__u32 device = 0;
 	struct op *op;
 

@@ -15,7 +15,7 @@ int task_start(void *ctx)
 	__u32 pid = 0;
 	__u8 here = 1;
 
-	if (!is_target(bpf_get_current_pid_tgid()))
+	if (!is_target(current_ids()))
 		return 0;
 	READ_FIELD(flags, ctx, settings.at.task_start.flags);
 	if (flags & CLONE_THREAD)
@@ -31,12 +31,12 @@ int task_start(void *ctx)
 SEC("tracepoint/sched/sched_process_exit")
 int task_end(void *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	__u32 tgid = id >> 32, tid = id;
 
 	if (!is_target(id))
 		return 0;
-	bpf_map_delete_elem(&ops, &tid);
+	drop_op(tid);
 	if (tid == tgid && !bpf_map_delete_elem(&children, &tgid))
 		__sync_fetch_and_add(&more_children, -1);
 	return 0;

@@ -20,7 +20,7 @@ struct {
 
 static __always_inline int begin_reclaim(bool memcg)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	struct reclaim reclaim = { .memcg = memcg };
 	__u32 tid = id;
 
@@ -49,7 +49,7 @@ SEC("tracepoint/vmscan/mm_vmscan_direct_reclaim_end")
 int reclaim_end(void *ctx)
 {
 	struct reclaim_event event = { .kind = EVENT_RECLAIM };
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	struct reclaim *reclaim;
 	__u32 tid = id;
 

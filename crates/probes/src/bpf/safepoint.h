@@ -31,7 +31,7 @@ static __always_inline struct safepoint *current_safepoint(void)
 {
 	__u32 zero = 0;
 
-	return is_target(bpf_get_current_pid_tgid()) ? bpf_map_lookup_elem(&safepoints, &zero) : NULL;
+	return is_target(current_ids()) ? bpf_map_lookup_elem(&safepoints, &zero) : NULL;
 }
 
 static __always_inline void report_pause(const struct safepoint *safepoint, __u32 pause, __u64 start_ns)

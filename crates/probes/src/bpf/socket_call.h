@@ -13,7 +13,7 @@
 /* What is no socket, the kernel refuses. */
 static __always_inline int begin_socket_fd(__u8 kind, __u32 fd, __u64 count)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = current_ids();
 	struct file *file = open_file(fd);
 	struct inode *inode = DIRECT(file, f_inode);
 

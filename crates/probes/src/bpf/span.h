@@ -25,7 +25,7 @@ struct {
 
 static __always_inline int span_enter(__u32 function, __u32 device)
 {
-	struct span_key key = { .tid = bpf_get_current_pid_tgid(), .function = function };
+	struct span_key key = { .tid = current_ids(), .function = function };
 	struct span_start start = { .ns = bpf_ktime_get_ns(), .device = device };
 
 	if (bpf_map_update_elem(&spans, &key, &start, BPF_ANY))
@@ -37,7 +37,7 @@ static __always_inline int span_enter(__u32 function, __u32 device)
 static __always_inline int span_exit(__u32 function, __u8 source)
 {
 	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN };
-	struct span_key key = { .tid = bpf_get_current_pid_tgid(), .function = function };
+	struct span_key key = { .tid = current_ids(), .function = function };
 	struct span_start *start = bpf_map_lookup_elem(&spans, &key);
 
 	if (!start)

@@ -43,7 +43,7 @@ static __always_inline bool of_anyone(void)
 
 static __always_inline bool of_target(void)
 {
-	return is_target(bpf_get_current_pid_tgid());
+	return is_target(current_ids());
 }
 
 /* `argument` is the function's first, from which `device` finds the file system. */

@@ -35,7 +35,7 @@ struct socket_side {
  * append, and an entry that is there need not be inserted again.
  */
 struct op {
-	/* what every switch and wake-up of the thread looks at, in one cache line with the key */
+	/* what every switch and wake-up of the thread looks at, in one cache line */
 
 	/* when the thread left the CPU; 0 while it runs */
 	__u64 off_ns;
@@ -53,6 +53,9 @@ struct op {
 	/* it reads this file through the page cache; past it; through another file system's */
 	__u8 reads;
 	__u8 direct;
+	/* whose it is; 0 if nobody's */
+	__u32 tid;
+	__u32 transaction;
 
 	__u64 start_ns;
 	__u64 offset;
@@ -70,9 +73,8 @@ struct op {
 	__s32 fd;
 	/* the same for a rename's second path */
 	__s32 to_fd;
-	__u32 transaction;
 	__u8 stacked;
-	__u8 reserved[3];
+	__u8 reserved[7];
 	__u64 disk_bytes;
 	__u64 readahead_bytes;
 	/* the connection it reads from or writes to */
@@ -91,7 +93,7 @@ struct op {
 	char waker_comm[TASK_COMM_LEN];
 	/* taken where the thread left the CPU */
 	__u64 stack[STACK_FRAMES];
-};
+} __attribute__((aligned(64)));
 
 enum phase {
 	/* the thread's last call was not on a file: nothing it does is followed */
@@ -104,19 +106,38 @@ enum phase {
 	PHASE_SOCKET = 3,
 };
 
-/* Far more threads than a broker has, those that ended included; beyond it calls are counted as lost. */
-#define MAX_OPS 4096
-
 /*
- * Keyed by tid. Preallocated, and inserted into only at a system call's entry: the scheduler's handlers
- * look up and change values in place, so they take no lock while holding the run queue's.
+ * Threads' entries. Each has the place of its number's last bits, which threads that were started one after the other
+ * do not contend for; to find it there takes no call and no search. Made at a system call's entry: the scheduler's
+ * handlers look up and change values in place, so they take no lock while holding the run queue's.
  */
+#define PLACES 4096
+
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_OPS);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PLACES);
 	__type(key, __u32);
 	__type(value, struct op);
 } ops SEC(".maps");
+
+/* Which thread has a place: of several that want it one gets it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PLACES);
+	__type(key, __u32);
+	__type(value, __u32);
+} places SEC(".maps");
+
+/* The entries of the others, by tid. Preallocated; beyond it calls are counted as lost. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct op);
+} displaced_ops SEC(".maps");
+
+/* How many those are. */
+static __u32 displaced;
 
 /* Room for what is larger than a BPF stack. */
 union scratch {
@@ -246,7 +267,12 @@ static __always_inline bool in_target(struct task_struct *task)
 /* The thread's last call, whatever its phase. */
 static __always_inline struct op *last_op_of(__u32 tid)
 {
-	return bpf_map_lookup_elem(&ops, &tid);
+	__u32 place = tid & (PLACES - 1);
+	struct op *op = bpf_map_lookup_elem(&ops, &place);
+
+	if (op && op->tid == tid)
+		return op;
+	return displaced ? bpf_map_lookup_elem(&displaced_ops, &tid) : NULL;
 }
 
 /* The call on a file that the thread is inside of, if any. */
@@ -257,6 +283,50 @@ static __always_inline struct op *op_of(__u32 tid)
 	return op && op->phase == PHASE_INSIDE ? op : NULL;
 }
 
+static __always_inline void displace(__u32 tid)
+{
+	union scratch *room = scratch();
+
+	if (!room)
+		return;
+	__builtin_memset(&room->op, 0, sizeof(room->op));
+	room->op.tid = tid;
+	if (bpf_map_update_elem(&displaced_ops, &tid, &room->op, BPF_NOEXIST))
+		count_lost(LOST_MAP_FULL);
+	else
+		__sync_fetch_and_add(&displaced, 1);
+}
+
+/* Makes an entry of a thread that has none. */
+static __noinline int make_op(__u32 tid)
+{
+	__u32 place = tid & (PLACES - 1);
+	struct op *op = bpf_map_lookup_elem(&ops, &place);
+
+	if (op && !bpf_map_update_elem(&places, &place, &tid, BPF_NOEXIST)) {
+		__builtin_memset(op, 0, sizeof(*op));
+		op->tid = tid;
+	} else {
+		displace(tid);
+	}
+	return 0;
+}
+
+/* A thread has ended. */
+static __always_inline void drop_op(__u32 tid)
+{
+	__u32 place = tid & (PLACES - 1);
+	__u32 *owner = bpf_map_lookup_elem(&places, &place);
+	struct op *op = bpf_map_lookup_elem(&ops, &place);
+
+	if (op && owner && *owner == tid) {
+		op->tid = 0;
+		bpf_map_delete_elem(&places, &place);
+	} else if (displaced && !bpf_map_delete_elem(&displaced_ops, &tid)) {
+		__sync_fetch_and_add(&displaced, -1);
+	}
+}
+
 /*
  * The entry of the thread, made where there is none. Changed in place by its own thread alone, but for
  * woken_ns, which means something only while the thread is off the CPU.
@@ -264,16 +334,10 @@ static __always_inline struct op *op_of(__u32 tid)
 static __always_inline struct op *own_op(__u32 tid)
 {
 	struct op *op = last_op_of(tid);
-	union scratch *room;
 
 	if (op)
 		return op;
-	room = scratch();
-	if (!room)
-		return NULL;
-	__builtin_memset(&room->op, 0, sizeof(room->op));
-	if (bpf_map_update_elem(&ops, &tid, &room->op, BPF_ANY))
-		count_lost(LOST_MAP_FULL);
+	make_op(tid);
 	return last_op_of(tid);
 }
 

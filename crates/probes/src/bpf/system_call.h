@@ -21,7 +21,7 @@
 	{                                                                                                    \
 		const __u64 *args = ctx->args;                                                               \
                                                                                                              \
-		return is_target(bpf_get_current_pid_tgid()) ? begins : 0;                                   \
+		return is_target(current_ids()) ? begins : 0;                                                \
 	}
 
 /* In the order of the call's parameters (arch/x86/entry/calling.h, arch/arm64/kernel/syscall.c). */
@@ -37,7 +37,7 @@
 	SEC("fentry/" SYSTEM_CALL #name)                                                                     \
 	int BPF_PROG(name##_called, const struct pt_regs *registers)                                         \
 	{                                                                                                    \
-		if (!is_target(bpf_get_current_pid_tgid()))                                                  \
+		if (!is_target(current_ids()))                                                               \
 			return 0;                                                                            \
 		const __u64 args[] = { ARGUMENTS_OF(registers) };                                            \
 		return begins;                                                                               \
@@ -45,5 +45,5 @@
 	SEC("fexit/" SYSTEM_CALL #name)                                                                      \
 	int BPF_PROG(name##_returned, const struct pt_regs *registers, long result)                          \
 	{                                                                                                    \
-		return is_target(bpf_get_current_pid_tgid()) ? end_call(result) : 0;                         \
+		return is_target(current_ids()) ? end_call(result) : 0;                                      \
 	}
