@@ -51,6 +51,8 @@ pub(super) fn hold(
 
 /// Who comes first changes.
 fn rounds(stage: &Stage, brokerscope: &Path, load: Load) -> anyhow::Result<Vec<Run>> {
+    // What was as fast as could be left has its pages written meanwhile.
+    Run::hold(stage, brokerscope, Kind::Nobody, load)?;
     let mut kinds = KINDS;
     let mut runs = Vec::new();
     for _ in 0..ROUNDS {
