@@ -2,7 +2,7 @@
 //! hooks, and in the broker's threads they find that the process is another and return. What that costs beside nobody
 //! is the kernel's price of hooks on this machine; what the recorder of the broker itself costs beside it is ours.
 
-use super::judgement::{differences, of_kind, p99, throughput};
+use super::judgement::{differences, of_kind, p99, p99_against_nobody, throughput};
 use super::latencies::Seen;
 use super::run::Run;
 use super::watcher::Kind;
@@ -38,7 +38,6 @@ pub(super) fn print_differences(runs: &[Run]) {
 /// Prints what requests and processors see of each kind of watcher, and how much more that is than with nobody. What hooks alone
 /// add is below anything that hooks the same can reach on this kernel, whatever its programs do.
 pub(super) fn print_against_nobody(runs: &[Run], kinds: &[Kind]) {
-    let nobody_p99 = p99_of_all(runs, Kind::Nobody);
     table::print(
         &[
             "watched by",
@@ -49,14 +48,14 @@ pub(super) fn print_against_nobody(runs: &[Run], kinds: &[Kind]) {
             "watchers",
         ],
         kinds.iter().map(|&kind| {
-            let p99 = p99_of_all(runs, kind);
+            let p99 = Seen::p99_of_all(of_kind(runs, kind).map(|run| &run.seen));
             let watchers =
                 of_kind(runs, kind).map(|run| of_request(run.watchers.as_nanos() as f64, run) / 1e3);
             let broker = of_kind(runs, kind).map(Run::broker_nanos).collect();
             vec![
                 kind.name().to_owned(),
                 format!("{:.2}", p99 * 1e3),
-                format!("{:+.1} %", (p99 / nobody_p99 - 1.0) * 100.0),
+                format!("{:+.1} %", p99_against_nobody(runs, kind, None)),
                 format!("{:.1}", median(broker) / 1e3),
                 percent(&differences(runs, kind, Kind::Nobody, Run::broker_nanos)),
                 format!("{:.1}", median(watchers.collect())),
@@ -64,10 +63,6 @@ pub(super) fn print_against_nobody(runs: &[Run], kinds: &[Kind]) {
         }),
     );
     println!();
-}
-
-fn p99_of_all(runs: &[Run], kind: Kind) -> f64 {
-    Seen::p99_of_all(of_kind(runs, kind).map(|run| &run.seen))
 }
 
 /// Prints what programs and watchers take for a request, of runs in which the kernel counts that. Hooks alone together with

@@ -120,12 +120,12 @@ struct {
 	__type(value, struct op);
 } ops SEC(".maps");
 
-/* Which thread has a place: of several that want it one gets it. */
+/* Which places are taken: of several threads that want one at once, one gets it. Whose it is, the entry says. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PLACES);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, __u8);
 } places SEC(".maps");
 
 /* The entries of the others, by tid. Preallocated; beyond it calls are counted as lost. */
@@ -302,8 +302,9 @@ static __noinline int make_op(__u32 tid)
 {
 	__u32 place = tid & (PLACES - 1);
 	struct op *op = bpf_map_lookup_elem(&ops, &place);
+	__u8 taken = 1;
 
-	if (op && !bpf_map_update_elem(&places, &place, &tid, BPF_NOEXIST)) {
+	if (op && !bpf_map_update_elem(&places, &place, &taken, BPF_NOEXIST)) {
 		__builtin_memset(op, 0, sizeof(*op));
 		op->tid = tid;
 	} else {
@@ -316,10 +317,9 @@ static __noinline int make_op(__u32 tid)
 static __always_inline void drop_op(__u32 tid)
 {
 	__u32 place = tid & (PLACES - 1);
-	__u32 *owner = bpf_map_lookup_elem(&places, &place);
 	struct op *op = bpf_map_lookup_elem(&ops, &place);
 
-	if (op && owner && *owner == tid) {
+	if (op && op->tid == tid) {
 		op->tid = 0;
 		bpf_map_delete_elem(&places, &place);
 	} else if (displaced && !bpf_map_delete_elem(&displaced_ops, &tid)) {
