@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(memory(text).map_err(drop), bytes, "{text}");
         }
         #[cfg(feature = "live")]
-        assert_eq!(super::MEMORY_AT_LEAST, watch::LEAST_MEMORY);
+        assert_eq!(super::MEMORY_AT_LEAST, watch::MIN_MEMORY_BYTES);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) fn start(
     if !watch.sees_anything() {
         let reasons = watch.plan().iter().filter_map(|purpose| match &purpose.outcome {
             Outcome::Missing(why) => Some(why.as_str()),
-            Outcome::Seen(_) => None,
+            Outcome::Active(_) => None,
         });
         let mut reasons = reasons.collect::<Vec<_>>();
         reasons.dedup();
@@ -68,8 +68,8 @@ pub(crate) fn start(
 }
 
 /// Has the JVM's own probes tell of waits for monitors that are at least so long.
-pub(crate) fn probe_jvm(watch: &mut Watch, pid: Pid, least_wait: Nanos) {
-    watch.probe_jvm(pid, Duration::from_nanos(least_wait.0.unsigned_abs()));
+pub(crate) fn probe_jvm(watch: &mut Watch, pid: Pid, min_wait: Nanos) {
+    watch.probe_jvm(pid, Duration::from_nanos(min_wait.0.unsigned_abs()));
 }
 
 /// What is in the way of each of several means to see the same, in a line each; nothing where one of them works.
@@ -77,7 +77,7 @@ pub(crate) fn unseen(watch: &Watch, means: &[&str]) -> Vec<String> {
     let mut lines = Vec::new();
     for purpose in watch.plan().iter().filter(|purpose| means.contains(&purpose.purpose.as_str())) {
         match &purpose.outcome {
-            Outcome::Seen(_) => return Vec::new(),
+            Outcome::Active(_) => return Vec::new(),
             Outcome::Missing(why) => lines.push(format!("not seen: {}: {why}", purpose.purpose)),
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn unseen(watch: &Watch, means: &[&str]) -> Vec<String> {
 
 /// Gives away what attaching needed and watching does not. `output` is where the command goes on writing files.
 pub(crate) fn drop_privileges(output: Option<&Path>) {
-    if let Err(error) = watch::keep_only_needed(output) {
+    if let Err(error) = watch::drop_unneeded_capabilities(output) {
         output::warn(&format!("capabilities that are not needed any more could not be given away: {error}"));
     }
 }

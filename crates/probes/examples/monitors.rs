@@ -6,7 +6,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use probes::Facts;
-use probes::jvm::{DEFAULT_LEAST_WAIT, JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
+use probes::jvm::{DEFAULT_MIN_WAIT, JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -19,11 +19,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut wakeups = attach(pid, true, false, Duration::ZERO)?;
             print_waits(&mut wakeups, &mut attach(pid, true, true, Duration::ZERO)?, end)
         }
-        word => count(&mut attach(pid, word.is_some(), word == Some("exit"), DEFAULT_LEAST_WAIT)?, end),
+        word => count(&mut attach(pid, word.is_some(), word == Some("exit"), DEFAULT_MIN_WAIT)?, end),
     }
 }
 
-fn attach(pid: u32, holders: bool, by_exit: bool, least_wait: Duration) -> Result<JvmProbes, Box<dyn Error>> {
+fn attach(pid: u32, holders: bool, by_exit: bool, min_wait: Duration) -> Result<JvmProbes, Box<dyn Error>> {
     let mut facts = JvmFacts::survey(pid);
     if by_exit {
         facts.owner_at = Err("not wanted".to_owned());
@@ -31,9 +31,9 @@ fn attach(pid: u32, holders: bool, by_exit: bool, least_wait: Duration) -> Resul
     let plan = JvmPlan::choose(&Facts::survey(), &facts);
     let plan = plan.only(|purpose| purpose != JvmPurpose::MonitorHolders || holders);
     for hook in &plan.hooks {
-        eprintln!("{}: {}", hook.purpose.as_str(), hook.means());
+        eprintln!("{}: {}", hook.purpose.as_str(), hook.describe());
     }
-    let options = JvmOptions { measure: true, least_wait, ring_bytes: 1 << 20, ..JvmOptions::default() };
+    let options = JvmOptions { measure: true, min_wait, ring_bytes: 1 << 20, ..JvmOptions::default() };
     Ok(JvmProbes::attach(&plan, &options)?)
 }
 

@@ -32,7 +32,7 @@ pub enum Error {
         "process {pid} is in a pid namespace that brokerscope's does not contain: run brokerscope in the \
          broker's (nsenter -t PID -p -m) or in the host's (docker run --pid=host; hostPID: true)"
     )]
-    Elsewhere {
+    OtherPidNamespace {
         /// Its id in `/proc`.
         pid: u32,
     },

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use model::journal::CommitPhases;
 
 pub use block_io::{BlockFile, BlockIo};
-pub use file_op::{FileOp, FilePath, Given, GivenPath, HEAD_BYTES, Start};
+pub use file_op::{FileOp, FilePath, HEAD_BYTES, PathArgument, PathArguments, StartDir};
 pub use kernel_span::KernelSpan;
 pub(crate) use kernel_span::{BTRFS_COMMIT, function};
 pub use off_cpu::{OffCpu, Waker};

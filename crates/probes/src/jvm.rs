@@ -18,4 +18,4 @@ mod tables;
 pub use event::{Holder, JvmEvent, MonitorWait, Pause, PauseKind};
 pub use facts::JvmFacts;
 pub use plan::{JvmHook, JvmMechanism, JvmPlan, JvmPurpose, Probe};
-pub use session::{DEFAULT_LEAST_WAIT, JvmLosses, JvmOptions, JvmProbes, ShortWaits};
+pub use session::{DEFAULT_MIN_WAIT, JvmLosses, JvmOptions, JvmProbes, ShortWaits};

@@ -39,5 +39,5 @@ pub use facts::Facts;
 pub use losses::Losses;
 pub use overhead::ProgramCost;
 pub use plan::{Hook, Mechanism, Plan, Purpose, State};
-pub use precedence::step_back;
+pub use precedence::set_sched_batch;
 pub use session::{Options, Probes, Target};

@@ -27,7 +27,7 @@ struct Attributes {
 ///
 /// # Errors
 /// Where the kernel refuses, as inside of some containers; nothing depends on it.
-pub fn step_back() -> io::Result<()> {
+pub fn set_sched_batch() -> io::Result<()> {
     // SAFETY: numbers only. What it returns may be -1 as a result too, and is one at worst.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     let attributes = Attributes {
@@ -47,13 +47,13 @@ pub fn step_back() -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SCHED_BATCH, step_back};
+    use super::{SCHED_BATCH, set_sched_batch};
 
     #[test]
     fn a_thread_that_steps_back_is_the_schedulers_batch() {
         // A thread of its own: the other tests go on as they were.
         let stepped = std::thread::spawn(|| {
-            step_back().unwrap();
+            set_sched_batch().unwrap();
             // SAFETY: a number only.
             unsafe { libc::sched_getscheduler(0) }
         });

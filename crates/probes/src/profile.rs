@@ -51,7 +51,7 @@ pub struct Profile {
 
 /// A profile that was taken.
 #[derive(Clone, Debug)]
-pub struct Profiled {
+pub struct ProfileResult {
     /// Where the time went, in no order.
     pub stacks: Vec<StackTime>,
     /// What could not be seen.
@@ -117,14 +117,14 @@ impl Profile {
     ///
     /// # Errors
     /// Where the kernel's tables cannot be read.
-    pub fn finish(self) -> Result<Profiled, Error> {
+    pub fn finish(self) -> Result<ProfileResult, Error> {
         let Self { links, object, options, mut frames, in_calls, .. } = self;
         drop(links);
         frames.refresh();
         let stacks = tables::read(&object, &options, &mut frames)?;
         let costs = overhead::costs(&object);
         let skipped = costs.iter().map(|cost| cost.skipped).sum();
-        Ok(Profiled {
+        Ok(ProfileResult {
             stacks,
             losses: tables::losses(&object, skipped),
             in_calls,

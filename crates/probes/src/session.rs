@@ -101,7 +101,7 @@ impl Probes {
         let ids = ProcessIds::of_this_host()?;
         let children: Vec<_> = children::of(target.pid).iter().filter_map(|&pid| ids.root_of(pid)).collect();
         let filemap_fault = symbols.range_of("filemap_fault");
-        let pid = ids.root_of(target.pid).ok_or(Error::Elsewhere { pid: target.pid })?;
+        let pid = ids.root_of(target.pid).ok_or(Error::OtherPidNamespace { pid: target.pid })?;
         let settings =
             object::Settings { pid, ids: &ids, stacks, children: &children, filemap_fault, options };
         let object = object::load(plan, &settings)?;

@@ -157,7 +157,7 @@ fn check_calls(file_system: &FileSystem, watched: &mut Watched) {
             Some(given) => {
                 let at =
                     |text: &str| text.strip_prefix(&format!("{}/", directory.display())).map(str::to_owned);
-                let name = |path: &probes::event::GivenPath| {
+                let name = |path: &probes::event::PathArgument| {
                     let text = path.text.as_deref().unwrap();
                     let Some(start) = &path.start else { return at(text).unwrap() };
                     assert_eq!(&*start.path.as_ref().unwrap().path, DIRECTORY);

@@ -71,7 +71,7 @@ fn with_the_flag(java: &Path, holders: JvmMechanism) {
     let by = plan.hooks.iter().find(|hook| hook.purpose == JvmPurpose::MonitorHolders);
     assert_eq!(by.map(|hook| hook.mechanism), Some(holders));
     assert!(plan.hooks.iter().all(|hook| hook.state == State::Use), "{:#?}", plan.hooks);
-    let options = JvmOptions { least_wait: Duration::ZERO, measure: true, ..JvmOptions::default() };
+    let options = JvmOptions { min_wait: Duration::ZERO, measure: true, ..JvmOptions::default() };
     let mut probes = JvmProbes::attach(&plan, &options).unwrap();
     assert_eq!(probes.plan(), &plan, "something could not be attached");
 
@@ -96,7 +96,7 @@ fn without_the_flag(java: &Path) {
     // It is as the plan says: attached all the same, nothing fires.
     facts.monitor_probes = Ok(true);
     let plan = JvmPlan::choose(&Facts::survey(), &facts);
-    let options = JvmOptions { least_wait: Duration::ZERO, ..JvmOptions::default() };
+    let options = JvmOptions { min_wait: Duration::ZERO, ..JvmOptions::default() };
     let mut probes = JvmProbes::attach(&plan, &options).unwrap();
     let measured = program.run();
     let events = events_until_gc(&mut probes, &measured);

@@ -170,7 +170,7 @@ fn check_profile() {
 /// A number that no process of this namespace has.
 fn check_outside() {
     let refused = Probes::attach(&plan(), &Target { pid: 100_000, stacks: false });
-    assert!(matches!(refused.err(), Some(Error::Elsewhere { pid: 100_000 })));
+    assert!(matches!(refused.err(), Some(Error::OtherPidNamespace { pid: 100_000 })));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use model::{CpuState, StackTime};
-use probes::profile::{Profile, ProfileOptions, Profiled, Sampler};
+use probes::profile::{Profile, ProfileOptions, ProfileResult, Sampler};
 
 const WAIT: Duration = Duration::from_millis(300);
 /// The processor time of the thread that runs.
@@ -111,7 +111,7 @@ fn named(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread::Builder::new().name(name.to_owned()).spawn(run).unwrap()
 }
 
-fn profile(options: &ProfileOptions) -> Profiled {
+fn profile(options: &ProfileOptions) -> ProfileResult {
     let profile = Profile::attach(options).unwrap();
     let last = act();
     let profiled = profile.finish().unwrap();
@@ -120,7 +120,7 @@ fn profile(options: &ProfileOptions) -> Profiled {
     profiled
 }
 
-fn of<'a>(profiled: &'a Profiled, thread: &str, state: CpuState) -> Vec<&'a StackTime> {
+fn of<'a>(profiled: &'a ProfileResult, thread: &str, state: CpuState) -> Vec<&'a StackTime> {
     profiled.stacks.iter().filter(|spent| &*spent.thread == thread && spent.state == state).collect()
 }
 

@@ -24,7 +24,7 @@ const CLIENT_ID: &str = "brokerscope";
 
 /// Settings as the broker has them in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answered {
+pub struct EffectiveConfig {
     /// Those of its file, as it read it when it started.
     pub from_file: BTreeMap<String, String>,
     /// Those that were changed while it runs.
@@ -33,7 +33,7 @@ pub struct Answered {
     pub defaults: Vec<String>,
 }
 
-impl Answered {
+impl EffectiveConfig {
     /// Brings what a file says up to date.
     pub fn apply(self, properties: &mut BTreeMap<String, String>) {
         for name in &self.defaults {
@@ -110,7 +110,7 @@ pub enum Error {
 ///
 /// # Errors
 /// See [`Error`]; each is one line.
-pub fn settings(broker: &Broker) -> Result<Answered, Error> {
+pub fn settings(broker: &Broker) -> Result<EffectiveConfig, Error> {
     let node_id = broker.node_id.ok_or(Error::NoNodeId)?;
     let listener = plaintext(broker)?.clone();
     is_same_network(broker.pid)?;
@@ -151,7 +151,7 @@ fn is_same_network(pid: u32) -> Result<(), Error> {
     }
 }
 
-fn ask(listener: &Listener, node_id: i32) -> Result<Answered, Error> {
+fn ask(listener: &Listener, node_id: i32) -> Result<EffectiveConfig, Error> {
     let shown = listener.to_string();
     let broken = |source: io::Error| match source.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent { listener: shown.clone() },
@@ -175,8 +175,8 @@ fn ask(listener: &Listener, node_id: i32) -> Result<Answered, Error> {
     Ok(taken(&response))
 }
 
-fn taken(response: &DescribeConfigsResponse<'_>) -> Answered {
-    let mut answered = Answered::default();
+fn taken(response: &DescribeConfigsResponse<'_>) -> EffectiveConfig {
+    let mut answered = EffectiveConfig::default();
     for config in response.configs().take(MOST_SETTINGS) {
         let name = config.name.to_owned();
         match (config.source, config.value) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ahash::RandomState;
 use model::{FileKind, TopicPartition};
-use probes::event::{FilePath, GivenPath};
+use probes::event::{FilePath, PathArgument};
 
 use crate::mapped::Mapped;
 use crate::mounts::{DeviceNumber, Inside, Mounts, below};
@@ -105,7 +105,7 @@ impl Files {
     }
 
     /// The file that a system call was given the path of.
-    pub(crate) fn given(&mut self, given: &GivenPath) -> GivenFile {
+    pub(crate) fn given(&mut self, given: &PathArgument) -> GivenFile {
         let Some(inside) = self.place(given) else {
             let file = given.text.clone().unwrap_or_else(|| "unknown".into());
             let named = NamedFile { file, kind: FileKind::Other, topic_partition: None };
@@ -117,7 +117,7 @@ impl Files {
     }
 
     /// A file, or a directory with all that is in it, is no longer where it was.
-    pub(crate) fn moved(&mut self, from: &GivenPath, to: Option<&GivenPath>) {
+    pub(crate) fn moved(&mut self, from: &PathArgument, to: Option<&PathArgument>) {
         self.mapped.forget();
         let Some(inside) = self.place(from) else { return };
         self.by_inode
@@ -130,8 +130,8 @@ impl Files {
     }
 
     /// Both are where the other was (`RENAME_EXCHANGE`).
-    pub(crate) fn exchanged(&mut self, one: &GivenPath, other: &GivenPath) {
-        let mut inode_at = |path: &GivenPath| self.given(path).inode;
+    pub(crate) fn exchanged(&mut self, one: &PathArgument, other: &PathArgument) {
+        let mut inode_at = |path: &PathArgument| self.given(path).inode;
         let inodes = (inode_at(one), inode_at(other));
         for (path, inode) in [(one, inodes.1), (other, inodes.0)] {
             self.moved(path, None);
@@ -168,7 +168,7 @@ impl Files {
 
     /// Where the file is. Its directory is looked up, because it may be reached through links; where that is
     /// gone, the names have to do.
-    fn place(&mut self, given: &GivenPath) -> Option<Inside> {
+    fn place(&mut self, given: &PathArgument) -> Option<Inside> {
         let text = given.text.as_deref()?;
         if let Some(start) = &given.start {
             let start_path = start.path.as_ref().filter(|path| path.whole)?;
@@ -238,7 +238,7 @@ mod tests {
     use std::sync::Arc;
 
     use model::FileKind;
-    use probes::event::{FilePath, GivenPath, Start};
+    use probes::event::{FilePath, PathArgument, StartDir};
 
     use super::{Files, Inside, Mounts};
 
@@ -257,9 +257,9 @@ mod tests {
     }
 
     /// Relative to the file system's root.
-    fn given(text: &str) -> GivenPath {
-        let start = Start { device: DEVICE, path: Some(path("", true)) };
-        GivenPath { text: Some(text.into()), start: Some(start) }
+    fn given(text: &str) -> PathArgument {
+        let start = StartDir { device: DEVICE, path: Some(path("", true)) };
+        PathArgument { text: Some(text.into()), start: Some(start) }
     }
 
     #[test]
@@ -329,10 +329,10 @@ mod tests {
     #[test]
     fn a_path_that_leads_nowhere_is_what_was_written() {
         let mut files = files();
-        let lost = Start { device: DEVICE, path: None };
+        let lost = StartDir { device: DEVICE, path: None };
         for (text, start, file) in [(Some("a/b"), Some(lost), "a/b"), (None, None, "unknown")] {
             let text: Option<Arc<str>> = text.map(Into::into);
-            let found = files.given(&GivenPath { text, start });
+            let found = files.given(&PathArgument { text, start });
             assert_eq!((&*found.named.file, found.device, found.inode), (file, (0, 0), 0));
         }
     }

@@ -3,10 +3,10 @@
 //!
 //! Requests, host samples, losses and the broker's coming and going pass at once. Everything else (file and
 //! socket operations, off-CPU intervals, block requests, commits …) waits in a bounded ring until it is
-//! decided: it passes if it shares time with the surroundings of a slow request or of a slow file operation,
+//! decided: it passes if it shares time with the margins of a slow request or of a slow file operation,
 //! else it is left out. Deciding at the last moment keeps every kind of event in the order in which it came.
 //!
-//! What a verdict may look at is within [`Surroundings`] of its request, further back where the request stood
+//! What a verdict may look at is within [`Margins`] of its request, further back where the request stood
 //! in a queue behind others of its connection (`diagnose` follows those). An event that had to make room before
 //! it was due, or was due before a long request ended, is missed only if something slow reaches back to it:
 //! then a [`Loss`] says so.
@@ -38,14 +38,14 @@ pub struct Flight {
 
 /// The stretch of time around something slow that may bear on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct Margins {
     /// Before it began.
     pub before: Nanos,
     /// After it ended.
     pub after: Nanos,
 }
 
-impl Surroundings {
+impl Margins {
     /// Who held a lock, or was served first, began earlier by less than what counts as slow (else it is slow
     /// itself); what it waited for began earlier still. After the end comes only what tells that it ended.
     fn of(slower_than: Nanos) -> Self {
@@ -58,7 +58,7 @@ impl Surroundings {
 #[derive(Debug)]
 pub struct FlightRecorder {
     flight: Flight,
-    surroundings: Surroundings,
+    margins: Margins,
     held: VecDeque<(Event, u32)>,
     held_bytes: usize,
     newest: Nanos,
@@ -70,10 +70,10 @@ pub struct FlightRecorder {
 impl FlightRecorder {
     /// A recorder that has seen nothing.
     pub fn new(flight: Flight) -> Self {
-        let surroundings = Surroundings::of(flight.slower_than);
+        let margins = Margins::of(flight.slower_than);
         Self {
             flight,
-            surroundings,
+            margins,
             held: VecDeque::new(),
             held_bytes: 0,
             newest: Nanos::MIN,
@@ -134,7 +134,7 @@ impl FlightRecorder {
 
     /// Keeps what surrounds a stretch of time, and says what of it is gone already.
     fn keep(&mut self, start: Nanos, end: Nanos, out: &mut dyn FnMut(Event)) {
-        let Surroundings { before, after } = self.surroundings;
+        let Margins { before, after } = self.margins;
         let (start, end) = (start - before, end + after);
         self.kept.add(start, end);
         if let Some((missed, until)) = self.left_out.within(start, end) {
@@ -159,7 +159,7 @@ impl FlightRecorder {
         let (start, end) = weight::span(&event);
         let passes = match event {
             // Whole or not at all: without what held it up, its time would seem to be spent at work. One that
-            // is cut off is not slow, or it would have surroundings of its own.
+            // is cut off is not slow, or it would have margins of its own.
             Event::FileOp(_) => self.kept.covers(start, end),
             _ => self.kept.touches(start, end),
         };

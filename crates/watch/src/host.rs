@@ -6,6 +6,7 @@ mod accept_queue;
 mod cgroup;
 mod devices;
 mod disks;
+mod facts;
 mod figures;
 #[cfg(test)]
 mod fixture;
@@ -14,7 +15,6 @@ mod memory;
 mod metrics;
 mod pressure;
 mod process;
-pub mod surroundings;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -38,6 +38,7 @@ use interfaces::Interfaces;
 use text::Kernel;
 use threads::Threads;
 
+pub use facts::read_host_facts;
 pub use metrics::{METRICS, Metric};
 
 /// How often the host is looked at.

@@ -4,7 +4,7 @@
 //! Each source has a thread of its own and delivers in its own order; across sources, events are out of
 //! order by as much as their batching (a few tenths of a second), which `diagnose` allows for. Nothing here
 //! waits for a slow consumer: what the queue has no room for is dropped and counted. Who makes little of an event takes
-//! it where it was seen, in place of the queue ([`Taker`]).
+//! it where it was seen, in place of the queue ([`EventSink`]).
 //!
 //! The broker may be restarted meanwhile: `keeper` notices, says so by events, and attaches the probes to the
 //! process that takes its place.
@@ -38,13 +38,14 @@ mod topic_names;
 mod watch;
 
 pub use clock::now;
-pub use flight::{Flight, FlightRecorder, Surroundings};
+pub use flight::{Flight, FlightRecorder, Margins};
+pub use host::read_host_facts;
 pub use jvm::Jfr;
-pub use memory::{DEFAULT_MEMORY, LEAST_MEMORY, Memory};
+pub use memory::{DEFAULT_MEMORY_BYTES, MIN_MEMORY_BYTES, Memory};
 pub use mounts::device_of;
 pub use plan::{Outcome, Purpose};
-pub use privileges::{keep_nothing, keep_only_needed};
-pub use probes::step_back;
+pub use privileges::{drop_all_capabilities, drop_unneeded_capabilities};
+pub use probes::set_sched_batch;
 pub use process::Process;
-pub use queue::Taker;
-pub use watch::{Ended, Options, Packets, Watch};
+pub use queue::EventSink;
+pub use watch::{Options, Packets, Watch, WatchSummary};

@@ -15,9 +15,9 @@ pub struct Memory {
 
 /// The least that a recorder works with: below, its fixed part alone (code, the kernel's symbols, a table's
 /// columns while they are written) would be more.
-pub const LEAST_MEMORY: u64 = 96 << 20;
+pub const MIN_MEMORY_BYTES: u64 = 96 << 20;
 /// The ceiling where none is asked for.
-pub const DEFAULT_MEMORY: u64 = 256 << 20;
+pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
 /// An event, what it points to, and its allocations, generously.
 const EVENT_BYTES: u64 = 512;
@@ -25,10 +25,10 @@ const EVENT_BYTES: u64 = 512;
 const FIXED_BYTES: u64 = 64 << 20;
 
 impl Memory {
-    /// The shares of a ceiling of at least [`LEAST_MEMORY`]: with the fixed part they come to less than it, since
+    /// The shares of a ceiling of at least [`MIN_MEMORY_BYTES`]: with the fixed part they come to less than it, since
     /// an allocator keeps more than is in use.
     pub fn within(ceiling: u64) -> Self {
-        let shared = ceiling.max(LEAST_MEMORY) - FIXED_BYTES;
+        let shared = ceiling.max(MIN_MEMORY_BYTES) - FIXED_BYTES;
         let probe_ring = (shared / 32).clamp(1 << 20, 16 << 20);
         Self {
             capture_ring_bytes: (shared / 6).min(64 << 20) as usize,
@@ -47,17 +47,17 @@ impl Memory {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self::within(DEFAULT_MEMORY)
+        Self::within(DEFAULT_MEMORY_BYTES)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EVENT_BYTES, FIXED_BYTES, LEAST_MEMORY, Memory};
+    use super::{EVENT_BYTES, FIXED_BYTES, MIN_MEMORY_BYTES, Memory};
 
     #[test]
     fn the_shares_and_the_fixed_part_stay_below_the_ceiling() {
-        for ceiling in [LEAST_MEMORY, 100 << 20, 256 << 20, 1 << 30, 64 << 30] {
+        for ceiling in [MIN_MEMORY_BYTES, 100 << 20, 256 << 20, 1 << 30, 64 << 30] {
             let memory = Memory::within(ceiling);
             assert!(memory.probe_ring_bytes.is_power_of_two());
             let shares = memory.capture_ring_bytes as u64

@@ -16,14 +16,14 @@ pub struct Purpose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Seen, by these means.
-    Seen(String),
+    Active(String),
     /// Not seen: why, and what to do about it.
     Missing(String),
 }
 
 pub(crate) fn waits_seen(records: Result<(), String>) -> Outcome {
     let how = "Flight Recorder in the JVM: waits for locks from 1 ms on, collections, safepoints";
-    records.map_or_else(Outcome::Missing, |()| Outcome::Seen(how.to_owned()))
+    records.map_or_else(Outcome::Missing, |()| Outcome::Active(how.to_owned()))
 }
 
 pub(crate) fn purpose(hook: &Hook) -> Purpose {
@@ -31,13 +31,13 @@ pub(crate) fn purpose(hook: &Hook) -> Purpose {
 }
 
 pub(crate) fn jvm_purpose(hook: &JvmHook) -> Purpose {
-    let outcome = outcome(&hook.state, hook.means());
+    let outcome = outcome(&hook.state, hook.describe());
     Purpose { purpose: hook.purpose.as_str().to_owned(), outcome }
 }
 
 fn outcome(state: &State, means: String) -> Outcome {
     match state {
-        State::Use => Outcome::Seen(means),
+        State::Use => Outcome::Active(means),
         State::Missing { why, remedy } => {
             Outcome::Missing(remedy.as_ref().map_or_else(|| why.clone(), |remedy| format!("{why}; {remedy}")))
         }

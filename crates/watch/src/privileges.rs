@@ -20,7 +20,7 @@ const KEPT: [CapabilitySet; 6] = [
 /// to come by new ones. Capabilities are a thread's own: a watch's threads each call it first of all, and the main
 /// thread once its output is there. `output` is a directory to go on writing to; where it is another user's, as
 /// when root records into a home, the capability to write there stays too.
-pub fn keep_only_needed(output: Option<&Path>) -> rustix::io::Result<()> {
+pub fn drop_unneeded_capabilities(output: Option<&Path>) -> rustix::io::Result<()> {
     let mut kept = needed();
     if output.is_some_and(is_of_another) {
         kept |= CapabilitySet::DAC_OVERRIDE;
@@ -29,13 +29,13 @@ pub fn keep_only_needed(output: Option<&Path>) -> rustix::io::Result<()> {
 }
 
 /// Gives away all capabilities of the calling thread and of those it will start: for one that talks with strangers.
-pub fn keep_nothing() -> rustix::io::Result<()> {
+pub fn drop_all_capabilities() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::empty())
 }
 
-/// As [`keep_only_needed`], but for becoming the broker's user, which gives away even more (`jvm::act_as`): for the
+/// As [`drop_unneeded_capabilities`], but for becoming the broker's user, which gives away even more (`jvm::act_as`): for the
 /// thread that asks the JVM.
-pub(crate) fn keep_to_become_another() -> rustix::io::Result<()> {
+pub(crate) fn keep_setuid_capabilities() -> rustix::io::Result<()> {
     keep_only(needed() | CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
@@ -67,13 +67,13 @@ fn is_of_another(directory: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, keep_only_needed};
+    use super::{KEPT, drop_unneeded_capabilities};
     use rustix::thread::CapabilitySet;
 
     #[test]
     fn a_thread_keeps_what_it_needs_and_cannot_gain_more() {
         let check = || {
-            keep_only_needed(None).unwrap();
+            drop_unneeded_capabilities(None).unwrap();
             let sets = rustix::thread::capabilities(None).unwrap();
             let kept = KEPT.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
             assert!(kept.contains(sets.permitted) && sets.effective == sets.permitted, "{sets:?}");

@@ -3,7 +3,7 @@
 //! Sources hand events over in batches, as their own buffers deliver them: one synchronisation a batch, not
 //! one an event. What was dropped is told by an event of its own, where it is missing among the others.
 //!
-//! Who makes little of an event, as a recorder, takes it in place of the queue ([`Taker`]): in the thread that saw it, while
+//! Who makes little of an event, as a recorder, takes it in place of the queue ([`EventSink`]): in the thread that saw it, while
 //! its memory is still in the processor's cache and can be used for the next one.
 
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ const QUEUED_TOGETHER: usize = 512;
 const TAKEN_TOGETHER: usize = 6;
 
 /// Who takes events in place of the queue, in the threads that see them.
-pub trait Taker: Send {
+pub trait EventSink: Send {
     /// Takes events, and tells `refuse` of those that it has no room for; it has room for losses always. The broker is
     /// watched by whoever calls: nothing in here may wait for a disk.
     fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event));
@@ -36,10 +36,10 @@ struct Fill {
     waiting: AtomicUsize,
     dropped: AtomicU64,
     /// Whether anything is in the next, which costs a lock.
-    any_untold: AtomicBool,
-    untold: Mutex<Option<Loss>>,
+    any_unreported: AtomicBool,
+    unreported: Mutex<Option<Loss>>,
     /// Who takes events now; locked also for sending to the queue, so that what went there comes first.
-    taker: Mutex<Option<Box<dyn Taker>>>,
+    taker: Mutex<Option<Box<dyn EventSink>>>,
     /// Whether there is one.
     is_taken: AtomicBool,
 }
@@ -87,8 +87,8 @@ impl Sender {
     }
 
     /// How many of them no event has told of.
-    pub(crate) fn untold(&self) -> u64 {
-        self.fill.untold().as_ref().map_or(0, |loss| loss.count)
+    pub(crate) fn unreported(&self) -> u64 {
+        self.fill.unreported().as_ref().map_or(0, |loss| loss.count)
     }
 }
 
@@ -123,11 +123,11 @@ impl<'s> Batch<'s> {
 }
 
 impl Fill {
-    fn taker(&self) -> MutexGuard<'_, Option<Box<dyn Taker>>> {
+    fn taker(&self) -> MutexGuard<'_, Option<Box<dyn EventSink>>> {
         self.taker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hand_over(&self, taker: &mut dyn Taker, mut events: Vec<Event>) {
+    fn hand_over(&self, taker: &mut dyn EventSink, mut events: Vec<Event>) {
         let Some(first) = events.first().map(Event::time) else { return };
         if let Some(loss) = self.loss_to_tell(first) {
             events.insert(0, Event::Loss(loss));
@@ -147,15 +147,15 @@ impl Fill {
         self.waiting.fetch_sub(count, Ordering::Relaxed);
     }
 
-    fn untold(&self) -> MutexGuard<'_, Option<Loss>> {
-        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unreported(&self) -> MutexGuard<'_, Option<Loss>> {
+        self.unreported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn drop_events(&self, events: &[Event]) {
         self.dropped.fetch_add(events.len() as u64, Ordering::Relaxed);
-        let (mut untold, times) = (self.untold(), || events.iter().map(Event::time));
+        let (mut unreported, times) = (self.unreported(), || events.iter().map(Event::time));
         let (Some(first), Some(last)) = (times().min(), times().max()) else { return };
-        let loss = untold.get_or_insert_with(|| Loss {
+        let loss = unreported.get_or_insert_with(|| Loss {
             start: first,
             end: last,
             kind: LossKind::EventsDropped,
@@ -164,17 +164,17 @@ impl Fill {
         });
         loss.count += events.len() as u64;
         (loss.start, loss.end) = (loss.start.min(first), loss.end.max(last));
-        self.any_untold.store(true, Ordering::Relaxed);
+        self.any_unreported.store(true, Ordering::Relaxed);
     }
 
     /// What was lost before an event of that time and has not been told; whoever tells it has room for that always.
     fn loss_to_tell(&self, time: Nanos) -> Option<Loss> {
-        if !self.any_untold.load(Ordering::Relaxed) {
+        if !self.any_unreported.load(Ordering::Relaxed) {
             return None;
         }
-        let mut untold = self.untold();
-        let loss = untold.take_if(|loss| time - loss.start >= TOLD_AFTER)?;
-        self.any_untold.store(false, Ordering::Relaxed);
+        let mut unreported = self.unreported();
+        let loss = unreported.take_if(|loss| time - loss.start >= TOLD_AFTER)?;
+        self.any_unreported.store(false, Ordering::Relaxed);
         Some(loss)
     }
 }
@@ -194,7 +194,7 @@ impl Queue {
     }
 
     /// From now on a taker has the events; first those that wait here.
-    pub(crate) fn hand_to(&self, mut taker: Box<dyn Taker>) {
+    pub(crate) fn set_sink(&self, mut taker: Box<dyn EventSink>) {
         let mut place = self.fill.taker();
         let waiting: Vec<Event> = std::iter::from_fn(|| self.next(Duration::ZERO).ok().flatten()).collect();
         self.fill.hand_over(&mut *taker, waiting);
@@ -228,8 +228,8 @@ pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
         capacity,
         waiting: AtomicUsize::new(0),
         dropped: AtomicU64::new(0),
-        any_untold: AtomicBool::new(false),
-        untold: Mutex::new(None),
+        any_unreported: AtomicBool::new(false),
+        unreported: Mutex::new(None),
         taker: Mutex::new(None),
         is_taken: AtomicBool::new(false),
     });
@@ -239,7 +239,7 @@ pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, TAKEN_TOGETHER, Taker, queue};
+    use super::{Batch, EventSink, TAKEN_TOGETHER, queue};
     use model::{Event, Loss, LossKind, Nanos, TcpTrouble, TcpTroubleKind};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!((next(), next(), next()), (Some(at(0, 0)), Some(at(10, 0)), None));
         sender.send(at(100, 1));
         assert_eq!((next(), next()), (Some(at(100, 1)), None), "more may be lost");
-        assert_eq!((sender.dropped(), sender.untold()), (3, 3));
+        assert_eq!((sender.dropped(), sender.unreported()), (3, 3));
         sender.send_all(vec![at(300, 1), at(301, 1)]);
         let told = next();
         assert!(
@@ -296,14 +296,14 @@ mod tests {
             "{told:?}"
         );
         assert_eq!((next(), next(), next()), (Some(at(300, 1)), Some(at(301, 1)), None));
-        assert_eq!((sender.dropped(), sender.untold()), (3, 0));
+        assert_eq!((sender.dropped(), sender.unreported()), (3, 0));
         sender.send_all((0..3).map(|i| at(400 + i, 0)).collect());
         assert_eq!(
             (next(), next(), next()),
             (Some(at(400, 0)), Some(at(401, 0)), None),
             "the room is as before"
         );
-        assert_eq!((sender.dropped(), sender.untold()), (4, 1));
+        assert_eq!((sender.dropped(), sender.unreported()), (4, 1));
     }
 
     #[test]
@@ -316,7 +316,7 @@ mod tests {
     /// Takes so many, losses aside.
     struct Few(Arc<Mutex<(Vec<Event>, usize)>>);
 
-    impl Taker for Few {
+    impl EventSink for Few {
         fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event)) {
             let (taken, room) = &mut *self.0.lock().unwrap();
             for event in events {
@@ -345,7 +345,7 @@ mod tests {
         let mut batch = Batch::of(&sender);
         (0..3).for_each(|ms| batch.push(trouble(ms)));
         batch.send();
-        queue.hand_to(Box::new(Few(Arc::clone(&taken))));
+        queue.set_sink(Box::new(Few(Arc::clone(&taken))));
         assert_eq!(taken.lock().unwrap().0, (0..3).map(trouble).collect::<Vec<_>>());
         let mut batch = Batch::of(&sender);
         let more = 3..4 + 2 * TAKEN_TOGETHER as i64;
@@ -360,14 +360,14 @@ mod tests {
     fn what_a_taker_refused_is_counted_and_told_among_what_comes_later() {
         let (sender, queue) = queue(100);
         let taken = Arc::new(Mutex::new((Vec::new(), 2)));
-        queue.hand_to(Box::new(Few(Arc::clone(&taken))));
+        queue.set_sink(Box::new(Few(Arc::clone(&taken))));
         sender.send_all((0..5).map(|n| trouble(10 * n)).collect());
-        assert_eq!((sender.dropped(), sender.untold(), taken.lock().unwrap().0.len()), (3, 3, 2));
+        assert_eq!((sender.dropped(), sender.unreported(), taken.lock().unwrap().0.len()), (3, 3, 2));
         taken.lock().unwrap().1 = 1;
         sender.send(trouble(300));
         let told = taken.lock().unwrap().0.split_off(2);
         let [Event::Loss(loss), last] = &told[..] else { panic!("{told:?}") };
         assert_eq!((loss.count, loss.start, loss.end), (3, Nanos::from_millis(20), Nanos::from_millis(40)));
-        assert_eq!((last, sender.untold()), (&trouble(300), 0));
+        assert_eq!((last, sender.unreported()), (&trouble(300), 0));
     }
 }

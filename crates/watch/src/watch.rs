@@ -24,7 +24,7 @@ use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
 use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, waits_seen};
-use crate::queue::{self, Queue, Sender, Taker};
+use crate::queue::{self, EventSink, Queue, Sender};
 use crate::samples::SampleSource;
 use crate::stops::Stops;
 use crate::thread_names::ThreadNames;
@@ -104,7 +104,7 @@ pub struct Watch {
 
 /// What a watch knew when it ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct WatchSummary {
     /// What was counted on the wire.
     pub packets: Option<Result<Counters, capture::Error>>,
     /// What kept the probes from running to the end.
@@ -114,7 +114,7 @@ pub struct Ended {
     /// Events dropped because nobody read them in time.
     pub dropped: u64,
     /// How many of them no [`Event::Loss`] has told of.
-    pub untold: u64,
+    pub unreported: u64,
 }
 
 impl Watch {
@@ -175,8 +175,8 @@ impl Watch {
     }
 
     /// From now on what is seen goes to a taker, in the threads that see it; what waits to be read goes there first.
-    pub fn hand_to(&self, taker: Box<dyn Taker>) {
-        self.queue.hand_to(taker);
+    pub fn set_sink(&self, taker: Box<dyn EventSink>) {
+        self.queue.set_sink(taker);
     }
 
     /// The next event, if one comes within the time and no taker has them.
@@ -186,12 +186,12 @@ impl Watch {
 
     /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
     /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
-    pub fn stop(self, rest: &mut dyn FnMut(Event)) -> Ended {
-        self.stop_by(&mut |event| event.into_iter().for_each(&mut *rest))
+    pub fn stop(self, rest: &mut dyn FnMut(Event)) -> WatchSummary {
+        self.stop_with(&mut |event| event.into_iter().for_each(&mut *rest))
     }
 
     /// The same for who has other things to do: `rest` is called with nothing too, some hundred times a second.
-    pub fn stop_by(self, rest: &mut dyn FnMut(Option<Event>)) -> Ended {
+    pub fn stop_with(self, rest: &mut dyn FnMut(Option<Event>)) -> WatchSummary {
         let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, samples, jvm, .. } = self;
         let jvm_probes = self.jvm_probes;
         stop_packets.store(true, Ordering::Relaxed);
@@ -215,12 +215,12 @@ impl Watch {
         hand_out_until(&queue, rest, || finished(keeper.as_ref()));
         let Kept { kernel, mut trouble } = keeper.and_then(|thread| thread.join().ok()).unwrap_or_default();
         trouble.extend(jvm.and_then(|thread| thread.join().ok()).unwrap_or_default());
-        Ended {
+        WatchSummary {
             packets: packets.and_then(|thread| thread.join().ok()),
             kernel,
             trouble,
             dropped: sender.dropped(),
-            untold: sender.untold(),
+            unreported: sender.unreported(),
         }
     }
 
@@ -241,7 +241,7 @@ impl Watch {
         };
         let run = move || {
             // It becomes the broker's user, and gives away more than the others do; where there is no JVM, only this.
-            let _ = crate::privileges::keep_to_become_another();
+            let _ = crate::privileges::keep_setuid_capabilities();
             source.run(pid, &sender)
         };
         match named("jvm").spawn(run) {
@@ -252,7 +252,7 @@ impl Watch {
             Ok(Ok(begun)) => {
                 self.jvm_version = Some(begun.version);
                 (
-                    Outcome::Seen("the JVM's attach protocol, Thread.print".to_owned()),
+                    Outcome::Active("the JVM's attach protocol, Thread.print".to_owned()),
                     waits_seen(begun.records),
                 )
             }
@@ -323,9 +323,9 @@ impl Watch {
         match named("host").spawn(run) {
             Ok(thread) => {
                 self.host = Some(thread);
-                let outcome = Outcome::Seen("/proc, /sys, cgroup files, once a second".to_owned());
+                let outcome = Outcome::Active("/proc, /sys, cgroup files, once a second".to_owned());
                 self.plan.push(Purpose { purpose: HOST.to_owned(), outcome });
-                let outcome = Outcome::Seen("/proc/PID/net/netstat, once a second".to_owned());
+                let outcome = Outcome::Active("/proc/PID/net/netstat, once a second".to_owned());
                 self.plan.push(Purpose { purpose: ACCEPT_QUEUE.to_owned(), outcome });
             }
             Err(error) => self.missing(HOST, &error),
@@ -349,7 +349,7 @@ impl Watch {
         match spawn_in_step("samples", move || source.run(pid, sampler)) {
             Ok(thread) => {
                 self.samples = Some(thread);
-                let outcome = Outcome::Seen(format!("a sampling clock at {hz} Hz, bpf_get_stack"));
+                let outcome = Outcome::Active(format!("a sampling clock at {hz} Hz, bpf_get_stack"));
                 self.plan.push(Purpose { purpose: CPU.to_owned(), outcome });
             }
             Err(error) => self.missing(CPU, &error),
@@ -358,8 +358,8 @@ impl Watch {
 
     /// Also has the JVM's own probes tell of its monitors and of its stops, where it has them: waits of at least
     /// this length. They cost a JVM nothing that was started without the flag for them.
-    pub fn probe_jvm(&mut self, pid: Pid, least_wait: Duration) {
-        let options = JvmOptions { least_wait, ..JvmOptions::default() };
+    pub fn probe_jvm(&mut self, pid: Pid, min_wait: Duration) {
+        let options = JvmOptions { min_wait, ..JvmOptions::default() };
         let (plan, probes) = jvm_probes::attach(pid, &options);
         let mut purposes = plan.hooks.iter().map(jvm_purpose).collect::<Vec<_>>();
         // What lacks the same is said once.
@@ -416,7 +416,7 @@ impl Watch {
                         } else {
                             " of the broker's network"
                         };
-                        let outcome = Outcome::Seen(format!("packets on {}{whose}", packets.interface));
+                        let outcome = Outcome::Active(format!("packets on {}{whose}", packets.interface));
                         self.plan.push(Purpose { purpose: REQUESTS.to_owned(), outcome });
                     }
                     Err(error) => self.missing(REQUESTS, &error),
@@ -458,8 +458,8 @@ pub(crate) fn spawn<T: Send + 'static>(
 /// Runs behind the broker's threads, with what watching takes and no more.
 fn stepped_back<T>(run: impl FnOnce() -> T) -> T {
     // What could not be given away does no harm to the watch, and whoever is not let step back does as much.
-    let _ = crate::privileges::keep_only_needed(None);
-    let _ = probes::step_back();
+    let _ = crate::privileges::drop_unneeded_capabilities(None);
+    let _ = probes::set_sched_batch();
     run()
 }
 
@@ -470,7 +470,7 @@ fn spawn_in_step<T: Send + 'static>(
 ) -> std::io::Result<JoinHandle<T>> {
     named(name).spawn(move || {
         // What could not be given away does no harm to the watch.
-        let _ = crate::privileges::keep_only_needed(None);
+        let _ = crate::privileges::drop_unneeded_capabilities(None);
         run()
     })
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lab::Site;
 use lab::net::Network;
-use watch::host::surroundings::surroundings;
+use watch::read_host_facts;
 
 const MTU_BYTES: u32 = 1_380;
 
@@ -42,7 +42,7 @@ fn interfaces_are_those_of_the_broker_s_namespace_and_not_of_the_sysfs_it_sees()
         assert!(Instant::now() < end, "nsenter has not entered");
         sleep(Duration::from_millis(10));
     }
-    let found = surroundings(pid, &Err("this test has no broker".into())).interfaces.unwrap();
+    let found = read_host_facts(pid, &Err("this test has no broker".into())).interfaces.unwrap();
     let told: Vec<_> = found.iter().map(|one| (&*one.name, one.mtu_bytes)).collect();
     assert_eq!(told, [("uplink", MTU_BYTES)]);
 }

@@ -61,9 +61,9 @@ impl Hearer {
     pub(super) fn start(pid: u32, deed: Deed) -> anyhow::Result<Self> {
         let plan = JvmPlan::choose(&Facts::survey(), &JvmFacts::survey(pid));
         let plan = plan.only(|it| matches!(it, JvmPurpose::MonitorWaits | JvmPurpose::MonitorHolders));
-        let least_wait = if deed == Deed::Count { NEVER } else { Duration::ZERO };
+        let min_wait = if deed == Deed::Count { NEVER } else { Duration::ZERO };
         let (idle, measure) = (deed == Deed::Nothing, deed == Deed::TellCounted);
-        let options = JvmOptions { least_wait, idle, measure, ring_bytes: RING_BYTES };
+        let options = JvmOptions { min_wait, idle, measure, ring_bytes: RING_BYTES };
         let probes = JvmProbes::attach(&plan, &options).context("the JVM's probes")?;
         let attached = probes.plan();
         ensure!(attached.hooks.iter().all(|hook| hook.state == State::Use), "not attached: {attached:?}");

@@ -104,7 +104,7 @@ fn otlp(args: &Export, about: &About) -> anyhow::Result<Option<Otlp>> {
 /// For a thread that talks with strangers. Where there is nothing to give away, nothing is to be feared of them.
 fn give_rights_away() {
     #[cfg(feature = "live")]
-    let _ = watch::keep_nothing();
+    let _ = watch::drop_all_capabilities();
 }
 
 /// Waits a while until what is left was sent, and says what was not.

@@ -8,7 +8,7 @@ use broker::Broker;
 use diagnose::{Config, Watched};
 use model::{Event, LossKind, Nanos, Pid};
 use report::explanation::Unobservable;
-use watch::{Ended, Memory, Outcome, Purpose, Watch};
+use watch::{Memory, Outcome, Purpose, Watch, WatchSummary};
 
 use crate::grounds;
 use crate::options::{AskJvm, CPU_SAMPLES, Filter, Jfr, LEAST_LOCK_WAIT, Target};
@@ -139,7 +139,7 @@ impl LiveGrounds {
             }
         });
         last?;
-        let losses = vec![(LossKind::EventsDropped, ended.untold)];
+        let losses = vec![(LossKind::EventsDropped, ended.unreported)];
         Ok(Rest { unobservable, losses, notes: notes(ended) })
     }
 }
@@ -147,12 +147,12 @@ impl LiveGrounds {
 fn missing(plan: &[Purpose]) -> Vec<Unobservable> {
     let missing = plan.iter().filter_map(|purpose| match &purpose.outcome {
         Outcome::Missing(why) => Some(Unobservable { what: purpose.purpose.clone(), why: why.clone() }),
-        Outcome::Seen(_) => None,
+        Outcome::Active(_) => None,
     });
     missing.collect()
 }
 
-fn notes(ended: Ended) -> Vec<String> {
+fn notes(ended: WatchSummary) -> Vec<String> {
     let kernel = ended.kernel.map(|error| format!("the probes ended early: {error}"));
     let packets = ended.packets.and_then(Result::err);
     let packets = packets.map(|error| format!("the capture ended early: {error}"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use broker::Broker;
 use model::{Event, LossKind, Pid};
-use watch::{Ended, Jfr, Memory, Outcome, Watch};
+use watch::{Jfr, Memory, Outcome, Watch, WatchSummary};
 
 use super::{About, OFF_CPU, Reader, log_dirs};
 use crate::options::{Filter, LEAST_LOCK_WAIT, Presentation, Source, Target};
@@ -54,7 +54,7 @@ fn begin(source: &Source, target: &Target, broker: &Broker, locks: bool) -> anyh
 
 fn sees_off_cpu(watch: &Watch) -> bool {
     let mut plan = watch.plan().iter();
-    plan.any(|purpose| purpose.purpose == OFF_CPU && matches!(purpose.outcome, Outcome::Seen(_)))
+    plan.any(|purpose| purpose.purpose == OFF_CPU && matches!(purpose.outcome, Outcome::Active(_)))
 }
 
 /// Where neither of the JVM's means tells of waits.
@@ -113,7 +113,7 @@ fn lost(event: &Event) -> Option<String> {
     Some(format!("lost {count} {}: {}", loss.kind.as_str(), loss.detail))
 }
 
-fn troubles(ended: Ended) -> impl Iterator<Item = String> {
+fn troubles(ended: WatchSummary) -> impl Iterator<Item = String> {
     let dropped = (ended.dropped > 0).then(|| {
         let dropped = report::numbers::counted(ended.dropped, "event");
         format!("{dropped} came faster than they could be shown")

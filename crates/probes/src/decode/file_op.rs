@@ -8,7 +8,7 @@ use model::FileOpKind;
 use super::paths::{FileKey, Place, join_names};
 use super::{Decoder, Record, bytes_of, device, record};
 use crate::bpf::types;
-use crate::event::{FileOp, FilePath, Given, GivenPath, HEAD_BYTES, Start};
+use crate::event::{FileOp, FilePath, HEAD_BYTES, PathArgument, PathArguments, StartDir};
 
 const HEADER_BYTES: usize = size_of::<types::file_op_event>();
 const GIVEN_AT: usize = offset_of!(types::file_name_event, given);
@@ -68,7 +68,7 @@ impl Decoder {
         })
     }
 
-    fn given(&mut self, bytes: &[u8]) -> Option<Given> {
+    fn given(&mut self, bytes: &[u8]) -> Option<PathArguments> {
         let from: types::given_path = record(bytes.get(offset_of!(types::file_name_event, from)..)?, 32)?;
         let to: types::given_path = record(bytes.get(offset_of!(types::file_name_event, to)..)?, 32)?;
         let texts = bytes.get(GIVEN_AT..)?;
@@ -76,22 +76,22 @@ impl Decoder {
         let second = rest.get(..usize::from(to.length))?;
         let header: types::file_op_event = record(bytes, HEADER_BYTES)?;
         let is_rename = header.op == RENAME;
-        Some(Given {
+        Some(PathArguments {
             from: self.given_path(&from, first),
             to: is_rename.then(|| self.given_path(&to, second)),
             exchange: is_rename && header.offset & RENAME_EXCHANGE != 0,
         })
     }
 
-    fn given_path(&mut self, given: &types::given_path, text: &[u8]) -> GivenPath {
+    fn given_path(&mut self, given: &types::given_path, text: &[u8]) -> PathArgument {
         let readable = !text.is_empty() && text.len() < MOST_GIVEN_BYTES;
         let name = text.strip_suffix(b"\0").unwrap_or(text);
         let key = key(&given.dir);
-        let start = (key != (0, 0, 0)).then(|| Start {
+        let start = (key != (0, 0, 0)).then(|| StartDir {
             device: device(given.dir.device),
             path: self.paths.since(key, given.dir_path_ns).map(|place| place.path.clone()),
         });
-        GivenPath { text: readable.then(|| String::from_utf8_lossy(name).into()), start }
+        PathArgument { text: readable.then(|| String::from_utf8_lossy(name).into()), start }
     }
 
     /// Remembers where a file is.

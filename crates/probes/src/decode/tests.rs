@@ -3,7 +3,7 @@
 use model::{FileOpKind, Nanos, SpanSource};
 
 use super::{Decoded, Decoder};
-use crate::event::{BlockFile, Event, FileOp, FilePath, GivenPath};
+use crate::event::{BlockFile, Event, FileOp, FilePath, PathArgument};
 use crate::kallsyms::Symbols;
 use crate::stacks::Stacks;
 
@@ -129,7 +129,7 @@ fn a_rename() {
     let mut decoder = decoder(None);
     let rename = operation(&mut decoder, &file_op(11, 0, 0, 0, &given_paths(false, b"/d/a\0", b"/d/b\0")));
     let given = rename.given.unwrap();
-    let absolute = |text: &str| GivenPath { text: Some(text.into()), start: None };
+    let absolute = |text: &str| PathArgument { text: Some(text.into()), start: None };
     assert_eq!((given.from, given.to), (absolute("/d/a"), Some(absolute("/d/b"))));
 
     assert_eq!(decoder.decode(&file_path(5, 500, b"d\0")), Decoded::Learnt);

@@ -40,7 +40,7 @@ pub struct FileOp {
     /// Where the file is in its file system; none where that was lost or only a name is known.
     pub path: Option<FilePath>,
     /// What operations on names were given: renames, removals, truncations by path, opens that failed.
-    pub given: Option<Box<Given>>,
+    pub given: Option<Box<PathArguments>>,
     /// Bytes of the range asked for that this call added to the page cache; none where not watched.
     pub disk_bytes: Option<u64>,
     /// Bytes outside that range that it added.
@@ -73,27 +73,27 @@ pub struct FilePath {
 
 /// The paths that a system call was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct PathArguments {
     /// The path, or a rename's first one.
-    pub from: GivenPath,
+    pub from: PathArgument,
     /// A rename's second path.
-    pub to: Option<GivenPath>,
+    pub to: Option<PathArgument>,
     /// A rename by which both change places (`RENAME_EXCHANGE`).
     pub exchange: bool,
 }
 
 /// A path as a program wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenPath {
+pub struct PathArgument {
     /// The text; none where it could not be read or is too long.
     pub text: Option<Arc<str>>,
     /// Where a relative one starts; none for one that starts at the process's root.
-    pub start: Option<Start>,
+    pub start: Option<StartDir>,
 }
 
 /// A directory that a relative path starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
+pub struct StartDir {
     /// The file system's device.
     pub device: (u32, u32),
     /// Where it is in the file system, if known.

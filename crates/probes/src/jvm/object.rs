@@ -53,14 +53,14 @@ pub(super) fn load(plan: &JvmPlan, options: &JvmOptions) -> Result<Object, Error
         map.set_max_entries(options.ring_bytes).map_err(Error::Ring)?;
     }
     let ids = ProcessIds::of_this_host()?;
-    let tgid = ids.root_of(plan.pid).ok_or(Error::Elsewhere { pid: plan.pid })?;
+    let tgid = ids.root_of(plan.pid).ok_or(Error::OtherPidNamespace { pid: plan.pid })?;
     fill_in(&mut opened, &settings(tgid, plan.owner_at, &ids, options))?;
     opened.load().map_err(refused)
 }
 
 /// `struct jvm_settings`.
 fn settings(tgid: u32, owner_at: u64, ids: &ProcessIds, options: &JvmOptions) -> Vec<u8> {
-    let least = u64::try_from(options.least_wait.as_nanos()).unwrap_or(u64::MAX);
+    let least = u64::try_from(options.min_wait.as_nanos()).unwrap_or(u64::MAX);
     let mut bytes = [tgid, 0].map(u32::to_ne_bytes).concat();
     let wake = u64::from(options.ring_bytes / 4);
     bytes.extend([least, wake, owner_at, ids.namespace].map(u64::to_ne_bytes).concat());
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn settings_are_laid_out_as_the_programs_read_them() {
-        let least_wait = Duration::from_micros(5);
-        let options = JvmOptions { least_wait, ring_bytes: 4096, ..JvmOptions::default() };
+        let min_wait = Duration::from_micros(5);
+        let options = JvmOptions { min_wait, ring_bytes: 4096, ..JvmOptions::default() };
         let mut ids = ProcessIds::default();
         (ids.level, ids.namespace) = (2, 9);
         let bytes = settings(7, 64, &ids, &options);

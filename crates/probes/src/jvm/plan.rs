@@ -131,7 +131,7 @@ impl JvmHook {
     }
 
     /// By what it sees, for people.
-    pub fn means(&self) -> String {
+    pub fn describe(&self) -> String {
         let names = self.probes().iter().rev().map(|probe| format!("{}:{}", probe.provider, probe.name));
         match self.mechanism {
             JvmMechanism::Probes => format!("USDT {}", names.collect::<Vec<_>>().join(", ")),
@@ -295,7 +295,7 @@ mod tests {
         let hook = holders(&plan);
         assert_eq!((hook.mechanism, plan.owner_at), (JvmMechanism::Wakeups, 64));
         assert_eq!((hook.probes(), hook.programs().collect::<Vec<_>>()), (&[][..], vec!["contended_waking"]));
-        assert!(hook.means().contains("sched_waking"), "{}", hook.means());
+        assert!(hook.describe().contains("sched_waking"), "{}", hook.describe());
         let others = [
             JvmPlan::choose(&Facts { btf: false, ..host.clone() }, &jvm),
             JvmPlan::choose(&host, &JvmFacts { call_registers: false, ..jvm.clone() }),
@@ -305,7 +305,7 @@ mod tests {
         for other in others {
             let hook = holders(&other);
             assert_eq!(hook.programs().collect::<Vec<_>>(), ["contended_exit"]);
-            assert!(hook.means().contains("monitor__contended__exit"), "{}", hook.means());
+            assert!(hook.describe().contains("monitor__contended__exit"), "{}", hook.describe());
         }
         let fewer = plan.only(|purpose| purpose == JvmPurpose::MonitorHolders).without_wakeups("refused");
         assert_eq!(fewer.hooks.len(), 1, "what was not wanted is not either now");

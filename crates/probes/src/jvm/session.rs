@@ -16,13 +16,13 @@ use crate::plan::State;
 use crate::session;
 
 /// Shorter waits explain no slow request, and are most of all waits.
-pub const DEFAULT_LEAST_WAIT: Duration = Duration::from_micros(100);
+pub const DEFAULT_MIN_WAIT: Duration = Duration::from_micros(100);
 
 /// How to watch a JVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JvmOptions {
     /// Waits for monitors that are shorter are counted ([`JvmProbes::short_waits`]) and not reported.
-    pub least_wait: Duration,
+    pub min_wait: Duration,
     /// Bytes of the ring buffer: a power of two, at least one page. Kernel memory, fixed.
     pub ring_bytes: u32,
     /// Have the kernel measure the BPF programs' run time (see [`JvmProbes::overhead`]).
@@ -35,7 +35,7 @@ pub struct JvmOptions {
 impl Default for JvmOptions {
     /// 256 KiB hold about 1,200 waits.
     fn default() -> Self {
-        Self { least_wait: DEFAULT_LEAST_WAIT, ring_bytes: 256 << 10, measure: false, idle: false }
+        Self { min_wait: DEFAULT_MIN_WAIT, ring_bytes: 256 << 10, measure: false, idle: false }
     }
 }
 
@@ -144,7 +144,7 @@ impl JvmProbes {
         }
     }
 
-    /// Waits below [`JvmOptions::least_wait`] since the probes were attached.
+    /// Waits below [`JvmOptions::min_wait`] since the probes were attached.
     pub fn short_waits(&self) -> ShortWaits {
         ShortWaits { count: self.counted(count::SHORT_WAITS), total_ns: self.counted(count::SHORT_NS) }
     }

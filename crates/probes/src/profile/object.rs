@@ -92,7 +92,7 @@ fn settings(sampling: &Sampling<'_>, ids: &ProcessIds) -> Result<types::profile_
         Sampling::Each { pid, .. } => pid,
     };
     let of_process = types::profile_settings {
-        tgid: ids.root_of(pid).ok_or(Error::Elsewhere { pid })?,
+        tgid: ids.root_of(pid).ok_or(Error::OtherPidNamespace { pid })?,
         pid_namespace: ids.namespace,
         pid_level: ids.level,
         ..types::profile_settings::default()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::{BatchHead, ClockOffset, FileKind, FileOp, FileOpKind};
-use probes::event::Given;
+use probes::event::PathArguments;
 
 use super::Names;
 use crate::files::{Files, GivenFile, NamedFile};
@@ -60,7 +60,7 @@ impl Names {
         Subject { named, renamed_to: None, device: op.device, inode: op.inode, fs: Arc::clone(&op.fs) }
     }
 
-    fn given(&mut self, op: &probes::FileOp, given: &Given) -> Subject {
+    fn given(&mut self, op: &probes::FileOp, given: &PathArguments) -> Subject {
         let GivenFile { named, device, inode, fs } = self.files.given(&given.from);
         let renamed_to = given.to.as_ref().map(|to| self.files.given(to).named.file);
         match (&given.to, op.op) {

@@ -10,7 +10,7 @@ use broker::{Broker, Error, Processes};
 use diagnose::Config;
 use model::{Known, Pid};
 use report::numbers::counted;
-use watch::host::surroundings::surroundings;
+use watch::read_host_facts;
 use watch::{Memory, Watch};
 
 use super::seen::Seen;
@@ -45,7 +45,7 @@ pub(super) fn gather(args: &Advise) -> anyhow::Result<Gathered> {
     let mut notes = Vec::new();
     let mut inputs = Inputs {
         settings: broker.as_ref().map(|broker| in_force(broker, &mut notes)).map_err(why),
-        surroundings: surroundings(pid, &log_dirs(args, &broker)),
+        surroundings: read_host_facts(pid, &log_dirs(args, &broker)),
         dumps: Err(dumps::NONE.into()),
         ..Inputs::unknown(NOT_WATCHED)
     };
@@ -127,8 +127,8 @@ fn watch(
     }
     notes.extend(unseen(&watch));
     let ended = watch.stop(&mut |rest| seen.event(rest));
-    if ended.untold > 0 {
-        notes.push(format!("{} events could not be taken in time and were dropped", ended.untold));
+    if ended.unreported > 0 {
+        notes.push(format!("{} events could not be taken in time and were dropped", ended.unreported));
     }
     let (advising, requests) = seen.finish();
     advising.finish(inputs, requests, None, &NOTHING_SEEN);
@@ -138,7 +138,7 @@ fn watch(
 fn unseen(watch: &Watch) -> Vec<String> {
     let missing = watch.plan().iter().filter_map(|purpose| match &purpose.outcome {
         watch::Outcome::Missing(why) => Some(format!("not seen: {}: {why}", purpose.purpose)),
-        watch::Outcome::Seen(_) => None,
+        watch::Outcome::Active(_) => None,
     });
     missing.collect()
 }

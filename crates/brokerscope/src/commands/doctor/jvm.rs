@@ -41,7 +41,7 @@ fn facts_shown(jvm: &JvmFacts) -> [Fact; 2] {
 fn hook_shown(pid: u32, hook: &JvmHook) -> Hook {
     Hook {
         purpose: hook.purpose.as_str().to_owned(),
-        mechanism: format!("{} of broker {pid}", hook.means()),
+        mechanism: format!("{} of broker {pid}", hook.describe()),
         missing: match &hook.state {
             State::Use => None,
             State::Missing { why, .. } => Some(why.clone()),

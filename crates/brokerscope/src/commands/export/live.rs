@@ -38,7 +38,7 @@ pub(super) fn run(args: &Export, server: Server) -> anyhow::Result<()> {
     let pid = grounds.pid();
     args.presentation.say(&format!("exporting what is seen of broker {pid}{until}"));
     // Where the kernel does not let it, it does as much.
-    let _ = watch::step_back();
+    let _ = watch::set_sched_batch();
     let live = Live { args, site, pid };
     while !stop.asked() {
         live.burst(&grounds)?;
@@ -51,7 +51,7 @@ fn about(grounds: &LiveGrounds) -> About {
     let located = |dir: &PathBuf| {
         Some(LogDir { device: watch::device_of(dir)?, path: dir.to_string_lossy().into_owned() })
     };
-    let seen = |outcome: &Outcome| matches!(outcome, Outcome::Seen(_));
+    let seen = |outcome: &Outcome| matches!(outcome, Outcome::Active(_));
     About {
         log_dirs: grounds.log_dirs().iter().filter_map(located).collect(),
         node_id: grounds.node_id(),

@@ -14,7 +14,10 @@ const MOST_VALUE_BYTES: usize = 16 << 10;
 
 /// What is kept of an answer, beside what its file says.
 #[cfg(feature = "live")]
-pub(super) fn kept(broker: &broker::Broker, answered: watch::admin::Answered) -> BTreeMap<String, String> {
+pub(super) fn kept(
+    broker: &broker::Broker,
+    answered: watch::admin::EffectiveConfig,
+) -> BTreeMap<String, String> {
     let mut settings = broker.properties.clone();
     answered.apply(&mut settings);
     settings.retain(|name, value| is_kept(name, value));
@@ -122,7 +125,7 @@ mod tests {
     #[cfg(feature = "live")]
     #[test]
     fn only_what_rules_ask_for_is_kept_and_no_secret() {
-        let told = watch::admin::Answered {
+        let told = watch::admin::EffectiveConfig {
             from_file: map(&[("log.dirs", "/data"), ("sasl.jaas.config", "secret")]),
             dynamic: map(&[("num.io.threads", "16"), ("max.connections", "7")]),
             defaults: vec!["num.network.threads".to_owned()],

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::{BrokerChange, Event, Nanos};
 use recording::Opened;
-use watch::{FlightRecorder, Taker};
+use watch::{EventSink, FlightRecorder};
 
 /// One for all threads, which take turns.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ struct Kept {
     changes: Vec<BrokerChange>,
 }
 
-impl Taker for Intake {
+impl EventSink for Intake {
     fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event)) {
         let Inner { rows, flight, slower_than, counts, kept } = &mut *self.inner();
         let mut rows = rows.open();
@@ -118,7 +118,7 @@ impl Counts {
 mod tests {
     use model::{BrokerChange, BrokerState, Event, Loss, LossKind, Nanos};
     use recording::{Manifest, Recording, Writer, WriterOptions};
-    use watch::{Flight, FlightRecorder, Taker as _};
+    use watch::{EventSink as _, Flight, FlightRecorder};
 
     use super::Intake;
 

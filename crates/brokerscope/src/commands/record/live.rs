@@ -9,7 +9,7 @@ use model::{BrokerChange, Event, Loss, LossKind, Nanos};
 use recording::{Manifest, Writer, WriterOptions};
 use report::explanation::Unobservable;
 use report::numbers::counted;
-use watch::{Ended, Memory, Taker as _, Watch};
+use watch::{EventSink as _, Memory, Watch, WatchSummary};
 
 use super::intake::{Counts, Intake};
 use super::{manifest, partial};
@@ -54,10 +54,10 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     args.presentation.say(&format!("recording broker {} into {}{until}", broker.pid, args.output.display()));
     let flight = args.slower_than.map(|slower_than| partial::flight(slower_than, memory));
     let intake = Intake::new(writer.intake(memory.waiting_bytes()), flight, slow_from(args));
-    watch.hand_to(Box::new(intake.clone()));
+    watch.set_sink(Box::new(intake.clone()));
     let mut recorder = Recorder { writer, manifest, intake, updated: Instant::now(), failed: false };
     // Where the kernel does not let it, it does as much.
-    let _ = watch::step_back();
+    let _ = watch::set_sched_batch();
     while !stop.asked() {
         std::thread::sleep(PAUSE);
         recorder.look(args);
@@ -150,7 +150,7 @@ impl Recorder {
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
         self.manifest.clock.pairs.push(manifest::pair(now));
-        let dropped = ended.untold + refused + self.writer.dropped_rows();
+        let dropped = ended.unreported + refused + self.writer.dropped_rows();
         if dropped > 0 {
             let (start, end) =
                 (offset.from_monotonic(started.monotonic_ns), offset.from_monotonic(now.monotonic_ns));
@@ -178,9 +178,9 @@ impl Recorder {
     }
 
     /// Ends the watch, and goes on writing meanwhile. How many of its last events there was no room for.
-    fn end(&mut self, watch: Watch) -> (Ended, u64) {
+    fn end(&mut self, watch: Watch) -> (WatchSummary, u64) {
         let (mut last, mut refused) = (self.intake.clone(), 0);
-        let ended = watch.stop_by(&mut |event| match event {
+        let ended = watch.stop_with(&mut |event| match event {
             Some(event) => last.take(vec![event], &mut |_| refused += 1),
             None => self.write_out(),
         });
@@ -188,7 +188,7 @@ impl Recorder {
     }
 }
 
-fn say_trouble(ended: &Ended) {
+fn say_trouble(ended: &WatchSummary) {
     if let Some(error) = &ended.kernel {
         output::warn(&format!("brokerscope: the probes ended early: {error}"));
     }

@@ -6,8 +6,8 @@ use std::thread::available_parallelism;
 
 use broker::Broker;
 use recording::{Clock, Host, Jvm, Manifest};
-use watch::admin::{self, Answered};
-use watch::host::surroundings::surroundings;
+use watch::admin::{self, EffectiveConfig};
+use watch::read_host_facts;
 use watch::{Outcome, Purpose, Watch};
 
 use super::partial::PARTIAL;
@@ -21,7 +21,7 @@ const SECRETS: [&str; 5] = ["password", "secret", "jaas", "credential", "keystor
 pub(super) fn at_start(
     args: &Record,
     broker: &Broker,
-    asked: Result<Answered, admin::Error>,
+    asked: Result<EffectiveConfig, admin::Error>,
     watch: &Watch,
 ) -> Manifest {
     let (offset, started) = watch.clock();
@@ -48,7 +48,7 @@ pub(super) fn pair(pair: model::clock::ClockPair) -> recording::ClockPair {
 
 fn plan_line(purpose: &Purpose) -> (String, String) {
     let outcome = match &purpose.outcome {
-        Outcome::Seen(how) => format!("{SEEN}{how}"),
+        Outcome::Active(how) => format!("{SEEN}{how}"),
         Outcome::Missing(why) => format!("{MISSING}{why}"),
     };
     (purpose.purpose.clone(), outcome)
@@ -97,7 +97,7 @@ fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
         ("max_memory_bytes".to_owned(), args.max_memory.to_string()),
         ("interface".to_owned(), args.interface.clone()),
     ]);
-    runs_on::note(&surroundings(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
+    runs_on::note(&read_host_facts(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
     // Whose numbers all ids of processes and threads are.
     if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
         settings.insert("pid_namespace".to_owned(), namespace.to_string_lossy().into_owned());

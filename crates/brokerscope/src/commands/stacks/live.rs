@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use broker::Broker;
 use model::{CpuState, Nanos};
-use probes::profile::{Java, Profile, ProfileLosses, ProfileOptions, Profiled, call_number};
+use probes::profile::{Java, Profile, ProfileLosses, ProfileOptions, ProfileResult, call_number};
 use report::flame_graph::{About, Fold};
 use report::numbers::{counted, grouped};
 use watch::Process;
@@ -90,7 +90,7 @@ fn how(args: &Stacks, took: Nanos) -> String {
     parts.join("; ")
 }
 
-fn missing(profiled: &Profiled, pid: u32) -> Vec<String> {
+fn missing(profiled: &ProfileResult, pid: u32) -> Vec<String> {
     let mut missing = lost(&profiled.losses);
     missing.extend(java(&profiled.java, pid));
     missing

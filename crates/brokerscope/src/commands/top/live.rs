@@ -42,7 +42,7 @@ pub(super) fn run(args: &Top) -> anyhow::Result<()> {
 }
 
 fn about(args: &Top, grounds: &LiveGrounds) -> About {
-    let is_off_cpu = |seen: &Outcome| matches!(seen, Outcome::Seen(_));
+    let is_off_cpu = |seen: &Outcome| matches!(seen, Outcome::Active(_));
     let off_cpu = grounds.plan().iter().any(|of| of.purpose == OFF_CPU && is_off_cpu(&of.outcome));
     let pid = grounds.pid();
     About {

@@ -42,7 +42,7 @@ const SYSCTLS: [(&str, &[&str]); 8] = [
 ];
 
 /// What the broker of that process, with these log dirs as this process sees them, runs on.
-pub fn surroundings(pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> Surroundings {
+pub fn read_host_facts(pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> Surroundings {
     of(&Kernel::default(), Path::new("/dev"), pid, log_dirs)
 }
 
