@@ -2,7 +2,7 @@
 //!
 //! Input: the file.
 
-use jvm::jfr::{Observed, Recording};
+use jvm::jfr::{JfrEvent, Recording};
 
 use crate::Target;
 
@@ -29,12 +29,12 @@ fn told(data: &[u8]) -> usize {
     let _ = recording.read(data, &mut |observed| {
         told += 1;
         match observed {
-            Observed::LockWait(wait) => {
+            JfrEvent::LockWait(wait) => {
                 assert!(wait.start <= wait.end, "a wait that ends before it begins");
                 assert!(wait.stack.len() <= MAX_STACK_BYTES, "a stack of {} bytes", wait.stack.len());
                 assert!(!wait.thread.contains(char::is_control), "control characters in a name");
             }
-            Observed::Pause(pause) => assert!(pause.start <= pause.end, "a stop that ends before it begins"),
+            JfrEvent::Pause(pause) => assert!(pause.start <= pause.end, "a stop that ends before it begins"),
         }
     });
     let summary = recording.summary();

@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use broker::server_log::{Counts, Patterns, Scan, Told, Zone};
+use broker::server_log::{Counts, LogItem, LogScanner, Patterns, Zone};
 use model::{LogEntry, Nanos};
 
 use crate::Target;
@@ -31,12 +31,12 @@ fn check(data: &[u8]) {
 }
 
 fn told(pieces: &[&[u8]], patterns: &Patterns) -> (Vec<LogEntry>, Counts) {
-    let mut scan = Scan::new(Zone::utc(), Some((2024, 5, 19)), patterns.clone());
+    let mut scan = LogScanner::new(Zone::utc(), Some((2024, 5, 19)), patterns.clone());
     let mut entries = Vec::new();
-    let mut take = |told: Told<'_>| {
+    let mut take = |told: LogItem<'_>| {
         match told {
-            Told::Entry(entry) => entries.push(entry),
-            Told::Request(request) => {
+            LogItem::Entry(entry) => entries.push(entry),
+            LogItem::Request(request) => {
                 assert!(request.times.total >= Nanos::ZERO);
                 let _ = request.names("t");
             }

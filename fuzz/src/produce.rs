@@ -17,7 +17,7 @@ fn check(data: &[u8]) {
     let Some((&choice, body)) = data.split_first() else { return };
     let version = i16::from(choice >> 1) % (wire::produce::MAX_VERSION + 2) - 1;
     let is_response = choice & 1 != 0;
-    let read = if is_response { read_response } else { read_request };
+    let read = if is_response { read_response } else { read_request_ids };
     let whole = read(body, version);
     if version < 0 {
         assert!(whole.is_err());
@@ -44,7 +44,7 @@ fn owned(topic: Topic<'_>) -> TopicRef {
     }
 }
 
-fn read_request(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
+fn read_request_ids(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
     let partitions = ProduceRequest::parse(body, version)?.partitions();
     partitions
         .map(|partition| {

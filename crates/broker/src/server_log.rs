@@ -2,7 +2,7 @@
 //!
 //! A log is searched for a few texts that such lines have (`messages`); only a line that has one is
 //! taken apart, so that all others cost no more than being looked through. Nothing here reads files but [`read`] and
-//! [`Follow`], and nothing adds up what is told.
+//! [`LogFollower`], and nothing adds up what is told.
 
 mod clock;
 mod decoded;
@@ -20,8 +20,8 @@ mod stamp;
 
 use model::{LogEntry, LogKind};
 
-pub use clock::{Zone, instant};
-pub use follow::{Follow, Piece};
+pub use clock::{Zone, parse_instant};
+pub use follow::{LogFollower, Piece};
 pub use packing::{ReadError, read};
 pub use patterns::{PatternError, Patterns};
 pub use request::LoggedRequest;
@@ -36,7 +36,7 @@ const TEXT_BYTES: usize = 1_000;
 
 /// What one line tells.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum LogItem<'a> {
     /// Something that took time, or a change.
     Entry(LogEntry),
     /// A line of Kafka's request log.
@@ -58,12 +58,12 @@ pub struct Counts {
 
 /// One log on its way through. What is told does not depend on the pieces in which it comes.
 #[derive(Clone, Debug)]
-pub struct Scan {
+pub struct LogScanner {
     lines: Lines,
     reader: LineReader,
 }
 
-impl Scan {
+impl LogScanner {
     /// A scan of one log. Times without a zone are in `zone`, times without a date on and after `day` (year, month,
     /// day); without it they are not known.
     pub fn new(zone: Zone, day: Option<(i16, i8, i8)>, patterns: Patterns) -> Self {
@@ -79,7 +79,7 @@ impl Scan {
     pub fn feed<E>(
         &mut self,
         piece: &[u8],
-        told: &mut impl FnMut(Told<'_>) -> Result<(), E>,
+        told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { lines, reader } = self;
         lines.feed(piece, &mut |block, counts| reader.block(block, counts, told))
@@ -89,7 +89,7 @@ impl Scan {
     ///
     /// # Errors
     /// The first of `told`'s.
-    pub fn finish<E>(&mut self, told: &mut impl FnMut(Told<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn finish<E>(&mut self, told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>) -> Result<(), E> {
         let Self { lines, reader } = self;
         lines.finish(&mut |block, counts| reader.block(block, counts, told))
     }
@@ -117,7 +117,7 @@ impl LineReader {
         &mut self,
         block: &[u8],
         counts: &mut Counts,
-        told: &mut impl FnMut(Told<'_>) -> Result<(), E>,
+        told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut at = 0;
         while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
@@ -146,11 +146,11 @@ impl LineReader {
         }
     }
 
-    fn line<E>(&mut self, line: &[u8], told: &mut impl FnMut(Told<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn line<E>(&mut self, line: &[u8], told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>) -> Result<(), E> {
         let decoded = Decoded::of(line);
         let text = decoded.text();
         if let Some(found) = self.patterns.find(text) {
-            told(Told::Entry(self.entry(&decoded, found)))?;
+            told(LogItem::Entry(self.entry(&decoded, found)))?;
         }
         if header::is_continuation(text) {
             return Ok(());
@@ -159,14 +159,14 @@ impl LineReader {
             Some(messages::Read::Request(rest)) => match request::read(rest) {
                 Some(read) => {
                     let at = self.clock.at(&header::Header::of(text), decoded.outer());
-                    told(Told::Request(LoggedRequest { at, line: rest, ..read }))?;
+                    told(LogItem::Request(LoggedRequest { at, line: rest, ..read }))?;
                 }
                 None => self.unread += 1,
             },
             Some(messages::Read::Message(message)) => {
                 let entry = self.entry(&decoded, message);
                 let entry = self.with_stop(entry);
-                told(Told::Entry(entry))?;
+                told(LogItem::Entry(entry))?;
             }
             None => {}
         }

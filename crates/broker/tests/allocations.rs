@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 
-use broker::server_log::{Patterns, Scan, Told, Zone};
+use broker::server_log::{LogItem, LogScanner, Patterns, Zone};
 
 /// Lines of a busy broker, none of which says how long anything took.
 fn dull_log() -> Vec<u8> {
@@ -17,8 +17,8 @@ fn dull_log() -> Vec<u8> {
 #[test]
 fn lines_that_tell_nothing_allocate_nothing() {
     let log = dull_log();
-    let mut scan = Scan::new(Zone::utc(), None, Patterns::default());
-    let mut none = |told: Told<'_>| -> Result<(), Infallible> { panic!("{told:?}") };
+    let mut scan = LogScanner::new(Zone::utc(), None, Patterns::default());
+    let mut none = |told: LogItem<'_>| -> Result<(), Infallible> { panic!("{told:?}") };
     // What is left of a piece is carried to the next.
     let Ok(()) = scan.feed(&log[..5_000], &mut none);
     let Ok(()) = scan.feed(&log[5_000..10_000], &mut none);

@@ -2,7 +2,7 @@
 //! Does not know TCP, but that offsets in a stream start at its first byte's sequence number: modulo 2^32 they are
 //! sequence numbers.
 
-use wire::stream::{Nature, Options, RequestFrame, RequestStream, ResponseStream, Start, StreamCounts};
+use wire::stream::{Options, Protocol, RequestFrame, RequestStream, ResponseStream, Start, StreamCounts};
 
 use crate::books::{Books, Rows};
 use crate::exchange::{Exchange, Extent, Unanswered};
@@ -135,7 +135,7 @@ impl Dialogue {
     /// correlation id shows where one begins, so until a request waits there is nothing to look for; and
     /// a stream that gave up gets another chance then.
     fn begin_responses(&mut self, is_from_start: bool, sequence: u32, options: &Options) -> bool {
-        if self.responses.as_ref().is_some_and(|stream| stream.nature() == Nature::Other) {
+        if self.responses.as_ref().is_some_and(|stream| stream.protocol() == Protocol::Other) {
             self.past =
                 sum(self.past, self.responses.take().map(|stream| stream.counts()).unwrap_or_default());
         }
@@ -148,10 +148,10 @@ impl Dialogue {
     }
 
     /// What the connection turned out to be: the client's side says, unless the broker's is TLS.
-    pub(crate) fn nature(&self) -> Nature {
-        let requests = self.requests.as_ref().map(RequestStream::nature).unwrap_or_default();
-        let responses = self.responses.as_ref().map(ResponseStream::nature).unwrap_or_default();
-        if responses == Nature::Tls { Nature::Tls } else { requests }
+    pub(crate) fn protocol(&self) -> Protocol {
+        let requests = self.requests.as_ref().map(RequestStream::protocol).unwrap_or_default();
+        let responses = self.responses.as_ref().map(ResponseStream::protocol).unwrap_or_default();
+        if responses == Protocol::Tls { Protocol::Tls } else { requests }
     }
 
     /// Whether there were bytes.
@@ -161,7 +161,7 @@ impl Dialogue {
 
     /// Whether there were bytes, and none of them Kafka's.
     pub(crate) fn is_unrecognized(&self) -> bool {
-        self.has_data && self.nature() == Nature::Unknown
+        self.has_data && self.protocol() == Protocol::Unknown
     }
 
     pub(crate) fn counts(&self) -> StreamCounts {

@@ -2,7 +2,7 @@
 //! can only be a request. Does not pair anything.
 
 use wire::ApiKey;
-use wire::stream::{FrameError, Nature, RequestFrame, RequestStream, Start};
+use wire::stream::{FrameError, Protocol, RequestFrame, RequestStream, Start};
 
 use crate::books::Books;
 use crate::connection::Side;
@@ -27,7 +27,7 @@ enum Candidate {
 pub(crate) enum Heard<'a> {
     Nothing,
     /// The connection is none of Kafka's.
-    Other(Nature),
+    Other(Protocol),
     /// A request: the side that sent it is the client.
     Request {
         stream: Box<RequestStream<Stamp>>,
@@ -55,13 +55,13 @@ impl Listening {
             let Candidate::Listening(stream) = std::mem::take(mine) else { return Heard::Nothing };
             return Heard::Request { stream, frame, rest };
         }
-        match stream.nature() {
-            Nature::Tls => return Heard::Other(Nature::Tls),
-            Nature::Other => *mine = Candidate::NotAClient,
-            Nature::Unknown | Nature::Kafka => {}
+        match stream.protocol() {
+            Protocol::Tls => return Heard::Other(Protocol::Tls),
+            Protocol::Other => *mine = Candidate::NotAClient,
+            Protocol::Unknown | Protocol::Kafka => {}
         }
         if matches!((mine, theirs), (Candidate::NotAClient, Candidate::NotAClient)) {
-            return Heard::Other(Nature::Other);
+            return Heard::Other(Protocol::Other);
         }
         Heard::Nothing
     }

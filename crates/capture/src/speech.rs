@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use model::Nanos;
-use wire::stream::{Nature, StreamCounts};
+use wire::stream::{Protocol, StreamCounts};
 
 use crate::books::{Books, Rows};
 use crate::connection::Side;
@@ -56,7 +56,7 @@ impl Speech {
             Self::Done => {}
             Self::Undecided(listening) => match listening.hear(side, chunk, is_from_start, books) {
                 Heard::Nothing => {}
-                Heard::Other(nature) => self.dismiss(nature, books, out),
+                Heard::Other(protocol) => self.dismiss(protocol, books, out),
                 Heard::Request { stream, frame, rest } => {
                     let dialogue = Dialogue::found(exchange(ends, side), *stream, &frame, books, out);
                     *self = Self::Kafka(side, Box::new(dialogue));
@@ -71,9 +71,9 @@ impl Speech {
                 } else {
                     dialogue.hear_broker(chunk, is_from_start, books, out);
                 }
-                let nature = dialogue.nature();
-                if matches!(nature, Nature::Tls | Nature::Other) {
-                    self.dismiss(nature, books, out);
+                let protocol = dialogue.protocol();
+                if matches!(protocol, Protocol::Tls | Protocol::Other) {
+                    self.dismiss(protocol, books, out);
                 }
             }
         }
@@ -85,9 +85,9 @@ impl Speech {
     }
 
     /// From here on the connection costs nothing.
-    fn dismiss(&mut self, nature: Nature, books: &mut Books, out: &mut Rows<'_>) {
-        match nature {
-            Nature::Tls => books.counters.tls_connections += 1,
+    fn dismiss(&mut self, protocol: Protocol, books: &mut Books, out: &mut Rows<'_>) {
+        match protocol {
+            Protocol::Tls => books.counters.tls_connections += 1,
             _ => books.counters.other_connections += 1,
         }
         books.counters.add_stream(self.counts());

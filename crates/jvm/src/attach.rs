@@ -99,7 +99,7 @@ fn command_of(version: &Answer) -> &'static str {
 
 fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> Result<Answer, Error> {
     let request = wire::request(command, arguments)?;
-    machine.may_be_asked()?;
+    machine.check_attachable()?;
     let stream = match open(machine, bounds.time) {
         Ok(stream) => stream,
         // None was ever made, or its maker is gone.

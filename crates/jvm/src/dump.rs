@@ -18,12 +18,12 @@ mod stamp;
 mod tests;
 mod thread;
 
-pub use blocked::{Blocked, BlockedLock, Seen, blocked};
+pub use blocked::{BlockedLock, LockContention, ThreadCount, blocked};
 pub use error::{Defect, DefectKind, Error};
 pub use header::{ThreadHeader, thread_headers};
 pub use reader::Dumps;
 pub use stamp::Zone;
-pub use thread::{How, Thread, ThreadState, Wait};
+pub use thread::{Thread, ThreadState, Wait, WaitKind};
 
 use std::sync::Arc;
 

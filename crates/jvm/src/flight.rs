@@ -41,12 +41,12 @@ pub struct Flight {
 }
 
 /// Why starting one would hold the broker up, if it would; `version` is the answer to `VM.version`.
-pub fn costs(machine: &Machine, version: &str) -> Option<String> {
+pub fn start_cost(machine: &Machine, version: &str) -> Option<String> {
     costs_of(machine, feature(version))
 }
 
 /// The same of a JVM that was not asked: `library` is its `libjvm.so`, by which its release is found.
-pub fn costs_unasked(machine: &Machine, library: &Path) -> Option<String> {
+pub fn start_cost_of_library(machine: &Machine, library: &Path) -> Option<String> {
     costs_of(machine, release(library))
 }
 

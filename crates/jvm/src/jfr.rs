@@ -28,7 +28,7 @@ mod tail;
 mod value;
 mod window;
 
-pub use chunk::{Observed, Summary};
+pub use chunk::{JfrEvent, Summary};
 pub use clock::Clock;
 pub use constants::Thread;
 pub use error::{Error, ErrorKind};

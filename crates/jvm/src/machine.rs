@@ -114,7 +114,7 @@ impl Machine {
     ///
     /// # Errors
     /// [`Error::NoJvm`], [`Error::OpenJ9`], [`Error::Disabled`].
-    pub fn may_be_asked(&self) -> Result<(), Error> {
+    pub fn check_attachable(&self) -> Result<(), Error> {
         let pid = self.pid;
         match self.kind {
             Kind::None => Err(Error::NoJvm { pid }),
@@ -238,7 +238,7 @@ mod tests {
         let read = machine(STATUS, HOTSPOT, "java\0kafka.Kafka\0").unwrap();
         assert_eq!((read.own_pid, read.owner, read.kind), (7, Owner { uid: 1001, gid: 1002 }, Kind::HotSpot));
         assert!(read.catches_sigquit && !read.attach_disabled);
-        assert!(read.may_be_asked().is_ok());
+        assert!(read.check_attachable().is_ok());
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
             ("7f00-7f01 r-xp 0 08:01 2 /usr/bin/python3\n", "", "no JVM"),
             (HOTSPOT, "java\0-XX:+DisableAttachMechanism\0", "-XX:+DisableAttachMechanism"),
         ] {
-            let said = machine(STATUS, maps, arguments).unwrap().may_be_asked().unwrap_err().to_string();
+            let said = machine(STATUS, maps, arguments).unwrap().check_attachable().unwrap_err().to_string();
             assert!(said.contains(expected) && !said.contains('\n'), "{said}");
         }
     }

@@ -26,10 +26,10 @@ pub type Names = HashMap<Tid, Arc<str>>;
 ///
 /// # Errors
 /// What kept it from being asked.
-pub fn ask(client: &Client) -> Result<Names, Error> {
+pub fn read_names(client: &Client) -> Result<Names, Error> {
     let dump = client.jcmd("Thread.print", BOUNDS)?;
     let machine = client.machine();
-    let seen = (machine.own_pid != machine.pid).then(|| seen(machine));
+    let seen = (machine.own_pid != machine.pid).then(|| tids_by_own_tid(machine));
     let as_seen = |own: Tid| match &seen {
         Some(seen) => seen.get(&own).copied(),
         None => Some(own),
@@ -38,7 +38,7 @@ pub fn ask(client: &Client) -> Result<Names, Error> {
 }
 
 /// The threads by the id that each has in the JVM's own pid namespace, with the one that this process sees.
-pub fn seen(machine: &Machine) -> HashMap<Tid, Tid> {
+pub fn tids_by_own_tid(machine: &Machine) -> HashMap<Tid, Tid> {
     own_tids(&machine.path("")).into_iter().take(MOST_THREADS).map(|(tid, own)| (own, tid)).collect()
 }
 

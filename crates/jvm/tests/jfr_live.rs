@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jvm::jfr::{Observed, Recording, Tail};
+use jvm::jfr::{JfrEvent, Recording, Tail};
 use model::clock::{ClockOffset, ClockPair};
 use model::{LockKind, LockWait, Nanos};
 
@@ -113,10 +113,10 @@ fn now() -> ClockPair {
     }
 }
 
-fn waits(all: &[Observed]) -> Vec<&LockWait> {
+fn waits(all: &[JfrEvent]) -> Vec<&LockWait> {
     let waits = all.iter().filter_map(|observed| match observed {
-        Observed::LockWait(wait) => Some(wait),
-        Observed::Pause(_) => None,
+        JfrEvent::LockWait(wait) => Some(wait),
+        JfrEvent::Pause(_) => None,
     });
     let mut waits: Vec<_> = waits.collect();
     waits.sort_by_key(|wait| (wait.start, wait.tid));
@@ -124,7 +124,7 @@ fn waits(all: &[Observed]) -> Vec<&LockWait> {
 }
 
 /// The same waits, but for those of the last moment, which the JVM may have flushed and removed at once.
-fn assert_same(told: &[Observed], whole: &[Observed]) {
+fn assert_same(told: &[JfrEvent], whole: &[JfrEvent]) {
     let (told, whole) = (waits(told), waits(whole));
     assert!(told.len() > 20, "{} waits", told.len());
     assert!(told.len() + 8 >= whole.len(), "{} of {} waits", told.len(), whole.len());

@@ -41,7 +41,7 @@ fn threads_of_another_users_machine_have_their_full_names() {
         assert!(!listens(&machine));
         let (names, version) = as_owner(machine.clone(), |machine| {
             let client = Client::of(machine).unwrap();
-            (threads::ask(&client).unwrap(), client.jcmd("VM.version", Bounds::default()).unwrap())
+            (threads::read_names(&client).unwrap(), client.jcmd("VM.version", Bounds::default()).unwrap())
         });
         assert!(listens(&machine) && version.contains("VM version"), "{version}");
         for (tid, comm) in java.comms().iter().filter(|(_, comm)| comm.starts_with("data-plane-kafk")) {

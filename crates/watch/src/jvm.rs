@@ -105,7 +105,7 @@ impl JvmSource {
 
     fn begin(&self, pid: Pid) -> Result<(Asked, Begun), jvm::Error> {
         let machine = Machine::of(pid)?;
-        machine.may_be_asked()?;
+        machine.check_attachable()?;
         act_as(&machine)?;
         let client = Client::of(&machine)?;
         let version = client.jcmd("VM.version", SHORT)?;
@@ -135,7 +135,7 @@ impl JvmSource {
         let mut changed = asked.roster.look();
         let now = Instant::now();
         if asked.roster.wants_names(now) {
-            asked.roster.named(&threads::ask(&asked.client)?, now);
+            asked.roster.named(&threads::read_names(&asked.client)?, now);
             changed = true;
         }
         if changed {

@@ -124,7 +124,7 @@ pub(crate) fn check_version(api_key: ApiKey, version: i16) -> Result<bool, Error
 
 /// What a request names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Named<'a> {
+pub struct RequestIds<'a> {
     /// The transaction's id; none also where several are named (a broker's `AddPartitionsToTxn`, KIP-890).
     pub transactional_id: Option<&'a str>,
     /// The group's id; none also where several are named.
@@ -133,7 +133,7 @@ pub struct Named<'a> {
 
 /// What a response says of the request as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct ResponseStatus {
     /// How long the broker throttled the client, in milliseconds.
     pub throttle_ms: Option<i32>,
     /// Kafka's error code; 0 is none. None where only parts of the answer have one.
@@ -141,7 +141,7 @@ pub struct Answer {
 }
 
 impl ApiKey {
-    /// Whether [`Self::read_request`] has something to read.
+    /// Whether [`Self::read_request_ids`] has something to read.
     pub(crate) fn has_request_layout(self) -> bool {
         self.api().is_some_and(|api| !api.request.is_empty())
     }
@@ -152,7 +152,7 @@ impl ApiKey {
     /// # Errors
     /// `UnknownApi` and `UnsupportedVersion`, also where there is nothing of the kind to read, and whatever is
     /// wrong with the body.
-    pub fn read_request(self, body: &[u8], version: i16) -> Result<Named<'_>, Error> {
+    pub fn read_request_ids(self, body: &[u8], version: i16) -> Result<RequestIds<'_>, Error> {
         let flexible = check_version(self, version)?;
         let Some(shape) = self.api().and_then(|api| shape::of(api.request, version)) else {
             return Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2));
@@ -181,7 +181,7 @@ impl ApiKey {
     ///
     /// # Errors
     /// `UnknownApi`, `UnsupportedVersion`, and whatever is wrong with the body so far.
-    pub fn read_answer(self, body: &[u8], version: i16) -> Result<Answer, Error> {
+    pub fn read_response_status(self, body: &[u8], version: i16) -> Result<ResponseStatus, Error> {
         let flexible = check_version(self, version)?;
         // A broker that does not know the version answers in version 0 (KIP-511).
         let refused = self == Self::API_VERSIONS && body.starts_with(&UNSUPPORTED_VERSION.to_be_bytes());

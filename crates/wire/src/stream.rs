@@ -16,8 +16,9 @@ mod response;
 mod stage;
 
 pub use frame::{
-    FetchBody, FetchPartition, FetchResponseBody, FetchedPartition, FrameError, NamedBody, ProduceBody,
-    ProducePartition, ProducedPartition, RequestBody, RequestFrame, ResponseBody, ResponseFrame, TopicRef,
+    FetchBody, FetchPartition, FetchResponseBody, FetchedPartition, FrameError, ProduceBody,
+    ProducePartition, ProducedPartition, RequestBody, RequestFrame, RequestIdsBody, ResponseBody,
+    ResponseFrame, TopicRef,
 };
 pub use request::RequestStream;
 pub use response::ResponseStream;
@@ -57,7 +58,7 @@ pub enum Start {
 
 /// What the bytes turned out to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Nature {
+pub enum Protocol {
     /// Too few bytes to say.
     #[default]
     Unknown,

@@ -5,7 +5,7 @@
 
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::{Encodable, Message};
-use wire::api::Answer;
+use wire::api::ResponseStatus;
 use wire::stream::{Options, ResponseFrame, ResponseStream, Start};
 use wire::{ApiKey, ErrorKind};
 
@@ -38,14 +38,14 @@ fn check<R: Encodable + Message + Default>(
         response = if has_throttle { throttled(response) } else { response };
         response = if has_error { refused(response) } else { response };
         let bytes = encoded(&response, version).unwrap();
-        let expected = Answer {
+        let expected = ResponseStatus {
             throttle_ms: has_throttle.then_some(THROTTLE_MS),
             error_code: has_error.then_some(ERROR_CODE),
         };
-        assert_eq!(api.read_answer(&bytes, version), Ok(expected), "{api} v{version}");
+        assert_eq!(api.read_response_status(&bytes, version), Ok(expected), "{api} v{version}");
         for pieces in [1, 3, usize::MAX] {
             let frame = streamed(api, version, &bytes, pieces);
-            let found = Answer { throttle_ms: frame.throttle_ms, error_code: frame.error_code };
+            let found = ResponseStatus { throttle_ms: frame.throttle_ms, error_code: frame.error_code };
             assert_eq!((found, frame.error), (expected, None), "{api} v{version}");
         }
         // A cut answer never gives a field that is not all there, and what is read of it is right.
@@ -142,8 +142,8 @@ fn answers_the_other_implementation_does_not_know() {
         (18, 4, &[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4], None, Some(35)),
     ] {
         let api = ApiKey(api_key);
-        let expected = Answer { throttle_ms, error_code };
-        assert_eq!(api.read_answer(body, version), Ok(expected), "{api} v{version}");
+        let expected = ResponseStatus { throttle_ms, error_code };
+        assert_eq!(api.read_response_status(body, version), Ok(expected), "{api} v{version}");
         let frame = streamed(api, version, body, 1);
         assert_eq!(
             (frame.throttle_ms, frame.error_code, frame.error),
@@ -156,6 +156,6 @@ fn answers_the_other_implementation_does_not_know() {
         let frame = streamed(api, version, &[1; 20], 1);
         assert_eq!((frame.throttle_ms, frame.error_code, frame.error), (None, None, None));
     }
-    let error = ApiKey(10).read_answer(&[1; 20], 99).unwrap_err();
+    let error = ApiKey(10).read_response_status(&[1; 20], 99).unwrap_err();
     assert_eq!(error.kind, ErrorKind::UnsupportedVersion { version: 99 });
 }

@@ -8,7 +8,7 @@ mod kafka;
 use kafka_protocol::records::Compression;
 use proptest::prelude::*;
 use wire::stream::{
-    FrameError, Nature, Options, RequestBody, RequestFrame, RequestStream, ResponseBody, ResponseFrame,
+    FrameError, Options, Protocol, RequestBody, RequestFrame, RequestStream, ResponseBody, ResponseFrame,
     ResponseStream, Start, TopicRef,
 };
 use wire::{ApiKey, BatchHeader, Error, ErrorKind};
@@ -141,7 +141,7 @@ fn every_version_of_produce_is_read() {
             (&[header][..], &["a", "b", "c"].map(String::from)[..])
         );
         assert_eq!((body.partitions[1].bytes, body.partitions[1].batches.len()), (0, 0));
-        assert_eq!(stream.nature(), Nature::Kafka);
+        assert_eq!(stream.protocol(), Protocol::Kafka);
     }
 }
 
@@ -314,7 +314,7 @@ fn a_header_cut_off_behind_its_number_still_makes_a_frame() {
             let next = feed(&mut stream, &[&two], 5);
             if at >= 4 {
                 assert_eq!((next.len(), next[0].error, stream.counts().resyncs), (1, None, 0));
-                assert_eq!((stream.counts().undecodable, stream.nature()), (1, Nature::Kafka));
+                assert_eq!((stream.counts().undecodable, stream.protocol()), (1, Protocol::Kafka));
             }
         }
     }
@@ -389,14 +389,14 @@ fn tls_is_named_in_its_middle_too() {
     for chunks in [&bytes.chunks(1_448).collect::<Vec<_>>(), &vec![&bytes[..]]] {
         let mut stream = RequestStream::new(Options::default(), Start::Midstream);
         assert_eq!(feed(&mut stream, chunks, 0), []);
-        assert_eq!(stream.nature(), Nature::Tls);
+        assert_eq!(stream.protocol(), Protocol::Tls);
         assert_eq!(stream.lost(1 << 30, 0), None);
         let counts = stream.counts();
         assert_eq!((counts.skipped_bytes, counts.lost_bytes), (bytes.len() as u64, 1 << 30));
         let mut stream = RequestStream::new(Options::default(), Start::Boundary);
         stream.lost(517, 0);
         assert_eq!(feed(&mut stream, chunks, 0), []);
-        assert_eq!(stream.nature(), Nature::Tls);
+        assert_eq!(stream.protocol(), Protocol::Tls);
     }
 }
 
@@ -499,7 +499,7 @@ fn raw_tokens_after_a_handshake_of_version_0_are_counted_and_passed_over() {
                 (counts.sasl_tokens as usize, counts.undecodable, counts.resyncs),
                 (asked.len(), 0, 0)
             );
-            assert_eq!((counts.skipped_bytes, stream.nature()), (0, Nature::Kafka));
+            assert_eq!((counts.skipped_bytes, stream.protocol()), (0, Protocol::Kafka));
             let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
             let frames = feed_responses(&mut stream, &back.chunks(size).collect::<Vec<_>>());
             let ids: Vec<_> = frames.iter().map(|frame| frame.correlation_id).collect();
@@ -560,9 +560,9 @@ fn a_large_first_request_is_not_taken_for_something_else() {
     let mut frames = feed(&mut stream, &[&[0xaa; 100]], 0);
     for chunk in big.chunks(1_448) {
         frames.extend(feed(&mut stream, &[chunk], 1));
-        assert_ne!(stream.nature(), Nature::Other);
+        assert_ne!(stream.protocol(), Protocol::Other);
     }
-    assert_eq!((frames.len(), stream.nature(), stream.counts().skipped_bytes), (1, Nature::Kafka, 100));
+    assert_eq!((frames.len(), stream.protocol(), stream.counts().skipped_bytes), (1, Protocol::Kafka, 100));
 }
 
 #[test]
@@ -587,13 +587,13 @@ fn newer_versions_and_apis_still_get_their_frame() {
 #[test]
 fn tls_and_other_protocols_are_told_apart() {
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
-    assert_eq!(stream.nature(), Nature::Unknown);
+    assert_eq!(stream.protocol(), Protocol::Unknown);
     feed(&mut stream, &[&[0x16, 3, 1, 2, 0, 1], &[0; 5000]], 0);
-    assert_eq!(stream.nature(), Nature::Tls);
+    assert_eq!(stream.protocol(), Protocol::Tls);
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
     let page = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".repeat(40_000);
     let frames = feed(&mut stream, &page.chunks(1448).collect::<Vec<_>>(), 0);
-    assert_eq!((frames.len(), stream.nature()), (0, Nature::Other));
+    assert_eq!((frames.len(), stream.protocol()), (0, Protocol::Other));
 }
 
 #[test]

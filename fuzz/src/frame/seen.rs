@@ -62,7 +62,7 @@ impl Frame {
                     body.partitions.iter().map(|partition| 1 + partition.batches.len()).sum()
                 }
                 RequestBody::Fetch(body) => body.partitions.len(),
-                RequestBody::Named(_) | RequestBody::Other => 0,
+                RequestBody::Ids(_) | RequestBody::Other => 0,
             },
             Self::Response(frame) => match &frame.body {
                 ResponseBody::Produce { partitions, .. } => partitions.len(),

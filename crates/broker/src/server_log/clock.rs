@@ -52,7 +52,7 @@ impl fmt::Debug for Zone {
 }
 
 /// The instant that a person means by `2024-05-19`, `2024-05-19 15:04` or `2024-05-19T15:04:47.458Z`.
-pub fn instant(text: &str, zone: &Zone) -> Option<Nanos> {
+pub fn parse_instant(text: &str, zone: &Zone) -> Option<Nanos> {
     let text = text.trim();
     let whole = match text.len() {
         10 => format!("{text} 00:00:00"),
@@ -153,7 +153,7 @@ fn beside(stamp: Stamp, carried: Nanos) -> Nanos {
 mod tests {
     use model::Nanos;
 
-    use super::{Clock, Outer, Zone, instant};
+    use super::{Clock, Outer, Zone, parse_instant};
     use crate::server_log::header::Header;
 
     const AT: i64 = 1_716_131_087_458_000_000;
@@ -210,7 +210,7 @@ mod tests {
             ("2024-05-19T15:04:47Z", Some(1_716_131_087)),
             ("yesterday", None),
         ] {
-            assert_eq!(instant(text, &zone).map(|at| at.0 / 1_000_000_000), expected, "{text}");
+            assert_eq!(parse_instant(text, &zone).map(|at| at.0 / 1_000_000_000), expected, "{text}");
         }
         for text in ["Europe/Warsaw", "", "02:00", "+19:00"] {
             assert!(Zone::parse(text).is_none(), "{text}");

@@ -16,14 +16,14 @@ const BLOCK_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// More of it.
-    More(&'a [u8]),
-    /// It begins anew: a line that was begun does not go on.
-    Anew,
+    Data(&'a [u8]),
+    /// The log starts over: a line that was begun does not go on.
+    Restart,
 }
 
 /// A log that is followed.
 #[derive(Debug)]
-pub struct Follow {
+pub struct LogFollower {
     path: PathBuf,
     file: File,
     /// Which file it is; none where the system does not say.
@@ -32,7 +32,7 @@ pub struct Follow {
     block: Vec<u8>,
 }
 
-impl Follow {
+impl LogFollower {
     /// Follows the log of this name, from its beginning.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Follow {
         if length < self.read_bytes {
             self.file.seek(SeekFrom::Start(0)).map_err(ReadError::from)?;
             self.read_bytes = 0;
-            take(Piece::Anew)?;
+            take(Piece::Restart)?;
             return Ok(true);
         }
         Ok(false)
@@ -87,7 +87,7 @@ impl Follow {
         };
         self.read_bytes += length as u64;
         let more = self.block.get(..length).filter(|more| !more.is_empty());
-        more.map_or(Ok(()), |more| take(Piece::More(more)))?;
+        more.map_or(Ok(()), |more| take(Piece::Data(more)))?;
         Ok(length > 0)
     }
 
@@ -100,7 +100,7 @@ impl Follow {
         self.identity = identity(&file.metadata().map_err(ReadError::from)?);
         self.file = file;
         self.read_bytes = 0;
-        take(Piece::Anew)?;
+        take(Piece::Restart)?;
         Ok(true)
     }
 }
@@ -123,16 +123,16 @@ mod tests {
     use std::io::Write as _;
     use std::path::Path;
 
-    use super::{Follow, Piece};
+    use super::{LogFollower, Piece};
     use crate::server_log::ReadError;
 
     /// What comes of a log, with `|` where it begins anew.
-    fn comes(log: &mut Follow) -> String {
+    fn comes(log: &mut LogFollower) -> String {
         let mut text = String::new();
         let mut take = |piece: Piece<'_>| {
             match piece {
-                Piece::More(more) => text.push_str(std::str::from_utf8(more).unwrap()),
-                Piece::Anew => text.push('|'),
+                Piece::Data(more) => text.push_str(std::str::from_utf8(more).unwrap()),
+                Piece::Restart => text.push('|'),
             }
             Ok::<_, ReadError>(())
         };
@@ -150,7 +150,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("server.log");
         add(&path, "one\n");
-        let mut log = Follow::open(&path).unwrap();
+        let mut log = LogFollower::open(&path).unwrap();
         assert_eq!(comes(&mut log), "one\n");
         add(&path, "tw");
         add(&path, "o\n");
@@ -177,6 +177,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("server.log.gz");
         fs::write(&path, b"\x1f\x8b\x08\0").unwrap();
-        assert!(Follow::open(&path).unwrap_err().to_string().contains("leave --follow out"));
+        assert!(LogFollower::open(&path).unwrap_err().to_string().contains("leave --follow out"));
     }
 }

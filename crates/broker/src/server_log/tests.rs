@@ -8,7 +8,7 @@ use model::{LogEntry, LogKind, Nanos};
 use proptest::prelude::*;
 
 use super::lines::LONGEST_LINE;
-use super::{Counts, Patterns, Scan, Told, Zone};
+use super::{Counts, LogItem, LogScanner, Patterns, Zone};
 use kafka_lines::LINES;
 
 const REQUEST: &str = r#"[2024-05-19 15:04:47,458] DEBUG Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":0,"requestApiVersion":12,"correlationId":7,"clientId":"a","requestApiKeyName":"PRODUCE"},"request":{"topicData":[{"name":"orders","partitionData":[]}]},"response":{},"connection":"127.0.0.1:9092-10.0.0.7:60670-0-1","totalTimeMs":6.25,"requestQueueTimeMs":0.5,"localTimeMs":4.0,"remoteTimeMs":0.125,"throttleTimeMs":0,"responseQueueTimeMs":0.625,"sendTimeMs":1.0,"securityProtocol":"PLAINTEXT"} (kafka.request.logger)"#;
@@ -16,12 +16,12 @@ const AT: Nanos = Nanos(1_716_131_087_458_000_000);
 
 /// What a log tells, each line about a request as an entry too.
 pub(super) fn told(pieces: &[&[u8]], patterns: &str) -> (Vec<LogEntry>, Counts) {
-    let mut scan = Scan::new(Zone::utc(), None, Patterns::parse(patterns).unwrap());
+    let mut scan = LogScanner::new(Zone::utc(), None, Patterns::parse(patterns).unwrap());
     let mut entries = Vec::new();
-    let mut take = |told: Told<'_>| {
+    let mut take = |told: LogItem<'_>| {
         entries.push(match told {
-            Told::Entry(entry) => entry,
-            Told::Request(request) => LogEntry {
+            LogItem::Entry(entry) => entry,
+            LogItem::Request(request) => LogEntry {
                 at: request.at,
                 kind: LogKind::Request,
                 pattern: None,

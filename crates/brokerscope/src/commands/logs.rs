@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use broker::server_log::{self, Counts, Follow, Patterns, Piece, ReadError, Scan, Zone};
+use broker::server_log::{self, Counts, LogFollower, LogScanner, Patterns, Piece, ReadError, Zone};
 
 use crate::cli::Logs as Args;
 use crate::failure::{self, Usage};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Err(Usage("--for is for --follow and -; a file is read to its end".to_owned()).into());
     }
     let zone = zone(args)?;
-    let scan = Scan::new(zone.clone(), day(args)?, patterns(args)?);
+    let scan = LogScanner::new(zone.clone(), day(args)?, patterns(args)?);
     let shown = Shown::new(args, Wanted::new(args, &zone)?);
     if args.follow { follow(args, &scan, shown) } else { read(args, &scan, shown) }
 }
@@ -60,7 +60,7 @@ fn day(args: &Args) -> anyhow::Result<Option<(i16, i8, i8)>> {
     let mut part = || parts.next().and_then(|part| part.parse::<i16>().ok());
     let small = |part: Option<i16>| part.and_then(|part| i8::try_from(part).ok());
     let day = (part(), small(part()), small(part()));
-    let is_day = server_log::instant(text, &Zone::utc()).is_some();
+    let is_day = server_log::parse_instant(text, &Zone::utc()).is_some();
     match day {
         (Some(year), Some(month), Some(day)) if is_day => Ok(Some((year, month, day))),
         _ => Err(Usage(format!("--date {text:?} is no date; write it as 2024-05-19")).into()),
@@ -79,7 +79,7 @@ fn patterns(args: &Args) -> anyhow::Result<Patterns> {
 }
 
 /// Reads the logs one after the other. What can be read is shown, also where something cannot.
-fn read(args: &Args, scan: &Scan, mut shown: Shown<'_>) -> anyhow::Result<()> {
+fn read(args: &Args, scan: &LogScanner, mut shown: Shown<'_>) -> anyhow::Result<()> {
     for path in args.files.iter().filter(|path| !is_stdin(path)) {
         failure::open(path)?;
     }
@@ -103,7 +103,12 @@ fn read(args: &Args, scan: &Scan, mut shown: Shown<'_>) -> anyhow::Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("; ")) }
 }
 
-fn read_one(input: impl Read, scan: &mut Scan, path: &Path, shown: &mut Shown<'_>) -> anyhow::Result<()> {
+fn read_one(
+    input: impl Read,
+    scan: &mut LogScanner,
+    path: &Path,
+    shown: &mut Shown<'_>,
+) -> anyhow::Result<()> {
     let file = path.to_string_lossy();
     let read = server_log::read(input, |block| scan.feed(block, &mut |told| shown.told(told, &file)));
     let is_cut = |error: &anyhow::Error| error.is::<ReadError>();
@@ -117,12 +122,12 @@ fn read_one(input: impl Read, scan: &mut Scan, path: &Path, shown: &mut Shown<'_
 /// A log that is followed, and how far it was read.
 struct Followed {
     file: String,
-    log: Follow,
-    scan: Scan,
+    log: LogFollower,
+    scan: LogScanner,
 }
 
 /// Goes on with what is added to the logs until it is told to stop.
-fn follow(args: &Args, scan: &Scan, mut shown: Shown<'_>) -> anyhow::Result<()> {
+fn follow(args: &Args, scan: &LogScanner, mut shown: Shown<'_>) -> anyhow::Result<()> {
     let mut logs = args.files.iter().map(|path| Followed::open(path, scan)).collect::<Result<Vec<_>, _>>()?;
     let stop = Stop::after(args.duration)?;
     while !stop.asked() {
@@ -143,17 +148,17 @@ fn follow(args: &Args, scan: &Scan, mut shown: Shown<'_>) -> anyhow::Result<()> 
 }
 
 impl Followed {
-    fn open(path: &Path, scan: &Scan) -> anyhow::Result<Self> {
+    fn open(path: &Path, scan: &LogScanner) -> anyhow::Result<Self> {
         failure::open(path)?;
-        let log = Follow::open(path).with_context(|| path.display().to_string())?;
+        let log = LogFollower::open(path).with_context(|| path.display().to_string())?;
         Ok(Self { file: path.to_string_lossy().into_owned(), log, scan: scan.clone() })
     }
 
     fn poll(&mut self, shown: &mut Shown<'_>) -> anyhow::Result<bool> {
         let Self { file, log, scan } = self;
         let polled = log.poll(&mut |piece| match piece {
-            Piece::More(more) => scan.feed(more, &mut |told| shown.told(told, file)),
-            Piece::Anew => scan.finish(&mut |told| shown.told(told, file)),
+            Piece::Data(more) => scan.feed(more, &mut |told| shown.told(told, file)),
+            Piece::Restart => scan.finish(&mut |told| shown.told(told, file)),
         });
         polled.map_err(
             |error: anyhow::Error| {

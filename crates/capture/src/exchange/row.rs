@@ -56,7 +56,7 @@ pub(super) fn of_request(
     match &frame.body {
         RequestBody::Produce(body) => add_produce(&mut row, body, books),
         RequestBody::Fetch(body) => add_fetch(&mut row, body, books),
-        RequestBody::Named(body) => {
+        RequestBody::Ids(body) => {
             row.transactional_id = body.transactional_id.as_deref().map(Arc::from);
             row.group_id = body.group_id.as_deref().map(Arc::from);
         }

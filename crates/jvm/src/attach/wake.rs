@@ -46,7 +46,7 @@ impl Handler {
     pub(super) fn of(machine: &Machine) -> Result<Self, Error> {
         let handle = handle(machine.pid).map_err(system(machine, "get hold of its process"))?;
         let now = machine.again()?;
-        now.may_be_asked()?;
+        now.check_attachable()?;
         if now.catches_sigquit { Ok(Self(handle)) } else { Err(Error::Deaf { pid: machine.pid }) }
     }
 

@@ -10,7 +10,7 @@ use super::thread::{Thread, Wait};
 
 /// What a series of dumps says of its locks.
 #[derive(Clone, Debug, Default)]
-pub struct Blocked {
+pub struct LockContention {
     /// How many dumps there were.
     pub dumps: u64,
     /// The processes they are of, as far as they say. Locks of several are told apart by their addresses alone.
@@ -40,9 +40,9 @@ pub struct BlockedLock {
     /// The method that its waiters were in; empty where no dump has their stacks.
     pub method: Arc<str>,
     /// Who had it, most often first.
-    pub owners: Vec<Seen>,
+    pub owners: Vec<ThreadCount>,
     /// Who waited for it, most often first.
-    pub threads: Vec<Seen>,
+    pub threads: Vec<ThreadCount>,
     /// In how many dumps anyone waited.
     pub dumps: u64,
     /// How many waits all dumps together show.
@@ -51,7 +51,7 @@ pub struct BlockedLock {
 
 /// A thread, and in how many dumps it was seen so.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ThreadCount {
     /// The thread.
     pub thread: LockHolder,
     /// In how many dumps.
@@ -59,13 +59,13 @@ pub struct Seen {
 }
 
 /// What these dumps say of their locks.
-pub fn blocked<'a>(dumps: impl IntoIterator<Item = &'a Dump>) -> Blocked {
-    let mut blocked = Blocked::default();
+pub fn blocked<'a>(dumps: impl IntoIterator<Item = &'a Dump>) -> LockContention {
+    let mut blocked = LockContention::default();
     dumps.into_iter().for_each(|dump| blocked.add(dump));
     blocked
 }
 
-impl Blocked {
+impl LockContention {
     /// Counts one more dump.
     pub fn add(&mut self, dump: &Dump) {
         self.dumps += 1;
@@ -115,8 +115,9 @@ fn count((last, dumps): &mut (u64, u64), dump: u64) {
     *last = dump;
 }
 
-fn most_often_first(counts: &Counts) -> Vec<Seen> {
-    let seen = |(thread, &(_, dumps)): (&LockHolder, &(u64, u64))| Seen { thread: thread.clone(), dumps };
+fn most_often_first(counts: &Counts) -> Vec<ThreadCount> {
+    let seen =
+        |(thread, &(_, dumps)): (&LockHolder, &(u64, u64))| ThreadCount { thread: thread.clone(), dumps };
     let mut all: Vec<_> = counts.iter().map(seen).collect();
     all.sort_by(|a, b| {
         let order = b.dumps.cmp(&a.dumps);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use model::Lock;
 
-use super::thread::{How, Thread, ThreadState};
+use super::thread::{Thread, ThreadState, WaitKind};
 
 /// Settles, once all threads are there, what each has and who has what it waits for.
 ///
@@ -24,10 +24,10 @@ pub(super) fn settle(threads: &mut [Thread]) {
 fn settle_one(thread: &mut Thread) {
     let Some(wait) = &mut thread.wait else { return };
     // JDK 8 and OpenJ9 do not say of a notified thread that it now waits to enter again.
-    if wait.how == How::Notify && thread.state == ThreadState::Blocked {
-        wait.how = How::Reenter;
+    if wait.how == WaitKind::Notify && thread.state == ThreadState::Blocked {
+        wait.how = WaitKind::Reenter;
     }
-    if wait.how != How::Park {
+    if wait.how != WaitKind::Park {
         let address = wait.lock.address;
         thread.holds.retain(|held| held.address != address);
     }
@@ -48,6 +48,6 @@ fn owners(threads: &[Thread]) -> HashMap<u64, Option<usize>> {
 }
 
 fn owner_of(thread: &Thread, owners: &HashMap<u64, Option<usize>>) -> Option<usize> {
-    let wait = thread.wait.as_ref().filter(|wait| wait.how != How::Notify)?;
+    let wait = thread.wait.as_ref().filter(|wait| wait.how != WaitKind::Notify)?;
     owners.get(&wait.lock.address).copied().flatten()
 }

@@ -23,7 +23,7 @@ use model::{Lock, LockKind};
 use super::error::DefectKind;
 use super::header::ThreadHeader;
 use super::kept::Kept;
-use super::thread::{How, Thread, ThreadState, Wait};
+use super::thread::{Thread, ThreadState, Wait, WaitKind};
 
 /// How every dump begins.
 pub(super) const START: &str = "Full thread dump ";
@@ -144,16 +144,16 @@ impl HotSpot {
         let Some((verb, class, address)) = lock_named(text) else { return Ok(()) };
         let class = kept.text(class).ok_or(DefectKind::TooLarge)?;
         let how = match verb {
-            "locked" if self.waits_unnamed => Some(How::Notify),
+            "locked" if self.waits_unnamed => Some(WaitKind::Notify),
             "locked" => {
                 thread.holds.push(Lock { kind: LockKind::Monitor, class, address });
                 return Ok(());
             }
-            "waiting to lock" => Some(How::Enter),
+            "waiting to lock" => Some(WaitKind::Enter),
             // Of a frame further out it says what follows from the wait.
-            "waiting to re-lock in wait()" if thread.frames.len() == 1 => Some(How::Reenter),
-            "waiting to re-lock in wait()" | "waiting on" => Some(How::Notify),
-            "parking to wait for" => Some(How::Park),
+            "waiting to re-lock in wait()" if thread.frames.len() == 1 => Some(WaitKind::Reenter),
+            "waiting to re-lock in wait()" | "waiting on" => Some(WaitKind::Notify),
+            "parking to wait for" => Some(WaitKind::Park),
             _ => None,
         };
         self.waits_unnamed = false;

@@ -27,7 +27,7 @@ use self::locks::{Monitors, object, quoted};
 use super::error::DefectKind;
 use super::kept::Kept;
 use super::stamp;
-use super::thread::{How, Thread, ThreadState, Wait};
+use super::thread::{Thread, ThreadState, Wait, WaitKind};
 
 /// A javacore being read.
 #[derive(Debug)]
@@ -133,9 +133,9 @@ impl OpenJ9 {
 fn wait(text: &str, kept: &mut Kept) -> Result<Option<Wait>, DefectKind> {
     let Some((verb, rest)) = text.split_once(" on: ") else { return Ok(None) };
     let how = match verb {
-        "Blocked" => How::Enter,
-        "Parked" => How::Park,
-        _ => How::Notify,
+        "Blocked" => WaitKind::Enter,
+        "Parked" => WaitKind::Park,
+        _ => WaitKind::Notify,
     };
     let Some((class, address, rest)) = object(rest) else { return Ok(None) };
     let mut wait = Wait::new(how, kept.text(&class).ok_or(DefectKind::TooLarge)?, address);

@@ -6,7 +6,8 @@ use model::{LockKind, LockSource, Nanos};
 use proptest::prelude::*;
 
 use super::{
-    Blocked, BlockedLock, DefectKind, Dump, DumpFormat, Dumps, Error, How, ThreadState, Zone, blocked,
+    BlockedLock, DefectKind, Dump, DumpFormat, Dumps, Error, LockContention, ThreadState, WaitKind, Zone,
+    blocked,
 };
 
 const OPENJ9: &[u8] = include_bytes!("../../tests/dumps/openj9-log-append.txt");
@@ -122,7 +123,7 @@ fn kinds(dump: &Dump) -> Vec<(u64, DefectKind)> {
 }
 
 /// Lock class, owner, blocked threads, method of each row.
-fn rows(blocked: &Blocked) -> Vec<(String, String, Vec<String>, String)> {
+fn rows(blocked: &LockContention) -> Vec<(String, String, Vec<String>, String)> {
     let row = |row: BlockedLock| {
         let owners: Vec<_> = row.owners.iter().map(|seen| seen.thread.thread.to_string()).collect();
         let threads = row.threads.iter().map(|seen| seen.thread.thread.to_string()).collect();
@@ -240,15 +241,18 @@ fn every_line_of_a_hotspot_dump_means_what_it_says() {
         (Some(4484), Some(73), ThreadState::Blocked)
     );
     let owner = Some("data-plane-kafka-request-handler-7".to_owned());
-    assert_eq!(wait("data-plane-kafka-request-handler-24"), Some((How::Enter, 0xfd69_4cd8, owner.clone())));
+    assert_eq!(
+        wait("data-plane-kafka-request-handler-24"),
+        Some((WaitKind::Enter, 0xfd69_4cd8, owner.clone()))
+    );
     assert_eq!(thread("data-plane-kafka-request-handler-7").holds.len(), 2, "eliminated locks are not held");
-    assert_eq!(wait("parked"), Some((How::Park, 0xe110_0008, owner)));
+    assert_eq!(wait("parked"), Some((WaitKind::Park, 0xe110_0008, owner)));
     assert_eq!(thread("parked").method().map(|method| &**method), Some("kafka.coordinator.Group.inLock"));
-    assert_eq!(wait("waiter"), Some((How::Notify, 0xe110_0010, None)));
-    assert_eq!(wait("unnamed waiter"), Some((How::Notify, 0xe110_0010, None)));
+    assert_eq!(wait("waiter"), Some((WaitKind::Notify, 0xe110_0010, None)));
+    assert_eq!(wait("unnamed waiter"), Some((WaitKind::Notify, 0xe110_0010, None)));
     let putter = Some("putter".to_owned());
-    assert_eq!(wait("notified"), Some((How::Reenter, 0xe110_0010, putter.clone())));
-    assert_eq!(wait("virtual thread #29"), Some((How::Enter, 0xe110_0010, putter)));
+    assert_eq!(wait("notified"), Some((WaitKind::Reenter, 0xe110_0010, putter.clone())));
+    assert_eq!(wait("virtual thread #29"), Some((WaitKind::Enter, 0xe110_0010, putter)));
     assert_eq!(thread("virtual thread #29").native_id, Some(77));
     assert_eq!(dump.threads.len(), 11);
     let blocked: Vec<_> = dump.blocked().map(|(thread, _)| thread.name.to_string()).collect();

@@ -85,7 +85,7 @@ pub enum ThreadState {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wait {
     /// In which way.
-    pub how: How,
+    pub how: WaitKind,
     /// The lock or object, its class with dots (`java.lang.Object`).
     pub lock: Lock,
     /// Who has it, where the dump says.
@@ -93,17 +93,17 @@ pub struct Wait {
 }
 
 impl Wait {
-    pub(super) fn new(how: How, class: Arc<str>, address: u64) -> Self {
-        let kind = if how == How::Park { LockKind::Park } else { LockKind::Monitor };
+    pub(super) fn new(how: WaitKind, class: Arc<str>, address: u64) -> Self {
+        let kind = if how == WaitKind::Park { LockKind::Park } else { LockKind::Monitor };
         Self { how, lock: Lock { kind, class, address }, owner: None }
     }
 
     /// Whether another thread's lock is what it waits for, and not work, a notification or the time.
     pub fn is_blocked(&self) -> bool {
         match self.how {
-            How::Enter | How::Reenter => true,
-            How::Park => self.owner.is_some() || is_lock(&self.lock.class),
-            How::Notify => false,
+            WaitKind::Enter | WaitKind::Reenter => true,
+            WaitKind::Park => self.owner.is_some() || is_lock(&self.lock.class),
+            WaitKind::Notify => false,
         }
     }
 }
@@ -119,7 +119,7 @@ fn is_lock(class: &str) -> bool {
 
 /// In which way a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum How {
+pub enum WaitKind {
     /// To enter a monitor (`synchronized`).
     Enter,
     /// To enter a monitor again that it left by `Object.wait()`.

@@ -26,18 +26,18 @@ const MAX_METADATA_BYTES: usize = 8 << 20;
 
 /// Something that a recording tells.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Observed {
+pub enum JfrEvent {
     /// A thread waited for a lock.
     LockWait(LockWait),
     /// The JVM stopped its threads.
     Pause(JvmPause),
 }
 
-impl From<Observed> for Event {
-    fn from(observed: Observed) -> Self {
+impl From<JfrEvent> for Event {
+    fn from(observed: JfrEvent) -> Self {
         match observed {
-            Observed::LockWait(wait) => Self::LockWait(Box::new(wait)),
-            Observed::Pause(pause) => Self::JvmPause(Box::new(pause)),
+            JfrEvent::LockWait(wait) => Self::LockWait(Box::new(wait)),
+            JfrEvent::Pause(pause) => Self::JvmPause(Box::new(pause)),
         }
     }
 }
@@ -128,7 +128,7 @@ impl Chunk {
         header: &Header,
         clock: &mut Clock,
         reading: &mut Interpreter,
-        tell: &mut dyn FnMut(Observed),
+        tell: &mut dyn FnMut(JfrEvent),
     ) -> Result<(), Error> {
         let whole = source.size_bytes().map_err(|error| Error::io(&error, self.at))?;
         let end = self.at.saturating_add(header.size_bytes);
@@ -139,7 +139,7 @@ impl Chunk {
         let checkpoints = self.constants(source, held, reading);
         clock.flushed(header, self.flushed_ticks);
         let events = self.events(source, held, clock, reading, tell);
-        reading.pauses.settle(&mut |pause| tell(Observed::Pause(pause)));
+        reading.pauses.settle(&mut |pause| tell(JfrEvent::Pause(pause)));
         self.count_lost(reading);
         checkpoints.and(events)?;
         if held < end { Err(Error::new(ErrorKind::UnexpectedEnd, whole)) } else { Ok(()) }
@@ -210,7 +210,7 @@ impl Chunk {
         end: u64,
         clock: &Clock,
         reading: &mut Interpreter,
-        tell: &mut dyn FnMut(Observed),
+        tell: &mut dyn FnMut(JfrEvent),
     ) -> Result<(), Error> {
         while self.done < end {
             let Interpreter { pid, pauses, summary, window } = reading;
@@ -226,7 +226,7 @@ impl Chunk {
                 Wanted::Stop(fields) => pauses.read(fields, body, constants, clock).map(|()| None),
             });
             match read {
-                Ok(Some(wait)) => tell(Observed::LockWait(wait)),
+                Ok(Some(wait)) => tell(JfrEvent::LockWait(wait)),
                 Ok(None) => {}
                 Err(error) => summary.damage(error),
             }

@@ -2,7 +2,7 @@
 
 use model::Pid;
 
-use super::chunk::{Chunk, Interpreter, Observed, Summary};
+use super::chunk::{Chunk, Interpreter, JfrEvent, Summary};
 use super::clock::Clock;
 use super::constants::Thread;
 use super::header;
@@ -29,10 +29,10 @@ impl Recording {
     pub fn read<S: Source + ?Sized>(
         &mut self,
         source: &S,
-        tell: &mut dyn FnMut(Observed),
+        tell: &mut dyn FnMut(JfrEvent),
     ) -> Result<(), Error> {
         let read = self.chunks(source, tell);
-        self.reading.pauses.finish(&mut |pause| tell(Observed::Pause(pause)));
+        self.reading.pauses.finish(&mut |pause| tell(JfrEvent::Pause(pause)));
         read
     }
 
@@ -49,7 +49,7 @@ impl Recording {
     fn chunks<S: Source + ?Sized>(
         &mut self,
         source: &S,
-        tell: &mut dyn FnMut(Observed),
+        tell: &mut dyn FnMut(JfrEvent),
     ) -> Result<(), Error> {
         let end = source.size_bytes().map_err(|error| Error::io(&error, 0))?;
         let mut at = 0;

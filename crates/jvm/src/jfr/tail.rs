@@ -14,7 +14,7 @@ use model::clock::{ClockOffset, ClockPair};
 use model::{Nanos, Pid};
 use rustix::fs::{Mode, OFlags};
 
-use super::chunk::{Chunk, Interpreter, Observed, Summary};
+use super::chunk::{Chunk, Interpreter, JfrEvent, Summary};
 use super::clock::Clock;
 use super::constants::Thread;
 use super::recording::read_header;
@@ -65,7 +65,7 @@ impl Tail {
     /// # Errors
     /// Where the folder or a chunk cannot be read. A chunk that is not what it should be is not read on: the next call
     /// waits for the next one.
-    pub fn poll(&mut self, now: ClockPair, tell: &mut dyn FnMut(Observed)) -> Result<(), Error> {
+    pub fn poll(&mut self, now: ClockPair, tell: &mut dyn FnMut(JfrEvent)) -> Result<(), Error> {
         loop {
             if self.current.is_none() && !self.open_next(now)? {
                 return Ok(());
@@ -82,9 +82,9 @@ impl Tail {
     }
 
     /// Tells what was held back because it might not have been whole. Nothing comes after it.
-    pub fn finish(&mut self, tell: &mut dyn FnMut(Observed)) {
+    pub fn finish(&mut self, tell: &mut dyn FnMut(JfrEvent)) {
         let since = self.since;
-        self.reading.pauses.finish(&mut |pause| pass(since, Observed::Pause(pause), tell));
+        self.reading.pauses.finish(&mut |pause| pass(since, JfrEvent::Pause(pause), tell));
     }
 
     /// What has been read so far.
@@ -98,7 +98,7 @@ impl Tail {
     }
 
     /// Reads what is new in the current chunk; says whether it is finished.
-    fn advance(&mut self, now: ClockPair, tell: &mut dyn FnMut(Observed)) -> Result<bool, Error> {
+    fn advance(&mut self, now: ClockPair, tell: &mut dyn FnMut(JfrEvent)) -> Result<bool, Error> {
         let Some(current) = &mut self.current else { return Ok(false) };
         let Some(header) = settled_header(&current.file)? else { return Ok(false) };
         if header.size_bytes > header::SIZE_BYTES && header.metadata_at != 0 {
@@ -150,10 +150,10 @@ impl Tail {
     }
 }
 
-fn pass(since: Nanos, observed: Observed, tell: &mut dyn FnMut(Observed)) {
+fn pass(since: Nanos, observed: JfrEvent, tell: &mut dyn FnMut(JfrEvent)) {
     let end = match &observed {
-        Observed::LockWait(wait) => wait.end,
-        Observed::Pause(pause) => pause.end,
+        JfrEvent::LockWait(wait) => wait.end,
+        JfrEvent::Pause(pause) => pause.end,
     };
     if end >= since {
         tell(observed);

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use jvm::jfr::{Error, Observed, Recording, Source, Summary};
+use jvm::jfr::{Error, JfrEvent, Recording, Source, Summary};
 
 /// A JDK each: see README.md.
 pub(crate) const NAMES: [&str; 2] = ["jdk17", "jdk25"];
@@ -27,7 +27,7 @@ pub(crate) fn recording(name: &str) -> Vec<u8> {
 }
 
 /// Everything that a recording tells.
-pub(crate) fn read<S: Source + ?Sized>(source: &S) -> (Vec<Observed>, Summary, Result<(), Error>) {
+pub(crate) fn read<S: Source + ?Sized>(source: &S) -> (Vec<JfrEvent>, Summary, Result<(), Error>) {
     let mut all = Vec::new();
     let mut reader = Recording::of(PID);
     let read = reader.read(source, &mut |observed| all.push(observed));
@@ -35,16 +35,16 @@ pub(crate) fn read<S: Source + ?Sized>(source: &S) -> (Vec<Observed>, Summary, R
 }
 
 /// The same as lines, in the order of time.
-pub(crate) fn lines(all: &[Observed]) -> String {
+pub(crate) fn lines(all: &[JfrEvent]) -> String {
     let mut lines: Vec<_> = all.iter().map(line).collect();
     lines.sort();
     lines.join("\n") + "\n"
 }
 
-fn line(observed: &Observed) -> String {
+fn line(observed: &JfrEvent) -> String {
     let mut line = String::new();
     match observed {
-        Observed::LockWait(wait) => {
+        JfrEvent::LockWait(wait) => {
             assert_eq!(wait.pid, PID);
             let lock = &wait.lock;
             write!(line, "{} {} {} ", wait.start.0, wait.length().0, lock.kind).unwrap();
@@ -56,7 +56,7 @@ fn line(observed: &Observed) -> String {
             write!(line, " held by {holder}").unwrap();
             write!(line, " at {}", wait.stack).unwrap();
         }
-        Observed::Pause(pause) => {
+        JfrEvent::Pause(pause) => {
             assert_eq!(pause.pid, PID);
             write!(line, "{} {} {} ", pause.start.0, pause.length().0, pause.kind).unwrap();
             write!(line, "{} for {} ", or_none(&pause.operation), or_none(&pause.cause)).unwrap();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use jvm::attach::Client;
 use jvm::flight::{self, Flight};
-use jvm::jfr::{Observed, Tail};
+use jvm::jfr::{JfrEvent, Tail};
 use jvm::{Machine, threads};
 use model::{ClockOffset, Event, Loss, LossKind, Nanos, Tid};
 
@@ -44,7 +44,7 @@ impl Recorder {
             return Err("Flight Recorder was not wanted".to_owned());
         }
         let machine = client.machine();
-        if let Some(why) = flight::costs(machine, version).filter(|_| jfr == Jfr::Auto) {
+        if let Some(why) = flight::start_cost(machine, version).filter(|_| jfr == Jfr::Auto) {
             return Err(why);
         }
         let flight = Flight::start(client, std::process::id()).map_err(|error| error.to_string())?;
@@ -102,17 +102,17 @@ impl Recorder {
 }
 
 /// A stop that the JVM's probes saw too is told here.
-fn once(observed: Observed, stops: &Stops) -> Observed {
+fn once(observed: JfrEvent, stops: &Stops) -> JfrEvent {
     match observed {
-        Observed::Pause(pause) => Observed::Pause(stops.recorded(pause)),
-        wait @ Observed::LockWait(_) => wait,
+        JfrEvent::Pause(pause) => JfrEvent::Pause(stops.recorded(pause)),
+        wait @ JfrEvent::LockWait(_) => wait,
     }
 }
 
 impl Ids {
-    fn event(&mut self, observed: Observed) -> Event {
+    fn event(&mut self, observed: JfrEvent) -> Event {
         match observed {
-            Observed::LockWait(mut wait) if self.machine.own_pid != self.machine.pid => {
+            JfrEvent::LockWait(mut wait) if self.machine.own_pid != self.machine.pid => {
                 wait.tid = self.seen(wait.tid).unwrap_or_default();
                 if let Some(holder) = &mut wait.holder {
                     holder.tid = holder.tid.and_then(|tid| self.seen(tid));
@@ -126,7 +126,7 @@ impl Ids {
     fn seen(&mut self, own: Tid) -> Option<Tid> {
         let known = self.seen.as_ref().and_then(|seen| seen.get(&own)).copied();
         known.or_else(|| {
-            self.seen = Some(threads::seen(&self.machine));
+            self.seen = Some(threads::tids_by_own_tid(&self.machine));
             self.seen.as_ref()?.get(&own).copied()
         })
     }

@@ -5,7 +5,7 @@
 //! with tagged fields. Fields that are wanted: `t` the throttle time, `e` the error code, `g` a group's id, `x` a
 //! transaction's, `k` a coordinator's key and `y` the type of it.
 
-use super::{Answer, Named};
+use super::{RequestIds, ResponseStatus};
 use crate::Error;
 use crate::reader::Reader;
 
@@ -25,7 +25,7 @@ pub(super) fn is_short(shape: &str) -> bool {
 /// What was found by a layout.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Found<'a> {
-    pub(super) answer: Answer,
+    pub(super) answer: ResponseStatus,
     group: Mention<'a>,
     transaction: Mention<'a>,
     key: Mention<'a>,
@@ -100,9 +100,9 @@ impl<'a> Found<'a> {
 
     /// `FindCoordinator`'s keys are groups (type 0, and before there were types) or transactions (type 1); those of
     /// share groups (type 2) hold more than a group.
-    pub(super) fn named(&self) -> Named<'a> {
+    pub(super) fn named(&self) -> RequestIds<'a> {
         let key_of = |key_type| self.key.once().filter(|_| self.key_type == key_type);
-        Named {
+        RequestIds {
             transactional_id: self.transaction.once().or(key_of(1)),
             group_id: self.group.once().or(key_of(0)),
         }

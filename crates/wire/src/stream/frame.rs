@@ -79,7 +79,7 @@ pub enum RequestBody {
     /// Fetch, `ShareFetch`, `ShareAcknowledge`.
     Fetch(FetchBody),
     /// Another that may name a group or a transaction.
-    Named(NamedBody),
+    Ids(RequestIdsBody),
     /// An API whose body is not decoded, or a body that could not be.
     Other,
 }
@@ -129,7 +129,7 @@ impl ProducePartition {
 
 /// What a request names, of one that is not decoded further.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct NamedBody {
+pub struct RequestIdsBody {
     /// The transaction's id; none also where several are named.
     pub transactional_id: Option<String>,
     /// The group's id; none also where several are named.

@@ -9,7 +9,7 @@ mod loss;
 mod tls;
 mod tokens;
 
-use super::{Nature, Options, Start, StreamCounts};
+use super::{Options, Protocol, Start, StreamCounts};
 
 /// After so many bytes without a frame the stream is called something else.
 const GIVE_UP_BYTES: u64 = 1 << 20;
@@ -234,16 +234,18 @@ impl<T: Copy> Framing<T> {
         counts
     }
 
-    pub(super) fn nature(&self) -> Nature {
+    pub(super) fn protocol(&self) -> Protocol {
         // A frame on trial may be a large one: what was searched ends where it starts.
         let on_trial = matches!(self.state, State::Head | State::Body);
         let searched = if on_trial { self.frame_start } else { self.position };
         let known = self.counts.frames > 0 || (self.state == State::Body && self.in_step());
         match self.state {
-            State::Deaf => Nature::Tls,
-            _ if known => Nature::Kafka,
-            _ if !self.in_step() && searched.saturating_sub(self.hunt_from) > GIVE_UP_BYTES => Nature::Other,
-            _ => Nature::Unknown,
+            State::Deaf => Protocol::Tls,
+            _ if known => Protocol::Kafka,
+            _ if !self.in_step() && searched.saturating_sub(self.hunt_from) > GIVE_UP_BYTES => {
+                Protocol::Other
+            }
+            _ => Protocol::Unknown,
         }
     }
 

@@ -6,7 +6,8 @@ use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Ste
 use super::produce::set_topic;
 use super::produce::{MAX_ELEMENT_BYTES, ProduceWalk, set_text};
 use super::{
-    FetchBody, FetchPartition, FrameError, NamedBody, Nature, Options, ProduceBody, RequestBody, RequestFrame,
+    FetchBody, FetchPartition, FrameError, Options, ProduceBody, Protocol, RequestBody, RequestFrame,
+    RequestIdsBody,
 };
 use super::{Start, StreamCounts, TopicRef};
 use crate::api::check_version;
@@ -44,7 +45,7 @@ impl<T: Copy> RequestStream<T> {
             walk: ProduceWalk::new(),
             spare: ProduceBody::default(),
             spare_fetch: FetchBody::default(),
-            spare_named: NamedBody::default(),
+            spare_named: RequestIdsBody::default(),
         };
         Self { framing: Framing::new(start), decoder }
     }
@@ -78,8 +79,8 @@ impl<T: Copy> RequestStream<T> {
     }
 
     /// What the bytes turned out to be.
-    pub fn nature(&self) -> Nature {
-        self.framing.nature()
+    pub fn protocol(&self) -> Protocol {
+        self.framing.protocol()
     }
 }
 
@@ -93,7 +94,7 @@ struct RequestDecoder<T> {
     /// The same of Fetch.
     spare_fetch: FetchBody,
     /// The same of those that name something.
-    spare_named: NamedBody,
+    spare_named: RequestIdsBody,
 }
 
 impl<T: Copy> RequestDecoder<T> {
@@ -158,7 +159,7 @@ impl<T: Copy> RequestDecoder<T> {
         match std::mem::replace(&mut frame.body, RequestBody::Other) {
             RequestBody::Produce(body) => self.spare = body,
             RequestBody::Fetch(body) => self.spare_fetch = body,
-            RequestBody::Named(body) => self.spare_named = body,
+            RequestBody::Ids(body) => self.spare_named = body,
             RequestBody::Other => {}
         }
         if let Err(error) = check_version(header.api_key, header.api_version) {
@@ -203,11 +204,11 @@ impl<T: Copy> RequestDecoder<T> {
                 RequestBody::Fetch(body)
             }
             api_key => {
-                let named = api_key.read_request(bytes, version)?;
+                let named = api_key.read_request_ids(bytes, version)?;
                 let mut body = std::mem::take(&mut self.spare_named);
                 set_text(&mut body.transactional_id, named.transactional_id);
                 set_text(&mut body.group_id, named.group_id);
-                RequestBody::Named(body)
+                RequestBody::Ids(body)
             }
         };
         Ok(())
@@ -377,7 +378,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         let unfinished = frame.error.is_none()
             && match &frame.body {
                 RequestBody::Produce(_) => !self.walk.is_done(),
-                RequestBody::Fetch(_) | RequestBody::Named(_) => false,
+                RequestBody::Fetch(_) | RequestBody::Ids(_) => false,
                 // No step was taken for a body of no bytes, which may be all there is of it.
                 RequestBody::Other => is_held_whole(frame.api_key) && self.read_whole(&[]).is_err(),
             };
@@ -399,7 +400,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         self.frame.as_ref().is_some_and(|frame| match &frame.body {
             _ if frame.error.is_some() => true,
             RequestBody::Produce(body) => body.partitions.iter().any(|p| p.error.is_some()),
-            RequestBody::Fetch(_) | RequestBody::Named(_) | RequestBody::Other => false,
+            RequestBody::Fetch(_) | RequestBody::Ids(_) | RequestBody::Other => false,
         })
     }
 

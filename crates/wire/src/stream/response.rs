@@ -5,7 +5,9 @@ use super::dialect::Dialect;
 use super::fetch::FetchWalk;
 use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
 use super::produce::set_topic;
-use super::{FetchResponseBody, FrameError, Nature, Options, ProducedPartition, ResponseBody, ResponseFrame};
+use super::{
+    FetchResponseBody, FrameError, Options, ProducedPartition, Protocol, ResponseBody, ResponseFrame,
+};
 use super::{Start, StreamCounts, TopicRef};
 use crate::api::AnswerLayout;
 use crate::header::ResponseHeader;
@@ -75,8 +77,8 @@ impl<T: Copy> ResponseStream<T> {
     }
 
     /// What the bytes turned out to be.
-    pub fn nature(&self) -> Nature {
-        self.framing.nature()
+    pub fn protocol(&self) -> Protocol {
+        self.framing.protocol()
     }
 }
 
@@ -184,7 +186,7 @@ impl<T> ResponseDecoder<T> {
                 frame.body = ResponseBody::Metadata { topics };
             }
             Some((api_key, version)) => {
-                let answer = api_key.read_answer(bytes, version)?;
+                let answer = api_key.read_response_status(bytes, version)?;
                 (frame.throttle_ms, frame.error_code) = (answer.throttle_ms, answer.error_code);
                 self.is_read = true;
             }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use advise::{BlockedOn, Dumps as Series, Profile};
 use anyhow::Context as _;
-use jvm::dump::{Blocked, BlockedLock, Dump, Dumps, ThreadState, Zone};
+use jvm::dump::{BlockedLock, Dump, Dumps, LockContention, ThreadState, Zone};
 use report::blocked::BlockedRow;
 
 use crate::commands::locks;
@@ -19,7 +19,7 @@ const MOST_LOCKS: usize = 100;
 
 /// What these files hold: for rules, and the same locks for people.
 pub(super) fn read(files: &[PathBuf], notes: &mut Vec<String>) -> anyhow::Result<(Series, Vec<BlockedRow>)> {
-    let (mut blocked, mut running, mut damaged) = (Blocked::default(), Profile::default(), 0);
+    let (mut blocked, mut running, mut damaged) = (LockContention::default(), Profile::default(), 0);
     for path in files {
         for dump in Dumps::new(BufReader::new(failure::open(path)?), Zone::system()) {
             let dump = dump.with_context(|| path.display().to_string())?;

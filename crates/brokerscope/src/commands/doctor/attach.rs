@@ -21,10 +21,10 @@ pub(super) struct Asking {
 pub(super) fn examine(pid: u32, library: Option<&Path>) -> Asking {
     let machine = Machine::of(pid);
     let answers = machine.as_ref().map_err(ToString::to_string).and_then(|machine| {
-        machine.may_be_asked().and_then(|()| may_act_as(machine)).map_err(|error| error.to_string())
+        machine.check_attachable().and_then(|()| may_act_as(machine)).map_err(|error| error.to_string())
     });
     let library = library.unwrap_or(Path::new(""));
-    let costs = machine.as_ref().ok().and_then(|machine| flight::costs_unasked(machine, library));
+    let costs = machine.as_ref().ok().and_then(|machine| flight::start_cost_of_library(machine, library));
     let recorded = answers.clone().and_then(|()| costs.map_or(Ok(()), Err));
     let hook = |purpose: &str, means: &str, state: &Result<(), String>| Hook {
         purpose: purpose.to_owned(),
@@ -67,7 +67,7 @@ fn facts(answers: &Result<(), String>, recorded: &Result<(), String>) -> Vec<Fac
 
 /// By what is in the way.
 fn remedy(machine: Result<&Machine, &Error>) -> String {
-    match machine.map(Machine::may_be_asked) {
+    match machine.map(Machine::check_attachable) {
         Ok(Err(Error::Disabled { .. })) => {
             "start the broker without -XX:+DisableAttachMechanism; or with -XX:+DTraceMonitorProbes, by which waits for \
              monitors are seen without asking"

@@ -4,7 +4,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::Context as _;
-use jvm::dump::{Blocked, BlockedLock, Dump, Dumps, Seen, Zone};
+use jvm::dump::{BlockedLock, Dump, Dumps, LockContention, ThreadCount, Zone};
 use model::{LockKind, Nanos};
 use report::blocked::{self, BlockedRow, InDumps};
 use report::numbers::{counted, grouped};
@@ -28,7 +28,7 @@ pub(super) fn read(args: &Args) -> anyhow::Result<()> {
         ("--pid", args.target.pid.is_some()),
     ];
     args.presentation.say_unused("locks --dump", &unused);
-    let mut blocked = Blocked::default();
+    let mut blocked = LockContention::default();
     let mut notes = Notes::default();
     for path in &args.dump {
         let file = failure::open(path)?;
@@ -62,7 +62,7 @@ fn write(args: &Args, rows: &[BlockedRow]) -> std::io::Result<()> {
 
 /// A lock for people to read.
 pub(crate) fn row(lock: &BlockedLock, of_dumps: u64) -> BlockedRow {
-    let threads = |seen: &[Seen]| -> Vec<InDumps> {
+    let threads = |seen: &[ThreadCount]| -> Vec<InDumps> {
         seen.iter().map(|seen| InDumps { thread: seen.thread.clone(), dumps: seen.dumps }).collect()
     };
     BlockedRow {
@@ -103,7 +103,7 @@ impl Notes {
     }
 }
 
-fn summary(blocked: &Blocked, rows: &[BlockedRow]) -> String {
+fn summary(blocked: &LockContention, rows: &[BlockedRow]) -> String {
     let dumps = counted(blocked.dumps, "thread dump");
     match rows.iter().map(|row| row.waits).sum() {
         0 => format!("in {dumps} no thread waits for another's lock"),
@@ -120,7 +120,7 @@ fn about_owners(rows: &[BlockedRow]) -> Option<String> {
 }
 
 /// What to know where dumps are of several JVMs.
-fn about_processes(blocked: &Blocked) -> Option<String> {
+fn about_processes(blocked: &LockContention) -> Option<String> {
     let pids: Vec<_> = blocked.pids.iter().map(ToString::to_string).collect();
     (pids.len() > 1).then(|| {
         format!(

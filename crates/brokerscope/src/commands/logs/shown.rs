@@ -1,7 +1,7 @@
 //! Hands what logs tell to the output that the user chose, and says what there is to know about it. Does not read.
 
 use anyhow::Context as _;
-use broker::server_log::{Counts, LoggedRequest, Told};
+use broker::server_log::{Counts, LogItem, LoggedRequest};
 use model::{LogEntry, LogKind};
 use report::logs::{Digest, LogCsv, LogJson, LogOverview, LogReport, LogRow, LogTable, LogsRead};
 use report::numbers::{counted, grouped};
@@ -29,14 +29,14 @@ impl<'a> Shown<'a> {
     }
 
     /// Takes what a line of this log tells.
-    pub(super) fn told(&mut self, told: Told<'_>, file: &str) -> anyhow::Result<()> {
+    pub(super) fn told(&mut self, told: LogItem<'_>, file: &str) -> anyhow::Result<()> {
         match told {
-            Told::Entry(entry) if self.wanted.entry(&entry) => {
+            LogItem::Entry(entry) if self.wanted.entry(&entry) => {
                 self.digest.entry(&entry);
                 self.untimed += u64::from(entry.at.is_none());
                 self.show(&entry, file)
             }
-            Told::Request(request) if self.wanted.request(&request) => {
+            LogItem::Request(request) if self.wanted.request(&request) => {
                 self.digest.request(request.at, request.api, &request.times);
                 self.untimed += u64::from(request.at.is_none());
                 if self.wanted.each_request() { self.show(&slow(&request), file) } else { Ok(()) }

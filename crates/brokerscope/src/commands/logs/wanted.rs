@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use broker::server_log::{LoggedRequest, Zone, instant};
+use broker::server_log::{LoggedRequest, Zone, parse_instant};
 use model::{LogEntry, LogKind, Nanos};
 
 use crate::cli::Logs as Args;
@@ -78,5 +78,7 @@ fn when(flag: &str, text: &str, zone: &Zone) -> Result<Nanos, Usage> {
         Some(Nanos::from(SystemTime::now().duration_since(UNIX_EPOCH).ok()?) - length)
     };
     let wrong = "write it as 2024-05-19, '2024-05-19 15:04', 2024-05-19T15:04:47Z, or how long ago, as 2h";
-    instant(text, zone).or_else(ago).ok_or_else(|| Usage(format!("{flag} {text:?} is no time: {wrong}")))
+    parse_instant(text, zone)
+        .or_else(ago)
+        .ok_or_else(|| Usage(format!("{flag} {text:?} is no time: {wrong}")))
 }

@@ -7,7 +7,7 @@ use model::{Lock, LockHolder, LockKind};
 
 use crate::dump::error::DefectKind;
 use crate::dump::kept::Kept;
-use crate::dump::thread::{How, Thread, ThreadState, Wait};
+use crate::dump::thread::{Thread, ThreadState, Wait, WaitKind};
 
 /// A thread as the section names it: by name and by its `J9VMThread`, 0 where that is missing.
 type Named = (Arc<str>, u64);
@@ -94,7 +94,7 @@ fn enter(thread: &mut Thread, lock: &Lock, owner: Option<&LockHolder>) {
         thread.state = ThreadState::Blocked;
     }
     let wait =
-        thread.wait.get_or_insert_with(|| Wait::new(How::Enter, Arc::clone(&lock.class), lock.address));
+        thread.wait.get_or_insert_with(|| Wait::new(WaitKind::Enter, Arc::clone(&lock.class), lock.address));
     if wait.lock.address == lock.address && owner.is_some() {
         wait.owner = owner.cloned();
     }
