@@ -50,6 +50,6 @@ fn pauses(text: &[u8]) {
     };
     for pause in pauses {
         assert!(pause.start <= pause.end);
-        assert!(pause.reach.is_none_or(|reach| reach >= Nanos::ZERO && reach <= pause.length()));
+        assert!(pause.time_to_safepoint.is_none_or(|reach| reach >= Nanos::ZERO && reach <= pause.length()));
     }
 }

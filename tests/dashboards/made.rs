@@ -149,7 +149,7 @@ fn pause(now: Nanos) -> Event {
         operation: "G1New".into(),
         cause: "".into(),
         gc_id: None,
-        reach: None,
+        time_to_safepoint: None,
     }))
 }
 

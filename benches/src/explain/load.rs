@@ -232,7 +232,7 @@ impl Told {
                     operation: "G1 Young".into(),
                     cause: "G1 Evacuation Pause".into(),
                     gc_id: Some(number),
-                    reach: None,
+                    time_to_safepoint: None,
                 };
                 (Event::JvmPause(Box::new(pause)), None)
             }

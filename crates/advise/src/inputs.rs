@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Known, Nanos, Surroundings, Volume};
+use model::{HostFacts, Known, Nanos, Volume};
 
 use crate::{Costs, Profile, Samples, Settings, Traffic, Unfired, UnsentReads, rule};
 
@@ -17,7 +17,7 @@ pub struct Inputs {
     /// The broker's settings.
     pub settings: Known<Settings>,
     /// What it runs on.
-    pub surroundings: Surroundings,
+    pub surroundings: HostFacts,
     /// What slow requests lost to what.
     pub costs: Known<Costs>,
     /// What clients sent.
@@ -80,7 +80,7 @@ impl Inputs {
             before: "BEFORE".into(),
             slower_than: Nanos::from_millis(100),
             settings: Err(why.into()),
-            surroundings: Surroundings::unknown(why),
+            surroundings: HostFacts::unknown(why),
             costs: Err(why.into()),
             traffic: Err(why.into()),
             samples: Err(why.into()),

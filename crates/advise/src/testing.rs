@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Cause, Confidence, HostSample, HostScope, Interface, Limits, Nanos, Partition, Request, Stages,
-    Surroundings, Verdict, Volume,
+    Cause, Confidence, HostFacts, HostSample, HostScope, Interface, Limits, Nanos, Partition, Request,
+    Stages, Verdict, Volume,
 };
 
 use crate::{Costs, Dumps, Finding, Inputs, Profile, Rule, Samples, Settings, Traffic, Unfired};
@@ -103,7 +103,7 @@ pub(crate) fn profile(functions: &[(&str, u64)]) -> Profile {
     profile
 }
 
-fn surroundings() -> Surroundings {
+fn surroundings() -> HostFacts {
     let sysctls = [
         ("vm.swappiness", 1),
         ("vm.dirty_ratio", 60),
@@ -123,7 +123,7 @@ fn surroundings() -> Surroundings {
     };
     let interface =
         Interface { name: "eth0".into(), mtu_bytes: 9_000, speed_bits_per_second: Some(25_000_000_000) };
-    Surroundings {
+    HostFacts {
         kernel: Ok("6.1.0".into()),
         cpus: Ok(8),
         cpu_quota: Ok(None),

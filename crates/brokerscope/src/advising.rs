@@ -132,7 +132,7 @@ impl Advising {
         match event {
             Event::Request(request) => self.traffic.request(request),
             Event::SocketOp(op) => self.work.files.iter_mut().for_each(|files| files.socket_op(op)),
-            Event::TcpTrouble(_) => {}
+            Event::TcpEvent(_) => {}
             _ => self.work.event(event),
         }
     }

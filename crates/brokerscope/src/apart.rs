@@ -9,7 +9,7 @@ use crate::grounds::{Grounds, Sink};
 use crate::near_slow::NearSlow;
 
 /// What happened to connections: a row or two for each request, and no figure is made of them. Requests are read by themselves.
-const OF_NETWORK: [Table; 3] = [Table::Requests, Table::SocketOps, Table::TcpTroubles];
+const OF_NETWORK: [Table; 3] = [Table::Requests, Table::SocketOps, Table::TcpEvents];
 
 /// Takes requests, without what figures of many are not made of.
 pub(crate) type Requests<'t> = &'t mut (dyn FnMut(&[Request]) + Send);

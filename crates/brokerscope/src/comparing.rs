@@ -81,7 +81,9 @@ impl Counted<'_> {
     pub(crate) fn requests(&self, requests: &[Request]) {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         for request in requests {
-            if let Some(bytes) = self.filter.record_bytes(request).filter(|_| request.hold().is_none()) {
+            if let Some(bytes) =
+                self.filter.record_bytes(request).filter(|_| request.intended_wait().is_none())
+            {
                 run.request(request.arrival, request.latency_less_wait(), bytes);
             }
         }

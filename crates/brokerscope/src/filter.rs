@@ -22,7 +22,7 @@ impl<'a> Wanted<'a> {
     /// threshold a request without a latency (acks=0, no response) is wanted too.
     pub(crate) fn admit(&self, request: &mut Request) -> bool {
         // Told from the whole request: a fetch that brought data of another topic did not wait in vain.
-        let kept = self.selection.no_waits && request.hold().is_some();
+        let kept = self.selection.no_waits && request.intended_wait().is_some();
         let latency = if self.selection.no_waits { request.latency_less_wait() } else { request.latency() };
         if kept || !slow(latency, self.slower_than) || !self.filter.wants(request) {
             return false;

@@ -4,9 +4,9 @@
 use std::thread::JoinHandle;
 
 use diagnose::{Config, Focus, Joins, Summary, Tally};
-use model::sketch::Sketch;
+use model::row_summary::RowSummary;
 use model::{Event, Nanos};
-use recording::{Error, Events, Recording, SentKeys, Table, WrittenKeys};
+use recording::{Error, Events, ProduceKeys, Recording, Table, WriteKeys};
 
 /// Tables that need not be read where nothing was slow: the large ones, of which the others are evidence.
 const OF_REQUESTS: [Table; 5] =
@@ -75,7 +75,7 @@ fn looked_through(recording: &Recording, config: &Config) -> Result<Focus, Error
     let mut of_files = Focus::new(config);
     std::thread::scope(|threads| {
         let files = threads.spawn(|| {
-            let mut take = |row: &Sketch| of_files.take(row);
+            let mut take = |row: &RowSummary| of_files.take(row);
             recording.outlines(Table::FileOps, Focus::least_of_file_ops(), &mut take)?;
             for table in [Table::LockWaits, Table::GcPauses] {
                 recording.outlines(table, Focus::least_of_others(), &mut take)?;
@@ -91,7 +91,7 @@ fn looked_through(recording: &Recording, config: &Config) -> Result<Focus, Error
 }
 
 /// Counts requests, and joins where they are to be counted; nothing where a part could not be read.
-fn tallied(sent: SentKeys, written: WrittenKeys, config: &Config, longest: Nanos) -> Option<Tallied> {
+fn tallied(sent: ProduceKeys, written: WriteKeys, config: &Config, longest: Nanos) -> Option<Tallied> {
     let counts = config.file_ops_observed && config.asked.is_none();
     let mut joins = counts.then(|| (Tally::new(config, longest), written));
     let mut requests = 0;

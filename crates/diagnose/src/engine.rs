@@ -136,7 +136,7 @@ impl Engine {
             Event::SocketOp(op) => self.window.socket_op(&op),
             Event::Reclaim(reclaim) => self.window.trouble.reclaim(*reclaim),
             Event::KernelSpan(span) => self.window.trouble.kernel_span(*span),
-            Event::TcpTrouble(trouble) => self.window.trouble.tcp(*trouble),
+            Event::TcpEvent(trouble) => self.window.trouble.tcp(*trouble),
             Event::HostSample(sample) => self.window.trouble.sample(*sample),
             Event::CpuSample(sample) => self.window.cpu_sample(&sample),
             // Evidence of no cause.

@@ -14,7 +14,9 @@
 
 use std::sync::Arc;
 
-use model::sketch::{Choose, FileOpSketch, LongRequestSketch, OffCpuSketch, RequestSketch, Sketch, Wish};
+use model::row_summary::{
+    FileOpSummary, OffCpuSummary, RequestPosition, RequestTiming, RowChoice, RowFilter, RowSummary,
+};
 use model::{FileKind, FileOpKind, Nanos};
 
 use crate::Config;
@@ -95,12 +97,12 @@ impl Focus {
     }
 
     /// Takes what was recorded, in any order.
-    pub fn take(&mut self, row: &Sketch) {
+    pub fn take(&mut self, row: &RowSummary) {
         match row {
-            Sketch::LongRequest(request) => self.request(request),
-            Sketch::FileOp(op) => self.file_op(op),
-            Sketch::Span { start, end } => self.long(*start, *end),
-            Sketch::Request(_) | Sketch::OffCpu(_) | Sketch::SocketOp { .. } => {}
+            RowSummary::LongRequest(request) => self.request(request),
+            RowSummary::FileOp(op) => self.file_op(op),
+            RowSummary::Span { start, end } => self.long(*start, *end),
+            RowSummary::Request(_) | RowSummary::OffCpu(_) | RowSummary::SocketOp { .. } => {}
         }
     }
 
@@ -114,7 +116,7 @@ impl Focus {
         self.longest = self.longest.max(other.longest);
     }
 
-    fn request(&mut self, row: &LongRequestSketch) {
+    fn request(&mut self, row: &RequestTiming) {
         self.any_slow |= row.latency().is_some_and(|latency| latency >= self.config.slower_than);
         self.longest = self.longest.max(row.latency().unwrap_or_default());
         if self.may_be_judged(row) {
@@ -127,14 +129,14 @@ impl Focus {
         }
     }
 
-    fn may_be_judged(&self, row: &LongRequestSketch) -> bool {
+    fn may_be_judged(&self, row: &RequestTiming) -> bool {
         match self.config.asked {
             Some(number) => row.correlation_id == number,
             None => self.config.apis.contains(&row.api) && is_slow(row, self.config.slower_than),
         }
     }
 
-    fn file_op(&mut self, op: &FileOpSketch) {
+    fn file_op(&mut self, op: &FileOpSummary) {
         let reads = matches!(op.op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read);
         self.reads_files |= reads && op.end - op.start >= LONG_READ;
         self.long(op.start, op.end);
@@ -147,7 +149,7 @@ impl Focus {
     }
 
     /// What is to be read of a recording that lasts so long; none where that is all of it.
-    pub fn settle(mut self, lasts: Nanos) -> Option<Arc<dyn Choose>> {
+    pub fn settle(mut self, lasts: Nanos) -> Option<Arc<dyn RowFilter>> {
         let since = Since::of(self.long);
         for (start, end) in &mut self.near {
             *start = since.followed(*start - BEFORE);
@@ -167,7 +169,7 @@ impl Focus {
 }
 
 /// Whether a request may count as slow, whatever else is known of it: a fetch had asked the broker to wait for data.
-fn is_slow(row: &LongRequestSketch, slower_than: Nanos) -> bool {
+fn is_slow(row: &RequestTiming, slower_than: Nanos) -> bool {
     row.latency().is_some_and(|latency| latency - waiting::least_wait(row) >= slower_than)
 }
 
@@ -231,41 +233,41 @@ impl Stretches {
     }
 }
 
-impl Choose for Near {
-    fn wish(&self, row: &Sketch) -> Wish {
+impl RowFilter for Near {
+    fn choose(&self, row: &RowSummary) -> RowChoice {
         let (start, end, tid, kind) = match row {
-            Sketch::Request(request) => {
+            RowSummary::Request(request) => {
                 if self.is_told(request) {
-                    return Wish::Read;
+                    return RowChoice::Read;
                 }
                 return match self.all.meet(request.arrival, request.last_seen()) {
-                    Ok(()) => Wish::Read,
-                    Err(gap) => Wish::Beside { kind: request.connection, gap },
+                    Ok(()) => RowChoice::Read,
+                    Err(gap) => RowChoice::Edge { kind: request.connection, gap },
                 };
             }
-            Sketch::FileOp(op) => {
+            RowSummary::FileOp(op) => {
                 let is_append = op.kind == FileKind::Log && op.op == FileOpKind::Write;
                 let written = self.written.as_ref().filter(|_| is_append);
                 if written.is_some_and(|written| written.meet(op.start, op.end).is_ok()) {
-                    return Wish::Read;
+                    return RowChoice::Read;
                 }
                 (op.start, op.end, op.tid, u64::from(is_append))
             }
-            Sketch::OffCpu(interval) if is_without_cpu(interval) => return Wish::Read,
-            Sketch::OffCpu(interval) => (interval.start, interval.end, interval.tid, 0),
-            Sketch::SocketOp { start, end, tid } => (*start, *end, *tid, 0),
-            Sketch::LongRequest(_) | Sketch::Span { .. } => return Wish::Read,
+            RowSummary::OffCpu(interval) if is_without_cpu(interval) => return RowChoice::Read,
+            RowSummary::OffCpu(interval) => (interval.start, interval.end, interval.tid, 0),
+            RowSummary::SocketOp { start, end, tid } => (*start, *end, *tid, 0),
+            RowSummary::LongRequest(_) | RowSummary::Span { .. } => return RowChoice::Read,
         };
         match self.all.meet(start, end) {
-            Ok(()) => Wish::Read,
-            Err(gap) => Wish::Beside { kind: u64::from(tid) << 1 | kind, gap },
+            Ok(()) => RowChoice::Read,
+            Err(gap) => RowChoice::Edge { kind: u64::from(tid) << 1 | kind, gap },
         }
     }
 }
 
 impl Near {
     /// Whether a request is told whatever is near it: it is counted, or bears on others from afar.
-    fn is_told(&self, request: &RequestSketch) -> bool {
+    fn is_told(&self, request: &RequestPosition) -> bool {
         request.latency().is_some_and(|latency| latency >= self.slower_than)
             || is_of_transaction(request.api_key)
             || is_follower(request.api_key, request.client_id.as_ref())
@@ -273,7 +275,7 @@ impl Near {
 }
 
 /// Whether it is of an episode in which threads have no CPU.
-fn is_without_cpu(interval: &OffCpuSketch) -> bool {
+fn is_without_cpu(interval: &OffCpuSummary) -> bool {
     let since = if interval.preempted { Some(interval.start) } else { interval.woken };
     since.is_some_and(|since| interval.end - since >= NO_CPU)
 }

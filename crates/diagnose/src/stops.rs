@@ -22,8 +22,8 @@ impl Stops {
     /// Takes an account of a stop.
     pub fn push(&mut self, pause: JvmPause) {
         self.newest = self.newest.max(pause.end);
-        match self.held.iter_mut().find(|held| held.is_same_stop(&pause)) {
-            Some(held) => *held = held.clone().united(pause),
+        match self.held.iter_mut().find(|held| held.is_same_pause(&pause)) {
+            Some(held) => *held = held.clone().merge(pause),
             None => self.held.push_back(pause),
         }
     }
@@ -43,7 +43,7 @@ mod tests {
     fn pause(kind: JvmPauseKind, start: i64, end: i64) -> JvmPause {
         let (operation, cause) = ("G1New".into(), "".into());
         let (start, end) = (Nanos(start), Nanos(end));
-        JvmPause { start, end, pid: 7, kind, operation, cause, gc_id: None, reach: None }
+        JvmPause { start, end, pid: 7, kind, operation, cause, gc_id: None, time_to_safepoint: None }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use model::Nanos;
-use model::sketch::{Sent, Written};
+use model::row_summary::{ProduceKey, WriteKey};
 
 use crate::Config;
 use crate::appends::{Append, Appends, Keys};
@@ -18,14 +18,14 @@ const LATENESS: Nanos = Nanos::from_millis(2_000);
 /// Counts joins. Feed it with writes and requests, each in the order of their ends.
 #[derive(Debug)]
 pub struct Tally {
-    writes: Appends<Written>,
-    waiting: VecDeque<Sent>,
+    writes: Appends<WriteKey>,
+    waiting: VecDeque<ProduceKey>,
     written_until: Nanos,
     retention: Nanos,
     joins: Joins,
 }
 
-impl Append for Written {
+impl Append for WriteKey {
     fn keys(&self) -> Option<Keys> {
         Some(Keys { crc: self.crc, bytes: self.bytes, base_offset: self.base_offset })
     }
@@ -60,7 +60,7 @@ impl Tally {
     }
 
     /// Takes a write.
-    pub fn write(&mut self, write: Written) {
+    pub fn write(&mut self, write: WriteKey) {
         self.written_until = self.written_until.max(write.end);
         self.writes.insert(write);
         while self.waiting.front().is_some_and(|first| first.last_seen + LATENESS < self.written_until) {
@@ -69,7 +69,7 @@ impl Tally {
     }
 
     /// Takes a request's partition.
-    pub fn sent(&mut self, sent: Sent) {
+    pub fn sent(&mut self, sent: ProduceKey) {
         self.waiting.push_back(sent);
     }
 
@@ -98,9 +98,9 @@ impl Tally {
     }
 }
 
-fn find(writes: &Appends<Written>, sent: &Sent) -> Option<JoinKey> {
-    let &Sent { arrival, response, batch, base_offset, .. } = sent;
+fn find(writes: &Appends<WriteKey>, sent: &ProduceKey) -> Option<JoinKey> {
+    let &ProduceKey { arrival, response, batch, base_offset, .. } = sent;
     let sought = Sought { arrival, response, batch, base_offset };
-    let is_of = |write: &Written| Some(write.topic) == sent.topic && write.partition == sent.partition;
+    let is_of = |write: &WriteKey| Some(write.topic) == sent.topic && write.partition == sent.partition;
     join::find(writes, &sought, is_of).map(|(_, key)| key)
 }

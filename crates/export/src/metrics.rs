@@ -88,7 +88,7 @@ impl Metrics {
             Event::HostSample(sample) if sample.scope == HostScope::Threads => self.threads.sample(sample),
             Event::HostSample(sample) => self.host.sample(sample),
             Event::DirtyThrottle(pause) => self.trouble.dirty_throttle(pause),
-            Event::TcpTrouble(trouble) => self.trouble.tcp(trouble),
+            Event::TcpEvent(trouble) => self.trouble.tcp(trouble),
             Event::Loss(loss) => self.trouble.loss(loss),
             Event::BrokerChange(change) => {
                 self.trouble.broker(change);

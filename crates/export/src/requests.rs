@@ -54,7 +54,7 @@ impl Which {
 
 impl Requests {
     pub(crate) fn request(&mut self, request: &Request) {
-        let held = request.hold().is_some();
+        let held = request.intended_wait().is_some();
         self.by_api.entry(request.api).or_default().add(request, held);
         if held {
             return;

@@ -18,7 +18,7 @@ pub(crate) struct StageTimes([[Histogram; Stage::ALL.len()]; APIS.len()]);
 impl StageTimes {
     pub(crate) fn add(&mut self, staged: &Staged) {
         let request = &staged.request;
-        if request.hold().is_some() {
+        if request.intended_wait().is_some() {
             return;
         }
         let Some(api) = APIS.iter().position(|api| *api == request.api) else { return };

@@ -1,7 +1,7 @@
 //! What went wrong, counted: pauses for dirty pages, connections, what was not seen; and whether the broker is there.
 
 use diagnose::Joins;
-use model::{BrokerChange, BrokerState, DirtyThrottle, Loss, LossKind, Nanos, TcpTrouble, TcpTroubleKind};
+use model::{BrokerChange, BrokerState, DirtyThrottle, Loss, LossKind, Nanos, TcpEvent, TcpEventKind};
 
 use crate::catalog;
 use crate::encoding::Encoder;
@@ -12,7 +12,7 @@ use crate::histogram::seconds;
 pub(crate) struct Trouble {
     throttles: u64,
     throttled: Nanos,
-    tcp: [u64; TcpTroubleKind::ALL.len()],
+    tcp: [u64; TcpEventKind::ALL.len()],
     losses: [u64; LossKind::ALL.len()],
     is_watched: bool,
     /// Processes that were watched.
@@ -25,7 +25,7 @@ impl Trouble {
         self.throttled += (pause.end - pause.start).at_least_zero();
     }
 
-    pub(crate) fn tcp(&mut self, trouble: &TcpTrouble) {
+    pub(crate) fn tcp(&mut self, trouble: &TcpEvent) {
         if let Some(count) = self.tcp.get_mut(trouble.kind as usize) {
             *count += trouble.count;
         }
@@ -59,7 +59,7 @@ impl Trouble {
     }
 
     pub(crate) fn encode(&self, out: &mut dyn Encoder, joins: Joins) {
-        let tcp = TcpTroubleKind::ALL.into_iter().zip(self.tcp);
+        let tcp = TcpEventKind::ALL.into_iter().zip(self.tcp);
         out.each(&catalog::TCP_TROUBLES, tcp.map(|(kind, count)| (kind.as_str(), count as f64)));
         let joins = [
             ("batch-crc", joins.by_crc),

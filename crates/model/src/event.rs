@@ -2,7 +2,7 @@
 
 use crate::{
     BlockIo, BrokerChange, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause, KernelSpan,
-    LockWait, Loss, Nanos, OffCpu, Reclaim, Request, SocketOp, TcpTrouble,
+    LockWait, Loss, Nanos, OffCpu, Reclaim, Request, SocketOp, TcpEvent,
 };
 
 /// One thing seen by one source.
@@ -27,7 +27,7 @@ pub enum Event {
     /// An operation of the broker on a connection.
     SocketOp(Box<SocketOp>),
     /// Trouble of a connection.
-    TcpTrouble(Box<TcpTrouble>),
+    TcpEvent(Box<TcpEvent>),
     /// A figure of the host.
     HostSample(Box<HostSample>),
     /// A thread on the CPU.
@@ -56,7 +56,7 @@ impl Event {
             Self::Reclaim(reclaim) => reclaim.end,
             Self::KernelSpan(span) => span.end,
             Self::SocketOp(op) => op.end,
-            Self::TcpTrouble(trouble) => trouble.at,
+            Self::TcpEvent(trouble) => trouble.at,
             Self::HostSample(sample) => sample.end,
             Self::CpuSample(sample) => sample.at,
             Self::LockWait(wait) => wait.end,

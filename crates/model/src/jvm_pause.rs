@@ -24,7 +24,7 @@ pub struct JvmPause {
     /// The collection's number in this process.
     pub gc_id: Option<u32>,
     /// The part of it in which the JVM waited until every thread had stopped (time to safepoint), where known.
-    pub reach: Option<Nanos>,
+    pub time_to_safepoint: Option<Nanos>,
 }
 
 impl JvmPause {
@@ -34,7 +34,7 @@ impl JvmPause {
     }
 
     /// Whether two accounts are of one stop: a JVM is in one of each kind at a time.
-    pub fn is_same_stop(&self, other: &Self) -> bool {
+    pub fn is_same_pause(&self, other: &Self) -> bool {
         let same_process = self.pid == other.pid || self.pid == 0 || other.pid == 0;
         let overlap = self.start < other.end && other.start < self.end;
         self.kind == other.kind && same_process && overlap
@@ -43,13 +43,13 @@ impl JvmPause {
     /// One stop of which there are two accounts: the one that numbers its collection, which says more, else this one;
     /// with what only the other has.
     #[must_use]
-    pub fn united(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         let (mut pause, more) =
             if self.gc_id.is_none() && other.gc_id.is_some() { (other, self) } else { (self, other) };
         let filled = |own: Arc<str>, more: Arc<str>| if own.is_empty() { more } else { own };
         pause.operation = filled(pause.operation, more.operation);
         pause.cause = filled(pause.cause, more.cause);
-        pause.reach = pause.reach.or(more.reach);
+        pause.time_to_safepoint = pause.time_to_safepoint.or(more.time_to_safepoint);
         pause.pid = if pause.pid == 0 { more.pid } else { pause.pid };
         pause
     }
@@ -102,7 +102,7 @@ mod tests {
             operation: "".into(),
             cause: "".into(),
             gc_id,
-            reach: None,
+            time_to_safepoint: None,
         }
     }
 
@@ -110,12 +110,12 @@ mod tests {
     fn only_accounts_of_one_kind_process_and_time_are_of_one_stop() {
         let one = pause(10, 20, None);
         assert!(
-            one.is_same_stop(&pause(11, 21, Some(3)))
-                && one.is_same_stop(&JvmPause { pid: 0, ..one.clone() })
+            one.is_same_pause(&pause(11, 21, Some(3)))
+                && one.is_same_pause(&JvmPause { pid: 0, ..one.clone() })
         );
-        assert!(!one.is_same_stop(&pause(20, 30, None)), "the next one");
-        assert!(!one.is_same_stop(&JvmPause { kind: JvmPauseKind::Safepoint, ..one.clone() }));
-        assert!(!one.is_same_stop(&JvmPause { pid: 8, ..one.clone() }));
+        assert!(!one.is_same_pause(&pause(20, 30, None)), "the next one");
+        assert!(!one.is_same_pause(&JvmPause { kind: JvmPauseKind::Safepoint, ..one.clone() }));
+        assert!(!one.is_same_pause(&JvmPause { pid: 8, ..one.clone() }));
     }
 
     #[test]
@@ -123,9 +123,9 @@ mod tests {
         let probes = JvmPause { operation: "G1CollectForAllocation".into(), ..pause(10, 20, None) };
         let recorder =
             JvmPause { operation: "G1New".into(), cause: "Allocation".into(), ..pause(11, 19, Some(3)) };
-        assert_eq!(probes.clone().united(recorder.clone()), recorder);
-        assert_eq!(recorder.clone().united(probes), recorder);
-        let reach = JvmPause { reach: Some(Nanos(4)), ..pause(9, 21, None) };
-        assert_eq!(recorder.clone().united(reach), JvmPause { reach: Some(Nanos(4)), ..recorder });
+        assert_eq!(probes.clone().merge(recorder.clone()), recorder);
+        assert_eq!(recorder.clone().merge(probes), recorder);
+        let reach = JvmPause { time_to_safepoint: Some(Nanos(4)), ..pause(9, 21, None) };
+        assert_eq!(recorder.clone().merge(reach), JvmPause { time_to_safepoint: Some(Nanos(4)), ..recorder });
     }
 }

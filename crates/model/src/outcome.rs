@@ -14,14 +14,14 @@ const OVERRUN: Nanos = Nanos::from_millis(50);
 
 /// Why a broker keeps a request on purpose. The time is what the client asked for, not slowness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Hold {
+pub enum IntendedWait {
     /// A fetch that waited for data, and none came, or less than it wanted.
     LongPoll,
     /// A member of a consumer group that waited for the others (KIP-62).
     Rebalance,
 }
 
-impl Hold {
+impl IntendedWait {
     /// As it is named in outputs.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -81,12 +81,14 @@ impl Request {
 
     /// Why the broker kept it on purpose, if it did. Not what failed, nor a fetch that brought what it wanted
     /// (see [`Self::waited_for_data`]) or was kept longer than it allowed.
-    pub fn hold(&self) -> Option<Hold> {
+    pub fn intended_wait(&self) -> Option<IntendedWait> {
         match self.api_key {
             _ if self.failed() => None,
-            JOIN_GROUP | SYNC_GROUP => Some(Hold::Rebalance),
-            FETCH if self.ran_out_of_time() && self.was_patient() => Some(Hold::LongPoll),
-            FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => Some(Hold::LongPoll),
+            JOIN_GROUP | SYNC_GROUP => Some(IntendedWait::Rebalance),
+            FETCH if self.ran_out_of_time() && self.was_patient() => Some(IntendedWait::LongPoll),
+            FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => {
+                Some(IntendedWait::LongPoll)
+            }
             _ => None,
         }
     }
@@ -118,7 +120,7 @@ fn is_error(code: i16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Hold;
+    use super::IntendedWait;
     use crate::{Nanos, Partition, Request};
 
     fn request(api_key: i16, partitions: Vec<Partition>) -> Request {
@@ -158,33 +160,36 @@ mod tests {
 
     #[test]
     fn a_fetch_that_brought_nothing_was_held_and_one_that_brought_anything_was_not() {
-        assert_eq!(request(1, vec![brought(0, 0), brought(0, 0)]).hold(), Some(Hold::LongPoll));
-        assert_eq!(request(1, Vec::new()).hold(), Some(Hold::LongPoll));
-        assert_eq!(request(1, vec![brought(0, 0), brought(1, 0)]).hold(), None);
-        assert_eq!(request(1, vec![brought(0, 6)]).hold(), None);
-        assert_eq!(Request { end: None, ..request(1, Vec::new()) }.hold(), None);
+        assert_eq!(
+            request(1, vec![brought(0, 0), brought(0, 0)]).intended_wait(),
+            Some(IntendedWait::LongPoll)
+        );
+        assert_eq!(request(1, Vec::new()).intended_wait(), Some(IntendedWait::LongPoll));
+        assert_eq!(request(1, vec![brought(0, 0), brought(1, 0)]).intended_wait(), None);
+        assert_eq!(request(1, vec![brought(0, 6)]).intended_wait(), None);
+        assert_eq!(Request { end: None, ..request(1, Vec::new()) }.intended_wait(), None);
         let until =
             |ms| Request { end: Some(Nanos(1_000) + Nanos::from_millis(ms)), ..request(1, Vec::new()) };
         let waited = |ms| Request { max_wait_ms: Some(500), min_bytes: Some(1), ..until(ms) };
-        assert_eq!(waited(503).hold(), Some(Hold::LongPoll));
-        assert_eq!(waited(900).hold(), None, "nobody asked for that");
-        assert_eq!(Request { max_wait_ms: Some(0), ..waited(5) }.hold(), None);
-        assert_eq!(Request { min_bytes: Some(0), ..waited(5) }.hold(), None);
+        assert_eq!(waited(503).intended_wait(), Some(IntendedWait::LongPoll));
+        assert_eq!(waited(900).intended_wait(), None, "nobody asked for that");
+        assert_eq!(Request { max_wait_ms: Some(0), ..waited(5) }.intended_wait(), None);
+        assert_eq!(Request { min_bytes: Some(0), ..waited(5) }.intended_wait(), None);
         let little = |ms, min_bytes| Request {
             min_bytes: Some(min_bytes),
             partitions: vec![brought(9, 0)],
             ..waited(ms)
         };
-        assert_eq!(little(504, 10).hold(), Some(Hold::LongPoll));
-        assert_eq!(little(504, 9).hold(), None, "it brought what it wanted");
+        assert_eq!(little(504, 10).intended_wait(), Some(IntendedWait::LongPoll));
+        assert_eq!(little(504, 9).intended_wait(), None, "it brought what it wanted");
         assert_eq!(
-            little(400, 10).hold(),
+            little(400, 10).intended_wait(),
             None,
             "there was time left, so it was answered for another reason"
         );
-        assert_eq!(little(900, 10).hold(), None);
-        assert_eq!(request(0, Vec::new()).hold(), None);
-        assert_eq!(request(11, Vec::new()).hold(), Some(Hold::Rebalance));
+        assert_eq!(little(900, 10).intended_wait(), None);
+        assert_eq!(request(0, Vec::new()).intended_wait(), None);
+        assert_eq!(request(11, Vec::new()).intended_wait(), Some(IntendedWait::Rebalance));
     }
 
     #[test]
@@ -215,7 +220,7 @@ mod tests {
         let waited = |request: &Request| request.waited_for_data();
         assert_eq!(waited(&fetch(Some(at(300)))), Nanos::from_millis(280));
         assert_eq!(fetch(Some(at(300))).latency_less_wait(), Some(Nanos::from_millis(30)));
-        assert_eq!(fetch(Some(at(300))).hold(), None);
+        assert_eq!(fetch(Some(at(300))).intended_wait(), None);
         assert_eq!(waited(&fetch(Some(at(10)))), Nanos::ZERO, "it was another request that it waited for");
         assert_eq!(waited(&fetch(Some(at(-5_000)))), Nanos::ZERO);
         assert_eq!(waited(&fetch(None)), Nanos::ZERO);

@@ -77,11 +77,11 @@ impl SocketOpKind {
 
 /// Something that went wrong with a connection of the broker.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TcpTrouble {
+pub struct TcpEvent {
     /// When it was seen.
     pub at: Nanos,
     /// What it was.
-    pub kind: TcpTroubleKind,
+    pub kind: TcpEventKind,
     /// The broker's end, where it is one connection's.
     pub local: Option<SocketAddr>,
     /// The other end.
@@ -92,7 +92,7 @@ pub struct TcpTrouble {
 
 /// What can go wrong with connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TcpTroubleKind {
+pub enum TcpEventKind {
     /// A segment had to be sent again (`tcp:tcp_retransmit_skb`).
     Retransmit,
     /// The other end offered a window of 0 when the broker wanted to write; or the connection stood still for its
@@ -104,7 +104,7 @@ pub enum TcpTroubleKind {
     AcceptQueueOverflow,
 }
 
-impl TcpTroubleKind {
+impl TcpEventKind {
     /// Every kind.
     pub const ALL: [Self; 4] =
         [Self::Retransmit, Self::ZeroWindow, Self::NoWindowScaling, Self::AcceptQueueOverflow];

@@ -87,7 +87,7 @@ impl Decoder {
             kind::DIRTY_THROTTLE => Some(Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))),
             kind::RECLAIM => Some(Event::Reclaim(self.reclaim(&whole(bytes)?))),
             kind::SOCKET => Some(Event::SocketOp(self.socket_op(bytes)?)),
-            kind::TCP_TROUBLE => Some(Event::TcpTrouble(socket::tcp_trouble(bytes)?)),
+            kind::TCP_TROUBLE => Some(Event::TcpEvent(socket::tcp_trouble(bytes)?)),
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ pub use kernel_span::KernelSpan;
 pub(crate) use kernel_span::{BTRFS_COMMIT, function};
 pub use off_cpu::{OffCpu, Waker};
 pub use reclaim::Reclaim;
-pub use socket::{SocketOp, TcpTrouble};
+pub use socket::{SocketOp, TcpEvent};
 
 /// One thing seen by a probe.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub enum Event {
     /// A call on a TCP connection returned.
     SocketOp(SocketOp),
     /// Something went wrong with a TCP connection.
-    TcpTrouble(TcpTrouble),
+    TcpEvent(TcpEvent),
 }
 
 /// A commit of any jbd2 journal on the host.

@@ -33,7 +33,7 @@ mod user;
 pub use error::Error;
 pub use event::{
     BlockFile, BlockIo, DirtyThrottle, Event, FileOp, JournalCommit, KernelSpan, OffCpu, Reclaim, SocketOp,
-    TcpTrouble, Waker,
+    TcpEvent, Waker,
 };
 pub use facts::Facts;
 pub use losses::Losses;

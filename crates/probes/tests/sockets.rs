@@ -22,8 +22,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use connection::{Connection, Queue};
-use model::{SocketOpKind, TcpTroubleKind};
-use probes::event::{SocketOp, TcpTrouble};
+use model::{SocketOpKind, TcpEventKind};
+use probes::event::{SocketOp, TcpEvent};
 use probes::{Event, Facts, FileOp, Plan, Probes, Purpose, Target};
 
 const GIVE_UP: Duration = Duration::from_secs(120);
@@ -61,7 +61,7 @@ fn connections_are_followed_exactly() {
 struct Watched {
     probes: Probes,
     ops: Vec<SocketOp>,
-    troubles: Vec<TcpTrouble>,
+    troubles: Vec<TcpEvent>,
     files: Vec<FileOp>,
 }
 
@@ -80,7 +80,7 @@ impl Watched {
         let Self { probes, ops, troubles, files } = self;
         let mut take = |event| match event {
             Event::SocketOp(op) => ops.push(op),
-            Event::TcpTrouble(trouble) => troubles.push(trouble),
+            Event::TcpEvent(trouble) => troubles.push(trouble),
             Event::FileOp(op) => files.push(op),
             _ => {}
         };
@@ -106,8 +106,8 @@ impl Watched {
         self.ops.iter().filter(|op| (op.local, op.remote) == (local, remote)).collect()
     }
 
-    fn troubles_of(&self, ends: (SocketAddr, SocketAddr), kind: TcpTroubleKind) -> usize {
-        let of = |trouble: &&TcpTrouble| (trouble.local, trouble.remote) == ends && trouble.kind == kind;
+    fn troubles_of(&self, ends: (SocketAddr, SocketAddr), kind: TcpEventKind) -> usize {
+        let of = |trouble: &&TcpEvent| (trouble.local, trouble.remote) == ends && trouble.kind == kind;
         self.troubles.iter().filter(of).count()
     }
 }
@@ -218,14 +218,14 @@ fn check_closed_window(watched: &mut Watched) {
         (0..attempts).for_each(|_| writer.fill());
         watched.all();
         let reported = stalls - usize::from(attempts == 0);
-        assert_eq!(watched.troubles_of(writer.ends(), TcpTroubleKind::ZeroWindow), reported);
+        assert_eq!(watched.troubles_of(writer.ends(), TcpEventKind::ZeroWindow), reported);
         reader.drain(writer);
         for _ in 0..3 {
             writer.write(10);
             reader.drain(writer);
         }
         watched.all();
-        assert_eq!(watched.troubles_of(writer.ends(), TcpTroubleKind::ZeroWindow), stalls);
+        assert_eq!(watched.troubles_of(writer.ends(), TcpEventKind::ZeroWindow), stalls);
     }
     let moved = |ends| watched.ops_of(ends).iter().map(|op| i64::from(op.result)).sum::<i64>();
     let sent = i64::from(writer.sequence(Queue::Send).wrapping_sub(first));
@@ -235,7 +235,7 @@ fn check_closed_window(watched: &mut Watched) {
 /// Both ends of a connection are this process's, and each is told of once.
 fn check_scaling(watched: &mut Watched) {
     let unscaled = |watched: &Watched| {
-        watched.troubles.iter().filter(|trouble| trouble.kind == TcpTroubleKind::NoWindowScaling).count()
+        watched.troubles.iter().filter(|trouble| trouble.kind == TcpEventKind::NoWindowScaling).count()
     };
     watched.all();
     assert_eq!(unscaled(watched), 0, "every connection so far has window scaling");
@@ -251,7 +251,7 @@ fn check_scaling(watched: &mut Watched) {
     watched.all();
     for connection in &plain {
         for end in [&connection.client, &connection.server] {
-            assert_eq!(watched.troubles_of(end.ends(), TcpTroubleKind::NoWindowScaling), 1);
+            assert_eq!(watched.troubles_of(end.ends(), TcpEventKind::NoWindowScaling), 1);
         }
     }
     assert_eq!(unscaled(watched), 4);
@@ -272,9 +272,9 @@ fn check_retransmission(watched: &mut Watched) {
     server.read_exactly(100);
     let count = client.retransmits() as usize;
     watched
-        .until("retransmission", |seen| seen.troubles_of(client.ends(), TcpTroubleKind::Retransmit) >= count);
-    assert_eq!(watched.troubles_of(client.ends(), TcpTroubleKind::Retransmit), count);
-    assert_eq!(watched.troubles_of(server.ends(), TcpTroubleKind::Retransmit), 0);
+        .until("retransmission", |seen| seen.troubles_of(client.ends(), TcpEventKind::Retransmit) >= count);
+    assert_eq!(watched.troubles_of(client.ends(), TcpEventKind::Retransmit), count);
+    assert_eq!(watched.troubles_of(server.ends(), TcpEventKind::Retransmit), 0);
 }
 
 /// None of this is of a process that has no connections.

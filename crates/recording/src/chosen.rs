@@ -1,4 +1,4 @@
-//! Which rows of a part are read, where not all are: those that a [`Choose`] wants by their outlines, and of each kind the
+//! Which rows of a part are read, where not all are: those that a [`RowFilter`] wants by their outlines, and of each kind the
 //! last before a stretch of which everything is read, and the first after one. Does not know what stretches those are.
 //!
 //! Between two stretches there are many row groups of which nothing else is wanted: of these only what tells kinds apart is
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use ahash::RandomState;
 use model::Nanos;
-use model::sketch::{Choose, Wish};
+use model::row_summary::{RowChoice, RowFilter};
 use parquet::arrow::arrow_reader::RowSelection;
 
 use crate::Error;
@@ -30,7 +30,7 @@ const MOST_KINDS: usize = 1 << 20;
 pub(crate) fn rows(
     file: &ParquetFile,
     table: Table,
-    choose: &dyn Choose,
+    choose: &dyn RowFilter,
 ) -> Result<Option<RowSelection>, Error> {
     let total = file.rows();
     let mut chosen = Chosen::default();
@@ -43,10 +43,10 @@ pub(crate) fn rows(
             let Ok(batch) = batch else { return Ok(None) };
             let Ok(Ok(outlines)) = fenced(|| Outlines::of(table, purpose, &batch)) else { return Ok(None) };
             for i in 0..batch.num_rows() {
-                match outlines.at(i, &mut pool, &numbers).map(|sketch| choose.wish(&sketch)) {
-                    Ok(Wish::Beside { kind, gap }) => chosen.beside(row, kind, gap),
+                match outlines.at(i, &mut pool, &numbers).map(|sketch| choose.choose(&sketch)) {
+                    Ok(RowChoice::Edge { kind, gap }) => chosen.beside(row, kind, gap),
                     // What is wrong with it is said when it is read.
-                    Ok(Wish::Read) | Err(_) => chosen.read(row),
+                    Ok(RowChoice::Read) | Err(_) => chosen.read(row),
                 }
                 row += 1;
             }
@@ -74,7 +74,7 @@ struct Within {
 }
 
 /// A file's row groups; those that lie in the same gap together.
-fn runs(file: &ParquetFile, table: Table, choose: &dyn Choose) -> Vec<Run> {
+fn runs(file: &ParquetFile, table: Table, choose: &dyn RowFilter) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for group in 0..file.groups() {
         let within = within(file, group, table, choose);
@@ -88,15 +88,15 @@ fn runs(file: &ParquetFile, table: Table, choose: &dyn Choose) -> Vec<Run> {
 }
 
 /// The gap that a row group lies in, where its statistics say so, and where they can.
-fn within(file: &ParquetFile, group: usize, table: Table, choose: &dyn Choose) -> Option<Within> {
+fn within(file: &ParquetFile, group: usize, table: Table, choose: &dyn RowFilter) -> Option<Within> {
     let (starts, ends) = (file.bounds(group, "start_ns")?, file.bounds(group, "end_ns")?);
     // Of what ends before it begins nothing can be said.
     let is_whole = starts.0 <= ends.0 && starts.1 <= ends.1;
     let stretch = (Nanos(starts.0), Nanos(ends.1));
     let sketch = outlines::most_wanted(table, stretch).filter(|_| is_whole)?;
-    match choose.wish(&sketch) {
-        Wish::Beside { gap, .. } => Some(Within { gap, stretch }),
-        Wish::Read => None,
+    match choose.choose(&sketch) {
+        RowChoice::Edge { gap, .. } => Some(Within { gap, stretch }),
+        RowChoice::Read => None,
     }
 }
 

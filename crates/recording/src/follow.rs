@@ -24,7 +24,7 @@ use lane::Lane;
 const WRITTEN_WITHIN: Nanos = Nanos::from_millis(1_500);
 
 /// A recording that is being read as it grows.
-pub struct Follow {
+pub struct Tail {
     dir: PathBuf,
     lanes: Vec<Lane>,
     /// Read, and not told yet.
@@ -47,7 +47,7 @@ struct Held {
     event: Event,
 }
 
-impl Follow {
+impl Tail {
     /// Begins at the recording's beginning.
     pub fn start(recording: &Recording) -> Self {
         let dir = recording.dir();
@@ -65,7 +65,7 @@ impl Follow {
     }
 
     /// The next event; none where nothing is certain to be the next for now, or where the recording has ended and all of it
-    /// was told ([`Follow::is_finished`]).
+    /// was told ([`Tail::is_finished`]).
     ///
     /// # Errors
     /// A part is damaged. Asking on gives what the other parts hold.

@@ -82,18 +82,18 @@ impl Intake {
     }
 
     /// The way in, for some events in a row; everybody else waits as long.
-    pub fn open(&self) -> Opened<'_> {
-        Opened { waiting: lock(&self.waiting), most_bytes: self.most_bytes }
+    pub fn open(&self) -> IntakeGuard<'_> {
+        IntakeGuard { waiting: lock(&self.waiting), most_bytes: self.most_bytes }
     }
 }
 
 /// An [`Intake`] that one thread has.
-pub struct Opened<'i> {
+pub struct IntakeGuard<'i> {
     waiting: MutexGuard<'i, Waiting>,
     most_bytes: usize,
 }
 
-impl Opened<'_> {
+impl IntakeGuard<'_> {
     /// Takes an event, unless as much waits as may; for losses there is room always. Whether it was taken.
     #[must_use]
     pub fn take(&mut self, event: &Event) -> bool {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::RandomState;
 use arrow_array::RecordBatch;
-use model::sketch::{Sent, Written};
+use model::row_summary::{ProduceKey, WriteKey};
 use model::{FileKind, FileOpKind, Nanos};
 
 use crate::Error;
@@ -67,21 +67,21 @@ cells! {
 }
 
 /// Keys of requests, batch after batch: how many requests there were, and the partitions of those that produce.
-pub struct SentKeys(Receiver<Result<(u64, Vec<Sent>), Error>>);
+pub struct ProduceKeys(Receiver<Result<(u64, Vec<ProduceKey>), Error>>);
 
 /// Keys of writes, batch after batch.
-pub struct WrittenKeys(Receiver<Result<Vec<Written>, Error>>);
+pub struct WriteKeys(Receiver<Result<Vec<WriteKey>, Error>>);
 
-impl Iterator for SentKeys {
-    type Item = Result<(u64, Vec<Sent>), Error>;
+impl Iterator for ProduceKeys {
+    type Item = Result<(u64, Vec<ProduceKey>), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.recv().ok()
     }
 }
 
-impl Iterator for WrittenKeys {
-    type Item = Result<Vec<Written>, Error>;
+impl Iterator for WriteKeys {
+    type Item = Result<Vec<WriteKey>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.recv().ok()
@@ -96,7 +96,7 @@ pub(crate) fn read(
     requests: Vec<Part>,
     file_ops: Vec<Part>,
     notes: &Arc<Notes>,
-) -> std::io::Result<(SentKeys, WrittenKeys)> {
+) -> std::io::Result<(ProduceKeys, WriteKeys)> {
     let topics = Topics::default();
     let (of_requests, mut of_sent) = (Arc::clone(&topics), HashMap::default());
     let sent = columns_ahead::read(Table::Requests.folder(), requests, notes, is_of_request, move |batch| {
@@ -107,7 +107,7 @@ pub(crate) fn read(
     let written = columns_ahead::read(Table::FileOps.folder(), file_ops, notes, is_of_write, move |batch| {
         written_of(batch, (&topics, &mut of_written))
     })?;
-    Ok((SentKeys(sent), WrittenKeys(written)))
+    Ok((ProduceKeys(sent), WriteKeys(written)))
 }
 
 /// Numbers of topics, the same for both tables.
@@ -168,7 +168,7 @@ impl Numbered {
 }
 
 /// Only what wrote to a partition's log.
-fn written_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<Vec<Written>, ColumnError> {
+fn written_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<Vec<WriteKey>, ColumnError> {
     let cells = WrittenCells::of(batch)?;
     let (mut pool, mut numbered) = (TextPool::default(), Numbered::default());
     let mut all = Vec::with_capacity(batch.num_rows());
@@ -178,8 +178,8 @@ fn written_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<Vec<Wri
         }
         let Some(crc) = cells.batch_crc.maybe(i) else { continue };
         let Some(topic) = numbered.at(&cells.topic, i, &mut pool, (topics, &mut *known)) else { continue };
-        let key = || -> Result<Written, BadRow> {
-            Ok(Written {
+        let key = || -> Result<WriteKey, BadRow> {
+            Ok(WriteKey {
                 start: Nanos(cells.start_ns.at(i)?),
                 end: Nanos(cells.end_ns.at(i)?),
                 topic,
@@ -195,7 +195,7 @@ fn written_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<Vec<Wri
     Ok(all)
 }
 
-fn sent_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<(u64, Vec<Sent>), ColumnError> {
+fn sent_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<(u64, Vec<ProduceKey>), ColumnError> {
     let cells = RequestCells::of(batch)?;
     let partitions = Nested::of(batch)?;
     let (mut pool, mut numbered) = (TextPool::default(), Numbered::default());
@@ -217,7 +217,7 @@ fn sent_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<(u64, Vec<
                     Some(b) => Some((of.batches.rows.crc.at(b)?, of.batches.rows.bytes.at(b)?)),
                     None => None,
                 };
-                all.push(Sent {
+                all.push(ProduceKey {
                     arrival,
                     response,
                     last_seen,

@@ -43,11 +43,11 @@ mod writer;
 
 pub use error::Error;
 pub use events::Events;
-pub use follow::Follow;
+pub use follow::Tail;
 pub use gists::Gists;
 pub use gists::ranges::{folder_of, footer_range, gist_ranges, has_gists};
-pub use intake::{Intake, Opened};
-pub use join_keys::{SentKeys, WrittenKeys};
+pub use intake::{Intake, IntakeGuard};
+pub use join_keys::{ProduceKeys, WriteKeys};
 pub use manifest::{Broker, BrokerProcess, Clock, ClockPair, FORMAT, Host, Jvm, Manifest, VERSION};
 pub use reader::Recording;
 pub use table::Table;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use arrow_array::RecordBatch;
-use model::sketch::{FileOpSketch, LongRequestSketch, OffCpuSketch, RequestSketch, Sketch};
+use model::row_summary::{FileOpSummary, OffCpuSummary, RequestPosition, RequestTiming, RowSummary};
 use model::{FileKind, FileOpKind, Nanos};
 
 use crate::Error;
@@ -127,14 +127,14 @@ pub(crate) enum Outlines {
 }
 
 /// What would be wanted of a stretch if any of a table's rows is; none where more than the time makes a row wanted.
-pub(crate) fn most_wanted(table: Table, (start, end): Stretch) -> Option<Sketch> {
+pub(crate) fn most_wanted(table: Table, (start, end): Stretch) -> Option<RowSummary> {
     match table {
         Table::FileOps => {
             // Writes to logs bear on others from afar.
             let (op, kind) = (FileOpKind::Write, FileKind::Log);
-            Some(Sketch::FileOp(FileOpSketch { start, end, op, kind, tid: 0 }))
+            Some(RowSummary::FileOp(FileOpSummary { start, end, op, kind, tid: 0 }))
         }
-        Table::SocketOps => Some(Sketch::SocketOp { start, end, tid: 0 }),
+        Table::SocketOps => Some(RowSummary::SocketOp { start, end, tid: 0 }),
         _ => None,
     }
 }
@@ -173,48 +173,53 @@ impl Outlines {
     }
 
     /// The outline of row `i`. Connections are numbered by `numbers`.
-    pub(crate) fn at(&self, i: usize, pool: &mut TextPool, numbers: &RandomState) -> Result<Sketch, BadRow> {
+    pub(crate) fn at(
+        &self,
+        i: usize,
+        pool: &mut TextPool,
+        numbers: &RandomState,
+    ) -> Result<RowSummary, BadRow> {
         Ok(match self {
-            Self::Lengths(cells) => Sketch::LongRequest(cells.at(i)?),
-            Self::Requests(cells) => Sketch::Request(cells.at(i, pool, numbers)?),
-            Self::FileOps(cells) => Sketch::FileOp(FileOpSketch {
+            Self::Lengths(cells) => RowSummary::LongRequest(cells.at(i)?),
+            Self::Requests(cells) => RowSummary::Request(cells.at(i, pool, numbers)?),
+            Self::FileOps(cells) => RowSummary::FileOp(FileOpSummary {
                 start: Nanos(cells.start_ns.at(i)?),
                 end: Nanos(cells.end_ns.at(i)?),
                 op: cells.op.at(i)?,
                 kind: cells.kind.at(i)?,
                 tid: cells.tid.at(i)?,
             }),
-            Self::OffCpu(cells) => Sketch::OffCpu(OffCpuSketch {
+            Self::OffCpu(cells) => RowSummary::OffCpu(OffCpuSummary {
                 start: Nanos(cells.start_ns.at(i)?),
                 end: Nanos(cells.end_ns.at(i)?),
                 woken: cells.woken_ns.maybe(i).map(Nanos),
                 preempted: cells.preempted.at(i)?,
                 tid: cells.tid.at(i)?,
             }),
-            Self::SocketOps(cells) => Sketch::SocketOp {
+            Self::SocketOps(cells) => RowSummary::SocketOp {
                 start: Nanos(cells.start_ns.at(i)?),
                 end: Nanos(cells.end_ns.at(i)?),
                 tid: cells.tid.at(i)?,
             },
             Self::Spans(cells) => {
-                Sketch::Span { start: Nanos(cells.start_ns.at(i)?), end: Nanos(cells.end_ns.at(i)?) }
+                RowSummary::Span { start: Nanos(cells.start_ns.at(i)?), end: Nanos(cells.end_ns.at(i)?) }
             }
             Self::FileOpsWithin(cells, stretch) => {
                 let (start, end) = *stretch;
                 let (op, kind, tid) = (cells.op.at(i)?, cells.kind.at(i)?, cells.tid.at(i)?);
-                Sketch::FileOp(FileOpSketch { start, end, op, kind, tid })
+                RowSummary::FileOp(FileOpSummary { start, end, op, kind, tid })
             }
             Self::SocketOpsWithin(cells, stretch) => {
                 let (start, end) = *stretch;
-                Sketch::SocketOp { start, end, tid: cells.tid.at(i)? }
+                RowSummary::SocketOp { start, end, tid: cells.tid.at(i)? }
             }
         })
     }
 }
 
 impl RequestPlaces {
-    fn at(&self, i: usize, pool: &mut TextPool, numbers: &RandomState) -> Result<RequestSketch, BadRow> {
-        Ok(RequestSketch {
+    fn at(&self, i: usize, pool: &mut TextPool, numbers: &RandomState) -> Result<RequestPosition, BadRow> {
+        Ok(RequestPosition {
             arrival: Nanos(self.arrival_ns.at(i)?),
             arrival_end: Nanos(self.arrival_end_ns.at(i)?),
             end: self.end_ns.maybe(i).map(Nanos),
@@ -226,8 +231,8 @@ impl RequestPlaces {
 }
 
 impl RequestLengths {
-    fn at(&self, i: usize) -> Result<LongRequestSketch, BadRow> {
-        Ok(LongRequestSketch {
+    fn at(&self, i: usize) -> Result<RequestTiming, BadRow> {
+        Ok(RequestTiming {
             arrival: Nanos(self.arrival_ns.at(i)?),
             arrival_end: Nanos(self.arrival_end_ns.at(i)?),
             response: self.response_ns.maybe(i).map(Nanos),
@@ -249,7 +254,7 @@ pub(crate) fn each(
     part: &Part,
     least: Nanos,
     notes: &Arc<Notes>,
-    tell: &mut dyn FnMut(&Sketch),
+    tell: &mut dyn FnMut(&RowSummary),
 ) -> Result<(), Error> {
     let long = |path: &Path| {
         let rows = Rows::WithAtLeast("latency_ns", least.0);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use model::sketch::Choose;
+use model::row_summary::RowFilter;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -147,7 +147,7 @@ impl ParquetPart {
     }
 
     /// The rows that `choose` finds among those of a table.
-    pub(crate) fn open_chosen(path: &Path, table: Table, choose: &dyn Choose) -> Result<Self, Error> {
+    pub(crate) fn open_chosen(path: &Path, table: Table, choose: &dyn RowFilter) -> Result<Self, Error> {
         let file = ParquetFile::open(path)?;
         let rows = chosen::rows(&file, table, choose)?.map_or(Rows::All, Rows::Of);
         file.read(&all_but(&table.unread()), rows, BATCH_ROWS)

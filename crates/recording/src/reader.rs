@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::sketch::{Choose, Sketch};
+use model::row_summary::{RowFilter, RowSummary};
 use model::{Cause, FileOp, HostSample, HostScope, Nanos};
 
 use crate::gists::Gists;
 use crate::gists::ranges::has_gists;
-use crate::join_keys::{self, SentKeys, WrittenKeys};
+use crate::join_keys::{self, ProduceKeys, WriteKeys};
 use crate::notes::Notes;
 use crate::outlines;
 use crate::part::{self, Part};
@@ -89,9 +89,9 @@ impl Recording {
     }
 
     /// The same, of the tables of which each request leaves rows, only those that `choose` wants by their outlines, and
-    /// beside them the first and the last of each kind in each gap: see [`model::sketch::Wish`]. The others are read whole; so is a part
+    /// beside them the first and the last of each kind in each gap: see [`model::row_summary::RowChoice`]. The others are read whole; so is a part
     /// that is not Parquet yet.
-    pub fn events_chosen(&self, choose: &Arc<dyn Choose>) -> Events {
+    pub fn events_chosen(&self, choose: &Arc<dyn RowFilter>) -> Events {
         Events::of(self.listed(&Table::ALL).map(|(table, parts)| {
             let choose = Self::OUTLINED.contains(&table).then(|| Arc::clone(choose));
             TableEvents::chosen_ahead(table, parts, &self.notes, choose)
@@ -106,7 +106,12 @@ impl Recording {
     ///
     /// # Errors
     /// A part that cannot be read: the outlines are not all there.
-    pub fn outlines(&self, table: Table, least: Nanos, tell: &mut dyn FnMut(&Sketch)) -> Result<(), Error> {
+    pub fn outlines(
+        &self,
+        table: Table,
+        least: Nanos,
+        tell: &mut dyn FnMut(&RowSummary),
+    ) -> Result<(), Error> {
         for part in part::list(&table.path(&self.dir))? {
             outlines::each(table, &part, least, &self.notes, tell)?;
         }
@@ -117,7 +122,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::Io`] where there can be no threads or a folder cannot be listed.
-    pub fn join_keys(&self) -> Result<(SentKeys, WrittenKeys), Error> {
+    pub fn join_keys(&self) -> Result<(ProduceKeys, WriteKeys), Error> {
         let parts = |table: Table| part::list(&table.path(&self.dir));
         join_keys::read(parts(Table::Requests)?, parts(Table::FileOps)?, &self.notes)
             .map_err(Error::io("start a thread for", &self.dir))

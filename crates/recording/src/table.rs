@@ -23,7 +23,7 @@ use crate::tables::off_cpu::{OffCpuCells, OffCpus};
 use crate::tables::reclaims::{ReclaimCells, Reclaims};
 use crate::tables::requests::{RequestCells, Requests};
 use crate::tables::socket_ops::{SocketOpCells, SocketOps};
-use crate::tables::tcp_troubles::{TcpTroubleCells, TcpTroubles};
+use crate::tables::tcp_troubles::{TcpEventCells, TcpEvents};
 use crate::text::TextPool;
 
 /// A table of a recording, one for each kind of event.
@@ -48,7 +48,7 @@ pub enum Table {
     /// Operations on connections.
     SocketOps,
     /// Trouble of connections.
-    TcpTroubles,
+    TcpEvents,
     /// Figures of the host.
     HostSamples,
     /// Threads on the CPU.
@@ -75,7 +75,7 @@ impl Table {
         Self::Reclaims,
         Self::KernelSpans,
         Self::SocketOps,
-        Self::TcpTroubles,
+        Self::TcpEvents,
         Self::HostSamples,
         Self::CpuSamples,
         Self::LockWaits,
@@ -96,7 +96,7 @@ impl Table {
             Self::Reclaims => "reclaims",
             Self::KernelSpans => "kernel_spans",
             Self::SocketOps => "socket_ops",
-            Self::TcpTroubles => "tcp_troubles",
+            Self::TcpEvents => "tcp_troubles",
             Self::HostSamples => "host_samples",
             Self::CpuSamples => "cpu_samples",
             Self::LockWaits => "lock_waits",
@@ -123,7 +123,7 @@ impl Table {
             Event::Reclaim(_) => Self::Reclaims,
             Event::KernelSpan(_) => Self::KernelSpans,
             Event::SocketOp(_) => Self::SocketOps,
-            Event::TcpTrouble(_) => Self::TcpTroubles,
+            Event::TcpEvent(_) => Self::TcpEvents,
             Event::HostSample(_) => Self::HostSamples,
             Event::CpuSample(_) => Self::CpuSamples,
             Event::LockWait(_) => Self::LockWaits,
@@ -145,7 +145,7 @@ impl Table {
             Self::Reclaims => Reclaims::fields(),
             Self::KernelSpans => KernelSpans::fields(),
             Self::SocketOps => SocketOps::fields(),
-            Self::TcpTroubles => TcpTroubles::fields(),
+            Self::TcpEvents => TcpEvents::fields(),
             Self::HostSamples => HostSamples::fields(),
             Self::CpuSamples => CpuSamples::fields(),
             Self::LockWaits => LockWaits::fields(),
@@ -167,7 +167,7 @@ impl Table {
             Self::Reclaims => Reclaims::unread(),
             Self::KernelSpans => KernelSpans::unread(),
             Self::SocketOps => SocketOps::unread(),
-            Self::TcpTroubles => TcpTroubles::unread(),
+            Self::TcpEvents => TcpEvents::unread(),
             Self::HostSamples => HostSamples::unread(),
             Self::CpuSamples => CpuSamples::unread(),
             Self::LockWaits => LockWaits::unread(),
@@ -189,7 +189,7 @@ impl Table {
             Self::Reclaims => Box::new(ReclaimCells::of(batch)?),
             Self::KernelSpans => Box::new(KernelSpanCells::of(batch)?),
             Self::SocketOps => Box::new(SocketOpCells::of(batch)?),
-            Self::TcpTroubles => Box::new(TcpTroubleCells::of(batch)?),
+            Self::TcpEvents => Box::new(TcpEventCells::of(batch)?),
             Self::HostSamples => Box::new(HostSampleCells::of(batch)?),
             Self::CpuSamples => Box::new(CpuSampleCells::of(batch)?),
             Self::LockWaits => Box::new(LockWaitCells::of(batch)?),
@@ -228,7 +228,7 @@ pub(crate) struct RowBuffers {
     reclaims: Reclaims,
     kernel_spans: KernelSpans,
     socket_ops: SocketOps,
-    tcp_troubles: TcpTroubles,
+    tcp_troubles: TcpEvents,
     host_samples: HostSamples,
     cpu_samples: CpuSamples,
     lock_waits: LockWaits,
@@ -250,7 +250,7 @@ impl RowBuffers {
             Event::Reclaim(row) => put(&mut self.reclaims, row),
             Event::KernelSpan(row) => put(&mut self.kernel_spans, row),
             Event::SocketOp(row) => put(&mut self.socket_ops, row),
-            Event::TcpTrouble(row) => put(&mut self.tcp_troubles, row),
+            Event::TcpEvent(row) => put(&mut self.tcp_troubles, row),
             Event::HostSample(row) => put(&mut self.host_samples, row),
             Event::CpuSample(row) => put(&mut self.cpu_samples, row),
             Event::LockWait(row) => put(&mut self.lock_waits, row),
@@ -272,7 +272,7 @@ impl RowBuffers {
             Table::Reclaims => self.reclaims.batch(),
             Table::KernelSpans => self.kernel_spans.batch(),
             Table::SocketOps => self.socket_ops.batch(),
-            Table::TcpTroubles => self.tcp_troubles.batch(),
+            Table::TcpEvents => self.tcp_troubles.batch(),
             Table::HostSamples => self.host_samples.batch(),
             Table::CpuSamples => self.cpu_samples.batch(),
             Table::LockWaits => self.lock_waits.batch(),

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use arrow_array::RecordBatch;
 use model::Event;
-use model::sketch::Choose;
+use model::row_summary::RowFilter;
 
 use crate::Error;
 use crate::cells::BadRow;
@@ -51,7 +51,7 @@ impl TableEvents {
         table: Table,
         parts: Vec<Part>,
         notes: &Arc<Notes>,
-        choose: Option<Arc<dyn Choose>>,
+        choose: Option<Arc<dyn RowFilter>>,
     ) -> Self {
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
         let reading = Reading { choose, ..Reading::of(table, parts.clone(), notes) };
@@ -85,7 +85,7 @@ pub(crate) struct Reading {
     table: Table,
     parts: VecDeque<Part>,
     /// Who chooses rows, where not all are read.
-    choose: Option<Arc<dyn Choose>>,
+    choose: Option<Arc<dyn RowFilter>>,
     /// The part being read.
     batches: Option<(PathBuf, Batches)>,
     bad_rows: BTreeMap<BadRow, u64>,

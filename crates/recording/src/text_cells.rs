@@ -43,7 +43,7 @@ named!(
     model::LossKind,
     model::SocketOpKind,
     model::SpanSource,
-    model::TcpTroubleKind,
+    model::TcpEventKind,
     model::TopicId
 );
 

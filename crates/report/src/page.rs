@@ -203,7 +203,7 @@ impl Collector {
         }
         match event {
             Event::Request(request) => self.traffic.request(request),
-            Event::SocketOp(_) | Event::TcpTrouble(_) => {}
+            Event::SocketOp(_) | Event::TcpEvent(_) => {}
             _ => self.work.event(event),
         }
         self.cases.event(event);

@@ -56,7 +56,7 @@ impl<W: Write> PauseReport for PauseTable<W> {
             pause.kind.as_str().to_owned(),
             named(&pause.operation),
             named(&pause.cause),
-            or_none(pause.reach),
+            or_none(pause.time_to_safepoint),
         ];
         if self.wide {
             cells.extend([or_none(pause.gc_id), or_none(Some(pause.pid).filter(|&pid| pid != 0))]);
@@ -115,7 +115,7 @@ fn fields(pause: &JvmPause) -> Fields {
         ("operation", named(&pause.operation).into()),
         ("cause", named(&pause.cause).into()),
         ("gc_id", pause.gc_id.into()),
-        ("time_to_safepoint_ns", pause.reach.map(|reach| reach.0).into()),
+        ("time_to_safepoint_ns", pause.time_to_safepoint.map(|reach| reach.0).into()),
     ])
 }
 
@@ -129,6 +129,6 @@ fn nothing() -> JvmPause {
         operation: "".into(),
         cause: "".into(),
         gc_id: None,
-        reach: None,
+        time_to_safepoint: None,
     }
 }

@@ -128,7 +128,7 @@ impl FlightRecorder {
     fn is_slow(&self, request: &Request) -> bool {
         let time = || request.latency().map(|latency| latency - request.may_have_waited());
         self.flight.apis.contains(&request.api)
-            && request.hold().is_none()
+            && request.intended_wait().is_none()
             && time().is_some_and(|time| time >= self.flight.slower_than)
     }
 

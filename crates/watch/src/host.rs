@@ -126,7 +126,7 @@ impl Sampler {
         self.readings += 1;
         let mut events = self.figures.take();
         let overflow = subject.and_then(|subject| self.accept_queue.sample(&self.kernel, subject.pid, now));
-        events.extend(overflow.map(|trouble| Event::TcpTrouble(Box::new(trouble))));
+        events.extend(overflow.map(|trouble| Event::TcpEvent(Box::new(trouble))));
         events
     }
 

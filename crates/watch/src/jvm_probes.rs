@@ -169,7 +169,9 @@ fn jvm_pause(pause: Pause, pid: Pid, offset: ClockOffset) -> JvmPause {
         operation: pause.operation,
         cause: if full { "full collection".into() } else { Arc::default() },
         gc_id: None,
-        reach: pause.operation_ns.map(|at| offset.from_monotonic(at) - offset.from_monotonic(pause.start_ns)),
+        time_to_safepoint: pause
+            .operation_ns
+            .map(|at| offset.from_monotonic(at) - offset.from_monotonic(pause.start_ns)),
     }
 }
 
@@ -212,7 +214,7 @@ mod tests {
             let operation = "G1PauseFull".into();
             let pause = Pause { start_ns: 10, end_ns: 30, kind, operation, operation_ns };
             let Event::JvmPause(pause) = seen(JvmEvent::Pause(pause)) else { panic!("no pause") };
-            (pause.start, pause.end, pause.kind, pause.cause.to_string(), pause.reach)
+            (pause.start, pause.end, pause.kind, pause.cause.to_string(), pause.time_to_safepoint)
         };
         let (start, end) = (Nanos(1_010), Nanos(1_030));
         let safepoint = pause(PauseKind::Safepoint, Some(17));

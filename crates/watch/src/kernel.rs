@@ -126,8 +126,8 @@ impl Names {
             })),
             probes::Event::BlockIo(io) => Event::BlockIo(Box::new(self.block_io(io, offset))),
             probes::Event::SocketOp(op) => Event::SocketOp(Box::new(self.socket_op(op, offset))),
-            probes::Event::TcpTrouble(trouble) => {
-                Event::TcpTrouble(Box::new(socket::tcp_trouble(&trouble, offset)))
+            probes::Event::TcpEvent(trouble) => {
+                Event::TcpEvent(Box::new(socket::tcp_trouble(&trouble, offset)))
             }
             probes::Event::DirtyThrottle(pause) => Event::DirtyThrottle(DirtyThrottle {
                 start: offset.from_monotonic(pause.start_ns),

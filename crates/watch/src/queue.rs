@@ -240,7 +240,7 @@ pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
 #[cfg(test)]
 mod tests {
     use super::{Batch, EventSink, TAKEN_TOGETHER, queue};
-    use model::{Event, Loss, LossKind, Nanos, TcpTrouble, TcpTroubleKind};
+    use model::{Event, Loss, LossKind, Nanos, TcpEvent, TcpEventKind};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
@@ -334,8 +334,8 @@ mod tests {
 
     /// Of no loss.
     fn trouble(ms: i64) -> Event {
-        let (at, kind) = (Nanos::from_millis(ms), TcpTroubleKind::Retransmit);
-        Event::TcpTrouble(Box::new(TcpTrouble { at, kind, local: None, remote: None, count: 1 }))
+        let (at, kind) = (Nanos::from_millis(ms), TcpEventKind::Retransmit);
+        Event::TcpEvent(Box::new(TcpEvent { at, kind, local: None, remote: None, count: 1 }))
     }
 
     #[test]

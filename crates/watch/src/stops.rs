@@ -34,7 +34,7 @@ impl Stops {
     /// Takes what the probes saw; what is to be told of it at once comes back.
     pub(crate) fn probed(&self, pause: JvmPause) -> Option<JvmPause> {
         let inner = &mut *self.lock();
-        if inner.recorded.iter().any(|told| told.is_same_stop(&pause)) {
+        if inner.recorded.iter().any(|told| told.is_same_pause(&pause)) {
             return None;
         }
         if !inner.recorder_tells {
@@ -47,9 +47,9 @@ impl Stops {
     /// Takes what the recorder told; that, with what the probes alone saw of it, is to be told.
     pub(crate) fn recorded(&self, pause: JvmPause) -> JvmPause {
         let inner = &mut *self.lock();
-        let same = inner.held.iter().position(|held| held.is_same_stop(&pause));
+        let same = inner.held.iter().position(|held| held.is_same_pause(&pause));
         let pause = match same.and_then(|index| inner.held.remove(index)) {
-            Some(probed) => pause.united(probed),
+            Some(probed) => pause.merge(probed),
             None => pause,
         };
         inner.recorded.push_back(pause.clone());
@@ -91,7 +91,7 @@ mod tests {
             operation: "G1New".into(),
             cause: "".into(),
             gc_id,
-            reach: None,
+            time_to_safepoint: None,
         }
     }
 

@@ -4,7 +4,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use recording::{Follow, Recording};
+use recording::{Recording, Tail};
 
 use super::{Recorded, Sink};
 use crate::options::Presentation;
@@ -30,7 +30,7 @@ impl Recorded {
         presentation: &Presentation,
         sink: &mut Sink<'_>,
     ) -> anyhow::Result<()> {
-        let mut follow = Follow::start(&self.recording);
+        let mut follow = Tail::start(&self.recording);
         let mut heard = Instant::now();
         let mut silent = false;
         while !stop.asked() && !follow.is_finished() {

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, TcpTroubleKind, Tid};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, TcpEventKind, Tid};
 
 use super::{Finding, run_queue, stop};
 use crate::free::Free;
@@ -136,13 +136,13 @@ fn trouble(window: &Window, request: &Request, start: Nanos, end: Nanos) -> Vec<
         let times: Vec<_> = all.filter(|trouble| trouble.kind == kind).map(|trouble| trouble.at).collect();
         let (first, last) = (times.first().copied()?, times.last().copied()?);
         let text = match (kind, times.len()) {
-            (TcpTroubleKind::Retransmit, 1) => "a segment had to be sent again".to_owned(),
-            (TcpTroubleKind::Retransmit, count) => format!("{count} segments had to be sent again"),
+            (TcpEventKind::Retransmit, 1) => "a segment had to be sent again".to_owned(),
+            (TcpEventKind::Retransmit, count) => format!("{count} segments had to be sent again"),
             _ => "the client's receive window was closed".to_owned(),
         };
         Some(seen(EvidenceKind::Network, first, last, text))
     };
-    [TcpTroubleKind::ZeroWindow, TcpTroubleKind::Retransmit].into_iter().filter_map(of).collect()
+    [TcpEventKind::ZeroWindow, TcpEventKind::Retransmit].into_iter().filter_map(of).collect()
 }
 
 fn seen(kind: EvidenceKind, start: Nanos, end: Nanos, text: String) -> Evidence {

@@ -88,7 +88,7 @@ fn around(window: &Window, pid: Pid, mut start: Nanos, mut end: Nanos) -> Vec<&J
 
 impl<'w> Stop<'w> {
     fn of(pause: &'w JvmPause) -> Self {
-        let JvmPause { start, end, pid, gc_id, reach, .. } = *pause;
+        let JvmPause { start, end, pid, gc_id, time_to_safepoint: reach, .. } = *pause;
         Self { start, end, said_end: None, why: pause, pid, gc_id, reach }
     }
 
@@ -97,7 +97,7 @@ impl<'w> Stop<'w> {
         self.end = self.end.max(pause.end);
         self.pid = self.pid.max(pause.pid);
         self.gc_id = self.gc_id.into_iter().chain(pause.gc_id).min();
-        self.reach = self.reach.max(pause.reach);
+        self.reach = self.reach.max(pause.time_to_safepoint);
         // A collection says more than the safepoint around it.
         let says_more = (pause.kind == JvmPauseKind::Gc, pause.length());
         if says_more > (self.why.kind == JvmPauseKind::Gc, self.why.length()) {

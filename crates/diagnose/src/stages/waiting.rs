@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::sketch::LongRequestSketch;
+use model::row_summary::RequestTiming;
 use model::{Nanos, Request, Stage, TopicPartition};
 
 use super::{Course, Parts, served_from};
@@ -19,7 +19,7 @@ pub(crate) fn latency_less_wait(window: &Window, request: &Request) -> Option<Na
     if request.api_key == PRODUCE {
         return Some(latency);
     }
-    if request.hold().is_some() {
+    if request.intended_wait().is_some() {
         return None;
     }
     let own = readable(window, request).map(|until| until - served_from(request).unwrap_or(until));
@@ -40,7 +40,7 @@ pub(crate) fn readable(window: &Window, request: &Request) -> Option<Nanos> {
 }
 
 /// How long a fetch had waited at least, or may have: the write of what it brought can only have been later.
-pub(crate) fn least_wait(row: &LongRequestSketch) -> Nanos {
+pub(crate) fn least_wait(row: &RequestTiming) -> Nanos {
     let wait = || {
         let waited = (row.response? - row.arrival_end).at_least_zero();
         let from = row.arrival_end + row.head_of_line.unwrap_or_default().min(waited).at_least_zero();
@@ -86,7 +86,7 @@ fn behind_a_wait(window: &Window, request: &Request) -> Nanos {
 pub(crate) fn is_kept(window: &Window, request: &Request) -> bool {
     let latency = request.latency().unwrap_or_default();
     let own = readable(window, request).zip(served_from(request)).map(|(until, from)| until - from);
-    request.hold().is_some() || own.is_some_and(|own| own.0.saturating_mul(2) > latency.0)
+    request.intended_wait().is_some() || own.is_some_and(|own| own.0.saturating_mul(2) > latency.0)
 }
 
 impl Course<'_> {
@@ -99,7 +99,7 @@ impl Course<'_> {
         {
             return;
         }
-        if request.hold().is_some() {
+        if request.intended_wait().is_some() {
             parts.take(Stage::Remote, from, self.answered);
         } else if let Some(until) = readable(window, request) {
             parts.take(Stage::Remote, from, until);

@@ -4,7 +4,7 @@
 use model::{
     BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
     HostSample, HostScope, JvmPause, JvmPauseKind, KernelSpan, Nanos, OffCpu, Reclaim, Request, SocketOp,
-    SocketOpKind, SpanSource, Stage, TcpTrouble, TcpTroubleKind, Verdict, Waker,
+    SocketOpKind, SpanSource, Stage, TcpEvent, TcpEventKind, Verdict, Waker,
 };
 
 use super::{JOURNAL_STACK, append, asked, commit, device, io, ms, off_cpu, op, request, run};
@@ -493,8 +493,8 @@ fn leaving(handed: i64) -> (Request, Vec<Event>) {
     (ours, events)
 }
 
-fn trouble(request: &Request, kind: TcpTroubleKind, at: i64) -> Event {
-    Event::TcpTrouble(Box::new(TcpTrouble {
+fn trouble(request: &Request, kind: TcpEventKind, at: i64) -> Event {
+    Event::TcpEvent(Box::new(TcpEvent {
         at: ms(at),
         kind,
         local: Some(request.broker),
@@ -508,14 +508,14 @@ fn a_response_that_the_kernel_has_is_the_clients_and_one_that_it_has_not_needs_t
     assert_eq!(found(leaving(1_011).1), (Cause::SlowClient, Confidence::Exact));
     let (ours, late) = leaving(1_149);
     assert_eq!(found(late.clone()).0, Cause::Unobserved, "the network thread may have been elsewhere");
-    for kind in [TcpTroubleKind::ZeroWindow, TcpTroubleKind::Retransmit] {
+    for kind in [TcpEventKind::ZeroWindow, TcpEventKind::Retransmit] {
         let closed = first(with(late.clone(), [trouble(&ours, kind, 1_050)]));
         assert_eq!((closed.cause, closed.confidence), (Cause::SlowClient, Confidence::Strong));
         assert_eq!(found(with(late.clone(), [trouble(&ours, kind, 900)])).0, Cause::Unobserved);
         let others = Request { client: "10.0.0.9:1".parse().unwrap(), ..ours.clone() };
         assert_eq!(found(with(late.clone(), [trouble(&others, kind, 1_050)])).0, Cause::Unobserved);
     }
-    let unscaled = first(with(leaving(1_011).1, [trouble(&ours, TcpTroubleKind::NoWindowScaling, 10)]));
+    let unscaled = first(with(leaving(1_011).1, [trouble(&ours, TcpEventKind::NoWindowScaling, 10)]));
     assert!(unscaled.evidence.iter().any(|seen| seen.text.contains("no window scaling")));
 }
 
@@ -549,7 +549,7 @@ fn a_lossy_link_is_not_the_disks_nor_is_a_slow_disk_the_links() {
     let (ours, _) = leaving(1_149);
     let lossy = with(
         waited(JOURNAL_STACK),
-        [commit(2285, 1_000, 1_150), trouble(&ours, TcpTroubleKind::Retransmit, 1_050)],
+        [commit(2285, 1_000, 1_150), trouble(&ours, TcpEventKind::Retransmit, 1_050)],
     );
     assert_eq!(found(lossy), (Cause::JournalCommit, Confidence::Exact));
     let mut trickled = request(1, 0, 1_000, 1_151, 1);
@@ -581,7 +581,7 @@ fn stop(start: i64, end: i64, gc_id: Option<u32>, pid: u32) -> Event {
         operation: "G1New".into(),
         cause: "".into(),
         gc_id,
-        reach: None,
+        time_to_safepoint: None,
     }))
 }
 
@@ -607,7 +607,7 @@ fn a_stop_that_two_sources_tell_is_one_root() {
 fn a_safepoint_that_a_starved_thread_was_late_for_is_the_want_of_a_cpu() {
     let late = |away: Event| {
         let Event::JvmPause(mut stop) = stop(1_005, 1_139, None, 1) else { unreachable!() };
-        (stop.kind, stop.reach) = (JvmPauseKind::Safepoint, Some(ms(130)));
+        (stop.kind, stop.time_to_safepoint) = (JvmPauseKind::Safepoint, Some(ms(130)));
         let ours = [op(append(7, 0, ms(1_140), ms(1_141), 1)), asked(request(1, 0, 1_000, 1_142, 1))];
         let verdict = first(ours.into_iter().chain([Event::JvmPause(stop), away]).collect());
         (verdict.chain, verdict.confidence)
@@ -740,7 +740,7 @@ pub(super) fn trouble_of_some_kind(kind: usize, tid: u32, start: Nanos, end: Nan
         1 => span("ext4_fc_commit", tid, device(), from, until),
         2 => span("xlog_grant_head_wait", tid, device(), from, until),
         3 => throttled(0.5, from, until),
-        4 => trouble(&ours, TcpTroubleKind::Retransmit, from),
+        4 => trouble(&ours, TcpEventKind::Retransmit, from),
         5 => block(Direction::Write, 12, from, until),
         _ => Event::SocketOp(Box::new(SocketOp {
             start,

@@ -383,7 +383,7 @@ fn pause(kind: JvmPauseKind, start: i64, end: i64, reach: i64) -> JvmPause {
         operation: "G1New".into(),
         cause: "G1 Evacuation Pause".into(),
         gc_id: Some(41),
-        reach: Some(ms(reach)),
+        time_to_safepoint: Some(ms(reach)),
     }
 }
 
@@ -443,7 +443,7 @@ fn a_stop_in_which_a_thread_begins_a_call_was_over_by_then() {
             operation: "Cleanup".into(),
             cause: "".into(),
             gc_id: None,
-            reach,
+            time_to_safepoint: reach,
             ..pause(JvmPauseKind::Safepoint, 1_000, 1_160, 0)
         };
         let (verdicts, _) = run([

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{
     BlockIo, Device, DirtyThrottle, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, Request,
-    TcpTrouble, TcpTroubleKind, Tid,
+    TcpEvent, TcpEventKind, Tid,
 };
 
 use super::episodes::Episodes;
@@ -46,7 +46,7 @@ pub(crate) struct Trouble {
     /// Whoever had none.
     without_cpu: Timeline<OffCpu>,
     devices: HashMap<(u32, u32), DeviceTrouble>,
-    connections: HashMap<Connection, Timeline<TcpTrouble>>,
+    connections: HashMap<Connection, Timeline<TcpEvent>>,
     unscaled: HashMap<Connection, Nanos>,
     /// Requests to a transaction's coordinator, by the transaction's id.
     verifications: HashMap<Arc<str>, Timeline<Arc<Request>>>,
@@ -64,7 +64,7 @@ struct DeviceTrouble {
     log_full: Episodes,
 }
 
-impl Span for TcpTrouble {
+impl Span for TcpEvent {
     fn start(&self) -> Nanos {
         self.at
     }
@@ -114,10 +114,10 @@ impl Trouble {
         self.kept += 1;
     }
 
-    pub(crate) fn tcp(&mut self, trouble: TcpTrouble) {
+    pub(crate) fn tcp(&mut self, trouble: TcpEvent) {
         let (Some(client), Some(broker)) = (trouble.remote, trouble.local) else { return };
         let connection = (client, broker);
-        if trouble.kind == TcpTroubleKind::NoWindowScaling {
+        if trouble.kind == TcpEventKind::NoWindowScaling {
             if self.unscaled.len() >= MOST_UNSCALED {
                 // The oldest half goes: a connection that still matters is mostly a new one.
                 let mut times: Vec<Nanos> = self.unscaled.values().copied().collect();
@@ -205,7 +205,7 @@ impl Trouble {
         broker: SocketAddr,
         start: Nanos,
         end: Nanos,
-    ) -> impl Iterator<Item = &TcpTrouble> {
+    ) -> impl Iterator<Item = &TcpEvent> {
         let past = self.connections.get(&(client, broker)).into_iter();
         past.flat_map(move |past| past.ended_after(start - Nanos(1)))
             .take_while(move |trouble| trouble.at <= end)

@@ -3,7 +3,7 @@
 use model::{
     BlockIo, BrokerChange, BrokerState, Device, Direction, DirtyThrottle, Event, FileKind, FileOp,
     FileOpKind, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock, LockKind, LockSource,
-    LockWait, Loss, LossKind, Nanos, OffCpu, TcpTrouble, TcpTroubleKind,
+    LockWait, Loss, LossKind, Nanos, OffCpu, TcpEvent, TcpEventKind,
 };
 
 use super::broker::{append, commit, device, off_cpu, op, text};
@@ -149,7 +149,7 @@ fn stops_of_the_jvm_are_told_by_kind() {
             operation: text("G1New"),
             cause: text(""),
             gc_id: None,
-            reach: None,
+            time_to_safepoint: None,
         }))
     };
     let told = told([pause(JvmPauseKind::Gc, 30), pause(JvmPauseKind::Safepoint, 5)]);
@@ -233,10 +233,10 @@ fn rates_of_the_host_become_counters() {
 fn trouble_and_losses_are_counted() {
     let loss =
         |kind, count| Event::Loss(Loss { start: ms(1_000), end: ms(1_001), kind, count, detail: text("") });
-    let (at, kind) = (ms(1_000), TcpTroubleKind::ZeroWindow);
+    let (at, kind) = (ms(1_000), TcpEventKind::ZeroWindow);
     let pause = DirtyThrottle { start: ms(1_000), end: ms(1_200), tid: 1, dirty_pages: 1, limit_pages: 1 };
     let told = told([
-        Event::TcpTrouble(Box::new(TcpTrouble { at, kind, local: None, remote: None, count: 3 })),
+        Event::TcpEvent(Box::new(TcpEvent { at, kind, local: None, remote: None, count: 3 })),
         Event::DirtyThrottle(pause),
         loss(LossKind::PacketsDropped, 7),
         loss(LossKind::PacketsDropped, 2),

@@ -38,7 +38,7 @@ pub(super) struct Over {
     cause: String,
     gc_id: Option<u32>,
     length: Nanos,
-    reach: Option<Nanos>,
+    time_to_safepoint: Option<Nanos>,
 }
 
 impl Over {
@@ -57,7 +57,7 @@ impl Over {
             operation: name(&self.operation),
             cause: name(&self.cause),
             gc_id: self.gc_id,
-            reach: self.reach.map(|reach| reach.min(self.length)),
+            time_to_safepoint: self.time_to_safepoint.map(|reach| reach.min(self.length)),
         }
     }
 }
@@ -97,7 +97,7 @@ fn collection(message: &str) -> Option<Over> {
         cause: unbracketed(cause).to_owned(),
         gc_id: id.parse().ok(),
         length,
-        reach: None,
+        time_to_safepoint: None,
     })
 }
 
@@ -127,7 +127,7 @@ fn safepoint(message: &str) -> Option<Over> {
         cause: String::new(),
         gc_id: None,
         length: part("Total: ")?,
-        reach: part("Reaching safepoint: "),
+        time_to_safepoint: part("Reaching safepoint: "),
     })
 }
 
@@ -141,6 +141,6 @@ fn stopped(message: &str) -> Option<Over> {
         cause: String::new(),
         gc_id: None,
         length: Nanos(decimal(length, 9)?),
-        reach: reach.and_then(|reach| decimal(reach, 9)).map(Nanos),
+        time_to_safepoint: reach.and_then(|reach| decimal(reach, 9)).map(Nanos),
     })
 }

@@ -48,7 +48,7 @@ fn kafkas_own_log_tells_every_pause_of_its_collector() {
     // 2026-11-21T18:29:32.003
     assert_eq!(pauses[0].end, START + Nanos(1_772_003_000_000));
     assert_eq!(pauses[0].length(), Nanos(9_336_000));
-    assert_eq!(pauses[0].reach, None);
+    assert_eq!(pauses[0].time_to_safepoint, None);
     assert_eq!(
         names(&pauses[2]),
         (JvmPauseKind::Gc, "Pause Young (Concurrent Start)", "Metadata GC Threshold", Some(2))
@@ -61,7 +61,7 @@ fn a_safepoint_says_how_long_the_jvm_waited_for_its_threads() {
     let pauses = read(KAFKA_25);
     let remark = pauses.iter().find(|pause| &*pause.operation == "G1PauseRemark").unwrap();
     assert_eq!(remark.kind, JvmPauseKind::Safepoint);
-    assert_eq!((remark.length(), remark.reach), (Nanos(24_770_256), Some(Nanos(5_895_839))));
+    assert_eq!((remark.length(), remark.time_to_safepoint), (Nanos(24_770_256), Some(Nanos(5_895_839))));
     // 2026-11-21T18:28:33.183
     assert_eq!(remark.end, START + Nanos(1_713_183_000_000));
     let (collections, safepoints): (Vec<_>, Vec<_>) =
@@ -123,7 +123,7 @@ fn older_jdks_tell_the_whole_stop() {
         "2024-05-19T15:04:47.458+0200: 12.345: Total time for which application threads were stopped: 0.0123000 seconds, Stopping threads took: 0.0001000 seconds",
     );
     assert_eq!(names(&jdk8), (JvmPauseKind::Safepoint, "", "", None));
-    assert_eq!((jdk8.length(), jdk8.reach), (Nanos(12_300_000), Some(Nanos(100_000))));
+    assert_eq!((jdk8.length(), jdk8.time_to_safepoint), (Nanos(12_300_000), Some(Nanos(100_000))));
     assert_eq!(jdk8.end, Nanos(1_716_123_887_458_000_000));
     let jdk11 = read(b"[12.000s][info][safepoint] Entering safepoint region: RevokeBias\n[12.010s][info][safepoint] Leaving safepoint region\n[12.010s][info][safepoint] Total time for which application threads were stopped: 0.0100000 seconds, Stopping threads took: 0.0001000 seconds\n");
     assert_eq!(names(&jdk11[0]), (JvmPauseKind::Safepoint, "RevokeBias", "", None));

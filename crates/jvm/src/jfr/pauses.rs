@@ -227,7 +227,7 @@ impl Pause {
             operation: Arc::clone(operation),
             cause: collection.map(|collection| Arc::clone(&collection.cause)).unwrap_or_default(),
             gc_id: u32::try_from(self.gc_id).ok(),
-            reach: None,
+            time_to_safepoint: None,
         }
     }
 }
@@ -249,7 +249,7 @@ impl Safepoint {
             operation: self.operation.as_ref().map(|(_, name)| Arc::clone(name)).unwrap_or_default(),
             cause: Arc::default(),
             gc_id: None,
-            reach: self.begin.map(|begin| begin.end - begin.start),
+            time_to_safepoint: self.begin.map(|begin| begin.end - begin.start),
         })
     }
 }
@@ -268,7 +268,7 @@ mod tests {
             let operation = operation.map(|times| (span(times), Arc::from("Cleanup")));
             let (begin, end) = (begin.map(span), end.map(span));
             let stop = Safepoint { begin, operation, end, flush: 0 }.tell(7).unwrap();
-            (stop.start.0, stop.end.0, stop.reach.map(|reach| reach.0))
+            (stop.start.0, stop.end.0, stop.time_to_safepoint.map(|reach| reach.0))
         };
         assert_eq!(told(Some((10, 12)), Some((13, 20)), Some((21, 900))), (10, 21, Some(2)));
         assert_eq!(told(Some((10, 12)), Some((13, 20)), None), (10, 20, Some(2)));

@@ -60,7 +60,13 @@ fn line(observed: &JfrEvent) -> String {
             assert_eq!(pause.pid, PID);
             write!(line, "{} {} {} ", pause.start.0, pause.length().0, pause.kind).unwrap();
             write!(line, "{} for {} ", or_none(&pause.operation), or_none(&pause.cause)).unwrap();
-            write!(line, "gc {:?} reached in {:?}", pause.gc_id, pause.reach.map(|reach| reach.0)).unwrap();
+            write!(
+                line,
+                "gc {:?} reached in {:?}",
+                pause.gc_id,
+                pause.time_to_safepoint.map(|reach| reach.0)
+            )
+            .unwrap();
         }
     }
     line

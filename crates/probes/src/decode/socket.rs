@@ -2,11 +2,11 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
-use model::{SocketOpKind, TcpTroubleKind};
+use model::{SocketOpKind, TcpEventKind};
 
 use super::{Decoder, Record, whole};
 use crate::bpf::types;
-use crate::event::{SocketOp, TcpTrouble};
+use crate::event::{SocketOp, TcpEvent};
 
 const _: () = {
     assert!(size_of::<types::socket_event>() == 104);
@@ -41,10 +41,10 @@ impl Decoder {
 }
 
 /// What went wrong with a connection.
-pub(super) fn tcp_trouble(bytes: &[u8]) -> Option<TcpTrouble> {
+pub(super) fn tcp_trouble(bytes: &[u8]) -> Option<TcpEvent> {
     let record: types::tcp_trouble_event = whole(bytes)?;
     let (local, remote) = ends(&record.ends);
-    Some(TcpTrouble { at_ns: record.at_ns, kind: trouble(record.trouble)?, local, remote })
+    Some(TcpEvent { at_ns: record.at_ns, kind: trouble(record.trouble)?, local, remote })
 }
 
 /// Those of `enum file_op` that sockets have.
@@ -58,11 +58,11 @@ fn operation(number: u8) -> Option<SocketOpKind> {
 }
 
 /// `enum tcp_trouble`.
-fn trouble(number: u32) -> Option<TcpTroubleKind> {
+fn trouble(number: u32) -> Option<TcpEventKind> {
     match number {
-        1 => Some(TcpTroubleKind::Retransmit),
-        2 => Some(TcpTroubleKind::ZeroWindow),
-        3 => Some(TcpTroubleKind::NoWindowScaling),
+        1 => Some(TcpEventKind::Retransmit),
+        2 => Some(TcpEventKind::ZeroWindow),
+        3 => Some(TcpEventKind::NoWindowScaling),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use model::{SocketOpKind, TcpTroubleKind};
+use model::{SocketOpKind, TcpEventKind};
 
 /// A call that moved bytes of a TCP connection of the target, or failed to. One that moved nothing because it
 /// would have had to wait, or because the stream had ended, is no event: see
@@ -38,11 +38,11 @@ pub struct SocketOp {
 
 /// Something went wrong with a TCP connection of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TcpTrouble {
+pub struct TcpEvent {
     /// When it was seen.
     pub at_ns: u64,
-    /// What it was; never [`TcpTroubleKind::AcceptQueueOverflow`], which no probe sees.
-    pub kind: TcpTroubleKind,
+    /// What it was; never [`TcpEventKind::AcceptQueueOverflow`], which no probe sees.
+    pub kind: TcpEventKind,
     /// The target's end of the connection.
     pub local: SocketAddr,
     /// The other end.

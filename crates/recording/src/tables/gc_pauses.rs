@@ -33,7 +33,7 @@ impl Encode for GcPauses {
         self.operation.append_value(&pause.operation);
         self.cause.append_value(&pause.cause);
         self.gc_id.append_option(pause.gc_id);
-        self.reach_ns.append_option(pause.reach.map(|reach| reach.0));
+        self.reach_ns.append_option(pause.time_to_safepoint.map(|reach| reach.0));
     }
 
     fn weight(pause: &JvmPause) -> usize {
@@ -51,7 +51,7 @@ impl Decode for GcPauseCells {
             operation: self.operation.at(i, pool)?,
             cause: self.cause.at(i, pool)?,
             gc_id: self.gc_id.maybe(i),
-            reach: self.reach_ns.maybe(i).map(Nanos),
+            time_to_safepoint: self.reach_ns.maybe(i).map(Nanos),
         })))
     }
 }

@@ -1,6 +1,6 @@
 //! `tcp_troubles/`: what went wrong with the broker's connections.
 
-use model::{Event, Nanos, TcpTrouble, TcpTroubleKind};
+use model::{Event, Nanos, TcpEvent, TcpEventKind};
 
 use crate::address::Address;
 use crate::cells::BadRow;
@@ -9,19 +9,19 @@ use crate::table::{Decode, Encode};
 use crate::text::TextPool;
 
 columns! {
-    TcpTroubles, TcpTroubleCells {
+    TcpEvents, TcpEventCells {
         at_ns: I64,
-        kind: Name<TcpTroubleKind>,
+        kind: Name<TcpEventKind>,
         local: Maybe<Address>,
         remote: Maybe<Address>,
         count: U64,
     }
 }
 
-impl Encode for TcpTroubles {
-    type Row = TcpTrouble;
+impl Encode for TcpEvents {
+    type Row = TcpEvent;
 
-    fn append(&mut self, trouble: &TcpTrouble) {
+    fn append(&mut self, trouble: &TcpEvent) {
         self.at_ns.append_value(trouble.at.0);
         self.kind.append_value(trouble.kind.as_str());
         self.local.append_option(trouble.local);
@@ -29,14 +29,14 @@ impl Encode for TcpTroubles {
         self.count.append_value(trouble.count);
     }
 
-    fn weight(_: &TcpTrouble) -> usize {
+    fn weight(_: &TcpEvent) -> usize {
         96
     }
 }
 
-impl Decode for TcpTroubleCells {
+impl Decode for TcpEventCells {
     fn event(&self, i: usize, _: &mut TextPool) -> Result<Event, BadRow> {
-        Ok(Event::TcpTrouble(Box::new(TcpTrouble {
+        Ok(Event::TcpEvent(Box::new(TcpEvent {
             at: Nanos(self.at_ns.at(i)?),
             kind: self.kind.at(i)?,
             local: self.local.maybe(i)?,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::sketch::{Choose, FileOpSketch, Sketch, Wish};
+use model::row_summary::{FileOpSummary, RowChoice, RowFilter, RowSummary};
 use model::{Device, Event, FileKind, FileOp, FileOpKind, Nanos, SocketOp, SocketOpKind};
 use recording::{Manifest, Recording, Table, Writer, WriterOptions};
 
@@ -18,19 +18,19 @@ struct Stretches {
     written: (Nanos, Nanos),
 }
 
-impl Choose for Stretches {
-    fn wish(&self, row: &Sketch) -> Wish {
+impl RowFilter for Stretches {
+    fn choose(&self, row: &RowSummary) -> RowChoice {
         let (start, end, tid, is_write) = match row {
-            Sketch::SocketOp { start, end, tid } => (*start, *end, *tid, false),
-            Sketch::FileOp(op) => (op.start, op.end, op.tid, op.op == FileOpKind::Write),
+            RowSummary::SocketOp { start, end, tid } => (*start, *end, *tid, false),
+            RowSummary::FileOp(op) => (op.start, op.end, op.tid, op.op == FileOpKind::Write),
             other => panic!("{other:?}"),
         };
         let meets = |(from, until): &(Nanos, Nanos)| *from <= end && *until >= start;
         if self.all.iter().any(meets) || (is_write && meets(&self.written)) {
-            return Wish::Read;
+            return RowChoice::Read;
         }
         let gap = self.all.iter().filter(|(from, _)| *from <= end).count() as u32;
-        Wish::Beside { kind: u64::from(tid) << 1 | u64::from(is_write), gap }
+        RowChoice::Edge { kind: u64::from(tid) << 1 | u64::from(is_write), gap }
     }
 }
 
@@ -89,25 +89,25 @@ fn file_op(n: u64) -> Event {
     }))
 }
 
-fn sketch(event: &Event) -> Sketch {
+fn sketch(event: &Event) -> RowSummary {
     match event {
-        Event::SocketOp(op) => Sketch::SocketOp { start: op.start, end: op.end, tid: op.tid },
+        Event::SocketOp(op) => RowSummary::SocketOp { start: op.start, end: op.end, tid: op.tid },
         Event::FileOp(op) => {
             let (start, end, op, kind, tid) = (op.start, op.end, op.op, op.kind, op.tid);
-            Sketch::FileOp(FileOpSketch { start, end, op, kind, tid })
+            RowSummary::FileOp(FileOpSummary { start, end, op, kind, tid })
         }
         other => panic!("{other:?}"),
     }
 }
 
 /// What is wanted, and of each kind in each gap the first and the last.
-fn expected(all: &[Event], choose: &dyn Choose) -> Vec<Event> {
+fn expected(all: &[Event], choose: &dyn RowFilter) -> Vec<Event> {
     let mut wanted = vec![false; all.len()];
     let mut last = HashMap::new();
     for (at, event) in all.iter().enumerate() {
-        match choose.wish(&sketch(event)) {
-            Wish::Read => wanted[at] = true,
-            Wish::Beside { kind, gap } => wanted[at] = last.insert((kind, gap), at).is_none(),
+        match choose.choose(&sketch(event)) {
+            RowChoice::Read => wanted[at] = true,
+            RowChoice::Edge { kind, gap } => wanted[at] = last.insert((kind, gap), at).is_none(),
         }
     }
     for at in last.into_values() {
@@ -133,7 +133,7 @@ fn what_is_read_is_what_looking_at_each_row_chooses() {
             vec![(at(100), at(200)), (at(65_530), at(65_540))],
             vec![(at(149_000), at(160_000))],
         ] {
-            let choose: Arc<dyn Choose> =
+            let choose: Arc<dyn RowFilter> =
                 Arc::new(Stretches { all: stretches, written: (at(132_000), at(132_010)) });
             let recording = Recording::open(dir.path()).unwrap();
             let read: Vec<Event> = recording.events_chosen(&choose).map(|event| event.unwrap()).collect();

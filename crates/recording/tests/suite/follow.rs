@@ -7,18 +7,18 @@ use std::path::Path;
 use model::Event;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use recording::{Error, Follow, Manifest, Recording, Table, Writer, WriterOptions};
+use recording::{Error, Manifest, Recording, Table, Tail, Writer, WriterOptions};
 
 use crate::samples::{event, numbered, off_cpu, only, read, request};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn start(dir: &Path) -> Follow {
-    Follow::start(&Recording::open(dir).unwrap())
+fn start(dir: &Path) -> Tail {
+    Tail::start(&Recording::open(dir).unwrap())
 }
 
 /// What can be had now; damage in words.
-fn take(follow: &mut Follow) -> Vec<Result<Event, String>> {
+fn take(follow: &mut Tail) -> Vec<Result<Event, String>> {
     let mut items = Vec::new();
     while let Some(item) = follow.next_event().map_err(|error| error.to_string()).transpose() {
         items.push(item);
@@ -26,7 +26,7 @@ fn take(follow: &mut Follow) -> Vec<Result<Event, String>> {
     items
 }
 
-fn events(follow: &mut Follow) -> Vec<Event> {
+fn events(follow: &mut Tail) -> Vec<Event> {
     take(follow).into_iter().map(Result::unwrap).collect()
 }
 

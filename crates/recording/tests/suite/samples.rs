@@ -105,7 +105,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         any_reclaim().prop_map(|row| Event::Reclaim(Box::new(row))),
         any_span().prop_map(|row| Event::KernelSpan(Box::new(row))),
         any_socket_op().prop_map(|row| Event::SocketOp(Box::new(row))),
-        any_trouble().prop_map(|row| Event::TcpTrouble(Box::new(row))),
+        any_trouble().prop_map(|row| Event::TcpEvent(Box::new(row))),
         any_host_sample().prop_map(|row| Event::HostSample(Box::new(row))),
         any_cpu_sample().prop_map(|row| Event::CpuSample(Box::new(row))),
         any_lock_wait().prop_map(|row| Event::LockWait(Box::new(row))),
@@ -292,7 +292,7 @@ prop_compose! {
         kind in proptest::sample::select(JvmPauseKind::ALL.to_vec()),
         (operation, cause) in (text(), text()), gc_id in option::of(any::<u32>()), reach in option::of(time()),
     ) -> JvmPause {
-        JvmPause { start, end, pid, kind, operation, cause, gc_id, reach }
+        JvmPause { start, end, pid, kind, operation, cause, gc_id, time_to_safepoint: reach }
     }
 }
 
@@ -319,10 +319,10 @@ prop_compose! {
 
 prop_compose! {
     fn any_trouble()(
-        at in time(), kind in proptest::sample::select(TcpTroubleKind::ALL.to_vec()),
+        at in time(), kind in proptest::sample::select(TcpEventKind::ALL.to_vec()),
         (local, remote) in (option::of(address()), option::of(address())), count in any::<u64>(),
-    ) -> TcpTrouble {
-        TcpTrouble { at, kind, local, remote, count }
+    ) -> TcpEvent {
+        TcpEvent { at, kind, local, remote, count }
     }
 }
 

@@ -30,7 +30,7 @@ impl Cases {
 
     /// Takes an event, before the engine does.
     pub fn event(&mut self, event: &Event) {
-        if matches!(event, Event::SocketOp(_) | Event::TcpTrouble(_)) {
+        if matches!(event, Event::SocketOp(_) | Event::TcpEvent(_)) {
             return;
         }
         self.axis.reach(event.time());

@@ -91,7 +91,7 @@ impl Latency {
             return;
         };
         let latency = u64::try_from(latency.0).unwrap_or(0);
-        let api = self.apis.entry((request.api, request.hold().is_some())).or_default();
+        let api = self.apis.entry((request.api, request.intended_wait().is_some())).or_default();
         api.spread.add(latency);
         if let Some(count) = api.cells.at(grid, request.arrival).0.get_mut(level(latency)) {
             *count = count.saturating_add(1);

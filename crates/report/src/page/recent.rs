@@ -128,7 +128,7 @@ mod tests {
             operation: "".into(),
             cause: "".into(),
             gc_id: None,
-            reach: None,
+            time_to_safepoint: None,
         }))
     }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use model::{Hold, Nanos, Partition, Request, TopicId};
+use model::{IntendedWait, Nanos, Partition, Request, TopicId};
 
 pub use batch_fill::BatchFill;
 pub use csv::OverviewCsv;
@@ -104,7 +104,7 @@ impl Overview {
     }
 
     /// Counts a request. `hold` is why the broker kept it, told from all of its partitions.
-    pub fn request(&mut self, request: &Request, hold: Option<Hold>) {
+    pub fn request(&mut self, request: &Request, hold: Option<IntendedWait>) {
         let kind = Kind { api: request.api, hold };
         let share = Share::from(request);
         self.apis.of((), kind).add(request, share);

@@ -107,7 +107,7 @@ fn pauses(mut to: impl PauseReport) {
         operation: "G1New".into(),
         cause: "G1 Evacuation Pause".into(),
         gc_id: Some(41),
-        reach: None,
+        time_to_safepoint: None,
     };
     let safepoint = JvmPause {
         end: after(310_000),
@@ -116,7 +116,7 @@ fn pauses(mut to: impl PauseReport) {
         operation: HOSTILE.into(),
         cause: "".into(),
         gc_id: None,
-        reach: Some(Nanos::from_millis(300)),
+        time_to_safepoint: Some(Nanos::from_millis(300)),
         ..collection.clone()
     };
     to.pause(&collection).unwrap();

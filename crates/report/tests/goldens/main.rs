@@ -143,7 +143,7 @@ fn overview(most: usize, requests: &[Request]) -> Groups {
     let mut overview = Overview::new(most);
     for request in requests {
         overview.saw(request);
-        overview.request(request, request.hold());
+        overview.request(request, request.intended_wait());
     }
     overview.finish()
 }

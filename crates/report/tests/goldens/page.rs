@@ -121,7 +121,7 @@ fn of_threads(at: Nanos, end: Nanos) -> Vec<Event> {
         operation: "G1New".into(),
         cause: "G1 Evacuation Pause".into(),
         gc_id: Some(3),
-        reach: Some(ms(1)),
+        time_to_safepoint: Some(ms(1)),
     })));
     events.push(Event::CpuSample(Box::new(CpuSample {
         at,

@@ -48,7 +48,7 @@ impl Pulse {
         let Some(second) = self.seconds.at(request.last_seen()) else { return };
         second.requests += 1;
         let latency = request.latency().map(|latency| latency - request.may_have_waited());
-        if let Some(latency) = latency.filter(|_| request.hold().is_none()) {
+        if let Some(latency) = latency.filter(|_| request.intended_wait().is_none()) {
             second.latencies.add(latency);
         }
     }

@@ -259,7 +259,7 @@ mod tests {
             operation: "".into(),
             cause: "".into(),
             gc_id: None,
-            reach: None,
+            time_to_safepoint: None,
         })));
         threads.reach(ms(12_500));
         let courses = threads.courses();

@@ -17,7 +17,7 @@ pub(super) fn of(event: &Event) -> u32 {
         Event::Reclaim(reclaim) => size_of_val(&**reclaim),
         Event::KernelSpan(span) => size_of_val(&**span),
         Event::SocketOp(op) => size_of_val(&**op),
-        Event::TcpTrouble(trouble) => size_of_val(&**trouble),
+        Event::TcpEvent(trouble) => size_of_val(&**trouble),
         Event::HostSample(sample) => size_of_val(&**sample),
         Event::CpuSample(sample) => size_of_val(&**sample),
         Event::LockWait(wait) => size_of_val(&**wait),
@@ -44,6 +44,6 @@ pub(super) fn span(event: &Event) -> (Nanos, Nanos) {
         Event::LockWait(wait) => (wait.start, wait.end),
         Event::JvmPause(pause) => (pause.start, pause.end),
         Event::Loss(loss) => (loss.start, loss.end),
-        Event::TcpTrouble(_) | Event::CpuSample(_) | Event::BrokerChange(_) => moment,
+        Event::TcpEvent(_) | Event::CpuSample(_) | Event::BrokerChange(_) => moment,
     }
 }

@@ -1,7 +1,7 @@
 //! Connections that found the broker's accept queue full, as events: the kernel counts them by network namespace
 //! and forgets which they were.
 
-use model::{Nanos, TcpTrouble, TcpTroubleKind};
+use model::{Nanos, TcpEvent, TcpEventKind};
 
 use super::tcp::counter;
 use super::text::{self, Kernel};
@@ -12,13 +12,13 @@ pub(super) struct AcceptQueue(Option<(u32, u64)>);
 
 impl AcceptQueue {
     /// Overflows since the last call, if any; the first call of a process only looks where the counter stands.
-    pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, at: Nanos) -> Option<TcpTrouble> {
+    pub(super) fn sample(&mut self, kernel: &Kernel, pid: u32, at: Nanos) -> Option<TcpEvent> {
         let netstat = text::read(&kernel.of_process(pid, "net/netstat"))?;
         let overflows = counter(&netstat, "TcpExt:", "ListenOverflows")?;
         let (_, before) = self.0.replace((pid, overflows)).filter(|(process, _)| *process == pid)?;
         let count = overflows.saturating_sub(before);
-        let kind = TcpTroubleKind::AcceptQueueOverflow;
-        (count > 0).then_some(TcpTrouble { at, kind, local: None, remote: None, count })
+        let kind = TcpEventKind::AcceptQueueOverflow;
+        (count > 0).then_some(TcpEvent { at, kind, local: None, remote: None, count })
     }
 }
 
@@ -26,13 +26,13 @@ impl AcceptQueue {
 mod tests {
     use super::AcceptQueue;
     use crate::host::fixture::Fixture;
-    use model::{Nanos, TcpTroubleKind};
+    use model::{Nanos, TcpEventKind};
 
     fn seen(queue: &mut AcceptQueue, fixture: &Fixture, pid: u32, overflows: u64) -> Option<u64> {
         let netstat = format!("TcpExt: ListenDrops ListenOverflows\nTcpExt: 90 {overflows}\n");
         fixture.file(&format!("proc/{pid}/net/netstat"), &netstat);
         let trouble = queue.sample(&fixture.kernel(), pid, Nanos(7))?;
-        assert_eq!((trouble.at, trouble.kind), (Nanos(7), TcpTroubleKind::AcceptQueueOverflow));
+        assert_eq!((trouble.at, trouble.kind), (Nanos(7), TcpEventKind::AcceptQueueOverflow));
         assert_eq!((trouble.local, trouble.remote), (None, None));
         Some(trouble.count)
     }

@@ -13,7 +13,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{Known, Pid, Surroundings};
+use model::{HostFacts, Known, Pid};
 
 use super::cgroup::Cgroup;
 use super::text::{self, Kernel};
@@ -42,15 +42,15 @@ const SYSCTLS: [(&str, &[&str]); 8] = [
 ];
 
 /// What the broker of that process, with these log dirs as this process sees them, runs on.
-pub fn read_host_facts(pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> Surroundings {
+pub fn read_host_facts(pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> HostFacts {
     of(&Kernel::default(), Path::new("/dev"), pid, log_dirs)
 }
 
-fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> Surroundings {
+fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> HostFacts {
     let cgroup = Cgroup::of(kernel, pid);
     let status = read(&kernel.of_process(pid, "status"));
     let dirs = |read: &dyn Fn(&[PathBuf]) -> Known<u64>| log_dirs.clone().and_then(|dirs| read(&dirs));
-    Surroundings {
+    HostFacts {
         cpus: status
             .and_then(|text| allowed_cpus(&text).ok_or_else(|| "/proc/PID/status names no CPUs".into())),
         cpu_quota: Ok(cgroup.cpu_quota()),
@@ -66,7 +66,7 @@ fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>)
     }
 }
 
-fn of_host(kernel: &Kernel) -> Surroundings {
+fn of_host(kernel: &Kernel) -> HostFacts {
     let memory = read(&kernel.proc.join("meminfo"));
     let of_memory = |key: &str| {
         let bytes = |text: &String| text::keyed_kib(text, key).map(|bytes| bytes as u64);
@@ -74,13 +74,13 @@ fn of_host(kernel: &Kernel) -> Surroundings {
             .clone()
             .and_then(|text| bytes(&text).ok_or_else(|| format!("/proc/meminfo has no {key}").into()))
     };
-    Surroundings {
+    HostFacts {
         kernel: read(&kernel.proc.join("sys/kernel/osrelease")).map(|text| text.trim().into()),
         memory_bytes: of_memory("MemTotal"),
         swap_bytes: of_memory("SwapTotal"),
         sysctls: Ok(sysctls(kernel)),
         huge_pages: huge_pages(kernel),
-        ..Surroundings::unknown("it is not of the host")
+        ..HostFacts::unknown("it is not of the host")
     }
 }
 

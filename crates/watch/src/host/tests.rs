@@ -19,7 +19,7 @@ fn values(events: Vec<Event>) -> Samples {
             assert!(is_listed(sample.scope, &sample.metric), "{sample:?} is not in METRICS");
             Some(((sample.scope.as_str(), sample.name.to_string(), sample.metric.to_string()), sample.value))
         }
-        Event::TcpTrouble(overflow) => {
+        Event::TcpEvent(overflow) => {
             assert_eq!(overflow.count, 1);
             None
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{ClockOffset, SocketOp, TcpTrouble};
+use model::{ClockOffset, SocketOp, TcpEvent};
 
 use super::Names;
 
@@ -40,8 +40,8 @@ fn as_told(errno: i32) -> i32 {
     if RESTART.contains(&errno) { EINTR } else { errno }
 }
 
-pub(super) fn tcp_trouble(trouble: &probes::TcpTrouble, offset: ClockOffset) -> TcpTrouble {
-    TcpTrouble {
+pub(super) fn tcp_trouble(trouble: &probes::TcpEvent, offset: ClockOffset) -> TcpEvent {
+    TcpEvent {
         at: offset.from_monotonic(trouble.at_ns),
         kind: trouble.kind,
         local: Some(trouble.local),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::{BrokerChange, Event, Nanos};
-use recording::Opened;
+use recording::IntakeGuard;
 use watch::{EventSink, FlightRecorder};
 
 /// One for all threads, which take turns.
@@ -86,7 +86,7 @@ impl Intake {
 }
 
 impl Kept {
-    fn keep(&mut self, event: &Event, rows: &mut Opened<'_>, refuse: &mut dyn FnMut(&Event)) {
+    fn keep(&mut self, event: &Event, rows: &mut IntakeGuard<'_>, refuse: &mut dyn FnMut(&Event)) {
         match event {
             Event::Loss(loss) => {
                 *self.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;

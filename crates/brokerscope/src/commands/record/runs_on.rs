@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use model::{Ext4, Interface, Known, Limits, Surroundings, Volume};
+use model::{Ext4, HostFacts, Interface, Known, Limits, Volume};
 
 type Settings = BTreeMap<String, String>;
 
@@ -19,7 +19,7 @@ const BETWEEN: char = '\n';
 
 /// Notes what is known.
 #[cfg(feature = "live")]
-pub(super) fn note(surroundings: &Surroundings, settings: &mut Settings) {
+pub(super) fn note(surroundings: &HostFacts, settings: &mut Settings) {
     let mut put = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             settings.insert(format!("{PREFIX}{name}"), value);
@@ -73,7 +73,7 @@ fn limit<T: ToString, E>(known: &Result<Option<T>, E>) -> Option<String> {
 }
 
 /// What a recording's settings say; `why_not` says why the rest is not known.
-pub(crate) fn read(settings: &Settings, why_not: &str) -> Surroundings {
+pub(crate) fn read(settings: &Settings, why_not: &str) -> HostFacts {
     let kept = Kept { settings, why_not };
     let sysctls = settings.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(PREFIX)?.strip_prefix("sysctl.")?.into(), value.parse().ok()?))
@@ -81,7 +81,7 @@ pub(crate) fn read(settings: &Settings, why_not: &str) -> Surroundings {
     let sysctls: BTreeMap<Arc<str>, i64> = sysctls.collect();
     let volumes: Vec<Volume> = (0..MOST).map_while(|at| kept.volume(at)).collect();
     let interfaces: Known<usize> = kept.number("interfaces");
-    Surroundings {
+    HostFacts {
         kernel: Err(why_not.into()),
         cpus: kept.number("cpus"),
         cpu_quota: kept.limit("cpu_quota"),
@@ -154,7 +154,7 @@ impl<'s> Kept<'s> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use model::{Ext4, Interface, Limits, Surroundings, Volume};
+    use model::{Ext4, HostFacts, Interface, Limits, Volume};
 
     use super::{note, read};
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_known_comes_back_and_the_rest_says_why_not() {
-        let known = Surroundings {
+        let known = HostFacts {
             cpus: Ok(8),
             cpu_quota: Ok(Some(2.5)),
             memory_bytes: Ok(64 << 30),
@@ -192,7 +192,7 @@ mod tests {
             limits: Ok(Limits { open_files: Some(1_024) }),
             jvm_arguments: Ok(["-Xmx1g", "-Xlog:gc:file=/a b"].map(Into::into).to_vec()),
             partitions: Ok(2_000),
-            ..Surroundings::unknown(WHY)
+            ..HostFacts::unknown(WHY)
         };
         let mut settings = BTreeMap::from([("interface".to_owned(), "any".to_owned())]);
         note(&known, &mut settings);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_recording_without_or_with_other_words_knows_nothing_of_it() {
-        let nothing = Surroundings::unknown(WHY);
+        let nothing = HostFacts::unknown(WHY);
         let mut settings = BTreeMap::new();
         assert_eq!(read(&settings, WHY), nothing);
         note(&nothing, &mut settings);

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use capture::Counters;
-use model::{Hold, Request};
+use model::{IntendedWait, Request};
 use report::numbers::counted;
 use report::requests::overview::{Overview, OverviewCsv, OverviewJson, OverviewTable};
 use report::requests::{RequestCsv, RequestJson, RequestReport, RequestSummary, RequestTable, TopRequests};
@@ -52,7 +52,7 @@ impl<'a> Shown<'a> {
             overview.saw(&request);
         }
         self.seen += 1;
-        let hold = request.hold();
+        let hold = request.intended_wait();
         if Wanted::new(&args.filter, &args.selection, args.slower_than).admit(&mut request) {
             self.count += 1;
             self.show(&request, hold)?;
@@ -60,7 +60,7 @@ impl<'a> Shown<'a> {
         Ok(())
     }
 
-    fn show(&mut self, request: &Request, hold: Option<Hold>) -> anyhow::Result<()> {
+    fn show(&mut self, request: &Request, hold: Option<IntendedWait>) -> anyhow::Result<()> {
         match &mut self.form {
             Form::Rows(rows) => rows.request(request).context(output::CANNOT_WRITE)?,
             Form::Top(top) => top.request(request),

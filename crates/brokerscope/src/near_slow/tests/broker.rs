@@ -135,7 +135,7 @@ impl Broker {
             operation: "G1Full".into(),
             cause: "Allocation Failure".into(),
             gc_id: Some(self.transaction),
-            reach: None,
+            time_to_safepoint: None,
         })));
     }
 

@@ -1,6 +1,6 @@
 //! Records of connections, byte by byte.
 
-use model::{SocketOpKind, TcpTroubleKind};
+use model::{SocketOpKind, TcpEventKind};
 
 use crate::bpf::kind;
 use crate::decode::{Decoded, Decoder};
@@ -63,13 +63,11 @@ fn writes_say_what_the_peer_could_take() {
 
 #[test]
 fn what_went_wrong_is_named() {
-    for (number, kind) in [
-        (1, TcpTroubleKind::Retransmit),
-        (2, TcpTroubleKind::ZeroWindow),
-        (3, TcpTroubleKind::NoWindowScaling),
-    ] {
+    for (number, kind) in
+        [(1, TcpEventKind::Retransmit), (2, TcpEventKind::ZeroWindow), (3, TcpEventKind::NoWindowScaling)]
+    {
         let bytes = trouble(number, &ends(mapped(1), mapped(7)));
-        let Decoded::Event(Event::TcpTrouble(trouble)) = decode(&bytes) else { panic!() };
+        let Decoded::Event(Event::TcpEvent(trouble)) = decode(&bytes) else { panic!() };
         assert_eq!((trouble.at_ns, trouble.kind), (77, kind));
         assert_eq!((trouble.local.port(), trouble.remote.port()), (9092, 41234));
     }

@@ -80,8 +80,9 @@ fn told(event: &Event) -> Option<(&'static str, String, String)> {
         Event::BlockIo(io) => Some(("block-io", io.direction.as_str().to_owned(), block_io(io))),
         Event::JvmPause(pause) => {
             let label = if pause.operation.is_empty() { pause.kind.as_str() } else { &pause.operation };
-            let reach =
-                pause.reach.map_or(String::new(), |reach| format!(", {reach} until all threads had stopped"));
+            let reach = pause
+                .time_to_safepoint
+                .map_or(String::new(), |reach| format!(", {reach} until all threads had stopped"));
             Some(("gc", label.to_owned(), format!("{} {}{reach}", pause.kind, pause.cause)))
         }
         Event::DirtyThrottle(pause) => {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use model::{Hold, TopicId};
+use model::{IntendedWait, TopicId};
 
 /// What groups are formed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub struct Kind {
     /// Kafka's name of the API.
     pub api: &'static str,
     /// Why the broker kept them, if it did.
-    pub hold: Option<Hold>,
+    pub hold: Option<IntendedWait>,
 }
 
 /// A client: what it calls itself, and its host.

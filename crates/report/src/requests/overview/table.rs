@@ -119,13 +119,13 @@ impl<W: Write> OverviewTable<W> {
         if groups.groups.iter().any(|(_, _, group)| group.waited_in_line()) {
             lines.push("alone: without the time behind an earlier request of the same connection");
         }
-        if groups.groups.iter().any(|(kind, ..)| kind.hold == Some(model::Hold::LongPoll)) {
+        if groups.groups.iter().any(|(kind, ..)| kind.hold == Some(model::IntendedWait::LongPoll)) {
             lines.push("long poll: the fetch waited for data, as it had asked to, and none came, or less than it wanted");
         }
         if groups.groups.iter().any(|(kind, ..)| kind.hold.is_none() && kind.api == "FETCH") {
             lines.push("FETCH brought data; its wait for them is left out where packets tell when they were produced");
         }
-        if groups.groups.iter().any(|(kind, ..)| kind.hold == Some(model::Hold::Rebalance)) {
+        if groups.groups.iter().any(|(kind, ..)| kind.hold == Some(model::IntendedWait::Rebalance)) {
             lines.push("rebalance: the member waited for the others of its group");
         }
         if !lines.is_empty() {

@@ -57,7 +57,7 @@ pub(super) fn group(groups: &Groups, (kind, who, group): &(Kind, Who, Group)) ->
         ("by", who.by().as_str().into()),
         ("others", matches!(who, Who::Others(_)).into()),
         ("api", kind.api.into()),
-        ("wait", kind.hold.map(model::Hold::as_str).into()),
+        ("wait", kind.hold.map(model::IntendedWait::as_str).into()),
     ];
     fields.extend(names(who));
     fields.extend([

@@ -9,7 +9,7 @@ pub type Known<T> = Result<T, Arc<str>>;
 
 /// What one broker runs on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Surroundings {
+pub struct HostFacts {
     /// The kernel's release (`6.1.0-18-amd64`).
     pub kernel: Known<Arc<str>>,
     /// CPUs that are online.
@@ -42,7 +42,7 @@ pub struct Surroundings {
     pub partitions: Known<u64>,
 }
 
-impl Surroundings {
+impl HostFacts {
     /// Those of which nothing is known, for one reason.
     pub fn unknown(why: &str) -> Self {
         let why: Arc<str> = why.into();

@@ -8,15 +8,15 @@ use crate::{FileKind, FileOpKind, Nanos, Tid};
 
 /// An event in outline.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sketch {
+pub enum RowSummary {
     /// A request, to whoever chooses.
-    Request(RequestSketch),
+    Request(RequestPosition),
     /// A request, to whoever asks for what took long.
-    LongRequest(LongRequestSketch),
+    LongRequest(RequestTiming),
     /// A file operation.
-    FileOp(FileOpSketch),
+    FileOp(FileOpSummary),
     /// A thread off the CPU.
-    OffCpu(OffCpuSketch),
+    OffCpu(OffCpuSummary),
     /// An operation on a connection.
     SocketOp {
         /// When it began.
@@ -38,7 +38,7 @@ pub enum Sketch {
 /// A request, as [`crate::Request`] has it: where it lies, and whose it was.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of Request")]
-pub struct RequestSketch {
+pub struct RequestPosition {
     pub arrival: Nanos,
     pub arrival_end: Nanos,
     pub end: Option<Nanos>,
@@ -51,7 +51,7 @@ pub struct RequestSketch {
 /// A request, as [`crate::Request`] has it: what tells whether it was slow, and for whose wish.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of Request")]
-pub struct LongRequestSketch {
+pub struct RequestTiming {
     pub arrival: Nanos,
     pub arrival_end: Nanos,
     pub response: Option<Nanos>,
@@ -80,12 +80,12 @@ macro_rules! of_request {
         }
     )*};
 }
-of_request!(RequestSketch, LongRequestSketch);
+of_request!(RequestPosition, RequestTiming);
 
 /// A file operation, as [`crate::FileOp`] has it.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of FileOp")]
-pub struct FileOpSketch {
+pub struct FileOpSummary {
     pub start: Nanos,
     pub end: Nanos,
     pub op: FileOpKind,
@@ -96,7 +96,7 @@ pub struct FileOpSketch {
 /// A stretch off the CPU, as [`crate::OffCpu`] has it.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of OffCpu")]
-pub struct OffCpuSketch {
+pub struct OffCpuSummary {
     pub start: Nanos,
     pub end: Nanos,
     pub woken: Option<Nanos>,
@@ -106,12 +106,12 @@ pub struct OffCpuSketch {
 
 /// What is wanted of a row that was seen in outline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum RowChoice {
     /// It is read.
     Read,
     /// It lies in a gap between stretches of time of which everything is read, and is read where it is the first or the last
     /// of its kind there.
-    Beside {
+    Edge {
         /// Its kind.
         kind: u64,
         /// The gap's number.
@@ -120,16 +120,16 @@ pub enum Wish {
 }
 
 /// Who says what is read.
-pub trait Choose: Send + Sync {
+pub trait RowFilter: Send + Sync {
     /// What is wanted of a row. Of one that is beside all stretches from its start to its end, the gap is that of all moments
     /// in between: the same is wanted of every row of its table and kind that lies within it, whenever that was.
-    fn wish(&self, row: &Sketch) -> Wish;
+    fn choose(&self, row: &RowSummary) -> RowChoice;
 }
 
 /// The write of a record batch, by what joins it with a request; a topic is a number that both know it by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of FileOp and BatchHead")]
-pub struct Written {
+pub struct WriteKey {
     pub start: Nanos,
     pub end: Nanos,
     pub topic: u32,
@@ -142,7 +142,7 @@ pub struct Written {
 /// One partition of a produce request, by what joins it with its write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of Request and Partition")]
-pub struct Sent {
+pub struct ProduceKey {
     pub arrival: Nanos,
     pub response: Option<Nanos>,
     pub last_seen: Nanos,
