@@ -45,8 +45,8 @@ build: setup-build
 	$(CARGO) build --release -p brokerscope
 
 demo: setup-demo
-	$(CARGO) build --release -p brokerscope
-	target/release/brokerscope lab demo --page target/demo.html
+	$(CARGO) build --release -p brokerscope -p lab
+	target/release/brokerscope-lab demo --page target/demo.html
 
 test: setup-test fmt-check lint doc offline unit page fuzz-smoke live
 
@@ -55,13 +55,13 @@ setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest
 
 # Fails where a target is missed.
 bench: setup-bench
-	$(CARGO) build --release -p brokerscope -p bench
+	$(CARGO) build --release -p brokerscope -p lab -p bench
 	$(if $(filter page,$(or $(PARTS),page)),cd web && npm ci --silent)
 	target/release/bench "$(CURDIR)/target/release/brokerscope" target/bench $(PARTS)
 
 # Fails where less than 99 % of the requests are within the bounds.
 latency: setup-test
-	$(CARGO) build --release -p brokerscope -p e2e
+	$(CARGO) build --release -p brokerscope -p lab -p e2e
 	target/release/latency
 
 # Fails where a target is missed. On a machine that does nothing else: what others slow is slow for a reason of its own.
@@ -70,37 +70,37 @@ SEEDS ?= 10
 SEED ?= 1
 ONLY ?=
 faults: setup-faults
-	$(CARGO) build --release -p brokerscope
-	target/release/brokerscope lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY)); \
+	$(CARGO) build --release -p brokerscope -p lab
+	target/release/brokerscope-lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY)); \
 		reached=$$?; echo; cat target/faults/matrix.md; exit $$reached
 
 # Interrupted, it goes on where it was. Ends with a comparison, target/fs/compare.md, and a page.
 ANEW ?=
 fs: setup-fs
-	$(CARGO) build --release -p brokerscope
-	target/release/brokerscope lab fs --keep target/fs --page target/fs.html $(if $(ANEW),--anew)
+	$(CARGO) build --release -p brokerscope -p lab
+	target/release/brokerscope-lab fs --keep target/fs --page target/fs.html $(if $(ANEW),--anew)
 
 # By the binary that the tests have built; the machine may do other things.
 faults-short: setup-test
-	$(OF_WORKSPACE) --test sample --no-run
-	target/debug/brokerscope lab faults --short --seed $(SEED)
+	$(OF_WORKSPACE) --test sample --test live --no-run
+	target/debug/brokerscope-lab faults --short --seed $(SEED)
 
 tune: setup-faults
-	$(CARGO) build --release -p brokerscope
-	target/release/brokerscope lab tune --keep target/tune --page target/tune.html $(if $(ANEW),--anew)
+	$(CARGO) build --release -p brokerscope -p lab
+	target/release/brokerscope-lab tune --keep target/tune --page target/tune.html $(if $(ANEW),--anew)
 
 tune-advice: setup-faults
-	$(CARGO) build --release -p brokerscope
-	target/release/brokerscope lab tune --follow-advice --keep target/tune-advice --page target/tune-advice.html $(if $(ANEW),--anew)
+	$(CARGO) build --release -p brokerscope -p lab
+	target/release/brokerscope-lab tune --follow-advice --keep target/tune-advice --page target/tune-advice.html $(if $(ANEW),--anew)
 
 fleet: setup-demo
-	$(CARGO) build --release -p brokerscope
+	$(CARGO) build --release -p brokerscope -p lab
 	rm -rf target/fleet
-	target/release/brokerscope lab fleet --keep target/fleet
+	target/release/brokerscope-lab fleet --keep target/fleet
 
 # Fails where less than 98 % are within a millisecond, or the median is off by more than a tenth of one.
 stages: setup-test
-	$(CARGO) build --release -p brokerscope -p e2e
+	$(CARGO) build --release -p brokerscope -p lab -p e2e
 	target/release/stages
 
 fmt:
@@ -162,9 +162,9 @@ golden:
 
 # Records the shipped sample anew; on a machine that does nothing else meanwhile.
 sample: setup-demo
-	$(CARGO) build --release -p brokerscope
+	$(CARGO) build --release -p brokerscope -p lab
 	rm -rf samples/journal-stall
-	XDG_CACHE_HOME=/var/tmp target/release/brokerscope lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
+	XDG_CACHE_HOME=/var/tmp target/release/brokerscope-lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
 
 # Every fuzz target, one for each processor at a time: the same inputs every time, so that a failure can be seen again.
 fuzz-smoke:
@@ -179,7 +179,7 @@ fuzz-corpus:
 
 live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
-	$(OF_WORKSPACE) --test sample --no-run
+	$(OF_WORKSPACE) --test sample --test live --no-run
 	BROKERSCOPE_LIVE_TESTS=1 $(OF_WORKSPACE) $(addprefix --test ,$(LIVE_TESTS)) --no-fail-fast -- --test-threads=1
 	$(MAKE) faults-short
 	$(MAKE) vmtest

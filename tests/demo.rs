@@ -1,4 +1,4 @@
-//! `brokerscope lab demo` as README.md promises it: a real broker, a planted stall, and verdicts that name the
+//! `brokerscope-lab demo` as README.md promises it: a real broker, a planted stall, and verdicts that name the
 //! write, the lock, the commit and the device. And the same without permission for BPF.
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ const SECONDS: &str = "16";
 
 fn demo(keep: &Path, more: &[&str]) -> Finished {
     let keep = keep.to_str().unwrap();
-    brokerscope::run([&["lab", "demo", "--seconds", SECONDS, "--seed", "7", "--keep", keep], more].concat())
+    brokerscope::run_lab([&["demo", "--seconds", SECONDS, "--seed", "7", "--keep", keep], more].concat())
         .done()
 }
 
@@ -66,7 +66,7 @@ fn assert_blames_a_commit(verdict: &Value) {
 
 #[test]
 fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
-    let Some(_live) = gate::live("lab demo") else { return };
+    let Some(_live) = gate::live("brokerscope-lab demo") else { return };
     let site = directory("demo");
     let recording = site.join("recording");
     let demo = demo(&recording, &[]);
@@ -133,7 +133,7 @@ fn assert_samples_are_recorded(recording: &Path) {
 
 #[test]
 fn without_permission_for_bpf_the_demo_explains_from_packets_and_says_what_is_missing() {
-    let Some(_live) = gate::live("lab demo without BPF") else { return };
+    let Some(_live) = gate::live("brokerscope-lab demo without BPF") else { return };
     let site = directory("demo-without-bpf");
     // The lab itself needs to mount; only what watches loses its rights.
     let binary = brokerscope::binary().unwrap();
@@ -145,7 +145,7 @@ fn without_permission_for_bpf_the_demo_explains_from_packets_and_says_what_is_mi
     fs::write(&wrapper, script).unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
     let recording = site.join("recording");
-    let demo = demo(&recording, &["--exe", wrapper.to_str().unwrap()]);
+    let demo = demo(&recording, &["--brokerscope", wrapper.to_str().unwrap()]);
     assert!(demo.stdout.contains("file-writes"), "the table says what is missing:\n{}", demo.stdout);
     let (verdicts, summary) = explained(&recording);
     let missing: Vec<_> =

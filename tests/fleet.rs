@@ -1,5 +1,5 @@
 //! Which broker is different: the SQL of `deploy/sql` in two engines, which must say what `brokerscope fleet` says of the same
-//! recordings; and `brokerscope lab fleet`, the case of mysterious disk reads with real brokers.
+//! recordings; and `brokerscope-lab fleet`, the case of mysterious disk reads with real brokers.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -165,11 +165,11 @@ fn assert_reasons(engine: &str, views: &BTreeMap<String, Vec<Value>>, difference
 /// The lab itself fails where a command does not name what was planted; here, what a user reads of it, and what is kept.
 #[test]
 fn the_mysterious_reads_are_replayed_and_named() {
-    let Some(_alone) = gate::live("lab fleet") else { return };
+    let Some(_alone) = gate::live("brokerscope-lab fleet") else { return };
     let site = directory("fleet-replay");
     let kept = site.join("kept");
-    let replay = [&["lab", "fleet", "--seed", "3", "--keep", kept.to_str().unwrap()][..], &REPLAYED].concat();
-    let replay = brokerscope::run(replay);
+    let replay = [&["fleet", "--seed", "3", "--keep", kept.to_str().unwrap()][..], &REPLAYED].concat();
+    let replay = brokerscope::run_lab(replay);
     println!("{}{}", replay.stderr, replay.stdout);
     // Lines of text are broken anywhere.
     let shown = replay.done().stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -213,7 +213,7 @@ fn assert_reduction(kept: &Path) {
 
 /// Two replays are not mixed.
 fn assert_is_refused_again(kept: &Path) {
-    let again = brokerscope::run(["lab", "fleet", "--keep", kept.to_str().unwrap()]);
+    let again = brokerscope::run_lab(["fleet", "--keep", kept.to_str().unwrap()]);
     assert_eq!(again.status, Some(1), "{}", again.stderr);
     assert!(again.stderr.contains("is not empty: name another --keep"), "{}", again.stderr);
 }

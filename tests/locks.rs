@@ -92,7 +92,7 @@ fn holds_with(name: &str, java: Option<&Path>) {
     fs::remove_dir_all(&site).unwrap();
 }
 
-/// `lab demo`, whose recorder has the JVM record whatever that costs; beside it `locks` watches and asks the JVM nothing.
+/// `brokerscope-lab demo`, whose recorder has the JVM record whatever that costs; beside it `locks` watches and asks the JVM nothing.
 fn demo(site: &Path, recording: &Path, java: Option<&Path>) {
     let wrapper = site.join("brokerscope-with-flight-recorder");
     let binary = brokerscope::binary().unwrap();
@@ -101,9 +101,9 @@ fn demo(site: &Path, recording: &Path, java: Option<&Path>) {
         .replace("LIVE", &site.join(LIVE).display().to_string());
     fs::write(&wrapper, script).unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = brokerscope::command();
-    command.args(["lab", "demo", "--seconds", SECONDS, "--seed", "11", "--keep"]).arg(recording);
-    command.arg("--exe").arg(&wrapper).stdin(Stdio::null());
+    let mut command = brokerscope::lab();
+    command.args(["demo", "--seconds", SECONDS, "--seed", "11", "--keep"]).arg(recording);
+    command.arg("--brokerscope").arg(&wrapper).stdin(Stdio::null());
     if let Some(java) = java {
         let rest = std::env::var_os("PATH").unwrap_or_default();
         let mut path = OsString::from(java);

@@ -1,4 +1,4 @@
-//! `lab tune --follow-advice` as README.md promises it, cut short: one piece of advice on a real broker, measured before and
+//! `brokerscope-lab tune --follow-advice` as README.md promises it, cut short: one piece of advice on a real broker, measured before and
 //! after; and asked again it runs nothing anew.
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ const SECONDS: &str = "11";
 fn follow(keep: &Path) -> Finished {
     let short = ["--steps", "1", "--search", "0", "--repetitions", "1", "--seconds", SECONDS];
     let keep = ["--keep", keep.to_str().unwrap()];
-    brokerscope::run([&["lab", "tune", "--follow-advice"], &short[..], &keep[..]].concat()).done()
+    brokerscope::run_lab([&["tune", "--follow-advice"], &short[..], &keep[..]].concat()).done()
 }
 
 fn lines(file: &Path) -> Vec<Value> {
@@ -39,7 +39,7 @@ fn settings(run: &Value) -> Value {
 
 #[test]
 fn a_piece_of_advice_is_followed_and_measured() {
-    let Some(_live) = gate::live("lab tune --follow-advice") else { return };
+    let Some(_live) = gate::live("brokerscope-lab tune --follow-advice") else { return };
     let site = directory("tuning");
     let kept = site.join("kept");
     let followed = follow(&kept);

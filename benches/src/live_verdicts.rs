@@ -52,7 +52,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     let mount_options = "commit=1".to_owned();
     let volume = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options };
     let sites = directory.join("live-verdicts");
-    let mut stage = Stage::set_slow(&sites, &Setting::default(), brokerscope, &volume)?;
+    let mut stage = Stage::set_slow(&sites, &Setting::default(), &volume)?;
     measure(&stage, Kind::Nobody, WARM_UP, &[])?;
     let mut explaining = Explaining::start(brokerscope, &stage)?;
     // Whatever it has to read once is read.

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output as ProcessOutput, Stdio};
 
+use lab::program;
 use serde_json::Value;
 
 use crate::row::Output;
@@ -19,18 +20,9 @@ pub struct Finished {
     pub stderr: String,
 }
 
-/// The binary: `BROKERSCOPE_BIN`, else the one in the target directory this program was built in: beside it, or
-/// above a test.
+/// The binary: `BROKERSCOPE_BIN`, else the one in the target directory this program was built in.
 pub fn binary() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("BROKERSCOPE_BIN") {
-        return Some(PathBuf::from(path));
-    }
-    let this = std::env::current_exe().ok()?;
-    this.ancestors()
-        .skip(1)
-        .take(2)
-        .map(|directory| directory.join("brokerscope"))
-        .find(|path| path.is_file())
+    program::brokerscope().ok()
 }
 
 /// A call that can be given arguments and started.
@@ -38,9 +30,15 @@ pub fn binary() -> Option<PathBuf> {
 /// # Panics
 /// Where there is no binary.
 pub fn command() -> Command {
-    let binary =
-        binary().expect("no brokerscope binary: run `cargo build -p brokerscope` or set BROKERSCOPE_BIN");
-    Command::new(binary)
+    Command::new(program::brokerscope().unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// The same of `brokerscope-lab`.
+///
+/// # Panics
+/// Where there is no binary.
+pub fn lab() -> Command {
+    Command::new(program::lab().unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// Runs it to its end.
@@ -48,8 +46,20 @@ pub fn command() -> Command {
 /// # Panics
 /// Where it cannot be started or prints no UTF-8.
 pub fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Finished {
+    finish(command().args(arguments))
+}
+
+/// Runs `brokerscope-lab` to its end.
+///
+/// # Panics
+/// Where it cannot be started or prints no UTF-8.
+pub fn run_lab(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Finished {
+    finish(lab().args(arguments))
+}
+
+fn finish(command: &mut Command) -> Finished {
     let ProcessOutput { status, stdout, stderr } =
-        command().args(arguments).stdin(Stdio::null()).output().expect("brokerscope starts");
+        command.stdin(Stdio::null()).output().expect("the program starts");
     Finished {
         status: status.code(),
         stdout: String::from_utf8(stdout).expect("stdout is UTF-8"),

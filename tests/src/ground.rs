@@ -9,7 +9,6 @@ use lab::Site;
 use lab::device::{Delay, DeviceOptions, Direction};
 use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
 
-use crate::brokerscope;
 use crate::first::ahead;
 use crate::traffic;
 
@@ -31,14 +30,12 @@ impl Ground {
     /// # Panics
     /// Where that is not permitted.
     pub fn prepare(name: &str, mount_options: &str) -> Self {
-        let exe = brokerscope::binary().expect("a brokerscope binary");
         let site = Site::claim().unwrap_or_else(|error| panic!("{error}"));
         let device = DeviceOptions { size_bytes: SIZE_BYTES, seed: 1 };
         let options =
             VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: mount_options.to_owned() };
         // Its server: a device is to be as quick as is planted.
-        let volume =
-            ahead(|| Volume::prepare(&exe, &site, &options)).unwrap_or_else(|error| panic!("{error}"));
+        let volume = ahead(|| Volume::prepare(&site, &options)).unwrap_or_else(|error| panic!("{error}"));
         let this = Self { volume, _site: site, directory: traffic::directory(name) };
         // A loop device keeps the limits of what it stood for before: those of a killed test.
         drop(DirtyLimit(this.bdi()));

@@ -64,15 +64,14 @@ impl Stage {
         Self::start(site, None, log_dir, setting)
     }
 
-    /// As [`Stage::set`], on a device that can be made slow, which this binary's `lab` serves.
+    /// As [`Stage::set`], on a device that can be made slow, which `brokerscope-lab` serves.
     pub(crate) fn set_slow(
         directory: &Path,
         setting: &Setting,
-        brokerscope: &Path,
         volume: &VolumeOptions,
     ) -> anyhow::Result<Self> {
         let site = claim(directory)?;
-        let volume = Volume::prepare(brokerscope, &site, volume)?;
+        let volume = Volume::prepare(&site, volume)?;
         let log_dir = volume.directory().to_owned();
         Self::start(site, Some(volume), log_dir, setting)
     }

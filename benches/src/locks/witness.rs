@@ -40,7 +40,7 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Targe
     let library = profiler::library(Steps::aloud())?;
     // Outside of the stage: async-profiler writes it when the JVM ends.
     let file = sites.join("async-profiler.jfr");
-    let mut stage = set(brokerscope, sites, &library, &file)?;
+    let mut stage = set(sites, &library, &file)?;
     let (by_jfr, by_probes) = (stage.path("by-jfr"), stage.path("by-probes"));
     let watchers = [
         Watcher::brokerscope(brokerscope, &by_jfr, stage.pid(), &JFR)?,
@@ -76,7 +76,7 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Targe
     Ok(targets)
 }
 
-fn set(brokerscope: &Path, sites: &Path, library: &Path, file: &Path) -> anyhow::Result<Stage> {
+fn set(sites: &Path, library: &Path, file: &Path) -> anyhow::Result<Stage> {
     let agent =
         format!("-agentpath:{}=start,event=lock,lock=1ms,jfr,file={}", library.display(), file.display());
     let setting = Setting {
@@ -87,7 +87,7 @@ fn set(brokerscope: &Path, sites: &Path, library: &Path, file: &Path) -> anyhow:
     let device = DeviceOptions { size_bytes: VOLUME_BYTES, seed: 5 };
     let file_system = FileSystem::Ext4;
     let volume = VolumeOptions { device, file_system, mount_options: "commit=1".to_owned() };
-    Stage::set_slow(sites, &setting, brokerscope, &volume)
+    Stage::set_slow(sites, &setting, &volume)
 }
 
 /// Requests while the journal is slow, and a moment in which nothing is.

@@ -76,9 +76,6 @@ pub(crate) enum Command {
     Top(Top),
     /// What can be seen on this host, and what is missing?
     Doctor(Doctor),
-    /// Experiments on a real broker.
-    #[cfg(feature = "live")]
-    Lab(Lab),
 }
 
 /// `requests`.
@@ -449,15 +446,6 @@ pub(crate) struct Doctor {
     pub(crate) pid: Option<u32>,
     #[command(flatten)]
     pub(crate) presentation: Presentation,
-}
-
-/// `lab`.
-#[cfg(feature = "live")]
-#[derive(Debug, Args)]
-pub(crate) struct Lab {
-    /// The experiment.
-    #[command(subcommand)]
-    pub(crate) command: lab::Command,
 }
 
 #[cfg(test)]

@@ -9,8 +9,6 @@ pub(crate) mod files;
 pub(crate) mod fleet;
 pub(crate) mod io;
 pub(crate) mod kernel;
-#[cfg(feature = "live")]
-pub(crate) mod lab;
 pub(crate) mod locks;
 pub(crate) mod logs;
 pub(crate) mod record;

@@ -65,7 +65,5 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Logs(args) => commands::logs::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
-        #[cfg(feature = "live")]
-        Command::Lab(args) => commands::lab::run(args),
     }
 }

@@ -38,7 +38,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "export",
             "fleet",
             "jvm",
-            "lab",
             "model",
             "probes",
             "recording",

@@ -50,7 +50,7 @@ pub struct BrokerOptions {
     pub place: Place,
     /// Where it listens, there.
     pub address: Ipv4Addr,
-    /// The site that the process is marked with, for `lab clean`.
+    /// The site that the process is marked with, for `brokerscope-lab clean`.
     pub site: Option<PathBuf>,
     /// How long it may take to answer.
     pub patience: Duration,

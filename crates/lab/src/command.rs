@@ -1,4 +1,4 @@
-//! The `lab` command's arguments and what each subcommand does.
+//! The command line of `brokerscope-lab`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +18,19 @@ use crate::steps::Steps;
 use crate::tuning::TuneArguments;
 use crate::{clean, demo, device, faults, file_systems, fleet, tuning};
 
-/// Experiments on a real broker.
+/// Run experiments on a real Kafka broker.
+#[derive(Clone, Debug, clap::Parser)]
+#[command(name = "brokerscope-lab", version, arg_required_else_help = true)]
+pub struct Arguments {
+    /// Run this brokerscope [default: BROKERSCOPE_BIN, else the one beside this program]
+    #[arg(long, value_name = "PATH", global = true)]
+    pub brokerscope: Option<PathBuf>,
+    /// The experiment.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Experiments.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Command {
     /// Watch a real broker stumble over its file system's journal, and have it explained
@@ -40,7 +52,7 @@ pub enum Command {
     Device(ServeArguments),
 }
 
-/// Arguments of `lab broker`.
+/// Arguments of `broker`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BrokerArguments {
     /// Keep everything in DIR instead of a directory that goes away with the broker
@@ -63,14 +75,15 @@ pub struct BrokerArguments {
     pub kafka: String,
 }
 
-/// Runs a `lab` subcommand to its end.
-pub fn run(command: Command) -> Result<(), Error> {
+/// Runs a subcommand to its end.
+pub fn run(Arguments { brokerscope, command }: Arguments) -> Result<(), Error> {
+    let exe = brokerscope.as_deref();
     match command {
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::Faults(arguments) => faults::run(&arguments),
-        Command::Fleet(arguments) => fleet::run(&arguments),
-        Command::Fs(arguments) => file_systems::run(&arguments),
-        Command::Tune(arguments) => tuning::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments, exe),
+        Command::Faults(arguments) => faults::run(&arguments, exe),
+        Command::Fleet(arguments) => fleet::run(&arguments, exe),
+        Command::Fs(arguments) => file_systems::run(&arguments, exe),
+        Command::Tune(arguments) => tuning::run(&arguments, exe),
         Command::Broker(arguments) => run_broker(arguments),
         Command::Clean => run_clean(),
         Command::Device(arguments) => device::serve(&arguments),

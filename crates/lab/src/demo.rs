@@ -1,4 +1,4 @@
-//! `lab demo`: a real broker on a device whose journal is slow, recorded and explained by brokerscope as a
+//! `demo`: a real broker on a device whose journal is slow, recorded and explained by brokerscope as a
 //! user would do it.
 
 mod observe;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer};
-use crate::observer::own_exe;
+use crate::program;
 use crate::random::draw_seed;
 use crate::site::Site;
 use crate::steps::Steps;
@@ -32,7 +32,7 @@ const RATE: u32 = 150;
 /// How long the JVMs and the compiler get to settle before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(6);
 
-/// Arguments of `lab demo`.
+/// Arguments of `demo`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DemoArguments {
     /// Keep the recording in DIR instead of a directory that goes away with the demo
@@ -50,23 +50,19 @@ pub struct DemoArguments {
     /// Write a page of what was seen to FILE
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
-    /// The brokerscope binary to run (this one by default)
-    #[arg(long, value_name = "PATH", hide = true)]
-    pub exe: Option<PathBuf>,
 }
 
 /// Runs the whole demo; what `explain` prints goes to stdout.
 ///
 /// # Errors
 /// When nothing could be shown: no broker, or neither `record` nor `explain` worked.
-pub fn run(arguments: &DemoArguments) -> Result<(), Error> {
+pub fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let steps = Steps::aloud();
     let interrupt = Interrupt::catch()?;
     let started = Instant::now();
     clean::sweep(steps)?;
-    let own = own_exe()?;
     let observer = Observer {
-        exe: arguments.exe.clone().unwrap_or_else(|| own.clone()),
+        exe: brokerscope.map_or_else(program::brokerscope, |exe| Ok(exe.to_owned()))?,
         seconds: arguments.seconds,
         interrupt: interrupt.clone(),
         steps,
@@ -75,7 +71,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Error> {
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let site = Site::claim()?;
     // Declared in the order they are set up, so that they are taken down in reverse whatever happens.
-    let mut volume = prepare_volume(&own, &site, seed, steps, &interrupt)?;
+    let mut volume = prepare_volume(&site, seed, steps, &interrupt)?;
     let broker = start_broker(&kafka, &site, volume.as_ref(), &interrupt, steps)?;
     let load = start_load(&kafka, &broker, &site, &interrupt, steps)?;
     plant(volume.as_mut(), seed, steps)?;
@@ -104,7 +100,6 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Error> {
 
 /// A device where it is permitted, else `None` after saying why.
 fn prepare_volume(
-    exe: &Path,
     site: &Site,
     seed: u64,
     steps: Steps,
@@ -116,7 +111,7 @@ fn prepare_volume(
     // A commit every 5 s is the kernel's default; written out because the demo's rhythm depends on it.
     let options =
         VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: "commit=5".to_owned() };
-    match Volume::prepare(exe, site, &options) {
+    match Volume::prepare(site, &options) {
         Ok(volume) => {
             let device = volume.loop_device().display();
             steps.took(started, &format!("ext4 on {device}, a device that can be made slow"));

@@ -2,7 +2,7 @@
 //! configuration after the other and then all over again; in the end `compare` says what made a difference.
 //!
 //! It may be interrupted at any time: what was measured to its end is kept and not done again. It knows nothing of what
-//! the configurations are about: `lab fs` and `lab tune` are tables of them.
+//! the configurations are about: `fs` and `tune` are tables of them.
 
 mod adaptive;
 mod arguments;
@@ -27,7 +27,7 @@ use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
-use crate::observer::{Observer, own_exe};
+use crate::observer::Observer;
 use crate::site;
 use crate::steps::Steps;
 
@@ -62,7 +62,11 @@ pub(crate) struct Experiment {
 ///
 /// # Errors
 /// Where runs failed, or were interrupted: what was measured is kept.
-pub(crate) fn run(experiment: Experiment, arguments: &ExperimentArguments) -> Result<(), Error> {
+pub(crate) fn run(
+    experiment: Experiment,
+    arguments: &ExperimentArguments,
+    brokerscope: Option<&Path>,
+) -> Result<(), Error> {
     let setups = chosen(experiment.setups, &arguments.only)?;
     if arguments.list {
         let listed = setups.iter().map(|setup| format!("{:<24} {}\n", setup.id, setup.name));
@@ -78,7 +82,7 @@ pub(crate) fn run(experiment: Experiment, arguments: &ExperimentArguments) -> Re
         })
         .collect();
     let directory = arguments.keep.clone().unwrap_or_else(|| PathBuf::from(experiment.directory));
-    let mut lab = Lab::open(experiment.name, &directory, asked, arguments)?;
+    let mut lab = Lab::open(experiment.name, &directory, asked, arguments, brokerscope)?;
     lab.explained_ms = experiment.explained_ms;
     let failed = lab.run_all(arguments.repetitions)?;
     lab.conclude(arguments)?;
@@ -92,7 +96,6 @@ pub(crate) fn run(experiment: Experiment, arguments: &ExperimentArguments) -> Re
 struct Lab {
     steps: Steps,
     interrupt: Interrupt,
-    own_exe: PathBuf,
     observer: Observer,
     kafka: Kafka,
     directory: PathBuf,
@@ -107,11 +110,11 @@ impl Lab {
         directory: &Path,
         asked: Vec<Asked>,
         arguments: &ExperimentArguments,
+        brokerscope: Option<&Path>,
     ) -> Result<Self, Error> {
         let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
         clean::sweep(steps)?;
-        let own_exe = own_exe()?;
-        let observer = Observer::of(arguments.exe.as_deref(), &own_exe, &interrupt);
+        let observer = Observer::new(brokerscope, &interrupt)?;
         let kafka = Kafka::prepare(&arguments.kafka, steps)?;
         let directory = std::path::absolute(directory).map_err(Error::io("resolve", directory))?;
         fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
@@ -120,7 +123,7 @@ impl Lab {
         }
         let machine = Machine::here(&kafka, &site::cache()?);
         let ledger = Ledger::open(&directory, name, machine, &asked)?;
-        Ok(Self { steps, interrupt, own_exe, observer, kafka, directory, asked, ledger, explained_ms: None })
+        Ok(Self { steps, interrupt, observer, kafka, directory, asked, ledger, explained_ms: None })
     }
 
     /// Runs what has not been; returns how many runs failed.
@@ -185,8 +188,7 @@ impl Lab {
         let unfinished = self.directory.join(UNFINISHED);
         make_empty(&unfinished)?;
         let recording = unfinished.join("recording");
-        let (own_exe, kafka) = (&self.own_exe, &self.kafka);
-        let props = Props { own_exe, kafka, observer: &self.observer, interrupt: &self.interrupt };
+        let props = Props { kafka: &self.kafka, observer: &self.observer, interrupt: &self.interrupt };
         match stage::run(asked, &recording, &props)? {
             Ended::Impossible(why) => {
                 self.steps.say(&format!("  left out: {why}"));

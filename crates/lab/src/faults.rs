@@ -1,4 +1,4 @@
-//! `lab faults`: causes planted on a real broker, recorded and explained by brokerscope as a user would, and how
+//! `faults`: causes planted on a real broker, recorded and explained by brokerscope as a user would, and how
 //! often the explanation names what was planted: a confusion matrix.
 //!
 //! Each fault has a broker and a recording of its own; in it, it is planted once for every seed, with numbers drawn
@@ -45,13 +45,13 @@ mod two_causes;
 mod xfs_log;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
-use crate::observer::{Observer, own_exe};
+use crate::observer::Observer;
 use crate::random::draw_seed;
 use crate::site::Site;
 use crate::steps::Steps;
@@ -110,7 +110,7 @@ fn all() -> Vec<Box<dyn Fault>> {
     ]
 }
 
-/// Arguments of `lab faults`.
+/// Arguments of `faults`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FaultsArguments {
     /// How many times to plant each fault, each with other numbers
@@ -137,16 +137,13 @@ pub struct FaultsArguments {
     /// How the matrix is printed
     #[arg(long, value_enum, default_value_t = Form::Table)]
     pub format: Form,
-    /// The brokerscope binary to run (this one by default)
-    #[arg(long, value_name = "PATH", hide = true)]
-    pub exe: Option<PathBuf>,
 }
 
 /// Runs the suite; the matrix goes to stdout.
 ///
 /// # Errors
 /// Where a fault could not be run to its end; [`Error::Unusable`] where a target is missed.
-pub fn run(arguments: &FaultsArguments) -> Result<(), Error> {
+pub fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let faults = chosen(arguments)?;
     if arguments.list {
         let listed: Vec<String> =
@@ -154,7 +151,11 @@ pub fn run(arguments: &FaultsArguments) -> Result<(), Error> {
         return print(&(listed.join("\n") + "\n"));
     }
     let bounds = if arguments.short { Bounds::SHORT } else { Bounds::WANTED };
-    let results = if arguments.again { score_again(arguments, &faults)? } else { plant(arguments, faults)? };
+    let results = if arguments.again {
+        score_again(arguments, &faults, brokerscope)?
+    } else {
+        plant(arguments, faults, brokerscope)?
+    };
     let matrix = Matrix::of(&results, bounds);
     print(&matrix.printed(arguments.format))?;
     if let Some(directory) = &arguments.keep {
@@ -167,13 +168,16 @@ pub fn run(arguments: &FaultsArguments) -> Result<(), Error> {
 }
 
 /// Runs each fault; one that cannot be run to its end does not keep the others from being run.
-fn plant(arguments: &FaultsArguments, faults: Vec<Box<dyn Fault>>) -> Result<Vec<Kept>, Error> {
+fn plant(
+    arguments: &FaultsArguments,
+    faults: Vec<Box<dyn Fault>>,
+    brokerscope: Option<&Path>,
+) -> Result<Vec<Kept>, Error> {
     let steps = Steps::aloud();
     let interrupt = Interrupt::catch()?;
     clean::sweep(steps)?;
-    let own_exe = own_exe()?;
-    let observer = Observer::of(arguments.exe.as_deref(), &own_exe, &interrupt);
-    let props = Props { own_exe, interrupt, steps };
+    let observer = Observer::new(brokerscope, &interrupt)?;
+    let props = Props { interrupt, steps };
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     // Recordings that nobody wants to keep go away with this.
     let site = Site::claim()?;
@@ -221,8 +225,12 @@ fn kept_or_run(run: &Run, group: &mut Group, props: &Props, observer: &Observer)
     }
 }
 
-fn score_again(arguments: &FaultsArguments, faults: &[Box<dyn Fault>]) -> Result<Vec<Kept>, Error> {
-    let observer = Observer::of(arguments.exe.as_deref(), &own_exe()?, &Interrupt::catch()?);
+fn score_again(
+    arguments: &FaultsArguments,
+    faults: &[Box<dyn Fault>],
+    brokerscope: Option<&Path>,
+) -> Result<Vec<Kept>, Error> {
+    let observer = Observer::new(brokerscope, &Interrupt::catch()?)?;
     let directory = arguments.keep.clone().unwrap_or_default();
     let kept = faults.iter().filter_map(|fault| {
         let directory = directory.join(fault.name());

@@ -1,7 +1,9 @@
-//! `lab fs`: the same broker under the same load on the same slow device, on one file system after the other.
+//! `fs`: the same broker under the same load on the same slow device, on one file system after the other.
 //!
 //! What is planted is the device alone, alike for all: it does one write after the other. What a file system makes its
 //! callers wait for is its own affair, and is measured.
+
+use std::path::Path;
 
 use crate::device::Pace;
 use crate::error::Error;
@@ -35,7 +37,7 @@ const CONFIGURATIONS: &[(&str, &str, FileSystem, &str)] = &[
 ];
 const BTRFS: (&str, &str, FileSystem, &str) = ("btrfs", "btrfs", FileSystem::Btrfs, "");
 
-/// Arguments of `lab fs`.
+/// Arguments of `fs`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FsArguments {
     /// Try btrfs too
@@ -50,7 +52,7 @@ pub struct FsArguments {
 ///
 /// # Errors
 /// Where runs failed, or were interrupted: what was measured is kept.
-pub fn run(arguments: &FsArguments) -> Result<(), Error> {
+pub fn run(arguments: &FsArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let wanted = CONFIGURATIONS.iter().chain(arguments.btrfs.then_some(&BTRFS));
     let experiment = Experiment {
         name: "fs",
@@ -59,7 +61,7 @@ pub fn run(arguments: &FsArguments) -> Result<(), Error> {
         seconds: SECONDS,
         explained_ms: None,
     };
-    run_experiment(experiment, &arguments.experiment)
+    run_experiment(experiment, &arguments.experiment, brokerscope)
 }
 
 fn setup(id: &str, name: &str, file_system: FileSystem, mount_options: &str) -> Setup {

@@ -1,4 +1,4 @@
-//! `lab fleet`: the case of mysterious disk reads, from beginning to end. Several real brokers, each on a device of its own and under
+//! `fleet`: the case of mysterious disk reads, from beginning to end. Several real brokers, each on a device of its own and under
 //! the same load; one of them reads large state files of tiered storage for whatever is appended, and sends nobody what it
 //! reads. Each is recorded by brokerscope as a user would, the odd one again after a cleanup of its state; then `fleet`, `files`,
 //! `logs` and `advise` are asked, and each has to name what was planted.
@@ -18,7 +18,7 @@ use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::observer::{Observer, own_exe};
+use crate::observer::Observer;
 use crate::random::{Random, draw_seed};
 use crate::site::Site;
 use crate::steps::Steps;
@@ -30,7 +30,7 @@ use replay::Replay;
 /// The case's own.
 const BROKERS: u32 = 9;
 
-/// Arguments of `lab fleet`.
+/// Arguments of `fleet`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FleetArguments {
     /// How many brokers; of fewer than four none can be the odd one
@@ -51,21 +51,17 @@ pub struct FleetArguments {
     /// Version of Kafka to run
     #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
     pub kafka: String,
-    /// The brokerscope binary to run (this one by default)
-    #[arg(long, value_name = "PATH", hide = true)]
-    pub exe: Option<PathBuf>,
 }
 
 /// Replays the case; what the commands say goes to stdout.
 ///
 /// # Errors
 /// Where it could not be run to its end; [`Error::Unusable`] where a command does not name what was planted.
-pub fn run(arguments: &FleetArguments) -> Result<(), Error> {
+pub fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let started = Instant::now();
     let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
     clean::sweep(steps)?;
-    let own_exe = own_exe()?;
-    let observer = Observer::of(arguments.exe.as_deref(), &own_exe, &interrupt);
+    let observer = Observer::new(brokerscope, &interrupt)?;
     let kafka = Kafka::prepare(&arguments.kafka, steps)?;
     // What nobody wants to keep goes away with this.
     let site = Site::claim()?;
@@ -73,7 +69,7 @@ pub fn run(arguments: &FleetArguments) -> Result<(), Error> {
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let planted = Random::new(seed).between(1, u64::from(arguments.brokers)) as u32;
     steps.say(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
-    let ground = Ground { own_exe: &own_exe, kafka: &kafka, site: &site, interrupt: &interrupt, seed };
+    let ground = Ground { kafka: &kafka, site: &site, interrupt: &interrupt, seed };
     let replay = Replay { arguments, steps, ground, observer: &observer, planted, directory: &directory };
     let watched = replay.watch()?;
     let said = made(&directory.join("said"))?;

@@ -2,7 +2,7 @@
 //! runs `brokerscope` on it as a user would.
 //!
 //! It knows nothing of the product's insides. Everything it sets up hangs on a [`Site`] and is taken down
-//! in reverse order when dropped, after an error, after Ctrl-C, and by `lab clean` after a SIGKILL.
+//! in reverse order when dropped, after an error, after Ctrl-C, and by `brokerscope-lab clean` after a SIGKILL.
 
 mod background;
 pub mod broker;
@@ -29,6 +29,7 @@ pub mod net;
 mod observer;
 mod process;
 pub mod profiler;
+pub mod program;
 pub mod random;
 mod site;
 mod steps;
@@ -38,7 +39,7 @@ pub mod tuning;
 pub mod volume;
 
 pub use broker::{Broker, BrokerOptions};
-pub use command::{BrokerArguments, Command, run};
+pub use command::{Arguments, BrokerArguments, Command, run};
 pub use error::Error;
 pub use interrupt::Interrupt;
 pub use kafka::Kafka;

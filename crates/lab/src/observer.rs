@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::process::Process;
+use crate::program;
 use crate::tool;
 
 /// How long a recorder may take to attach, and to finish.
@@ -32,18 +33,11 @@ pub(crate) struct Recorder<'a> {
     observer: &'a Observer,
 }
 
-/// This program. It serves devices, and is the brokerscope that is run where no other is named.
-///
-/// # Errors
-/// Where the kernel does not say.
-pub(crate) fn own_exe() -> Result<PathBuf, Error> {
-    std::env::current_exe().map_err(Error::system("find this program"))
-}
-
 impl Observer {
-    /// Of a binary that was named, or of this program.
-    pub(crate) fn of(exe: Option<&Path>, own_exe: &Path, interrupt: &Interrupt) -> Self {
-        Self { exe: exe.unwrap_or(own_exe).to_owned(), interrupt: interrupt.clone() }
+    /// Runs the binary `exe`, or the one that belongs to this program.
+    pub(crate) fn new(exe: Option<&Path>, interrupt: &Interrupt) -> Result<Self, Error> {
+        let exe = exe.map_or_else(program::brokerscope, |exe| Ok(exe.to_owned()))?;
+        Ok(Self { exe, interrupt: interrupt.clone() })
     }
 
     /// Records the broker `pid` into `recording`; it records when this returns.

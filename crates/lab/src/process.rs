@@ -23,7 +23,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command`; `site` (if any) is what `lab clean` recognises it by after the lab was killed.
+    /// Starts `command`; `site` (if any) is what `brokerscope-lab clean` recognises it by after the lab was killed.
     pub(crate) fn spawn(command: &mut Command, site: Option<&Path>) -> Result<Self, Error> {
         if let Some(site) = site {
             command.env(MARK, site);

@@ -36,7 +36,7 @@ impl Site {
 
     /// Makes a new site in `root`, which is made if missing.
     pub fn claim_in(root: &Path) -> Result<Self, Error> {
-        // Held while the site is made, so that a `lab clean` at the same time sees it whole or not at all.
+        // Held while the site is made, so that a `brokerscope-lab clean` at the same time sees it whole or not at all.
         let _entry = hold_root(root)?;
         let path = tempfile::Builder::new()
             .prefix("site-")
@@ -68,7 +68,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         for left in clean::take_down(&self.path) {
-            let _ = writeln!(std::io::stderr(), "lab: left behind: {left}; try `brokerscope lab clean`");
+            let _ = writeln!(std::io::stderr(), "lab: left behind: {left}; try `brokerscope-lab clean`");
         }
     }
 }

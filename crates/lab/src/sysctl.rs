@@ -1,5 +1,5 @@
 //! Settings of the whole kernel (sysctl) that an experiment changes: the old value is kept in the site before, so that
-//! it is put back when dropped, and by `lab clean` after a lab was killed.
+//! it is put back when dropped, and by `brokerscope-lab clean` after a lab was killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

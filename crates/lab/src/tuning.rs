@@ -1,4 +1,4 @@
-//! `lab tune`: one change after the other to a broker and its producers that send as fast as they can, and what each
+//! `tune`: one change after the other to a broker and its producers that send as fast as they can, and what each
 //! does to the throughput: the steps of a published investigation (IBM zSystems, 2022), on this machine.
 //!
 //! Each step keeps the changes before it, but for those tried aside. What `explain` saw before a step is said with it. With
@@ -11,6 +11,8 @@ mod knob;
 mod measuring;
 mod search;
 mod told;
+
+use std::path::Path;
 
 use crate::device::Pace;
 use crate::error::Error;
@@ -54,7 +56,7 @@ const STEPS: &[Step] = &[
     step("log-dirs-3", "3 log.dirs", &[(Knob::Devices, 3)]),
 ];
 
-/// Arguments of `lab tune`.
+/// Arguments of `tune`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TuneArguments {
     /// Take the steps that `advise` says, each from the recording of the one before; then search, and compare
@@ -75,9 +77,9 @@ pub struct TuneArguments {
 ///
 /// # Errors
 /// Where runs failed, or were interrupted: what was measured is kept.
-pub fn run(arguments: &TuneArguments) -> Result<(), Error> {
+pub fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     if arguments.follow_advice {
-        return following::run(arguments);
+        return following::run(arguments, brokerscope);
     }
     let experiment = Experiment {
         name: "tune",
@@ -86,7 +88,7 @@ pub fn run(arguments: &TuneArguments) -> Result<(), Error> {
         seconds: SECONDS,
         explained_ms: Some(EXPLAINED_MS),
     };
-    run_experiment(experiment, &arguments.experiment)
+    run_experiment(experiment, &arguments.experiment, brokerscope)
 }
 
 /// All steps' configurations, the one before them first.

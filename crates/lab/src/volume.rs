@@ -48,21 +48,16 @@ impl Volume {
     ///
     /// # Errors
     /// Whatever is not permitted here (FUSE, loop devices, mount) or not installed; nothing stays behind.
-    pub fn prepare(exe: &Path, site: &Site, options: &VolumeOptions) -> Result<Self, Error> {
-        Self::prepare_another(exe, site, 1, options)
+    pub fn prepare(site: &Site, options: &VolumeOptions) -> Result<Self, Error> {
+        Self::prepare_another(site, 1, options)
     }
 
     /// As [`Volume::prepare`], where a site has several: each has a `number`.
     ///
     /// # Errors
     /// As there.
-    pub fn prepare_another(
-        exe: &Path,
-        site: &Site,
-        number: u32,
-        options: &VolumeOptions,
-    ) -> Result<Self, Error> {
-        let device = Device::start(exe, site, number, options.device)?;
+    pub fn prepare_another(site: &Site, number: u32, options: &VolumeOptions) -> Result<Self, Error> {
+        let device = Device::start(site, number, options.device)?;
         let loop_device = LoopDevice::attach(&device.image())?;
         options.file_system.make(loop_device.path())?;
         let journal = options.file_system.journal_extents(loop_device.path())?;

@@ -1,8 +1,7 @@
 //! Experiments for real: FUSE, loop devices, mounts and a broker, and that nothing of them stays.
 //!
-//! Runs only with `BROKERSCOPE_LIVE_TESTS=1`, and then whatever is not permitted is a failure. It has its own
-//! `main`, because it is also the binary that the lab starts (`live lab device …`), because libtest would
-//! swallow the line that says it did not run, and because the cases compare the machine before and after
+//! Runs only with `BROKERSCOPE_LIVE_TESTS=1`, and then what is not permitted is a failure. It has a `main`, because
+//! libtest would swallow the line that says it did not run, and because the cases compare the machine before and after
 //! and so must run one at a time. Arguments that are no flags select cases by name.
 
 #![expect(
@@ -20,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use lab::cgroup::Cgroup;
 use lab::device::{DeviceOptions, Direction, Served};
 use lab::net::{Limit, Network, Way};
@@ -47,25 +45,8 @@ const CASES: &[(&str, fn())] = &[
 /// A demo that records until it is told to stop.
 const DEMO: [&str; 3] = ["demo", "--seconds", "600"];
 
-/// The command line of `brokerscope`, as far as the lab is concerned.
-#[derive(Parser)]
-enum Brokerscope {
-    #[command(subcommand)]
-    Lab(lab::Command),
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == "lab") {
-        let Brokerscope::Lab(command) = Brokerscope::parse();
-        return match lab::run(command) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
-        };
-    }
     if std::env::var_os(GATE).is_none_or(|value| value != "1") {
         eprintln!("NOT RUN: needs root, FUSE, loop devices, a JDK, Maven and {GATE}=1");
         return ExitCode::SUCCESS;
@@ -212,7 +193,7 @@ fn a_demo_shows_the_explanation_and_leaves_nothing() {
         cache.stand_in("case $1 in record) mkdir \"$3\"; sleep 3;; explain) echo \"because of $2\";; esac");
     let kept = cache.path().join("kept");
     let answer = cache.lab(&["demo", "--seconds", "3", "--seed", "1"]);
-    let output = { answer }.arg("--keep").arg(&kept).arg("--exe").arg(stand_in).output().unwrap();
+    let output = { answer }.arg("--keep").arg(&kept).arg("--brokerscope").arg(stand_in).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("because of {}\n", kept.display()));
@@ -262,7 +243,7 @@ fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
     ));
     let experiment = || {
         let mut command = cache.lab(&["fs", "--only", "ext4,ext4-no-journal", "--repetitions", "1"]);
-        command.args(["--seconds", "2", "--keep", "kept", "-o", "page.html", "--exe"]).arg(&stand_in);
+        command.args(["--seconds", "2", "--keep", "kept", "-o", "page.html", "--brokerscope"]).arg(&stand_in);
         command.current_dir(cache.path());
         command
     };
@@ -318,7 +299,7 @@ fn dirty_settings() -> Vec<String> {
 fn volume(site: &Site) -> Volume {
     let device = DeviceOptions { size_bytes: 512 << 20, seed: 1 };
     let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };
-    Volume::prepare(&std::env::current_exe().unwrap(), site, &options).unwrap()
+    Volume::prepare(site, &options).unwrap()
 }
 
 fn write_and_sync(directory: &Path) {
@@ -394,8 +375,8 @@ impl Cache {
     }
 
     fn lab(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.arg("lab").args(arguments).env("BROKERSCOPE_LAB_CACHE", self.path());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brokerscope-lab"));
+        command.args(arguments).env("BROKERSCOPE_LAB_CACHE", self.path());
         command
     }
 
@@ -412,7 +393,7 @@ impl Cache {
         let recording = self.path().join("recording-now");
         let stand_in = self.stand_in(&format!("touch {}; exec sleep 600", recording.display()));
         let mut command = self.lab(arguments);
-        let mut lab = command.arg("--exe").arg(stand_in).stdout(Stdio::null()).spawn().unwrap();
+        let mut lab = command.arg("--brokerscope").arg(stand_in).stdout(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(120);
         while !recording.exists() {
             assert!(lab.try_wait().unwrap().is_none(), "it ended before it recorded: {arguments:?}");

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -117,10 +117,9 @@ impl Truth {
 }
 
 fn slow_volume(site: &Site) -> Volume {
-    let exe = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/brokerscope");
     let device = DeviceOptions { size_bytes: DEVICE_BYTES, seed: 1 };
     let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };
-    Volume::prepare(&exe, site, &options).unwrap()
+    Volume::prepare(site, &options).unwrap()
 }
 
 /// Every write takes longer but those into the journal: only the load's own are then slow.

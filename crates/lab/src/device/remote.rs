@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -16,6 +16,7 @@ use crate::clean;
 use crate::error::Error;
 use crate::marked::{DEVICE, ROLE};
 use crate::process::Process;
+use crate::program;
 use crate::site::Site;
 use crate::tool;
 
@@ -41,20 +42,20 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes an image in `site` and serves it by a process of `exe` (a binary with the `lab device` command). Of
+    /// Makes an image in `site` and serves it by a process of `brokerscope-lab device`. Of
     /// several in a site each has a `number`.
     ///
     /// # Errors
     /// [`Error::Tool`] with the server's own words when FUSE is not permitted.
-    pub fn start(exe: &Path, site: &Site, number: u32, options: DeviceOptions) -> Result<Self, Error> {
+    pub fn start(site: &Site, number: u32, options: DeviceOptions) -> Result<Self, Error> {
         let backing = site.path().join(format!("backing-{number}.img"));
         let file = File::create(&backing).map_err(Error::io("write", &backing))?;
         file.set_len(options.size_bytes).map_err(Error::io("size", &backing))?;
         let mount = site.directory(&format!("device-{number}"))?;
         let log = site.path().join(format!("device-{number}.log"));
         let errors = File::create(&log).map_err(Error::io("write", &log))?;
-        let mut command = Command::new(exe);
-        command.args(["lab", "device", "--image"]).arg(&backing).arg("--mount").arg(&mount);
+        let mut command = Command::new(program::lab()?);
+        command.args(["device", "--image"]).arg(&backing).arg("--mount").arg(&mount);
         command.arg("--seed").arg(options.seed.to_string()).env(ROLE, DEVICE);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut process = Process::spawn(&mut command, Some(site.path()))?;

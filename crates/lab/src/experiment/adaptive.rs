@@ -35,11 +35,12 @@ impl Adaptive {
         first: Setup,
         (seconds, most): (u64, usize),
         arguments: &ExperimentArguments,
+        brokerscope: Option<&Path>,
     ) -> Result<Self, Error> {
         let seconds = arguments.seconds.unwrap_or(seconds);
         let asked = Asked { setup: first, seconds, slo_ms: arguments.slo, seed: arguments.seed };
         let directory = arguments.keep.clone().unwrap_or_else(|| PathBuf::from(directory));
-        let lab = Lab::open(name, &directory, vec![asked.clone()], arguments)?;
+        let lab = Lab::open(name, &directory, vec![asked.clone()], arguments, brokerscope)?;
         let (estimate, done) = (lab.estimate(), lab.ledger.runs.len());
         let adaptive = Self { lab, asked, estimate, left: most.saturating_sub(done) };
         adaptive.announce(most, done);

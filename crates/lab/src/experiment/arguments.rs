@@ -37,7 +37,4 @@ pub struct ExperimentArguments {
     /// Version of Kafka to run
     #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
     pub kafka: String,
-    /// The brokerscope binary to run (this one by default)
-    #[arg(long, value_name = "PATH", hide = true)]
-    pub exe: Option<PathBuf>,
 }

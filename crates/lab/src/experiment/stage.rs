@@ -28,8 +28,6 @@ const HOST: u8 = 1;
 
 /// What all runs share.
 pub(crate) struct Props<'a> {
-    /// This program, which serves devices.
-    pub(crate) own_exe: &'a Path,
     pub(crate) kafka: &'a Kafka,
     pub(crate) observer: &'a Observer,
     pub(crate) interrupt: &'a Interrupt,
@@ -90,7 +88,7 @@ fn prepare_volumes(setup: &Setup, seed: u64, site: &Site, props: &Props) -> Resu
     };
     let prepare = |number| {
         props.interrupt.check()?;
-        Volume::prepare_another(props.own_exe, site, number, &options)
+        Volume::prepare_another(site, number, &options)
     };
     (1..=ground.volumes).map(prepare).collect()
 }

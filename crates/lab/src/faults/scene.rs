@@ -32,8 +32,6 @@ const QUIET: Duration = Duration::from_millis(600);
 /// What all scenes share.
 #[derive(Clone)]
 pub(crate) struct Props {
-    /// This program, which serves devices.
-    pub(crate) own_exe: PathBuf,
     pub(crate) interrupt: Interrupt,
     pub(crate) steps: Steps,
 }
@@ -64,7 +62,7 @@ impl Scene {
     ) -> Result<Self, Error> {
         let kafka = Kafka::prepare(fault.kafka_version(), props.steps)?;
         let site = Site::claim()?;
-        let volume = ground.map(|ground| prepare_volume(props, &site, ground, seed)).transpose()?;
+        let volume = ground.map(|ground| prepare_volume(&site, ground, seed)).transpose()?;
         props.interrupt.check()?;
         let mut options = BrokerOptions::new(site.directory("broker")?);
         options.log_dir = volume.as_ref().map(|volume| volume.directory().join("data"));
@@ -178,8 +176,8 @@ impl Scene {
     }
 }
 
-fn prepare_volume(props: &Props, site: &Site, ground: Ground, seed: u64) -> Result<Volume, Error> {
+fn prepare_volume(site: &Site, ground: Ground, seed: u64) -> Result<Volume, Error> {
     let device = DeviceOptions { size_bytes: SIZE_BYTES, seed };
     let (file_system, mount_options) = (ground.file_system, ground.mount_options.to_owned());
-    Volume::prepare(&props.own_exe, site, &VolumeOptions { device, file_system, mount_options })
+    Volume::prepare(site, &VolumeOptions { device, file_system, mount_options })
 }

@@ -1,7 +1,7 @@
 //! One broker of a fleet: on a device of its own, under a load of its own. It needs nothing of the others, and its node id tells it
 //! from them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Connection, Running, Topic, Traffic, create_topic};
@@ -25,8 +25,6 @@ const RECORD_BYTES: u32 = 1_024;
 
 /// What all of them share.
 pub(super) struct Ground<'a> {
-    /// This program, which serves devices.
-    pub(super) own_exe: &'a Path,
     pub(super) kafka: &'a Kafka,
     pub(super) site: &'a Site,
     pub(super) interrupt: &'a Interrupt,

@@ -81,7 +81,7 @@ impl Replay<'_> {
                 file_system: FileSystem::Ext4,
                 mount_options: String::new(),
             };
-            Volume::prepare_another(self.ground.own_exe, self.ground.site, number, &options)
+            Volume::prepare_another(self.ground.site, number, &options)
         };
         let volumes = (1..=self.arguments.brokers).map(volume).collect::<Result<Vec<_>, Error>>()?;
         self.steps.took(started, &format!("{} devices with ext4, one for each broker", volumes.len()));

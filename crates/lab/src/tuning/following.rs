@@ -1,5 +1,7 @@
-//! `lab tune --follow-advice`: from a broker out of the box, the first advice that the lab can follow, again and again; then a
+//! `tune --follow-advice`: from a broker out of the box, the first advice that the lab can follow, again and again; then a
 //! search over the same settings, and how near to its best the advice has led. Measures nothing itself.
+
+use std::path::Path;
 
 use super::course::{Bench, Course, follow};
 use super::knob::{self, Knob, Tuned};
@@ -20,14 +22,14 @@ const DIRECTORY: &str = "lab-tune-advice";
 ///
 /// # Errors
 /// Where a run failed twice, or was interrupted: what was measured is kept.
-pub(super) fn run(arguments: &TuneArguments) -> Result<(), Error> {
+pub(super) fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     if arguments.experiment.list {
         return print(&listed());
     }
     let (start, device) = (Tuned::out_of_the_box(), knob::device(PACE, DIRTY_BYTES));
     let first = start.setup(&start.id(), &start.described(), None, &device);
     let (own, most) = (&arguments.experiment, most_runs(arguments));
-    let adaptive = Adaptive::open((NAME, DIRECTORY), first, (SECONDS, most), own)?;
+    let adaptive = Adaptive::open((NAME, DIRECTORY), first, (SECONDS, most), own, brokerscope)?;
     let mut bench = Measuring { adaptive, device, slower_than_ms: EXPLAINED_MS };
     let course = follow(&mut bench, start, (arguments.steps, own.repetitions))?;
     let unused = arguments.steps.saturating_sub(u32::try_from(course.steps.len()).unwrap_or(u32::MAX));

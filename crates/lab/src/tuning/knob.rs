@@ -1,4 +1,4 @@
-//! What `lab tune` can change: each setting's name, its value out of the box, and the values worth trying. Measures nothing.
+//! What `tune` can change: each setting's name, its value out of the box, and the values worth trying. Measures nothing.
 
 use std::collections::BTreeMap;
 

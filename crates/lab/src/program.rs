@@ -1,0 +1,34 @@
+//! Where the programs of this workspace are: `brokerscope`, which experiments run, and `brokerscope-lab`, which serves devices.
+
+use std::path::PathBuf;
+
+use crate::error::Error;
+
+/// Finds `brokerscope`: as `BROKERSCOPE_BIN` says, else beside this program.
+///
+/// # Errors
+/// [`Error::Missing`] where it is not there.
+pub fn brokerscope() -> Result<PathBuf, Error> {
+    find("brokerscope", "brokerscope", "BROKERSCOPE_BIN")
+}
+
+/// Finds `brokerscope-lab`: as `BROKERSCOPE_LAB_BIN` says, else beside this program.
+///
+/// # Errors
+/// [`Error::Missing`] where it is not there.
+pub fn lab() -> Result<PathBuf, Error> {
+    find("brokerscope-lab", "lab", "BROKERSCOPE_LAB_BIN")
+}
+
+/// Cargo puts tests into a directory below the programs.
+fn find(name: &str, package: &str, variable: &str) -> Result<PathBuf, Error> {
+    if let Some(path) = std::env::var_os(variable) {
+        return Ok(PathBuf::from(path));
+    }
+    let this = std::env::current_exe().map_err(Error::system("find this program"))?;
+    let beside = this.ancestors().skip(1).take(2).map(|directory| directory.join(name));
+    beside.into_iter().find(|path| path.is_file()).ok_or_else(|| Error::Missing {
+        tool: name.to_owned(),
+        remedy: format!("build it beside {} (cargo build -p {package}), or set {variable}", this.display()),
+    })
+}
