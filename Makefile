@@ -157,6 +157,7 @@ picture: setup-test
 
 golden:
 	BLESS=1 $(CARGO) test -p report
+	BLESS=1 $(CARGO) test -p page
 	BLESS=1 $(CARGO) test -p top
 	BLESS=1 $(CARGO) test -p brokerscope --test sample
 

@@ -1,4 +1,4 @@
-// The page's data as `brokerscope report --format json` writes it (crates/report/src/page.rs). The golden of the Rust
+// The page's data as `brokerscope report --format json` writes it (crates/page/src/lib.rs). The golden of the Rust
 // side is checked against these types by `npm run check`. Times are nanoseconds after the recording's origin.
 
 import type { Comparison } from "./comparison";

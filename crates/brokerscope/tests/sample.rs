@@ -2,7 +2,7 @@
 //! Needs no privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "../../report/tests/goldens/trace.rs"]
+#[path = "../../page/tests/goldens/trace.rs"]
 mod trace;
 
 use std::fs;

@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 /// Groups by who they are about (`K`) and by a few kinds (`S`) that the others are told apart by too.
 #[derive(Clone, Debug)]
-pub(crate) struct Bounded<K, S, V> {
+pub struct Bounded<K, S, V> {
     groups: HashMap<(K, S), V>,
     others: HashMap<S, V>,
     /// Groups of each kind: many of one must not take the places of another.
@@ -18,12 +18,12 @@ pub(crate) struct Bounded<K, S, V> {
 
 impl<K: Eq + Hash, S: Copy + Eq + Hash, V: Default> Bounded<K, S, V> {
     /// At most so many groups of each kind and twice as many in all, beside the others.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { groups: HashMap::new(), others: HashMap::new(), taken: HashMap::new(), places: 0, most }
     }
 
     /// The group that it belongs to.
-    pub(crate) fn of(&mut self, who: K, kind: S) -> &mut V {
+    pub fn of(&mut self, who: K, kind: S) -> &mut V {
         match self.groups.entry((who, kind)) {
             Entry::Occupied(group) => group.into_mut(),
             Entry::Vacant(place) => {
@@ -39,7 +39,7 @@ impl<K: Eq + Hash, S: Copy + Eq + Hash, V: Default> Bounded<K, S, V> {
     }
 
     /// Every group, the others without a name.
-    pub(crate) fn into_groups(self) -> impl Iterator<Item = (Option<K>, S, V)> {
+    pub fn into_groups(self) -> impl Iterator<Item = (Option<K>, S, V)> {
         let named = self.groups.into_iter().map(|((who, kind), group)| (Some(who), kind, group));
         named.chain(self.others.into_iter().map(|(kind, group)| (None, kind, group)))
     }

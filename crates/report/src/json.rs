@@ -19,7 +19,7 @@ pub fn write_line<W: Write, T: Serialize>(out: &mut W, object: &T) -> io::Result
 }
 
 /// Appends one value to a line.
-pub(crate) fn write<T: Serialize>(line: &mut Vec<u8>, value: &T) -> io::Result<()> {
+pub fn write<T: Serialize>(line: &mut Vec<u8>, value: &T) -> io::Result<()> {
     let mut serializer = serde_json::Serializer::with_formatter(line, TerminalSafe);
     value.serialize(&mut serializer).map_err(io::Error::from)
 }

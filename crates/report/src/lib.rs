@@ -1,13 +1,13 @@
 //! How what was seen and concluded is printed: tables for people, JSON lines and CSV for programs.
 //!
 //! One trait a subject ([`requests`], [`file_ops`], [`segments`], [`explanation`], [`doctor`]), one small
-//! file an output; [`flame_graph`] draws time by stack. Everything goes to an `io::Write` that the caller
+//! file an output. Everything goes to an `io::Write` that the caller
 //! chooses. It does not know how a request was captured or how a verdict was reached, and it does not look at
 //! the terminal: [`Look`] says what the caller found out about it.
 
 pub mod advice;
 pub mod blocked;
-mod bounded;
+pub mod bounded;
 pub mod comparison;
 pub mod csv;
 pub mod doctor;
@@ -18,20 +18,18 @@ pub mod explanation;
 mod fields;
 pub mod file_ops;
 pub mod files;
-pub mod flame_graph;
 pub mod fleet;
 pub mod json;
 pub mod kernel;
 pub mod locks;
 pub mod logs;
 pub mod numbers;
-pub mod page;
 pub mod paint;
 pub mod pauses;
 pub mod requests;
 pub mod segments;
-mod slowest;
-mod spread;
+pub mod slowest;
+pub mod spread;
 pub mod table;
 pub mod thread_state;
 pub mod time_of_day;

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use model::Nanos;
 
 /// Holds the slowest.
-pub(crate) struct Slowest<T> {
+pub struct Slowest<T> {
     most: usize,
     held: BinaryHeap<Reverse<Ranked<T>>>,
     offered: u64,
@@ -22,17 +22,17 @@ struct Ranked<T> {
 
 impl<T> Slowest<T> {
     /// At most so many.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { most, held: BinaryHeap::new(), offered: 0 }
     }
 
     /// How many are held.
-    pub(crate) fn held(&self) -> u64 {
+    pub fn held(&self) -> u64 {
         self.held.len() as u64
     }
 
     /// Offers one; it is made only if it is among the slowest so far.
-    pub(crate) fn offer(&mut self, latency: Nanos, item: impl FnOnce() -> T) {
+    pub fn offer(&mut self, latency: Nanos, item: impl FnOnce() -> T) {
         self.offered += 1;
         let full = self.held.len() >= self.most;
         if full && self.held.peek().is_none_or(|Reverse(fastest)| fastest.latency >= latency) {
@@ -45,14 +45,14 @@ impl<T> Slowest<T> {
     }
 
     /// Those held, slowest first; they stay.
-    pub(crate) fn sorted(&self) -> Vec<&T> {
+    pub fn sorted(&self) -> Vec<&T> {
         let mut ranked: Vec<&Reverse<Ranked<T>>> = self.held.iter().collect();
         ranked.sort();
         ranked.iter().map(|Reverse(ranked)| &ranked.item).collect()
     }
 
     /// Those held, slowest first.
-    pub(crate) fn into_sorted(self) -> impl Iterator<Item = T> {
+    pub fn into_sorted(self) -> impl Iterator<Item = T> {
         self.held.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item)
     }
 }

@@ -11,10 +11,10 @@ use anyhow::Context as _;
 use compare::{Run, Setup};
 use diagnose::Engine;
 use model::{Event, Request};
+use page::{Page, html};
 use report::comparison::page::ComparisonData;
 use report::comparison::{Compared, csv, json, markdown, text};
 use report::numbers::{counted, size};
-use report::page::{Page, html};
 
 use crate::apart;
 use crate::cli::{Compare, ComparisonFormat};

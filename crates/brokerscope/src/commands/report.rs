@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use compare::{Part, Setup};
+use page::{About, Page, RecordingData, html, markdown, perfetto};
 use report::comparison::page::ComparisonData;
 use report::explanation::Conclusion;
 use report::numbers::{counted, size};
-use report::page::{About, Page, RecordingData, html, markdown, perfetto};
 
 use crate::cli::{PageFormat, Report};
 use crate::comparing::{Comparing, Counted};

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use model::{CpuState, StackTime};
-use report::flame_graph::{self, About, Fold};
+use page::flame_graph::{self, About, Fold};
 use report::numbers::grouped;
 
 use crate::cli::Stacks;

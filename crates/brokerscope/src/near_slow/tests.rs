@@ -6,8 +6,8 @@ use std::path::Path;
 
 use diagnose::{Config, Engine, Summary};
 use model::{Event, Nanos, Verdict};
+use page::{About, Page, html};
 use recording::{Error, Manifest, Recording, Table, Writer, WriterOptions};
-use report::page::{About, Page, html};
 
 use super::{NearSlow, looked_through};
 use crate::commands::report::judged::Judged;

@@ -2,10 +2,10 @@
 
 use compare::{Comparison, Part, Run, Setup};
 use model::{Cause, Nanos};
+use page::{Page, html};
 use report::Look;
 use report::comparison::page::ComparisonData;
 use report::comparison::{Compared, csv, json, markdown, text};
-use report::page::{Page, html};
 
 use crate::{golden, json_lines, look, sample};
 

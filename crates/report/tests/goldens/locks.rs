@@ -6,7 +6,7 @@ use model::{
     BatchHead, CpuState, Event, FileOp, JvmPause, JvmPauseKind, Lock, LockHolder, LockKind, LockSource,
     LockWait, Nanos, OffCpu, TopicPartition,
 };
-use report::flame_graph::Fold;
+use page::flame_graph::Fold;
 use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable, stack_time};
 use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
 

@@ -9,10 +9,7 @@ mod comparison;
 mod fleet;
 mod locks;
 mod logs;
-mod page;
 mod sample;
-mod stacks;
-mod trace;
 
 use std::cell::RefCell;
 use std::io::Write;

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use diagnose::LockRow;
 use model::CpuState;
-use report::flame_graph::{self, About, Fold};
+use page::flame_graph::{self, About, Fold};
 use report::locks::stack_time;
 
 /// Adds waits up until the input has ended.

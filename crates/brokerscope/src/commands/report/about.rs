@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use page::About;
 use recording::{Manifest, Recording};
-use report::page::About;
 
 /// Settings of a broker that stalls and throughput hang on.
 const PROPERTIES: [&str; 12] = [

@@ -6,9 +6,9 @@ use std::path::Path;
 use advise::{Advice, Inputs};
 use diagnose::{Engine, Summary, Watched};
 use model::{Event, Nanos, Request};
+use page::{About, Collector, RecordingData};
 use report::advice::{Advised, Views};
 use report::explanation::Conclusion;
-use report::page::{About, Collector, RecordingData};
 
 use crate::advising::{self, Advising};
 use crate::apart;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use broker::Broker;
 use model::{CpuState, Nanos};
+use page::flame_graph::{About, Fold};
 use probes::profile::{Java, Profile, ProfileLosses, ProfileOptions, ProfileResult, call_number};
-use report::flame_graph::{About, Fold};
 use report::numbers::{counted, grouped};
 use watch::Process;
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use model::{CpuState, Event, Nanos, StackTime};
+use page::flame_graph::{About, Fold};
 use recording::Table;
-use report::flame_graph::{About, Fold};
 
 use super::{Meant, Seen, conditions, states};
 use crate::cli::Stacks;

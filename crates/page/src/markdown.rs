@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use model::Nanos;
 
 use super::{Page, RecordingData};
-use crate::advice::GivenData;
-use crate::escape::escape;
-use crate::numbers::grouped;
+use report::advice::GivenData;
+use report::escape::escape;
+use report::numbers::grouped;
 
 /// Roots and requests told.
 const ROOTS: usize = 10;

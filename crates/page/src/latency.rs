@@ -6,7 +6,7 @@ use model::Request;
 use serde::Serialize;
 
 use super::grid::{Cells, Grid, Merge};
-use crate::spread::Spread;
+use report::spread::Spread;
 
 /// The first level's upper bound, and how many levels a factor of ten has.
 const LOWEST_NS: f64 = 10_000.0;

@@ -6,7 +6,7 @@ use model::{BlockIo, Direction, HostSample, JournalCommit};
 use serde::Serialize;
 
 use super::grid::{Cells, Grid, Merge};
-use crate::slowest::Slowest;
+use report::slowest::Slowest;
 
 /// Devices, figures of the host and commits told.
 const MOST_DEVICES: usize = 64;

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::detail::{Detail, Proof};
 use super::devices::CommitData;
 use super::{Page, RecordingData};
-use crate::json;
+use report::json;
 use tracks::{Slice, Trace, Track};
 
 /// Tracks are threads of these "processes": the format has no other way to group them.

@@ -10,7 +10,7 @@ use super::colour::{Kind, shown};
 use super::fold::{Fold, Total, state_name};
 use super::layout::{Frame, Layout, lay_out};
 use super::xml;
-use crate::numbers::grouped;
+use report::numbers::grouped;
 
 const STYLE: &str = include_str!("flame.css");
 const SCRIPT: &str = include_str!("flame.js");

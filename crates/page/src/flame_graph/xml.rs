@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::escape;
+use report::escape;
 
 /// The text, safe in content and in attributes. Characters that XML 1.0 has no way to write, and those that
 /// would change the order in which others are shown, are written out.

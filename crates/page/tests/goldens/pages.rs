@@ -5,9 +5,9 @@ use model::{
     CpuSample, Device, Direction, Event, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock,
     LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Waker, journal::CommitPhases,
 };
+use page::{About, Collector, Page, html, markdown, perfetto};
 use report::advice::{Advised, Views};
 use report::explanation::Conclusion;
-use report::page::{About, Collector, Page, html, markdown, perfetto};
 
 use crate::{golden, sample, trace};
 

@@ -6,7 +6,7 @@ use model::{FileOp, FileOpKind};
 use serde::Serialize;
 
 use super::grid::{COARSE, Cells, Grid, Merge};
-use crate::bounded::Bounded;
+use report::bounded::Bounded;
 
 /// Files told apart, and those told.
 const MOST: usize = 5_000;

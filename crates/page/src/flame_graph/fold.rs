@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use model::{CpuState, Nanos, StackTime};
 
-use crate::escape::escape;
+use report::escape::escape;
 
 /// Time by stack, of threads of one name together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::grid::{Cells, Grid, Merge};
 use super::names::Names;
-use crate::slowest::Slowest;
+use report::slowest::Slowest;
 
 /// Rows told one by one: the slowest.
 const MOST_ROWS: usize = 20_000;

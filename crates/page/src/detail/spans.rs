@@ -5,9 +5,9 @@ use std::sync::Arc;
 use model::{BlockIo, Event, Evidence, FileOp, OffCpu, Tid};
 use serde::Serialize;
 
-use crate::numbers::{grouped, size};
-use crate::page::grid::Grid;
-use crate::page::recent::span;
+use crate::grid::Grid;
+use crate::recent::span;
+use report::numbers::{grouped, size};
 
 /// A stretch of time.
 #[derive(Clone, Debug, Serialize)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{Event, Evidence, EvidenceKind, Nanos, Tid, Verdict, Waiter};
 
 use super::spans;
-use crate::page::recent::{Recent, Seen, span};
+use crate::recent::{Recent, Seen, span};
 
 /// Threads told beside those of the evidence, stretches of each thread, and requests to devices: the longest.
 const MORE_THREADS: usize = 12;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::latency::LatencyData;
 use super::slow::SlowData;
-use crate::numbers::{counted, grouped};
+use report::numbers::{counted, grouped};
 
 /// Causes and roots named.
 const MOST_CAUSES: usize = 4;

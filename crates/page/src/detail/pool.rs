@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use model::{Evidence, Nanos, Tid};
 
 use super::spans::{self, Span};
-use crate::page::grid::Grid;
-use crate::page::recent::Seen;
+use crate::grid::Grid;
+use crate::recent::Seen;
 
 /// At most so many are told; some 300 bytes each.
 const MOST: usize = 20_000;
 
 /// The stretches.
 #[derive(Default)]
-pub(in crate::page) struct Pool {
+pub(crate) struct Pool {
     numbers: HashMap<u64, u32>,
     /// Those of waits that were concluded.
     waits: HashMap<(Tid, Nanos, Nanos), u32>,
@@ -53,7 +53,7 @@ impl Pool {
     }
 
     /// All of them, by their numbers.
-    pub(in crate::page) fn into_spans(self) -> Vec<Span> {
+    pub(crate) fn into_spans(self) -> Vec<Span> {
         self.spans
     }
 }

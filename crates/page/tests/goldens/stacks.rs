@@ -1,7 +1,7 @@
 //! Time by stack: folded text and flame graphs against their golden files, with names that would be markup.
 
 use model::{CpuState, Nanos, StackTime};
-use report::flame_graph::{About, Fold, write_svg};
+use page::flame_graph::{About, Fold, write_svg};
 
 use super::golden;
 

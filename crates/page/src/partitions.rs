@@ -6,7 +6,7 @@ use model::{Nanos, Partition, Request};
 use serde::Serialize;
 
 use super::grid::{COARSE, Cells, Grid, Merge};
-use crate::bounded::Bounded;
+use report::bounded::Bounded;
 
 /// Partitions told apart, and those told.
 const MOST: usize = 2_000;

@@ -7,8 +7,8 @@ use model::{Event, JvmPause, Nanos, Pid, Tid};
 use serde::Serialize;
 
 use super::grid::{Cells, Grid, Merge};
-use crate::bounded::Bounded;
-use crate::thread_state::{Spent, ThreadState, ThreadStates, is_stopped_with_others};
+use report::bounded::Bounded;
+use report::thread_state::{Spent, ThreadState, ThreadStates, is_stopped_with_others};
 
 /// Threads told apart, and those told.
 const MOST: usize = 1_000;
