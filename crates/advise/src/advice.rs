@@ -7,31 +7,31 @@ use std::sync::Arc;
 
 use model::Nanos;
 
-use crate::{Finding, Inputs, RULES, Rule, Unfired};
+use crate::{Inputs, NoAdvice, RULES, Recommendation, Rule};
 
 /// What came of all rules.
 #[derive(Clone, Debug, Default)]
 pub struct Advice {
     /// What to change: what cost the most first, then what no cost was measured of, in the order of the rules.
-    pub given: Vec<Given>,
+    pub given: Vec<FiredRule>,
     /// Rules whose condition does not hold.
-    pub silent: Vec<Silent>,
+    pub silent: Vec<SilentRule>,
     /// What is not known, and who needs it.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingInput>,
 }
 
 /// A rule that fired.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct FiredRule {
     /// The rule.
     pub rule: &'static Rule,
     /// What it advises.
-    pub finding: Finding,
+    pub recommendation: Recommendation,
 }
 
 /// A rule that did not.
 #[derive(Clone, Debug)]
-pub struct Silent {
+pub struct SilentRule {
     /// The rule.
     pub rule: &'static Rule,
     /// Why not.
@@ -40,7 +40,7 @@ pub struct Silent {
 
 /// Something that rules need and that is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingInput {
     /// What.
     pub input: &'static str,
     /// Why not.
@@ -55,18 +55,20 @@ impl Advice {
         let mut advice = Self::default();
         let mut missing: BTreeMap<(&'static str, Arc<str>), Vec<&'static str>> = BTreeMap::new();
         for rule in RULES {
-            match (rule.judge)(inputs) {
-                Ok(finding) => advice.given.push(Given { rule, finding }),
-                Err(Unfired::Silent(why)) => advice.silent.push(Silent { rule, why }),
-                Err(Unfired::NotKnown { input, why }) => {
+            match rule.evaluate(inputs) {
+                Ok(recommendation) => advice.given.push(FiredRule { rule, recommendation }),
+                Err(NoAdvice::Silent(why)) => advice.silent.push(SilentRule { rule, why }),
+                Err(NoAdvice::NotKnown { input, why }) => {
                     missing.entry((input, why)).or_default().push(rule.name);
                 }
             }
         }
         // Stable: of two that cost the same, the rule that comes first.
-        advice.given.sort_by_key(|given| Reverse(given.finding.cost.map_or(Nanos::MIN, |cost| cost.time)));
+        advice
+            .given
+            .sort_by_key(|given| Reverse(given.recommendation.cost.map_or(Nanos::MIN, |cost| cost.time)));
         advice.missing =
-            missing.into_iter().map(|((input, why), rules)| Missing { input, why, rules }).collect();
+            missing.into_iter().map(|((input, why), rules)| MissingInput { input, why, rules }).collect();
         advice.missing.sort_by_key(|missing| Reverse(missing.rules.len()));
         advice
     }

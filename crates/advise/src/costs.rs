@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Cause, Nanos, Verdict};
 
 use crate::words::{counted, percent};
-use crate::{Inputs, Unfired, rule};
+use crate::{Inputs, NoAdvice, rule};
 
 /// Root events of a cause told apart at most; more are counted as so many.
 const MOST_ROOTS: usize = 10_000;
@@ -106,7 +106,7 @@ impl Costs {
 }
 
 /// What these causes cost together as roots, with the sentence that says so, where it is worth a change.
-pub(crate) fn costly(inputs: &Inputs, causes: &[Cause]) -> Result<(Cost, String), Unfired> {
+pub(crate) fn costly(inputs: &Inputs, causes: &[Cause]) -> Result<(Cost, String), NoAdvice> {
     let costs = rule::need(Inputs::COSTS, &inputs.costs)?;
     let mut sum = Cost::default();
     let mut told = Vec::new();
@@ -122,7 +122,7 @@ pub(crate) fn costly(inputs: &Inputs, causes: &[Cause]) -> Result<(Cost, String)
 }
 
 /// What waiting in this way cost, whatever it was for.
-pub(crate) fn costly_on_the_way(inputs: &Inputs, cause: Cause) -> Result<(Cost, String), Unfired> {
+pub(crate) fn costly_on_the_way(inputs: &Inputs, cause: Cause) -> Result<(Cost, String), NoAdvice> {
     let costs = rule::need(Inputs::COSTS, &inputs.costs)?;
     let (own, way) = (costs.of(cause), costs.on_the_way(cause));
     let sum = Cost { requests: own.requests + way.requests, time: own.time + way.time };
@@ -137,7 +137,7 @@ pub(crate) fn costly_on_the_way(inputs: &Inputs, cause: Cause) -> Result<(Cost, 
     Ok((sum, told))
 }
 
-fn worth(costs: &Costs, causes: &[Cause], sum: Cost) -> Result<(), Unfired> {
+fn worth(costs: &Costs, causes: &[Cause], sum: Cost) -> Result<(), NoAdvice> {
     let names = causes.iter().map(|cause| cause.as_str()).collect::<Vec<_>>().join(" and ");
     if sum.requests == 0 {
         let among = if costs.slow.requests == 0 {
@@ -145,11 +145,11 @@ fn worth(costs: &Costs, causes: &[Cause], sum: Cost) -> Result<(), Unfired> {
         } else {
             format!("none of {} is due to {names}", counted(costs.slow.requests, "slow request"))
         };
-        return Err(Unfired::Silent(among));
+        return Err(NoAdvice::Silent(among));
     }
     if costs.share(sum) < LEAST_SHARE {
         let share = percent(LEAST_SHARE);
-        return Err(Unfired::Silent(format!(
+        return Err(NoAdvice::Silent(format!(
             "{names} cost {} in {}, less than {share} of the slow requests' time",
             sum.time, costs.window
         )));
@@ -162,7 +162,7 @@ mod tests {
     use model::{Cause, Nanos};
 
     use super::{costly, costly_on_the_way};
-    use crate::Unfired;
+    use crate::NoAdvice;
     use crate::testing::{broker, with_cost, with_way};
 
     #[test]
@@ -176,6 +176,6 @@ mod tests {
         assert_eq!(told, sentence);
         let (way, _) = costly_on_the_way(&inputs, Cause::LogLock).unwrap();
         assert_eq!((way.requests, way.time), (2, Nanos::from_millis(1_400)));
-        assert!(matches!(costly(&inputs, &[Cause::LogLock]), Err(Unfired::Silent(_))), "it is no root");
+        assert!(matches!(costly(&inputs, &[Cause::LogLock]), Err(NoAdvice::Silent(_))), "it is no root");
     }
 }

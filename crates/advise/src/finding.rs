@@ -4,7 +4,7 @@ use crate::Cost;
 
 /// One piece of advice with its evidence.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Finding {
+pub struct Recommendation {
     /// What was seen that the advice rests on.
     pub evidence: String,
     /// What to change, the first of several ways being the one to try first.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{HostFacts, Known, Nanos, Volume};
 
-use crate::{Costs, Profile, Samples, Settings, Traffic, Unfired, UnsentReads, rule};
+use crate::{Costs, NoAdvice, Profile, ReadsWithoutEgress, Samples, Settings, Traffic, rule};
 
 /// What is known of one broker.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Inputs {
     /// What threads did in thread dumps.
     pub dumps: Known<Dumps>,
     /// What is read from disk and sent to nobody; none where that is next to nothing.
-    pub unsent: Known<Option<UnsentReads>>,
+    pub unsent: Known<Option<ReadsWithoutEgress>>,
 }
 
 /// What a series of thread dumps shows.
@@ -38,14 +38,14 @@ pub struct Dumps {
     /// How many dumps.
     pub dumps: u64,
     /// Locks that threads were blocked on, those in the most dumps first.
-    pub blocked: Vec<BlockedOn>,
+    pub blocked: Vec<ContendedLock>,
     /// What threads did that were not blocked and did not wait: a sample is one thread of one dump.
     pub running: Profile,
 }
 
 /// One lock in one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockedOn {
+pub struct ContendedLock {
     /// The lock's class.
     pub class: Arc<str>,
     /// The method that its waiters were in.
@@ -90,51 +90,51 @@ impl Inputs {
         }
     }
 
-    pub(crate) fn settings(&self) -> Result<&Settings, Unfired> {
+    pub(crate) fn settings(&self) -> Result<&Settings, NoAdvice> {
         rule::need(Self::SETTINGS, &self.settings)
     }
 
-    pub(crate) fn traffic(&self) -> Result<&Traffic, Unfired> {
+    pub(crate) fn traffic(&self) -> Result<&Traffic, NoAdvice> {
         rule::need(Self::TRAFFIC, &self.traffic)
     }
 
-    pub(crate) fn samples(&self) -> Result<&Samples, Unfired> {
+    pub(crate) fn samples(&self) -> Result<&Samples, NoAdvice> {
         rule::need(Self::SAMPLES, &self.samples)
     }
 
     /// What the log dirs are on.
-    pub(crate) fn volumes(&self) -> Result<&[Volume], Unfired> {
+    pub(crate) fn volumes(&self) -> Result<&[Volume], NoAdvice> {
         rule::need("what the log dirs are on", &self.surroundings.volumes).map(Vec::as_slice)
     }
 
     /// The words of the JVM's command line.
-    pub(crate) fn jvm(&self) -> Result<&[Arc<str>], Unfired> {
+    pub(crate) fn jvm(&self) -> Result<&[Arc<str>], NoAdvice> {
         rule::need("the JVM's command line", &self.surroundings.jvm_arguments).map(Vec::as_slice)
     }
 
     /// CPUs that the broker may use: those of its host, or its quota of them.
-    pub(crate) fn cpus(&self) -> Result<u32, Unfired> {
+    pub(crate) fn cpus(&self) -> Result<u32, NoAdvice> {
         let cpus = *rule::need("the number of CPUs", &self.surroundings.cpus)?;
         let quota = self.surroundings.cpu_quota.as_ref().ok().copied().flatten();
         Ok(quota.map_or(cpus, |quota| cpus.min(quota.ceil().max(1.0) as u32)))
     }
 
     /// Memory that the broker may use: the host's, or its cgroup's.
-    pub(crate) fn memory(&self) -> Result<u64, Unfired> {
+    pub(crate) fn memory(&self) -> Result<u64, NoAdvice> {
         let memory = *rule::need("the host's memory", &self.surroundings.memory_bytes)?;
         let limit = self.surroundings.memory_limit_bytes.as_ref().ok().copied().flatten();
         Ok(limit.map_or(memory, |limit| memory.min(limit)))
     }
 
     /// Partitions of which the broker has replicas, or at least those that were seen to be used.
-    pub(crate) fn partitions(&self) -> Result<u64, Unfired> {
+    pub(crate) fn partitions(&self) -> Result<u64, NoAdvice> {
         rule::need("the number of partitions", &self.surroundings.partitions).copied()
     }
 
     /// A setting of the kernel.
-    pub(crate) fn sysctl(&self, name: &'static str) -> Result<i64, Unfired> {
+    pub(crate) fn sysctl(&self, name: &'static str) -> Result<i64, NoAdvice> {
         let all = rule::need("the kernel's settings", &self.surroundings.sysctls)?;
-        all.get(name).copied().ok_or_else(|| Unfired::NotKnown {
+        all.get(name).copied().ok_or_else(|| NoAdvice::NotKnown {
             input: name,
             why: "this kernel has none, or does not show it".into(),
         })

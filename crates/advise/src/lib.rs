@@ -6,7 +6,7 @@
 //! one whose condition does not hold says why not: nothing is guessed, and where there is no evidence there is no advice.
 //!
 //! - [`Costs`] adds up what causes cost slow requests, [`Traffic`] what producers send and how long they wait, [`Samples`]
-//!   the host's figures, [`Profile`] what runs on the processors: all in bounded memory. [`UnsentReads`] are what is read from disk
+//!   the host's figures, [`Profile`] what runs on the processors: all in bounded memory. [`ReadsWithoutEgress`] are what is read from disk
 //!   for nobody.
 //! - [`Settings`] are the broker's, with Kafka's defaults where its file does not name them.
 //! - [`Advice::of`] asks every rule, and ranks what they say by measured cost.
@@ -29,15 +29,15 @@ mod traffic;
 mod unsent;
 mod words;
 
-pub use advice::{Advice, Given, Missing, Silent};
+pub use advice::{Advice, FiredRule, MissingInput, SilentRule};
 pub use costs::{Cost, Costs};
-pub use finding::{Change, Finding, Scope, Target};
-pub use inputs::{BlockedOn, Dumps, Inputs};
+pub use finding::{Change, Recommendation, Scope, Target};
+pub use inputs::{ContendedLock, Dumps, Inputs};
 pub use layer::Layer;
 pub use profile::{Function, Profile, Work};
-pub use rule::{Judgement, Rule, Unfired};
+pub use rule::{NoAdvice, Rule, RuleResult};
 pub use rules::RULES;
 pub use samples::{Samples, Series};
 pub use settings::Settings;
-pub use traffic::{Held, Producer, Traffic};
-pub use unsent::UnsentReads;
+pub use traffic::{Buffered, Producer, Traffic};
+pub use unsent::ReadsWithoutEgress;

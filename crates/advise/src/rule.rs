@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::Known;
 
-use crate::{Finding, Inputs, Layer};
+use crate::{Inputs, Layer, Recommendation};
 
 /// One rule. All of it but the judgement is text for people, which `--explain` shows.
 #[derive(Clone, Copy, Debug)]
@@ -20,15 +20,22 @@ pub struct Rule {
     /// What a comparison must show if the change helped.
     pub look_at: &'static str,
     /// Applies it.
-    pub judge: fn(&Inputs) -> Judgement,
+    pub judge: fn(&Inputs) -> RuleResult,
+}
+
+impl Rule {
+    /// What it says of some inputs.
+    pub fn evaluate(&self, inputs: &Inputs) -> RuleResult {
+        (self.judge)(inputs)
+    }
 }
 
 /// What a rule says of some inputs.
-pub type Judgement = Result<Finding, Unfired>;
+pub type RuleResult = Result<Recommendation, NoAdvice>;
 
 /// Why a rule has nothing to advise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfired {
+pub enum NoAdvice {
     /// Its condition does not hold.
     Silent(String),
     /// What it needs is not known.
@@ -40,7 +47,7 @@ pub enum Unfired {
     },
 }
 
-impl Unfired {
+impl NoAdvice {
     /// A condition that does not hold, for this reason.
     pub(crate) fn silent(why: impl Into<String>) -> Self {
         Self::Silent(why.into())
@@ -48,6 +55,6 @@ impl Unfired {
 }
 
 /// A value that a rule cannot do without.
-pub(crate) fn need<'k, T>(input: &'static str, known: &'k Known<T>) -> Result<&'k T, Unfired> {
-    known.as_ref().map_err(|why| Unfired::NotKnown { input, why: Arc::clone(why) })
+pub(crate) fn need<'k, T>(input: &'static str, known: &'k Known<T>) -> Result<&'k T, NoAdvice> {
+    known.as_ref().map_err(|why| NoAdvice::NotKnown { input, why: Arc::clone(why) })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Unfired;
+use crate::NoAdvice;
 
 /// Settings by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,13 +62,13 @@ impl Settings {
     }
 
     /// A number; where the file does not name it, the default of Kafka's documentation.
-    pub(crate) fn number(&self, name: &'static str, default: i64) -> Result<Number, Unfired> {
+    pub(crate) fn number(&self, name: &'static str, default: i64) -> Result<Number, NoAdvice> {
         let Some(text) = self.text(name) else {
             return Ok(Number { value: default, shown: format!("{default} (the default)") });
         };
         let value = text.parse().map_err(|_| {
             let why = format!("server.properties has {:?}, which is no number", shortened(text));
-            Unfired::NotKnown { input: name, why: why.into() }
+            NoAdvice::NotKnown { input: name, why: why.into() }
         })?;
         Ok(Number { value, shown: text.to_owned() })
     }
@@ -86,7 +86,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::Settings;
-    use crate::Unfired;
+    use crate::NoAdvice;
 
     #[test]
     fn a_setting_is_the_file_s_or_kafka_s_default_and_never_a_guess() {
@@ -100,7 +100,7 @@ mod tests {
         let number = |settings: &Settings| settings.number("num.io.threads", 8);
         assert_eq!(number(&of(" 16 ")).unwrap().value, 16);
         assert_eq!(number(&Settings::default()).unwrap().shown, "8 (the default)");
-        assert!(matches!(number(&of("many")), Err(Unfired::NotKnown { input: "num.io.threads", .. })));
+        assert!(matches!(number(&of("many")), Err(NoAdvice::NotKnown { input: "num.io.threads", .. })));
         assert!(!of("1").is_on("num.io.threads", true) && Settings::default().is_on("num.io.threads", true));
     }
 }

@@ -8,7 +8,7 @@ use model::{
     Stages, Verdict, Volume,
 };
 
-use crate::{Costs, Dumps, Finding, Inputs, Profile, Rule, Samples, Settings, Traffic, Unfired};
+use crate::{Costs, Dumps, Inputs, NoAdvice, Profile, Recommendation, Rule, Samples, Settings, Traffic};
 
 /// A produce request of one batch; times in milliseconds.
 pub(crate) fn produce(client: &str, arrival: i64, took: i64, bytes: u32, records: u32) -> Request {
@@ -51,7 +51,7 @@ fn verdict(cause: Cause, chain: &[Cause], took: Nanos, root: u64) -> Verdict {
     Verdict {
         request,
         stages: Stages::default(),
-        course: Vec::new(),
+        stage_spans: Vec::new(),
         cause,
         chain: chain.to_vec(),
         root: format!("{cause}:{root}").into(),
@@ -206,8 +206,8 @@ pub(crate) fn with_jvm(inputs: &mut Inputs, arguments: &[&str]) {
 }
 
 /// What a rule advises.
-pub(crate) fn fired(rule: &Rule, inputs: &Inputs) -> Finding {
-    match (rule.judge)(inputs) {
+pub(crate) fn fired(rule: &Rule, inputs: &Inputs) -> Recommendation {
+    match rule.evaluate(inputs) {
         Ok(finding) => {
             assert!(!finding.evidence.is_empty() && !finding.changes.is_empty(), "{finding:?}");
             assert!(!finding.effect.is_empty() && !finding.risk.is_empty(), "{finding:?}");
@@ -219,22 +219,22 @@ pub(crate) fn fired(rule: &Rule, inputs: &Inputs) -> Finding {
 
 /// Why a rule is silent: its condition does not hold.
 pub(crate) fn silent(rule: &Rule, inputs: &Inputs) -> String {
-    match (rule.judge)(inputs) {
-        Err(Unfired::Silent(why)) => why,
+    match rule.evaluate(inputs) {
+        Err(NoAdvice::Silent(why)) => why,
         other => panic!("{} is not silent: {other:?}", rule.name),
     }
 }
 
 /// Which input a rule lacks.
 pub(crate) fn lacks(rule: &Rule, inputs: &Inputs) -> &'static str {
-    match (rule.judge)(inputs) {
-        Err(Unfired::NotKnown { input, .. }) => input,
+    match rule.evaluate(inputs) {
+        Err(NoAdvice::NotKnown { input, .. }) => input,
         other => panic!("{} lacks nothing: {other:?}", rule.name),
     }
 }
 
 /// What a rule advises where a cause cost something: it must say how much, and say so where nobody watched.
-pub(crate) fn fires_on(rule: &Rule, cause: Cause) -> Finding {
+pub(crate) fn fires_on(rule: &Rule, cause: Cause) -> Recommendation {
     let mut inputs = broker();
     with_cost(&mut inputs, cause, 20, Nanos::from_millis(200));
     let finding = fired(rule, &inputs);

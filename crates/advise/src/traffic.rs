@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
+use model::api_key::PRODUCE;
 use model::{Nanos, Partition, Request};
 
 /// Producers, connections of one and partitions told apart at most.
@@ -60,7 +61,7 @@ pub struct Producer {
 
 /// What a producer holds of records that are not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Held {
+pub struct Buffered {
     /// Bytes on each of its connections, on average: at least these, as they are on the wire.
     pub bytes: f64,
     /// For how long each, on average.
@@ -72,7 +73,7 @@ pub struct Held {
 impl Traffic {
     /// Adds a request. Only those that bring records count.
     pub fn add(&mut self, request: &Request) {
-        if request.api != "PRODUCE" {
+        if request.api_key != PRODUCE {
             return;
         }
         let sent = || request.partitions.iter().filter(|partition| partition.bytes > 0);
@@ -189,11 +190,11 @@ impl Producer {
 
     /// What it holds: the rate of its bytes times how long each waits, from when its batch's newest record was made until it was
     /// answered (Little's law). None where too few batches say when that was, and of a single moment.
-    pub fn held(&self) -> Option<Held> {
+    pub fn held(&self) -> Option<Buffered> {
         let (first, last) = self.span?;
         let seconds = (last - first).0 as f64 / 1e9 * self.connections.len().max(1) as f64;
         let known = self.timed > 0 && self.timed as f64 >= MOST_ARE_TIMED * self.batches as f64;
-        (known && seconds > 0.0).then(|| Held {
+        (known && seconds > 0.0).then(|| Buffered {
             bytes: self.byte_seconds / seconds,
             wait: Nanos((self.byte_seconds / self.timed_bytes.max(1) as f64 * 1e9) as i64),
             bytes_per_second: self.timed_bytes as f64 / seconds,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use model::{FileKind, Nanos};
 
 use crate::words::{percent, size};
-use crate::{Inputs, Unfired, rule};
+use crate::{Inputs, NoAdvice, rule};
 
 /// The kind of file is what most of it is of: brokerscope's own bound.
 const MOST: f64 = 0.5;
 
 /// What is read from devices and sent to nobody, where that is worth a word.
 #[derive(Clone, Debug, PartialEq)]
-pub struct UnsentReads {
+pub struct ReadsWithoutEgress {
     /// In so long.
     pub window: Nanos,
     /// Bytes read from devices.
@@ -27,7 +27,7 @@ pub struct UnsentReads {
     pub file: Option<Arc<str>>,
 }
 
-impl UnsentReads {
+impl ReadsWithoutEgress {
     /// `reads without egress: 361.0 MiB read from disk in 60.0 s, 0 B of it sent; 99 % of the rest is tierstate files`.
     fn told(&self) -> String {
         let Self { window, read_bytes, sent_bytes, kind, share, file } = self;
@@ -43,14 +43,14 @@ impl UnsentReads {
 }
 
 /// The sentence that says that most of what is read for nobody is of files of this kind.
-pub(crate) fn read_for_nobody(inputs: &Inputs, kind: FileKind) -> Result<String, Unfired> {
+pub(crate) fn read_for_nobody(inputs: &Inputs, kind: FileKind) -> Result<String, NoAdvice> {
     let kind = kind.as_str();
     match rule::need(Inputs::UNSENT, &inputs.unsent)? {
         Some(unsent) if unsent.kind == kind && unsent.share >= MOST => Ok(unsent.told()),
-        Some(unsent) => Err(Unfired::silent(format!(
+        Some(unsent) => Err(NoAdvice::silent(format!(
             "of what is read from disk and sent to nobody most is {} files, not {kind}",
             unsent.kind
         ))),
-        None => Err(Unfired::silent("next to nothing is read from disk and sent to nobody")),
+        None => Err(NoAdvice::silent("next to nothing is read from disk and sent to nobody")),
     }
 }

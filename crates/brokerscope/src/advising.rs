@@ -6,7 +6,7 @@ mod recorded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use advise::{Costs, Inputs, Profile, Samples, Traffic, UnsentReads};
+use advise::{Costs, Inputs, Profile, ReadsWithoutEgress, Samples, Traffic};
 use model::{Event, FileOp, Known, Nanos, Request, TopicPartition, Verdict, Volume};
 use report::files::{By, Files, Interval, Sort};
 
@@ -195,10 +195,10 @@ fn volume((device, fs): (&Arc<str>, &Arc<str>)) -> Volume {
 }
 
 /// Reads without egress, as `files` finds them.
-fn unsent(files: Files, window: Nanos) -> Option<UnsentReads> {
+fn unsent(files: Files, window: Nanos) -> Option<ReadsWithoutEgress> {
     let interval = Interval { span: Some(window), ..Interval::default() };
     let found = files.finish(Sort::Bytes).over(interval).unsent()?;
-    Some(UnsentReads {
+    Some(ReadsWithoutEgress {
         window,
         read_bytes: found.read_bytes,
         sent_bytes: found.sent_bytes,

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use capture::{Analyzer, Captures};
-use diagnose::second_witness::Agreement;
-use diagnose::{Config, Summary, Watched};
+use diagnose::request_log_check::Agreement;
+use diagnose::{Config, Coverage, Summary};
 use model::{Event, LossKind, Nanos, Request};
 use recording::{Recording, Table};
 use report::explanation::{Conclusion, Lag, Unobservable};
@@ -120,10 +120,10 @@ impl Grounds {
     }
 
     /// What was watched.
-    pub(crate) fn watched(&self) -> Watched {
+    pub(crate) fn watched(&self) -> Coverage {
         match self {
             Self::Recorded(recorded) => watched(&recorded.missing),
-            Self::Wire(_) => Watched::only_packets(),
+            Self::Wire(_) => Coverage::only_packets(),
         }
     }
 
@@ -220,8 +220,8 @@ impl Grounds {
 }
 
 /// By what a plan says is missing.
-pub(crate) fn watched(missing: &[Unobservable]) -> Watched {
-    Watched::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)))
+pub(crate) fn watched(missing: &[Unobservable]) -> Coverage {
+    Coverage::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)))
 }
 
 impl Recorded {

@@ -1,9 +1,9 @@
 //! Reads of a recording what verdicts can depend on, where that is much less than all of it, and tallies the rest. Does not
-//! say what verdicts depend on: [`diagnose::Focus`] does.
+//! say what verdicts depend on: [`diagnose::ReadPlan`] does.
 
 use std::thread::JoinHandle;
 
-use diagnose::{Config, Focus, Joins, Summary, Tally};
+use diagnose::{Config, JoinCounter, JoinStats, ReadPlan, Summary};
 use model::row_summary::RowSummary;
 use model::{Event, Nanos};
 use recording::{Error, Events, ProduceKeys, Recording, Table, WriteKeys};
@@ -23,7 +23,7 @@ pub(crate) struct NearSlow {
 pub(crate) struct Tallied {
     requests: u64,
     /// None where no file operations were watched: then it counts what it is told.
-    joins: Option<Joins>,
+    joins: Option<JoinStats>,
 }
 
 impl NearSlow {
@@ -70,19 +70,19 @@ impl Tallied {
 }
 
 /// What may be slow and what took long; requests and file operations are looked through side by side.
-fn looked_through(recording: &Recording, config: &Config) -> Result<Focus, Error> {
-    let mut focus = Focus::new(config);
-    let mut of_files = Focus::new(config);
+fn looked_through(recording: &Recording, config: &Config) -> Result<ReadPlan, Error> {
+    let mut focus = ReadPlan::new(config);
+    let mut of_files = ReadPlan::new(config);
     std::thread::scope(|threads| {
         let files = threads.spawn(|| {
             let mut take = |row: &RowSummary| of_files.take(row);
-            recording.outlines(Table::FileOps, Focus::least_of_file_ops(), &mut take)?;
+            recording.outlines(Table::FileOps, ReadPlan::min_file_op_latency(), &mut take)?;
             for table in [Table::LockWaits, Table::GcPauses] {
-                recording.outlines(table, Focus::least_of_others(), &mut take)?;
+                recording.outlines(table, ReadPlan::min_span_length(), &mut take)?;
             }
             Ok::<_, Error>(())
         });
-        let least = focus.least_of_requests();
+        let least = focus.min_request_latency();
         recording.outlines(Table::Requests, least, &mut |row| focus.take(row))?;
         files.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
@@ -92,8 +92,8 @@ fn looked_through(recording: &Recording, config: &Config) -> Result<Focus, Error
 
 /// Counts requests, and joins where they are to be counted; nothing where a part could not be read.
 fn tallied(sent: ProduceKeys, written: WriteKeys, config: &Config, longest: Nanos) -> Option<Tallied> {
-    let counts = config.file_ops_observed && config.asked.is_none();
-    let mut joins = counts.then(|| (Tally::new(config, longest), written));
+    let counts = config.file_ops_observed && config.only_request.is_none();
+    let mut joins = counts.then(|| (JoinCounter::new(config, longest), written));
     let mut requests = 0;
     for batch in sent {
         let (count, partitions) = batch.ok()?;

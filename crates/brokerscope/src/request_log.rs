@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use broker::RequestLog;
-use diagnose::second_witness::Agreement;
+use diagnose::request_log_check::Agreement;
 use model::Verdict;
 
 /// The log, and how far it agrees.

@@ -46,16 +46,16 @@ pub struct Config {
     pub retention: Nanos,
     /// At most about this many events are kept, whatever their age: some 350 bytes each. Where there are more, requests
     /// are decided on what there is before it is forgotten.
-    pub most_events: usize,
+    pub max_events: usize,
     /// Whether the broker's file writes were watched at all.
     pub file_ops_observed: bool,
     /// Only requests with this correlation id get verdicts, and all of them do, however quick they were and of which API.
-    pub asked: Option<i32>,
+    pub only_request: Option<i32>,
     /// The Kafka names of the APIs that get verdicts.
     pub apis: Vec<&'static str>,
     /// The Kafka names of the APIs whose requests' stages are wanted of all of them, slow or not
-    /// ([`crate::Engine::take_staged`]); of none by default, because most of the work is with those that were quick.
-    pub staged: Vec<&'static str>,
+    /// ([`crate::Engine::take_request_stages`]); of none by default, because most of the work is with those that were quick.
+    pub stages_of: Vec<&'static str>,
 }
 
 impl Config {
@@ -66,11 +66,11 @@ impl Config {
             disorder: Nanos::from_millis(1_000),
             lateness: Nanos::from_millis(10_000),
             retention: Nanos::from_millis(60_000),
-            most_events: 1_000_000,
+            max_events: 1_000_000,
             file_ops_observed: true,
-            asked: None,
+            only_request: None,
             apis: JUDGED.to_vec(),
-            staged: Vec::new(),
+            stages_of: Vec::new(),
         }
     }
 
@@ -85,7 +85,7 @@ impl Config {
         Self {
             disorder: Nanos::from_millis(400),
             lateness: Nanos::from_millis(1_000),
-            most_events: 300_000,
+            max_events: 300_000,
             ..Self::replay(slower_than)
         }
     }

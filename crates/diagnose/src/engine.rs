@@ -10,9 +10,9 @@ use model::{Event, Nanos, Request, Verdict};
 
 use crate::alone::Requests;
 use crate::pending::Pending;
-use crate::summary::{Joins, Totals};
+use crate::summary::{JoinStats, Totals};
 use crate::window::Window;
-use crate::{Config, Staged, Summary, judge, stages};
+use crate::{Config, RequestStages, Summary, judge, stages};
 
 /// Old events are swept out this often, in recorded time.
 const SWEEP: Nanos = Nanos::from_millis(250);
@@ -37,7 +37,7 @@ pub struct Engine {
     now: Nanos,
     swept: Nanos,
     verdicts: Vec<Verdict>,
-    staged: Vec<Staged>,
+    staged: Vec<RequestStages>,
     totals: Totals,
 }
 
@@ -83,14 +83,14 @@ impl Engine {
         std::mem::take(&mut self.verdicts)
     }
 
-    /// The stages of the requests that were decided since the last call, of the APIs that [`Config::staged`] names. Who asks
+    /// The stages of the requests that were decided since the last call, of the APIs that [`Config::stages_of`] names. Who asks
     /// for them takes them again and again: they are kept until then.
-    pub fn take_staged(&mut self) -> impl Iterator<Item = Staged> {
+    pub fn take_request_stages(&mut self) -> impl Iterator<Item = RequestStages> {
         self.staged.drain(..)
     }
 
     /// How produce partitions were joined with their appends so far.
-    pub fn joins(&self) -> Joins {
+    pub fn joins(&self) -> JoinStats {
         self.totals.joins
     }
 
@@ -175,7 +175,7 @@ impl Engine {
     }
 
     fn decide_one(&mut self, request: &Arc<Request>) {
-        match self.config.asked {
+        match self.config.only_request {
             Some(number) if number == request.correlation_id => return self.judge(request),
             Some(_) => return,
             None => {}
@@ -190,7 +190,7 @@ impl Engine {
         let slow = slow && self.is_slow_for_no_wish(request);
         if slow {
             self.judge(request);
-        } else if self.config.staged.contains(&request.api) {
+        } else if self.config.stages_of.contains(&request.api) {
             self.stage(request);
         } else if self.config.file_ops_observed {
             judge::count_joins(&self.window, request, &mut self.totals.joins);
@@ -199,11 +199,11 @@ impl Engine {
 
     /// The stages of one that was not slow.
     fn stage(&mut self, request: &Arc<Request>) {
-        let joins = &mut Joins::default();
+        let joins = &mut JoinStats::default();
         let counts = if self.config.file_ops_observed { &mut self.totals.joins } else { joins };
         let appends = judge::joins(&self.window, request, counts);
         if let Some(course) = stages::of(&self.window, request, &appends) {
-            self.staged.push(Staged { request: Arc::clone(request), stages: course.stages });
+            self.staged.push(RequestStages { request: Arc::clone(request), stages: course.stages });
         }
     }
 
@@ -214,8 +214,8 @@ impl Engine {
         assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");
         let verdict = judgement.verdict(&self.window, request, &appends);
         self.totals.verdict(&verdict);
-        if self.config.staged.contains(&request.api) {
-            self.staged.push(Staged { request: Arc::clone(request), stages: verdict.stages });
+        if self.config.stages_of.contains(&request.api) {
+            self.staged.push(RequestStages { request: Arc::clone(request), stages: verdict.stages });
         }
         self.verdicts.push(verdict);
     }

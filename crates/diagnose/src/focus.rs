@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use model::api_key::{JOIN_GROUP, SHARE_FETCH, SYNC_GROUP};
 use model::row_summary::{
     FileOpSummary, OffCpuSummary, RequestPosition, RequestTiming, RowChoice, RowFilter, RowSummary,
 };
@@ -38,11 +39,11 @@ pub(crate) const MUCH_OF_RETENTION: i64 = 6;
 const WORTH_THE_TROUBLE: i64 = 2;
 
 /// Kafka's keys of requests that wait for others on purpose: whoever waits behind one is told so and no more.
-const PATIENT: [i16; 3] = [11, 14, 78];
+const PATIENT: [i16; 3] = [JOIN_GROUP, SYNC_GROUP, SHARE_FETCH];
 
 /// Collects what may be slow, and what took long.
 #[derive(Debug)]
-pub struct Focus {
+pub struct ReadPlan {
     config: Config,
     near: Vec<(Nanos, Nanos)>,
     long: Vec<(Nanos, Nanos)>,
@@ -56,7 +57,7 @@ pub struct Focus {
     longest: Nanos,
 }
 
-impl Focus {
+impl ReadPlan {
     /// Nothing yet, for an engine that works like this.
     pub fn new(config: &Config) -> Self {
         let config = config.clone();
@@ -72,22 +73,22 @@ impl Focus {
     }
 
     /// Requests that took less need not be told to it.
-    pub fn least_of_requests(&self) -> Nanos {
-        if self.config.asked.is_some() { Nanos::MIN } else { self.config.slower_than.min(LONG) }
+    pub fn min_request_latency(&self) -> Nanos {
+        if self.config.only_request.is_some() { Nanos::MIN } else { self.config.slower_than.min(LONG) }
     }
 
     /// No request took longer than that.
     pub fn longest_request(&self) -> Nanos {
-        self.longest.max(self.least_of_requests())
+        self.longest.max(self.min_request_latency())
     }
 
     /// File operations that took less need not be told to it.
-    pub fn least_of_file_ops() -> Nanos {
+    pub fn min_file_op_latency() -> Nanos {
         LONG_READ
     }
 
     /// Whatever else takes time and others wait for, a lock or the JVM, need not be told to it where it took less.
-    pub fn least_of_others() -> Nanos {
+    pub fn min_span_length() -> Nanos {
         LONG
     }
 
@@ -130,7 +131,7 @@ impl Focus {
     }
 
     fn may_be_judged(&self, row: &RequestTiming) -> bool {
-        match self.config.asked {
+        match self.config.only_request {
             Some(number) => row.correlation_id == number,
             None => self.config.apis.contains(&row.api) && is_slow(row, self.config.slower_than),
         }
@@ -163,7 +164,7 @@ impl Focus {
         let kept = self.config.retention;
         let written =
             self.reads_files.then(|| merged(near.iter().map(|&(start, end)| (start - kept, end)).collect()));
-        let slower_than = self.config.asked.map_or(self.config.slower_than, |_| Nanos::MAX);
+        let slower_than = self.config.only_request.map_or(self.config.slower_than, |_| Nanos::MAX);
         Some(Arc::new(Near { all: Stretches(near), written: written.map(Stretches), slower_than }))
     }
 }

@@ -7,10 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use model::api_key::FETCH;
 use model::{Nanos, Request, TopicPartition};
-
-/// Kafka's key of fetch requests.
-const FETCH: i16 = 1;
 
 /// A follower had told the leader that it has a partition up to some offset.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use model::api_key::PRODUCE;
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, Verdict};
 
 use crate::ahead;
@@ -18,7 +19,7 @@ use crate::explained;
 use crate::hold::Hold;
 use crate::join::{self, AppendJoin, JoinKey};
 use crate::stages;
-use crate::summary::Joins;
+use crate::summary::JoinStats;
 use crate::unread;
 use crate::window::Window;
 
@@ -32,7 +33,7 @@ pub(crate) struct Judgement {
 }
 
 /// The joins of a produce request's partitions, in the order of their appends.
-pub(crate) fn joins(window: &Window, request: &Request, counts: &mut Joins) -> Vec<AppendJoin> {
+pub(crate) fn joins(window: &Window, request: &Request, counts: &mut JoinStats) -> Vec<AppendJoin> {
     let mut joined = Vec::new();
     each_join(window, request, counts, |append| joined.push(append));
     joined.sort_by_key(|append| append.op.start);
@@ -40,13 +41,13 @@ pub(crate) fn joins(window: &Window, request: &Request, counts: &mut Joins) -> V
 }
 
 /// Counts the joins of a request that nobody asks more about.
-pub(crate) fn count_joins(window: &Window, request: &Request, counts: &mut Joins) {
+pub(crate) fn count_joins(window: &Window, request: &Request, counts: &mut JoinStats) {
     each_join(window, request, counts, drop);
 }
 
-fn each_join(window: &Window, request: &Request, counts: &mut Joins, mut tell: impl FnMut(AppendJoin)) {
+fn each_join(window: &Window, request: &Request, counts: &mut JoinStats, mut tell: impl FnMut(AppendJoin)) {
     // Of other requests, partitions are what was read.
-    let partitions = request.partitions.iter().filter(|_| request.api_key == 0);
+    let partitions = request.partitions.iter().filter(|_| request.api_key == PRODUCE);
     for partition in partitions {
         if !join::is_written(partition.error_code, partition.bytes) {
             counts.not_written += 1;
@@ -84,7 +85,7 @@ pub(crate) fn judge(
 
 /// What explains the time of one that others wait behind, from a moment on at which it was served.
 fn served(window: &Window, known: &mut Requests, request: &Request, since: Nanos) -> Vec<Arc<Finding>> {
-    let joined = || joins(window, request, &mut Joins::default());
+    let joined = || joins(window, request, &mut JoinStats::default());
     let own = known.of(request, || alone(window, request, &joined()));
     if stages::served_from(request).is_none_or(|from| from >= since) {
         return own.served.clone();
@@ -156,7 +157,7 @@ impl Judgement {
         Verdict {
             request: request.clone(),
             stages: own.stages,
-            course: own.course.clone(),
+            stage_spans: own.course.clone(),
             cause: finding.cause,
             chain: finding.chain,
             root: finding.root,

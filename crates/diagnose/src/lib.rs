@@ -1,4 +1,4 @@
-//! Joins what was seen and says why each slow request was slow: pure functions over [`model`].
+//! JoinStats what was seen and says why each slow request was slow: pure functions over [`model`].
 //!
 //! It reads no clock and does no I/O: live and replay feed the same [`Engine`] the same events and get the
 //! same verdicts, however the events are batched. It names a cause only where evidence joins; what it
@@ -20,16 +20,16 @@
 //! - `cause` holds one file a cause: the evidence it needs and its advice.
 //! - [`Reasons`] splits a file operation's time into reasons that add up to it.
 //! - [`Calls`] puts commits and calls of file-system functions side by side in time.
-//! - [`Locks`] tells waits for locks with their holders, [`Stops`] the JVM's stops, each once.
-//! - [`second_witness`] puts Kafka's own request log beside it.
+//! - [`Locks`] tells waits for locks with their holders, [`PauseMerger`] the JVM's stops, each once.
+//! - [`request_log_check`] puts Kafka's own request log beside it.
 //! - `explained` asks the causes what they know of each stage of a request.
 //! - [`doubts`] says what could not be decided and what would have told.
-//! - [`Focus`] says what of a recording verdicts can depend on; [`Tally`] counts joins where the rest was not read.
+//! - [`ReadPlan`] says what of a recording verdicts can depend on; [`JoinCounter`] counts joins where the rest was not read.
 //! - `ahead` divides a wait behind others of a connection among those.
 //! - `alone` keeps what was found of requests that others waited behind.
 //! - `blame` passes what was found on to those.
 //! - `judge` puts a request's stages and causes together.
-//! - [`Staged`] is a request with its stages, slow or not, where that is asked for.
+//! - [`RequestStages`] is a request with its stages, slow or not, where that is asked for.
 
 mod ahead;
 mod alone;
@@ -53,9 +53,9 @@ mod near;
 mod pending;
 mod produced;
 mod reasons;
+pub mod request_log_check;
 mod same_wait;
 mod samples;
-pub mod second_witness;
 mod sockets;
 mod staged;
 mod stages;
@@ -72,13 +72,13 @@ pub use calls::{Call, Calls, Detail};
 pub use cause::advice;
 pub use config::Config;
 pub use engine::Engine;
-pub use focus::Focus;
+pub use focus::ReadPlan;
 pub use join::{AppendJoin, JoinKey};
 pub use lock::name::LockName;
-pub use locks::{Doing, LockRow, Locks};
+pub use locks::{HolderActivity, LockRow, Locks};
 pub use reasons::{Reason, Reasons};
-pub use staged::Staged;
-pub use stops::Stops;
-pub use summary::{CauseTotal, Joins, RootTotal, Summary, root_text};
-pub use tally::Tally;
-pub use why_not::{Watched, doubts};
+pub use staged::RequestStages;
+pub use stops::PauseMerger;
+pub use summary::{CauseTotal, JoinStats, RootTotal, Summary, root_text};
+pub use tally::JoinCounter;
+pub use why_not::{Coverage, doubts};

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use model::api_key::PRODUCE;
 use model::{
     Event, FileOp, Lock, LockHolder, LockSource, LockWait, Nanos, Pid, Request, Tid, TopicPartition,
 };
@@ -18,7 +19,7 @@ use crate::lock::name::taken_in;
 use crate::lock::{self, Blocked, name::LockName};
 use crate::pending::Pending;
 use crate::stages::served_from;
-use crate::summary::Joins;
+use crate::summary::JoinStats;
 use crate::window::{Span as _, Window};
 use crate::{Config, Reason, Reasons, judge};
 
@@ -51,7 +52,7 @@ pub struct LockRow {
     /// Who had it last before the waiter, where the JVM says.
     pub previous_owner: Option<LockHolder>,
     /// What the holder was doing meanwhile.
-    pub doing: Doing,
+    pub doing: HolderActivity,
     /// Appends of others that were served in the wait.
     pub ahead: usize,
     /// The partition that the thread wanted to append to.
@@ -71,7 +72,7 @@ impl LockRow {
 
 /// What a holder was doing for the largest part of a wait.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Doing {
+pub enum HolderActivity {
     /// Nothing that was seen.
     Unknown,
     /// An operation on a file, and what its time was spent on, longest first.
@@ -126,7 +127,7 @@ impl Locks {
             Event::OffCpu(interval) => self.window.off_cpu(*interval),
             Event::JvmPause(pause) => self.window.pause(*pause),
             Event::LockWait(wait) => self.lock_wait(wait),
-            Event::Request(request) if request.api == "PRODUCE" => {
+            Event::Request(request) if request.api_key == PRODUCE => {
                 self.pending.push(request.last_seen(), What::Request(Arc::new(*request)));
             }
             _ => {}
@@ -190,7 +191,7 @@ impl Locks {
         let Some(served_from) = served_from(request) else { return Vec::new() };
         let mut rows = Vec::new();
         let mut from = served_from;
-        for append in judge::joins(&self.window, request, &mut Joins::default()) {
+        for append in judge::joins(&self.window, request, &mut JoinStats::default()) {
             let waits = lock::before(&self.window, &append.op, from);
             rows.extend(
                 waits
@@ -210,14 +211,14 @@ impl Locks {
             end: blocked.end,
             partition: blocked.partition.clone(),
             ahead: blocked.ahead(),
-            doing: holder.map_or(Doing::Unknown, |holder| self.doing(holder, row.pid)),
+            doing: holder.map_or(HolderActivity::Unknown, |holder| self.doing(holder, row.pid)),
             holder: holder.map(|holder| LockHolder { tid: holder.tid, thread: Arc::clone(&holder.thread) }),
             ..row
         }
     }
 
     /// What took the largest part of the time in which it held the lock.
-    fn doing(&self, holder: &Holder, pid: Pid) -> Doing {
+    fn doing(&self, holder: &Holder, pid: Pid) -> HolderActivity {
         let (start, end) = (holder.start, holder.end);
         let past = holder.tid.and_then(|tid| self.window.thread(tid));
         let ops = past.into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
@@ -234,9 +235,9 @@ impl Locks {
             (Some((time, op)), _, _) if time == most && time > Nanos::ZERO => self.op(op),
             (_, Some((time, wait)), _) if time == most && time > Nanos::ZERO => self.waiting(wait, start),
             (_, _, Some((time, stop))) if time == most && time > Nanos::ZERO => {
-                Doing::Stopped(stop.described())
+                HolderActivity::Stopped(stop.described())
             }
-            _ => holder.append.as_ref().map_or(Doing::Unknown, |append| self.op(append)),
+            _ => holder.append.as_ref().map_or(HolderActivity::Unknown, |append| self.op(append)),
         }
     }
 
@@ -247,14 +248,14 @@ impl Locks {
         (until - append.end.max(holder.start)).at_least_zero()
     }
 
-    fn op(&self, op: &Arc<FileOp>) -> Doing {
+    fn op(&self, op: &Arc<FileOp>) -> HolderActivity {
         let reasons = self.told.get(&(op.tid, op.start)).cloned().unwrap_or_default();
-        Doing::Op(Arc::clone(op), reasons)
+        HolderActivity::Op(Arc::clone(op), reasons)
     }
 
-    fn waiting(&self, wait: &LockWait, from: Nanos) -> Doing {
+    fn waiting(&self, wait: &LockWait, from: Nanos) -> HolderActivity {
         Blocked::of(&self.window, wait, from)
-            .map_or(Doing::Unknown, |blocked| Doing::Waiting(blocked.described()))
+            .map_or(HolderActivity::Unknown, |blocked| HolderActivity::Waiting(blocked.described()))
     }
 }
 
@@ -270,7 +271,7 @@ fn of_wait(wait: &LockWait, name: LockName) -> LockRow {
         lock: Some(wait.lock.clone()),
         holder: None,
         previous_owner: wait.holder.clone(),
-        doing: Doing::Unknown,
+        doing: HolderActivity::Unknown,
         ahead: 0,
         partition: None,
         stack: Arc::clone(&wait.stack),
@@ -290,7 +291,7 @@ fn of_append(append: &FileOp, window: &Window) -> LockRow {
         lock: None,
         holder: None,
         previous_owner: None,
-        doing: Doing::Unknown,
+        doing: HolderActivity::Unknown,
         ahead: 0,
         partition: None,
         stack: Arc::default(),

@@ -5,11 +5,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use ahash::RandomState;
+use model::api_key::PRODUCE;
 use model::{Nanos, Request};
 
 /// Who was served sooner kept no handler from others for long.
 const LONG: Nanos = Nanos::from_millis(5);
-const PRODUCE: i16 = 0;
 
 /// Those of late.
 #[derive(Debug, Default)]

@@ -39,7 +39,7 @@ pub struct Reason {
     /// The kernel function that says so, of its longest stretch, where a stack did.
     pub function: Option<Arc<str>>,
     /// The thread whose doing ended its longest stretch, where a thread did and not an interrupt.
-    pub held_by: Option<Waker>,
+    pub woken_by: Option<Waker>,
 }
 
 /// Collects what bears on operations until they are told. Feed it in the order of [`Event::time`], as recordings

@@ -7,7 +7,7 @@ use model::{Request, Stages};
 
 /// An answered request and where its time went.
 #[derive(Clone, Debug)]
-pub struct Staged {
+pub struct RequestStages {
     /// The request.
     pub request: Arc<Request>,
     /// Adds up to its latency; what no source saw is `unobserved`.

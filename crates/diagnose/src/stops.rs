@@ -1,4 +1,4 @@
-//! Stops of the JVM of which there may be several accounts, each once: a recording's beside a flight recording's, or a
+//! PauseMerger of the JVM of which there may be several accounts, each once: a recording's beside a flight recording's, or a
 //! collector's log's. Does not say whom they held up.
 
 use std::collections::VecDeque;
@@ -7,13 +7,13 @@ use model::{JvmPause, Nanos};
 
 /// Collects accounts and hands out stops, nearly in the order of their ends.
 #[derive(Debug)]
-pub struct Stops {
+pub struct PauseMerger {
     lateness: Nanos,
     newest: Nanos,
     held: VecDeque<JvmPause>,
 }
 
-impl Stops {
+impl PauseMerger {
     /// One whose accounts of the same stop come at most so far apart, in recorded time.
     pub fn new(lateness: Nanos) -> Self {
         Self { lateness, newest: Nanos::MIN, held: VecDeque::new() }
@@ -37,7 +37,7 @@ impl Stops {
 
 #[cfg(test)]
 mod tests {
-    use super::Stops;
+    use super::PauseMerger;
     use model::{JvmPause, JvmPauseKind, Nanos};
 
     fn pause(kind: JvmPauseKind, start: i64, end: i64) -> JvmPause {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_stop_that_is_told_twice_is_one_and_its_kinds_are_two() {
-        let mut stops = Stops::new(Nanos(100));
+        let mut stops = PauseMerger::new(Nanos(100));
         for (kind, start, end) in [
             (JvmPauseKind::Gc, 12, 18),
             (JvmPauseKind::Safepoint, 10, 20),
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn without_lateness_each_is_told_at_once() {
-        let mut stops = Stops::new(Nanos::ZERO);
+        let mut stops = PauseMerger::new(Nanos::ZERO);
         stops.push(pause(JvmPauseKind::Gc, 1, 2));
         assert_eq!(stops.take(false).map(|pause| pause.end), Some(Nanos(2)));
     }

@@ -22,7 +22,7 @@ pub struct Summary {
     /// Requests by root event, most time first.
     pub by_root: Vec<RootTotal>,
     /// How produce partitions were joined with their appends.
-    pub joins: Joins,
+    pub joins: JoinStats,
     /// What was lost, by kind.
     pub losses: Vec<(LossKind, u64)>,
 }
@@ -57,7 +57,7 @@ pub struct RootTotal {
 
 /// How produce partitions were joined with the appends that wrote them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Joins {
+pub struct JoinStats {
     /// By topic, partition and batch CRC.
     pub by_crc: u64,
     /// By topic, partition and base offset.
@@ -72,7 +72,7 @@ pub struct Joins {
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) requests: u64,
-    pub(crate) joins: Joins,
+    pub(crate) joins: JoinStats,
     slow: u64,
     not_judged: HashMap<&'static str, u64>,
     by_cause: HashMap<Cause, (u64, Nanos)>,

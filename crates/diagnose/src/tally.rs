@@ -10,19 +10,19 @@ use crate::Config;
 use crate::appends::{Append, Appends, Keys};
 use crate::focus::MUCH_OF_RETENTION;
 use crate::join::{self, JoinKey, Sought};
-use crate::summary::Joins;
+use crate::summary::JoinStats;
 
 /// A request is joined when writes up to so long after it are known: they come nearly in order.
 const LATENESS: Nanos = Nanos::from_millis(2_000);
 
 /// Counts joins. Feed it with writes and requests, each in the order of their ends.
 #[derive(Debug)]
-pub struct Tally {
+pub struct JoinCounter {
     writes: Appends<WriteKey>,
     waiting: VecDeque<ProduceKey>,
     written_until: Nanos,
     retention: Nanos,
-    joins: Joins,
+    joins: JoinStats,
 }
 
 impl Append for WriteKey {
@@ -39,9 +39,9 @@ impl Append for WriteKey {
     }
 }
 
-impl Tally {
+impl JoinCounter {
     /// Nothing yet, beside an engine that works like this, of requests that took no longer than `longest`. Where a produce
-    /// request may have taken longer than a sixth of the time for which that keeps events, [`crate::Focus`] has everything
+    /// request may have taken longer than a sixth of the time for which that keeps events, [`crate::ReadPlan`] has everything
     /// read, and nothing is to be tallied.
     pub fn new(config: &Config, longest: Nanos) -> Self {
         let retention = longest.min(Nanos(config.retention.0 / MUCH_OF_RETENTION));
@@ -50,7 +50,7 @@ impl Tally {
             waiting: VecDeque::new(),
             written_until: Nanos::MIN,
             retention: retention + LATENESS,
-            joins: Joins::default(),
+            joins: JoinStats::default(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Tally {
     }
 
     /// How all of them were joined.
-    pub fn finish(mut self) -> Joins {
+    pub fn finish(mut self) -> JoinStats {
         while !self.waiting.is_empty() {
             self.join_first();
         }

@@ -607,7 +607,7 @@ fn a_request_that_trickled_in_is_the_clients() {
 
 #[test]
 fn old_events_are_forgotten_and_memory_stays_bounded() {
-    let mut engine = Engine::new(Config { most_events: 1_000, ..Config::live(ms(100)) });
+    let mut engine = Engine::new(Config { max_events: 1_000, ..Config::live(ms(100)) });
     for i in 0..100_000_i64 {
         engine.push(op(append(7, 0, Nanos(i * 1_000_000), Nanos(i * 1_000_000 + 1_000), i as u32)));
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use model::api_key::PRODUCE;
 use model::{Cause, Confidence, Doubt, EvidenceKind, Stage, Verdict};
 
 /// Parts of less than this share of the latency are passed over: a tenth.
@@ -10,13 +11,13 @@ const WORTH_A_WORD: i64 = 10;
 
 /// What was watched, and why the rest was not.
 #[derive(Clone, Debug, Default)]
-pub struct Watched {
+pub struct Coverage {
     /// Purposes of the plan (`socket-ops`) that could not be served, with the reason and what would help.
     missing: BTreeMap<String, String>,
     only_packets: bool,
 }
 
-impl Watched {
+impl Coverage {
     /// By a plan: what it says is missing, and why.
     pub fn new<'a>(missing: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let missing = missing.into_iter().map(|(what, why)| (what.to_owned(), why.to_owned())).collect();
@@ -35,7 +36,7 @@ impl Watched {
 }
 
 /// What was left open about a request; nothing where its cause is known well.
-pub fn doubts(verdict: &Verdict, watched: &Watched) -> Vec<Doubt> {
+pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
     let unknown = verdict.cause == Cause::Unobserved;
     if !unknown && verdict.confidence > Confidence::Weak {
         return Vec::new();
@@ -134,7 +135,7 @@ const MEANS: &[Means] = &[
 
 const STACKS: &str = "stacks --for 10s while it lasts: where the broker's threads are, on and off the CPU";
 
-fn of_stage(verdict: &Verdict, stage: Stage, watched: &Watched) -> Option<Doubt> {
+fn of_stage(verdict: &Verdict, stage: Stage, watched: &Coverage) -> Option<Doubt> {
     if stage == Stage::Unobserved {
         let (what, tells) = unseen(verdict, watched);
         return Some(doubt(verdict, stage, what, tells));
@@ -151,9 +152,9 @@ fn of_stage(verdict: &Verdict, stage: Stage, watched: &Watched) -> Option<Doubt>
 const RECORD: &str = "brokerscope record -o DIR on the broker's host, as root: packets alone do not say";
 
 /// What time is that no stage has: from the broker's read to its answer, as far as neither was seen.
-fn unseen(verdict: &Verdict, watched: &Watched) -> (String, String) {
+fn unseen(verdict: &Verdict, watched: &Coverage) -> (String, String) {
     let write_seen = verdict.evidence.iter().any(|seen| seen.kind == EvidenceKind::FileOp);
-    let writes = verdict.request.api_key == 0;
+    let writes = verdict.request.api_key == PRODUCE;
     if watched.only_packets {
         return ("what the broker did with it".to_owned(), RECORD.to_owned());
     }
@@ -198,10 +199,10 @@ fn would_prove(cause: Cause) -> &'static str {
 mod tests {
     use model::{Cause, Confidence, Nanos, Stage, Verdict};
 
-    use super::{Watched, doubts};
+    use super::{Coverage, doubts};
     use crate::tests::unexplained;
 
-    fn said(verdict: &Verdict, watched: &Watched) -> Vec<(Stage, String, String)> {
+    fn said(verdict: &Verdict, watched: &Coverage) -> Vec<(Stage, String, String)> {
         doubts(verdict, watched).into_iter().map(|doubt| (doubt.stage, doubt.what, doubt.tells)).collect()
     }
 
@@ -209,13 +210,13 @@ mod tests {
     fn what_was_not_watched_is_what_would_have_told() {
         let verdict = unexplained();
         assert_eq!(verdict.cause, Cause::Unobserved);
-        let tells = |watched: &Watched| said(&verdict, watched).remove(0).2;
-        assert!(tells(&Watched::only_packets()).contains("brokerscope record"));
-        let sockets = Watched::new([("socket-ops", "no BTF; a kernel with CONFIG_DEBUG_INFO_BTF=y")]);
+        let tells = |watched: &Coverage| said(&verdict, watched).remove(0).2;
+        assert!(tells(&Coverage::only_packets()).contains("brokerscope record"));
+        let sockets = Coverage::new([("socket-ops", "no BTF; a kernel with CONFIG_DEBUG_INFO_BTF=y")]);
         assert!(tells(&sockets).starts_with("socket-ops, which were not watched: no BTF"));
-        let locks = Watched::new([("lock-waits", "run with --flight-recorder always")]);
+        let locks = Coverage::new([("lock-waits", "run with --flight-recorder always")]);
         assert!(tells(&locks).ends_with("run with --flight-recorder always"));
-        assert!(tells(&Watched::default()).starts_with("stacks"));
+        assert!(tells(&Coverage::default()).starts_with("stacks"));
         assert_eq!(doubts(&verdict, &locks)[0].time, verdict.stages.of(Stage::Unobserved));
     }
 
@@ -225,7 +226,7 @@ mod tests {
         verdict.stages.add(Stage::Queue, verdict.stages.total());
         verdict.stages.add(Stage::Respond, Nanos(1));
         let asked: Vec<Stage> =
-            doubts(&verdict, &Watched::default()).iter().map(|doubt| doubt.stage).collect();
+            doubts(&verdict, &Coverage::default()).iter().map(|doubt| doubt.stage).collect();
         assert_eq!(asked, [Stage::Queue, Stage::Unobserved]);
     }
 
@@ -234,13 +235,13 @@ mod tests {
         let mut verdict = unexplained();
         verdict.cause = Cause::JournalCommit;
         verdict.confidence = Confidence::Strong;
-        assert_eq!(said(&verdict, &Watched::default()), []);
+        assert_eq!(said(&verdict, &Coverage::default()), []);
         verdict.confidence = Confidence::Weak;
-        let weak = said(&verdict, &Watched::default());
+        let weak = said(&verdict, &Coverage::default());
         assert_eq!(weak.len(), 1);
         assert!(weak[0].1.contains("journal-commit") && weak[0].2.contains("journal-handles"), "{weak:?}");
         verdict.losses = vec!["3 probe-events-dropped (ring full)".into()];
-        assert_eq!(said(&verdict, &Watched::default()).len(), 2);
+        assert_eq!(said(&verdict, &Coverage::default()).len(), 2);
     }
 
     #[test]
@@ -248,7 +249,7 @@ mod tests {
         for stage in Stage::ALL {
             let mut verdict = unexplained();
             verdict.stages.add(stage, verdict.stages.total());
-            let asked = doubts(&verdict, &Watched::only_packets());
+            let asked = doubts(&verdict, &Coverage::only_packets());
             assert!(asked.iter().any(|doubt| doubt.stage == stage), "{stage:?}");
         }
     }

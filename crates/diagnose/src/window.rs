@@ -265,7 +265,7 @@ impl Window {
         Arc::clone(full.filter(|full| full.starts_with(&**kept)).unwrap_or(kept))
     }
 
-    /// Stops of the JVM that share time with the stretch.
+    /// PauseMerger of the JVM that share time with the stretch.
     pub(crate) fn pauses(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = &JvmPause> {
         self.pauses.overlapping(start, end)
     }
@@ -345,7 +345,7 @@ impl Window {
     /// much of it.
     pub(crate) fn kept_from(&self, now: Nanos, config: &Config) -> Nanos {
         let horizon = self.horizon.max(now - config.retention);
-        if self.kept + self.trouble.len() <= config.most_events {
+        if self.kept + self.trouble.len() <= config.max_events {
             return horizon;
         }
         // Half the kept time goes at once, so that this is rare however fast events come.

@@ -1,13 +1,12 @@
 //! How full producers' batches are. Does not know their settings.
 
 use model::Request;
+use model::api_key::PRODUCE;
 
 use crate::bounds;
 use crate::catalog;
 use crate::encoding::Encoder;
 use crate::histogram::Histogram;
-
-const PRODUCE: i16 = 0;
 
 /// Of what one partition was sent in one request: with magic 2 that is one record batch, before, one message set.
 #[derive(Debug)]

@@ -78,7 +78,7 @@ impl Exporter {
         about.plan.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         about.plan.dedup_by(|next, kept| next.0 == kept.0);
         Self {
-            engine: Engine::new(Config { staged: APIS.to_vec(), ..config }),
+            engine: Engine::new(Config { stages_of: APIS.to_vec(), ..config }),
             metrics: Metrics::new(slower_than, about, names),
             otlp: None,
             now: Nanos::MIN,
@@ -127,7 +127,7 @@ impl Exporter {
     }
 
     fn take_decided(&mut self) {
-        for staged in self.engine.take_staged() {
+        for staged in self.engine.take_request_stages() {
             self.metrics.staged(&staged);
         }
         for verdict in self.engine.take_verdicts() {

@@ -1,6 +1,6 @@
 //! All that is counted of a broker, subject by subject, and the order in which it is written. Reaches no verdicts.
 
-use diagnose::{Joins, Staged};
+use diagnose::{JoinStats, RequestStages};
 use model::{Event, HostScope, Nanos, Verdict};
 
 use crate::batches::Batches;
@@ -101,7 +101,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn staged(&mut self, staged: &Staged) {
+    pub(crate) fn staged(&mut self, staged: &RequestStages) {
         self.stages.add(staged);
     }
 
@@ -115,7 +115,7 @@ impl Metrics {
     }
 
     /// In the order of the catalogue.
-    pub(crate) fn encode(&self, out: &mut dyn Encoder, joins: Joins, now: Nanos) {
+    pub(crate) fn encode(&self, out: &mut dyn Encoder, joins: JoinStats, now: Nanos) {
         self.requests.encode(out);
         self.stages.encode(out);
         self.slow.encode(out);

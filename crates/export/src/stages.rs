@@ -1,6 +1,6 @@
 //! Where the time of all requests goes, by stage. Divides no latency: `diagnose` does.
 
-use diagnose::Staged;
+use diagnose::RequestStages;
 use model::{Nanos, Stage};
 
 use crate::catalog;
@@ -16,7 +16,7 @@ pub(crate) const APIS: [&str; 2] = ["PRODUCE", "FETCH"];
 pub(crate) struct StageTimes([[Histogram; Stage::ALL.len()]; APIS.len()]);
 
 impl StageTimes {
-    pub(crate) fn add(&mut self, staged: &Staged) {
+    pub(crate) fn add(&mut self, staged: &RequestStages) {
         let request = &staged.request;
         if request.intended_wait().is_some() {
             return;

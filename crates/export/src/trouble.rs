@@ -1,6 +1,6 @@
 //! What went wrong, counted: pauses for dirty pages, connections, what was not seen; and whether the broker is there.
 
-use diagnose::Joins;
+use diagnose::JoinStats;
 use model::{BrokerChange, BrokerState, DirtyThrottle, Loss, LossKind, Nanos, TcpEvent, TcpEventKind};
 
 use crate::catalog;
@@ -58,7 +58,7 @@ impl Trouble {
         out.one(&catalog::DIRTY_THROTTLE_TIME, seconds(self.throttled));
     }
 
-    pub(crate) fn encode(&self, out: &mut dyn Encoder, joins: Joins) {
+    pub(crate) fn encode(&self, out: &mut dyn Encoder, joins: JoinStats) {
         let tcp = TcpEventKind::ALL.into_iter().zip(self.tcp);
         out.each(&catalog::TCP_TROUBLES, tcp.map(|(kind, count)| (kind.as_str(), count as f64)));
         let joins = [

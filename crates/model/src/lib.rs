@@ -5,6 +5,7 @@
 //! values; times are [`Nanos`] on one clock (see [`clock`]); text that repeats (topics, threads, stacks)
 //! is shared by `Arc<str>`.
 
+pub mod api_key;
 pub mod block_io;
 pub mod broker_change;
 pub mod cause;

@@ -1,13 +1,10 @@
 //! How a request ended: answered, failed, or held because it had asked to be. Does not say why it was slow.
 
+use crate::api_key::{FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP};
 use crate::{Nanos, Request};
 
 /// Kafka's error code for "no error".
 const NONE: i16 = 0;
-const FETCH: i16 = 1;
-const JOIN_GROUP: i16 = 11;
-const SYNC_GROUP: i16 = 14;
-const SHARE_FETCH: i16 = 78;
 
 /// How much later than allowed a broker's timer may answer a long poll, and the network bring it.
 const OVERRUN: Nanos = Nanos::from_millis(50);

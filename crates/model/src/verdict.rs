@@ -13,7 +13,7 @@ pub struct Verdict {
     /// Where its time went; adds up to its latency.
     pub stages: Stages,
     /// The same in the order of time: every instant of the latency is in one of them.
-    pub course: Vec<StageSpan>,
+    pub stage_spans: Vec<StageSpan>,
     /// The deepest cause that the evidence proves.
     pub cause: Cause,
     /// The way from the request to that cause, nearest first (`log-lock`, `journal-commit`).

@@ -187,7 +187,7 @@ impl Detail {
             let topic = partition.topic.as_deref().unwrap_or("?");
             (format!("{topic}-{}", partition.partition), partition.bytes)
         });
-        let course = verdict.course.iter().take(MOST_STRETCHES);
+        let course = verdict.stage_spans.iter().take(MOST_STRETCHES);
         Self {
             id: format!("{}-{}", request.correlation_id, grid.since(request.arrival)),
             arrival_ns: grid.since(request.arrival),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::RandomState;
 use arrow_array::RecordBatch;
+use model::api_key::PRODUCE;
 use model::row_summary::{ProduceKey, WriteKey};
 use model::{FileKind, FileOpKind, Nanos};
 
@@ -22,8 +23,6 @@ use crate::text_cells::Texts;
 
 /// Topics beyond this many have no number, and what is theirs joins nothing.
 const MOST_TOPICS: usize = 1 << 20;
-/// Kafka's key of produce requests.
-const PRODUCE: i16 = 0;
 
 cells! {
     WrittenCells {

@@ -35,9 +35,9 @@ pub struct Advised {
 }
 
 impl Advised {
-    /// Given advice by layer with its rank, from 1: the layer with the dearest first.
-    fn by_layer(&self) -> Vec<(Layer, Vec<(usize, &advise::Given)>)> {
-        let mut layers: Vec<(Layer, Vec<(usize, &advise::Given)>)> = Vec::new();
+    /// FiredRule advice by layer with its rank, from 1: the layer with the dearest first.
+    fn by_layer(&self) -> Vec<(Layer, Vec<(usize, &advise::FiredRule)>)> {
+        let mut layers: Vec<(Layer, Vec<(usize, &advise::FiredRule)>)> = Vec::new();
         for (at, given) in self.advice.given.iter().enumerate() {
             let layer = given.rule.layer;
             match layers.iter_mut().find(|(of, _)| *of == layer) {

@@ -13,7 +13,7 @@ mod why_not;
 use std::io;
 
 use diagnose::Summary;
-use diagnose::second_witness::Agreement;
+use diagnose::request_log_check::Agreement;
 use model::{Nanos, Verdict};
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ mod view;
 
 use std::io::{self, Write};
 
-use diagnose::{Doing, LockName, LockRow};
+use diagnose::{HolderActivity, LockName, LockRow};
 
 pub use flame::stack_time;
 pub use summary::{LockSummary, LockSummaryReport};
@@ -77,14 +77,14 @@ fn lock_name(row: &LockRow) -> String {
 /// What the holder was doing, in words. Escaped.
 fn doing(row: &LockRow) -> Option<String> {
     Some(match &row.doing {
-        Doing::Unknown => return None,
-        Doing::Op(op, spent) => {
+        HolderActivity::Unknown => return None,
+        HolderActivity::Op(op, spent) => {
             let bytes = op.bytes.filter(|_| op.op == model::FileOpKind::Write);
             let bytes = bytes.map(|bytes| format!(" {bytes} bytes")).unwrap_or_default();
             let why = if spent.is_empty() { String::new() } else { format!(": {}", reasons::longest(spent)) };
             format!("{}{bytes} {}{why}", op.op.as_str(), op.latency())
         }
-        Doing::Waiting(lock) => escape(&format!("waiting for {lock}")).into_owned(),
-        Doing::Stopped(stop) => escape(stop).into_owned(),
+        HolderActivity::Waiting(lock) => escape(&format!("waiting for {lock}")).into_owned(),
+        HolderActivity::Stopped(stop) => escape(stop).into_owned(),
     })
 }

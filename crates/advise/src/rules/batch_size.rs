@@ -1,7 +1,7 @@
 //! Producers whose batches are full: larger ones would be fewer.
 
 use crate::words::{counted, percent};
-use crate::{Change, Finding, Inputs, Judgement, Layer, Producer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Producer, Recommendation, Rule, RuleResult, Scope};
 
 /// Producers with fewer requests are not judged.
 const LEAST_REQUESTS: u64 = 100;
@@ -22,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let traffic = inputs.traffic()?;
     let producers = traffic.producers();
     let full = |producer: &Producer| -> Option<(u32, f64)> {
@@ -34,14 +34,14 @@ fn judge(inputs: &Inputs) -> Judgement {
     let mut found = producers.iter().filter_map(|(name, producer)| Some((name, producer, full(producer)?)));
     let Some((name, producer, (size, share))) = found.next() else {
         let seen = counted(producers.len() as u64, "producer");
-        return Err(Unfired::Silent(format!(
+        return Err(NoAdvice::Silent(format!(
             "none of {seen} has mostly full batches of less than {ENOUGH_BYTES} bytes"
         )));
     };
     let others = found.count() as u64;
     let more =
         if others > 0 { format!(", and so of {}", counted(others, "other producer")) } else { String::new() };
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!(
             "{} of the batches of {name} ({}) are full at {size} bytes{more}",
             percent(share),

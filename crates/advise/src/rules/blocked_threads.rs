@@ -2,7 +2,7 @@
 
 use crate::rule::need;
 use crate::words::counted;
-use crate::{BlockedOn, Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, ContendedLock, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult};
 
 /// Fewer waits a dump are everyday work.
 const LEAST_WAITS: u64 = 2;
@@ -18,12 +18,13 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let dumps = need(Inputs::DUMPS, &inputs.dumps)?;
-    let often = |lock: &&BlockedOn| lock.dumps * 2 >= dumps.dumps && lock.waits >= LEAST_WAITS * dumps.dumps;
+    let often =
+        |lock: &&ContendedLock| lock.dumps * 2 >= dumps.dumps && lock.waits >= LEAST_WAITS * dumps.dumps;
     let Some(lock) = dumps.blocked.iter().filter(often).max_by_key(|lock| lock.waits) else {
         let looked = counted(dumps.dumps, "thread dump");
-        return Err(Unfired::silent(format!(
+        return Err(NoAdvice::silent(format!(
             "in {looked} no lock keeps several threads waiting in half of them"
         )));
     };
@@ -36,7 +37,7 @@ fn judge(inputs: &Inputs) -> Judgement {
         lock.class,
         if lock.method.is_empty() { "a method that they do not name" } else { &lock.method },
     );
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: vec![change(lock, owner)],
         cost: None,
@@ -46,7 +47,7 @@ fn judge(inputs: &Inputs) -> Judgement {
 }
 
 /// `kafka.log.Log.append` until Kafka 2.8, `UnifiedLog.append` since; a javacore writes slashes.
-fn change(lock: &BlockedOn, owner: &str) -> Change {
+fn change(lock: &ContendedLock, owner: &str) -> Change {
     let appends = lock.method.contains("Log.append") || lock.method.contains("UnifiedLog");
     if appends {
         return Change::of(
@@ -66,12 +67,12 @@ fn change(lock: &BlockedOn, owner: &str) -> Change {
 mod tests {
     use super::RULE;
     use crate::testing::{broker, fired, lacks, silent};
-    use crate::{BlockedOn, Dumps, Inputs};
+    use crate::{ContendedLock, Dumps, Inputs};
 
     fn blocked(method: &str, dumps: u64, waits: u64) -> Inputs {
         let owners = vec!["data-plane-kafka-request-handler-1".into()];
         let lock =
-            BlockedOn { class: "java/lang/Object".into(), method: method.into(), dumps, waits, owners };
+            ContendedLock { class: "java/lang/Object".into(), method: method.into(), dumps, waits, owners };
         Inputs { dumps: Ok(Dumps { dumps: 4, blocked: vec![lock], ..Dumps::default() }), ..broker() }
     }
 

@@ -1,7 +1,7 @@
 //! Producers that hold as many records as their memory has room for by default.
 
 use crate::words::{counted, percent, size};
-use crate::{Change, Finding, Held, Inputs, Judgement, Layer, Producer, Rule, Scope, Unfired};
+use crate::{Buffered, Change, Inputs, Layer, NoAdvice, Producer, Recommendation, Rule, RuleResult, Scope};
 
 /// Producers with fewer requests are not judged.
 const LEAST_REQUESTS: u64 = 100;
@@ -30,27 +30,27 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let traffic = inputs.traffic()?;
     let mut producers = traffic.producers();
     producers.retain(|(_, producer)| producer.requests >= LEAST_REQUESTS);
     if !producers.is_empty() && !producers.iter().any(|(_, producer)| producer.is_timed()) {
-        return Err(Unfired::NotKnown { input: "when producers made their records", why: NO_TIMES.into() });
+        return Err(NoAdvice::NotKnown { input: "when producers made their records", why: NO_TIMES.into() });
     }
-    let full = |producer: &Producer| -> Option<Held> {
+    let full = |producer: &Producer| -> Option<Buffered> {
         producer.held().filter(|held| (FULL..=MORE).contains(&(held.bytes / f64::from(DEFAULT_BYTES))))
     };
     let mut found = producers.iter().filter_map(|(name, producer)| Some((name, full(producer)?)));
     let Some((name, held)) = found.next() else {
         let seen = counted(producers.len() as u64, "producer");
-        return Err(Unfired::Silent(format!(
+        return Err(NoAdvice::Silent(format!(
             "none of {seen} holds about as much as buffer.memory's default"
         )));
     };
     let others = found.count() as u64;
     let more =
         if others > 0 { format!(", and so of {}", counted(others, "other producer")) } else { String::new() };
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!(
             "records of {name} wait {} from when they are made until they are answered, at {} a second on a connection: {} held at \
              once, {} of buffer.memory's default{more}",

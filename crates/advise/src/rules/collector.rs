@@ -1,6 +1,6 @@
 //! Collectors that stop the JVM for the whole of their work.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const STOPPING: [&str; 3] = ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseConcMarkSweepGC"];
 
@@ -15,13 +15,13 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let words = inputs.jvm()?;
     let old = words.iter().find_map(|word| STOPPING.into_iter().find(|option| &**word == *option));
     let Some(old) = old else {
-        return Err(Unfired::silent("the JVM was told none of them"));
+        return Err(NoAdvice::silent("the JVM was told none of them"));
     };
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("the JVM's command line has {old}"),
         changes: vec![
             Change::of("KAFKA_JVM_PERFORMANCE_OPTS", old, "-XX:+UseG1GC -XX:MaxGCPauseMillis=20").on(

@@ -3,7 +3,7 @@
 use model::{Cause, HostScope};
 
 use crate::costs::costly;
-use crate::{Change, Cost, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Cost, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult};
 
 /// Periods of 100 ms that ran out, a second: fewer are noise.
 const LEAST_PER_SECOND: f64 = 0.1;
@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     match costly(inputs, &[Cause::CpuThrottled]) {
         Ok((cost, evidence)) => Ok(finding(inputs, evidence, Some(cost))),
         Err(unfired) => ran_out(inputs, unfired),
@@ -27,18 +27,18 @@ fn judge(inputs: &Inputs) -> Judgement {
 }
 
 /// What the cgroup's own counters say, where verdicts say nothing.
-fn ran_out(inputs: &Inputs, unfired: Unfired) -> Judgement {
+fn ran_out(inputs: &Inputs, unfired: NoAdvice) -> RuleResult {
     let Ok(samples) = inputs.samples() else { return Err(unfired) };
     let often =
         samples.one(HostScope::Cgroup, "cpu_throttled_per_second").map_or(0.0, |series| series.mean());
     if often < LEAST_PER_SECOND {
-        return Err(Unfired::silent("the cgroup's quota did not run out, or it has none"));
+        return Err(NoAdvice::silent("the cgroup's quota did not run out, or it has none"));
     }
     let evidence = format!("the cgroup's quota ran out in {often:.1} periods a second");
     Ok(finding(inputs, evidence, None))
 }
 
-fn finding(inputs: &Inputs, evidence: String, cost: Option<Cost>) -> Finding {
+fn finding(inputs: &Inputs, evidence: String, cost: Option<Cost>) -> Recommendation {
     let quota = match &inputs.surroundings.cpu_quota {
         Ok(Some(cpus)) => format!("{cpus:.1} CPUs"),
         Ok(None) => "none of its own: look at the groups above".to_owned(),
@@ -46,7 +46,7 @@ fn finding(inputs: &Inputs, evidence: String, cost: Option<Cost>) -> Finding {
     };
     let unmeasured =
         "no thread stands still with processors idle; what that costs requests was not seen".to_owned();
-    Finding {
+    Recommendation {
         evidence,
         changes: vec![Change::of(
             "cpu.max of the broker's cgroup (Kubernetes: limits.cpu)",

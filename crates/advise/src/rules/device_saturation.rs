@@ -7,7 +7,7 @@ use model::{Cause, HostScope};
 
 use crate::costs::costly;
 use crate::words::percent;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Samples, Scope, Series, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Samples, Scope, Series};
 
 /// Busier than this, on average, is saturated.
 const SATURATED: f64 = 0.95;
@@ -26,15 +26,15 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let Some((name, util)) = busiest(inputs, inputs.samples()?) else { return Err(no_figures()) };
     let busy = format!("{name} was busy for {} of the time", percent(util));
     if util < SATURATED {
-        return Err(Unfired::Silent(format!("the busiest of the log dirs' devices: {busy}")));
+        return Err(NoAdvice::Silent(format!("the busiest of the log dirs' devices: {busy}")));
     }
     let cost = costly(inputs, &ITS_CAUSES).ok();
     let unmeasured = "more throughput, if the device is the limit; no slow request was seen to wait for it";
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: cost.as_ref().map_or_else(|| busy.clone(), |(_, told)| format!("{busy}; {told}")),
         changes: changes(inputs),
         effect: cost.as_ref().map_or_else(
@@ -47,10 +47,10 @@ fn judge(inputs: &Inputs) -> Judgement {
 }
 
 /// As much of the waits for a device that has no time left is said here, others need not say.
-pub(super) fn says_it(inputs: &Inputs) -> Result<(), Unfired> {
+pub(super) fn says_it(inputs: &Inputs) -> Result<(), NoAdvice> {
     let busiest = inputs.samples.as_ref().ok().and_then(|samples| busiest(inputs, samples));
     match busiest.filter(|(_, util)| *util >= SATURATED) {
-        Some((name, util)) => Err(Unfired::Silent(format!(
+        Some((name, util)) => Err(NoAdvice::Silent(format!(
             "{name} was busy for {} of the time: device-saturation says what that cost",
             percent(util)
         ))),
@@ -91,8 +91,8 @@ fn busiest(inputs: &Inputs, samples: &Samples) -> Option<(Arc<str>, f64)> {
     of(&|name| inputs.data_volumes().any(|volume| &*volume.device == name)).or_else(|| of(&|_| true))
 }
 
-fn no_figures() -> Unfired {
-    Unfired::NotKnown {
+fn no_figures() -> NoAdvice {
+    NoAdvice::NotKnown {
         input: "how busy the log dirs' devices are",
         why: "the host's figures name no device".into(),
     }

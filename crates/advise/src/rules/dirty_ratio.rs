@@ -2,7 +2,7 @@
 
 use crate::rule::need;
 use crate::words::size;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const DEFAULT_RATIO: i64 = 10;
 const MUCH_BYTES: u64 = 2 << 30;
@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let ratio = inputs.sysctl("vm.dirty_background_ratio")?;
     let bytes = inputs.sysctl("vm.dirty_background_bytes").unwrap_or(0);
     let memory = *need("the host's memory", &inputs.surroundings.memory_bytes)?;
@@ -31,9 +31,9 @@ fn judge(inputs: &Inputs) -> Judgement {
         } else {
             format!("vm.dirty_background_ratio is {ratio} of {}", size(memory))
         };
-        return Err(Unfired::Silent(set));
+        return Err(NoAdvice::Silent(set));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!(
             "write-back begins when up to {} are dirty ({ratio} % of {})",
             size(begins),

@@ -4,7 +4,7 @@ use model::Cause;
 
 use super::device_saturation;
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -18,11 +18,11 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::DirtyThrottling])?;
     // However much may be dirty: a device that takes less than is written fills that too.
     device_saturation::says_it(inputs)?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: changes(inputs),
         cost: Some(cost),

@@ -1,6 +1,6 @@
 //! Brokers that make the disk flush on their own account.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const FLUSHES: [&str; 2] = ["log.flush.interval.messages", "log.flush.interval.ms"];
 
@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let settings = inputs.settings()?;
     let set: Vec<Change> = FLUSHES
         .iter()
@@ -24,11 +24,11 @@ fn judge(inputs: &Inputs) -> Judgement {
         })
         .collect();
     if set.is_empty() {
-        return Err(Unfired::silent("neither is set: flushing is left to the kernel"));
+        return Err(NoAdvice::silent("neither is set: flushing is left to the kernel"));
     }
     let evidence =
         set.iter().map(|change| format!("{}={}", change.setting, change.old)).collect::<Vec<_>>().join(", ");
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: set,
         cost: None,

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult, Scope};
 
 /// What follows an option's name on the JVM's command line.
 fn option(inputs: &Inputs, name: &str) -> String {
@@ -23,9 +23,9 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::GcPause])?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: vec![
             Change::of("-XX:MaxGCPauseMillis", option(inputs, "-XX:MaxGCPauseMillis="), "20")

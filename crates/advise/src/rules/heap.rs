@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::words::size;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const SMALL_BYTES: u64 = 1 << 30;
 const MANY_PARTITIONS: u64 = 1_000;
@@ -40,16 +40,16 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let Some(heap) = heap_bytes(inputs.jvm()?) else {
-        return Err(Unfired::silent("no -Xmx is set: the JVM takes a quarter of the memory at most"));
+        return Err(NoAdvice::silent("no -Xmx is set: the JVM takes a quarter of the memory at most"));
     };
     let partitions = inputs.partitions()?;
     let told = format!("the heap may have {}, for {partitions} partitions", size(heap));
     if heap > SMALL_BYTES || partitions < MANY_PARTITIONS {
-        return Err(Unfired::Silent(told));
+        return Err(NoAdvice::Silent(told));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: told,
         changes: vec![Change::of("KAFKA_HEAP_OPTS", format!("-Xmx{}m", heap >> 20), "-Xms4g -Xmx4g").on(
             Scope::Jvm,

@@ -1,7 +1,7 @@
 //! Huge pages that the kernel makes at a fault, whoever asked for them.
 
 use crate::rule::need;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -14,12 +14,12 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let mode = need("the mode of transparent huge pages", &inputs.surroundings.huge_pages)?;
     if &**mode != "always" {
-        return Err(Unfired::Silent(format!("transparent huge pages are set to {mode}")));
+        return Err(NoAdvice::Silent(format!("transparent huge pages are set to {mode}")));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: "transparent huge pages are set to always".to_owned(),
         changes: vec![Change::of("/sys/kernel/mm/transparent_hugepage/enabled", "always", "madvise")],
         cost: None,

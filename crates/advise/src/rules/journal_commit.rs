@@ -3,7 +3,7 @@
 use model::{Cause, Volume};
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult, Scope};
 
 /// Fast commits came with Linux 5.10 (`fs/ext4/fast_commit.c`).
 const FAST_COMMITS_SINCE: (u32, u32) = (5, 10);
@@ -20,10 +20,10 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::JournalCommit])?;
     let effect = cost.gain("; the public case took p99.9 from 3 s to 500 ms by the first of these");
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: changes(inputs),
         cost: Some(cost),

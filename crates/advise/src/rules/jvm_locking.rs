@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult};
 
 /// What makes locks dearer.
 const DEAR: [&str; 4] =
@@ -21,13 +21,13 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let words = inputs.jvm()?;
     let told = DEAR.into_iter().filter(|option| is_on(words, option)).collect::<Vec<_>>();
     if told.is_empty() {
-        return Err(Unfired::silent("the JVM was told nothing that makes locks dearer"));
+        return Err(NoAdvice::silent("the JVM was told nothing that makes locks dearer"));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("the JVM's command line has {}", told.join(" ")),
         changes: told.iter().map(|option| Change::of("KAFKA_OPTS", option, "(without it)")).collect(),
         cost: None,

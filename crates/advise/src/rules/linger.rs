@@ -1,7 +1,7 @@
 //! Producers that send many small batches: waiting a little would join them.
 
 use crate::words::{counted, percent, size};
-use crate::{Change, Finding, Inputs, Judgement, Layer, Producer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Producer, Recommendation, Rule, RuleResult, Scope};
 
 /// Producers with fewer requests are not judged.
 const LEAST_REQUESTS: u64 = 100;
@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let traffic = inputs.traffic()?;
     let producers = traffic.producers();
     let small = |producer: &Producer| -> Option<(f64, f64)> {
@@ -37,13 +37,13 @@ fn judge(inputs: &Inputs) -> Judgement {
     let mut found = producers.iter().filter_map(|(name, producer)| Some((name, producer, small(producer)?)));
     let Some((name, producer, (often, records))) = found.next() else {
         let seen = counted(producers.len() as u64, "producer");
-        return Err(Unfired::Silent(format!("none of {seen} sends small batches that often")));
+        return Err(NoAdvice::Silent(format!("none of {seen} sends small batches that often")));
     };
     let others = found.count() as u64;
     let more =
         if others > 0 { format!(", and so of {}", counted(others, "other producer")) } else { String::new() };
     let fill = producer.bytes_per_batch() as f64 / DEFAULT_BATCH_BYTES as f64;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!(
             "{name} sends {often:.0} requests a second on each connection, with {records:.1} records ({}, {} of batch.size's default) \
              in a batch{more}",

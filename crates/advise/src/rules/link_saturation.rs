@@ -3,7 +3,7 @@
 use model::HostScope;
 
 use crate::words::percent;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult};
 
 /// Fuller than this, on average, is nearly full.
 const NEARLY_FULL: f64 = 0.8;
@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let samples = inputs.samples()?;
     let ways = [("sent", "transmit_utilization_ratio"), ("received", "receive_utilization_ratio")];
     let figures = ways.iter().flat_map(|(way, metric)| {
@@ -26,13 +26,13 @@ fn judge(inputs: &Inputs) -> Judgement {
     });
     let Some((way, name, ratio)) = figures.max_by(|a, b| a.2.total_cmp(&b.2)) else {
         let why = "no interface told its link's speed";
-        return Err(Unfired::NotKnown { input: "how full the broker's links are", why: why.into() });
+        return Err(NoAdvice::NotKnown { input: "how full the broker's links are", why: why.into() });
     };
     let told = format!("{name} {way} {} of its link's speed on average", percent(ratio));
     if ratio < NEARLY_FULL {
-        return Err(Unfired::Silent(told));
+        return Err(NoAdvice::Silent(told));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: told,
         changes: vec![
             Change::of(format!("link of {name}"), percent(ratio), "a faster one, or several bonded"),

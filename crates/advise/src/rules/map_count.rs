@@ -1,6 +1,6 @@
 //! Too few memory areas that the broker may map.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let most = inputs.sysctl("vm.max_map_count")?;
     let most = u64::try_from(most).unwrap_or(0);
     let partitions = inputs.partitions()?;
@@ -24,9 +24,9 @@ fn judge(inputs: &Inputs) -> Judgement {
     let mapped = mapped.map_or_else(|| "not known how many".to_owned(), |mapped| mapped.to_string());
     let told = format!("of {most} areas {mapped} are mapped, and there are {partitions} partitions");
     if used < most / 2 {
-        return Err(Unfired::Silent(told));
+        return Err(NoAdvice::Silent(told));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: told,
         changes: vec![
             Change::of("vm.max_map_count", most, used.saturating_mul(4).max(262_144)).by_name(Scope::Kernel),

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult};
 
 fn limit(inputs: &Inputs) -> String {
     match &inputs.surroundings.memory_limit_bytes {
@@ -25,9 +25,9 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::MemoryReclaim])?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: vec![
             Change::of("vm.min_free_kbytes", inputs.shown_sysctl("vm.min_free_kbytes"), "twice that"),

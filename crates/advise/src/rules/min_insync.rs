@@ -1,6 +1,6 @@
 //! acks=all that asks for no second replica, or for all of them.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let settings = inputs.settings()?;
     let replicas = settings.number("default.replication.factor", 1)?;
     let least = settings.number("min.insync.replicas", 1)?;
@@ -25,14 +25,14 @@ fn judge(inputs: &Inputs) -> Judgement {
     let too_low = replicas.value >= 3 && least.value <= 1;
     let too_high = replicas.value >= 2 && least.value >= replicas.value;
     if !too_low && !too_high {
-        return Err(Unfired::Silent(told));
+        return Err(NoAdvice::Silent(told));
     }
     let (new, effect) = if too_low {
         (2, "what acks=all has acknowledged survives the loss of a broker")
     } else {
         (replicas.value - 1, "producers with acks=all go on while one broker is away")
     };
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: told,
         changes: vec![
             Change::of(

@@ -3,7 +3,7 @@
 use crate::profile::Machine;
 use crate::rule::need;
 use crate::words::{counted, percent};
-use crate::{Change, Finding, Inputs, Judgement, Layer, Profile, Rule, Unfired, Work};
+use crate::{Change, Inputs, Layer, NoAdvice, Profile, Recommendation, Rule, RuleResult, Work};
 
 /// What part of all samples it takes.
 const LEAST_SHARE: f64 = 0.05;
@@ -27,11 +27,11 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let profile = need(Inputs::PROFILE, &inputs.profile)?;
     if profile.seen() < LEAST_SAMPLES {
         let why = format!("only {} came: too few for a share", counted(profile.seen(), "sample"));
-        return Err(Unfired::NotKnown { input: Inputs::PROFILE, why: why.into() });
+        return Err(NoAdvice::NotKnown { input: Inputs::PROFILE, why: why.into() });
     }
     let entering = profile.of(Work::MonitorEnter);
     let share = profile.share(entering);
@@ -44,7 +44,7 @@ fn judge(inputs: &Inputs) -> Judgement {
         counted(profile.seen(), "sample"),
         wanted(inputs),
     );
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: told,
         changes: changes(inputs, profile),
         cost: None,
@@ -56,16 +56,16 @@ fn judge(inputs: &Inputs) -> Judgement {
 }
 
 /// Too little of it is seen: because there is little, or because the JVM's functions have no names.
-fn less(profile: &Profile, share: f64) -> Unfired {
+fn less(profile: &Profile, share: f64) -> NoAdvice {
     let unnamed = profile.share(profile.unnamed());
     if share + unnamed < LEAST_SHARE {
-        return Unfired::Silent(format!("monitor enter takes {} of the processor time", percent(share)));
+        return NoAdvice::Silent(format!("monitor enter takes {} of the processor time", percent(share)));
     }
     let why = format!(
         "{} of the samples are in the JVM's library, which has no symbol table: a JVM that is not stripped tells what they are",
         percent(unnamed)
     );
-    Unfired::NotKnown { input: "the JVM's functions", why: why.into() }
+    NoAdvice::NotKnown { input: "the JVM's functions", why: why.into() }
 }
 
 /// Which lock thread dumps show to be wanted, where there are any.
@@ -110,7 +110,7 @@ fn changes(inputs: &Inputs, profile: &Profile) -> Vec<Change> {
 mod tests {
     use super::{RULE, SLEEP_SOONER};
     use crate::testing::{broker, fired, lacks, profile, silent, with_jvm, with_setting};
-    use crate::{BlockedOn, Dumps, Inputs};
+    use crate::{ContendedLock, Dumps, Inputs};
 
     fn running(functions: &[(&str, u64)]) -> Inputs {
         Inputs { profile: Ok(profile(functions)), ..broker() }
@@ -135,7 +135,7 @@ mod tests {
     fn fires_on_hotspot_with_what_lessens_contention_and_names_the_lock() {
         let mut inputs = running(&[("ObjectMonitor::TrySpin", 60), ("kafka.log.UnifiedLog.append", 940)]);
         with_setting(&mut inputs, "num.io.threads", "32");
-        let lock = BlockedOn {
+        let lock = ContendedLock {
             class: "java.lang.Object".into(),
             method: "kafka.log.UnifiedLog.append".into(),
             dumps: 1,

@@ -3,7 +3,7 @@
 use model::HostScope;
 
 use crate::rule::need;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// Ethernet's own; jumbo frames are larger.
 const ETHERNET_MTU: u32 = 1_500;
@@ -22,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let samples = inputs.samples()?;
     let interfaces = need("the broker's network interfaces", &inputs.surroundings.interfaces)?;
     let mut largest: Option<(&str, u32, f64)> = None;
@@ -36,13 +36,13 @@ fn judge(inputs: &Inputs) -> Judgement {
         }
     }
     let Some((name, mtu, mean)) = largest else {
-        return Err(Unfired::silent("no interface that moved packets has an MTU of 1,500 bytes or less"));
+        return Err(NoAdvice::silent("no interface that moved packets has an MTU of 1,500 bytes or less"));
     };
     let told = format!("packets of {name} have {mean:.0} bytes on average, its MTU is {mtu}");
     if mean < FULL * f64::from(mtu) {
-        return Err(Unfired::Silent(told));
+        return Err(NoAdvice::Silent(told));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: told,
         changes: vec![Change::of(format!("ip link set {name} mtu"), mtu, JUMBO_MTU).on(
             Scope::Interface,

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult, Scope};
 
 /// Twice as many, but no more than there are CPUs, where both are known.
 fn change(inputs: &Inputs) -> Change {
@@ -28,9 +28,9 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::NetworkThreadsBusy])?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: vec![change(inputs)],
         cost: Some(cost),

@@ -1,7 +1,7 @@
 //! File systems that note when a file was read. Nothing of Kafka's asks for that.
 
 use crate::rule::need;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let mut without = Vec::new();
     for volume in inputs.volumes()? {
         let options = need("the log dirs' mount options", &volume.options)?;
@@ -24,10 +24,10 @@ fn judge(inputs: &Inputs) -> Judgement {
         }
     }
     if without.is_empty() {
-        return Err(Unfired::silent("every log dir is mounted with noatime"));
+        return Err(NoAdvice::silent("every log dir is mounted with noatime"));
     }
     let dirs: Vec<&str> = without.iter().map(|(volume, _)| &*volume.log_dir).collect();
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("mounted without noatime: {}", dirs.join(", ")),
         changes: without
             .iter()

@@ -1,7 +1,7 @@
 //! Too few files that the broker may open.
 
 use crate::rule::need;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult};
 
 const ENOUGH: u64 = 100_000;
 
@@ -17,10 +17,10 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let limits = need("the process's limits", &inputs.surroundings.limits)?;
     let Some(limit) = limits.open_files.filter(|limit| *limit < ENOUGH) else {
-        return Err(Unfired::Silent(format!("the limit is at least {ENOUGH}")));
+        return Err(NoAdvice::Silent(format!("the limit is at least {ENOUGH}")));
     };
     let partitions = inputs.partitions()?;
     let open = inputs.surroundings.open_files.as_ref().ok().copied();
@@ -28,9 +28,9 @@ fn judge(inputs: &Inputs) -> Judgement {
     let open = open.map_or_else(|| "not known how many".to_owned(), |open| open.to_string());
     let told = format!("of {limit} files {open} are open, and there are {partitions} partitions");
     if used < limit / 2 {
-        return Err(Unfired::Silent(told));
+        return Err(NoAdvice::Silent(told));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: told,
         changes: vec![Change::of("LimitNOFILE= (systemd), nofile (limits.conf)", limit, ENOUGH)],
         cost: None,

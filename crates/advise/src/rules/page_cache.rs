@@ -2,7 +2,7 @@
 
 use super::heap::heap_bytes;
 use crate::words::size;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// What production brokers are usually given.
 const MOST_HEAP_BYTES: u64 = 6 << 30;
@@ -20,17 +20,17 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let memory = inputs.memory()?;
     let Some(heap) = heap_bytes(inputs.jvm()?) else {
-        return Err(Unfired::silent("no -Xmx is set: the JVM takes a quarter of the memory at most"));
+        return Err(NoAdvice::silent("no -Xmx is set: the JVM takes a quarter of the memory at most"));
     };
     let told = format!("the heap may have {} of {}", size(heap), size(memory));
     if heap <= memory / 2 {
-        return Err(Unfired::Silent(told));
+        return Err(NoAdvice::Silent(told));
     }
     let new = (memory / 4).min(MOST_HEAP_BYTES);
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: told,
         changes: vec![
             Change::of("-Xmx (KAFKA_HEAP_OPTS)", format!("{}m", heap >> 20), format!("{}m", new >> 20)).on(

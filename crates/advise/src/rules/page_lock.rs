@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -16,9 +16,9 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::PageLock])?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: vec![
             background_ratio(inputs),

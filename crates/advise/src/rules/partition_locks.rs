@@ -5,7 +5,7 @@ use model::Cause;
 use crate::costs::costly_on_the_way;
 use crate::rule::need;
 use crate::words::counted;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -19,21 +19,21 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let partitions = inputs.partitions()?;
     let handlers = inputs.settings()?.number("num.io.threads", 8)?;
     if i64::try_from(partitions).is_ok_and(|partitions| partitions >= handlers.value) {
         let there_are = counted(partitions, "partition");
-        return Err(Unfired::silent(format!(
+        return Err(NoAdvice::silent(format!(
             "there are {there_are} for {} request handlers",
             handlers.value
         )));
     }
     need(Inputs::COSTS, &inputs.costs)?;
     if [Cause::LogLock, Cause::HandlersBusy].iter().all(|cause| costly_on_the_way(inputs, *cause).is_err()) {
-        return Err(Unfired::silent("no slow request waited for a log or for a handler"));
+        return Err(NoAdvice::silent("no slow request waited for a log or for a handler"));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("{} for {} request handlers", counted(partitions, "partition"), handlers.value),
         changes: vec![
             Change::of(

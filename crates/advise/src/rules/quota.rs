@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -15,9 +15,9 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::Quota])?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: vec![Change::of(
             "producer_byte_rate, consumer_byte_rate or request_percentage (kafka-configs, of the client)",

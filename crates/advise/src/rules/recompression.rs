@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let changes = || {
         let old = inputs.shown("compression.type", "producer");
         vec![
@@ -38,10 +38,10 @@ fn judge(inputs: &Inputs) -> Judgement {
     if inputs.costs.is_ok() {
         let (cost, evidence) = costly(inputs, &[Cause::Recompression])?;
         let effect = cost.gain("");
-        return Ok(Finding { evidence, changes: changes(), cost: Some(cost), effect, risk });
+        return Ok(Recommendation { evidence, changes: changes(), cost: Some(cost), effect, risk });
     }
     match inputs.settings()?.text("compression.type") {
-        Some(codec) if codec != "producer" => Ok(Finding {
+        Some(codec) if codec != "producer" => Ok(Recommendation {
             evidence: format!(
                 "compression.type={codec}: batches of any other codec are decompressed and compressed anew"
             ),
@@ -50,7 +50,7 @@ fn judge(inputs: &Inputs) -> Judgement {
             effect: "less processor time of the request handlers; nobody watched how much".to_owned(),
             risk,
         }),
-        _ => Err(Unfired::silent("compression.type is producer, and nobody watched requests")),
+        _ => Err(NoAdvice::silent("compression.type is producer, and nobody watched requests")),
     }
 }
 

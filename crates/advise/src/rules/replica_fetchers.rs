@@ -1,6 +1,6 @@
 //! A single thread that fetches all partitions of each leader.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const MANY_PARTITIONS: u64 = 1_000;
 
@@ -16,18 +16,18 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let settings = inputs.settings()?;
     let fetchers = settings.number("num.replica.fetchers", 1)?;
     let replicas = settings.number("default.replication.factor", 1)?;
     let partitions = inputs.partitions()?;
     if fetchers.value > 1 || replicas.value < 2 || partitions < MANY_PARTITIONS {
-        return Err(Unfired::Silent(format!(
+        return Err(NoAdvice::Silent(format!(
             "num.replica.fetchers is {}, default.replication.factor is {}, of {partitions} partitions",
             fetchers.shown, replicas.shown
         )));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("one fetcher for each leader, of {partitions} partitions"),
         changes: vec![
             Change::of("num.replica.fetchers (kafka-configs, while the broker runs)", fetchers.shown, 4).on(

@@ -1,6 +1,6 @@
 //! Followers that are thrown out of the in-sync replicas too soon.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const DEFAULT_MS: i64 = 30_000;
 
@@ -15,12 +15,12 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let lag = inputs.settings()?.number("replica.lag.time.max.ms", DEFAULT_MS)?;
     if lag.value >= DEFAULT_MS {
-        return Err(Unfired::Silent(format!("replica.lag.time.max.ms is {}", lag.shown)));
+        return Err(NoAdvice::Silent(format!("replica.lag.time.max.ms is {}", lag.shown)));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("replica.lag.time.max.ms is {}", lag.shown),
         changes: vec![Change::of("replica.lag.time.max.ms", lag.shown, DEFAULT_MS).by_name(Scope::Broker)],
         cost: None,

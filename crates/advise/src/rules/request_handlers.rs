@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly_on_the_way;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// Handlers beside the CPUs: some of them are always in a write.
 const BESIDE_CPUS: i64 = 2;
@@ -20,19 +20,19 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, told) = costly_on_the_way(inputs, Cause::HandlersBusy)?;
     let handlers = inputs.settings()?.number("num.io.threads", 8)?;
     let cpus = i64::from(inputs.cpus()?);
     let partitions = inputs.partitions().ok().and_then(|count| i64::try_from(count).ok());
     let new = (cpus + BESIDE_CPUS).min(partitions.unwrap_or(i64::MAX));
     if handlers.value >= cpus || new <= handlers.value {
-        return Err(Unfired::silent(format!(
+        return Err(NoAdvice::silent(format!(
             "{} handlers are enough for {cpus} CPUs and the partitions there are: what kept them is to be removed, not their number",
             handlers.value
         )));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("{told}; {} handlers on {cpus} CPUs", handlers.value),
         changes: vec![
             Change::of("num.io.threads (kafka-configs, while the broker runs)", handlers.shown, new).on(

@@ -2,7 +2,7 @@
 
 use model::Nanos;
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// The producers' default.
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_millis(30_000);
@@ -18,18 +18,20 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let traffic = inputs.traffic()?;
     let Some(p999) = traffic.p999() else {
-        return Err(Unfired::silent("fewer than 1,000 produce requests were seen: their p99.9 is not known"));
+        return Err(NoAdvice::silent(
+            "fewer than 1,000 produce requests were seen: their p99.9 is not known",
+        ));
     };
     if p999 < DEFAULT_TIMEOUT {
-        return Err(Unfired::Silent(format!(
+        return Err(NoAdvice::Silent(format!(
             "p99.9 of produce requests is {p999}, and producers wait 30 s by default"
         )));
     }
     let new = (p999.0 / 1_000_000).saturating_mul(2);
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("p99.9 of produce requests is {p999}, and producers wait 30 s by default"),
         changes: vec![
             Change::of("request.timeout.ms (of the producers)", "not known; 30000 by default", new).on(

@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult, Scope};
 
 const MIGRATION_COST: &str = "kernel.sched_migration_cost_ns";
 
@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::RunQueue])?;
     let mut changes = Vec::new();
     let handlers = inputs.settings().and_then(|settings| settings.number("num.io.threads", 8));
@@ -35,7 +35,7 @@ fn judge(inputs: &Inputs) -> Judgement {
     let migration = Change::of(MIGRATION_COST, inputs.shown_sysctl(MIGRATION_COST), 50_000);
     let settable = inputs.sysctl(MIGRATION_COST).is_ok();
     changes.push(if settable { migration.by_name(Scope::Kernel) } else { migration });
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes,
         cost: Some(cost),

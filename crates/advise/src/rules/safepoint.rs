@@ -3,7 +3,7 @@
 use model::Cause;
 
 use crate::costs::costly;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope};
+use crate::{Change, Inputs, Layer, Recommendation, Rule, RuleResult, Scope};
 
 fn set(inputs: &Inputs) -> &'static str {
     match inputs.jvm() {
@@ -24,9 +24,9 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::Safepoint])?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: vec![
             Change::of("-XX:+PerfDisableSharedMem", set(inputs), "set").on(

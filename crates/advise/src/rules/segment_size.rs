@@ -1,6 +1,6 @@
 //! Segments so small that they roll all the time.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const DEFAULT_BYTES: i64 = 1 << 30;
 const LEAST_BYTES: i64 = 128 << 20;
@@ -16,12 +16,12 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let bytes = inputs.settings()?.number("log.segment.bytes", DEFAULT_BYTES)?;
     if bytes.value >= LEAST_BYTES {
-        return Err(Unfired::Silent(format!("log.segment.bytes is {}", bytes.shown)));
+        return Err(NoAdvice::Silent(format!("log.segment.bytes is {}", bytes.shown)));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("log.segment.bytes is {}", bytes.shown),
         changes: vec![Change::of("log.segment.bytes", bytes.shown, DEFAULT_BYTES).by_name(Scope::Broker)],
         cost: None,

@@ -4,7 +4,7 @@ use model::Cause;
 
 use super::device_saturation;
 use crate::costs::costly;
-use crate::{Finding, Inputs, Judgement, Layer, Rule};
+use crate::{Inputs, Layer, Recommendation, Rule, RuleResult};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -18,10 +18,10 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = costly(inputs, &[Cause::SlowDevice])?;
     device_saturation::says_it(inputs)?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: device_saturation::changes(inputs),
         cost: Some(cost),

@@ -2,7 +2,7 @@
 
 use crate::rule::need;
 use crate::words::size;
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const MOST: i64 = 10;
 
@@ -18,16 +18,16 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let swappiness = inputs.sysctl("vm.swappiness")?;
     let swap = *need("the host's swap space", &inputs.surroundings.swap_bytes)?;
     if swap == 0 {
-        return Err(Unfired::silent("the host has no swap space"));
+        return Err(NoAdvice::silent("the host has no swap space"));
     }
     if swappiness <= MOST {
-        return Err(Unfired::Silent(format!("vm.swappiness is {swappiness}")));
+        return Err(NoAdvice::Silent(format!("vm.swappiness is {swappiness}")));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: format!("vm.swappiness is {swappiness}, with {} of swap space", size(swap)),
         changes: vec![Change::of("vm.swappiness", swappiness, 1).by_name(Scope::Kernel)],
         cost: None,

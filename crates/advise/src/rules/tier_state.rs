@@ -4,7 +4,7 @@ use model::{Cause, FileKind};
 
 use crate::costs::costly;
 use crate::unsent::read_for_nobody;
-use crate::{Change, Cost, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Cost, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 const CLEANUP_ENABLE: &str = "confluent.tier.partition.state.cleanup.enable";
 const NOT_AT_ONCE: &str = "; not at once: see the risk";
@@ -23,9 +23,9 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     let (cost, evidence) = evidence(inputs)?;
-    Ok(Finding {
+    Ok(Recommendation {
         evidence,
         changes: vec![
             Change::of(CLEANUP_ENABLE, inputs.shown(CLEANUP_ENABLE, "false"), "true").by_name(Scope::Broker),
@@ -55,17 +55,17 @@ fn judge(inputs: &Inputs) -> Judgement {
 }
 
 /// What slow requests lost to it, and what is read: such reads are a device's load before anybody is slow.
-fn evidence(inputs: &Inputs) -> Result<(Option<Cost>, String), Unfired> {
+fn evidence(inputs: &Inputs) -> Result<(Option<Cost>, String), NoAdvice> {
     let slowed = costly(inputs, &[Cause::TierStateIo]);
     let read = read_for_nobody(inputs, FileKind::TierState);
     match (slowed, read) {
         (Ok((cost, slowed)), Ok(read)) => Ok((Some(cost), format!("{slowed}; {read}"))),
         (Ok((cost, slowed)), Err(_)) => Ok((Some(cost), slowed)),
         (Err(_), Ok(read)) => Ok((None, read)),
-        (Err(Unfired::Silent(slowed)), Err(Unfired::Silent(read))) => {
-            Err(Unfired::silent(format!("{slowed}; {read}")))
+        (Err(NoAdvice::Silent(slowed)), Err(NoAdvice::Silent(read))) => {
+            Err(NoAdvice::silent(format!("{slowed}; {read}")))
         }
-        (Err(unknown @ Unfired::NotKnown { .. }), Err(_)) | (Err(_), Err(unknown)) => Err(unknown),
+        (Err(unknown @ NoAdvice::NotKnown { .. }), Err(_)) | (Err(_), Err(unknown)) => Err(unknown),
     }
 }
 
@@ -75,10 +75,10 @@ mod tests {
 
     use super::RULE;
     use crate::testing::{broker, fired, fires_on, lacks, rests_without, silent, with_cost};
-    use crate::{Inputs, UnsentReads};
+    use crate::{Inputs, ReadsWithoutEgress};
 
-    fn unsent(kind: FileKind) -> UnsentReads {
-        UnsentReads {
+    fn unsent(kind: FileKind) -> ReadsWithoutEgress {
+        ReadsWithoutEgress {
             window: Nanos::from_millis(60_000),
             read_bytes: 361 << 20,
             sent_bytes: 0,
@@ -128,7 +128,7 @@ mod tests {
         let mut inputs = broker();
         inputs.unsent = Ok(Some(unsent(FileKind::Log)));
         assert!(silent(&RULE, &inputs).contains("most is log files, not tierstate"));
-        inputs.unsent = Ok(Some(UnsentReads { share: 0.4, ..unsent(FileKind::TierState) }));
+        inputs.unsent = Ok(Some(ReadsWithoutEgress { share: 0.4, ..unsent(FileKind::TierState) }));
         silent(&RULE, &inputs);
         inputs.unsent = Err("files were not watched".into());
         assert_eq!(lacks(&RULE, &inputs), Inputs::UNSENT);

@@ -1,6 +1,6 @@
 //! Leaders that may lack what was acknowledged.
 
-use crate::{Change, Finding, Inputs, Judgement, Layer, Rule, Scope, Unfired};
+use crate::{Change, Inputs, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope};
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -12,11 +12,11 @@ pub(super) const RULE: Rule = Rule {
     judge,
 };
 
-fn judge(inputs: &Inputs) -> Judgement {
+fn judge(inputs: &Inputs) -> RuleResult {
     if !inputs.settings()?.is_on("unclean.leader.election.enable", false) {
-        return Err(Unfired::silent("unclean.leader.election.enable is false"));
+        return Err(NoAdvice::silent("unclean.leader.election.enable is false"));
     }
-    Ok(Finding {
+    Ok(Recommendation {
         evidence: "unclean.leader.election.enable is true".to_owned(),
         changes: vec![Change::of("unclean.leader.election.enable", "true", "false").by_name(Scope::Broker)],
         cost: None,

@@ -83,7 +83,7 @@ fn explain(args: &Advise, rule: &Rule) -> anyhow::Result<()> {
     }
     let named = args.input.is_some() || args.duration.is_some() || args.target.pid.is_some();
     let gathered = if named { Some(gather(args)?) } else { None };
-    let judged = gathered.as_ref().map(|gathered| (rule.judge)(&gathered.inputs));
+    let judged = gathered.as_ref().map(|gathered| rule.evaluate(&gathered.inputs));
     let look = args.presentation.look(Pace::AllThere);
     let out = output::stdout(Pace::AllThere);
     explained::write(out, &look, rule, judged.as_ref()).context(output::CANNOT_WRITE)?;

@@ -60,7 +60,7 @@ fn live(_args: &Explain, _interface: &str) -> anyhow::Result<()> {
 
 /// How the engine works, with what the user asked for.
 fn config(args: &Explain, config: Config) -> Config {
-    Config { asked: args.request, ..config }
+    Config { only_request: args.request, ..config }
 }
 
 fn from_files(args: &Explain) -> anyhow::Result<()> {

@@ -72,7 +72,7 @@ fn refuse_filters(filter: &Filter) -> anyhow::Result<()> {
 /// As the engine is configured otherwise, within the memory that it may take.
 fn bounded(args: &Export, config: Config) -> Config {
     let events = args.max_memory.saturating_sub(FIXED_BYTES) / 2 / EVENT_BYTES;
-    Config { most_events: config.most_events.min(events as usize), ..config }
+    Config { max_events: config.max_events.min(events as usize), ..config }
 }
 
 fn exporter(args: &Export, config: Config, about: About) -> anyhow::Result<Exporter> {

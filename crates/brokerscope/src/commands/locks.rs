@@ -5,7 +5,7 @@ mod files;
 mod flame;
 
 use anyhow::Context as _;
-use diagnose::{Config, LockRow, Locks, Stops};
+use diagnose::{Config, LockRow, Locks, PauseMerger};
 use model::{Event, JvmPause, Nanos};
 use recording::Table;
 use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// The output, and what went to it.
 struct Shown<'a> {
     locks: Locks,
-    stops: Stops,
+    stops: PauseMerger,
     /// What the JVM's own files hold, to be told among the rest.
     beside: Beside,
     to: To,
@@ -102,7 +102,7 @@ impl<'a> Shown<'a> {
         };
         Self {
             locks: Locks::new(config, about.off_cpu),
-            stops: Stops::new(apart),
+            stops: PauseMerger::new(apart),
             beside: Beside::default(),
             to: to(args, pace),
             flame: args.flame.as_deref().map(Flame::new),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use broker::Broker;
-use diagnose::{Config, Watched};
+use diagnose::{Config, Coverage};
 use model::{Event, LossKind, Nanos, Pid};
 use report::explanation::Unobservable;
 use watch::{Memory, Outcome, Purpose, Watch, WatchSummary};
@@ -103,7 +103,7 @@ impl LiveGrounds {
     }
 
     /// What is watched.
-    pub(crate) fn watched(&self) -> Watched {
+    pub(crate) fn watched(&self) -> Coverage {
         grounds::watched(&self.unobservable())
     }
 

@@ -100,7 +100,7 @@ fn one_that_is_asked_for_is_told_however_quick_it_was() {
     let directory = tempfile::tempdir().unwrap();
     let recording = recorded(&directory.path().join("r"), Habits::alone(), 9);
     for number in [17, 4_000] {
-        let config = Config { asked: Some(number), ..Config::replay(Nanos::from_millis(100)) };
+        let config = Config { only_request: Some(number), ..Config::replay(Nanos::from_millis(100)) };
         let (verdicts, share) = compared(&config, &recording);
         assert!(verdicts.len() == 1 && share < 0.1, "{} {share}", verdicts.len());
     }

@@ -6,13 +6,11 @@
 
 use std::sync::Arc;
 
+use model::api_key::FETCH;
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request, TopicPartition};
 
 use super::Finding;
 use crate::window::Window;
-
-/// Kafka's key of fetch requests.
-const FETCH: i16 = 1;
 
 /// What a fetch's time was spent on between two moments.
 pub(crate) fn within(

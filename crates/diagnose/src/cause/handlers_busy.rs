@@ -22,7 +22,7 @@ use crate::judge;
 use crate::lock::holders::is_append;
 use crate::lock::{self, Blocked};
 use crate::stages;
-use crate::summary::Joins;
+use crate::summary::JoinStats;
 use crate::window::Window;
 
 /// More handlers than this are not looked into one by one.
@@ -151,7 +151,7 @@ fn rewritten(window: &Window, tid: Tid, (start, end): (Nanos, Nanos), free: &mut
     let found = appends(window, tid, start, end).filter_map(|op| {
         let mut named = window.produced().by_base_offset(op.batch?.base_offset);
         let request = named.find(|request| recompression::other_batch(request, op).is_some())?;
-        let joined = judge::joins(window, request, &mut Joins::default());
+        let joined = judge::joins(window, request, &mut JoinStats::default());
         let is_its_first = joined.first().is_some_and(|first| Arc::ptr_eq(&first.op, op));
         let course = stages::of(window, request, &joined).filter(|_| is_its_first)?;
         let is_its_work = course::worked_mostly(window, &course, &joined);

@@ -63,7 +63,7 @@ impl<'i> Claim<'i> {
 
     /// Who ended the wait: a thread that is known not to have been an interrupt's victim. What a device
     /// completes is nobody's doing.
-    fn held_by(&self) -> Option<Waker> {
+    fn woken_by(&self) -> Option<Waker> {
         let interval = self.interval?;
         let by_device = matches!(interval.wait, Wait::Device | Wait::DirtyPages | Wait::Reclaim);
         interval.waker.clone().filter(|waker| !by_device && stack::is_at_work(waker))
@@ -135,7 +135,7 @@ impl Sum<'_> {
             name: self.name,
             time: self.time,
             function: claim.and_then(|claim| claim.function()),
-            held_by: claim.and_then(|claim| claim.held_by()),
+            woken_by: claim.and_then(|claim| claim.woken_by()),
         }
     }
 }

@@ -211,8 +211,8 @@ fn a_reason_names_its_function_and_the_thread_that_held_it_up() {
     let told = |stack: &str, waker: Option<Waker>| {
         let mut wait = interval(10, 60, stack);
         wait.waker = waker;
-        let Reason { function, held_by, .. } = after([off(wait)]).of(&op(0, 61)).swap_remove(0);
-        (function.unwrap_or_default().to_string(), held_by.map(|waker| waker.tid))
+        let Reason { function, woken_by, .. } = after([off(wait)]).of(&op(0, 61)).swap_remove(0);
+        (function.unwrap_or_default().to_string(), woken_by.map(|waker| waker.tid))
     };
     let commit = "kjournald2;jbd2_journal_commit_transaction;__wake_up;autoremove_wake_function";
     assert_eq!(told(JOURNAL, waker(44, commit)), ("wait_transaction_locked".to_owned(), Some(44)));

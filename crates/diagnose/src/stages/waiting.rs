@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
+use model::api_key::{FETCH, PRODUCE};
 use model::row_summary::RequestTiming;
 use model::{Nanos, Request, Stage, TopicPartition};
 
 use super::{Course, Parts, served_from};
 use crate::join;
 use crate::window::Window;
-
-const PRODUCE: i16 = 0;
-const FETCH: i16 = 1;
 
 /// How long a request took that is nobody's wish; none where the broker kept it on purpose.
 pub(crate) fn latency_less_wait(window: &Window, request: &Request) -> Option<Nanos> {

@@ -133,7 +133,7 @@ fn a_clock_that_goes_on_by_itself_decides_the_same_and_sooner() {
 
 #[test]
 fn what_comes_too_fast_to_be_kept_is_decided_before_it_is_forgotten() {
-    let few = Config { most_events: 120, ..Config::replay(ms(100)) };
+    let few = Config { max_events: 120, ..Config::replay(ms(100)) };
     let (verdicts, summary) = judged(&few, &events(), 1);
     let (expected, expected_summary) = expected();
     assert_eq!(verdicts.len(), expected.len());
@@ -161,7 +161,7 @@ fn a_course_is_the_latency_in_order_and_adds_up_to_the_stages() {
         let request = &verdict.request;
         let mut at = request.arrival;
         let mut stages = model::Stages::default();
-        for span in &verdict.course {
+        for span in &verdict.stage_spans {
             assert_eq!(span.start, at, "a gap or an overlap");
             assert!(span.end > span.start);
             stages.add(span.stage, span.end - span.start);
@@ -174,7 +174,7 @@ fn a_course_is_the_latency_in_order_and_adds_up_to_the_stages() {
 
 #[test]
 fn a_request_that_is_asked_for_is_judged_however_quick_it_was_and_no_other() {
-    let asked = Config { asked: Some(17), ..Config::replay(ms(100)) };
+    let asked = Config { only_request: Some(17), ..Config::replay(ms(100)) };
     let (verdicts, summary) = judged(&asked, &events(), 1);
     assert_eq!(verdicts.iter().map(|verdict| verdict.request.correlation_id).collect::<Vec<_>>(), [17]);
     assert_eq!(verdicts[0].stages.total(), ms(1));

@@ -281,10 +281,10 @@ fn stages_are_told_of_quick_requests_where_that_is_asked_for() {
         .chain([op(append(9, 6, ms(2_001), ms(2_002), 2)), asked(quick), asked(other)])
         .collect();
     let staged = |apis: &[&'static str]| {
-        let mut engine = Engine::new(Config { staged: apis.to_vec(), ..Config::replay(ms(100)) });
+        let mut engine = Engine::new(Config { stages_of: apis.to_vec(), ..Config::replay(ms(100)) });
         events.iter().cloned().for_each(|event| engine.push(event));
         let summary = engine.finish();
-        (engine.take_staged().collect::<Vec<_>>(), engine.take_verdicts(), summary.joins)
+        (engine.take_request_stages().collect::<Vec<_>>(), engine.take_verdicts(), summary.joins)
     };
     let (told, verdicts, joins) = staged(&["PRODUCE"]);
     assert_eq!(told.len(), 2, "slow or not, but not of other APIs: {told:?}");

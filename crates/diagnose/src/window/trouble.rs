@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ahash::RandomState;
+use model::api_key::ADD_PARTITIONS_TO_TXN;
 use model::{
     BlockIo, Device, DirtyThrottle, HostSample, HostScope, KernelSpan, Nanos, OffCpu, Reclaim, Request,
     TcpEvent, TcpEventKind, Tid,
@@ -26,9 +27,6 @@ const THROTTLED: &str = "cpu_throttled_ratio";
 
 /// The function in which XFS waits for room in its log (`fs/xfs/xfs_log.c`).
 pub(crate) const LOG_GRANT: &str = "xlog_grant_head_wait";
-
-/// Kafka's key of the requests by which partitions are added to a transaction, or verified to be in it.
-const ADD_PARTITIONS_TO_TXN: i16 = 24;
 
 /// Both ends of a connection: client, broker.
 type Connection = (SocketAddr, SocketAddr);

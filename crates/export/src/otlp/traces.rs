@@ -38,7 +38,7 @@ impl Traces {
             .map(|evidence| (evidence, Link { trace: root, span: self.evidence_id(root, evidence) }))
             .collect();
         let request = request(verdict, &mut self.ids, evidence.iter().map(|(_, link)| *link).collect());
-        let stages = verdict.course.iter().take(MOST_SPANS);
+        let stages = verdict.stage_spans.iter().take(MOST_SPANS);
         let mut spans: Vec<Span> = stages.map(|stage| self.stage(&request, *stage, &evidence)).collect();
         spans.insert(0, request);
         for (evidence, link) in evidence {

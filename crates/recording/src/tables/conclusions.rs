@@ -76,8 +76,8 @@ impl Conclusions {
         self.confidence.append_value(verdict.confidence.as_str());
         self.partition.append_option(verdict.partition.as_ref().map(ToString::to_string));
         self.stages(&verdict.stages);
-        verdict.course.iter().for_each(|span| self.course.rows.append(span));
-        self.course.end_list(verdict.course.len());
+        verdict.stage_spans.iter().for_each(|span| self.course.rows.append(span));
+        self.course.end_list(verdict.stage_spans.len());
         verdict.evidence.iter().for_each(|evidence| self.evidence.rows.append(evidence));
         self.evidence.end_list(verdict.evidence.len());
         words(&mut self.advice, verdict.advice.iter().copied());

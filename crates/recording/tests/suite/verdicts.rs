@@ -39,7 +39,7 @@ fn verdict(n: u64) -> Verdict {
     Verdict {
         request: a_request(n),
         stages,
-        course: vec![StageSpan { stage: Stage::Lock, start: Nanos(3), end: Nanos(4) }],
+        stage_spans: vec![StageSpan { stage: Stage::Lock, start: Nanos(3), end: Nanos(4) }],
         cause: Cause::JournalCommit,
         chain: vec![Cause::LogLock, Cause::JournalCommit],
         root: "journal-commit:loop0:2285".into(),
@@ -82,7 +82,7 @@ fn verdict(n: u64) -> Verdict {
 
 fn bare(n: u64) -> Verdict {
     Verdict {
-        course: Vec::new(),
+        stage_spans: Vec::new(),
         chain: Vec::new(),
         evidence: Vec::new(),
         partition: None,

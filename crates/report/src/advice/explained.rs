@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use advise::{Judgement, Rule, Unfired};
+use advise::{NoAdvice, Rule, RuleResult};
 
 use super::text::{labelled, told};
 use crate::Look;
 use crate::paint::{Role, paint};
 
 /// Writes it; without a judgement, what the rule is about only.
-pub fn write(mut out: impl Write, look: &Look, rule: &Rule, judged: Option<&Judgement>) -> io::Result<()> {
+pub fn write(mut out: impl Write, look: &Look, rule: &Rule, judged: Option<&RuleResult>) -> io::Result<()> {
     writeln!(out, "{}", paint(look.colour, Role::Heading, &format!("{} ({})", rule.name, rule.layer)))?;
     labelled(&mut out, "when", rule.condition)?;
     labelled(&mut out, "source", rule.source)?;
@@ -23,8 +23,8 @@ pub fn write(mut out: impl Write, look: &Look, rule: &Rule, judged: Option<&Judg
             labelled(&mut out, "expect", &finding.effect)?;
             labelled(&mut out, "risk", finding.risk)?;
         }
-        Some(Err(Unfired::Silent(why))) => labelled(&mut out, "here", &format!("nothing to advise: {why}"))?,
-        Some(Err(Unfired::NotKnown { input, why })) => {
+        Some(Err(NoAdvice::Silent(why))) => labelled(&mut out, "here", &format!("nothing to advise: {why}"))?,
+        Some(Err(NoAdvice::NotKnown { input, why })) => {
             labelled(&mut out, "here", &format!("cannot tell: {input} is not known: {why}"))?;
         }
         None => {}

@@ -1,6 +1,6 @@
 //! Advice as data, for programs and for the page: the same fields in both. Does not write them.
 
-use advise::{Change, Given, Target};
+use advise::{Change, FiredRule, Target};
 use serde::Serialize;
 
 use super::Advised;
@@ -109,8 +109,8 @@ pub struct SilentData {
 }
 
 impl GivenData {
-    pub(super) fn of(advised: &Advised, rank: usize, given: &Given) -> Self {
-        let (rule, finding) = (given.rule, &given.finding);
+    pub(super) fn of(advised: &Advised, rank: usize, given: &FiredRule) -> Self {
+        let (rule, finding) = (given.rule, &given.recommendation);
         Self {
             rank,
             rule: rule.name,
@@ -153,20 +153,20 @@ impl AdviceData {
 }
 
 impl LayerData {
-    fn of(advised: &Advised, (layer, given): (advise::Layer, Vec<(usize, &Given)>)) -> Self {
+    fn of(advised: &Advised, (layer, given): (advise::Layer, Vec<(usize, &FiredRule)>)) -> Self {
         let given = given.into_iter().map(|(rank, given)| GivenData::of(advised, rank, given));
         Self { layer: layer.as_str(), given: given.collect() }
     }
 }
 
 impl MissingData {
-    fn of(missing: &advise::Missing) -> Self {
+    fn of(missing: &advise::MissingInput) -> Self {
         Self { input: missing.input, why: missing.why.to_string(), rules: missing.rules.clone() }
     }
 }
 
 impl SilentData {
-    fn of(silent: &advise::Silent) -> Self {
+    fn of(silent: &advise::SilentRule) -> Self {
         Self { rule: silent.rule.name, layer: silent.rule.layer.as_str(), why: silent.why.clone() }
     }
 }

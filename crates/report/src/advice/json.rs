@@ -17,7 +17,7 @@ enum Line<'a> {
         why: &'a str,
         rules: &'a [&'a str],
     },
-    Silent {
+    SilentRule {
         rule: &'a str,
         layer: &'a str,
         why: &'a str,
@@ -47,7 +47,7 @@ pub fn write(mut out: impl Write, advised: &Advised) -> io::Result<()> {
     }
     for silent in advised.advice.silent.iter().filter(|_| advised.all) {
         let (rule, layer, why) = (silent.rule.name, silent.rule.layer.as_str(), &*silent.why);
-        json::write_line(&mut out, &Line::Silent { rule, layer, why })?;
+        json::write_line(&mut out, &Line::SilentRule { rule, layer, why })?;
     }
     json::write_line(&mut out, &summary(advised))?;
     out.flush()

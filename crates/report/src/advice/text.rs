@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use advise::{Change, Given};
+use advise::{Change, FiredRule};
 
 use super::{Advised, views};
 use crate::Look;
@@ -52,8 +52,14 @@ fn capital(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn one(out: &mut impl Write, look: &Look, advised: &Advised, rank: usize, given: &Given) -> io::Result<()> {
-    let finding = &given.finding;
+fn one(
+    out: &mut impl Write,
+    look: &Look,
+    advised: &Advised,
+    rank: usize,
+    given: &FiredRule,
+) -> io::Result<()> {
+    let finding = &given.recommendation;
     let cost =
         finding.cost.map_or_else(|| "no cost measured".to_owned(), |cost| format!("cost {}", cost.time));
     let role = if finding.cost.is_some() { Role::Bad } else { Role::Faint };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use diagnose::second_witness::{Agreement, Beside, Differences};
+use diagnose::request_log_check::{Agreement, Differences, TimesComparison};
 use model::{Evidence, StageSpan, Stages, Verdict};
 use serde::{Serialize, Serializer};
 
@@ -103,7 +103,7 @@ impl<'a> From<&'a Verdict> for VerdictView<'a> {
         Self {
             request: RequestView::from(&verdict.request),
             stages: StagesView(&verdict.stages),
-            course: verdict.course.iter().map(SpanView::from).collect(),
+            course: verdict.stage_spans.iter().map(SpanView::from).collect(),
             cause: verdict.cause.as_str(),
             chain: verdict.chain.iter().map(|cause| cause.as_str()).collect(),
             root: &verdict.root,
@@ -120,7 +120,7 @@ impl<'a> From<&'a Verdict> for VerdictView<'a> {
                 response_queue_ns: kafka.response_queue.0,
                 send_ns: kafka.send.0,
                 total_ns: kafka.total.0,
-                disagrees: Beside::of(verdict).is_some_and(|beside| beside.disagrees()),
+                disagrees: TimesComparison::of(verdict).is_some_and(|beside| beside.disagrees()),
             }),
             why_not: verdict.doubts.iter().map(DoubtView::from).collect(),
         }

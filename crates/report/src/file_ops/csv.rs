@@ -64,7 +64,7 @@ fn fields(row: &FileOpRow<'_>) -> [String; 27] {
         .reasons
         .iter()
         .filter_map(|reason| Some(format!("{}={}", reason.name, reason.function.as_ref()?)));
-    let held_up_by = row.reasons.first().and_then(|reason| reason.held_by.as_ref());
+    let held_up_by = row.reasons.first().and_then(|reason| reason.woken_by.as_ref());
     [
         op.start.0.to_string(),
         op.end.0.to_string(),

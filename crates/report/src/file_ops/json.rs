@@ -93,7 +93,7 @@ impl<'a> From<&FileOpRow<'a>> for FileOpView<'a> {
             readahead_bytes: op.readahead_bytes,
             renamed_to: op.renamed_to.as_deref(),
             functions: functions.collect(),
-            held_up_by: row.reasons.first().and_then(|reason| reason.held_by.as_ref()).map(HeldUpBy::from),
+            held_up_by: row.reasons.first().and_then(|reason| reason.woken_by.as_ref()).map(HeldUpBy::from),
         }
     }
 }

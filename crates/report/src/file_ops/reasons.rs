@@ -18,7 +18,7 @@ pub(crate) fn all(reasons: &[Reason]) -> String {
 
 /// The thread that held up the longest of them.
 pub(crate) fn held_up_by(reasons: &[Reason]) -> String {
-    let by = reasons.first().and_then(|reason| reason.held_by.as_ref());
+    let by = reasons.first().and_then(|reason| reason.woken_by.as_ref());
     by.map_or_else(|| NONE.to_owned(), |by| format!("{} {}", escape(&by.thread), by.tid))
 }
 

@@ -6,7 +6,7 @@ mod view;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use diagnose::{Doing, LockRow};
+use diagnose::{HolderActivity, LockRow};
 use model::{Nanos, Tid};
 
 use super::{LockReport, lock_name};
@@ -75,13 +75,13 @@ impl Group {
 /// What the holder was doing, without lengths: `write: journal-commit`.
 fn reason(row: &LockRow) -> String {
     match &row.doing {
-        Doing::Unknown => "unknown".to_owned(),
-        Doing::Op(op, reasons) => match reasons.first() {
+        HolderActivity::Unknown => "unknown".to_owned(),
+        HolderActivity::Op(op, reasons) => match reasons.first() {
             Some(reason) => format!("{}: {}", op.op.as_str(), reason.name),
             None => op.op.as_str().to_owned(),
         },
-        Doing::Waiting(_) => "another lock".to_owned(),
-        Doing::Stopped(_) => "the JVM had stopped".to_owned(),
+        HolderActivity::Waiting(_) => "another lock".to_owned(),
+        HolderActivity::Stopped(_) => "the JVM had stopped".to_owned(),
     }
 }
 

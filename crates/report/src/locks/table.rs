@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use diagnose::{Doing, LockRow};
+use diagnose::{HolderActivity, LockRow};
 
 use super::{LockReport, doing, lock_name, seen_by};
 use crate::escape::escape;
@@ -87,7 +87,7 @@ fn thread(name: &str, tid: Option<u32>) -> String {
 fn wide_cells(row: &LockRow) -> [String; 6] {
     let lock = row.lock.as_ref();
     let (file, spent) = match &row.doing {
-        Doing::Op(op, spent) => (escape(&op.file).into_owned(), reasons::all(spent)),
+        HolderActivity::Op(op, spent) => (escape(&op.file).into_owned(), reasons::all(spent)),
         _ => (NONE.to_owned(), NONE.to_owned()),
     };
     let class = lock.map(|lock| escape(&lock.class)).filter(|class| !class.is_empty());

@@ -1,6 +1,6 @@
 //! A wait as programs read it.
 
-use diagnose::{Doing, LockName, LockRow, Reason};
+use diagnose::{HolderActivity, LockName, LockRow, Reason};
 use model::{FileOp, Nanos};
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ fn end(row: &LockRow) -> [(&'static str, Value); 5] {
 
 fn operation(row: &LockRow) -> Option<(&FileOp, &[Reason])> {
     match &row.doing {
-        Doing::Op(op, reasons) => Some((op, reasons)),
+        HolderActivity::Op(op, reasons) => Some((op, reasons)),
         _ => None,
     }
 }
@@ -113,7 +113,7 @@ pub(super) fn names() -> Fields {
         lock: None,
         holder: None,
         previous_owner: None,
-        doing: Doing::Unknown,
+        doing: HolderActivity::Unknown,
         ahead: 0,
         partition: None,
         stack: "".into(),

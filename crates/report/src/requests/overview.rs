@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use model::api_key::PRODUCE;
 use model::{IntendedWait, Nanos, Partition, Request, TopicId};
 
 pub use batch_fill::BatchFill;
@@ -30,7 +31,6 @@ use kinds::Client;
 /// Groups held of one API's topics, clients and connections each, and of producers; of all APIs together twice
 /// as many. What comes after them is counted with the others. A busy group takes about 10 KiB.
 const MOST_GROUPS: usize = 500;
-const PRODUCE: i16 = 0;
 
 /// Counts requests into groups.
 pub struct Overview {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use diagnose::{Call, CauseTotal, Detail, Joins, Reason, RootTotal, Summary};
+use diagnose::{Call, CauseTotal, Detail, JoinStats, Reason, RootTotal, Summary};
 use model::journal::CommitPhases;
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
@@ -223,7 +223,7 @@ pub(crate) fn file_ops() -> Vec<(FileOp, Vec<Reason>)> {
     let why_slow = vec![
         Reason {
             function: Some("wait_transaction_locked".into()),
-            held_by: Some(Waker {
+            woken_by: Some(Waker {
                 tid: 812,
                 thread: "jbd2/loop0-8".into(),
                 stack: "kthread;kjournald2;jbd2_journal_commit_transaction;__wake_up".into(),
@@ -286,7 +286,7 @@ pub(crate) fn file_ops() -> Vec<(FileOp, Vec<Reason>)> {
 }
 
 fn reason(name: &'static str, time: Nanos) -> Reason {
-    Reason { name, time, function: None, held_by: None }
+    Reason { name, time, function: None, woken_by: None }
 }
 
 fn slow_write() -> FileOp {
@@ -511,7 +511,10 @@ pub(crate) fn own_write() -> Verdict {
     };
     Verdict {
         stages: stages(&request, &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))]),
-        course: course(&request, &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))]),
+        stage_spans: course(
+            &request,
+            &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))],
+        ),
         request,
         cause: Cause::JournalCommit,
         chain: vec![Cause::JournalCommit],
@@ -553,7 +556,7 @@ pub(crate) fn waiting() -> Verdict {
     evidence_found.insert(0, Evidence { waiter: Some(waiter), ..wait });
     Verdict {
         stages: stages(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
-        course: course(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
+        stage_spans: course(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
         request,
         chain: vec![Cause::LogLock, Cause::JournalCommit],
         confidence: Confidence::Strong,
@@ -571,7 +574,10 @@ pub(crate) fn behind(ahead: usize) -> Verdict {
     evidence_found.insert(0, evidence(EvidenceKind::Request, 0, 119, None, behind));
     Verdict {
         stages: stages(&request, &[(Stage::HeadOfLine, Nanos(112_000_000)), (Stage::Append, Nanos(5_000))]),
-        course: course(&request, &[(Stage::HeadOfLine, Nanos(112_000_000)), (Stage::Append, Nanos(5_000))]),
+        stage_spans: course(
+            &request,
+            &[(Stage::HeadOfLine, Nanos(112_000_000)), (Stage::Append, Nanos(5_000))],
+        ),
         request,
         chain: [vec![Cause::HeadOfLine; ahead], waiting().chain].concat(),
         evidence: evidence_found,
@@ -589,7 +595,7 @@ fn unexplained() -> Verdict {
     };
     Verdict {
         stages: stages(&request, &[]),
-        course: course(&request, &[]),
+        stage_spans: course(&request, &[]),
         request,
         cause: Cause::Unobserved,
         chain: vec![Cause::Unobserved],
@@ -616,7 +622,7 @@ fn ruled_out() -> Verdict {
     let write = "write of 2009 bytes at offset 0 of topicA-2/00000000000000000000.log took 1.0 ms";
     Verdict {
         stages: stages(&request, &[(Stage::Append, Nanos(1_000_000))]),
-        course: course(&request, &[(Stage::Append, Nanos(1_000_000))]),
+        stage_spans: course(&request, &[(Stage::Append, Nanos(1_000_000))]),
         request,
         evidence: vec![evidence(EvidenceKind::FileOp, 2, 3, handler, write)],
         losses: Vec::new(),
@@ -661,7 +667,7 @@ pub(crate) fn conclusion() -> Conclusion {
                     waiting(),
                 ),
             ],
-            joins: Joins { by_crc: 12_000, by_base_offset: 3, unjoined: 1, not_written: 2 },
+            joins: JoinStats { by_crc: 12_000, by_base_offset: 3, unjoined: 1, not_written: 2 },
             losses: vec![(LossKind::PacketsDropped, 0), (LossKind::ProbeEventsDropped, 3)],
         },
         slower_than: Nanos::from_millis(100),

@@ -78,7 +78,7 @@ pub(crate) fn verdict_at(arrival: Nanos, latency: Nanos) -> Verdict {
     Verdict {
         request,
         stages,
-        course: vec![
+        stage_spans: vec![
             StageSpan { stage: Stage::Queue, start: arrival, end: begun },
             StageSpan { stage: Stage::Append, start: begun, end },
         ],

@@ -84,7 +84,7 @@ fn bytes_of(verdict: &Verdict) -> usize {
     };
     let partitions = verdict.request.partitions.iter().map(of_partition).sum::<usize>();
     let evidence = verdict.evidence.iter().map(|seen| size_of::<Evidence>() + seen.text.len()).sum::<usize>();
-    size_of::<Told>() + partitions + evidence + size_of_val(&*verdict.course)
+    size_of::<Told>() + partitions + evidence + size_of_val(&*verdict.stage_spans)
 }
 
 #[cfg(test)]

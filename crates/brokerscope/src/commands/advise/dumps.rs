@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use advise::{BlockedOn, Dumps as Series, Profile};
+use advise::{ContendedLock, Dumps as Series, Profile};
 use anyhow::Context as _;
 use jvm::dump::{BlockedLock, Dump, Dumps, LockContention, ThreadState, Zone};
 use report::blocked::BlockedRow;
@@ -49,8 +49,8 @@ fn run(dump: &Dump, running: &mut Profile) {
     }
 }
 
-fn lock(lock: &BlockedLock) -> BlockedOn {
-    BlockedOn {
+fn lock(lock: &BlockedLock) -> ContendedLock {
+    ContendedLock {
         class: lock.lock.class.clone(),
         method: lock.method.clone(),
         dumps: lock.dumps,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use diagnose::{Config, Engine, Watched};
+use diagnose::{Config, Coverage, Engine};
 use model::{Event, Nanos};
 use recording::VerdictWriter;
 use report::explanation::{
@@ -30,7 +30,7 @@ pub(super) struct Judged<'a> {
     /// What a request must have taken to be told.
     slower_than: Nanos,
     /// What was, where it is asked what could not be decided.
-    watched: Option<Watched>,
+    watched: Option<Coverage>,
     witness: Option<SecondWitness>,
     left_out: u64,
     /// Where verdicts are kept, where that was asked for.
@@ -48,7 +48,7 @@ impl<'a> Judged<'a> {
     pub(super) fn new(
         args: &'a Explain,
         config: Config,
-        watched: Watched,
+        watched: Coverage,
         pace: Pace,
     ) -> anyhow::Result<Self> {
         // The one that was asked for may be quick.

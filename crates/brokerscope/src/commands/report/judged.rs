@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use advise::{Advice, Inputs};
-use diagnose::{Engine, Summary, Watched};
+use diagnose::{Coverage, Engine, Summary};
 use model::{Event, Nanos, Request};
 use page::{About, Collector, RecordingData};
 use report::advice::{Advised, Views};
@@ -38,7 +38,7 @@ struct Sums {
 /// The engine, with what its verdicts need to be told.
 struct Judging<'c> {
     engine: Engine,
-    watched: Watched,
+    watched: Coverage,
     counted: Option<&'c Counted<'c>>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use diagnose::{Joins, Summary};
+use diagnose::{JoinStats, Summary};
 
 use super::{Style, witness};
 use crate::escape::escape;
@@ -72,7 +72,7 @@ fn lag(lag: Lag) -> String {
 }
 
 /// From packets alone there is nothing to join with.
-fn joins(joins: &Joins) -> Option<String> {
+fn joins(joins: &JoinStats) -> Option<String> {
     let found = joins.by_crc + joins.by_base_offset;
     let all = found + joins.unjoined;
     let mut ways = vec![format!("{} by batch CRC", grouped(joins.by_crc))];

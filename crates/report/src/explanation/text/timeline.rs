@@ -123,11 +123,11 @@ fn tell<W: Write>(out: &mut W, style: &Style, width: usize, verdict: &Verdict) -
     let axis = Axis::new(width, request.arrival, request.last_seen());
     writeln!(out)?;
     axis.head(out, style, "WHERE ITS TIME WENT")?;
-    for span in verdict.course.iter().take(MOST_STRETCHES) {
+    for span in verdict.stage_spans.iter().take(MOST_STRETCHES) {
         let role = if span.stage == verdict.stages.longest() { Role::Bad } else { Role::Good };
         axis.row(out, style, &story::stage_name(span.stage), (span.start, span.end), role)?;
     }
-    let more = verdict.course.len().saturating_sub(MOST_STRETCHES) as u64;
+    let more = verdict.stage_spans.len().saturating_sub(MOST_STRETCHES) as u64;
     if more > 0 {
         writeln!(out, "  … and {}", counted(more, "more stretch"))?;
     }

@@ -1,6 +1,6 @@
 //! What Kafka's own request log says, beside what was seen: of one request, and of all. Neither is preferred.
 
-use diagnose::second_witness::{Agreement, Beside, Differences, TOLERANCE};
+use diagnose::request_log_check::{Agreement, Differences, TOLERANCE, TimesComparison};
 use model::{KafkaTimes, Nanos, Verdict};
 
 use crate::numbers::{counted, grouped};
@@ -18,8 +18,8 @@ pub(super) fn of(verdict: &Verdict) -> Option<String> {
     let parts = parts.into_iter().filter(|(_, time)| *time > Nanos::ZERO);
     let parts = parts.map(|(name, time)| format!("{name} {time}")).collect::<Vec<_>>().join(" + ");
     let text = format!("Kafka's request log says {total} = {parts}");
-    Some(match Beside::of(verdict).filter(Beside::disagrees) {
-        Some(Beside { local, after, .. }) => format!(
+    Some(match TimesComparison::of(verdict).filter(TimesComparison::disagrees) {
+        Some(TimesComparison { local, after, .. }) => format!(
             "{text}; that disagrees: until the end of the write {} here and {} there, after it {} and {}",
             local.0, local.1, after.0, after.1
         ),

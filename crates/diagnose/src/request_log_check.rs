@@ -6,6 +6,7 @@
 //! write. Its remote, response-queue and send times are our `remote` and `respond`, and of a response that was handed to the
 //! socket in several pieces the time in between.
 
+use model::api_key::PRODUCE;
 use model::{KafkaTimes, Nanos, Stage, Verdict};
 
 /// The two may differ by this much before it counts as disagreement.
@@ -13,7 +14,7 @@ pub const TOLERANCE: Nanos = Nanos::from_millis(1);
 
 /// One request by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beside {
+pub struct TimesComparison {
     /// Queue and work on this broker: ours, the broker's.
     pub local: (Nanos, Nanos),
     /// What came after it: ours, the broker's.
@@ -22,10 +23,10 @@ pub struct Beside {
     pub whole: bool,
 }
 
-impl Beside {
+impl TimesComparison {
     /// A verdict beside what the request log says of its request; nothing of one that appended nothing.
     pub fn of(verdict: &Verdict) -> Option<Self> {
-        let kafka = verdict.kafka.filter(|_| verdict.request.api_key == 0)?;
+        let kafka = verdict.kafka.filter(|_| verdict.request.api_key == PRODUCE)?;
         let ours = |stages: &[Stage]| stages.iter().map(|&stage| verdict.stages.of(stage)).sum::<Nanos>();
         let KafkaTimes { queue, local, remote, response_queue, send, .. } = kafka;
         Some(Self {
@@ -72,8 +73,8 @@ const MOST: usize = 200_000;
 impl Agreement {
     /// Counts a verdict in.
     pub fn add(&mut self, verdict: &Verdict) {
-        let Some(beside) = Beside::of(verdict) else {
-            self.not_in_log += u64::from(verdict.request.api_key == 0);
+        let Some(beside) = TimesComparison::of(verdict) else {
+            self.not_in_log += u64::from(verdict.request.api_key == PRODUCE);
             return;
         };
         self.compared += 1;
