@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use advise::{Costs, Inputs, Profile, ReadsWithoutEgress, Samples, Traffic};
 use model::{Event, FileOp, Known, Nanos, Request, TopicPartition, Verdict, Volume};
-use report::files::{By, Files, Interval, Sort};
+use report::files::{Files, GroupBy, Interval, Sort};
 
 pub(crate) use recorded::inputs;
 
@@ -80,7 +80,7 @@ impl Default for OfWork {
     fn default() -> Self {
         Self {
             samples: Samples::default(),
-            files: Some(Files::new(By::File)),
+            files: Some(Files::new(GroupBy::File)),
             file_ops: 0,
             profile: Profile::default(),
             volumes: BTreeMap::new(),

@@ -172,7 +172,7 @@ pub(crate) struct Files {
     pub(crate) slower_than: model::Nanos,
     /// What to tell apart.
     #[arg(long, value_name = "WHAT", default_value = "file", value_parser = names::files_by())]
-    pub(crate) by: report::files::By,
+    pub(crate) by: report::files::GroupBy,
     /// What to put first; bytes are those read from disk and those written.
     #[arg(long, value_name = "WHAT", default_value = "bytes", value_parser = names::files_sort())]
     pub(crate) sort: report::files::Sort,

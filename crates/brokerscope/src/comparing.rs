@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use compare::{Comparison, Part, Run, Setup};
 use model::{Nanos, Request, Verdict};
 use recording::Recording;
-use report::comparison::Compared;
+use report::comparison::ComparisonReport;
 use report::explanation::Conclusion;
 
 use crate::filter::same_api;
@@ -53,7 +53,7 @@ impl Comparing {
     }
 
     /// Compares; the first one is the base.
-    pub(crate) fn compare(mut self, setups: Vec<Setup>) -> Compared {
+    pub(crate) fn compare(mut self, setups: Vec<Setup>) -> ComparisonReport {
         self.hosts.sort();
         self.hosts.dedup();
         if self.hosts.len() > 1 {
@@ -67,7 +67,7 @@ impl Comparing {
         for empty in comparison.configurations.iter().filter(|one| one.requests == 0) {
             self.notes.push(format!("{}: there is no such request: nothing compares with it", empty.name));
         }
-        Compared {
+        ComparisonReport {
             apis: self.filter.apis.iter().map(name).collect(),
             topics: self.filter.topics,
             comparison,

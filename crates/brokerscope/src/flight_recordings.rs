@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use jvm::jfr;
 use model::{Event, Pid};
-use report::numbers::counted;
+use report::quantity::format_count_of;
 
 use crate::failure;
 
@@ -30,10 +30,10 @@ pub(crate) fn read(
     }
     if summary.damaged > 0 {
         let first = summary.first_damage.map(|error| format!(" ({error})")).unwrap_or_default();
-        notes.push(format!("{path}: {} could not be read{first}", counted(summary.damaged, "event")));
+        notes.push(format!("{path}: {} could not be read{first}", format_count_of(summary.damaged, "event")));
     }
     if summary.lost > 0 {
-        notes.push(format!("{path}: {} found no room", counted(summary.lost, "name or stack")));
+        notes.push(format!("{path}: {} found no room", format_count_of(summary.lost, "name or stack")));
     }
     Ok(notes)
 }

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use report::escape::escape;
-use report::{Look, Zone};
+use report::{Style, Zone};
 
 use crate::options::Presentation;
 use crate::remote;
@@ -46,8 +46,8 @@ impl Presentation {
     }
 
     /// How outputs for people look.
-    pub(crate) fn look(&self, pace: Pace) -> Look {
-        Look {
+    pub(crate) fn look(&self, pace: Pace) -> Style {
+        Style {
             zone: self.zone(),
             wide: self.wide,
             colour: colour(),

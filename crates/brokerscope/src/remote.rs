@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use report::numbers::size;
+use report::quantity::format_bytes;
 use stores::{Location, Store};
 
 use crate::cli::Command;
@@ -80,7 +80,7 @@ impl Source {
     /// How much came, in words.
     pub(crate) fn said(&self) -> String {
         let (came, there) = self.fetched.get();
-        format!("{} of {} fetched", size(came), size(there))
+        format!("{} of {} fetched", format_bytes(came), format_bytes(there))
     }
 }
 

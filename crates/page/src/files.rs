@@ -6,7 +6,7 @@ use model::{FileOp, FileOpKind};
 use serde::Serialize;
 
 use super::grid::{COARSE, Cells, Grid, Merge};
-use report::bounded::Bounded;
+use report::bounded_map::BoundedMap;
 
 /// Files told apart, and those told.
 const MOST: usize = 5_000;
@@ -14,7 +14,7 @@ const TOLD: usize = 150;
 
 /// The files.
 pub(super) struct TopFiles {
-    by_file: Bounded<Arc<str>, (), OfFile>,
+    by_file: BoundedMap<Arc<str>, (), OfFile>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ pub struct FileData {
 
 impl TopFiles {
     pub(super) fn new() -> Self {
-        Self { by_file: Bounded::new(MOST) }
+        Self { by_file: BoundedMap::new(MOST) }
     }
 
     pub(super) fn op(&mut self, grid: &Grid, op: &FileOp) {

@@ -6,7 +6,7 @@ use model::Request;
 use serde::Serialize;
 
 use super::grid::{Cells, Grid, Merge};
-use report::spread::Spread;
+use report::distribution::Distribution;
 
 /// The first level's upper bound, and how many levels a factor of ten has.
 const LOWEST_NS: f64 = 10_000.0;
@@ -23,13 +23,13 @@ pub(super) struct Latency {
 
 #[derive(Debug)]
 struct OfApi {
-    spread: Spread,
+    spread: Distribution,
     cells: Cells<Levels>,
 }
 
 impl Default for OfApi {
     fn default() -> Self {
-        Self { spread: Spread::of_latencies(), cells: Cells::default() }
+        Self { spread: Distribution::of_latencies(), cells: Cells::default() }
     }
 }
 

@@ -40,7 +40,7 @@ use files::FileData;
 use grid::Grid;
 use latency::LatencyData;
 use partitions::PartitionData;
-use report::advice::{AdviceData, Advised};
+use report::advice::{AdviceData, AdviceReport};
 use report::comparison::page::ComparisonData;
 use report::explanation::{Conclusion, Unobservable};
 use report::thread_state::ThreadState;
@@ -266,7 +266,7 @@ impl Collector {
 impl RecordingData {
     /// The same with what rules say of it.
     #[must_use]
-    pub fn advised(self, advised: &Advised) -> Self {
+    pub fn advised(self, advised: &AdviceReport) -> Self {
         Self { advice: Some(AdviceData::of(advised)), ..self }
     }
 }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use model::Nanos;
 
 use super::{Page, RecordingData};
-use report::advice::GivenData;
+use report::advice::RecommendationData;
 use report::escape::escape;
-use report::numbers::grouped;
+use report::quantity::format_count;
 
 /// Roots and requests told.
 const ROOTS: usize = 10;
@@ -34,7 +34,7 @@ fn note(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     roots(out, recording)?;
     requests(out, recording)?;
     let lost = recording.loss_totals.iter().filter(|(_, count)| **count > 0);
-    list(out, "Lost", lost.map(|(kind, count)| format!("{} {kind}", grouped(*count))))?;
+    list(out, "Lost", lost.map(|(kind, count)| format!("{} {kind}", format_count(*count))))?;
     let unseen = recording.unobservable.iter().map(|one| format!("{}: {}", one.what, code(&one.why)));
     list(out, "What could not be observed", unseen)?;
     list(
@@ -72,7 +72,7 @@ fn advice(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     Ok(())
 }
 
-fn one(out: &mut dyn Write, given: &GivenData) -> io::Result<()> {
+fn one(out: &mut dyn Write, given: &RecommendationData) -> io::Result<()> {
     let cost =
         given.cost_ns.map_or_else(|| "no cost measured".to_owned(), |ns| format!("cost {}", Nanos(ns)));
     writeln!(out, "- **{}. {}** ({cost}): {}", given.rank, given.rule, code(&given.evidence))?;
@@ -95,7 +95,7 @@ fn roots(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     )?;
     for root in recording.slow.by_root.iter().take(ROOTS) {
         let (time, slowest) = (Nanos(root.time_ns), Nanos(root.slowest_ns));
-        let (victims, text) = (grouped(root.requests), cell(&root.text));
+        let (victims, text) = (format_count(root.requests), cell(&root.text));
         writeln!(out, "| {} | {text} | {victims} | {time} | {slowest} |", cell(&root.root))?;
     }
     Ok(())

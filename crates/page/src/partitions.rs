@@ -6,7 +6,7 @@ use model::{Nanos, Partition, Request};
 use serde::Serialize;
 
 use super::grid::{COARSE, Cells, Grid, Merge};
-use report::bounded::Bounded;
+use report::bounded_map::BoundedMap;
 
 /// Partitions told apart, and those told.
 const MOST: usize = 2_000;
@@ -14,7 +14,7 @@ const TOLD: usize = 300;
 
 /// The partitions.
 pub(super) struct Partitions {
-    by_partition: Bounded<(Arc<str>, i32), (), Cells<Bucket>>,
+    by_partition: BoundedMap<(Arc<str>, i32), (), Cells<Bucket>>,
     slower_than: Nanos,
 }
 
@@ -51,7 +51,7 @@ pub struct PartitionData {
 
 impl Partitions {
     pub(super) fn new(slower_than: Nanos) -> Self {
-        Self { by_partition: Bounded::new(MOST), slower_than }
+        Self { by_partition: BoundedMap::new(MOST), slower_than }
     }
 
     pub(super) fn request(&mut self, grid: &Grid, request: &Request) {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::latency::LatencyData;
 use super::slow::SlowData;
-use report::numbers::{counted, grouped};
+use report::quantity::{format_count, format_count_of};
 
 /// Causes and roots named.
 const MOST_CAUSES: usize = 4;
@@ -53,14 +53,17 @@ fn headline(summary: &Summary, slow: &SlowData) -> String {
     let limit = Nanos(slow.slower_than_ns);
     if summary.slow == 0 {
         let judged = if summary.not_judged.is_empty() { "" } else { " that is judged" };
-        return format!("No request{judged} took {limit} or longer, of {} seen.", grouped(summary.requests));
+        return format!(
+            "No request{judged} took {limit} or longer, of {} seen.",
+            format_count(summary.requests)
+        );
     }
     let share = 100.0 * summary.slow as f64 / summary.requests.max(1) as f64;
     let slowest = summary.by_root.iter().map(|root| root.slowest).max().unwrap_or_default();
     format!(
         "{} of {} ({share:.2} %) took {limit} or longer; the slowest took {slowest}.",
-        grouped(summary.slow),
-        counted(summary.requests, "request"),
+        format_count(summary.slow),
+        format_count_of(summary.requests, "request"),
     )
 }
 
@@ -69,7 +72,7 @@ fn why(summary: &Summary) -> Vec<Why> {
     let sentence = |total: &diagnose::CauseTotal| {
         let share = 100.0 * total.time.0 as f64 / all.0.max(1) as f64;
         let roots = summary.by_root.iter().filter(|root| root.cause == total.cause).count() as u64;
-        let requests = counted(total.requests, "request");
+        let requests = format_count_of(total.requests, "request");
         let text = match total.cause {
             Cause::Unobserved => format!(
                 "{share:.0} % of the slow requests' time ({}, {requests}) is of requests that nothing that was seen explains.",
@@ -78,7 +81,7 @@ fn why(summary: &Summary) -> Vec<Why> {
             cause => format!(
                 "{share:.0} % of the slow requests' time ({}) is of {requests} slowed by {cause}, in {}.",
                 total.time,
-                counted(roots, "event")
+                format_count_of(roots, "event")
             ),
         };
         Why { cause: total.cause.as_str(), root: None, text }
@@ -90,7 +93,7 @@ fn roots(slow: &SlowData) -> Vec<Why> {
     let known =
         slow.by_root.iter().filter(|root| root.cause != Cause::Unobserved.as_str() && !root.text.is_empty());
     let sentence = |root: &super::slow::RootData| {
-        let (requests, slowest) = (counted(root.requests, "request"), Nanos(root.slowest_ns));
+        let (requests, slowest) = (format_count_of(root.requests, "request"), Nanos(root.slowest_ns));
         let text = format!("{} It slowed {requests}, the slowest took {slowest}.", sentence_of(&root.text));
         Why { cause: root.cause, root: Some(root.root.clone()), text }
     };
@@ -125,7 +128,7 @@ fn speeds(latency: &LatencyData) -> Vec<String> {
         format!(
             "{}: {}, p50 {}, p99 {}, p99.9 {}, max {}",
             api.api,
-            counted(api.requests, "request"),
+            format_count_of(api.requests, "request"),
             length(api.p50_ns),
             length(api.p99_ns),
             length(api.p999_ns),

@@ -7,8 +7,8 @@ use model::{Event, JvmPause, Nanos, Pid, Tid};
 use serde::Serialize;
 
 use super::grid::{Cells, Grid, Merge};
-use report::bounded::Bounded;
-use report::thread_state::{Spent, ThreadState, ThreadStates, is_stopped_with_others};
+use report::bounded_map::BoundedMap;
+use report::thread_state::{StateTimes, ThreadState, ThreadStates, is_paused_with_jvm};
 
 /// Threads told apart, and those told.
 const MOST: usize = 1_000;
@@ -18,7 +18,7 @@ const MOST_PROCESSES: usize = 64;
 
 /// The threads.
 pub(super) struct Threads {
-    by_tid: Bounded<Tid, (), OfThread>,
+    by_tid: BoundedMap<Tid, (), OfThread>,
     states: ThreadStates,
     /// Stops by process, with the end of the last: a collection within a safepoint counts once.
     stops: HashMap<Pid, (Nanos, Cells<i64>)>,
@@ -28,10 +28,10 @@ pub(super) struct Threads {
 struct OfThread {
     name: Arc<str>,
     pid: Pid,
-    cells: Cells<Spent>,
+    cells: Cells<StateTimes>,
 }
 
-impl Merge for Spent {
+impl Merge for StateTimes {
     fn merge(&mut self, other: Self) {
         self.add_all(&other);
     }
@@ -50,7 +50,7 @@ pub struct ThreadData {
 
 impl Threads {
     pub(super) fn new() -> Self {
-        Self { by_tid: Bounded::new(MOST), states: ThreadStates::default(), stops: HashMap::new() }
+        Self { by_tid: BoundedMap::new(MOST), states: ThreadStates::default(), stops: HashMap::new() }
     }
 
     pub(super) fn event(&mut self, grid: &Grid, event: &Event) {
@@ -89,7 +89,7 @@ impl Threads {
             stops.into_iter().map(|(pid, (_, cells))| (pid, cells.finish(grid, 1))).collect();
         let told = by_tid.into_groups().map(|(tid, (), of)| {
             let mut cells = of.cells.finish(grid, 1);
-            if is_stopped_with_others(&of.name) {
+            if is_paused_with_jvm(&of.name) {
                 // A source that does not say which process tells of the only one.
                 for (&bucket, &stopped) in [of.pid, 0].iter().filter_map(|pid| stops.get(pid)).flatten() {
                     cells.entry(bucket).or_default().add(ThreadState::Stopped, stopped);
@@ -98,7 +98,7 @@ impl Threads {
             for bucket in cells.values_mut() {
                 *bucket = bucket.parted(grid.width());
             }
-            let time: i64 = cells.values().map(Spent::busy).sum();
+            let time: i64 = cells.values().map(StateTimes::busy).sum();
             let cells = cells.iter().map(numbers).collect();
             (time, ThreadData { tid, thread: of.name.to_string(), cells })
         });
@@ -108,7 +108,7 @@ impl Threads {
     }
 }
 
-fn numbers((&at, spent): (&u32, &Spent)) -> [i64; 8] {
+fn numbers((&at, spent): (&u32, &StateTimes)) -> [i64; 8] {
     let mut numbers = [at.into(), 0, 0, 0, 0, 0, 0, 0];
     numbers.iter_mut().skip(1).zip(spent.iter()).for_each(|(number, (_, ns))| *number = ns / 1_000);
     numbers

@@ -10,12 +10,14 @@ mod views;
 use advise::{Advice, Cost, Layer, Rule};
 use model::Nanos;
 
-pub use given::{AdviceData, ChangeData, GivenData, LayerData, MissingData, SilentData, TargetData};
+pub use given::{
+    AdviceData, ChangeData, LayerData, QuietRuleData, RecommendationData, TargetData, UnknownInputData,
+};
 pub use views::Views;
 
 /// Advice on one broker, with what there is to say beside it.
 #[derive(Clone, Debug)]
-pub struct Advised {
+pub struct AdviceReport {
     /// What it is about, for people (`recording samples/journal-stall`).
     pub subject: String,
     /// For how long requests were watched, and what the slow ones took; none where they were not.
@@ -34,8 +36,8 @@ pub struct Advised {
     pub notes: Vec<String>,
 }
 
-impl Advised {
-    /// FiredRule advice by layer with its rank, from 1: the layer with the dearest first.
+impl AdviceReport {
+    /// Advice by layer with its rank, from 1: the layer with the dearest first.
     fn by_layer(&self) -> Vec<(Layer, Vec<(usize, &advise::FiredRule)>)> {
         let mut layers: Vec<(Layer, Vec<(usize, &advise::FiredRule)>)> = Vec::new();
         for (at, given) in self.advice.given.iter().enumerate() {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use model::{Lock, LockHolder};
 use serde_json::{Value, json};
 
-use crate::Look;
+use crate::Style;
 use crate::escape::escape;
 use crate::fields::Fields;
-use crate::numbers::{NONE, or_none};
+use crate::quantity::{NONE, or_dash};
 use crate::table::{Column, Table};
 
 /// Numbers of threads of one name that a cell lists.
@@ -33,9 +33,9 @@ pub struct BlockedRow {
     /// The method that its waiters were in; empty where that is not known.
     pub method: Arc<str>,
     /// Who had it, most often first.
-    pub owners: Vec<InDumps>,
+    pub owners: Vec<ThreadDumpCount>,
     /// Who waited for it, most often first.
-    pub threads: Vec<InDumps>,
+    pub threads: Vec<ThreadDumpCount>,
     /// In how many dumps anyone waited.
     pub dumps: u64,
     /// How many dumps there were.
@@ -46,7 +46,7 @@ pub struct BlockedRow {
 
 /// A thread, and in how many dumps it was seen so.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InDumps {
+pub struct ThreadDumpCount {
     /// The thread.
     pub thread: LockHolder,
     /// In how many dumps.
@@ -57,7 +57,7 @@ pub struct InDumps {
 ///
 /// # Errors
 /// What the output says.
-pub fn write_table<W: Write>(out: W, look: &Look, rows: &[BlockedRow]) -> io::Result<()> {
+pub fn write_table<W: Write>(out: W, look: &Style, rows: &[BlockedRow]) -> io::Result<()> {
     let columns = COLUMNS.into_iter().chain(WIDE.into_iter().filter(|_| look.wide)).collect();
     let mut table = Table::new(out, columns, look.lookahead).coloured(look.colour);
     for row in rows {
@@ -105,8 +105,8 @@ pub fn write_csv<W: Write>(mut out: W, rows: &[BlockedRow]) -> io::Result<()> {
 }
 
 fn rest(row: &BlockedRow) -> [(&'static str, Value); 6] {
-    let threads = |threads: &[InDumps]| -> Value {
-        let thread = |seen: &InDumps| json!({ "thread": &*seen.thread.thread, "tid": seen.thread.tid, "dumps": seen.dumps });
+    let threads = |threads: &[ThreadDumpCount]| -> Value {
+        let thread = |seen: &ThreadDumpCount| json!({ "thread": &*seen.thread.thread, "tid": seen.thread.tid, "dumps": seen.dumps });
         threads.iter().map(thread).collect()
     };
     [
@@ -121,7 +121,7 @@ fn rest(row: &BlockedRow) -> [(&'static str, Value); 6] {
 
 fn cells(row: &BlockedRow, wide: bool) -> Vec<String> {
     let address = Some(row.lock.address).filter(|&address| address != 0);
-    let lock = or_none(address.map(|address| format!("{} {address:#x}", row.lock.kind)));
+    let lock = or_dash(address.map(|address| format!("{} {address:#x}", row.lock.kind)));
     let named = |text: &str| if text.is_empty() { NONE.to_owned() } else { escape(text).into_owned() };
     let mut cells = vec![
         lock,
@@ -140,7 +140,7 @@ fn cells(row: &BlockedRow, wide: bool) -> Vec<String> {
 }
 
 /// Names, those that differ in their numbers as one: `data-plane-kafka-request-handler-{0,2,3}`. Not escaped.
-fn names(threads: &[InDumps]) -> String {
+fn names(threads: &[ThreadDumpCount]) -> String {
     let mut stems: Vec<(&str, Vec<&str>)> = Vec::new();
     for seen in threads {
         let name = &*seen.thread.thread;

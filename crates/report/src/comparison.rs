@@ -13,7 +13,7 @@ use compare::Comparison;
 
 /// What was compared, and what is to be known beside it.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct ComparisonReport {
     /// The figures.
     pub comparison: Comparison,
     /// Kafka's names of the APIs whose requests were compared.
@@ -24,7 +24,7 @@ pub struct Compared {
     pub notes: Vec<String>,
 }
 
-impl Compared {
+impl ComparisonReport {
     /// What everything is compared with.
     fn base(&self) -> &str {
         self.comparison.configurations.first().map_or("", |base| base.name.as_str())

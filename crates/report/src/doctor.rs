@@ -21,7 +21,7 @@ pub struct Examination {
     /// What is used of it, and what cannot be.
     pub hooks: Vec<Hook>,
     /// The brokers that run here.
-    pub brokers: Vec<BrokerFound>,
+    pub brokers: Vec<BrokerFacts>,
     /// What is in the way, and what to do about it; empty on a host where all can be seen.
     pub remedies: Vec<Remedy>,
 }
@@ -48,7 +48,7 @@ pub struct Hook {
 
 /// One broker.
 #[derive(Clone, Debug, Serialize)]
-pub struct BrokerFound {
+pub struct BrokerFacts {
     /// Its process.
     pub pid: u32,
     /// Its `node.id`, where its properties say.

@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use model::{BlockIo, FileKind, FileOp, HostSample, Nanos, SocketOp, SocketOpKind, TopicPartition};
 
-pub use choice::{By, Sort};
+pub use choice::{GroupBy, Sort};
 pub use device::Load;
-pub use egress::Unsent;
+pub use egress::ReadsWithoutEgress;
 pub use group::Traffic;
 
-use crate::Look;
-use crate::bounded::Bounded;
+use crate::Style;
+use crate::bounded_map::BoundedMap;
 use device::Loads;
 
 /// Files (kinds, topics, partitions) told apart; what comes after them is with the others. A group takes some 300
@@ -32,7 +32,7 @@ const MOST_INODES: usize = 100_000;
 
 /// Who a group is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Who {
+pub enum GroupKey {
     /// A file, and what else its name tells.
     File {
         /// As operations name it.
@@ -69,8 +69,8 @@ type Inode = ((u32, u32), u64);
 /// Adds up what operations and block requests move. A copy of it can be finished while it goes on.
 #[derive(Clone)]
 pub struct Files {
-    by: By,
-    groups: Bounded<Who, (), Traffic>,
+    by: GroupBy,
+    groups: BoundedMap<GroupKey, (), Traffic>,
     inodes: HashMap<Inode, Known>,
     /// Block requests of inodes that no operation has named yet.
     unnamed: HashMap<Inode, Traffic>,
@@ -98,9 +98,9 @@ pub struct Interval {
 #[derive(Clone, Debug)]
 pub struct FileTotals {
     /// What was told apart.
-    pub by: By,
+    pub by: GroupBy,
     /// The groups, in order.
-    pub groups: Vec<(Who, Traffic)>,
+    pub groups: Vec<(GroupKey, Traffic)>,
     /// Block requests that are of no file of the broker that is known: journals, metadata, other programs.
     pub unknown: Traffic,
     /// By kind of file.
@@ -115,15 +115,15 @@ pub struct FileTotals {
 
 impl Files {
     /// Tells these apart.
-    pub fn new(by: By) -> Self {
+    pub fn new(by: GroupBy) -> Self {
         Self::with_room_for(by, MOST_GROUPS)
     }
 
     /// The same, with room for so many.
-    pub fn with_room_for(by: By, most: usize) -> Self {
+    pub fn with_room_for(by: GroupBy, most: usize) -> Self {
         Self {
             by,
-            groups: Bounded::new(most),
+            groups: BoundedMap::new(most),
             inodes: HashMap::new(),
             unnamed: HashMap::new(),
             unknown: Traffic::default(),
@@ -188,10 +188,11 @@ impl Files {
         for blocks in self.unnamed.values() {
             self.unknown.add_blocks(blocks);
         }
-        let named = self.groups.into_groups().map(|(who, (), traffic)| (who.unwrap_or(Who::Others), traffic));
+        let named =
+            self.groups.into_groups().map(|(who, (), traffic)| (who.unwrap_or(GroupKey::Others), traffic));
         let mut groups = named.collect::<Vec<_>>();
         groups.sort_by(|(who, traffic), (other_who, other)| {
-            let last = (*who == Who::Others).cmp(&(*other_who == Who::Others));
+            let last = (*who == GroupKey::Others).cmp(&(*other_who == GroupKey::Others));
             let most = sort.key(other).cmp(&sort.key(traffic));
             last.then(most).then_with(|| who.cmp(other_who))
         });
@@ -202,18 +203,18 @@ impl Files {
 }
 
 impl Known {
-    fn who(&self, by: By) -> Who {
+    fn who(&self, by: GroupBy) -> GroupKey {
         let of = self.topic_partition.as_ref().map(|of| (Arc::clone(&of.topic), of.partition));
         match by {
-            By::File => Who::File {
+            GroupBy::File => GroupKey::File {
                 file: Arc::clone(&self.file),
                 device: Arc::clone(&self.device),
                 kind: self.kind.as_str(),
                 of,
             },
-            By::Kind => Who::Kind(self.kind.as_str()),
-            By::Topic => Who::Topic(of.map(|(topic, _)| topic)),
-            By::Partition => Who::Partition(of),
+            GroupBy::Kind => GroupKey::Kind(self.kind.as_str()),
+            GroupBy::Topic => GroupKey::Topic(of.map(|(topic, _)| topic)),
+            GroupBy::Partition => GroupKey::Partition(of),
         }
     }
 }
@@ -231,7 +232,7 @@ impl FileTotals {
     }
 
     /// Writes a table for people, with at most so many rows.
-    pub fn write_table(&self, out: &mut impl Write, look: &Look, most: usize) -> io::Result<()> {
+    pub fn write_table(&self, out: &mut impl Write, look: &Style, most: usize) -> io::Result<()> {
         table::write(out, look, self, most)
     }
 
@@ -245,7 +246,7 @@ impl FileTotals {
 
     /// Writes a line of CSV a group, at most so many.
     pub fn write_csv(&self, out: &mut impl Write, most: usize) -> io::Result<()> {
-        view::fields(self, &Who::Others, &Traffic::default()).write_csv_names(out)?;
+        view::fields(self, &GroupKey::Others, &Traffic::default()).write_csv_names(out)?;
         let mut groups = self.groups.iter().take(most);
         groups.try_for_each(|(who, traffic)| view::fields(self, who, traffic).write_csv(out))?;
         out.flush()

@@ -7,14 +7,14 @@ use std::io::{self, Write};
 
 use fleet::{Broker, Fleet};
 
-use crate::Look;
+use crate::Style;
 
 /// Differences between brokers.
 pub struct Differences<'a>(pub &'a Fleet);
 
 impl Differences<'_> {
     /// Writes a table for people, with at most so many rows.
-    pub fn write_table(&self, out: &mut impl Write, look: &Look, most: usize) -> io::Result<()> {
+    pub fn write_table(&self, out: &mut impl Write, look: &Style, most: usize) -> io::Result<()> {
         table::differences(out, look, self.0, most)
     }
 
@@ -40,7 +40,7 @@ pub struct Figures<'a>(pub &'a [Broker]);
 
 impl Figures<'_> {
     /// Writes a table for people.
-    pub fn write_table(&self, out: &mut impl Write, look: &Look) -> io::Result<()> {
+    pub fn write_table(&self, out: &mut impl Write, look: &Style) -> io::Result<()> {
         table::figures(out, look, self.0)
     }
 

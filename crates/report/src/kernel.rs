@@ -12,7 +12,7 @@ use model::{JournalCommit, Nanos};
 pub use table::KernelTable;
 
 use crate::fields::CsvRows;
-use crate::numbers::counted;
+use crate::quantity::format_count_of;
 
 /// An output of calls, one after the other.
 pub trait KernelReport {
@@ -65,7 +65,7 @@ fn told(detail: &Detail) -> Option<String> {
         Detail::Wait(name, function) => format!("{name} in {function}"),
         Detail::Reclaim { pages, memcg } => {
             let whose = if *memcg { "the memory cgroup's limit" } else { "the host's shortage" };
-            format!("freed {} for {whose}", counted(*pages, "page"))
+            format!("freed {} for {whose}", format_count_of(*pages, "page"))
         }
     })
 }
@@ -75,8 +75,8 @@ fn commit_told(commit: &JournalCommit) -> String {
     if let Some(phases) = commit.phases {
         let spent = spent(phases).into_iter().filter(|&(_, length)| length > Nanos::ZERO);
         told.extend(spent.map(|(name, length)| format!("{name} {length}")));
-        told.push(format!("{} logged", counted(phases.blocks_logged.into(), "block")));
-        told.push(counted(phases.handles.into(), "handle"));
+        told.push(format!("{} logged", format_count_of(phases.blocks_logged.into(), "block")));
+        told.push(format_count_of(phases.handles.into(), "handle"));
     }
     told.join(", ")
 }

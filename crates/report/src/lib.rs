@@ -3,13 +3,14 @@
 //! One trait a subject ([`requests`], [`file_ops`], [`segments`], [`explanation`], [`doctor`]), one small
 //! file an output. Everything goes to an `io::Write` that the caller
 //! chooses. It does not know how a request was captured or how a verdict was reached, and it does not look at
-//! the terminal: [`Look`] says what the caller found out about it.
+//! the terminal: [`Style`] says what the caller found out about it.
 
 pub mod advice;
 pub mod blocked;
-pub mod bounded;
+pub mod bounded_map;
 pub mod comparison;
 pub mod csv;
+pub mod distribution;
 pub mod doctor;
 pub mod errno;
 pub mod error_code;
@@ -23,13 +24,12 @@ pub mod json;
 pub mod kernel;
 pub mod locks;
 pub mod logs;
-pub mod numbers;
 pub mod paint;
 pub mod pauses;
+pub mod quantity;
 pub mod requests;
 pub mod segments;
 pub mod slowest;
-pub mod spread;
 pub mod table;
 pub mod thread_state;
 pub mod time_of_day;
@@ -39,7 +39,7 @@ pub use time_of_day::Zone;
 
 /// How the outputs for people look.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct Style {
     /// The zone in which times are shown.
     pub zone: Zone,
     /// More columns on the right; nothing left out of an explanation.
@@ -48,4 +48,16 @@ pub struct Look {
     pub colour: bool,
     /// Rows held back to find the widths of columns; 0 shows every row as it comes.
     pub lookahead: usize,
+}
+
+impl Style {
+    /// A heading in its colour.
+    pub(crate) fn heading(&self, text: &str) -> String {
+        paint::paint(self.colour, paint::Role::Heading, text)
+    }
+
+    /// The flag that shows all of what was left out.
+    pub(crate) fn how_to_see_all(&self) -> &'static str {
+        if self.wide { "" } else { " (--wide tells all)" }
+    }
 }

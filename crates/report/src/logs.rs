@@ -15,8 +15,8 @@ use model::LogEntry;
 
 use crate::fields::CsvRows;
 
-pub use digest::{Digest, Group};
-pub use isr::InSync;
+pub use digest::{Group, LogSummary};
+pub use isr::IsrChanges;
 pub use json::LogJson;
 pub use overview::LogOverview;
 pub use requests::ApiTimes;
@@ -34,7 +34,7 @@ pub struct LogRow<'a> {
 
 /// How much was read.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LogsRead {
+pub struct LogStats {
     /// Logs.
     pub files: u64,
     /// Bytes, after unpacking.
@@ -53,7 +53,7 @@ pub trait LogReport {
     fn entry(&mut self, row: LogRow<'_>) -> io::Result<()>;
 
     /// Ends the output with what the wanted entries and requests come to.
-    fn finish(&mut self, digest: &Digest, read: &LogsRead) -> io::Result<()>;
+    fn finish(&mut self, digest: &LogSummary, read: &LogStats) -> io::Result<()>;
 }
 
 /// Entries as CSV. There are no types in CSV, so sums are not in it.
@@ -71,7 +71,7 @@ impl<W: Write> LogReport for LogCsv<W> {
         self.0.row(&view::entry(row))
     }
 
-    fn finish(&mut self, _: &Digest, _: &LogsRead) -> io::Result<()> {
+    fn finish(&mut self, _: &LogSummary, _: &LogStats) -> io::Result<()> {
         self.0.finish()
     }
 }

@@ -6,9 +6,9 @@ use model::JvmPause;
 
 use crate::escape::escape;
 use crate::fields::{CsvRows, Fields};
-use crate::numbers::or_none;
+use crate::quantity::or_dash;
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
+use crate::{Style, Zone};
 
 const COLUMNS: [Column; 7] = [
     Column::text("START TIME", 12),
@@ -39,7 +39,7 @@ pub struct PauseTable<W> {
 
 impl<W: Write> PauseTable<W> {
     /// A table that looks like this.
-    pub fn new(out: W, look: &Look) -> Self {
+    pub fn new(out: W, look: &Style) -> Self {
         let columns = COLUMNS.into_iter().chain(WIDE.into_iter().filter(|_| look.wide)).collect();
         let table = Table::new(out, columns, look.lookahead).coloured(look.colour);
         Self { table, zone: look.zone.clone(), wide: look.wide }
@@ -48,7 +48,7 @@ impl<W: Write> PauseTable<W> {
 
 impl<W: Write> PauseReport for PauseTable<W> {
     fn pause(&mut self, pause: &JvmPause) -> io::Result<()> {
-        let named = |text: &str| or_none(Some(escape(text)).filter(|text| !text.is_empty()));
+        let named = |text: &str| or_dash(Some(escape(text)).filter(|text| !text.is_empty()));
         let mut cells = vec![
             self.zone.time_of_day(pause.start),
             self.zone.time_of_day(pause.end),
@@ -56,10 +56,10 @@ impl<W: Write> PauseReport for PauseTable<W> {
             pause.kind.as_str().to_owned(),
             named(&pause.operation),
             named(&pause.cause),
-            or_none(pause.time_to_safepoint),
+            or_dash(pause.time_to_safepoint),
         ];
         if self.wide {
-            cells.extend([or_none(pause.gc_id), or_none(Some(pause.pid).filter(|&pid| pid != 0))]);
+            cells.extend([or_dash(pause.gc_id), or_dash(Some(pause.pid).filter(|&pid| pid != 0))]);
         }
         self.table.row(cells)
     }

@@ -68,13 +68,13 @@ const NEVER_STOPPED: [&str; 9] =
     ["GC Thread", "G1 ", "VM ", "C1 Comp", "C2 Comp", "ZDriver", "ZWorker", "ZDirector", "Shenandoah"];
 
 /// Whether the JVM's stops stop a thread of that name.
-pub fn is_stopped_with_others(thread: &str) -> bool {
+pub fn is_paused_with_jvm(thread: &str) -> bool {
     !NEVER_STOPPED.iter().any(|one| thread.starts_with(one))
 }
 
 /// A stretch of a thread's time in one state.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch<'a> {
+pub struct StateSpan<'a> {
     /// The process.
     pub pid: Pid,
     /// The thread.
@@ -97,7 +97,7 @@ pub struct ThreadStates {
 
 impl ThreadStates {
     /// Tells the stretches that an event is about. Stops of the JVM are of all threads and not told here.
-    pub fn of<'e>(&mut self, event: &'e Event, tell: &mut dyn FnMut(Stretch<'e>)) {
+    pub fn of<'e>(&mut self, event: &'e Event, tell: &mut dyn FnMut(StateSpan<'e>)) {
         let (pid, tid, thread) = match event {
             Event::CpuSample(it) => (it.pid, it.tid, &it.thread),
             Event::FileOp(it) => (it.pid, it.tid, &it.thread),
@@ -107,7 +107,7 @@ impl ThreadStates {
         };
         let mut stretch = |state, start, end| {
             if end > start {
-                tell(Stretch { pid, tid, thread, state, start, end });
+                tell(StateSpan { pid, tid, thread, state, start, end });
             }
         };
         match event {
@@ -147,9 +147,9 @@ fn woken(interval: &OffCpu) -> Nanos {
 
 /// How long a thread was in each state, of some stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent([i64; ThreadState::ALL.len()]);
+pub struct StateTimes([i64; ThreadState::ALL.len()]);
 
-impl Spent {
+impl StateTimes {
     /// Adds nanoseconds to a state.
     pub fn add(&mut self, state: ThreadState, ns: i64) {
         if let Some(sum) = self.0.get_mut(state as usize) {

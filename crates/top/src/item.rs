@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use model::{Cause, Tid};
-use report::files::Who;
+use report::files::GroupKey;
 
 use crate::palette::Tone;
 use crate::state::about::About;
@@ -50,7 +50,7 @@ pub(crate) enum RowKey {
     Cause(Cause),
     Operation(u64),
     FileOfOperations(Option<Arc<str>>),
-    Moved(Who),
+    Moved(GroupKey),
     Thread(Tid),
     Role(&'static str),
 }

@@ -233,8 +233,8 @@ impl Ui {
                     self.show(View::Writes, &file);
                 }
             }
-            RowKey::Moved(report::files::Who::File { file, .. }) => self.show(View::Writes, &file),
-            RowKey::Moved(report::files::Who::Kind(kind)) => {
+            RowKey::Moved(report::files::GroupKey::File { file, .. }) => self.show(View::Writes, &file),
+            RowKey::Moved(report::files::GroupKey::Kind(kind)) => {
                 self.listing_mut().group(false);
                 self.show(View::Files, kind);
             }

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use model::{FileKind, FileOpKind, LogKind};
-use report::files::{By, Sort};
+use report::files::{GroupBy, Sort};
 
 /// An operation on a file.
 pub(super) fn file_op() -> impl TypedValueParser<Value = FileOpKind> {
@@ -20,8 +20,8 @@ pub(super) fn log_kind() -> impl TypedValueParser<Value = LogKind> {
 }
 
 /// What `files` tells apart.
-pub(super) fn files_by() -> impl TypedValueParser<Value = By> {
-    one_of(By::ALL.map(By::as_str), By::parse)
+pub(super) fn files_by() -> impl TypedValueParser<Value = GroupBy> {
+    one_of(GroupBy::ALL.map(GroupBy::as_str), GroupBy::parse)
 }
 
 /// What `files` puts first.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use advise::{Advice, Inputs, RULES, Rule, Settings};
 use anyhow::Context as _;
-use report::advice::{Advised, Views, explained, json, text};
+use report::advice::{AdviceReport, Views, explained, json, text};
 use report::blocked::BlockedRow;
 
 use crate::cli::Advise;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Advise) -> anyhow::Result<()> {
     }
     let Gathered { inputs, blocked, subject, notes, whole } = gather(args)?;
     let watched = inputs.costs.as_ref().ok().map(|costs| (costs.window, costs.slow()));
-    let advised = Advised {
+    let advised = AdviceReport {
         subject,
         watched,
         slower_than: inputs.slower_than,

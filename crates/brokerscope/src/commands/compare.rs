@@ -13,8 +13,8 @@ use diagnose::Engine;
 use model::{Event, Request};
 use page::{Page, html};
 use report::comparison::page::ComparisonData;
-use report::comparison::{Compared, csv, json, markdown, text};
-use report::numbers::{counted, size};
+use report::comparison::{ComparisonReport, csv, json, markdown, text};
+use report::quantity::{format_bytes, format_count_of};
 
 use crate::apart;
 use crate::cli::{Compare, ComparisonFormat};
@@ -94,7 +94,7 @@ fn presentation(args: &Compare) -> Presentation {
     Presentation { format: Format::Table, utc: args.utc, quiet: args.quiet, wide: args.wide }
 }
 
-fn write(args: &Compare, compared: &Compared) -> anyhow::Result<()> {
+fn write(args: &Compare, compared: &ComparisonReport) -> anyhow::Result<()> {
     let presentation = presentation(args);
     if let Some(path) = &args.md {
         to_file(path, |out| markdown::write(out, compared))?;
@@ -108,8 +108,8 @@ fn write(args: &Compare, compared: &Compared) -> anyhow::Result<()> {
         Some(path) => {
             to_file(path, page)?;
             let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
-            let count = counted(compared.comparison.configurations.len() as u64, "configuration");
-            presentation.say(&format!("{} written to {}: {count}", size(bytes), path.display()));
+            let count = format_count_of(compared.comparison.configurations.len() as u64, "configuration");
+            presentation.say(&format!("{} written to {}: {count}", format_bytes(bytes), path.display()));
         }
         None => {}
     }

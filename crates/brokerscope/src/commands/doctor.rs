@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use broker::{Broker, Processes};
 #[cfg(feature = "live")]
 use probes::facts::Capabilities;
-use report::doctor::{BrokerFound, DoctorJson, DoctorReport, DoctorText, Examination, Fact, Remedy};
+use report::doctor::{BrokerFacts, DoctorJson, DoctorReport, DoctorText, Examination, Fact, Remedy};
 
 use crate::cli::Doctor;
 use crate::failure::Usage;
@@ -80,8 +80,8 @@ fn of_host() -> Examination {
     }
 }
 
-fn found(broker: &Broker) -> BrokerFound {
-    BrokerFound {
+fn found(broker: &Broker) -> BrokerFacts {
+    BrokerFacts {
         pid: broker.pid,
         node_id: broker.node_id.map(|id| id.to_string()),
         listeners: broker.listeners.iter().map(ToString::to_string).collect(),

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use model::{Event, Nanos};
 use recording::Table;
 use report::files::{Files, Interval, Traffic};
-use report::numbers::counted;
+use report::quantity::format_count_of;
 
 use crate::cli::Files as Args;
 use crate::options::{Filter, Format};
@@ -87,7 +87,7 @@ impl Reader for Counted<'_> {
             Format::Csv => totals.write_csv(&mut out, all),
         };
         written.context(output::CANNOT_WRITE)?;
-        args.presentation.say(&format!("{} counted", counted(ops, "file operation")));
+        args.presentation.say(&format!("{} counted", format_count_of(ops, "file operation")));
         args.presentation.say_each(notes);
         Ok(())
     }

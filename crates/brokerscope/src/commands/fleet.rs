@@ -7,7 +7,7 @@ mod folders;
 use anyhow::Context as _;
 use fleet::{Broker, Fleet};
 use report::fleet::{Differences, Figures};
-use report::numbers::counted;
+use report::quantity::format_count_of;
 
 use crate::cli::FleetArgs;
 use crate::failure;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<()> {
         brokers.push(Broker::of(name, &tallies));
     }
     show(args, &Fleet::of(brokers))?;
-    presentation.say(&format!("{} read", counted(recordings, "recording")));
+    presentation.say(&format!("{} read", format_count_of(recordings, "recording")));
     if let Some(source) = &source {
         presentation.say(&source.said());
     }

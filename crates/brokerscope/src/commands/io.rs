@@ -8,7 +8,7 @@ use report::file_ops::{
     FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
     TopFileOps,
 };
-use report::numbers::grouped;
+use report::quantity::format_count;
 
 use crate::cli::Io;
 use crate::options::{Filter, Format};
@@ -93,7 +93,11 @@ impl Reader for Shown<'_> {
         let presentation = &self.args.presentation;
         let shown = self.args.top.map_or(self.count, |most| self.count.min(u64::from(most)));
         let what = if self.args.summary { "summed up" } else { "shown" };
-        presentation.say(&format!("{} {what} of {} file operations", grouped(shown), grouped(self.seen)));
+        presentation.say(&format!(
+            "{} {what} of {} file operations",
+            format_count(shown),
+            format_count(self.seen)
+        ));
         presentation.say_each(notes);
         Ok(())
     }

@@ -5,7 +5,7 @@ use diagnose::{Call, Calls};
 use model::{Event, Nanos};
 use recording::Table;
 use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
-use report::numbers::counted;
+use report::quantity::format_count_of;
 
 use crate::cli::Kernel;
 use crate::options::{Filter, Format};
@@ -86,7 +86,7 @@ impl Reader for Shown<'_> {
         self.show(true)?;
         self.report.finish().context(output::CANNOT_WRITE)?;
         let presentation = &self.args.presentation;
-        presentation.say(&format!("{} shown", counted(self.count, "call")));
+        presentation.say(&format!("{} shown", format_count_of(self.count, "call")));
         if !self.off_cpu {
             presentation.say(
                 "threads off the CPU were not watched: of calls, only those whose own ends were recorded are shown",

@@ -9,8 +9,8 @@ use diagnose::{Config, LockRow, Locks, PauseMerger};
 use model::{Event, JvmPause, Nanos};
 use recording::Table;
 use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable};
-use report::numbers::{counted, grouped};
 use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
+use report::quantity::{format_count, format_count_of};
 
 use crate::cli::Locks as Args;
 use crate::failure;
@@ -155,20 +155,20 @@ impl<'a> Shown<'a> {
     fn say(&self) {
         let Self { waits, pauses, args, .. } = self;
         let stops = |count: &Count| {
-            format!("{} of the JVM, the longest {}", counted(count.seen, "stop"), count.longest)
+            format!("{} of the JVM, the longest {}", format_count_of(count.seen, "stop"), count.longest)
         };
         args.presentation.say(&match &self.to {
             To::Waits(_) if pauses.seen > 0 => format!(
                 "{} shown of {} waits for locks; {} (--pauses shows them)",
-                grouped(waits.shown),
-                grouped(waits.seen),
+                format_count(waits.shown),
+                format_count(waits.seen),
                 stops(pauses)
             ),
             To::Waits(_) => {
-                format!("{} shown of {} waits for locks", grouped(waits.shown), grouped(waits.seen))
+                format!("{} shown of {} waits for locks", format_count(waits.shown), format_count(waits.seen))
             }
             To::Pauses(_) if pauses.seen == 0 => "no stop of the JVM was seen".to_owned(),
-            To::Pauses(_) => format!("{} shown of {}", grouped(pauses.shown), stops(pauses)),
+            To::Pauses(_) => format!("{} shown of {}", format_count(pauses.shown), stops(pauses)),
         });
     }
 }

@@ -169,7 +169,7 @@ impl Followed {
 }
 
 /// Adds what was read of one log to what was read of others.
-fn add(read: &mut report::logs::LogsRead, counts: Counts) {
+fn add(read: &mut report::logs::LogStats, counts: Counts) {
     read.files += 1;
     read.bytes += counts.bytes;
     read.lines += counts.lines;

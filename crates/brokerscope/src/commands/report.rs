@@ -14,7 +14,7 @@ use compare::{Part, Setup};
 use page::{About, Page, RecordingData, html, markdown, perfetto};
 use report::comparison::page::ComparisonData;
 use report::explanation::Conclusion;
-use report::numbers::{counted, size};
+use report::quantity::{format_bytes, format_count_of};
 
 use crate::cli::{PageFormat, Report};
 use crate::comparing::{Comparing, Counted};
@@ -50,9 +50,9 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
         let told: usize = page.recordings.iter().map(|recording| recording.requests.len()).sum();
         presentation.say(&format!(
             "{} written to {}: {}, {told} of them in detail",
-            size(bytes),
+            format_bytes(bytes),
             args.output.display(),
-            counted(slow, "slow request"),
+            format_count_of(slow, "slow request"),
         ));
     }
     whole

@@ -6,7 +6,7 @@ use std::io;
 use std::thread;
 
 use anyhow::Context as _;
-use report::numbers::{counted, grouped};
+use report::quantity::{format_count, format_count_of};
 use report::segments::{SegmentCsv, SegmentFile, SegmentJson, SegmentReport, SegmentTable};
 
 use crate::cli::Segment;
@@ -81,7 +81,11 @@ impl<'a> Shown<'a> {
     fn finish(mut self) -> anyhow::Result<()> {
         self.report.finish().context(output::CANNOT_WRITE)?;
         let presentation = &self.args.presentation;
-        presentation.say(&format!("{} with {}", batches(self.batches), counted(self.records, "record")));
+        presentation.say(&format!(
+            "{} with {}",
+            batches(self.batches),
+            format_count_of(self.records, "record")
+        ));
         if self.damaged > 0 {
             presentation.say(&format!("{} with a wrong CRC", batches(self.damaged)));
         }
@@ -89,7 +93,7 @@ impl<'a> Shown<'a> {
             presentation.say(note);
         }
         if self.more_notes > 0 {
-            presentation.say(&format!("and {} more places like these", grouped(self.more_notes)));
+            presentation.say(&format!("and {} more places like these", format_count(self.more_notes)));
         }
         // A segment that holds nothing yet is empty; what was written somewhere may be no batch.
         let is_none = self.batches == 0 && !self.notes.is_empty() && self.args.offset.is_none();
@@ -103,7 +107,7 @@ impl<'a> Shown<'a> {
 }
 
 fn batches(count: u64) -> String {
-    format!("{} batch{}", grouped(count), if count == 1 { "" } else { "es" })
+    format!("{} batch{}", format_count(count), if count == 1 { "" } else { "es" })
 }
 
 /// The file below its log dir: its own name and that of its directory.

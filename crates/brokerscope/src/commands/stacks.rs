@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use model::{CpuState, StackTime};
 use page::flame_graph::{self, About, Fold};
-use report::numbers::grouped;
+use report::quantity::format_count;
 
 use crate::cli::Stacks;
 use crate::failure::{self, Usage};
@@ -130,7 +130,7 @@ impl<'a> Sinks<'a> {
                 CpuState::On => ("on", "samples"),
                 CpuState::Off => ("off", "intervals"),
             };
-            format!("{} {place} CPU in {} {of}", total.time, grouped(total.count))
+            format!("{} {place} CPU in {} {of}", total.time, format_count(total.count))
         });
         args.presentation.say(&totals.collect::<Vec<_>>().join(", "));
         for note in &seen.about.missing {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use recording::{folder_of, footer_range, gist_ranges, has_gists};
-use report::numbers::size;
+use report::quantity::format_bytes;
 use stores::{Location, Object, Store, Wanted};
 
 use super::MANIFEST;
@@ -109,7 +109,7 @@ impl Fetching<'_> {
             self.came <= self.most,
             "{}: the copy takes more than {}, half of the room: TMPDIR names another place",
             self.location,
-            size(self.most)
+            format_bytes(self.most)
         );
         Ok(self.store.fetch(&wanted)?)
     }

@@ -109,13 +109,13 @@ fn lost(event: &Event) -> Option<String> {
     if loss.kind == LossKind::EventsDropped {
         return None;
     }
-    let count = report::numbers::grouped(loss.count);
+    let count = report::quantity::format_count(loss.count);
     Some(format!("lost {count} {}: {}", loss.kind.as_str(), loss.detail))
 }
 
 fn troubles(ended: WatchSummary) -> impl Iterator<Item = String> {
     let dropped = (ended.dropped > 0).then(|| {
-        let dropped = report::numbers::counted(ended.dropped, "event");
+        let dropped = report::quantity::format_count_of(ended.dropped, "event");
         format!("{dropped} came faster than they could be shown")
     });
     let early = ended.kernel.map(|error| format!("the probes ended early: {error}"));

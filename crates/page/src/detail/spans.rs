@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::grid::Grid;
 use crate::recent::span;
-use report::numbers::{grouped, size};
+use report::quantity::{format_bytes, format_count};
 
 /// A stretch of time.
 #[derive(Clone, Debug, Serialize)]
@@ -86,12 +86,12 @@ fn told(event: &Event) -> Option<(&'static str, String, String)> {
             Some(("gc", label.to_owned(), format!("{} {}{reach}", pause.kind, pause.cause)))
         }
         Event::DirtyThrottle(pause) => {
-            let (dirty, limit) = (grouped(pause.dirty_pages), grouped(pause.limit_pages));
+            let (dirty, limit) = (format_count(pause.dirty_pages), format_count(pause.limit_pages));
             Some(("throttle", "paused".to_owned(), format!("paused for dirty pages: {dirty} of {limit}")))
         }
         Event::Reclaim(reclaim) => {
             let whose = if reclaim.memcg { "its cgroup" } else { "the host" };
-            let text = format!("freed {} pages for {whose}", grouped(reclaim.pages));
+            let text = format!("freed {} pages for {whose}", format_count(reclaim.pages));
             Some(("reclaim", "reclaim".to_owned(), text))
         }
         Event::KernelSpan(call) => {
@@ -107,13 +107,20 @@ fn told(event: &Event) -> Option<(&'static str, String, String)> {
 }
 
 fn file_op(op: &FileOp) -> String {
-    let bytes = op.bytes.map_or(String::new(), |bytes| format!(" {} B", grouped(bytes)));
-    format!("{}{bytes} at {} of {} on {} ({})", op.op.as_str(), grouped(op.offset), op.file, op.device, op.fs)
+    let bytes = op.bytes.map_or(String::new(), |bytes| format!(" {} B", format_count(bytes)));
+    format!(
+        "{}{bytes} at {} of {} on {} ({})",
+        op.op.as_str(),
+        format_count(op.offset),
+        op.file,
+        op.device,
+        op.fs
+    )
 }
 
 fn block_io(io: &BlockIo) -> String {
     let file = io.file.as_ref().map_or(String::new(), |file| format!(" of {file}"));
-    let (flags, bytes) = (&io.flags, size(io.bytes.into()));
+    let (flags, bytes) = (&io.flags, format_bytes(io.bytes.into()));
     let (device, service) = (&io.device, io.latency());
     let queued = io.queue_time().map_or(String::new(), |time| format!(", {time} before the driver had it"));
     format!(

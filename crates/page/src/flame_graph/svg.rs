@@ -10,7 +10,7 @@ use super::colour::{Kind, shown};
 use super::fold::{Fold, Total, state_name};
 use super::layout::{Frame, Layout, lay_out};
 use super::xml;
-use report::numbers::grouped;
+use report::quantity::format_count;
 
 const STYLE: &str = include_str!("flame.css");
 const SCRIPT: &str = include_str!("flame.js");
@@ -105,7 +105,7 @@ impl<'a> Panel<'a> {
         self.write_legend(out)?;
         let left_out = match self.layout.left_out {
             0 => String::new(),
-            some => format!("; {} frames too narrow to be seen are left out", grouped(some as u64)),
+            some => format!("; {} frames too narrow to be seen are left out", format_count(some as u64)),
         };
         writeln!(
             out,
@@ -126,7 +126,7 @@ impl<'a> Panel<'a> {
         if count == 0 {
             format!("{state}: nothing seen")
         } else {
-            format!("{state}: {time} in {} {of}", grouped(count))
+            format!("{state}: {time} in {} {of}", format_count(count))
         }
     }
 
@@ -192,7 +192,7 @@ impl<'a> Panel<'a> {
             "{}: {time}, {share:.2} % of {}, {} {of}{mean}",
             kind.name(),
             state_name(self.state),
-            grouped(count)
+            format_count(count)
         )
     }
 }

@@ -6,7 +6,7 @@ use model::{
     LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Waker, journal::CommitPhases,
 };
 use page::{About, Collector, Page, html, markdown, perfetto};
-use report::advice::{Advised, Views};
+use report::advice::{AdviceReport, Views};
 use report::explanation::Conclusion;
 
 use crate::{golden, sample, trace};
@@ -148,7 +148,7 @@ fn page() -> Page {
 }
 
 /// What rules say of a broker of which the settings, the JVM's options and the costs are known; text from outside is hostile.
-fn advised() -> Advised {
+fn advised() -> AdviceReport {
     let hostile = "</script> \u{1b}[2J `|".to_owned();
     let settings = [("log.flush.interval.messages", hostile.as_str()), ("log.flush.interval.ms", "1000")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -162,7 +162,7 @@ fn advised() -> Advised {
     inputs.surroundings.jvm_arguments = Ok(vec!["-XX:+UseParallelGC".into()]);
     let slow: Cost = costs.slow();
     inputs.costs = Ok(costs);
-    Advised {
+    AdviceReport {
         subject: "recording".to_owned(),
         watched: Some((Nanos::from_millis(60_000), slow)),
         slower_than: Nanos::from_millis(100),

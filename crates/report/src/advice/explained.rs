@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use advise::{NoAdvice, Rule, RuleResult};
 
 use super::text::{labelled, told};
-use crate::Look;
+use crate::Style;
 use crate::paint::{Role, paint};
 
 /// Writes it; without a judgement, what the rule is about only.
-pub fn write(mut out: impl Write, look: &Look, rule: &Rule, judged: Option<&RuleResult>) -> io::Result<()> {
+pub fn write(mut out: impl Write, look: &Style, rule: &Rule, judged: Option<&RuleResult>) -> io::Result<()> {
     writeln!(out, "{}", paint(look.colour, Role::Heading, &format!("{} ({})", rule.name, rule.layer)))?;
     labelled(&mut out, "when", rule.condition)?;
     labelled(&mut out, "source", rule.source)?;

@@ -3,11 +3,11 @@
 use advise::{Change, FiredRule, Target};
 use serde::Serialize;
 
-use super::Advised;
+use super::AdviceReport;
 
 /// One rule's advice.
 #[derive(Clone, Debug, Serialize)]
-pub struct GivenData {
+pub struct RecommendationData {
     /// Its place by measured cost, from 1.
     pub rank: usize,
     /// The rule's name.
@@ -72,9 +72,9 @@ pub struct AdviceData {
     /// By layer, that with the dearest first.
     pub layers: Vec<LayerData>,
     /// What is not known.
-    pub missing: Vec<MissingData>,
+    pub missing: Vec<UnknownInputData>,
     /// Rules that have nothing to advise.
-    pub silent: Vec<SilentData>,
+    pub silent: Vec<QuietRuleData>,
 }
 
 /// Advice on one layer.
@@ -83,12 +83,12 @@ pub struct LayerData {
     /// Its name.
     pub layer: &'static str,
     /// Its advice, by rank.
-    pub given: Vec<GivenData>,
+    pub given: Vec<RecommendationData>,
 }
 
 /// An input that is not known.
 #[derive(Clone, Debug, Serialize)]
-pub struct MissingData {
+pub struct UnknownInputData {
     /// What.
     pub input: &'static str,
     /// Why not.
@@ -99,7 +99,7 @@ pub struct MissingData {
 
 /// A rule that does not fire.
 #[derive(Clone, Debug, Serialize)]
-pub struct SilentData {
+pub struct QuietRuleData {
     /// The rule.
     pub rule: &'static str,
     /// Its layer.
@@ -108,8 +108,8 @@ pub struct SilentData {
     pub why: String,
 }
 
-impl GivenData {
-    pub(super) fn of(advised: &Advised, rank: usize, given: &FiredRule) -> Self {
+impl RecommendationData {
+    pub(super) fn of(advised: &AdviceReport, rank: usize, given: &FiredRule) -> Self {
         let (rule, finding) = (given.rule, &given.recommendation);
         Self {
             rank,
@@ -138,7 +138,7 @@ impl ChangeData {
 
 impl AdviceData {
     /// All of it.
-    pub fn of(advised: &Advised) -> Self {
+    pub fn of(advised: &AdviceReport) -> Self {
         let watched = advised.watched.as_ref();
         let advice = &advised.advice;
         Self {
@@ -146,26 +146,26 @@ impl AdviceData {
             slow_requests: watched.map(|(_, slow)| slow.requests),
             slow_ns: watched.map(|(_, slow)| slow.time.0),
             layers: advised.by_layer().into_iter().map(|layer| LayerData::of(advised, layer)).collect(),
-            missing: advice.missing.iter().map(MissingData::of).collect(),
-            silent: advice.silent.iter().map(SilentData::of).collect(),
+            missing: advice.missing.iter().map(UnknownInputData::of).collect(),
+            silent: advice.silent.iter().map(QuietRuleData::of).collect(),
         }
     }
 }
 
 impl LayerData {
-    fn of(advised: &Advised, (layer, given): (advise::Layer, Vec<(usize, &FiredRule)>)) -> Self {
-        let given = given.into_iter().map(|(rank, given)| GivenData::of(advised, rank, given));
+    fn of(advised: &AdviceReport, (layer, given): (advise::Layer, Vec<(usize, &FiredRule)>)) -> Self {
+        let given = given.into_iter().map(|(rank, given)| RecommendationData::of(advised, rank, given));
         Self { layer: layer.as_str(), given: given.collect() }
     }
 }
 
-impl MissingData {
+impl UnknownInputData {
     fn of(missing: &advise::MissingInput) -> Self {
         Self { input: missing.input, why: missing.why.to_string(), rules: missing.rules.clone() }
     }
 }
 
-impl SilentData {
+impl QuietRuleData {
     fn of(silent: &advise::SilentRule) -> Self {
         Self { rule: silent.rule.name, layer: silent.rule.layer.as_str(), why: silent.why.clone() }
     }

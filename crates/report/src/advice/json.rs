@@ -5,13 +5,13 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{Advised, GivenData, views};
+use super::{AdviceReport, RecommendationData, views};
 use crate::json;
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Line<'a> {
-    Advice(GivenData),
+    Advice(RecommendationData),
     Missing {
         input: &'a str,
         why: &'a str,
@@ -36,9 +36,9 @@ enum Line<'a> {
 }
 
 /// Writes it.
-pub fn write(mut out: impl Write, advised: &Advised) -> io::Result<()> {
+pub fn write(mut out: impl Write, advised: &AdviceReport) -> io::Result<()> {
     for (at, given) in advised.advice.given.iter().enumerate() {
-        json::write_line(&mut out, &Line::Advice(GivenData::of(advised, at + 1, given)))?;
+        json::write_line(&mut out, &Line::Advice(RecommendationData::of(advised, at + 1, given)))?;
     }
     views::write_json(&mut out, &advised.views)?;
     for missing in &advised.advice.missing {
@@ -53,7 +53,7 @@ pub fn write(mut out: impl Write, advised: &Advised) -> io::Result<()> {
     out.flush()
 }
 
-fn summary(advised: &Advised) -> Line<'_> {
+fn summary(advised: &AdviceReport) -> Line<'_> {
     let watched = advised.watched.as_ref();
     Line::Summary {
         subject: &advised.subject,

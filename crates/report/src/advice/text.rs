@@ -5,18 +5,18 @@ use std::io::{self, Write};
 
 use advise::{Change, FiredRule};
 
-use super::{Advised, views};
-use crate::Look;
+use super::{AdviceReport, views};
+use crate::Style;
 use crate::escape::escape;
-use crate::numbers::counted;
 use crate::paint::{Role, paint};
+use crate::quantity::format_count_of;
 use crate::wrap::wrap;
 
 /// Where the text behind a label begins.
 const TEXT_AT: usize = 14;
 
 /// Writes it.
-pub fn write(mut out: impl Write, look: &Look, advised: &Advised) -> io::Result<()> {
+pub fn write(mut out: impl Write, look: &Style, advised: &AdviceReport) -> io::Result<()> {
     let heading = |text: &str| paint(look.colour, Role::Heading, text);
     writeln!(out, "{}", heading(&escape(&title(advised))))?;
     if advised.advice.given.is_empty() {
@@ -36,10 +36,10 @@ pub fn write(mut out: impl Write, look: &Look, advised: &Advised) -> io::Result<
     out.flush()
 }
 
-fn title(advised: &Advised) -> String {
+fn title(advised: &AdviceReport) -> String {
     let watched = match &advised.watched {
         Some((window, slow)) => {
-            let requests = counted(slow.requests, "request");
+            let requests = format_count_of(slow.requests, "request");
             format!("{window} watched, {requests} of {} or longer took {}", advised.slower_than, slow.time)
         }
         None => "no requests were watched, so no cost is known".to_owned(),
@@ -54,8 +54,8 @@ fn capital(name: &str) -> String {
 
 fn one(
     out: &mut impl Write,
-    look: &Look,
-    advised: &Advised,
+    look: &Style,
+    advised: &AdviceReport,
     rank: usize,
     given: &FiredRule,
 ) -> io::Result<()> {
@@ -88,20 +88,20 @@ pub(super) fn labelled(out: &mut impl Write, label: &str, text: &str) -> io::Res
     writeln!(out, "     {label:<width$}{}", lines.join(&format!("\n{:TEXT_AT$}", "")), width = TEXT_AT - 5)
 }
 
-fn missing(out: &mut impl Write, heading: &str, advised: &Advised) -> io::Result<()> {
+fn missing(out: &mut impl Write, heading: &str, advised: &AdviceReport) -> io::Result<()> {
     if advised.advice.missing.is_empty() {
         return Ok(());
     }
     writeln!(out, "{heading}")?;
     for missing in &advised.advice.missing {
         let rules = missing.rules.len() as u64;
-        let who = if advised.all { missing.rules.join(", ") } else { counted(rules, "rule") };
+        let who = if advised.all { missing.rules.join(", ") } else { format_count_of(rules, "rule") };
         bullet(out, &format!("{}: {} ({who} cannot tell)", missing.input, missing.why))?;
     }
     Ok(())
 }
 
-fn silent(out: &mut impl Write, heading: &str, advised: &Advised) -> io::Result<()> {
+fn silent(out: &mut impl Write, heading: &str, advised: &AdviceReport) -> io::Result<()> {
     writeln!(out, "{heading}")?;
     for silent in &advised.advice.silent {
         bullet(out, &format!("{}: {}", silent.rule.name, silent.why))?;

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::blocked::{self, BlockedRow};
 use crate::escape::escape;
-use crate::numbers::{counted, grouped};
 use crate::paint::{Role, paint};
+use crate::quantity::{format_count, format_count_of};
 use crate::table::{Column, Table};
-use crate::{Look, json};
+use crate::{Style, json};
 
 /// Functions told.
 const FUNCTIONS: usize = 15;
@@ -66,23 +66,27 @@ impl Views {
     /// Profiles with what they are made of: its name, its heading, the profile.
     fn profiles(&self) -> impl Iterator<Item = (&'static str, String, &Profile)> {
         let on_cpu = self.on_cpu.iter().map(|profile| {
-            ("cpu", format!("What ran on the processors ({})", counted(profile.seen(), "sample")), profile)
+            (
+                "cpu",
+                format!("What ran on the processors ({})", format_count_of(profile.seen(), "sample")),
+                profile,
+            )
         });
         let in_dumps = self.in_dumps.iter().map(|(dumps, profile)| {
-            let threads = counted(profile.seen(), "running thread");
-            ("dumps", format!("What ran in {} ({threads})", counted(*dumps, "thread dump")), profile)
+            let threads = format_count_of(profile.seen(), "running thread");
+            ("dumps", format!("What ran in {} ({threads})", format_count_of(*dumps, "thread dump")), profile)
         });
         on_cpu.chain(in_dumps).filter(|(_, _, profile)| profile.seen() > 0)
     }
 }
 
 /// Writes them for people.
-pub(super) fn write_text(out: &mut impl Write, look: &Look, views: &Views) -> io::Result<()> {
+pub(super) fn write_text(out: &mut impl Write, look: &Style, views: &Views) -> io::Result<()> {
     let heading = |text: &str| paint(look.colour, Role::Heading, text);
     let dumps = views.in_dumps.as_ref().map_or(0, |(dumps, _)| *dumps);
     if let Some(locks) = views.blocked.get(..views.blocked.len().min(LOCKS)).filter(|locks| !locks.is_empty())
     {
-        writeln!(out, "\n{}", heading(&format!("Blocked on ({})", counted(dumps, "thread dump"))))?;
+        writeln!(out, "\n{}", heading(&format!("Blocked on ({})", format_count_of(dumps, "thread dump"))))?;
         blocked::write_table(&mut *out, look, locks)?;
     }
     for (_, title, profile) in views.profiles() {
@@ -100,7 +104,7 @@ pub(super) fn write_text(out: &mut impl Write, look: &Look, views: &Views) -> io
 fn cells(profile: &Profile, function: &Function) -> Vec<String> {
     vec![
         percent(profile, function.seen),
-        grouped(function.seen),
+        format_count(function.seen),
         escape(&shown(&function.name)).into_owned(),
         function.work.map_or_else(String::new, |work| work.to_string()),
     ]
@@ -160,7 +164,7 @@ mod tests {
     use advise::Profile;
 
     use super::{Views, write_json, write_text};
-    use crate::Look;
+    use crate::Style;
 
     fn views() -> Views {
         let mut profile = Profile::default();
@@ -175,7 +179,7 @@ mod tests {
     #[test]
     fn functions_are_told_with_what_they_are_and_are_escaped() {
         let mut out = Vec::new();
-        write_text(&mut out, &Look::default(), &views()).unwrap();
+        write_text(&mut out, &Style::default(), &views()).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains("\nWhat ran on the processors (200 samples)\n"), "{out}");
         assert!(out.contains("89.0 %     178  java.util.zip.CRC32C.updateBytes "), "{out}");
@@ -202,7 +206,7 @@ mod tests {
     #[test]
     fn where_nothing_was_seen_nothing_is_told() {
         let (mut text, mut json) = (Vec::new(), Vec::new());
-        write_text(&mut text, &Look::default(), &Views::default()).unwrap();
+        write_text(&mut text, &Style::default(), &Views::default()).unwrap();
         write_json(&mut json, &Views::default()).unwrap();
         assert!(text.is_empty() && json.is_empty());
     }

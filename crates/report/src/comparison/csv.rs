@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::{Compared, view};
+use super::{ComparisonReport, view};
 
 /// Writes all of it.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(mut out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
+pub fn write(mut out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
     for (at, of) in compared.comparison.differences.iter().enumerate() {
         let row = view::difference(compared, of);
         if at == 0 {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Compared, view};
+use super::{ComparisonReport, view};
 
 /// Cells of a row of the heat map, at most.
 const CELLS: usize = 256;
@@ -11,7 +11,7 @@ const CELLS: usize = 256;
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(mut out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
+pub fn write(mut out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
     let comparison = &compared.comparison;
     for (at, of) in comparison.configurations.iter().enumerate() {
         view::configuration(compared, at, of).write_json(&mut out)?;

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use compare::Figure;
 
-use super::{Compared, shown};
+use super::{ComparisonReport, shown};
 use crate::escape::escape;
-use crate::numbers::grouped;
+use crate::quantity::format_count;
 
 /// Causes told of each configuration.
 const CAUSES: usize = 3;
@@ -16,7 +16,7 @@ const CAUSES: usize = 3;
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
     let comparison = &compared.comparison;
     writeln!(out, "# Did the change help?\n")?;
     writeln!(
@@ -48,11 +48,11 @@ pub fn write(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
     out.flush()
 }
 
-fn figures(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
+fn figures(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
     writeln!(out, "| configuration | runs | requests | a second | p50 | p90 | p99 | p99.9 | max | missed |")?;
     writeln!(out, "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     for of in &compared.comparison.configurations {
-        write!(out, "| {} | {} | {} |", cell(&of.name), of.runs.len(), grouped(of.requests))?;
+        write!(out, "| {} | {} | {} |", cell(&of.name), of.runs.len(), format_count(of.requests))?;
         for figure in Figure::ALL.into_iter().filter(|figure| *figure != Figure::BytesPerSecond) {
             write!(out, " {} |", shown::value(figure, of.figures.of(figure)))?;
         }
@@ -61,12 +61,13 @@ fn figures(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
     Ok(())
 }
 
-fn causes(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
+fn causes(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
     writeln!(out, "\n## What slow requests waited for\n")?;
     writeln!(out, "| configuration | cause | requests | time | a minute |\n|---|---|--:|--:|--:|")?;
     for of in &compared.comparison.configurations {
         for total in of.causes.iter().take(CAUSES) {
-            let (requests, a_minute) = (grouped(total.requests), shown::a_minute(total.time, of.seconds));
+            let (requests, a_minute) =
+                (format_count(total.requests), shown::a_minute(total.time, of.seconds));
             writeln!(
                 out,
                 "| {} | {} | {requests} | {} | {a_minute} |",

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Compared, view};
+use super::{ComparisonReport, view};
 use crate::fields::Fields;
 
 /// Cells of a row of the heat map, at most.
@@ -19,7 +19,7 @@ pub struct ComparisonData {
 
 impl ComparisonData {
     /// Of what was compared.
-    pub fn of(compared: &Compared) -> Self {
+    pub fn of(compared: &ComparisonReport) -> Self {
         let comparison = &compared.comparison;
         let configurations = comparison.configurations.iter().enumerate();
         Self {

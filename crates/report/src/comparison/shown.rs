@@ -4,8 +4,8 @@ use compare::{Difference, Figure, Interval, Outcome, Scale};
 use model::Nanos;
 
 use crate::escape::escape;
-use crate::numbers::{NONE, grouped};
 use crate::paint::Role;
+use crate::quantity::{NONE, format_count};
 
 /// Names wider than this are cut, with an ellipsis.
 pub(super) const NAME: usize = 18;
@@ -33,7 +33,7 @@ pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
 }
 
 fn rate(value: f64) -> String {
-    if value < 99.95 { format!("{value:.1}") } else { grouped(value.round() as u64) }
+    if value < 99.95 { format!("{value:.1}") } else { format_count(value.round() as u64) }
 }
 
 /// In ten columns at most.

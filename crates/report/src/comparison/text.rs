@@ -6,11 +6,11 @@ use compare::{Configuration, Figure};
 use model::Nanos;
 
 use super::heat::Scale;
-use super::{Compared, shown};
-use crate::Look;
+use super::{ComparisonReport, shown};
+use crate::Style;
 use crate::escape::escape;
-use crate::numbers::{counted, grouped};
 use crate::paint::{Role, paint};
+use crate::quantity::{format_count, format_count_of};
 use crate::table::{Column, Table};
 
 /// The columns that a terminal has at least.
@@ -27,7 +27,7 @@ const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(out: &mut dyn Write, look: &Look, compared: &Compared) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, look: &Style, compared: &ComparisonReport) -> io::Result<()> {
     let mut text = Text { out, look, compared };
     text.lead()?;
     text.load()?;
@@ -42,8 +42,8 @@ pub fn write(out: &mut dyn Write, look: &Look, compared: &Compared) -> io::Resul
 
 struct Text<'a> {
     out: &'a mut dyn Write,
-    look: &'a Look,
-    compared: &'a Compared,
+    look: &'a Style,
+    compared: &'a ComparisonReport,
 }
 
 impl Text<'_> {
@@ -56,7 +56,7 @@ impl Text<'_> {
     }
 
     fn lead(&mut self) -> io::Result<()> {
-        let count = counted(self.configurations().len() as u64, "configuration");
+        let count = format_count_of(self.configurations().len() as u64, "configuration");
         let (base, slo) = (escape(self.compared.base()), self.compared.comparison.slo);
         let what = escape(&self.compared.of_what()).into_owned();
         let sentence =
@@ -95,10 +95,10 @@ impl Text<'_> {
                 self.name(of),
                 of.runs.len().to_string(),
                 seconds(of.seconds),
-                grouped(of.requests),
+                format_count(of.requests),
                 shown::value(Figure::RequestsPerSecond, of.figures.of(Figure::RequestsPerSecond)),
                 shown::value(Figure::BytesPerSecond, of.figures.of(Figure::BytesPerSecond)),
-                grouped(of.slo_misses),
+                format_count(of.slo_misses),
                 shown::value(Figure::SloMisses, of.figures.of(Figure::SloMisses)),
             ]
         };
@@ -168,7 +168,7 @@ impl Text<'_> {
                 vec![
                     if at == 0 { self.name(of) } else { String::new() },
                     total.cause.as_str().to_owned(),
-                    grouped(total.requests),
+                    format_count(total.requests),
                     total.time.to_string(),
                     shown::a_minute(total.time, of.seconds),
                 ]

@@ -4,14 +4,14 @@ use compare::{Configuration, Difference, Figure, Figures, Interval, OverTime, Ru
 use model::Nanos;
 use serde_json::{Map, Value, json};
 
-use super::Compared;
+use super::ComparisonReport;
 use crate::fields::Fields;
 
 /// Digits that a figure is told with: those that follow are not of the measurement.
 const DIGITS: i32 = 6;
 
 /// One configuration.
-pub(super) fn configuration(compared: &Compared, at: usize, of: &Configuration) -> Fields {
+pub(super) fn configuration(compared: &ComparisonReport, at: usize, of: &Configuration) -> Fields {
     let mut fields = vec![
         ("type", json!("configuration")),
         ("configuration", json!(of.name)),
@@ -50,7 +50,7 @@ fn figures(figures: &Figures) -> impl Iterator<Item = (&'static str, Value)> {
 }
 
 /// One figure of one configuration against the base.
-pub(super) fn difference(compared: &Compared, of: &Difference) -> Fields {
+pub(super) fn difference(compared: &ComparisonReport, of: &Difference) -> Fields {
     let name = compared.comparison.configurations.get(of.configuration).map(|one| one.name.as_str());
     let why = match of.outcome {
         compare::Outcome::TooShort(shortfall) => Some(shortfall.to_string()),
@@ -85,13 +85,13 @@ pub(super) fn over_time(of: &Configuration, row: &[Option<u64>], bucket: Nanos) 
 }
 
 /// The rows of the heat map, each with its configuration.
-pub(super) fn rows(compared: &Compared, over_time: &OverTime) -> Vec<Fields> {
+pub(super) fn rows(compared: &ComparisonReport, over_time: &OverTime) -> Vec<Fields> {
     let configurations = compared.comparison.configurations.iter();
     configurations.zip(&over_time.rows).map(|(of, row)| self::over_time(of, row, over_time.bucket)).collect()
 }
 
 /// What all of it rests on.
-pub(super) fn summary(compared: &Compared) -> Fields {
+pub(super) fn summary(compared: &ComparisonReport) -> Fields {
     let mut notes = compared.cautions();
     notes.extend_from_slice(&compared.notes);
     Fields(vec![

@@ -5,7 +5,7 @@ mod hooks;
 
 use std::io::{self, Write};
 
-use super::{BrokerFound, DoctorReport, Examination, Remedy};
+use super::{BrokerFacts, DoctorReport, Examination, Remedy};
 use crate::escape::escape;
 use crate::paint::{Role, paint};
 use crate::wrap::wrap;
@@ -52,7 +52,7 @@ impl<W: Write> DoctorText<W> {
         Ok(())
     }
 
-    fn brokers(&mut self, brokers: &[BrokerFound]) -> io::Result<()> {
+    fn brokers(&mut self, brokers: &[BrokerFacts]) -> io::Result<()> {
         self.heading("\nBrokers")?;
         if brokers.is_empty() {
             return writeln!(self.out, "  none found running");
@@ -60,7 +60,7 @@ impl<W: Write> DoctorText<W> {
         brokers.iter().try_for_each(|broker| self.broker(broker))
     }
 
-    fn broker(&mut self, broker: &BrokerFound) -> io::Result<()> {
+    fn broker(&mut self, broker: &BrokerFacts) -> io::Result<()> {
         let node = broker.node_id.as_deref().map(|id| format!(", node {id}")).unwrap_or_default();
         writeln!(self.out, "  pid {}{}", broker.pid, escape(&node))?;
         let (listeners, log_dirs) = (listed(&broker.listeners), listed(&broker.log_dirs));

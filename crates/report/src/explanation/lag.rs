@@ -2,7 +2,7 @@
 
 use model::Nanos;
 
-use crate::spread::Spread;
+use crate::distribution::Distribution;
 
 /// How long after their requests' ends verdicts were told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub struct Lag {
 
 /// Collects a [`Lag`] of any number of verdicts, in bounded memory.
 #[derive(Clone, Debug)]
-pub struct Lags(Spread);
+pub struct Lags(Distribution);
 
 impl Default for Lags {
     fn default() -> Self {
-        Self(Spread::of_latencies())
+        Self(Distribution::of_latencies())
     }
 }
 

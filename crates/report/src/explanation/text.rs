@@ -19,11 +19,10 @@ use model::{Cause, Verdict};
 use super::group::{Group, Groups, Limits};
 use super::why_not::Questions;
 use super::{Conclusion, ExplanationReport};
+use crate::Style;
 use crate::escape::escape;
-use crate::numbers::{counted, grouped};
-use crate::paint::{Role, paint};
+use crate::quantity::{format_count, format_count_of};
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
 
 /// Roots told in full; of the others, the first of each cause is.
 const TOLD_IN_FULL: usize = 3;
@@ -40,34 +39,16 @@ pub struct ExplanationText<W> {
     rows: Option<bool>,
 }
 
-/// How the text looks.
-#[derive(Clone, Debug)]
-struct Style {
-    zone: Zone,
-    wide: bool,
-    colour: bool,
-}
-
-impl Style {
-    fn of(look: &Look) -> Self {
-        Self { zone: look.zone.clone(), wide: look.wide, colour: look.colour }
-    }
-
-    fn heading(&self, text: &str) -> String {
-        paint(self.colour, Role::Heading, text)
-    }
-}
-
 impl<W: Write> ExplanationText<W> {
     /// Text that looks like this.
-    pub fn new(out: W, look: &Look) -> Self {
+    pub fn new(out: W, look: &Style) -> Self {
         let limits = if look.wide { Limits::LONG } else { Limits::SHORT };
-        let style = Style::of(look);
-        Self { out, groups: Groups::new(limits), questions: Questions::default(), style, rows: None }
+        let (groups, questions, style) = (Groups::new(limits), Questions::default(), look.clone());
+        Self { out, groups, questions, style, rows: None }
     }
 
     /// The same, with a line for each verdict when it comes.
-    pub fn as_they_come(out: W, look: &Look) -> Self {
+    pub fn as_they_come(out: W, look: &Style) -> Self {
         Self { rows: Some(false), ..Self::new(out, look) }
     }
 
@@ -85,12 +66,13 @@ impl<W: Write> ExplanationText<W> {
         writeln!(
             self.out,
             "{} of {} took {} or longer",
-            grouped(summary.slow),
-            counted(summary.requests, "request"),
+            format_count(summary.slow),
+            format_count_of(summary.requests, "request"),
             conclusion.slower_than,
         )?;
         if !summary.not_judged.is_empty() {
-            let apis = summary.not_judged.iter().map(|(api, count)| format!("{api} {}", grouped(*count)));
+            let apis =
+                summary.not_judged.iter().map(|(api, count)| format!("{api} {}", format_count(*count)));
             let apis = apis.collect::<Vec<_>>().join(", ");
             writeln!(
                 self.out,
@@ -112,7 +94,7 @@ impl<W: Write> ExplanationText<W> {
             Table::new(&mut self.out, columns, usize::MAX).indented(2).coloured(self.style.colour);
         for total in &summary.by_cause {
             let roots = summary.by_root.iter().filter(|root| root.cause == total.cause).count();
-            let cells = [grouped(roots as u64), grouped(total.requests), total.time.to_string()];
+            let cells = [format_count(roots as u64), format_count(total.requests), total.time.to_string()];
             table.row([total.cause.to_string()].into_iter().chain(cells).collect())?;
         }
         table.finish()
@@ -166,14 +148,8 @@ impl<W: Write> ExplanationText<W> {
             return Ok(());
         }
         let requests = untold.iter().map(|total| total.requests).sum();
-        let roots = counted(untold.len() as u64, "more root");
-        writeln!(self.out, "\n… and {roots} → {}{how}", counted(requests, "request"))
-    }
-}
-
-impl Style {
-    fn how_to_see_all(&self) -> &'static str {
-        if self.wide { "" } else { " (--wide tells all)" }
+        let roots = format_count_of(untold.len() as u64, "more root");
+        writeln!(self.out, "\n… and {roots} → {}{how}", format_count_of(requests, "request"))
     }
 }
 

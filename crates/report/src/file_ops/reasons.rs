@@ -3,7 +3,7 @@
 use diagnose::Reason;
 
 use crate::escape::escape;
-use crate::numbers::NONE;
+use crate::quantity::NONE;
 
 /// The longest of them; the kernel function with it where it has no name of its own.
 pub(crate) fn longest(reasons: &[Reason]) -> String {

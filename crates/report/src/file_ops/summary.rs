@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use model::{FileKind, FileOp, FileOpKind, Nanos};
 
 use super::{FileOpReport, FileOpRow};
-use crate::Look;
-use crate::spread::Spread;
+use crate::Style;
+use crate::distribution::Distribution;
 
 /// The operations of one kind on files of one kind.
 #[derive(Clone, Debug)]
@@ -22,13 +22,13 @@ pub struct Group {
     pub(super) bytes: u64,
     /// Of the bytes, those that came from the device, where that was watched.
     pub(super) disk_bytes: Option<u64>,
-    pub(super) latency: Spread,
+    pub(super) latency: Distribution,
     pub(super) reasons: HashMap<&'static str, Nanos>,
 }
 
 impl Group {
     fn new(op: FileOpKind, kind: FileKind) -> Self {
-        let latency = Spread::of_latencies();
+        let latency = Distribution::of_latencies();
         Self { op, kind, errors: 0, bytes: 0, disk_bytes: None, latency, reasons: HashMap::new() }
     }
 
@@ -62,7 +62,7 @@ impl Group {
 #[derive(Clone, Debug)]
 pub enum FileOpSummaryReport {
     /// For people.
-    Table(Look),
+    Table(Style),
     /// One JSON object a group.
     Json,
     /// A line a group.

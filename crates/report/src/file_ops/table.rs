@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use super::{FileOpReport, FileOpRow, reasons};
 use crate::errno;
 use crate::escape::escape;
-use crate::numbers::or_none;
+use crate::quantity::or_dash;
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
+use crate::{Style, Zone};
 
 const TIMES: [Column; 3] =
     [Column::text("START TIME", 12), Column::text("END TIME", 12), Column::text("LATENCY", 7)];
@@ -58,7 +58,7 @@ pub struct FileOpTable<W> {
 
 impl<W: Write> FileOpTable<W> {
     /// A table that looks like this; `by_message` for one row a message id.
-    pub fn new(out: W, look: &Look, by_message: bool) -> Self {
+    pub fn new(out: W, look: &Style, by_message: bool) -> Self {
         let mut columns = TIMES.to_vec();
         columns.extend(if by_message { BY_MESSAGE } else { BY_WRITE });
         columns.extend(WHAT_AND_WHY);
@@ -76,13 +76,13 @@ impl<W: Write> FileOpTable<W> {
             self.zone.time_of_day(op.end),
             format!("{} ms", op.latency().as_millis_rounded()),
         ];
-        let bytes = or_none(op.bytes);
+        let bytes = or_dash(op.bytes);
         let off_kb = (op.offset / 1024).to_string();
         let file = escape(&op.file).into_owned();
-        let topic = or_none(op.topic_partition.as_ref().map(|of| escape(&of.topic)));
-        let partition = or_none(op.topic_partition.as_ref().map(|of| of.partition));
+        let topic = or_dash(op.topic_partition.as_ref().map(|of| escape(&of.topic)));
+        let partition = or_dash(op.topic_partition.as_ref().map(|of| of.partition));
         if self.by_message {
-            cells.extend([or_none(id.map(escape)), file, topic, partition, bytes, off_kb]);
+            cells.extend([or_dash(id.map(escape)), file, topic, partition, bytes, off_kb]);
         } else {
             cells.extend([op.tid.to_string(), bytes, off_kb, file, topic, partition]);
         }
@@ -101,12 +101,12 @@ fn wide_cells(row: &FileOpRow<'_>) -> [String; 12] {
         op.kind.as_str().to_owned(),
         escape(&op.device.to_string()).into_owned(),
         escape(&op.fs).into_owned(),
-        or_none(op.batch.map(|batch| format!("{:#010x}", batch.crc))),
-        or_none(op.batch.map(|batch| batch.base_offset)),
-        or_none(op.disk_bytes),
-        or_none(op.readahead_bytes),
-        or_none(op.errno.map(errno::name)),
-        or_none(op.renamed_to.as_deref().map(escape)),
+        or_dash(op.batch.map(|batch| format!("{:#010x}", batch.crc))),
+        or_dash(op.batch.map(|batch| batch.base_offset)),
+        or_dash(op.disk_bytes),
+        or_dash(op.readahead_bytes),
+        or_dash(op.errno.map(errno::name)),
+        or_dash(op.renamed_to.as_deref().map(escape)),
         reasons::held_up_by(row.reasons),
         reasons::all(row.reasons),
     ]

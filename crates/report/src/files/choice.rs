@@ -4,7 +4,7 @@ use super::Traffic;
 
 /// What to tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum GroupBy {
     /// Files, on each device.
     File,
     /// Kinds of files.
@@ -15,7 +15,7 @@ pub enum By {
     Partition,
 }
 
-impl By {
+impl GroupBy {
     /// Every way.
     pub const ALL: [Self; 4] = [Self::File, Self::Kind, Self::Topic, Self::Partition];
 

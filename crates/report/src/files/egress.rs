@@ -7,7 +7,7 @@ use std::sync::Arc;
 use diagnose::advice;
 use model::{Cause, FileKind};
 
-use super::{By, FileTotals, Traffic, Who};
+use super::{FileTotals, GroupBy, GroupKey, Traffic};
 
 /// Less than so much a minute is nobody's trouble.
 const LEAST_BYTES_A_MINUTE: f64 = 10e6;
@@ -18,7 +18,7 @@ const LEAST_SECONDS: f64 = 1.0;
 
 /// What is read from devices and sent to nobody.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unsent {
+pub struct ReadsWithoutEgress {
     /// Bytes read from devices.
     pub read_bytes: u64,
     /// Of them, bytes that were sent: at most so many.
@@ -31,7 +31,7 @@ pub struct Unsent {
     pub file: Option<(Arc<str>, usize)>,
 }
 
-impl Unsent {
+impl ReadsWithoutEgress {
     /// What to change about it, where that is known of such files.
     pub fn advice(&self) -> &'static [&'static str] {
         of_kind(self.kind)
@@ -55,7 +55,7 @@ impl FileTotals {
     }
 
     /// Reads without egress, where there are any worth a word. None where not everything was counted.
-    pub fn unsent(&self) -> Option<Unsent> {
+    pub fn unsent(&self) -> Option<ReadsWithoutEgress> {
         if self.interval.partial {
             return None;
         }
@@ -71,7 +71,7 @@ impl FileTotals {
         let of_kind = |(_, traffic, sent): &(_, &Traffic, u64)| traffic.from_device().saturating_sub(*sent);
         let most = kinds.iter().max_by_key(|kind| of_kind(kind))?;
         let share = of_kind(most) as f64 / unsent as f64;
-        Some(Unsent { read_bytes, sent_bytes, kind: most.0, share, file: self.most_read(most.0) })
+        Some(ReadsWithoutEgress { read_bytes, sent_bytes, kind: most.0, share, file: self.most_read(most.0) })
     }
 
     /// Of what devices brought of a kind, what can have been sent: no more than `sendfile` sent of it. A broker that encrypts
@@ -83,11 +83,11 @@ impl FileTotals {
     }
 
     fn most_read(&self, of_kind: &str) -> Option<(Arc<str>, usize)> {
-        if self.by != By::File {
+        if self.by != GroupBy::File {
             return None;
         }
         let files = self.groups.iter().filter_map(|(who, traffic)| match who {
-            Who::File { file, kind, .. } if *kind == of_kind => Some((file, traffic.from_device())),
+            GroupKey::File { file, kind, .. } if *kind == of_kind => Some((file, traffic.from_device())),
             _ => None,
         });
         let read = files.filter(|(_, bytes)| *bytes > 0).collect::<Vec<_>>();

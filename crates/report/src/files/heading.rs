@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 
-use super::{FileTotals, Load, Traffic, Unsent};
+use super::{FileTotals, Load, ReadsWithoutEgress, Traffic};
 use crate::escape::escape;
-use crate::numbers::counted;
+use crate::quantity::format_count_of;
 
 /// Devices told of: beneath a file system there may be a whole stack.
 const DEVICES_SHOWN: usize = 4;
@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut impl Write, totals: &FileTotals) -> io::Result<()>
 }
 
 /// The finding, in one sentence.
-pub(super) fn sentence(totals: &FileTotals, unsent: &Unsent) -> String {
+pub(super) fn sentence(totals: &FileTotals, unsent: &ReadsWithoutEgress) -> String {
     let rate = |bytes| totals.a_minute(bytes).map(rate).unwrap_or_default();
     let what = format!(
         "reads without egress: reads {} from disk, sends {} of it; {:.0} % of the rest is {} files",
@@ -39,7 +39,7 @@ pub(super) fn sentence(totals: &FileTotals, unsent: &Unsent) -> String {
         None => what,
         Some((file, 0)) => format!("{what}, most of it {}", escape(file)),
         Some((file, others)) => {
-            let others = counted(*others as u64, "file");
+            let others = format_count_of(*others as u64, "file");
             format!("{what}, most of it {} (and {others} more)", escape(file))
         }
     }
@@ -76,7 +76,7 @@ fn busy(load: &Load, rated_iops: Option<u64>) -> String {
 }
 
 fn whole(number: f64) -> String {
-    crate::numbers::grouped(number.round() as u64)
+    crate::quantity::format_count(number.round() as u64)
 }
 
 /// Bytes a minute, as the case's own account has them.

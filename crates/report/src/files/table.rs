@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::{By, FileTotals, Traffic, Who, heading};
-use crate::Look;
+use super::{FileTotals, GroupBy, GroupKey, Traffic, heading};
+use crate::Style;
 use crate::escape::escape;
-use crate::numbers::{NONE, counted, grouped, or_none, size};
+use crate::quantity::{NONE, format_bytes, format_count, format_count_of, or_dash};
 use crate::table::{Column, Table};
 
 const COLUMNS: [Column; 10] = [
@@ -33,7 +33,7 @@ const WIDE: [Column; 10] = [
     Column::number("BLOCK_WRITTEN", 0),
 ];
 
-pub(super) fn write(out: &mut impl Write, look: &Look, totals: &FileTotals, most: usize) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, look: &Style, totals: &FileTotals, most: usize) -> io::Result<()> {
     heading::write(out, totals)?;
     let mut columns = COLUMNS.to_vec();
     if totals.rated().is_some() {
@@ -52,35 +52,35 @@ pub(super) fn write(out: &mut impl Write, look: &Look, totals: &FileTotals, most
     table.finish()?;
     let more = totals.groups.len().saturating_sub(most);
     if more > 0 {
-        writeln!(out, "… and {} more (--top N tells more)", grouped(more as u64))?;
+        writeln!(out, "… and {} more (--top N tells more)", format_count(more as u64))?;
     }
-    if totals.groups.iter().any(|(who, _)| *who == Who::Others) {
+    if totals.groups.iter().any(|(who, _)| *who == GroupKey::Others) {
         writeln!(out, "others: those there was no room for")?;
     }
     unknown(out, &totals.unknown)?;
     out.flush()
 }
 
-fn heading(by: By) -> &'static str {
+fn heading(by: GroupBy) -> &'static str {
     match by {
-        By::File => "FILE",
-        By::Kind => "KIND",
-        By::Topic => "TOPIC",
-        By::Partition => "PARTITION",
+        GroupBy::File => "FILE",
+        GroupBy::Kind => "KIND",
+        GroupBy::Topic => "TOPIC",
+        GroupBy::Partition => "PARTITION",
     }
 }
 
-fn cells(totals: &FileTotals, who: &Who, traffic: &Traffic, wide: bool) -> Vec<String> {
+fn cells(totals: &FileTotals, who: &GroupKey, traffic: &Traffic, wide: bool) -> Vec<String> {
     let mut cells = vec![
-        grouped(traffic.reads),
-        or_none(traffic.cached_bytes.map(size)),
-        or_none(traffic.disk_bytes.map(|_| grouped(traffic.disk_reads))),
-        or_none(traffic.disk_bytes.map(size)),
-        grouped(traffic.writes),
-        size(traffic.written_bytes),
-        grouped(traffic.fsyncs),
-        grouped(traffic.block_requests()),
-        size(traffic.block_read_bytes + traffic.block_written_bytes),
+        format_count(traffic.reads),
+        or_dash(traffic.cached_bytes.map(format_bytes)),
+        or_dash(traffic.disk_bytes.map(|_| format_count(traffic.disk_reads))),
+        or_dash(traffic.disk_bytes.map(format_bytes)),
+        format_count(traffic.writes),
+        format_bytes(traffic.written_bytes),
+        format_count(traffic.fsyncs),
+        format_count(traffic.block_requests()),
+        format_bytes(traffic.block_read_bytes + traffic.block_written_bytes),
         traffic.time.to_string(),
     ];
     if let Some(rated) = totals.rated() {
@@ -88,32 +88,36 @@ fn cells(totals: &FileTotals, who: &Who, traffic: &Traffic, wide: bool) -> Vec<S
     }
     if wide {
         cells.extend([
-            size(traffic.read_bytes),
-            size(traffic.sent_bytes),
-            size(traffic.readahead_bytes),
-            grouped(traffic.faults),
-            grouped(traffic.others),
-            grouped(traffic.errors),
-            grouped(traffic.block_reads),
-            size(traffic.block_read_bytes),
-            grouped(traffic.block_writes),
-            size(traffic.block_written_bytes),
-            if let Who::File { device, .. } = who { escape(device).into_owned() } else { NONE.to_owned() },
+            format_bytes(traffic.read_bytes),
+            format_bytes(traffic.sent_bytes),
+            format_bytes(traffic.readahead_bytes),
+            format_count(traffic.faults),
+            format_count(traffic.others),
+            format_count(traffic.errors),
+            format_count(traffic.block_reads),
+            format_bytes(traffic.block_read_bytes),
+            format_count(traffic.block_writes),
+            format_bytes(traffic.block_written_bytes),
+            if let GroupKey::File { device, .. } = who {
+                escape(device).into_owned()
+            } else {
+                NONE.to_owned()
+            },
         ]);
     }
     cells.push(name(who));
     cells
 }
 
-fn name(who: &Who) -> String {
+fn name(who: &GroupKey) -> String {
     match who {
-        Who::File { file, .. } => escape(file).into_owned(),
-        Who::Kind(kind) => (*kind).to_owned(),
-        Who::Topic(topic) => or_none(topic.as_deref().map(escape)),
-        Who::Partition(of) => {
-            or_none(of.as_ref().map(|(topic, number)| format!("{}-{number}", escape(topic))))
+        GroupKey::File { file, .. } => escape(file).into_owned(),
+        GroupKey::Kind(kind) => (*kind).to_owned(),
+        GroupKey::Topic(topic) => or_dash(topic.as_deref().map(escape)),
+        GroupKey::Partition(of) => {
+            or_dash(of.as_ref().map(|(topic, number)| format!("{}-{number}", escape(topic))))
         }
-        Who::Others => "others".to_owned(),
+        GroupKey::Others => "others".to_owned(),
     }
 }
 
@@ -125,8 +129,8 @@ fn unknown(out: &mut impl Write, unknown: &Traffic) -> io::Result<()> {
     writeln!(
         out,
         "beside them {} of no known file (journals, metadata, other programs): {} read, {} written",
-        counted(requests, "block request"),
-        size(unknown.block_read_bytes),
-        size(unknown.block_written_bytes)
+        format_count_of(requests, "block request"),
+        format_bytes(unknown.block_read_bytes),
+        format_bytes(unknown.block_written_bytes)
     )
 }

@@ -2,30 +2,30 @@
 
 use serde_json::{Value, json};
 
-use super::{FileTotals, Load, Traffic, Who, heading};
+use super::{FileTotals, GroupKey, Load, Traffic, heading};
 use crate::fields::Fields;
 
 /// Its fields; those that do not name what was told apart are null.
-pub(super) fn fields(totals: &FileTotals, who: &Who, traffic: &Traffic) -> Fields {
+pub(super) fn fields(totals: &FileTotals, who: &GroupKey, traffic: &Traffic) -> Fields {
     let (file, device) = match who {
-        Who::File { file, device, .. } => (Some(&**file), Some(&**device)),
+        GroupKey::File { file, device, .. } => (Some(&**file), Some(&**device)),
         _ => (None, None),
     };
     let (topic, partition) = match who {
-        Who::Topic(topic) => (topic.as_deref(), None),
-        Who::File { of, .. } | Who::Partition(of) => {
+        GroupKey::Topic(topic) => (topic.as_deref(), None),
+        GroupKey::File { of, .. } | GroupKey::Partition(of) => {
             (of.as_ref().map(|(topic, _)| &**topic), of.as_ref().map(|(_, number)| *number))
         }
         _ => (None, None),
     };
     let kind = match who {
-        Who::File { kind, .. } | Who::Kind(kind) => Some(*kind),
+        GroupKey::File { kind, .. } | GroupKey::Kind(kind) => Some(*kind),
         _ => None,
     };
     Fields(vec![
         ("type", "files".into()),
         ("by", totals.by.as_str().into()),
-        ("others", (*who == Who::Others).into()),
+        ("others", (*who == GroupKey::Others).into()),
         ("file", file.into()),
         ("device", device.into()),
         ("kind", kind.into()),

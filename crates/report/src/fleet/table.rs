@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use fleet::{Broker, Difference, Figure, Fleet, LEAST_BROKERS, Reason, Unit};
 
 use super::view::{advice, of_kind};
-use crate::Look;
+use crate::Style;
 use crate::escape::escape;
-use crate::numbers::{NONE, counted, grouped, or_none, size};
+use crate::quantity::{NONE, format_bytes, format_count, format_count_of, or_dash};
 use crate::table::{Column, Table};
 
 const COLUMNS: [Column; 8] = [
@@ -25,7 +25,7 @@ const ITEMS_INDENT: usize = 4;
 /// Files or partitions told of a part, unless all of them are asked for.
 const ITEMS_SHOWN: usize = 2;
 
-pub(super) fn differences(out: &mut impl Write, look: &Look, fleet: &Fleet, most: usize) -> io::Result<()> {
+pub(super) fn differences(out: &mut impl Write, look: &Style, fleet: &Fleet, most: usize) -> io::Result<()> {
     heading(out, fleet)?;
     if !fleet.differences.is_empty() {
         writeln!(out)?;
@@ -44,7 +44,7 @@ pub(super) fn differences(out: &mut impl Write, look: &Look, fleet: &Fleet, most
     }
     let more = fleet.differences.len().saturating_sub(most);
     if more > 0 {
-        writeln!(out, "… and {} more (--top N tells more)", grouped(more as u64))?;
+        writeln!(out, "… and {} more (--top N tells more)", format_count(more as u64))?;
     }
     out.flush()
 }
@@ -52,12 +52,12 @@ pub(super) fn differences(out: &mut impl Write, look: &Look, fleet: &Fleet, most
 /// What there is to know in a sentence or two.
 fn heading(out: &mut impl Write, fleet: &Fleet) -> io::Result<()> {
     for (cluster, brokers) in &fleet.too_small {
-        let brokers = counted(*brokers as u64, "broker");
+        let brokers = format_count_of(*brokers as u64, "broker");
         let cluster = escape(cluster);
         writeln!(out, "cluster {cluster}: {brokers}: of fewer than {LEAST_BROKERS} nobody is the odd one")?;
     }
     let compared = fleet.brokers.iter().filter(|broker| !fleet.too_small.contains_key(&broker.name.cluster));
-    let compared = counted(compared.count() as u64, "broker");
+    let compared = format_count_of(compared.count() as u64, "broker");
     let Some(first) = fleet.differences.first() else {
         return writeln!(out, "{compared} compared: none differs from the others of its cluster");
     };
@@ -97,13 +97,13 @@ fn cells(difference: &Difference) -> Vec<String> {
         figure.as_str().to_owned(),
         shown(figure, difference.value),
         shown(figure, difference.spread.median),
-        or_none(difference.times().map(|times| format!("{times:.1}"))),
+        or_dash(difference.times().map(|times| format!("{times:.1}"))),
         format!("{:.1}", difference.score),
         if because.is_empty() { NONE.to_owned() } else { because.join(", ") },
     ]
 }
 
-fn items<W: Write>(table: &mut Table<W>, look: &Look, figure: Figure, reason: &Reason) -> io::Result<()> {
+fn items<W: Write>(table: &mut Table<W>, look: &Style, figure: Figure, reason: &Reason) -> io::Result<()> {
     let most = if look.wide { usize::MAX } else { ITEMS_SHOWN };
     for item in reason.items.iter().take(most) {
         table.note(ITEMS_INDENT, &format!("{}  {}", shown(figure, item.value), escape(&item.name)))?;
@@ -111,7 +111,7 @@ fn items<W: Write>(table: &mut Table<W>, look: &Look, figure: Figure, reason: &R
     Ok(())
 }
 
-pub(super) fn figures(out: &mut impl Write, look: &Look, brokers: &[Broker]) -> io::Result<()> {
+pub(super) fn figures(out: &mut impl Write, look: &Style, brokers: &[Broker]) -> io::Result<()> {
     let mut columns = vec![Column::text("CLUSTER", 0), Column::text("BROKER", 0)];
     columns.extend(Figure::ALL.map(|figure| Column::number(column(figure), 0)));
     let mut table = Table::new(&mut *out, columns, usize::MAX).coloured(look.colour);
@@ -119,7 +119,7 @@ pub(super) fn figures(out: &mut impl Write, look: &Look, brokers: &[Broker]) -> 
         let mut cells =
             vec![escape(&broker.name.cluster).into_owned(), escape(&broker.name.broker).into_owned()];
         let value = |figure: Figure| broker.figures.get(&figure).map(|told| shown(figure, told.value));
-        cells.extend(Figure::ALL.map(|figure| or_none(value(figure))));
+        cells.extend(Figure::ALL.map(|figure| or_dash(value(figure))));
         table.row(cells)?;
     }
     table.finish()
@@ -144,7 +144,7 @@ fn column(figure: Figure) -> &'static str {
 
 /// A figure with its unit.
 fn shown(figure: Figure, value: f64) -> String {
-    let bytes = || size(value.round() as u64);
+    let bytes = || format_bytes(value.round() as u64);
     match figure.unit() {
         Unit::PerSecond => format!("{}/s", number(value)),
         Unit::PerMinute => format!("{}/min", number(value)),
@@ -161,6 +161,6 @@ fn number(value: f64) -> String {
     match value {
         small if small < 10.0 => format!("{small:.2}"),
         small if small < 100.0 => format!("{small:.1}"),
-        large => grouped(large.round() as u64),
+        large => format_count(large.round() as u64),
     }
 }

@@ -6,9 +6,9 @@ use diagnose::Call;
 
 use super::{KernelReport, told};
 use crate::escape::escape;
-use crate::numbers::or_none;
+use crate::quantity::or_dash;
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
+use crate::{Style, Zone};
 
 const COLUMNS: [Column; 4] = [
     Column::text("START TIME", 12),
@@ -34,7 +34,7 @@ pub struct KernelTable<W> {
 
 impl<W: Write> KernelTable<W> {
     /// A table that looks like this.
-    pub fn new(out: W, look: &Look) -> Self {
+    pub fn new(out: W, look: &Style) -> Self {
         let mut columns = COLUMNS.to_vec();
         if look.wide {
             columns.extend(WIDE);
@@ -54,12 +54,12 @@ impl<W: Write> KernelReport for KernelTable<W> {
         ];
         if self.wide {
             cells.extend([
-                or_none(call.device.as_ref().map(|device| escape(&device.to_string()).into_owned())),
-                or_none(call.thread.as_ref().map(|(_, name)| escape(name))),
-                or_none(call.thread.as_ref().map(|(tid, _)| tid)),
-                or_none(call.file.as_deref().map(escape)),
+                or_dash(call.device.as_ref().map(|device| escape(&device.to_string()).into_owned())),
+                or_dash(call.thread.as_ref().map(|(_, name)| escape(name))),
+                or_dash(call.thread.as_ref().map(|(tid, _)| tid)),
+                or_dash(call.file.as_deref().map(escape)),
                 call.seen_by.as_str().to_owned(),
-                or_none(told(&call.detail).map(|detail| escape(&detail).into_owned())),
+                or_dash(told(&call.detail).map(|detail| escape(&detail).into_owned())),
             ]);
         }
         self.table.row(cells)

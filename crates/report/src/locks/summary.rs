@@ -10,23 +10,23 @@ use diagnose::{HolderActivity, LockRow};
 use model::{Nanos, Tid};
 
 use super::{LockReport, lock_name};
-use crate::Look;
-use crate::bounded::Bounded;
-use crate::spread::Spread;
+use crate::Style;
+use crate::bounded_map::BoundedMap;
+use crate::distribution::Distribution;
 
 /// Locks, and holders, that are told apart; the rest are told together.
 const MOST: usize = 10_000;
 
 /// What waits are summed up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum By {
+pub enum GroupBy {
     /// The lock that was waited for.
     Lock,
     /// The thread that held it.
     Holder,
 }
 
-impl By {
+impl GroupBy {
     /// The name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,12 +37,12 @@ impl By {
 }
 
 /// Whom a sum is about: a lock's or a thread's name, and a partition or a thread's number.
-type Who = (String, Option<String>);
+type GroupKey = (String, Option<String>);
 
 /// The waits for one lock or one holder.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    latency: Spread,
+    latency: Distribution,
     waiters: HashSet<Tid>,
     /// What holders were doing, or what kept them from doing it: the time waited for it.
     reasons: HashMap<String, Nanos>,
@@ -50,7 +50,7 @@ pub(super) struct Group {
 
 impl Default for Group {
     fn default() -> Self {
-        Self { latency: Spread::of_latencies(), waiters: HashSet::new(), reasons: HashMap::new() }
+        Self { latency: Distribution::of_latencies(), waiters: HashSet::new(), reasons: HashMap::new() }
     }
 }
 
@@ -89,7 +89,7 @@ fn reason(row: &LockRow) -> String {
 #[derive(Clone, Debug)]
 pub enum LockSummaryReport {
     /// For people.
-    Table(Look),
+    Table(Style),
     /// One JSON object a group.
     Json,
     /// A line a group.
@@ -100,25 +100,25 @@ pub enum LockSummaryReport {
 pub struct LockSummary<W> {
     out: W,
     report: LockSummaryReport,
-    groups: Bounded<Who, By, Group>,
+    groups: BoundedMap<GroupKey, GroupBy, Group>,
 }
 
 /// A sum and whom it is about; nobody in particular where there were too many.
 pub(super) struct Sum {
-    by: By,
-    who: Option<Who>,
+    by: GroupBy,
+    who: Option<GroupKey>,
     group: Group,
 }
 
 impl<W: Write> LockSummary<W> {
     /// A summary to this output.
     pub fn new(out: W, report: LockSummaryReport) -> Self {
-        Self { out, report, groups: Bounded::new(MOST) }
+        Self { out, report, groups: BoundedMap::new(MOST) }
     }
 
     /// By lock and then by holder, those most waited for first.
     fn sums(&mut self) -> Vec<Sum> {
-        let groups = std::mem::replace(&mut self.groups, Bounded::new(0)).into_groups();
+        let groups = std::mem::replace(&mut self.groups, BoundedMap::new(0)).into_groups();
         let mut sums: Vec<Sum> = groups.map(|(who, by, group)| Sum { by, who, group }).collect();
         sums.sort_by(|a, b| {
             let order = a.by.cmp(&b.by).then_with(|| b.group.latency.sum().cmp(&a.group.latency.sum()));
@@ -131,10 +131,10 @@ impl<W: Write> LockSummary<W> {
 impl<W: Write> LockReport for LockSummary<W> {
     fn wait(&mut self, row: &LockRow) -> io::Result<()> {
         let lock = (lock_name(row), row.partition.as_ref().map(ToString::to_string));
-        self.groups.of(lock, By::Lock).add(row);
+        self.groups.of(lock, GroupBy::Lock).add(row);
         if let Some(holder) = &row.holder {
             let who = (holder.thread.to_string(), holder.tid.map(|tid| tid.to_string()));
-            self.groups.of(who, By::Holder).add(row);
+            self.groups.of(who, GroupBy::Holder).add(row);
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<W: Write> LockReport for LockSummary<W> {
                 sums.iter().try_for_each(|sum| view::fields(sum).write_json(&mut self.out))?;
             }
             LockSummaryReport::Csv => {
-                let none = Sum { by: By::Lock, who: None, group: Group::default() };
+                let none = Sum { by: GroupBy::Lock, who: None, group: Group::default() };
                 view::fields(&none).write_csv_names(&mut self.out)?;
                 sums.iter().try_for_each(|sum| view::fields(sum).write_csv(&mut self.out))?;
             }

@@ -7,9 +7,9 @@ use diagnose::{HolderActivity, LockRow};
 use super::{LockReport, doing, lock_name, seen_by};
 use crate::escape::escape;
 use crate::file_ops::reasons;
-use crate::numbers::{NONE, or_none};
+use crate::quantity::{NONE, or_dash};
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
+use crate::{Style, Zone};
 
 const COLUMNS: [Column; 11] = [
     Column::text("START TIME", 12),
@@ -42,7 +42,7 @@ pub struct LockTable<W> {
 
 impl<W: Write> LockTable<W> {
     /// A table that looks like this.
-    pub fn new(out: W, look: &Look) -> Self {
+    pub fn new(out: W, look: &Style) -> Self {
         let mut columns = COLUMNS.to_vec();
         if look.wide {
             columns.extend(WIDE);
@@ -61,10 +61,10 @@ impl<W: Write> LockReport for LockTable<W> {
             row.tid.to_string(),
             escape(&row.thread).into_owned(),
             escape(&lock_name(row)).into_owned(),
-            or_none(row.holder.as_ref().map(|holder| thread(&holder.thread, holder.tid))),
-            or_none(doing(row)),
-            or_none(row.partition.as_ref().map(|of| escape(&of.topic))),
-            or_none(row.partition.as_ref().map(|of| of.partition)),
+            or_dash(row.holder.as_ref().map(|holder| thread(&holder.thread, holder.tid))),
+            or_dash(doing(row)),
+            or_dash(row.partition.as_ref().map(|of| escape(&of.topic))),
+            or_dash(row.partition.as_ref().map(|of| of.partition)),
             seen_by(row).to_owned(),
         ];
         if self.wide {
@@ -93,9 +93,9 @@ fn wide_cells(row: &LockRow) -> [String; 6] {
     let class = lock.map(|lock| escape(&lock.class)).filter(|class| !class.is_empty());
     [
         row.ahead.to_string(),
-        or_none(row.previous_owner.as_ref().map(|owner| thread(&owner.thread, owner.tid))),
-        or_none(class),
-        or_none(lock.filter(|lock| lock.address != 0).map(|lock| format!("{:#x}", lock.address))),
+        or_dash(row.previous_owner.as_ref().map(|owner| thread(&owner.thread, owner.tid))),
+        or_dash(class),
+        or_dash(lock.filter(|lock| lock.address != 0).map(|lock| format!("{:#x}", lock.address))),
         file,
         spent,
     ]

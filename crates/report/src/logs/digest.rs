@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use model::{KafkaTimes, LogEntry, LogKind, Nanos, TopicPartition};
 
-use super::isr::InSync;
+use super::isr::IsrChanges;
 use super::requests::ApiTimes;
 use super::tier::{Cleanup, Migrations};
+use crate::distribution::Distribution;
 use crate::slowest::Slowest;
-use crate::spread::Spread;
 
 /// Partitions that are told apart; those that come later are only in the totals.
 const MOST_PARTITIONS: usize = 100_000;
@@ -24,19 +24,19 @@ pub struct Group {
     /// How many.
     pub count: u64,
     /// How long they took, those that say so.
-    pub lengths: Spread,
+    pub lengths: Distribution,
     /// When the first and the last were written.
     pub span: Option<(Nanos, Nanos)>,
 }
 
 /// What was told in all.
-pub struct Digest {
+pub struct LogSummary {
     pub(super) groups: BTreeMap<(LogKind, Option<Arc<str>>), Group>,
     pub(super) cleanups: BTreeMap<TopicPartition, Cleanup>,
     /// Of all partitions, also those there was no room for.
     pub(super) all_cleanups: Cleanup,
     pub(super) migrations: Migrations,
-    pub(super) in_sync: BTreeMap<TopicPartition, InSync>,
+    pub(super) in_sync: BTreeMap<TopicPartition, IsrChanges>,
     pub(super) apis: BTreeMap<Arc<str>, ApiTimes>,
     pub(super) events: Vec<LogEntry>,
     pub(super) more_events: u64,
@@ -46,7 +46,7 @@ pub struct Digest {
     slowest: Slowest<LogEntry>,
 }
 
-impl Digest {
+impl LogSummary {
     /// An empty one that keeps so many of the slowest entries.
     pub fn new(most_slowest: usize) -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Digest {
 
 impl Group {
     fn new() -> Self {
-        Self { count: 0, lengths: Spread::of_latencies(), span: None }
+        Self { count: 0, lengths: Distribution::of_latencies(), span: None }
     }
 
     fn add(&mut self, at: Option<Nanos>, length: Option<Nanos>) {

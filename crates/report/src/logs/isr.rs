@@ -6,7 +6,7 @@ use super::digest::extend;
 
 /// The changes of one partition.
 #[derive(Clone, Debug, Default)]
-pub struct InSync {
+pub struct IsrChanges {
     /// Replicas were taken out.
     pub shrinks: u64,
     /// Replicas were taken in, which Kafka up to 2.7 says.
@@ -17,7 +17,7 @@ pub struct InSync {
     pub span: Option<(Nanos, Nanos)>,
 }
 
-impl InSync {
+impl IsrChanges {
     pub(super) fn add(&mut self, entry: &LogEntry) {
         extend(&mut self.span, entry.at);
         match entry.kind {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Digest, LogReport, LogRow, LogsRead, view};
+use super::{LogReport, LogRow, LogStats, LogSummary, view};
 
 /// JSON to this output.
 pub struct LogJson<W>(pub W);
@@ -12,7 +12,7 @@ impl<W: Write> LogReport for LogJson<W> {
         view::entry(row).write_json(&mut self.0)
     }
 
-    fn finish(&mut self, digest: &Digest, read: &LogsRead) -> io::Result<()> {
+    fn finish(&mut self, digest: &LogSummary, read: &LogStats) -> io::Result<()> {
         let out = &mut self.0;
         for ((kind, pattern), group) in &digest.groups {
             view::group(*kind, pattern.as_deref(), group).write_json(out)?;

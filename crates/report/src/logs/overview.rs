@@ -9,13 +9,13 @@ use model::{LogEntry, Nanos};
 
 use super::table::{cells, message};
 use super::view::total_ns;
-use super::{Digest, LogReport, LogRow, LogsRead};
+use super::{LogReport, LogRow, LogStats, LogSummary};
+use crate::distribution::Distribution;
 use crate::escape::escape;
-use crate::numbers::{counted, grouped, or_none};
 use crate::paint::{Role, paint};
-use crate::spread::Spread;
+use crate::quantity::{format_count, format_count_of, or_dash};
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
+use crate::{Style, Zone};
 
 /// Rows of a table that are shown, unless all are.
 const SHOWN: usize = 20;
@@ -24,16 +24,16 @@ const INDENT: usize = 2;
 /// Tables for people.
 pub struct LogOverview<W> {
     out: W,
-    look: Look,
+    look: Style,
 }
 
 impl<W: Write> LogOverview<W> {
     /// Tables that look like this.
-    pub fn new(out: W, look: &Look) -> Self {
+    pub fn new(out: W, look: &Style) -> Self {
         Self { out, look: look.clone() }
     }
 
-    fn kinds(&mut self, digest: &Digest) -> io::Result<()> {
+    fn kinds(&mut self, digest: &LogSummary) -> io::Result<()> {
         let columns = [
             Column::text("WHAT", 17),
             Column::number("COUNT", 0),
@@ -53,20 +53,20 @@ impl<W: Write> LogOverview<W> {
             let total = (lengths.count() > 0).then(|| nanos(total_ns(lengths)));
             table.row(vec![
                 escape(pattern.as_deref().unwrap_or(kind.as_str())).into_owned(),
-                grouped(group.count),
-                grouped(lengths.count()),
+                format_count(group.count),
+                format_count(lengths.count()),
                 median,
                 p99,
                 max,
-                or_none(total),
-                or_none(group.span.map(|(first, _)| zone.date_and_time(first))),
-                or_none(group.span.map(|(_, last)| zone.date_and_time(last))),
+                or_dash(total),
+                or_dash(group.span.map(|(first, _)| zone.date_and_time(first))),
+                or_dash(group.span.map(|(_, last)| zone.date_and_time(last))),
             ])?;
         }
         table.finish()
     }
 
-    fn in_sync(&mut self, digest: &Digest) -> io::Result<()> {
+    fn in_sync(&mut self, digest: &LogSummary) -> io::Result<()> {
         let mut changes: Vec<_> = digest.in_sync.iter().collect();
         if changes.is_empty() {
             return Ok(());
@@ -75,8 +75,8 @@ impl<W: Write> LogOverview<W> {
             std::cmp::Reverse((change.shrinks, change.expansions, change.changes))
         });
         let shrinks = changes.iter().map(|(_, change)| change.shrinks).sum();
-        let partitions = counted(changes.len() as u64, "partition");
-        self.heading(&format!("In-sync replicas: of {partitions}, {}", counted(shrinks, "shrink")))?;
+        let partitions = format_count_of(changes.len() as u64, "partition");
+        self.heading(&format!("In-sync replicas: of {partitions}, {}", format_count_of(shrinks, "shrink")))?;
         let columns = [
             Column::text("TOPIC", 16),
             Column::number("PARTITION", 0),
@@ -92,18 +92,18 @@ impl<W: Write> LogOverview<W> {
             table.row(vec![
                 escape(&of.topic).into_owned(),
                 of.partition.to_string(),
-                grouped(change.shrinks),
-                grouped(change.expansions),
-                grouped(change.changes),
-                or_none(change.span.map(|(first, _)| zone.date_and_time(first))),
-                or_none(change.span.map(|(_, last)| zone.date_and_time(last))),
+                format_count(change.shrinks),
+                format_count(change.expansions),
+                format_count(change.changes),
+                or_dash(change.span.map(|(first, _)| zone.date_and_time(first))),
+                or_dash(change.span.map(|(_, last)| zone.date_and_time(last))),
             ])?;
         }
         table.finish()?;
         self.rest(changes.len())
     }
 
-    fn requests(&mut self, digest: &Digest) -> io::Result<()> {
+    fn requests(&mut self, digest: &LogSummary) -> io::Result<()> {
         if digest.apis.is_empty() {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl<W: Write> LogOverview<W> {
         ];
         let mut table = self.table(columns.to_vec());
         for (name, times) in apis {
-            let mut row = vec![escape(name).into_owned(), grouped(times.total().count())];
+            let mut row = vec![escape(name).into_owned(), format_count(times.total().count())];
             row.extend(quantiles(times.total(), [0.5, 0.99, 0.999, 1.0]));
             row.extend(times.times.iter().skip(1).flat_map(|(_, spread)| quantiles(spread, [0.99])));
             table.row(row)?;
@@ -134,7 +134,7 @@ impl<W: Write> LogOverview<W> {
         table.finish()
     }
 
-    fn broker(&mut self, digest: &Digest) -> io::Result<()> {
+    fn broker(&mut self, digest: &LogSummary) -> io::Result<()> {
         if digest.events.is_empty() {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl<W: Write> LogOverview<W> {
         self.rest(events.len() + usize::try_from(digest.more_events).unwrap_or(usize::MAX))
     }
 
-    fn slowest(&mut self, digest: &Digest) -> io::Result<()> {
+    fn slowest(&mut self, digest: &LogSummary) -> io::Result<()> {
         let slowest = digest.slowest();
         if slowest.is_empty() {
             return Ok(());
@@ -189,7 +189,12 @@ impl<W: Write> LogOverview<W> {
         match rows.saturating_sub(self.shown()) {
             0 => Ok(()),
             more => {
-                writeln!(self.out, "{:INDENT$}… and {} more (--wide tells all)", "", grouped(more as u64))
+                writeln!(
+                    self.out,
+                    "{:INDENT$}… and {} more (--wide tells all)",
+                    "",
+                    format_count(more as u64)
+                )
             }
         }
     }
@@ -200,7 +205,7 @@ impl<W: Write> LogReport for LogOverview<W> {
         Ok(())
     }
 
-    fn finish(&mut self, digest: &Digest, read: &LogsRead) -> io::Result<()> {
+    fn finish(&mut self, digest: &LogSummary, read: &LogStats) -> io::Result<()> {
         writeln!(self.out, "{}", lead(digest, read, &self.look.zone))?;
         if digest.count() > 0 {
             self.kinds(digest)?;
@@ -212,7 +217,7 @@ impl<W: Write> LogReport for LogOverview<W> {
             self.slowest(digest)?;
         }
         if digest.without_room > 0 {
-            let count = counted(digest.without_room, "line");
+            let count = format_count_of(digest.without_room, "line");
             writeln!(
                 self.out,
                 "\n{count} of partitions or APIs that there was no room for, or that name none"
@@ -223,16 +228,16 @@ impl<W: Write> LogReport for LogOverview<W> {
 }
 
 /// What was read and from when to when it tells.
-fn lead(digest: &Digest, read: &LogsRead, zone: &Zone) -> String {
-    let (told, lines) = (counted(digest.count(), "thing"), counted(read.lines, "line"));
+fn lead(digest: &LogSummary, read: &LogStats, zone: &Zone) -> String {
+    let (told, lines) = (format_count_of(digest.count(), "thing"), format_count_of(read.lines, "line"));
     let span = digest.span.map_or_else(String::new, |(first, last)| {
         format!(", {} to {}", zone.date_and_time(first), zone.date_and_time(last))
     });
-    format!("{told} in {lines} of {}{span}", counted(read.files, "log"))
+    format!("{told} in {lines} of {}{span}", format_count_of(read.files, "log"))
 }
 
-fn quantiles<const N: usize>(lengths: &Spread, shares: [f64; N]) -> [String; N] {
-    shares.map(|share| or_none(lengths.quantile(share).map(nanos)))
+fn quantiles<const N: usize>(lengths: &Distribution, shares: [f64; N]) -> [String; N] {
+    shares.map(|share| or_dash(lengths.quantile(share).map(nanos)))
 }
 
 fn nanos(length: u64) -> Nanos {

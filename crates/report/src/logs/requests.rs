@@ -2,19 +2,19 @@
 
 use model::{KafkaTimes, Nanos};
 
-use crate::spread::Spread;
+use crate::distribution::Distribution;
 
 /// The times of all requests of an API.
 #[derive(Clone, Debug)]
 pub struct ApiTimes {
     /// Each time, by its name in JSON.
-    pub(super) times: [(&'static str, Spread); 7],
+    pub(super) times: [(&'static str, Distribution); 7],
 }
 
 impl ApiTimes {
     pub(super) fn new() -> Self {
         let names = ["total", "queue", "local", "remote", "response_queue", "send", "throttle"];
-        Self { times: names.map(|name| (name, Spread::of_latencies())) }
+        Self { times: names.map(|name| (name, Distribution::of_latencies())) }
     }
 
     pub(super) fn add(&mut self, times: &KafkaTimes) {
@@ -26,7 +26,7 @@ impl ApiTimes {
     }
 
     /// Whole times.
-    pub fn total(&self) -> &Spread {
+    pub fn total(&self) -> &Distribution {
         let [(_, total), ..] = &self.times;
         total
     }

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use model::LogEntry;
 
-use super::{Digest, LogReport, LogRow, LogsRead};
+use super::{LogReport, LogRow, LogStats, LogSummary};
 use crate::escape::escape;
-use crate::numbers::{NONE, or_none};
+use crate::quantity::{NONE, or_dash};
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
+use crate::{Style, Zone};
 
 /// What is shown of a message, unless all is.
 const MESSAGE_CHARS: usize = 100;
@@ -39,7 +39,7 @@ pub struct LogTable<W> {
 
 impl<W: Write> LogTable<W> {
     /// A table that looks like this.
-    pub fn new(out: W, look: &Look) -> Self {
+    pub fn new(out: W, look: &Style) -> Self {
         let [time, took, what, topic, partition, message] = COLUMNS;
         let mut columns = vec![time, took, what, topic, partition];
         columns.extend(WIDE.into_iter().filter(|_| look.wide));
@@ -54,11 +54,11 @@ impl<W: Write> LogReport for LogTable<W> {
         let mut cells = cells(entry, &self.zone).to_vec();
         if self.wide {
             cells.extend([
-                or_none(entry.level),
-                or_none(entry.count),
-                or_none(entry.offset),
-                or_none(entry.before_bytes),
-                or_none(entry.after_bytes),
+                or_dash(entry.level),
+                or_dash(entry.count),
+                or_dash(entry.offset),
+                or_dash(entry.before_bytes),
+                or_dash(entry.after_bytes),
                 escape(file).into_owned(),
             ]);
         }
@@ -66,7 +66,7 @@ impl<W: Write> LogReport for LogTable<W> {
         self.table.row(cells)
     }
 
-    fn finish(&mut self, _: &Digest, _: &LogsRead) -> io::Result<()> {
+    fn finish(&mut self, _: &LogSummary, _: &LogStats) -> io::Result<()> {
         self.table.finish()
     }
 }
@@ -76,10 +76,10 @@ pub(super) fn cells(entry: &LogEntry, zone: &Zone) -> [String; 5] {
     let of = entry.topic_partition.as_ref();
     [
         entry.at.map_or_else(|| NONE.to_owned(), |at| zone.date_and_time(at)),
-        or_none(entry.length),
+        or_dash(entry.length),
         escape(entry.name()).into_owned(),
-        or_none(of.map(|of| escape(&of.topic).into_owned())),
-        or_none(of.map(|of| of.partition)),
+        or_dash(of.map(|of| escape(&of.topic).into_owned())),
+        or_dash(of.map(|of| of.partition)),
     ]
 }
 

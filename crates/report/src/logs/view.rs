@@ -3,12 +3,12 @@
 use model::{LogEntry, LogKind, TopicPartition};
 use serde_json::{Value, json};
 
-use super::digest::{Digest, Group};
+use super::digest::{Group, LogSummary};
 use super::requests::ApiTimes;
 use super::tier::{Cleanup, Migration, Queue, change, percent};
-use super::{InSync, LogRow, LogsRead};
+use super::{IsrChanges, LogRow, LogStats};
+use crate::distribution::Distribution;
 use crate::fields::Fields;
-use crate::spread::Spread;
 
 /// An entry's fields.
 pub(super) fn entry(LogRow { entry, file }: LogRow<'_>) -> Fields {
@@ -71,7 +71,7 @@ pub(super) fn group(kind: LogKind, pattern: Option<&str>, group: &Group) -> Fiel
     ])
 }
 
-pub(super) fn total_ns(lengths: &Spread) -> u64 {
+pub(super) fn total_ns(lengths: &Distribution) -> u64 {
     u64::try_from(lengths.sum()).unwrap_or(u64::MAX)
 }
 
@@ -113,7 +113,7 @@ pub(super) fn migration(queue: usize, migration: &Migration, gap: Option<model::
 }
 
 /// Changes of a partition's in-sync set.
-pub(super) fn in_sync(partition: &TopicPartition, changes: &InSync) -> Fields {
+pub(super) fn in_sync(partition: &TopicPartition, changes: &IsrChanges) -> Fields {
     let [topic, number] = whose(Some(partition));
     Fields(vec![
         ("type", "isr".into()),
@@ -135,7 +135,7 @@ pub(super) fn api(name: &str, times: &ApiTimes) -> Fields {
     Fields(fields)
 }
 
-fn percentiles(spread: &Spread) -> Value {
+fn percentiles(spread: &Distribution) -> Value {
     json!({
         "median_ns": spread.quantile(0.5),
         "p99_ns": spread.quantile(0.99),
@@ -146,7 +146,7 @@ fn percentiles(spread: &Spread) -> Value {
 }
 
 /// What it all comes to.
-pub(super) fn summary(digest: &Digest, read: &LogsRead, queues: &[Queue]) -> Fields {
+pub(super) fn summary(digest: &LogSummary, read: &LogStats, queues: &[Queue]) -> Fields {
     let cleanups = &digest.all_cleanups;
     let mut of_tier: serde_json::Map<String, Value> =
         of_cleanup(cleanups).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -20,11 +20,11 @@ pub use batch_fill::BatchFill;
 pub use csv::OverviewCsv;
 pub use group::Group;
 pub use json::OverviewJson;
-pub use kinds::{By, Kind, Producer, Who};
+pub use kinds::{GroupBy, GroupKey, Kind, Producer};
 pub use table::OverviewTable;
 
-use crate::bounded::Bounded;
-pub use crate::spread::Spread;
+use crate::bounded_map::BoundedMap;
+pub use crate::distribution::Distribution;
 use group::Share;
 use kinds::Client;
 
@@ -34,11 +34,11 @@ const MOST_GROUPS: usize = 500;
 
 /// Counts requests into groups.
 pub struct Overview {
-    apis: Bounded<(), Kind, Group>,
-    topics: Bounded<Topic, Kind, Group>,
-    clients: Bounded<Client, Kind, Group>,
-    connections: Bounded<(Client, u16, SocketAddr), Kind, Group>,
-    producers: Bounded<(Client, Option<i64>), (), BatchFill>,
+    apis: BoundedMap<(), Kind, Group>,
+    topics: BoundedMap<Topic, Kind, Group>,
+    clients: BoundedMap<Client, Kind, Group>,
+    connections: BoundedMap<(Client, u16, SocketAddr), Kind, Group>,
+    producers: BoundedMap<(Client, Option<i64>), (), BatchFill>,
     /// Of one request; kept for its room.
     shares: HashMap<Topic, Share>,
     span: Option<(Nanos, Nanos)>,
@@ -69,7 +69,7 @@ pub struct Groups {
     pub span: Option<Nanos>,
     /// Every group: by API, then topic, client and connection; of each those first that clients waited for
     /// longest in total, and the waits that were asked for last.
-    pub groups: Vec<(Kind, Who, Group)>,
+    pub groups: Vec<(Kind, GroupKey, Group)>,
     /// How many groups of one sort and API there was room for.
     pub most: usize,
     /// Every producer, that with the most batches first.
@@ -86,11 +86,11 @@ impl Overview {
     /// At most so many groups of each sort and API, and twice as many of each sort.
     pub fn new(most: usize) -> Self {
         Self {
-            apis: Bounded::new(usize::MAX),
-            topics: Bounded::new(most),
-            clients: Bounded::new(most),
-            connections: Bounded::new(most),
-            producers: Bounded::new(most),
+            apis: BoundedMap::new(usize::MAX),
+            topics: BoundedMap::new(most),
+            clients: BoundedMap::new(most),
+            connections: BoundedMap::new(most),
+            producers: BoundedMap::new(most),
             shares: HashMap::new(),
             span: None,
             most,
@@ -141,11 +141,13 @@ impl Overview {
 
     /// The groups, in order.
     pub fn finish(self) -> Groups {
-        let apis = self.apis.into_groups().map(|(_, kind, group)| (kind, Who::All, group));
-        let topics = self.topics.into_groups().map(|(topic, kind, group)| (kind, Who::topic(topic), group));
-        let clients = self.clients.into_groups().map(|(who, kind, group)| (kind, Who::client(who), group));
+        let apis = self.apis.into_groups().map(|(_, kind, group)| (kind, GroupKey::All, group));
+        let topics =
+            self.topics.into_groups().map(|(topic, kind, group)| (kind, GroupKey::topic(topic), group));
+        let clients =
+            self.clients.into_groups().map(|(who, kind, group)| (kind, GroupKey::client(who), group));
         let connections =
-            self.connections.into_groups().map(|(who, kind, group)| (kind, Who::connection(who), group));
+            self.connections.into_groups().map(|(who, kind, group)| (kind, GroupKey::connection(who), group));
         let groups = [in_order(apis), in_order(topics), in_order(clients), in_order(connections)];
         let producers = self.producers.into_groups();
         let mut producers =
@@ -156,7 +158,7 @@ impl Overview {
     }
 }
 
-fn in_order(groups: impl Iterator<Item = (Kind, Who, Group)>) -> Vec<(Kind, Who, Group)> {
+fn in_order(groups: impl Iterator<Item = (Kind, GroupKey, Group)>) -> Vec<(Kind, GroupKey, Group)> {
     let mut groups = groups.collect::<Vec<_>>();
     groups.sort_by(|(kind, who, group), (other_kind, other_who, other)| {
         let time = |group: &Group| group.less_head_of_line().sum();
@@ -169,7 +171,7 @@ fn in_order(groups: impl Iterator<Item = (Kind, Who, Group)>) -> Vec<(Kind, Who,
 
 impl Groups {
     /// Groups of this sort.
-    pub fn by(&self, by: By) -> impl Iterator<Item = &(Kind, Who, Group)> {
+    pub fn by(&self, by: GroupBy) -> impl Iterator<Item = &(Kind, GroupKey, Group)> {
         self.groups.iter().filter(move |(_, who, _)| who.by() == by)
     }
 
@@ -180,13 +182,13 @@ impl Groups {
     }
 }
 
-impl Who {
+impl GroupKey {
     fn topic(topic: Option<Topic>) -> Self {
         match topic {
             Some(Topic::Name(name)) => Self::Topic(Some(name), None),
             Some(Topic::Id(id)) => Self::Topic(None, Some(id)),
             Some(Topic::Unknown) => Self::Topic(None, None),
-            None => Self::Others(By::Topic),
+            None => Self::Others(GroupBy::Topic),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::numbers::{counted, grouped, size};
+use crate::quantity::{format_bytes, format_count, format_count_of};
 
 /// Counts over a whole capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -78,11 +78,11 @@ impl RequestSummary {
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![format!(
             "{} shown of {}; {} ({}) of {}",
-            grouped(self.shown),
-            counted(self.requests, "request"),
-            counted(self.packets, "packet"),
-            size(self.bytes),
-            counted(self.connections, "connection"),
+            format_count(self.shown),
+            format_count_of(self.requests, "request"),
+            format_count_of(self.packets, "packet"),
+            format_bytes(self.bytes),
+            format_count_of(self.connections, "connection"),
         )];
         sentences.extend(self.missing());
         sentences.extend(self.notes.iter().cloned());
@@ -90,32 +90,48 @@ impl RequestSummary {
     }
 
     fn missing(&self) -> impl Iterator<Item = String> {
-        let gaps = format!("in {} the capture lacks {}", counted(self.gaps, "place"), size(self.gap_bytes));
+        let gaps = format!(
+            "in {} the capture lacks {}",
+            format_count_of(self.gaps, "place"),
+            format_bytes(self.gap_bytes)
+        );
         [
-            (self.kernel_drops, format!("the kernel dropped {}", counted(self.kernel_drops, "packet"))),
+            (
+                self.kernel_drops,
+                format!("the kernel dropped {}", format_count_of(self.kernel_drops, "packet")),
+            ),
             (self.gaps, gaps),
             (
                 self.truncated_packets,
-                format!("{} cut short by the capture", counted(self.truncated_packets, "packet")),
+                format!("{} cut short by the capture", format_count_of(self.truncated_packets, "packet")),
             ),
-            (self.malformed_packets, format!("{} malformed", counted(self.malformed_packets, "packet"))),
-            (self.fragments, format!("{} not looked into", counted(self.fragments, "IP fragment"))),
-            (self.undecodable_frames, format!("{} unreadable", counted(self.undecodable_frames, "frame"))),
-            (self.unanswered, format!("{} without a response", counted(self.unanswered, "request"))),
+            (
+                self.malformed_packets,
+                format!("{} malformed", format_count_of(self.malformed_packets, "packet")),
+            ),
+            (self.fragments, format!("{} not looked into", format_count_of(self.fragments, "IP fragment"))),
+            (
+                self.undecodable_frames,
+                format!("{} unreadable", format_count_of(self.undecodable_frames, "frame")),
+            ),
+            (self.unanswered, format!("{} without a response", format_count_of(self.unanswered, "request"))),
             (
                 self.sasl_tokens,
-                format!("{} that belong to no request", counted(self.sasl_tokens, "raw SASL token")),
+                format!("{} that belong to no request", format_count_of(self.sasl_tokens, "raw SASL token")),
             ),
             (
                 self.tls_connections,
-                format!("{} encrypted (TLS)", counted(self.tls_connections, "connection")),
+                format!("{} encrypted (TLS)", format_count_of(self.tls_connections, "connection")),
             ),
-            (self.other_connections, format!("{} not Kafka", counted(self.other_connections, "connection"))),
+            (
+                self.other_connections,
+                format!("{} not Kafka", format_count_of(self.other_connections, "connection")),
+            ),
             (
                 self.one_sided_connections,
                 format!(
                     "{} captured on one side only: capture where both ways pass",
-                    counted(self.one_sided_connections, "connection")
+                    format_count_of(self.one_sided_connections, "connection")
                 ),
             ),
         ]

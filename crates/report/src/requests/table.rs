@@ -7,9 +7,9 @@ use model::{Partition, Request};
 use super::{RequestReport, RequestSummary};
 use crate::error_code;
 use crate::escape::escape;
-use crate::numbers::{NONE, millis, or_none};
+use crate::quantity::{NONE, millis, or_dash};
 use crate::table::{Column, Table};
-use crate::{Look, Zone};
+use crate::{Style, Zone};
 
 const COLUMNS: [Column; 6] = [
     Column::text("ARRIVAL TIME", 12),
@@ -29,37 +29,37 @@ struct Extra {
 const EXTRA: [Extra; 16] = [
     Extra { column: Column::text("API", 8), cell: |request, _| escape(request.api).into_owned() },
     Extra { column: Column::number("VERSION", 0), cell: |request, _| request.api_version.to_string() },
-    Extra { column: Column::number("ACKS", 0), cell: |request, _| or_none(request.acks) },
-    Extra { column: Column::number("BYTES", 7), cell: |_, partition| or_none(partition.map(|of| of.bytes)) },
+    Extra { column: Column::number("ACKS", 0), cell: |request, _| or_dash(request.acks) },
+    Extra { column: Column::number("BYTES", 7), cell: |_, partition| or_dash(partition.map(|of| of.bytes)) },
     Extra {
         column: Column::number("RECORDS", 0),
-        cell: |_, partition| or_none(partition.and_then(|of| of.records)),
+        cell: |_, partition| or_dash(partition.and_then(|of| of.records)),
     },
-    Extra { column: Column::text("BATCH_CRC", 10), cell: |_, partition| or_none(partition.and_then(crc)) },
+    Extra { column: Column::text("BATCH_CRC", 10), cell: |_, partition| or_dash(partition.and_then(crc)) },
     Extra {
         column: Column::number("BASE_OFFSET", 0),
-        cell: |_, partition| or_none(partition.and_then(|of| of.base_offset)),
+        cell: |_, partition| or_dash(partition.and_then(|of| of.base_offset)),
     },
-    Extra { column: Column::number("ERROR_CODE", 0), cell: |request, of| or_none(error_code(request, of)) },
+    Extra { column: Column::number("ERROR_CODE", 0), cell: |request, of| or_dash(error_code(request, of)) },
     Extra {
         column: Column::number("HEAD_OF_LINE(ms)", 0),
-        cell: |request, _| or_none(request.head_of_line.map(millis)),
+        cell: |request, _| or_dash(request.head_of_line.map(millis)),
     },
-    Extra { column: Column::number("THROTTLE(ms)", 0), cell: |request, _| or_none(request.throttle_ms) },
+    Extra { column: Column::number("THROTTLE(ms)", 0), cell: |request, _| or_dash(request.throttle_ms) },
     Extra { column: Column::text("CLIENT", 21), cell: |request, _| request.client.to_string() },
     Extra { column: Column::text("BROKER", 21), cell: |request, _| request.broker.to_string() },
     Extra { column: Column::number("CORRELATION", 0), cell: |request, _| request.correlation_id.to_string() },
     Extra {
         column: Column::text("CLIENT_ID", 12),
-        cell: |request, _| or_none(request.client_id.as_deref().map(escape)),
+        cell: |request, _| or_dash(request.client_id.as_deref().map(escape)),
     },
     Extra {
         column: Column::text("ERROR", 0),
-        cell: |request, _| or_none(request.error.as_deref().map(escape)),
+        cell: |request, _| or_dash(request.error.as_deref().map(escape)),
     },
     Extra {
         column: Column::text("ERROR_NAME", 0),
-        cell: |request, of| or_none(error_code(request, of).filter(|&code| code != 0).map(error_name)),
+        cell: |request, of| or_dash(error_code(request, of).filter(|&code| code != 0).map(error_name)),
     },
 ];
 
@@ -72,13 +72,13 @@ pub struct RequestTable<W> {
 
 impl<W: Write> RequestTable<W> {
     /// A table that looks like this.
-    pub fn new(out: W, look: &Look) -> Self {
+    pub fn new(out: W, look: &Style) -> Self {
         Self::with(out, look, &[])
     }
 
     /// A table that looks like this and, where it is not wide and has them all, has these of the wide one's
     /// columns.
-    pub fn with(out: W, look: &Look, headings: &[&str]) -> Self {
+    pub fn with(out: W, look: &Style, headings: &[&str]) -> Self {
         let named = |heading: &&str| EXTRA.iter().find(|extra| extra.column.heading() == *heading);
         let extra = if look.wide {
             EXTRA.iter().collect()
@@ -93,11 +93,11 @@ impl<W: Write> RequestTable<W> {
     fn row(&mut self, request: &Request, partition: Option<&Partition>, id: Option<&str>) -> io::Result<()> {
         let mut cells = vec![
             self.zone.time_of_day(request.arrival),
-            or_none(request.end.map(|end| self.zone.time_of_day(end))),
-            or_none(request.latency().map(millis)),
-            or_none(id.map(escape)),
+            or_dash(request.end.map(|end| self.zone.time_of_day(end))),
+            or_dash(request.latency().map(millis)),
+            or_dash(id.map(escape)),
             partition.map_or_else(|| NONE.to_owned(), topic_shown),
-            or_none(partition.map(|partition| partition.partition)),
+            or_dash(partition.map(|partition| partition.partition)),
         ];
         cells.extend(self.extra.iter().map(|extra| (extra.cell)(request, partition)));
         self.table.row(cells)

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use model::Nanos;
 
 use super::{BatchRow, RecordRow, SegmentFile, SegmentReport};
-use crate::Look;
+use crate::Style;
 use crate::escape::escape;
-use crate::numbers::{NONE, or_none};
+use crate::quantity::{NONE, or_dash};
 use crate::table::{Column, Table};
 use crate::time_of_day::TimesOfDay;
 
@@ -50,7 +50,7 @@ pub struct SegmentTable<W> {
 
 impl<W: Write> SegmentTable<W> {
     /// A table that looks like this; `records` for one row a record instead of one a batch.
-    pub fn new(out: W, look: &Look, segment: SegmentFile, records: bool) -> Self {
+    pub fn new(out: W, look: &Style, segment: SegmentFile, records: bool) -> Self {
         let mut columns = if records { RECORDS.to_vec() } else { BATCHES.to_vec() };
         if look.wide && !records {
             columns.extend(WIDE);
@@ -62,16 +62,16 @@ impl<W: Write> SegmentTable<W> {
     fn batch_row(&mut self, batch: &BatchRow, id: Option<&str>) -> io::Result<()> {
         let partition = self.segment.topic_partition.as_ref();
         let mut cells = vec![
-            or_none(id.map(escape)),
+            or_dash(id.map(escape)),
             escape(&self.segment.file).into_owned(),
-            or_none(partition.map(|of| escape(&of.topic))),
-            or_none(partition.map(|of| of.partition)),
+            or_dash(partition.map(|of| escape(&of.topic))),
+            or_dash(partition.map(|of| of.partition)),
             batch.bytes.to_string(),
             (batch.position / 1024).to_string(),
             batch.position.to_string(),
             batch.base_offset.to_string(),
             batch.last_offset.to_string(),
-            or_none(batch.records),
+            or_dash(batch.records),
             timestamp(&mut self.times, batch.timestamp_ms).to_owned(),
             batch.codec.to_owned(),
             format!("{:#010x}", batch.crc),

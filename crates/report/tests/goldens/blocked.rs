@@ -1,12 +1,12 @@
 //! Locks of thread dumps against their golden files.
 
 use model::{Lock, LockHolder, LockKind};
-use report::blocked::{BlockedRow, InDumps, write_csv, write_json, write_table};
+use report::blocked::{BlockedRow, ThreadDumpCount, write_csv, write_json, write_table};
 
 use crate::{golden, look};
 
-fn seen(name: &str, tid: Option<u32>, dumps: u64) -> InDumps {
-    InDumps { thread: LockHolder { tid, thread: name.into() }, dumps }
+fn seen(name: &str, tid: Option<u32>, dumps: u64) -> ThreadDumpCount {
+    ThreadDumpCount { thread: LockHolder { tid, thread: name.into() }, dumps }
 }
 
 fn rows() -> [BlockedRow; 3] {

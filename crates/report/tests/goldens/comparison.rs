@@ -3,9 +3,9 @@
 use compare::{Comparison, Part, Run, Setup};
 use model::{Cause, Nanos};
 use page::{Page, html};
-use report::Look;
+use report::Style;
 use report::comparison::page::ComparisonData;
-use report::comparison::{Compared, csv, json, markdown, text};
+use report::comparison::{ComparisonReport, csv, json, markdown, text};
 
 use crate::{golden, json_lines, look, sample};
 
@@ -35,7 +35,7 @@ fn run(name: &str, repetition: i64, every: i64, stall_ms: i64, cause: Cause) -> 
     run
 }
 
-fn compared() -> Compared {
+fn compared() -> ComparisonReport {
     let setup = |name: &str, note: Option<&str>, every, stall_ms, cause| {
         let runs = (1..=3).map(|it| run(&format!("{name}/{it}"), it, every, stall_ms, cause)).collect();
         Setup { name: name.to_owned(), note: note.map(str::to_owned), runs }
@@ -57,7 +57,7 @@ fn compared() -> Compared {
             Cause::SlowDevice,
         ),
     ];
-    Compared {
+    ComparisonReport {
         comparison: Comparison::of(SLO, setups),
         apis: vec!["PRODUCE".to_owned()],
         topics: vec!["orders".to_owned()],
@@ -82,7 +82,7 @@ fn a_comparison_fits_a_terminal_and_colours_only_where_they_are_allowed() {
     let compared = compared();
     let shown = |colour: bool| {
         let mut out = Vec::new();
-        text::write(&mut out, &Look { colour, ..look(false) }, &compared).unwrap();
+        text::write(&mut out, &Style { colour, ..look(false) }, &compared).unwrap();
         String::from_utf8(out).unwrap()
     };
     for line in shown(false).lines() {

@@ -1,7 +1,7 @@
 //! What logs tell against its golden files.
 
 use model::{KafkaTimes, LogEntry, LogKind, Nanos, TopicPartition};
-use report::logs::{Digest, LogCsv, LogJson, LogOverview, LogReport, LogRow, LogTable, LogsRead};
+use report::logs::{LogCsv, LogJson, LogOverview, LogReport, LogRow, LogStats, LogSummary, LogTable};
 
 use crate::{golden, json_lines, look};
 
@@ -89,7 +89,7 @@ fn entries() -> Vec<LogEntry> {
 }
 
 fn shown(mut to: impl LogReport) {
-    let mut digest = Digest::new(4);
+    let mut digest = LogSummary::new(4);
     for entry in &entries() {
         digest.entry(entry);
         to.entry(LogRow { entry, file: "logs/server.log\x1b" }).unwrap();
@@ -99,7 +99,7 @@ fn shown(mut to: impl LogReport) {
         let times = KafkaTimes { total: ms(1.0), local: ms(0.9), queue: ms(0.1), ..KafkaTimes::default() };
         digest.request(Some(START), if n % 4 == 0 { "FETCH" } else { "PRODUCE" }, &times);
     }
-    let read = LogsRead { files: 1, bytes: 123_456, lines: 9_876, cut_lines: 1, unreadable_requests: 2 };
+    let read = LogStats { files: 1, bytes: 123_456, lines: 9_876, cut_lines: 1, unreadable_requests: 2 };
     to.finish(&digest, &read).unwrap();
 }
 
@@ -112,7 +112,7 @@ fn what_logs_tell_in_every_form() {
     golden("logs.jsonl", |out| shown(LogJson(out)));
     golden("logs.csv", |out| shown(LogCsv::new(out)));
     golden("logs-nothing.txt", |out| {
-        LogOverview::new(out, &look(false)).finish(&Digest::new(4), &LogsRead::default()).unwrap();
+        LogOverview::new(out, &look(false)).finish(&LogSummary::new(4), &LogStats::default()).unwrap();
     });
 }
 
@@ -143,12 +143,12 @@ fn figures_that_no_broker_has_do_no_harm() {
         ..tier(0, kind, i32::MAX, Some(u64::MAX), (u64::MAX, 0))
     };
     for look in [look(false), look(true)] {
-        let mut digest = Digest::new(4);
+        let mut digest = LogSummary::new(4);
         for kind in LogKind::ALL {
             digest.entry(&huge(kind));
             digest.entry(&LogEntry { at: Some(Nanos::MIN), length: Some(Nanos::MIN), ..huge(kind) });
         }
-        let read = LogsRead { files: u64::MAX, lines: u64::MAX, ..LogsRead::default() };
+        let read = LogStats { files: u64::MAX, lines: u64::MAX, ..LogStats::default() };
         LogOverview::new(Vec::new(), &look).finish(&digest, &read).unwrap();
         LogJson(Vec::new()).finish(&digest, &read).unwrap();
     }

@@ -25,17 +25,17 @@ use report::file_ops::{
     FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
     TopFileOps,
 };
-use report::files::{By as FilesBy, FileTotals, Files, Interval, Sort, Traffic};
+use report::files::{FileTotals, Files, GroupBy as FilesBy, Interval, Sort, Traffic};
 use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
 use report::requests::overview::{
-    By, Group, Groups, Kind, Overview, OverviewCsv, OverviewJson, OverviewTable, Who,
+    Group, GroupBy, GroupKey, Groups, Kind, Overview, OverviewCsv, OverviewJson, OverviewTable,
 };
 use report::requests::{RequestCsv, RequestJson, RequestReport, RequestTable, TopRequests};
 use report::segments::{SegmentCsv, SegmentJson, SegmentReport, SegmentTable};
-use report::{Look, Zone, escape};
+use report::{Style, Zone, escape};
 
-fn look(wide: bool) -> Look {
-    Look { zone: Zone::utc(), wide, colour: false, lookahead: 100 }
+fn look(wide: bool) -> Style {
+    Style { zone: Zone::utc(), wide, colour: false, lookahead: 100 }
 }
 
 fn golden(name: &str, write: impl FnOnce(&mut Vec<u8>)) {
@@ -172,12 +172,12 @@ fn no_request_is_lost_between_groups() {
     let traffic = sample::traffic();
     for most in [1, 2, 100] {
         let groups = overview(most, &traffic);
-        for by in [By::Api, By::Client, By::Connection] {
+        for by in [GroupBy::Api, GroupBy::Client, GroupBy::Connection] {
             let counted = groups.by(by).map(|(_, _, group)| group.requests).sum::<u64>();
             assert_eq!(counted, traffic.len() as u64, "{by:?} {most}");
         }
-        let held = |(kind, ..): &&(Kind, Who, Group)| kind.hold.is_some();
-        let waits = groups.by(By::Api).filter(held).map(|(_, _, group)| group.requests).sum::<u64>();
+        let held = |(kind, ..): &&(Kind, GroupKey, Group)| kind.hold.is_some();
+        let waits = groups.by(GroupBy::Api).filter(held).map(|(_, _, group)| group.requests).sum::<u64>();
         assert_eq!(waits, 900);
     }
 }
@@ -566,6 +566,6 @@ fn an_examination_in_every_form() {
 #[test]
 fn colour_is_used_only_where_it_is_allowed() {
     let mut out = Vec::new();
-    requests(RequestTable::new(&mut out, &Look { colour: true, ..look(false) }));
+    requests(RequestTable::new(&mut out, &Style { colour: true, ..look(false) }));
     assert!(out.starts_with(b"\x1b[1m"));
 }

@@ -10,7 +10,7 @@ use model::{
     FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, StageSpan,
     Stages, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
-use report::doctor::{BrokerFound, Examination, Fact, Hook, Remedy};
+use report::doctor::{BrokerFacts, Examination, Fact, Hook, Remedy};
 use report::explanation::{Conclusion, Unobservable};
 use report::requests::RequestSummary;
 use report::segments::{BatchRow, RecordRow, SegmentFile};
@@ -695,7 +695,7 @@ pub(crate) fn examination() -> Examination {
             hook("file writes", "tp_btf/sys_enter", None),
             hook("journal commits", "tp_btf/jbd2_run_stats", Some("this kernel has no jbd2")),
         ],
-        brokers: vec![BrokerFound {
+        brokers: vec![BrokerFacts {
             pid: 4_400,
             node_id: Some("1".to_owned()),
             listeners: vec!["PLAINTEXT://0.0.0.0:9092".to_owned()],

@@ -3,7 +3,7 @@
 
 use model::Nanos;
 use ratatui::layout::Rect;
-use report::numbers::{counted, grouped, or_none, size};
+use report::quantity::{format_bytes, format_count, format_count_of, or_dash};
 
 use super::sparkline::sparkline;
 use super::{Canvas, width_of};
@@ -69,7 +69,7 @@ fn trimmed(speed: f64) -> String {
 
 fn requests(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let figures = state.pulse.figures();
-    let rate = figures.requests_per_second.map(|rate| grouped(rate.round() as u64));
+    let rate = figures.requests_per_second.map(|rate| format_count(rate.round() as u64));
     let values = state.pulse.rates(line_columns(area));
     let values = values.iter().map(|&count| Some(count as f64)).collect::<Vec<_>>();
     let over_time = vec![(sparkline(&values), Tone::Good)];
@@ -79,10 +79,10 @@ fn requests(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         } else {
             Tone::Strong
         };
-        [(format!("  {name} "), Tone::Plain), (format!("{:>FIGURE$}", or_none(value)), tone)]
+        [(format!("  {name} "), Tone::Plain), (format!("{:>FIGURE$}", or_dash(value)), tone)]
     };
     let figures = [figure("p50", figures.median), figure("p99", figures.p99), figure("max", figures.longest)];
-    figure_line(canvas, area, 1, ("requests/s", or_none(rate)), over_time, figures.concat());
+    figure_line(canvas, area, 1, ("requests/s", or_dash(rate)), over_time, figures.concat());
 }
 
 fn latencies(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
@@ -99,12 +99,12 @@ fn latencies(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         .map(|(block, latency)| (block.to_string(), if slow(latency) { Tone::Bad } else { Tone::Good }));
     let slow = format!(
         "  {} of {} took {} or longer",
-        grouped(state.slow.count()),
-        grouped(state.pulse.requests()),
+        format_count(state.slow.count()),
+        format_count(state.pulse.requests()),
         state.about.slower_than
     );
     let tone = if state.slow.count() > 0 { Tone::Bad } else { Tone::Plain };
-    figure_line(canvas, area, 2, ("max latency", or_none(last)), over_time.collect(), vec![(slow, tone)]);
+    figure_line(canvas, area, 2, ("max latency", or_dash(last)), over_time.collect(), vec![(slow, tone)]);
 }
 
 /// Columns of a line over time.
@@ -142,12 +142,12 @@ fn condition(state: &State) -> Cell {
     }
     if let Some(cost) = state.cost {
         let per_cent = cost.processors * 100.0;
-        let resident = size(cost.resident_bytes);
+        let resident = format_bytes(cost.resident_bytes);
         parts.push((format!("own cost {per_cent:.1}% of a CPU, {resident}"), Tone::Plain));
     }
     let known = state.notes.len() + state.about.unobservable.len();
     if known > 0 {
-        parts.push((format!("{} (F1)", counted(known as u64, "note")), Tone::Plain));
+        parts.push((format!("{} (F1)", format_count_of(known as u64, "note")), Tone::Plain));
     }
     let mut line = Vec::new();
     for part in parts {
@@ -160,7 +160,7 @@ fn condition(state: &State) -> Cell {
 }
 
 fn losses(state: &State) -> (String, Tone) {
-    let lost = state.losses.iter().map(|(kind, count)| format!("{} {}", grouped(count), kind.as_str()));
+    let lost = state.losses.iter().map(|(kind, count)| format!("{} {}", format_count(count), kind.as_str()));
     let lost = lost.collect::<Vec<_>>();
     if lost.is_empty() {
         return ("nothing lost".to_owned(), Tone::Good);

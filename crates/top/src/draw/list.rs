@@ -1,7 +1,7 @@
 //! The views' names, the headings of the one that is shown, and its rows.
 
 use ratatui::layout::Rect;
-use report::numbers::grouped;
+use report::quantity::format_count;
 
 use super::columns::{self, GAP, Place};
 use super::{Canvas, width_of};
@@ -83,9 +83,9 @@ fn counts(ui: &Ui, rows: &Rows<'_>) -> Cell {
     let listing = ui.listing();
     let shown = rows.items.len();
     let count = if shown == rows.all {
-        grouped(shown as u64)
+        format_count(shown as u64)
     } else {
-        format!("{} of {}", grouped(shown as u64), grouped(rows.all as u64))
+        format!("{} of {}", format_count(shown as u64), format_count(rows.all as u64))
     };
     let mut parts = Vec::new();
     if !listing.filter.is_empty() {

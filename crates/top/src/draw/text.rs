@@ -1,7 +1,7 @@
 //! Text that is longer than the screen: all that is known of a request, and whatever else is read line by line.
 
 use ratatui::layout::Rect;
-use report::Look;
+use report::Style;
 use report::explanation::write_request;
 
 use super::{Canvas, painted};
@@ -16,7 +16,7 @@ const WIDEST: usize = 160;
 pub(super) fn draw_chain(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut Ui) {
     let Mode::Chain { verdict, top } = &mut ui.mode else { return };
     let look =
-        Look { zone: state.about.zone.clone(), colour: canvas.palette.is_coloured(), ..Look::default() };
+        Style { zone: state.about.zone.clone(), colour: canvas.palette.is_coloured(), ..Style::default() };
     let mut written = Vec::new();
     let width = usize::from(area.width).min(WIDEST);
     // Writing to memory cannot fail.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jvm::Role;
 use model::{Event, HostSample, HostScope, JvmPause, Nanos, Pid, Tid};
-use report::thread_state::{Spent, ThreadState, ThreadStates, is_stopped_with_others};
+use report::thread_state::{StateTimes, ThreadState, ThreadStates, is_paused_with_jvm};
 
 use super::pulse::WINDOW;
 use super::seconds::Seconds;
@@ -38,7 +38,7 @@ struct OfThread {
     name: Arc<str>,
     pid: Pid,
     heard: Nanos,
-    seconds: Seconds<Spent>,
+    seconds: Seconds<StateTimes>,
 }
 
 /// What a thread did.
@@ -66,7 +66,7 @@ pub(crate) struct OfRole {
 pub(crate) struct Shares([f64; ThreadState::ALL.len()]);
 
 impl Shares {
-    fn of_spent(spent: &Spent, ns: i64) -> Self {
+    fn of_spent(spent: &StateTimes, ns: i64) -> Self {
         Self(ThreadState::ALL.map(|state| spent.of(state) as f64 / ns.max(1) as f64))
     }
 
@@ -210,15 +210,15 @@ impl OfThread {
     ) -> Option<Course> {
         let mut seconds = self.seconds.clone();
         seconds.reach(now);
-        let stopped = is_stopped_with_others(&self.name);
+        let stopped = is_paused_with_jvm(&self.name);
         // A source that does not say which process tells of the only one.
         let stops = [self.pid, 0].into_iter().filter(|_| stopped).filter_map(|pid| stops.get(&pid));
         let stops = stops.map(|seconds| seconds.over(WINDOW).rev().copied().collect::<Vec<_>>());
         let stops = stops.collect::<Vec<_>>();
-        let mut sum = Spent::default();
+        let mut sum = StateTimes::default();
         let mut seen = false;
         for (ago, spent) in seconds.over(WINDOW).rev().enumerate() {
-            seen |= *spent != Spent::default();
+            seen |= *spent != StateTimes::default();
             let mut spent = *spent;
             let stopped = stops.iter().filter_map(|seconds| seconds.get(ago)).sum();
             spent.add(ThreadState::Stopped, stopped);

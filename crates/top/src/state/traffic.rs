@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use model::{Event, Nanos};
-use report::files::{By, Files, Sort, Traffic, Who};
+use report::files::{Files, GroupBy, GroupKey, Sort, Traffic};
 
 /// Files told apart.
 const MOST_FILES: usize = 2_000;
@@ -16,7 +16,7 @@ const RATES_OF: Nanos = Nanos::from_millis(5_000);
 /// What was moved of a file or a kind of files.
 #[derive(Clone, Debug)]
 pub(crate) struct Moved {
-    pub(crate) who: Who,
+    pub(crate) who: GroupKey,
     pub(crate) total: Traffic,
     pub(crate) rates: Rates,
 }
@@ -41,7 +41,7 @@ pub(crate) struct FileTraffic {
 }
 
 struct Sums {
-    by: By,
+    by: GroupBy,
     files: Files,
     /// The sums when they were taken last.
     moved: Vec<Moved>,
@@ -53,12 +53,12 @@ struct Sums {
 #[derive(Default)]
 struct Snapshot {
     at: Option<Nanos>,
-    totals: HashMap<Who, Traffic>,
+    totals: HashMap<GroupKey, Traffic>,
 }
 
 impl FileTraffic {
     pub(crate) fn new() -> Self {
-        Self { by_file: Sums::of(By::File), by_kind: Sums::of(By::Kind), taken: Nanos::MIN }
+        Self { by_file: Sums::of(GroupBy::File), by_kind: Sums::of(GroupBy::Kind), taken: Nanos::MIN }
     }
 
     pub(crate) fn event(&mut self, event: &Event) {
@@ -96,7 +96,7 @@ impl FileTraffic {
 }
 
 impl Sums {
-    fn of(by: By) -> Self {
+    fn of(by: GroupBy) -> Self {
         Self {
             by,
             files: Files::with_room_for(by, MOST_FILES),
@@ -126,7 +126,7 @@ impl Sums {
 }
 
 impl Snapshot {
-    fn rates(&self, who: &Who, total: &Traffic, now: Nanos) -> Rates {
+    fn rates(&self, who: &GroupKey, total: &Traffic, now: Nanos) -> Rates {
         let Some(at) = self.at.filter(|at| now > *at) else { return Rates::default() };
         let seconds = (now - at).0 as f64 / 1e9;
         let none = Traffic::default();

@@ -1,7 +1,7 @@
 //! What slow requests waited for: each root event with its victims, or all roots of a cause.
 
 use model::{Cause, Nanos};
-use report::numbers::grouped;
+use report::quantity::format_count;
 
 use super::requests::of_cause;
 use crate::clip::clip;
@@ -48,7 +48,7 @@ pub(crate) fn causes(state: &State) -> Vec<Box<dyn Item + '_>> {
 /// The columns that both have.
 fn tolled(toll: &Toll, what: &str, about: &About) -> Cell {
     match what {
-        "VICTIMS" => cell(grouped(toll.victims), Tone::Strong),
+        "VICTIMS" => cell(format_count(toll.victims), Tone::Strong),
         "TIME" => cell(toll.time.to_string(), Tone::Plain),
         "SLOWEST" => cell(toll.slowest.to_string(), Tone::Bad),
         _ => cell(about.zone.time_of_day(toll.last), Tone::Plain),
@@ -122,7 +122,7 @@ impl Item for CauseRow<'_> {
         let share = self.of.toll.time.0 as f64;
         match what(&CAUSE_COLUMNS, column) {
             "CAUSE" => cell(clip(self.cause.as_str(), width), of_cause(self.cause)),
-            "ROOTS" => cell(grouped(self.of.roots), Tone::Plain),
+            "ROOTS" => cell(format_count(self.of.roots), Tone::Plain),
             "SHARE" => bar(&[('█', Tone::Name, share)], self.whole.0 as f64, width),
             "ADVICE" => cell(clip(diagnose::advice(self.cause).first().unwrap_or(&""), width), Tone::Plain),
             other => tolled(&self.of.toll, other, about),

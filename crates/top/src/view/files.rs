@@ -1,8 +1,8 @@
 //! What was read and written of each file or kind of file: a second of the last few, and since the start; from the page cache
 //! and from the device apart.
 
-use report::files::Who;
-use report::numbers::{NONE, grouped, or_none, size};
+use report::files::GroupKey;
+use report::quantity::{NONE, format_bytes, format_count, or_dash};
 
 use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, cell};
@@ -45,24 +45,24 @@ pub(crate) fn items(moved: &[Moved]) -> Vec<Box<dyn Item + '_>> {
 impl Moved {
     fn name(&self) -> &str {
         match &self.who {
-            Who::File { file, .. } => file,
-            Who::Kind(kind) => kind,
-            Who::Topic(topic) => topic.as_deref().unwrap_or(NONE),
-            Who::Partition(of) => of.as_ref().map_or(NONE, |(topic, _)| topic),
-            Who::Others => "(others)",
+            GroupKey::File { file, .. } => file,
+            GroupKey::Kind(kind) => kind,
+            GroupKey::Topic(topic) => topic.as_deref().unwrap_or(NONE),
+            GroupKey::Partition(of) => of.as_ref().map_or(NONE, |(topic, _)| topic),
+            GroupKey::Others => "(others)",
         }
     }
 
     fn kind(&self) -> &'static str {
         match &self.who {
-            Who::File { kind, .. } | Who::Kind(kind) => kind,
+            GroupKey::File { kind, .. } | GroupKey::Kind(kind) => kind,
             _ => NONE,
         }
     }
 
     fn device(&self) -> &str {
         match &self.who {
-            Who::File { device, .. } => device,
+            GroupKey::File { device, .. } => device,
             _ => NONE,
         }
     }
@@ -108,13 +108,13 @@ impl Item for &Moved {
             3 => rates.disk_bytes.map_or_else(nothing, from_disk),
             4 => count_rate(rates.writes),
             5 => rate(rates.written_bytes),
-            6 => cell(size(self.moved_bytes()), Tone::Strong),
-            7 => cell(grouped(total.reads), Tone::Plain),
-            8 => cell(size(self.cached_bytes()), Tone::Plain),
-            9 => cell(or_none(total.disk_bytes.map(size)), Tone::Plain),
-            10 => cell(grouped(total.writes), Tone::Plain),
-            11 => cell(size(total.written_bytes), Tone::Plain),
-            12 => cell(grouped(total.fsyncs), Tone::Plain),
+            6 => cell(format_bytes(self.moved_bytes()), Tone::Strong),
+            7 => cell(format_count(total.reads), Tone::Plain),
+            8 => cell(format_bytes(self.cached_bytes()), Tone::Plain),
+            9 => cell(or_dash(total.disk_bytes.map(format_bytes)), Tone::Plain),
+            10 => cell(format_count(total.writes), Tone::Plain),
+            11 => cell(format_bytes(total.written_bytes), Tone::Plain),
+            12 => cell(format_count(total.fsyncs), Tone::Plain),
             13 => cell(self.kind().to_owned(), Tone::Name),
             _ => cell(clip(self.device(), width), Tone::Plain),
         }
@@ -131,18 +131,18 @@ fn nothing() -> Cell {
 
 /// Nothing at all is a faint dash: columns of zeros hide what is not.
 fn rate(bytes: f64) -> Cell {
-    if bytes < 0.5 { nothing() } else { cell(size(bytes.round() as u64), Tone::Plain) }
+    if bytes < 0.5 { nothing() } else { cell(format_bytes(bytes.round() as u64), Tone::Plain) }
 }
 
 /// Whoever reads from the device waits for it.
 fn from_disk(bytes: f64) -> Cell {
-    if bytes < 0.5 { nothing() } else { cell(size(bytes.round() as u64), Tone::Bad) }
+    if bytes < 0.5 { nothing() } else { cell(format_bytes(bytes.round() as u64), Tone::Bad) }
 }
 
 fn count_rate(count: f64) -> Cell {
     match count {
         count if count <= 0.0 => nothing(),
         count if count < 9.95 => cell(format!("{count:.1}"), Tone::Plain),
-        count => cell(grouped(count.round() as u64), Tone::Plain),
+        count => cell(format_count(count.round() as u64), Tone::Plain),
     }
 }

@@ -2,7 +2,7 @@
 
 use model::{Cause, Confidence, Nanos, Stage, Verdict};
 use report::explanation::brief;
-use report::numbers::{NONE, or_none, size};
+use report::quantity::{NONE, format_bytes, or_dash};
 
 use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell};
@@ -56,8 +56,8 @@ impl Item for &Told {
     fn cell(&self, column: usize, width: usize, about: &About) -> Cell {
         let Verdict { request, cause, confidence, .. } = &self.verdict;
         match column {
-            0 => cell(or_none(request.end.map(|end| about.zone.time_of_day(end))), Tone::Plain),
-            1 => cell(or_none(request.latency()), Tone::Bad),
+            0 => cell(or_dash(request.end.map(|end| about.zone.time_of_day(end))), Tone::Plain),
+            1 => cell(or_dash(request.latency()), Tone::Bad),
             2 => cell(clip(cause.as_str(), width), of_cause(*cause)),
             3 => stages(&self.verdict, width),
             4 => cell(clip_middle(&partition(&self.verdict), width), Tone::Plain),
@@ -66,7 +66,7 @@ impl Item for &Told {
             7 => cell(clip(&waited_for(&self.verdict), width), Tone::Plain),
             8 => cell(confidence.to_string(), of_confidence(*confidence)),
             9 => cell(clip(&request.client.to_string(), width), Tone::Plain),
-            _ => cell(size(request.request_bytes.into()), Tone::Plain),
+            _ => cell(format_bytes(request.request_bytes.into()), Tone::Plain),
         }
     }
 

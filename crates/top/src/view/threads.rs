@@ -1,6 +1,6 @@
 //! What the broker's threads did in the last seconds, each by itself or all of a role together.
 
-use report::numbers::{NONE, grouped};
+use report::quantity::{NONE, format_count};
 use report::thread_state::ThreadState;
 
 use crate::clip::{clip, clip_middle};
@@ -173,7 +173,7 @@ impl Item for RoleRow {
     fn cell(&self, column: usize, width: usize, _about: &About) -> Cell {
         match column {
             0 => cell(clip(self.of.role.as_str(), width), Tone::Name),
-            1 => cell(grouped(self.of.threads), Tone::Plain),
+            1 => cell(format_count(self.of.threads), Tone::Plain),
             2 => per_cent(self.each.busy(), Tone::Strong),
             3 => states(&self.each, width),
             4..=9 => state_share(&self.each, column - 4, self.sampled),

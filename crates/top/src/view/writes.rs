@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::Nanos;
-use report::numbers::{NONE, grouped, or_none, size};
+use report::quantity::{NONE, format_bytes, format_count, or_dash};
 
 use crate::clip::{clip, clip_middle, width as columns_of};
 use crate::item::{Cell, Column, Item, Rank, RowKey, cell};
@@ -105,11 +105,11 @@ impl Item for &Operation {
                 Some((name, _)) => cell(clip(name, width), reason(name)),
                 None => cell(NONE.to_owned(), Tone::Faint),
             },
-            4 => cell(or_none(self.bytes.map(size)), Tone::Plain),
+            4 => cell(or_dash(self.bytes.map(format_bytes)), Tone::Plain),
             5 => cell(clip_middle(&self.file, width), Tone::Plain),
             6 => cell(clip_middle(&self.thread, width), Tone::Plain),
             7 => cell(self.tid.to_string(), Tone::Plain),
-            8 => cell(grouped(self.offset), Tone::Plain),
+            8 => cell(format_count(self.offset), Tone::Plain),
             9 => cell(clip(&self.device.to_string(), width), Tone::Plain),
             _ => cell(clip(&self.fs, width), Tone::Plain),
         }
@@ -154,14 +154,14 @@ impl Item for FileRow<'_> {
     fn cell(&self, column: usize, width: usize, about: &About) -> Cell {
         match column {
             0 => cell(clip_middle(self.name(), width), Tone::Plain),
-            1 => cell(grouped(self.of.count), Tone::Plain),
+            1 => cell(format_count(self.of.count), Tone::Plain),
             2 => latency(self.of.slowest),
             3 => {
                 let why = self.of.reason.unwrap_or(NONE);
                 cell(clip(why, width), reason(why))
             }
             4 => cell(self.of.time.to_string(), Tone::Plain),
-            5 => cell(size(self.of.bytes), Tone::Plain),
+            5 => cell(format_bytes(self.of.bytes), Tone::Plain),
             6 => cell(self.of.mean().to_string(), Tone::Plain),
             _ => cell(about.zone.time_of_day(self.of.last), Tone::Plain),
         }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use broker::{Broker, Error, Processes};
 use diagnose::Config;
 use model::{Known, Pid};
-use report::numbers::counted;
+use report::quantity::format_count_of;
 use watch::read_host_facts;
 use watch::{Memory, Watch};
 
@@ -80,7 +80,7 @@ fn in_force(broker: &Broker, notes: &mut Vec<String>) -> Settings {
                 answered.dynamic.keys().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
             let changed = answered.dynamic.len() as u64;
             if changed > 0 {
-                let settings = counted(changed, "setting");
+                let settings = format_count_of(changed, "setting");
                 notes.push(format!(
                     "{settings} changed while the broker runs (kafka-configs) and used as such: {names}"
                 ));

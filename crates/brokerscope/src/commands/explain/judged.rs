@@ -9,7 +9,7 @@ use recording::VerdictWriter;
 use report::explanation::{
     ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText, TopVerdicts,
 };
-use report::numbers::counted;
+use report::quantity::format_count_of;
 
 use super::keep;
 use crate::cli::Explain;
@@ -115,7 +115,7 @@ impl<'a> Judged<'a> {
         let count = kept.finish().context(keep::CANNOT)?;
         self.args
             .presentation
-            .say(&format!("{} kept in the recording's verdicts/", counted(count, "verdict")));
+            .say(&format!("{} kept in the recording's verdicts/", format_count_of(count, "verdict")));
         Ok(())
     }
 

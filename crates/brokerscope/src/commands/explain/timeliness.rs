@@ -4,7 +4,7 @@
 use diagnose::Config;
 use model::{Loss, LossKind, Nanos};
 use report::explanation::{Lag, Lags};
-use report::numbers::counted;
+use report::quantity::format_count_of;
 
 /// Verdicts that come so much later than they have to are behind.
 const BEHIND: Nanos = Nanos::from_millis(2_000);
@@ -47,7 +47,7 @@ impl Timeliness {
         let behind = (self.longest >= self.late)
             .then(|| format!("verdicts were up to {} behind their requests", self.longest));
         let dropped = (self.dropped > 0).then(|| {
-            let events = counted(self.dropped, "event");
+            let events = format_count_of(self.dropped, "event");
             format!(
                 "{events} dropped, which came faster than they could be explained: verdicts near them say so"
             )

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use jvm::dump::{BlockedLock, Dump, Dumps, LockContention, ThreadCount, Zone};
 use model::{LockKind, Nanos};
-use report::blocked::{self, BlockedRow, InDumps};
-use report::numbers::{counted, grouped};
+use report::blocked::{self, BlockedRow, ThreadDumpCount};
+use report::quantity::{format_count, format_count_of};
 
 use crate::cli::Locks as Args;
 use crate::failure::{self, Usage};
@@ -44,7 +44,7 @@ pub(super) fn read(args: &Args) -> anyhow::Result<()> {
     args.presentation.say(&summary(&blocked, &rows));
     args.presentation.say_each(&notes.sentences);
     if notes.more > 0 {
-        args.presentation.say(&format!("and {} more like these", grouped(notes.more)));
+        args.presentation.say(&format!("and {} more like these", format_count(notes.more)));
     }
     let about: Vec<_> = about_owners(&rows).into_iter().chain(about_processes(&blocked)).collect();
     args.presentation.say_each(&about);
@@ -62,8 +62,8 @@ fn write(args: &Args, rows: &[BlockedRow]) -> std::io::Result<()> {
 
 /// A lock for people to read.
 pub(crate) fn row(lock: &BlockedLock, of_dumps: u64) -> BlockedRow {
-    let threads = |seen: &[ThreadCount]| -> Vec<InDumps> {
-        seen.iter().map(|seen| InDumps { thread: seen.thread.clone(), dumps: seen.dumps }).collect()
+    let threads = |seen: &[ThreadCount]| -> Vec<ThreadDumpCount> {
+        seen.iter().map(|seen| ThreadDumpCount { thread: seen.thread.clone(), dumps: seen.dumps }).collect()
     };
     BlockedRow {
         lock: lock.lock.clone(),
@@ -89,7 +89,7 @@ impl Notes {
             self.note(path, &defect.to_string());
         }
         if dump.deadlocks > 0 {
-            let found = counted(u64::from(dump.deadlocks), "deadlock");
+            let found = format_count_of(u64::from(dump.deadlocks), "deadlock");
             self.note(path, &format!("line {}: the JVM found {found}", dump.line));
         }
     }
@@ -104,10 +104,10 @@ impl Notes {
 }
 
 fn summary(blocked: &LockContention, rows: &[BlockedRow]) -> String {
-    let dumps = counted(blocked.dumps, "thread dump");
+    let dumps = format_count_of(blocked.dumps, "thread dump");
     match rows.iter().map(|row| row.waits).sum() {
         0 => format!("in {dumps} no thread waits for another's lock"),
-        waits => format!("{} for locks in {dumps}", counted(waits, "wait")),
+        waits => format!("{} for locks in {dumps}", format_count_of(waits, "wait")),
     }
 }
 

@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use broker::server_log::{Counts, LogItem, LoggedRequest};
 use model::{LogEntry, LogKind};
-use report::logs::{Digest, LogCsv, LogJson, LogOverview, LogReport, LogRow, LogTable, LogsRead};
-use report::numbers::{counted, grouped};
+use report::logs::{LogCsv, LogJson, LogOverview, LogReport, LogRow, LogStats, LogSummary, LogTable};
+use report::quantity::{format_count, format_count_of};
 
 use super::wanted::Wanted;
 use crate::cli::Logs as Args;
@@ -16,16 +16,16 @@ pub(super) struct Shown<'a> {
     args: &'a Args,
     wanted: Wanted<'a>,
     report: Box<dyn LogReport>,
-    digest: Digest,
-    read: LogsRead,
+    digest: LogSummary,
+    read: LogStats,
     /// Wanted entries without a time.
     untimed: u64,
 }
 
 impl<'a> Shown<'a> {
     pub(super) fn new(args: &'a Args, wanted: Wanted<'a>) -> Self {
-        let digest = Digest::new(usize::try_from(args.top).unwrap_or(usize::MAX));
-        Self { args, wanted, report: report(args), digest, read: LogsRead::default(), untimed: 0 }
+        let digest = LogSummary::new(usize::try_from(args.top).unwrap_or(usize::MAX));
+        Self { args, wanted, report: report(args), digest, read: LogStats::default(), untimed: 0 }
     }
 
     /// Takes what a line of this log tells.
@@ -54,8 +54,8 @@ impl<'a> Shown<'a> {
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.report.finish(&self.digest, &self.read).context(output::CANNOT_WRITE)?;
         let presentation = &self.args.presentation;
-        let lines = counted(self.read.lines, "line");
-        presentation.say(&format!("{} of {lines} told something", grouped(self.digest.count())));
+        let lines = format_count_of(self.read.lines, "line");
+        presentation.say(&format!("{} of {lines} told something", format_count(self.digest.count())));
         presentation.say_each(&self.notes());
         Ok(())
     }
@@ -67,7 +67,7 @@ impl<'a> Shown<'a> {
             (self.untimed, "without a date: --date says the day of the first line"),
         ];
         let notes = notes.into_iter().filter(|(count, _)| *count > 0);
-        notes.map(|(count, what)| format!("{} {what}", counted(count, "line"))).collect()
+        notes.map(|(count, what)| format!("{} {what}", format_count_of(count, "line"))).collect()
     }
 
     fn show(&mut self, entry: &LogEntry, file: &str) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use advise::Settings;
 use recording::{Broker, Manifest};
-use report::numbers::counted;
+use report::quantity::format_count_of;
 
 /// The manifest's setting that says why they are not known.
 pub(super) const UNKNOWN: &str = "settings_in_force_unknown";
@@ -52,7 +52,7 @@ pub(crate) fn note(manifest: &Manifest) -> Option<String> {
     let differs = |name: &&str| value(in_force, name) != value(&broker.properties, name);
     let names: Vec<&str> = Settings::USED.into_iter().filter(differs).collect();
     (!names.is_empty()).then(|| {
-        let settings = counted(names.len() as u64, "setting");
+        let settings = format_count_of(names.len() as u64, "setting");
         format!(
             "{settings} in force otherwise than in its file (kafka-configs) and used as such: {}",
             names.join(", ")

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use model::{BrokerChange, Event, Loss, LossKind, Nanos};
 use recording::{Manifest, Writer, WriterOptions};
 use report::explanation::Unobservable;
-use report::numbers::counted;
+use report::quantity::format_count_of;
 use watch::{EventSink as _, Memory, Watch, WatchSummary};
 
 use super::intake::{Counts, Intake};
@@ -167,11 +167,11 @@ impl Recorder {
         let Counts { requests, slow, file_ops, journal_commits } = self.intake.counts();
         args.presentation.say(&format!(
             "recorded {} ({} took {} or longer), {}, {}; `brokerscope explain {}` says why",
-            counted(requests, "request"),
+            format_count_of(requests, "request"),
             slow,
             slow_from(args),
-            counted(file_ops, "file operation"),
-            counted(journal_commits, "journal commit"),
+            format_count_of(file_ops, "file operation"),
+            format_count_of(journal_commits, "journal commit"),
             args.output.display(),
         ));
         Ok(())
@@ -201,7 +201,7 @@ fn say_trouble(ended: &WatchSummary) {
     if ended.dropped > 0 {
         output::warn(&format!(
             "{} dropped: they came faster than they could be recorded",
-            counted(ended.dropped, "event")
+            format_count_of(ended.dropped, "event")
         ));
     }
 }

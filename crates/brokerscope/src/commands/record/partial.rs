@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::Nanos;
-use report::numbers::grouped;
+use report::quantity::format_count;
 
 /// The manifest's setting that says from which length on something was slow. Absent: everything was recorded.
 pub(super) const PARTIAL: &str = "fine_events_around_slower_than_ns";
@@ -34,8 +34,11 @@ pub(crate) fn threshold(settings: &BTreeMap<String, String>) -> Option<Nanos> {
 pub(super) fn note(settings: &BTreeMap<String, String>) -> Option<String> {
     let threshold = threshold(settings)?;
     let left_out = settings.get(LEFT_OUT).and_then(|count| count.parse().ok()).unwrap_or(0);
-    let count =
-        if left_out > 0 { format!("; {} others were left out", grouped(left_out)) } else { String::new() };
+    let count = if left_out > 0 {
+        format!("; {} others were left out", format_count(left_out))
+    } else {
+        String::new()
+    };
     Some(format!(
         "the recording holds what the kernel saw only around requests and file operations that took {threshold} or \
          longer{count}"

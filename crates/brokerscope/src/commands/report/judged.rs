@@ -7,7 +7,7 @@ use advise::{Advice, Inputs};
 use diagnose::{Coverage, Engine, Summary};
 use model::{Event, Nanos, Request};
 use page::{About, Collector, RecordingData};
-use report::advice::{Advised, Views};
+use report::advice::{AdviceReport, Views};
 use report::explanation::Conclusion;
 
 use crate::advising::{self, Advising};
@@ -90,8 +90,8 @@ impl Judged {
 }
 
 /// What rules say of it. Notes stand elsewhere on the page.
-fn advised(inputs: &Inputs, subject: &str) -> Advised {
-    Advised {
+fn advised(inputs: &Inputs, subject: &str) -> AdviceReport {
+    AdviceReport {
         subject: subject.to_owned(),
         watched: inputs.costs.as_ref().ok().map(|costs| (costs.window, costs.slow())),
         slower_than: inputs.slower_than,

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use capture::Counters;
 use model::{IntendedWait, Request};
-use report::numbers::counted;
+use report::quantity::format_count_of;
 use report::requests::overview::{Overview, OverviewCsv, OverviewJson, OverviewTable};
 use report::requests::{RequestCsv, RequestJson, RequestReport, RequestSummary, RequestTable, TopRequests};
 
@@ -128,5 +128,5 @@ fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSumma
 
 /// A request without a latency is neither slow nor quick.
 fn unranked(count: u64) -> Option<String> {
-    (count > 0).then(|| format!("{} without a latency not ranked", counted(count, "request")))
+    (count > 0).then(|| format!("{} without a latency not ranked", format_count_of(count, "request")))
 }

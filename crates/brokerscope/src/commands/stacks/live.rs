@@ -8,7 +8,7 @@ use broker::Broker;
 use model::{CpuState, Nanos};
 use page::flame_graph::{About, Fold};
 use probes::profile::{Java, Profile, ProfileLosses, ProfileOptions, ProfileResult, call_number};
-use report::numbers::{counted, grouped};
+use report::quantity::{format_count, format_count_of};
 use watch::Process;
 
 use super::{Meant, Seen, conditions, states};
@@ -100,13 +100,19 @@ fn lost(losses: &ProfileLosses) -> Vec<String> {
     let ProfileLosses { stacks, uncounted, uncounted_time, intervals, samples } = *losses;
     let mut lost = Vec::new();
     if stacks > 0 {
-        lost.push(format!("{} times there was no room for another stack: see [stack lost]", grouped(stacks)));
+        lost.push(format!(
+            "{} times there was no room for another stack: see [stack lost]",
+            format_count(stacks)
+        ));
     }
     if uncounted > 0 {
-        lost.push(format!("lost {uncounted_time} in {}: no room to add it up", counted(uncounted, "piece")));
+        lost.push(format!(
+            "lost {uncounted_time} in {}: no room to add it up",
+            format_count_of(uncounted, "piece")
+        ));
     }
     if intervals + samples > 0 {
-        lost.push(format!("lost {}", counted(intervals + samples, "interval or sample")));
+        lost.push(format!("lost {}", format_count_of(intervals + samples, "interval or sample")));
     }
     lost
 }

@@ -5,11 +5,12 @@ use std::io::{self, Write};
 
 use diagnose::{JoinStats, Summary};
 
-use super::{Style, witness};
+use super::witness;
+use crate::Style;
 use crate::escape::escape;
 use crate::explanation::group::Advice;
 use crate::explanation::{Conclusion, Lag, Unobservable};
-use crate::numbers::{counted, grouped};
+use crate::quantity::{format_count, format_count_of};
 use crate::wrap::bullet;
 
 /// What the words of the column CONFIDENCE mean.
@@ -75,21 +76,21 @@ fn lag(lag: Lag) -> String {
 fn joins(joins: &JoinStats) -> Option<String> {
     let found = joins.by_crc + joins.by_base_offset;
     let all = found + joins.unjoined;
-    let mut ways = vec![format!("{} by batch CRC", grouped(joins.by_crc))];
+    let mut ways = vec![format!("{} by batch CRC", format_count(joins.by_crc))];
     if joins.by_base_offset > 0 {
-        ways.push(format!("{} by base offset", grouped(joins.by_base_offset)));
+        ways.push(format!("{} by base offset", format_count(joins.by_base_offset)));
     }
     if joins.unjoined > 0 {
-        ways.push(format!("{} not found", grouped(joins.unjoined)));
+        ways.push(format!("{} not found", format_count(joins.unjoined)));
     }
     if joins.not_written > 0 {
-        ways.push(format!("{} more were refused or empty", grouped(joins.not_written)));
+        ways.push(format!("{} more were refused or empty", format_count(joins.not_written)));
     }
     (found > 0).then(|| {
         format!(
             "{} of {} found their write: {}",
-            grouped(found),
-            counted(all, "produce partition"),
+            format_count(found),
+            format_count_of(all, "produce partition"),
             ways.join(", ")
         )
     })
@@ -97,7 +98,8 @@ fn joins(joins: &JoinStats) -> Option<String> {
 
 fn losses(summary: &Summary) -> Vec<String> {
     let lost = summary.losses.iter().filter(|(_, count)| *count > 0);
-    let lost =
-        lost.map(|(kind, count)| format!("lost: {} {}", grouped(*count), kind.as_str())).collect::<Vec<_>>();
+    let lost = lost
+        .map(|(kind, count)| format!("lost: {} {}", format_count(*count), kind.as_str()))
+        .collect::<Vec<_>>();
     if lost.is_empty() { vec!["nothing was lost".to_owned()] } else { lost }
 }

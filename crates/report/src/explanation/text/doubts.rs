@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::Style;
+use crate::Style;
 use crate::escape::escape;
 use crate::explanation::why_not::Question;
-use crate::numbers::counted;
+use crate::quantity::format_count_of;
 use crate::wrap::bullet;
 
 /// Questions told without `--wide`.
@@ -22,7 +22,7 @@ pub(super) fn tell<W: Write>(out: &mut W, style: &Style, questions: &[Question])
         let stage = doubt.stage.as_str().replace('_', " ");
         let text = format!(
             "{stage}, {time} of {}: {}. It would have told: {}",
-            counted(*requests, "request"),
+            format_count_of(*requests, "request"),
             doubt.what,
             doubt.tells
         );

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use diagnose::RootTotal;
 use model::{Cause, Partition, Verdict};
 
-use super::Style;
+use crate::Style;
 use crate::escape::escape;
 use crate::explanation::group::Group;
 use crate::explanation::way;
-use crate::numbers::{NONE, grouped, millis, or_none};
+use crate::quantity::{NONE, format_count, millis, or_dash};
 use crate::requests::table::topic_shown;
 use crate::table::{Column, Table};
 
@@ -58,7 +58,7 @@ pub(super) fn table<W: Write>(
     }
     let untold = total.requests.saturating_sub(group.verdicts.len() as u64);
     if untold > 0 {
-        writeln!(out, "  … and {} more{}", grouped(untold), style.how_to_see_all())?;
+        writeln!(out, "  … and {} more{}", format_count(untold), style.how_to_see_all())?;
     }
     Ok(())
 }
@@ -72,11 +72,11 @@ fn cells(verdict: &Verdict, style: &Style) -> Vec<String> {
     };
     let mut cells = vec![
         style.zone.time_of_day(request.arrival),
-        or_none(request.end.map(|end| style.zone.time_of_day(end))),
-        or_none(request.latency().map(millis)),
+        or_dash(request.end.map(|end| style.zone.time_of_day(end))),
+        or_dash(request.latency().map(millis)),
         ids.first().map_or_else(|| NONE.to_owned(), |id| format!("{}{}", escape(id), and_more(ids.len()))),
         shown.map_or_else(|| NONE.to_owned(), topic_shown),
-        or_none(shown.map(|shown| format!("{}{}", shown.partition, and_more(request.partitions.len())))),
+        or_dash(shown.map(|shown| format!("{}{}", shown.partition, and_more(request.partitions.len())))),
         way::words(verdict),
         confidence(verdict),
     ];
@@ -85,7 +85,7 @@ fn cells(verdict: &Verdict, style: &Style) -> Vec<String> {
             escape(request.api).into_owned(),
             request.correlation_id.to_string(),
             request.client.to_string(),
-            or_none(request.client_id.as_deref().map(escape)),
+            or_dash(request.client_id.as_deref().map(escape)),
         ]);
     }
     cells

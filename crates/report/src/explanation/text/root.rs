@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use diagnose::RootTotal;
 use model::{Cause, Evidence, Nanos};
 
-use super::Style;
 use super::story::{Line, print};
+use crate::Style;
 use crate::escape::escape;
 use crate::explanation::group::Group;
-use crate::numbers::counted;
+use crate::quantity::format_count_of;
 
 /// Columns before what was seen of a root.
 const INDENT: usize = 2;
@@ -30,7 +30,7 @@ pub(super) fn heading<W: Write>(
     let heading = format!(
         "{number}. {} → {}, {}{when}",
         escape(&name(total)),
-        counted(total.requests, "request"),
+        format_count_of(total.requests, "request"),
         total.time
     );
     // Only what is told in full stands out.
@@ -71,7 +71,7 @@ pub(super) fn evidence<W: Write>(
     }
     match group.writes.len() {
         0 | 1 => Ok(()),
-        writes => writeln!(out, "  and {} like it", counted(writes as u64 - 1, "more write")),
+        writes => writeln!(out, "  and {} like it", format_count_of(writes as u64 - 1, "more write")),
     }
 }
 

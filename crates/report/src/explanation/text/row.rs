@@ -2,11 +2,11 @@
 
 use model::{Cause, Verdict};
 
-use super::Style;
+use crate::Style;
 use crate::escape::escape;
 use crate::explanation::way;
-use crate::numbers::{NONE, or_none};
 use crate::paint::{Role, paint};
+use crate::quantity::{NONE, or_dash};
 
 const HEADINGS: [&str; 5] = ["ANSWERED AT", "LATENCY", "PARTITION", "CAUSE", "WAITED FOR"];
 
@@ -19,8 +19,8 @@ pub(super) fn head(style: &Style) -> String {
 /// The verdict.
 pub(super) fn of(style: &Style, verdict: &Verdict) -> String {
     let request = &verdict.request;
-    let answered = or_none(request.end.map(|end| style.zone.time_of_day(end)));
-    let latency = or_none(request.latency());
+    let answered = or_dash(request.end.map(|end| style.zone.time_of_day(end)));
+    let latency = or_dash(request.latency());
     let first = request.partitions.first();
     let named = verdict.partition.as_ref().map(ToString::to_string);
     let partition = named.or_else(|| {

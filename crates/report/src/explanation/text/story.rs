@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use model::{Cause, Evidence, EvidenceKind, Nanos, Request, Stage, Verdict};
 
-use super::{Style, witness};
+use super::witness;
+use crate::Style;
 use crate::escape::escape;
 use crate::explanation::way;
 use crate::wrap::wrap;

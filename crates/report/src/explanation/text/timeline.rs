@@ -5,12 +5,12 @@ use std::io::{self, Write};
 
 use model::{Cause, EvidenceKind, Nanos, Verdict};
 
-use super::{Style, closing, story};
-use crate::Look;
+use super::{closing, story};
+use crate::Style;
 use crate::escape::escape;
 use crate::explanation::{Conclusion, ExplanationReport};
-use crate::numbers::{counted, grouped};
 use crate::paint::{Role, paint};
+use crate::quantity::{format_count, format_count_of};
 use crate::requests::table::topic_shown;
 use crate::slowest::Slowest;
 use crate::wrap::{WIDTH, bullet_to, wrap_to};
@@ -40,15 +40,15 @@ pub struct RequestText<W> {
 
 impl<W: Write> RequestText<W> {
     /// Text about requests with this number that looks like this.
-    pub fn new(out: W, look: &Look, number: i32) -> Self {
-        Self { out, style: Style::of(look), number, slowest: Slowest::new(MOST), found: 0 }
+    pub fn new(out: W, look: &Style, number: i32) -> Self {
+        Self { out, style: look.clone(), number, slowest: Slowest::new(MOST), found: 0 }
     }
 
     fn others(&mut self, others: &[Verdict]) -> io::Result<()> {
         if others.is_empty() {
             return Ok(());
         }
-        let found = counted(self.found, "request");
+        let found = format_count_of(self.found, "request");
         let rest = format!(
             "{found} have this number, one a connection. The others; --client ADDRESS:PORT shows one:"
         );
@@ -65,7 +65,7 @@ impl<W: Write> RequestText<W> {
         }
         let told = others.len() as u64 + 1;
         if self.found > told {
-            writeln!(self.out, "  … and {} more", grouped(self.found - told))
+            writeln!(self.out, "  … and {} more", format_count(self.found - told))
         } else {
             Ok(())
         }
@@ -91,7 +91,7 @@ impl<W: Write> ExplanationReport for RequestText<W> {
             None => writeln!(
                 self.out,
                 "no answered request of {} has the number {} here",
-                grouped(conclusion.summary.requests),
+                format_count(conclusion.summary.requests),
                 self.number
             )?,
         }
@@ -105,8 +105,8 @@ fn latency(request: &model::Request) -> Nanos {
 }
 
 /// Writes all that is known of one request, in lines of at most so many columns.
-pub fn write_request<W: Write>(out: &mut W, look: &Look, width: usize, verdict: &Verdict) -> io::Result<()> {
-    tell(out, &Style::of(look), width, verdict)
+pub fn write_request<W: Write>(out: &mut W, look: &Style, width: usize, verdict: &Verdict) -> io::Result<()> {
+    tell(out, look, width, verdict)
 }
 
 /// Tells one request.
@@ -129,7 +129,7 @@ fn tell<W: Write>(out: &mut W, style: &Style, width: usize, verdict: &Verdict) -
     }
     let more = verdict.stage_spans.len().saturating_sub(MOST_STRETCHES) as u64;
     if more > 0 {
-        writeln!(out, "  … and {}", counted(more, "more stretch"))?;
+        writeln!(out, "  … and {}", format_count_of(more, "more stretch"))?;
     }
     beneath(out, style, width, verdict, &axis)?;
     doubts(out, width, verdict)?;
@@ -158,7 +158,7 @@ fn about(style: &Style, verdict: &Verdict) -> String {
             "{}-{} ({} bytes)",
             topic_shown(partition),
             partition.partition,
-            grouped(u64::from(partition.bytes))
+            format_count(u64::from(partition.bytes))
         )
     });
     let mut partitions = shown.collect::<Vec<_>>();

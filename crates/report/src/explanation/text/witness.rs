@@ -3,7 +3,7 @@
 use diagnose::request_log_check::{Agreement, Differences, TOLERANCE, TimesComparison};
 use model::{KafkaTimes, Nanos, Verdict};
 
-use crate::numbers::{counted, grouped};
+use crate::quantity::{format_count, format_count_of};
 
 /// One request by the broker's clock.
 pub(super) fn of(verdict: &Verdict) -> Option<String> {
@@ -31,13 +31,13 @@ pub(super) fn of(verdict: &Verdict) -> Option<String> {
 pub(super) fn of_all(agreement: &Agreement) -> Vec<String> {
     let mut sentences = vec![format!(
         "{} of these produce requests are in Kafka's request log{}, {} disagree with it by more than {TOLERANCE}",
-        grouped(agreement.compared),
+        format_count(agreement.compared),
         if agreement.not_in_log > 0 {
-            format!(" ({} are not)", grouped(agreement.not_in_log))
+            format!(" ({} are not)", format_count(agreement.not_in_log))
         } else {
             String::new()
         },
-        grouped(agreement.disagreeing),
+        format_count(agreement.disagreeing),
     )];
     for (what, differences) in [
         ("queue, handler, lock and append against its queue and local time", &agreement.local),
@@ -48,7 +48,7 @@ pub(super) fn of_all(agreement: &Agreement) -> Vec<String> {
     if agreement.partly_seen > 0 {
         sentences.push(format!(
             "of {} that are in the log the read, the write or the response was not seen",
-            counted(agreement.partly_seen, "request")
+            format_count_of(agreement.partly_seen, "request")
         ));
     }
     sentences

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use model::Nanos;
 
 use super::Group;
-use crate::Look;
-use crate::numbers::{NONE, grouped, or_none, size};
+use crate::Style;
+use crate::quantity::{NONE, format_bytes, format_count, or_dash};
 use crate::table::{Column, Table};
 
 const COLUMNS: [Column; 9] = [
@@ -24,7 +24,7 @@ const WIDE: [Column; 2] = [Column::number("DISK", 0), Column::number("ERRORS", 0
 const TOP_REASON: Column = Column::text("TOP REASON", 0);
 const REASONS: Column = Column::text("REASONS", 0);
 
-pub(super) fn write(out: &mut impl Write, look: &Look, groups: &[Group]) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, look: &Style, groups: &[Group]) -> io::Result<()> {
     let mut columns = COLUMNS.to_vec();
     if look.wide {
         columns.extend(WIDE);
@@ -37,12 +37,12 @@ pub(super) fn write(out: &mut impl Write, look: &Look, groups: &[Group]) -> io::
 
 fn cells(group: &Group, wide: bool) -> Vec<String> {
     let latency = &group.latency;
-    let at = |share| or_none(latency.quantile(share).map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX))));
+    let at = |share| or_dash(latency.quantile(share).map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX))));
     let mut cells = vec![
         group.op.as_str().to_owned(),
         group.kind.as_str().to_owned(),
-        grouped(latency.count()),
-        size(group.bytes),
+        format_count(latency.count()),
+        format_bytes(group.bytes),
         at(0.5),
         at(0.99),
         at(0.999),
@@ -50,7 +50,7 @@ fn cells(group: &Group, wide: bool) -> Vec<String> {
         group.time().to_string(),
     ];
     if wide {
-        cells.extend([or_none(group.disk_bytes.map(size)), grouped(group.errors)]);
+        cells.extend([or_dash(group.disk_bytes.map(format_bytes)), format_count(group.errors)]);
     }
     let reasons = group.reasons().into_iter().map(|(name, time)| reason(name, time, group.time()));
     let shown = reasons.take(if wide { usize::MAX } else { 1 }).collect::<Vec<_>>();

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 
 use model::Nanos;
 
-use super::super::Digest;
+use super::super::LogSummary;
 use super::super::tier::{Cleanup, Queue, percent};
 use super::LogOverview;
 use crate::escape::escape;
-use crate::numbers::{NONE, counted, grouped, or_none, size};
+use crate::quantity::{NONE, format_bytes, format_count, format_count_of, or_dash};
 use crate::table::Column;
 
 /// How wide a line of time is.
@@ -17,17 +17,17 @@ const WIDTH: usize = 40;
 
 impl<W: Write> LogOverview<W> {
     /// One row a partition, that which shrank most first, and all of them together.
-    pub(super) fn cleanups(&mut self, digest: &Digest) -> io::Result<()> {
+    pub(super) fn cleanups(&mut self, digest: &LogSummary) -> io::Result<()> {
         let all = &digest.all_cleanups;
         if all.cleanups == 0 {
             return Ok(());
         }
         self.heading(&format!(
             "Tier state cleanup: {} removed from the state of {}, {} → {} ({} %)",
-            counted(all.segments, "segment"),
-            counted(digest.cleanups.len() as u64, "partition"),
-            size(all.before_bytes),
-            size(all.after_bytes),
+            format_count_of(all.segments, "segment"),
+            format_count_of(digest.cleanups.len() as u64, "partition"),
+            format_bytes(all.before_bytes),
+            format_bytes(all.after_bytes),
             percentage(all.change_percent()),
         ))?;
         let columns = [
@@ -53,13 +53,13 @@ impl<W: Write> LogOverview<W> {
     }
 
     /// Each file with the time since the one before, on the line of time of its queue.
-    pub(super) fn migrations(&mut self, digest: &Digest) -> io::Result<()> {
+    pub(super) fn migrations(&mut self, digest: &LogSummary) -> io::Result<()> {
         for queue in digest.migrations.queues() {
             self.heading(&lead(&queue))?;
             self.migrations_of(&queue)?;
         }
         if digest.migrations.more > 0 {
-            let more = counted(digest.migrations.more, "migration");
+            let more = format_count_of(digest.migrations.more, "migration");
             writeln!(self.out, "\n{more} without a time, or that there was no room for")?;
         }
         Ok(())
@@ -90,11 +90,11 @@ impl<W: Write> LogOverview<W> {
             let of = migration.topic_partition.as_ref();
             table.row(vec![
                 zone.date_and_time(migration.end),
-                or_none(gap),
-                or_none(of.map(|of| escape(&of.topic).into_owned())),
-                or_none(of.map(|of| of.partition)),
-                grouped(migration.before_bytes),
-                grouped(migration.after_bytes),
+                or_dash(gap),
+                or_dash(of.map(|of| escape(&of.topic).into_owned())),
+                or_dash(of.map(|of| of.partition)),
+                format_count(migration.before_bytes),
+                format_count(migration.after_bytes),
                 percentage(percent(migration.before_bytes, migration.after_bytes)),
                 line(queue.span(), migration.end, gap),
             ])?;
@@ -110,11 +110,11 @@ fn row(topic: &str, partition: &str, cleanup: &Cleanup) -> Vec<String> {
     vec![
         topic.to_owned(),
         partition.to_owned(),
-        grouped(cleanup.cleanups),
-        grouped(cleanup.segments),
-        grouped(cleanup.before_bytes),
-        grouped(cleanup.after_bytes),
-        format!("{sign}{}", grouped(change.unsigned_abs())),
+        format_count(cleanup.cleanups),
+        format_count(cleanup.segments),
+        format_count(cleanup.before_bytes),
+        format_count(cleanup.after_bytes),
+        format!("{sign}{}", format_count(change.unsigned_abs())),
         percentage(cleanup.change_percent()),
     ]
 }
@@ -125,7 +125,7 @@ fn percentage(percent: Option<f64>) -> String {
 
 /// How many in which time, and whether one after the other.
 fn lead(queue: &Queue) -> String {
-    let files = counted(queue.migrations.len() as u64, "file");
+    let files = format_count_of(queue.migrations.len() as u64, "file");
     let Some((first, last)) = queue.span().filter(|(first, last)| first < last) else {
         return format!("Tier state migration: {files}");
     };

@@ -2,7 +2,7 @@
 
 use model::{Partition, Request};
 
-use crate::spread::Spread;
+use crate::distribution::Distribution;
 
 /// What one producer sent. A batch here is what one partition got in one request: with magic 2 that is one
 /// record batch (the broker refuses more); before, it is one message set.
@@ -11,20 +11,20 @@ pub struct BatchFill {
     /// Produce requests with any record.
     pub requests: u64,
     /// Records in a batch, where the headers could be read.
-    pub records: Spread,
+    pub records: Distribution,
     /// Bytes of a batch.
-    pub bytes: Spread,
+    pub bytes: Distribution,
     /// Partitions in a request.
-    pub partitions: Spread,
+    pub partitions: Distribution,
 }
 
 impl Default for BatchFill {
     fn default() -> Self {
         Self {
             requests: 0,
-            records: Spread::of_sizes(),
-            bytes: Spread::of_sizes(),
-            partitions: Spread::of_sizes(),
+            records: Distribution::of_sizes(),
+            bytes: Distribution::of_sizes(),
+            partitions: Distribution::of_sizes(),
         }
     }
 }

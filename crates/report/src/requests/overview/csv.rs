@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use super::view;
-use super::{BatchFill, Group, Groups, Kind, Producer, Who};
+use super::{BatchFill, Group, GroupKey, Groups, Kind, Producer};
 use crate::csv;
 use crate::fields::{Fields, plain};
 
@@ -37,7 +37,7 @@ impl<W: Write> OverviewCsv<W> {
 
 /// The fields of a group, then those that only a producer has.
 fn names() -> Vec<&'static str> {
-    let group = (Kind { api: "", hold: None }, Who::All, Group::default());
+    let group = (Kind { api: "", hold: None }, GroupKey::All, Group::default());
     let producer = (Producer { client: None, producer_id: None }, BatchFill::default());
     let mut names = Vec::new();
     for fields in [view::group(&Groups::default(), &group), view::producer(&producer)] {

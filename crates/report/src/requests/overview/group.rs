@@ -2,7 +2,7 @@
 
 use model::{Nanos, Request};
 
-use crate::spread::Spread;
+use crate::distribution::Distribution;
 
 /// The requests of one group.
 #[derive(Clone, Debug)]
@@ -21,9 +21,9 @@ pub struct Group {
     pub record_bytes: u64,
     /// Partitions named, over all requests.
     pub partitions: u64,
-    latency: Spread,
+    latency: Distribution,
     /// Made once a request has waited behind another: until then both are the same.
-    less_head_of_line: Option<Spread>,
+    less_head_of_line: Option<Distribution>,
 }
 
 /// What one request adds, beside its latency: all of it, or one topic's share.
@@ -44,7 +44,7 @@ impl Default for Group {
             response_bytes: 0,
             record_bytes: 0,
             partitions: 0,
-            latency: Spread::of_latencies(),
+            latency: Distribution::of_latencies(),
             less_head_of_line: None,
         }
     }
@@ -53,12 +53,12 @@ impl Default for Group {
 impl Group {
     /// Latencies on the wire, in nanoseconds: first byte of the request to last byte of the response, without the
     /// time in which a fetch waited for data that it brought.
-    pub fn latency(&self) -> &Spread {
+    pub fn latency(&self) -> &Distribution {
         &self.latency
     }
 
     /// The same without the time behind an earlier request of the connection.
-    pub fn less_head_of_line(&self) -> &Spread {
+    pub fn less_head_of_line(&self) -> &Distribution {
         self.less_head_of_line.as_ref().unwrap_or(&self.latency)
     }
 

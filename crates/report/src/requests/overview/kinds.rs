@@ -7,7 +7,7 @@ use model::{IntendedWait, TopicId};
 
 /// What groups are formed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum By {
+pub enum GroupBy {
     /// The API alone.
     Api,
     /// Topic and API.
@@ -18,7 +18,7 @@ pub enum By {
     Connection,
 }
 
-impl By {
+impl GroupBy {
     /// As in the `by` of JSON and CSV.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ pub struct Client {
 
 /// Whose requests a group holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum GroupKey {
     /// Everybody's.
     All,
     /// A topic's, by name or by the id that nothing resolved.
@@ -61,27 +61,27 @@ pub enum Who {
     /// A connection's: the client, its port, and the broker's end.
     Connection(Client, u16, SocketAddr),
     /// Of those for whom there was no room.
-    Others(By),
+    Others(GroupBy),
 }
 
-impl Who {
+impl GroupKey {
     /// What the group was formed by.
-    pub fn by(&self) -> By {
+    pub fn by(&self) -> GroupBy {
         match self {
-            Self::All => By::Api,
-            Self::Topic(..) => By::Topic,
-            Self::Client(_) => By::Client,
-            Self::Connection(..) => By::Connection,
+            Self::All => GroupBy::Api,
+            Self::Topic(..) => GroupBy::Topic,
+            Self::Client(_) => GroupBy::Client,
+            Self::Connection(..) => GroupBy::Connection,
             Self::Others(by) => *by,
         }
     }
 
     pub(super) fn client(client: Option<Client>) -> Self {
-        client.map_or(Self::Others(By::Client), Self::Client)
+        client.map_or(Self::Others(GroupBy::Client), Self::Client)
     }
 
     pub(super) fn connection(connection: Option<(Client, u16, SocketAddr)>) -> Self {
-        connection.map_or(Self::Others(By::Connection), |(client, port, broker)| {
+        connection.map_or(Self::Others(GroupBy::Connection), |(client, port, broker)| {
             Self::Connection(client, port, broker)
         })
     }

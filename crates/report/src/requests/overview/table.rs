@@ -8,10 +8,10 @@ use std::io::{self, Write};
 
 use model::Nanos;
 
-use super::{By, Groups, Who};
-use crate::Look;
-use crate::numbers::{counted, grouped};
+use super::{GroupBy, GroupKey, Groups};
+use crate::Style;
 use crate::paint::{Role, paint};
+use crate::quantity::{format_count, format_count_of};
 use crate::table::Table;
 
 /// Groups of each sort that are shown.
@@ -21,20 +21,20 @@ const INDENT: usize = 2;
 /// An overview as tables.
 pub struct OverviewTable<W> {
     out: W,
-    look: Look,
+    look: Style,
 }
 
 impl<W: Write> OverviewTable<W> {
     /// Tables that look like this.
-    pub fn new(out: W, look: &Look) -> Self {
+    pub fn new(out: W, look: &Style) -> Self {
         Self { out, look: look.clone() }
     }
 
     /// Writes all of it.
     pub fn write(&mut self, groups: &Groups) -> io::Result<()> {
-        let requests = groups.by(By::Api).map(|(_, _, group)| group.requests).sum();
+        let requests = groups.by(GroupBy::Api).map(|(_, _, group)| group.requests).sum();
         self.lead(groups, requests)?;
-        for by in [By::Api, By::Topic, By::Client, By::Connection] {
+        for by in [GroupBy::Api, GroupBy::Topic, GroupBy::Client, GroupBy::Connection] {
             self.groups(groups, by)?;
         }
         self.producers(groups)?;
@@ -43,7 +43,7 @@ impl<W: Write> OverviewTable<W> {
     }
 
     fn lead(&mut self, groups: &Groups, requests: u64) -> io::Result<()> {
-        write!(self.out, "{}", counted(requests, "request"))?;
+        write!(self.out, "{}", format_count_of(requests, "request"))?;
         if let Some(rate) = groups.per_second(requests) {
             let span = groups.span.unwrap_or(Nanos::ZERO);
             write!(self.out, " in {span}, {} a second", rows::rate(rate))?;
@@ -52,16 +52,16 @@ impl<W: Write> OverviewTable<W> {
     }
 
     /// Other tables than that of the APIs leave out what waited as it had asked to: it is nobody's trouble.
-    fn groups(&mut self, groups: &Groups, by: By) -> io::Result<()> {
+    fn groups(&mut self, groups: &Groups, by: GroupBy) -> io::Result<()> {
         let wide = self.look.wide;
         let found = groups
             .by(by)
-            .filter(|(kind, ..)| wide || by == By::Api || kind.hold.is_none())
+            .filter(|(kind, ..)| wide || by == GroupBy::Api || kind.hold.is_none())
             .collect::<Vec<_>>();
         if found.is_empty() {
             return Ok(());
         }
-        let shown = if wide || by == By::Api { found.len() } else { SHOWN };
+        let shown = if wide || by == GroupBy::Api { found.len() } else { SHOWN };
         self.title(rows::title(by))?;
         let columns = rows::columns(by, wide);
         let mut table =
@@ -72,7 +72,7 @@ impl<W: Write> OverviewTable<W> {
             }
         }
         table.finish()?;
-        let others = found.iter().find(|(_, who, _)| matches!(who, Who::Others(_)));
+        let others = found.iter().find(|(_, who, _)| matches!(who, GroupKey::Others(_)));
         self.rest(found.len().saturating_sub(shown), others.is_some().then_some(groups.most))
     }
 
@@ -100,11 +100,11 @@ impl<W: Write> OverviewTable<W> {
 
     fn rest(&mut self, more: usize, most_if_others: Option<usize>) -> io::Result<()> {
         if more > 0 {
-            let more = grouped(more as u64);
+            let more = format_count(more as u64);
             writeln!(self.out, "{:INDENT$}… and {more} more (--wide tells all)", "")?;
         }
         if let Some(most) = most_if_others {
-            let most = grouped(most as u64);
+            let most = format_count(most as u64);
             writeln!(
                 self.out,
                 "{:INDENT$}others: those there was no room for ({most} an API, twice as many in all)",

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{BatchFill, Group, Groups, Kind, Producer, Who};
+use super::{BatchFill, Group, GroupKey, Groups, Kind, Producer};
+use crate::distribution::Distribution;
 use crate::fields::Fields;
-use crate::spread::Spread;
 
 /// Names of what is told of a spread, in [`told`]'s order.
 type Names = [&'static str; 6];
@@ -51,11 +51,11 @@ const PARTITIONS: Names = [
 ];
 
 /// A group's fields.
-pub(super) fn group(groups: &Groups, (kind, who, group): &(Kind, Who, Group)) -> Fields {
+pub(super) fn group(groups: &Groups, (kind, who, group): &(Kind, GroupKey, Group)) -> Fields {
     let mut fields = vec![
         ("type", "requests-summary-group".into()),
         ("by", who.by().as_str().into()),
-        ("others", matches!(who, Who::Others(_)).into()),
+        ("others", matches!(who, GroupKey::Others(_)).into()),
         ("api", kind.api.into()),
         ("wait", kind.hold.map(model::IntendedWait::as_str).into()),
     ];
@@ -76,14 +76,14 @@ pub(super) fn group(groups: &Groups, (kind, who, group): &(Kind, Who, Group)) ->
     Fields(fields)
 }
 
-fn names(who: &Who) -> [(&'static str, Value); 6] {
+fn names(who: &GroupKey) -> [(&'static str, Value); 6] {
     let (client, port, broker) = match who {
-        Who::Client(client) => (Some(client), None, None),
-        Who::Connection(client, port, broker) => (Some(client), Some(*port), Some(*broker)),
+        GroupKey::Client(client) => (Some(client), None, None),
+        GroupKey::Connection(client, port, broker) => (Some(client), Some(*port), Some(*broker)),
         _ => (None, None, None),
     };
     let (topic, topic_id) = match who {
-        Who::Topic(name, id) => (name.as_deref(), *id),
+        GroupKey::Topic(name, id) => (name.as_deref(), *id),
         _ => (None, None),
     };
     let host = client.map(|client| client.host);
@@ -101,7 +101,7 @@ fn names(who: &Who) -> [(&'static str, Value); 6] {
 /// A producer's fields.
 pub(super) fn producer((producer, fill): &(Producer, BatchFill)) -> Fields {
     let client = producer.client.as_ref();
-    let total = |spread: &Spread| u64::try_from(spread.sum()).unwrap_or(u64::MAX);
+    let total = |spread: &Distribution| u64::try_from(spread.sum()).unwrap_or(u64::MAX);
     let mut fields = vec![
         ("type", "requests-summary-producer".into()),
         ("by", "producer".into()),
@@ -120,7 +120,7 @@ pub(super) fn producer((producer, fill): &(Producer, BatchFill)) -> Fields {
     Fields(fields)
 }
 
-fn told(names: Names, spread: &Spread) -> impl Iterator<Item = (&'static str, Value)> {
+fn told(names: Names, spread: &Distribution) -> impl Iterator<Item = (&'static str, Value)> {
     let values = [
         spread.mean().map(rounded).into(),
         spread.quantile(0.5).into(),

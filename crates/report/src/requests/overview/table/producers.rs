@@ -1,9 +1,9 @@
 //! The rows of producers. Does not sort.
 
 use super::rows::client_shown;
-use crate::numbers::{NONE, or_none, size};
+use crate::distribution::Distribution;
+use crate::quantity::{NONE, format_bytes, or_dash};
 use crate::requests::overview::{BatchFill, Producer};
-use crate::spread::Spread;
 use crate::table::Column;
 
 const NARROW: [&str; 7] = ["BATCHES", "RECORDS", "P50", "BYTES", "P50", "MAX", "PARTS"];
@@ -26,15 +26,15 @@ pub(super) fn cells((producer, fill): &(Producer, BatchFill), wide: bool) -> Vec
     let longest = if wide { usize::MAX } else { LONGEST_NAME };
     let client = producer.client.as_ref();
     let client = client.map_or_else(|| "others".to_owned(), |client| client_shown(client, None, longest));
-    let mut cells = vec![client, or_none(producer.producer_id)];
+    let mut cells = vec![client, or_dash(producer.producer_id)];
     if wide {
         cells.push(fill.requests.to_string());
     }
     cells.push(fill.bytes.count().to_string());
     cells.push(mean(&fill.records, count));
     cells.extend(percentiles(&fill.records, if wide { &ALL } else { &[0.5] }, |records| records.to_string()));
-    cells.push(mean(&fill.bytes, |bytes| size(bytes.round() as u64)));
-    cells.extend(percentiles(&fill.bytes, if wide { &ALL } else { &[0.5, 1.0] }, size));
+    cells.push(mean(&fill.bytes, |bytes| format_bytes(bytes.round() as u64)));
+    cells.extend(percentiles(&fill.bytes, if wide { &ALL } else { &[0.5, 1.0] }, format_bytes));
     cells.push(mean(&fill.partitions, count));
     cells.extend(percentiles(&fill.partitions, if wide { &ALL } else { &[] }, |parts| parts.to_string()));
     cells
@@ -43,12 +43,12 @@ pub(super) fn cells((producer, fill): &(Producer, BatchFill), wide: bool) -> Vec
 /// The last is the maximum.
 const ALL: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
 
-fn percentiles(spread: &Spread, shares: &[f64], show: impl Fn(u64) -> String) -> Vec<String> {
+fn percentiles(spread: &Distribution, shares: &[f64], show: impl Fn(u64) -> String) -> Vec<String> {
     let values = shares.iter().map(|share| spread.quantile(*share));
     values.map(|value| value.map_or_else(|| NONE.to_owned(), &show)).collect()
 }
 
-fn mean(spread: &Spread, show: impl Fn(f64) -> String) -> String {
+fn mean(spread: &Distribution, show: impl Fn(f64) -> String) -> String {
     spread.mean().map_or_else(|| NONE.to_owned(), show)
 }
 

@@ -3,10 +3,10 @@
 
 use std::net::SocketAddr;
 
+use crate::distribution::Distribution;
 use crate::escape::escape;
-use crate::numbers::{NONE, or_none, size};
-use crate::requests::overview::{By, Group, Groups, Kind, Who, kinds::Client};
-use crate::spread::Spread;
+use crate::quantity::{NONE, format_bytes, or_dash};
+use crate::requests::overview::{Group, GroupBy, GroupKey, Groups, Kind, kinds::Client};
 use crate::table::Column;
 
 /// Longer names are shortened, so that rows fit a terminal.
@@ -16,25 +16,25 @@ const SHORTEST_ID: usize = 8;
 /// What the second row is called.
 const ALONE: &str = "  alone";
 
-pub(super) fn title(by: By) -> &'static str {
+pub(super) fn title(by: GroupBy) -> &'static str {
     match by {
-        By::Api => "By API, latency in ms",
-        By::Topic => "By topic, latency in ms; its records' bytes",
-        By::Client => "By client, latency in ms",
-        By::Connection => "By connection, latency in ms",
+        GroupBy::Api => "By API, latency in ms",
+        GroupBy::Topic => "By topic, latency in ms; its records' bytes",
+        GroupBy::Client => "By client, latency in ms",
+        GroupBy::Connection => "By connection, latency in ms",
     }
 }
 
-pub(super) fn columns(by: By, wide: bool) -> Vec<Column> {
+pub(super) fn columns(by: GroupBy, wide: bool) -> Vec<Column> {
     let mut columns = match by {
-        By::Api => Vec::new(),
-        By::Topic => vec![Column::text("TOPIC", 0)],
-        By::Connection if wide => vec![Column::text("CLIENT", 0), Column::text("BROKER", 0)],
-        By::Client | By::Connection => vec![Column::text("CLIENT", 0)],
+        GroupBy::Api => Vec::new(),
+        GroupBy::Topic => vec![Column::text("TOPIC", 0)],
+        GroupBy::Connection if wide => vec![Column::text("CLIENT", 0), Column::text("BROKER", 0)],
+        GroupBy::Client | GroupBy::Connection => vec![Column::text("CLIENT", 0)],
     };
     columns.push(Column::text("API", 7));
     columns.push(Column::number("REQUESTS", 0));
-    if wide || by == By::Api {
+    if wide || by == GroupBy::Api {
         columns.push(Column::number("PER_S", 0));
     }
     columns.push(Column::number("ERRORS", 0));
@@ -42,8 +42,8 @@ pub(super) fn columns(by: By, wide: bool) -> Vec<Column> {
         PERCENTILES.iter().filter(|one| one.shown(by, wide)).map(|one| Column::number(one.heading, 0)),
     );
     columns.extend(match by {
-        By::Topic => vec![Column::number("BYTES", 8)],
-        By::Client | By::Connection if !wide => vec![Column::number("BYTES", 8)],
+        GroupBy::Topic => vec![Column::number("BYTES", 8)],
+        GroupBy::Client | GroupBy::Connection if !wide => vec![Column::number("BYTES", 8)],
         _ => vec![Column::number("IN", 8), Column::number("OUT", 8)],
     });
     columns
@@ -52,7 +52,7 @@ pub(super) fn columns(by: By, wide: bool) -> Vec<Column> {
 /// What is told of latencies.
 struct Percentile {
     heading: &'static str,
-    of: fn(&Spread) -> Option<u64>,
+    of: fn(&Distribution) -> Option<u64>,
 }
 
 const PERCENTILES: [Percentile; 6] = [
@@ -60,30 +60,30 @@ const PERCENTILES: [Percentile; 6] = [
     Percentile { heading: "P90", of: |spread| spread.quantile(0.9) },
     Percentile { heading: "P99", of: |spread| spread.quantile(0.99) },
     Percentile { heading: "P999", of: |spread| spread.quantile(0.999) },
-    Percentile { heading: "MAX", of: Spread::max },
+    Percentile { heading: "MAX", of: Distribution::max },
     Percentile { heading: "MEAN", of: |spread| spread.mean().map(|ns| ns as u64) },
 ];
 
 impl Percentile {
     /// Names need room.
-    fn shown(&self, by: By, wide: bool) -> bool {
+    fn shown(&self, by: GroupBy, wide: bool) -> bool {
         match self.heading {
             "MEAN" => wide,
-            "P90" => wide || by == By::Api,
+            "P90" => wide || by == GroupBy::Api,
             _ => true,
         }
     }
 }
 
-fn latencies(spread: &Spread, by: By, wide: bool) -> Vec<String> {
+fn latencies(spread: &Distribution, by: GroupBy, wide: bool) -> Vec<String> {
     let shown = PERCENTILES.iter().filter(|one| one.shown(by, wide));
-    shown.map(|one| or_none((one.of)(spread).map(millis))).collect()
+    shown.map(|one| or_dash((one.of)(spread).map(millis))).collect()
 }
 
 /// One row, or two.
 pub(super) fn cells(
     groups: &Groups,
-    (kind, who, group): &(Kind, Who, Group),
+    (kind, who, group): &(Kind, GroupKey, Group),
     wide: bool,
 ) -> Vec<Vec<String>> {
     let by = who.by();
@@ -91,7 +91,7 @@ pub(super) fn cells(
     let name_columns = row.len();
     row.push(api(*kind));
     row.push(group.requests.to_string());
-    if wide || by == By::Api {
+    if wide || by == GroupBy::Api {
         row.push(groups.per_second(group.requests).map_or_else(|| NONE.to_owned(), rate));
     }
     row.push(group.errors.to_string());
@@ -101,9 +101,11 @@ pub(super) fn cells(
     let differs = alone != latency;
     row.extend(latency);
     row.extend(match by {
-        By::Topic => vec![size(group.record_bytes)],
-        By::Client | By::Connection if !wide => vec![size(group.request_bytes + group.response_bytes)],
-        _ => vec![size(group.request_bytes), size(group.response_bytes)],
+        GroupBy::Topic => vec![format_bytes(group.record_bytes)],
+        GroupBy::Client | GroupBy::Connection if !wide => {
+            vec![format_bytes(group.request_bytes + group.response_bytes)]
+        }
+        _ => vec![format_bytes(group.request_bytes), format_bytes(group.response_bytes)],
     });
     if !differs {
         return vec![row];
@@ -124,21 +126,21 @@ fn api(kind: Kind) -> String {
     }
 }
 
-fn names(who: &Who, wide: bool) -> Vec<String> {
+fn names(who: &GroupKey, wide: bool) -> Vec<String> {
     let longest = if wide { usize::MAX } else { LONGEST_NAME };
     match who {
-        Who::All | Who::Others(By::Api) => Vec::new(),
-        Who::Topic(Some(topic), _) => vec![shortened(&escape(topic), longest)],
+        GroupKey::All | GroupKey::Others(GroupBy::Api) => Vec::new(),
+        GroupKey::Topic(Some(topic), _) => vec![shortened(&escape(topic), longest)],
         // No topic's name has a colon.
-        Who::Topic(None, Some(id)) => vec![format!("id:{id}")],
-        Who::Topic(None, None) => vec![NONE.to_owned()],
-        Who::Client(client) => vec![client_shown(client, None, longest)],
-        Who::Connection(client, port, broker) if wide => {
+        GroupKey::Topic(None, Some(id)) => vec![format!("id:{id}")],
+        GroupKey::Topic(None, None) => vec![NONE.to_owned()],
+        GroupKey::Client(client) => vec![client_shown(client, None, longest)],
+        GroupKey::Connection(client, port, broker) if wide => {
             vec![client_shown(client, Some(*port), longest), broker.to_string()]
         }
-        Who::Connection(client, port, _) => vec![client_shown(client, Some(*port), longest)],
-        Who::Others(By::Connection) if wide => vec!["others".to_owned(), NONE.to_owned()],
-        Who::Others(_) => vec!["others".to_owned()],
+        GroupKey::Connection(client, port, _) => vec![client_shown(client, Some(*port), longest)],
+        GroupKey::Others(GroupBy::Connection) if wide => vec!["others".to_owned(), NONE.to_owned()],
+        GroupKey::Others(_) => vec!["others".to_owned()],
     }
 }
 

@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 /// Groups by who they are about (`K`) and by a few kinds (`S`) that the others are told apart by too.
 #[derive(Clone, Debug)]
-pub struct Bounded<K, S, V> {
+pub struct BoundedMap<K, S, V> {
     groups: HashMap<(K, S), V>,
     others: HashMap<S, V>,
     /// Groups of each kind: many of one must not take the places of another.
@@ -16,7 +16,7 @@ pub struct Bounded<K, S, V> {
     most: usize,
 }
 
-impl<K: Eq + Hash, S: Copy + Eq + Hash, V: Default> Bounded<K, S, V> {
+impl<K: Eq + Hash, S: Copy + Eq + Hash, V: Default> BoundedMap<K, S, V> {
     /// At most so many groups of each kind and twice as many in all, beside the others.
     pub fn new(most: usize) -> Self {
         Self { groups: HashMap::new(), others: HashMap::new(), taken: HashMap::new(), places: 0, most }
@@ -47,11 +47,11 @@ impl<K: Eq + Hash, S: Copy + Eq + Hash, V: Default> Bounded<K, S, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::Bounded;
+    use super::BoundedMap;
 
     #[test]
     fn what_comes_after_the_last_place_is_with_the_others_of_its_kind() {
-        let mut bounded = Bounded::<u32, char, u32>::new(2);
+        let mut bounded = BoundedMap::<u32, char, u32>::new(2);
         for (who, kind) in [(1, 'p'), (2, 'p'), (3, 'p'), (4, 'f'), (1, 'p'), (5, 'p'), (4, 'f'), (6, 'f')] {
             *bounded.of(who, kind) += 1;
         }

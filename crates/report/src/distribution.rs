@@ -12,7 +12,7 @@ const FEW: usize = 64;
 /// The values of one quantity. Percentiles of more than a few are right to one part in 200 (latencies) or in
 /// 2,000 (sizes); those of a few, count, mean and maximum are exact.
 #[derive(Clone, Debug)]
-pub struct Spread {
+pub struct Distribution {
     values: Values,
     /// The lowest value told apart from none, and the digits to which values are.
     precision: (u64, u8),
@@ -29,7 +29,7 @@ enum Values {
     Many(Option<Histogram<u32>>),
 }
 
-impl Spread {
+impl Distribution {
     /// Of lengths of time in nanoseconds, told apart down to half a microsecond.
     pub fn of_latencies() -> Self {
         Self::new((1_000, 2))
@@ -118,11 +118,13 @@ fn record(histogram: &mut Histogram<u32>, value: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{FEW, Spread};
+    use super::{Distribution, FEW};
 
     #[test]
     fn percentiles_are_near_the_exact_ones_over_nine_orders_of_magnitude() {
-        for (mut spread, within) in [(Spread::of_latencies(), 0.005), (Spread::of_sizes(), 0.0005)] {
+        for (mut spread, within) in
+            [(Distribution::of_latencies(), 0.005), (Distribution::of_sizes(), 0.0005)]
+        {
             let values = (0..10_000_u64).map(|n| 20_000 + n.pow(3)).collect::<Vec<_>>();
             for &value in &values {
                 spread.add(value);
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_percentile_and_no_value_is_too_high() {
-        let mut spread = Spread::of_latencies();
+        let mut spread = Distribution::of_latencies();
         assert_eq!((spread.quantile(0.5), spread.mean(), spread.max()), (None, None, None));
         spread.add(u64::MAX);
         assert_eq!((spread.max(), spread.quantile(0.5)), (Some(u64::MAX), Some(u64::MAX)));
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_a_few_values_are_exact() {
-        let mut spread = Spread::of_latencies();
+        let mut spread = Distribution::of_latencies();
         for value in [999_999, 123_457, 7] {
             spread.add(value);
         }

@@ -6,7 +6,7 @@ use model::Nanos;
 pub const NONE: &str = "-";
 
 /// A value, or [`NONE`].
-pub fn or_none<T: ToString>(value: Option<T>) -> String {
+pub fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
 }
 
@@ -16,7 +16,7 @@ pub fn millis(length: Nanos) -> String {
 }
 
 /// A count with separated thousands: `1,292,021`.
-pub fn grouped(count: u64) -> String {
+pub fn format_count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -29,12 +29,12 @@ pub fn grouped(count: u64) -> String {
 }
 
 /// A count with its noun: `1 request`, `2,000 requests`.
-pub fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+pub fn format_count_of(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", format_count(count), if count == 1 { "" } else { "s" })
 }
 
 /// A size as people say it: `812 B`, `1.5 MiB`.
-pub fn size(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -53,17 +53,17 @@ pub fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, grouped, size};
+    use super::{format_bytes, format_count, format_count_of};
 
     #[test]
     fn counts_and_sizes_read_as_people_say_them() {
         for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_292_021, "1,292,021")] {
-            assert_eq!(grouped(count), text);
+            assert_eq!(format_count(count), text);
         }
-        assert_eq!(counted(1, "request"), "1 request");
-        assert_eq!(counted(2_000, "request"), "2,000 requests");
+        assert_eq!(format_count_of(1, "request"), "1 request");
+        assert_eq!(format_count_of(2_000, "request"), "2,000 requests");
         for (bytes, text) in [(0, "0 B"), (1_023, "1023 B"), (65_536, "64.0 KiB"), (1_572_864, "1.5 MiB")] {
-            assert_eq!(size(bytes), text);
+            assert_eq!(format_bytes(bytes), text);
         }
     }
 }
