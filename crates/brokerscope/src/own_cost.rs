@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use top::Cost;
+use top::Overhead;
 
 use crate::own_process::{Stat, Status};
 
@@ -18,13 +18,13 @@ pub(crate) struct OwnCost {
 
 impl OwnCost {
     /// What it took since it was told last; none before some time has passed, and where the kernel does not say.
-    pub(crate) fn told(&mut self) -> Option<Cost> {
+    pub(crate) fn told(&mut self) -> Option<Overhead> {
         if self.before.is_some_and(|(at, _)| at.elapsed() < OVER) {
             return None;
         }
         let now = (Instant::now(), Stat::read().cpu_seconds()?);
         let (at, before) = self.before.replace(now)?;
         let resident_bytes = Status::read().resident_bytes()?;
-        Some(Cost { processors: (now.1 - before) / at.elapsed().as_secs_f64(), resident_bytes })
+        Some(Overhead { processors: (now.1 - before) / at.elapsed().as_secs_f64(), resident_bytes })
     }
 }

@@ -18,7 +18,7 @@ const HIGHEST_NS: u64 = 86_400 * 1_000_000_000;
 
 /// A request as far as it counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct RequestSample {
     pub(crate) arrival: Nanos,
     /// None where no response was seen.
     pub(crate) latency_ns: Option<u64>,
@@ -50,7 +50,7 @@ impl Blocks {
         Self { origin: None, end: Nanos::MIN, width: FINEST, all: Vec::new() }
     }
 
-    pub(crate) fn add(&mut self, request: Counted) {
+    pub(crate) fn add(&mut self, request: RequestSample) {
         let origin = *self.origin.get_or_insert(request.arrival);
         self.end = self.end.max(request.arrival);
         // What arrived before the one that was answered first is in the first block.
@@ -93,7 +93,7 @@ impl Blocks {
 }
 
 impl Block {
-    fn add(&mut self, request: Counted) {
+    fn add(&mut self, request: RequestSample) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(request.bytes);
         let Some(latency_ns) = request.latency_ns else { return };
@@ -152,12 +152,12 @@ fn histogram() -> Option<Histogram<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blocks, Counted, MOST};
+    use super::{Blocks, MOST, RequestSample};
     use model::Nanos;
 
-    fn counted(second: i64, latency_ns: u64) -> Counted {
+    fn counted(second: i64, latency_ns: u64) -> RequestSample {
         let arrival = Nanos(7 + second * 1_000_000_000);
-        Counted { arrival, latency_ns: Some(latency_ns), bytes: 10, missed: latency_ns >= 1_000_000 }
+        RequestSample { arrival, latency_ns: Some(latency_ns), bytes: 10, missed: latency_ns >= 1_000_000 }
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
     fn moments_that_no_run_has_do_no_harm() {
         let mut blocks = Blocks::new();
         for arrival in [Nanos(0), Nanos::MAX, Nanos::MIN, Nanos(5)] {
-            blocks.add(Counted { arrival, latency_ns: Some(u64::MAX), bytes: u64::MAX, missed: true });
+            blocks.add(RequestSample { arrival, latency_ns: Some(u64::MAX), bytes: u64::MAX, missed: true });
         }
         assert_eq!(blocks.finish().iter().map(|block| block.requests).sum::<u64>(), 4);
     }

@@ -32,5 +32,5 @@ pub use comparison::{CauseTime, Comparison, Configuration, RunFigures, Setup};
 pub use difference::{Difference, Outcome, Shortfall};
 pub use figure::{Figure, Figures, Interval, Scale};
 pub use over_time::OverTime;
-pub use resample::{CONFIDENCE, DRAWS};
+pub use resample::{CONFIDENCE, RESAMPLES};
 pub use run::{Part, Run};

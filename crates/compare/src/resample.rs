@@ -10,7 +10,7 @@ use crate::figure::{Figure, Interval};
 use crate::student;
 
 /// How often blocks, and runs, are drawn: the standard error is then itself right to some 2 %.
-pub const DRAWS: usize = 1_000;
+pub const RESAMPLES: usize = 1_000;
 /// In how many of all comparisons the interval holds the true difference.
 pub const CONFIDENCE: f64 = 0.95;
 
@@ -90,7 +90,7 @@ pub(crate) fn variations(axis: &Axis, runs: &[Drawn], seed: u64) -> Variations {
     let of = |(figure, draws): (Figure, Vec<f64>)| {
         // Of a maximum nothing is told: no draw has a higher one than the run, however much higher another run's may be
         // (Bickel and Freedman 1981, section 6).
-        if figure == Figure::Max || draws.len() * 2 < DRAWS {
+        if figure == Figure::Max || draws.len() * 2 < RESAMPLES {
             return None;
         }
         // What is drawn varies as much as one less of it would.
@@ -118,9 +118,9 @@ fn combined(within: f64, freedom: f64, among: Option<f64>, runs_freedom: f64) ->
 
 /// The figures of as many draws, on their scales: of each figure those draws that have it.
 fn draw(axis: &Axis, mut one: impl FnMut(&mut Sum)) -> [Vec<f64>; Figure::ALL.len()] {
-    let mut draws = std::array::from_fn(|_| Vec::with_capacity(DRAWS));
+    let mut draws = std::array::from_fn(|_| Vec::with_capacity(RESAMPLES));
     let mut sum = Sum::new(axis);
-    for _ in 0..DRAWS {
+    for _ in 0..RESAMPLES {
         sum.clear();
         one(&mut sum);
         let figures = sum.figures();

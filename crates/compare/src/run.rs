@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{Cause, Nanos, Verdict};
 
-use crate::blocks::{Blocks, Counted};
+use crate::blocks::{Blocks, RequestSample};
 use crate::counts::Counts;
 
 /// The part of a run that counts, by requests' arrivals after the first one's.
@@ -66,7 +66,7 @@ impl Run {
         self.unanswered += u64::from(latency.is_none());
         let missed = latency.is_some_and(|latency| latency >= self.slo);
         let latency_ns = latency.map(|latency| u64::try_from(latency.0).unwrap_or(0));
-        self.blocks.add(Counted { arrival, latency_ns, bytes, missed });
+        self.blocks.add(RequestSample { arrival, latency_ns, bytes, missed });
     }
 
     /// Counts the verdict on a request.

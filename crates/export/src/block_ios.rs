@@ -5,7 +5,7 @@ use model::{BlockIo, Direction, FileKind};
 use crate::catalog;
 use crate::encoding::Encoder;
 use crate::histogram::Histogram;
-use crate::label::Labelled;
+use crate::label::ByLabel;
 
 /// More devices than any broker has.
 const MOST_DEVICES: usize = 64;
@@ -18,7 +18,7 @@ const NO_FILE: &str = "unknown";
 /// Block requests.
 #[derive(Debug)]
 pub(crate) struct BlockIos {
-    devices: Labelled<[InDirection; DIRECTIONS.len()]>,
+    devices: ByLabel<[InDirection; DIRECTIONS.len()]>,
     /// What kind of file one of that name is.
     kind_of: fn(&str) -> FileKind,
 }
@@ -32,7 +32,7 @@ struct InDirection {
 
 impl BlockIos {
     pub(crate) fn of(kind_of: fn(&str) -> FileKind) -> Self {
-        Self { devices: Labelled::of_at_most(MOST_DEVICES), kind_of }
+        Self { devices: ByLabel::of_at_most(MOST_DEVICES), kind_of }
     }
 
     pub(crate) fn io(&mut self, io: &BlockIo) {

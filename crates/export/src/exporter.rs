@@ -11,7 +11,7 @@ use crate::format::Format;
 use crate::label;
 use crate::metrics::Metrics;
 use crate::otlp::{self, Otlp};
-use crate::own::Own;
+use crate::own::ProcessUsage;
 use crate::stages::APIS;
 
 /// So many purposes of a plan are told: there are some thirty.
@@ -19,7 +19,7 @@ const MOST_PURPOSES: usize = 128;
 
 /// What is known of a broker and of how it is watched, beside events.
 #[derive(Clone, Debug, Default)]
-pub struct About {
+pub struct BrokerInfo {
     /// So many topics have series of their own.
     pub top_topics: usize,
     /// Where log dirs are, as far as it is known.
@@ -47,7 +47,7 @@ pub struct LogDir {
 
 /// What names say, known elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Names {
+pub struct Classifiers {
     /// What a thread of that name is for.
     pub role_of: fn(&str) -> &'static str,
     /// What kind of file one of that path is.
@@ -70,7 +70,7 @@ pub struct Exporter {
 
 impl Exporter {
     /// Judges as configured. Stages are added up of all produce and fetch requests.
-    pub fn new(config: Config, mut about: About, names: Names) -> Self {
+    pub fn new(config: Config, mut about: BrokerInfo, names: Classifiers) -> Self {
         let slower_than = config.slower_than;
         about.plan.truncate(MOST_PURPOSES);
         about.plan.iter_mut().for_each(|(purpose, _)| *purpose = label::clean(purpose).to_string());
@@ -142,7 +142,7 @@ impl Exporter {
     }
 
     /// Everything, in that format.
-    pub fn write(&mut self, format: Format, own: &Own) -> Vec<u8> {
+    pub fn write(&mut self, format: Format, own: &ProcessUsage) -> Vec<u8> {
         let begun = Instant::now();
         self.scrapes += 1;
         let mut out = format.encoder();

@@ -7,7 +7,7 @@ use crate::catalog;
 use crate::encoding::Encoder;
 use crate::exporter::LogDir;
 use crate::histogram::{Histogram, seconds};
-use crate::label::{self, Labelled};
+use crate::label::{self, ByLabel};
 use crate::peak::Peak;
 
 /// Log dirs are on no more devices than this.
@@ -19,7 +19,7 @@ const KINDS: usize = FileKind::ALL.len();
 #[derive(Debug)]
 pub(crate) struct Files {
     log_dirs: Vec<LogDir>,
-    devices: Labelled<OnDevice>,
+    devices: ByLabel<OnDevice>,
     counts: [[u64; KINDS]; OPS],
     kinds: [Bytes; KINDS],
 }
@@ -44,7 +44,7 @@ impl Files {
     pub(crate) fn of(log_dirs: Vec<LogDir>) -> Self {
         Self {
             log_dirs,
-            devices: Labelled::of_at_most(MOST_DEVICES),
+            devices: ByLabel::of_at_most(MOST_DEVICES),
             counts: [[0; KINDS]; OPS],
             kinds: [Bytes::default(); KINDS],
         }

@@ -6,7 +6,7 @@ use model::{HostSample, HostScope};
 use crate::catalog;
 use crate::encoding::Encoder;
 use crate::histogram::seconds;
-use crate::label::Labelled;
+use crate::label::ByLabel;
 
 /// More devices and interfaces than bear on one broker.
 const MOST: usize = 64;
@@ -16,8 +16,8 @@ const MOST_A_SECOND: f64 = 1e15;
 /// The host.
 #[derive(Debug)]
 pub(crate) struct Host {
-    devices: Labelled<Device>,
-    interfaces: Labelled<Interface>,
+    devices: ByLabel<Device>,
+    interfaces: ByLabel<Interface>,
     cpu_throttled_s: f64,
 }
 
@@ -39,8 +39,8 @@ struct Interface {
 impl Default for Host {
     fn default() -> Self {
         Self {
-            devices: Labelled::of_at_most(MOST),
-            interfaces: Labelled::of_at_most(MOST),
+            devices: ByLabel::of_at_most(MOST),
+            interfaces: ByLabel::of_at_most(MOST),
             cpu_throttled_s: 0.0,
         }
     }

@@ -6,7 +6,7 @@ use model::{JournalCommit, Nanos};
 use crate::catalog;
 use crate::encoding::Encoder;
 use crate::histogram::{Histogram, seconds};
-use crate::label::Labelled;
+use crate::label::ByLabel;
 use crate::peak::Peak;
 
 /// More journals than any host has that are of a broker.
@@ -25,7 +25,7 @@ const PHASES: [(&str, LengthOf); 5] = [
 
 /// Commits by device.
 #[derive(Debug)]
-pub(crate) struct Journals(Labelled<Journal>);
+pub(crate) struct Journals(ByLabel<Journal>);
 
 #[derive(Debug, Default)]
 struct Journal {
@@ -36,7 +36,7 @@ struct Journal {
 
 impl Default for Journals {
     fn default() -> Self {
-        Self(Labelled::of_at_most(MOST_DEVICES))
+        Self(ByLabel::of_at_most(MOST_DEVICES))
     }
 }
 

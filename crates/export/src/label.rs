@@ -34,12 +34,12 @@ fn is_unsafe(c: char) -> bool {
 
 /// A value for each of a bounded number of labels. Further ones share [`OTHER`].
 #[derive(Debug)]
-pub(crate) struct Labelled<V> {
+pub(crate) struct ByLabel<V> {
     by: BTreeMap<Arc<str>, V>,
     most: usize,
 }
 
-impl<V: Default> Labelled<V> {
+impl<V: Default> ByLabel<V> {
     /// At most so many, and [`OTHER`].
     pub(crate) fn of_at_most(most: usize) -> Self {
         Self { by: BTreeMap::new(), most }
@@ -71,7 +71,7 @@ impl<V: Default> Labelled<V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Labelled, OTHER, clean};
+    use super::{ByLabel, OTHER, clean};
 
     #[test]
     fn what_comes_from_outside_is_short_and_harmless() {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_shares_one_label_and_what_looks_alike_is_one() {
-        let mut counts = Labelled::<u64>::of_at_most(2);
+        let mut counts = ByLabel::<u64>::of_at_most(2);
         for name in ["a\n", "b", "c", "d", "a\n", "a\u{fffd}", "b"] {
             *counts.at(name) += 1;
         }

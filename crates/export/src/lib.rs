@@ -1,7 +1,7 @@
 //! What is seen of a broker, all the time, as metrics that Prometheus and whoever speaks `OpenMetrics` read.
 //!
 //! It takes events, has [`diagnose`] reach verdicts and stages, adds everything up in bounded memory, and answers
-//! over HTTP. It does not know where events come from, and no files: what its own process takes is told to it ([`Own`]).
+//! over HTTP. It does not know where events come from, and no files: what its own process takes is told to it ([`ProcessUsage`]).
 //!
 //! - [`Exporter`] takes events and writes what they add up to.
 //! - [`catalog`] is the one list of metrics, with labels, units and meaning.
@@ -11,7 +11,7 @@
 //! - `encoding` is what a format has to say; `text` writes Prometheus' and `OpenMetrics`' text, `protobuf` the one format that
 //!   has native histograms; [`Format`] chooses among them.
 //! - [`otlp`] sends slow requests as traces, where that is asked for.
-//! - [`Server`] speaks HTTP with whoever asks, hostile or not; [`Site`] is what it answers.
+//! - [`Server`] speaks HTTP with whoever asks, hostile or not; [`MetricsService`] is what it answers.
 
 #![cfg_attr(test, allow(clippy::float_cmp, reason = "counts are whole numbers, and sums of few are exact"))]
 
@@ -48,8 +48,8 @@ mod threads;
 mod topics;
 mod trouble;
 
-pub use exporter::{About, Exporter, LogDir, Names};
+pub use exporter::{BrokerInfo, Classifiers, Exporter, LogDir};
 pub use format::Format;
-pub use own::Own;
+pub use own::ProcessUsage;
 pub use server::{Error, Server};
-pub use site::{Health, Site};
+pub use site::{Health, MetricsService};

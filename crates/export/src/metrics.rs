@@ -7,7 +7,7 @@ use crate::batches::Batches;
 use crate::block_ios::BlockIos;
 use crate::catalog;
 use crate::encoding::Encoder;
-use crate::exporter::{About, Names};
+use crate::exporter::{BrokerInfo, Classifiers};
 use crate::files::Files;
 use crate::histogram::seconds;
 use crate::host::Host;
@@ -24,7 +24,7 @@ use crate::trouble::Trouble;
 /// The counts.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    about: About,
+    about: BrokerInfo,
     requests: Requests,
     stages: StageTimes,
     slow: Slow,
@@ -42,7 +42,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(slower_than: Nanos, about: About, names: Names) -> Self {
+    pub(crate) fn new(slower_than: Nanos, about: BrokerInfo, names: Classifiers) -> Self {
         Self {
             requests: Requests::default(),
             stages: StageTimes::default(),

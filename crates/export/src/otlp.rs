@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use model::{Nanos, Verdict};
 
 pub use endpoint::Endpoint;
-pub use sender::Patience;
+pub use sender::RetryPolicy;
 
 use crate::catalog;
 use crate::encoding::Encoder;
@@ -55,7 +55,7 @@ pub enum Error {
 
 /// Whose spans these are: OpenTelemetry's resource.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct Resource {
     /// The host's name.
     pub host: String,
     /// The broker's id in its cluster, where it is known.
@@ -70,12 +70,12 @@ pub struct Options {
     /// Slow requests a second that become traces, at most: the slowest of each second.
     pub traces_per_second: usize,
     /// How long to wait for a collector, and for how long to try again.
-    pub patience: Patience,
+    pub patience: RetryPolicy,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { traces_per_second: 10, patience: Patience::default() }
+        Self { traces_per_second: 10, patience: RetryPolicy::default() }
     }
 }
 
@@ -150,7 +150,7 @@ fn add(counter: &AtomicU64, number: u64) {
 /// Takes verdicts and has them sent.
 #[derive(Debug)]
 pub struct Otlp {
-    source: Source,
+    source: Resource,
     slowest: Slowest,
     traces: Traces,
     queue: Arc<Queue>,
@@ -165,7 +165,7 @@ impl Otlp {
     ///
     /// # Errors
     /// [`Error::Thread`] where it cannot be started.
-    pub fn start(endpoint: Endpoint, source: Source, options: Options, first: fn()) -> Result<Self, Error> {
+    pub fn start(endpoint: Endpoint, source: Resource, options: Options, first: fn()) -> Result<Self, Error> {
         let counters = Arc::new(Counters::default());
         let queue = Arc::new(Queue::new(QUEUE_BYTES));
         let sender = Sender::new(endpoint, options.patience, Arc::clone(&queue), Arc::clone(&counters));

@@ -5,7 +5,7 @@ use crate::encoding::Encoder;
 
 /// A reading of the own process. What could not be read is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Own {
+pub struct ProcessUsage {
     /// User and system time, seconds.
     pub cpu_seconds: Option<f64>,
     /// Memory resident.
@@ -22,7 +22,7 @@ pub struct Own {
     pub bpf_runs: Option<u64>,
 }
 
-impl Own {
+impl ProcessUsage {
     pub(crate) fn encode(&self, out: &mut dyn Encoder) {
         let count = |count: Option<u64>| count.map(|count| count as f64);
         let figures: [(&'static Family, Option<f64>); 7] = [

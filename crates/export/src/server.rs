@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::http::{Answer, Asked, Head, MOST_HEAD, Status};
-use crate::site::Site;
+use crate::site::MetricsService;
 
 /// Connections at a time; more wait in the kernel's queue, which is short too.
 const MOST_CONNECTIONS: usize = 16;
@@ -56,7 +56,7 @@ impl Server {
     }
 
     /// Serves for ever.
-    pub fn serve(self, site: &Arc<Site>) {
+    pub fn serve(self, site: &Arc<MetricsService>) {
         let open = Arc::new(AtomicUsize::new(0));
         for stream in self.listener.incoming() {
             let Ok(stream) = stream else {
@@ -89,7 +89,7 @@ impl Drop for Open {
     }
 }
 
-fn converse(mut stream: TcpStream, site: &Site) -> io::Result<()> {
+fn converse(mut stream: TcpStream, site: &MetricsService) -> io::Result<()> {
     let asked = hear(&mut stream)?;
     let answer = match &asked {
         Some(asked) => site.answer(asked),

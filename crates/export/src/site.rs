@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::exporter::Exporter;
 use crate::format::Format;
 use crate::http::{Answer, Asked, Status};
-use crate::own::Own;
+use crate::own::ProcessUsage;
 
 /// What was written is told again for so long.
 const FRESH: Duration = Duration::from_millis(200);
@@ -26,9 +26,9 @@ const INDEX: &str = "brokerscope: /metrics (Prometheus text, OpenMetrics, protob
 pub type Health = Result<(), String>;
 
 /// What is answered.
-pub struct Site {
+pub struct MetricsService {
     exporter: Mutex<Exporter>,
-    own: Box<dyn Fn() -> Own + Send + Sync>,
+    own: Box<dyn Fn() -> ProcessUsage + Send + Sync>,
     written: Mutex<Written>,
     /// How many wait to be told.
     asking: AtomicUsize,
@@ -39,9 +39,9 @@ pub struct Site {
 /// What was written last in each format, and when.
 type Written = [Option<(Instant, Arc<[u8]>)>; Format::ALL.len()];
 
-impl Site {
+impl MetricsService {
     /// Of this exporter; `own` reads what the process takes.
-    pub fn new(exporter: Exporter, own: Box<dyn Fn() -> Own + Send + Sync>) -> Self {
+    pub fn new(exporter: Exporter, own: Box<dyn Fn() -> ProcessUsage + Send + Sync>) -> Self {
         Self {
             exporter: Mutex::new(exporter),
             own,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use diagnose::Config;
 use model::{Event, FileKind, Nanos};
 
-use crate::{About, Exporter, Format, LogDir, Names, Own};
+use crate::{BrokerInfo, Classifiers, Exporter, Format, LogDir, ProcessUsage};
 
 pub(crate) fn ms(n: i64) -> Nanos {
     Nanos::from_millis(n)
@@ -50,8 +50,8 @@ impl Scraped {
     }
 }
 
-pub(crate) fn about() -> About {
-    About {
+pub(crate) fn about() -> BrokerInfo {
+    BrokerInfo {
         top_topics: 2,
         log_dirs: vec![LogDir { device: (7, 0), path: "/data".to_owned() }],
         node_id: Some(1),
@@ -66,11 +66,11 @@ pub(crate) fn about() -> About {
 pub(crate) fn exporter() -> Exporter {
     let role_of = |name: &str| if name.starts_with("data-plane") { "request-handlers" } else { "other" };
     let kind_of = |path: &str| if path.contains(".log") { FileKind::Log } else { FileKind::Other };
-    Exporter::new(Config::replay(ms(100)), about(), Names { role_of, kind_of })
+    Exporter::new(Config::replay(ms(100)), about(), Classifiers { role_of, kind_of })
 }
 
 pub(crate) fn scrape(exporter: &mut Exporter) -> Scraped {
-    Scraped::of(&String::from_utf8(exporter.write(Format::Text, &Own::default())).unwrap())
+    Scraped::of(&String::from_utf8(exporter.write(Format::Text, &ProcessUsage::default())).unwrap())
 }
 
 /// What is told after these events, and no more.

@@ -13,7 +13,7 @@ use model::{HostSample, LockSource, LockWait, Nanos, OffCpu, Tid};
 use crate::catalog;
 use crate::encoding::Encoder;
 use crate::histogram::seconds;
-use crate::label::Labelled;
+use crate::label::ByLabel;
 
 /// A broker has some twenty.
 const MOST_ROLES: usize = 64;
@@ -26,7 +26,7 @@ const IDLE: [&str; 2] = ["futex_wait", "ep_poll"];
 /// Threads by role.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    roles: Labelled<Role>,
+    roles: ByLabel<Role>,
     role_of: fn(&str) -> &'static str,
     /// What was found for a name, by thread: names change seldom.
     known: HashMap<Tid, (Arc<str>, &'static str), RandomState>,
@@ -46,7 +46,7 @@ struct Role {
 impl Threads {
     /// `role_of` says what a thread of that name is for.
     pub(crate) fn of(role_of: fn(&str) -> &'static str) -> Self {
-        Self { roles: Labelled::of_at_most(MOST_ROLES), role_of, known: HashMap::default() }
+        Self { roles: ByLabel::of_at_most(MOST_ROLES), role_of, known: HashMap::default() }
     }
 
     /// What a thread is for.

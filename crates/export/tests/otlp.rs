@@ -16,7 +16,7 @@ use model::{Nanos, Verdict};
 use recording::Recording;
 use serde_json::Value as Json;
 
-use export::otlp::{Options, Otlp, Patience, Source};
+use export::otlp::{Options, Otlp, Resource, RetryPolicy};
 
 const LONG: Duration = Duration::from_secs(60);
 const TAKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
@@ -107,13 +107,13 @@ fn verdicts() -> Vec<Verdict> {
     engine.take_verdicts()
 }
 
-fn source() -> Source {
-    Source { host: "kafka-1".to_owned(), broker_id: Some("7".to_owned()), version: "0.1.0".to_owned() }
+fn source() -> Resource {
+    Resource { host: "kafka-1".to_owned(), broker_id: Some("7".to_owned()), version: "0.1.0".to_owned() }
 }
 
 fn options(traces_per_second: usize) -> Options {
     let quick = Duration::from_millis(1);
-    let patience = Patience { answer: LONG, first_pause: quick, longest_pause: quick, in_all: LONG };
+    let patience = RetryPolicy { answer: LONG, first_pause: quick, longest_pause: quick, in_all: LONG };
     Options { traces_per_second, patience }
 }
 

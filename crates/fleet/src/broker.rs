@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use model::Nanos;
 
-use crate::of_files::Moved;
-use crate::of_requests::Carried;
-use crate::parts::{PartKind, Told};
-use crate::{Figure, OfFiles, OfHost, OfRequests, OfVerdicts};
+use crate::of_files::FileIo;
+use crate::of_requests::TopicIo;
+use crate::parts::{FigureValue, PartKind};
+use crate::{Figure, FileStats, HostStats, RequestStats, VerdictStats};
 
 const NS_PER_MS: f64 = 1e6;
 const SECONDS_PER_MINUTE: f64 = 60.0;
 
 /// Which broker of which cluster; both as the folders are called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
+pub struct BrokerName {
     /// The cluster.
     pub cluster: String,
     /// The broker.
@@ -23,15 +23,15 @@ pub struct Name {
 
 /// What was counted of one broker, over all of its recordings.
 #[derive(Default)]
-pub struct Tallies {
+pub struct BrokerStats {
     /// Of its files.
-    pub files: OfFiles,
+    pub files: FileStats,
     /// Of its requests.
-    pub requests: OfRequests,
+    pub requests: RequestStats,
     /// Of its host.
-    pub host: OfHost,
+    pub host: HostStats,
     /// Of its slow requests.
-    pub verdicts: OfVerdicts,
+    pub verdicts: VerdictStats,
     /// How long it was watched in all of them: what rates are made by. The host is looked at once a second and not right at the
     /// beginning and the end, so that what was sampled is less.
     pub watched: Nanos,
@@ -41,27 +41,26 @@ pub struct Tallies {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broker {
     /// Which.
-    pub name: Name,
+    pub name: BrokerName,
     /// How long it was watched.
     pub seconds: f64,
     /// What could be made of what was seen.
-    pub figures: BTreeMap<Figure, Told>,
+    pub figures: BTreeMap<Figure, FigureValue>,
 }
 
 impl Broker {
     /// The figures of a broker.
-    pub fn of(name: Name, tallies: &Tallies) -> Self {
-        let seconds = tallies.watched.at_least_zero().0 as f64 / 1e9;
-        let told =
-            Figure::ALL.into_iter().filter_map(|figure| Some((figure, tallies.told(figure, seconds)?)));
+    pub fn of(name: BrokerName, stats: &BrokerStats) -> Self {
+        let seconds = stats.watched.at_least_zero().0 as f64 / 1e9;
+        let told = Figure::ALL.into_iter().filter_map(|figure| Some((figure, stats.told(figure, seconds)?)));
         let figures = told.filter(|(_, told)| told.value.is_finite()).collect();
         Self { name, seconds, figures }
     }
 }
 
-impl Tallies {
+impl BrokerStats {
     /// A figure, where it can be made; of how long nobody knows, no rate can be.
-    fn told(&self, figure: Figure, seconds: f64) -> Option<Told> {
+    fn told(&self, figure: Figure, seconds: f64) -> Option<FigureValue> {
         let a_second = (seconds > 0.0).then_some(1.0 / seconds);
         let a_minute = a_second.map(|a_second| a_second * SECONDS_PER_MINUTE);
         match figure {
@@ -83,50 +82,50 @@ impl Tallies {
             Figure::PartitionsLed => self.of_requests(1.0, |carried| carried.led),
             Figure::SlowProduce => {
                 let slow = self.requests.slow_produce as f64 * a_minute?;
-                (self.requests.requests > 0).then(|| Told::plain(slow))
+                (self.requests.requests > 0).then(|| FigureValue::plain(slow))
             }
             Figure::SlowTime => {
                 let scale = a_minute? / NS_PER_MS;
                 let value = self.verdicts.time_ns() as f64 * scale;
                 let saved = self.verdicts.saved;
-                saved.then(|| Told::of(value, PartKind::Cause, self.verdicts.amounts(), scale))
+                saved.then(|| FigureValue::of(value, PartKind::Cause, self.verdicts.amounts(), scale))
             }
         }
     }
 
     /// What devices served a second, of the seconds that were sampled; its parts are what reads or writes of files moved, in
     /// proportion.
-    fn served(&self, which: usize, moved: impl Fn(&Moved) -> u64) -> Option<Told> {
+    fn served(&self, which: usize, moved: impl Fn(&FileIo) -> u64) -> Option<FigureValue> {
         let sampled = Some(self.host.seconds()).filter(|seconds| *seconds > 0.0)?;
         let served = self.host.served(|device| self.files.holds(device))?;
         let value = served.get(which)? / sampled;
         let all = self.files.sum(&moved);
         if all == 0 || self.files.partial {
-            return Some(Told::plain(value));
+            return Some(FigureValue::plain(value));
         }
-        Some(Told::of(value, PartKind::FileKind, self.files.amounts(moved), value / all as f64))
+        Some(FigureValue::of(value, PartKind::FileKind, self.files.amounts(moved), value / all as f64))
     }
 
-    fn of_files(&self, scale: f64, of: impl Fn(&Moved) -> u64) -> Option<Told> {
+    fn of_files(&self, scale: f64, of: impl Fn(&FileIo) -> u64) -> Option<FigureValue> {
         if self.files.is_empty() || self.files.partial {
             return None;
         }
         let value = self.files.sum(&of) as f64 * scale;
-        Some(Told::of(value, PartKind::FileKind, self.files.amounts(of), scale))
+        Some(FigureValue::of(value, PartKind::FileKind, self.files.amounts(of), scale))
     }
 
-    fn of_requests(&self, scale: f64, of: impl Fn(&Carried) -> u64) -> Option<Told> {
+    fn of_requests(&self, scale: f64, of: impl Fn(&TopicIo) -> u64) -> Option<FigureValue> {
         if self.requests.requests == 0 {
             return None;
         }
         let value = of(&self.requests.sum()) as f64 * scale;
-        Some(Told::of(value, PartKind::Topic, self.requests.amounts(of), scale))
+        Some(FigureValue::of(value, PartKind::Topic, self.requests.amounts(of), scale))
     }
 
-    fn longest_write(&self) -> Option<Told> {
+    fn longest_write(&self) -> Option<FigureValue> {
         let (longest, scale) = (self.files.longest_write_ns?, 1.0 / NS_PER_MS);
         let parts = self.files.longest_writes.clone();
-        Some(Told::of(longest as f64 * scale, PartKind::FileKind, parts, scale))
+        Some(FigureValue::of(longest as f64 * scale, PartKind::FileKind, parts, scale))
     }
 }
 
@@ -136,7 +135,7 @@ mod tests {
 
     use model::{Device, FileKind, FileOp, FileOpKind, HostSample, HostScope, Nanos};
 
-    use super::{Broker, Name, Tallies};
+    use super::{Broker, BrokerName, BrokerStats};
     use crate::Figure;
 
     const MS: i64 = 1_000_000;
@@ -175,22 +174,22 @@ mod tests {
     /// Three seconds of which two were sampled: nine reads are three a second; what the disk served is known of two.
     #[test]
     fn a_short_recording_has_the_rates_of_its_own_length() {
-        let mut tallies = Tallies { watched: Nanos(3_000 * MS), ..Tallies::default() };
-        (0..9).for_each(|at| tallies.files.file_op(&read(at * 300)));
+        let mut stats = BrokerStats { watched: Nanos(3_000 * MS), ..BrokerStats::default() };
+        (0..9).for_each(|at| stats.files.file_op(&read(at * 300)));
         for second in 0..2 {
-            tallies.host.host_sample(&sample(HostScope::Host, "cpu_count", second, 8.0));
-            tallies.host.host_sample(&sample(HostScope::Device, "reads_per_second", second, 5.0));
+            stats.host.host_sample(&sample(HostScope::Host, "cpu_count", second, 8.0));
+            stats.host.host_sample(&sample(HostScope::Device, "reads_per_second", second, 5.0));
         }
-        let name = || Name { cluster: "c".to_owned(), broker: "1".to_owned() };
+        let name = || BrokerName { cluster: "c".to_owned(), broker: "1".to_owned() };
         let value =
-            |broker: &Broker, figure| broker.figures.get(&figure).map(|told: &crate::Told| told.value);
-        let broker = Broker::of(name(), &tallies);
+            |broker: &Broker, figure| broker.figures.get(&figure).map(|told: &crate::FigureValue| told.value);
+        let broker = Broker::of(name(), &stats);
         assert_eq!((broker.seconds, value(&broker, Figure::Reads)), (3.0, Some(3.0)));
         assert_eq!(value(&broker, Figure::DiskReadBytes), Some(3.0 * 4_096.0));
         assert_eq!(value(&broker, Figure::DeviceReads), Some(5.0));
         // Of how long nobody knows, there is no rate; devices tell theirs.
-        tallies.watched = Nanos::ZERO;
-        let broker = Broker::of(name(), &tallies);
+        stats.watched = Nanos::ZERO;
+        let broker = Broker::of(name(), &stats);
         assert_eq!((value(&broker, Figure::Reads), value(&broker, Figure::DeviceReads)), (None, Some(5.0)));
     }
 }

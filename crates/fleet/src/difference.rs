@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::parts::{Item, Part, PartKind, Told};
+use crate::parts::{FigureValue, Item, Part, PartKind};
 use crate::spread::median;
-use crate::{Broker, Figure, Name, Spread};
+use crate::{Broker, BrokerName, Figure, Spread};
 
 /// Of fewer nobody is the odd one: with three, one of the others may be.
-pub const LEAST_BROKERS: usize = 4;
+pub const MIN_BROKERS: usize = 4;
 /// Deviations from the median from which on a broker differs (Iglewicz and Hoaglin, 1993).
 const DEVIATIONS: f64 = 3.5;
 /// Makes a median absolute deviation comparable to a standard deviation of normally distributed numbers.
@@ -23,7 +23,7 @@ const MOST_REASONS: usize = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// Which broker.
-    pub name: Name,
+    pub name: BrokerName,
     /// In what.
     pub figure: Figure,
     /// Its own figure.
@@ -74,7 +74,7 @@ impl Fleet {
         let (mut differences, mut too_small) = (Vec::new(), BTreeMap::new());
         for cluster in clusters {
             let of = brokers.iter().filter(|broker| broker.name.cluster == cluster).collect::<Vec<_>>();
-            if of.len() < LEAST_BROKERS {
+            if of.len() < MIN_BROKERS {
                 too_small.insert(cluster, of.len());
             } else {
                 differences.extend(Figure::ALL.into_iter().flat_map(|figure| differing(figure, &of)));
@@ -97,12 +97,12 @@ fn differing(figure: Figure, brokers: &[&Broker]) -> Vec<Difference> {
     let told = brokers.iter().filter_map(|broker| Some((&broker.name, broker.figures.get(&figure)?)));
     let told = told.collect::<Vec<_>>();
     let values = told.iter().map(|(_, told)| told.value).collect::<Vec<_>>();
-    let Some(spread) = Spread::of(&values).filter(|_| told.len() >= LEAST_BROKERS) else {
+    let Some(spread) = Spread::of(&values).filter(|_| told.len() >= MIN_BROKERS) else {
         return Vec::new();
     };
     let deviation = deviation(figure, spread);
     let odd = told.iter().filter(|(_, own)| (own.value - spread.median).abs() > DEVIATIONS * deviation);
-    let difference = |(name, own): &(&Name, &Told)| Difference {
+    let difference = |(name, own): &(&BrokerName, &FigureValue)| Difference {
         name: (*name).clone(),
         figure,
         value: own.value,
@@ -120,10 +120,10 @@ fn deviation(figure: Figure, spread: Spread) -> f64 {
 }
 
 /// The parts that make most of a difference.
-fn reasons(own: &Told, difference: f64, all: &[(&Name, &Told)]) -> Vec<Reason> {
+fn reasons(own: &FigureValue, difference: f64, all: &[(&BrokerName, &FigureValue)]) -> Vec<Reason> {
     let parts = all.iter().flat_map(|(_, told)| told.parts.keys()).collect::<BTreeSet<_>>();
     let none = Part::default();
-    let of = |part: &Arc<str>, told: &Told| told.parts.get(part).map_or(0.0, |part| part.value);
+    let of = |part: &Arc<str>, told: &FigureValue| told.parts.get(part).map_or(0.0, |part| part.value);
     let reason = |part: &Arc<str>| {
         let median = median(all.iter().map(|(_, told)| of(part, told)).collect())?;
         let here = own.parts.get(part).unwrap_or(&none);
@@ -146,7 +146,7 @@ fn reasons(own: &Told, difference: f64, all: &[(&Name, &Told)]) -> Vec<Reason> {
 
 /// The broker with the largest difference first.
 fn put_in_order(differences: &mut [Difference]) {
-    let mut oddest: BTreeMap<Name, f64> = BTreeMap::new();
+    let mut oddest: BTreeMap<BrokerName, f64> = BTreeMap::new();
     for difference in differences.iter() {
         let most = oddest.entry(difference.name.clone()).or_default();
         *most = most.max(difference.score);
@@ -164,8 +164,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::Fleet;
-    use crate::parts::{Amounts, PartKind, Told};
-    use crate::{Broker, Figure, Name};
+    use crate::parts::{Amounts, FigureValue, PartKind};
+    use crate::{Broker, BrokerName, Figure};
 
     /// A broker whose reads are of so many segments and so many state files a second.
     fn broker(number: usize, segments: u64, states: u64) -> Broker {
@@ -177,8 +177,8 @@ mod tests {
         for (file, share) in [("m-53/0.tierstate.mutable", 5), ("m-7/0.tierstate.mutable", 8)] {
             amounts.item(&state, || file.into(), states / share);
         }
-        let told = Told::of((segments + states) as f64, PartKind::FileKind, amounts, 1.0);
-        let name = Name { cluster: "c".to_owned(), broker: number.to_string() };
+        let told = FigureValue::of((segments + states) as f64, PartKind::FileKind, amounts, 1.0);
+        let name = BrokerName { cluster: "c".to_owned(), broker: number.to_string() };
         Broker { name, seconds: 60.0, figures: BTreeMap::from([(Figure::DeviceReads, told)]) }
     }
 
@@ -228,11 +228,11 @@ mod tests {
     fn the_oddest_broker_comes_first_with_all_its_differences() {
         let mut brokers = (1..=6).map(|number| broker(number, 1_000, 0)).collect::<Vec<_>>();
         for broker in &mut brokers {
-            broker.figures.insert(Figure::PartitionsLed, Told::plain(100.0));
+            broker.figures.insert(Figure::PartitionsLed, FigureValue::plain(100.0));
         }
-        brokers[1].figures.insert(Figure::PartitionsLed, Told::plain(200.0));
-        brokers[4].figures.insert(Figure::DeviceReads, Told::plain(9_000.0));
-        brokers[4].figures.insert(Figure::PartitionsLed, Told::plain(40.0));
+        brokers[1].figures.insert(Figure::PartitionsLed, FigureValue::plain(200.0));
+        brokers[4].figures.insert(Figure::DeviceReads, FigureValue::plain(9_000.0));
+        brokers[4].figures.insert(Figure::PartitionsLed, FigureValue::plain(40.0));
         let fleet = Fleet::of(brokers);
         let shown = fleet.differences.iter().map(|one| (&*one.name.broker, one.figure));
         let expected =

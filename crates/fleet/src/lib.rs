@@ -1,6 +1,6 @@
 //! Which broker is different, in what, and what makes the difference: pure functions over what was seen of many brokers.
 //!
-//! Of each broker some [`Figure`]s are made in bounded memory ([`OfFiles`], [`OfRequests`], [`OfHost`], [`OfVerdicts`],
+//! Of each broker some [`Figure`]s are made in bounded memory ([`FileStats`], [`RequestStats`], [`HostStats`], [`VerdictStats`],
 //! together a [`Broker`]), each with its parts: kinds of file, topics, causes. The brokers of one cluster are measured by
 //! their median and by the median absolute deviation from it (Hampel, "The Influence Curve and Its Role in Robust
 //! Estimation", JASA 69, 1974), which a few odd brokers do not move. A broker differs where it is further from the median than
@@ -21,12 +21,12 @@ mod of_verdicts;
 mod parts;
 mod spread;
 
-pub use broker::{Broker, Name, Tallies};
-pub use difference::{Difference, Fleet, LEAST_BROKERS, Reason};
+pub use broker::{Broker, BrokerName, BrokerStats};
+pub use difference::{Difference, Fleet, MIN_BROKERS, Reason};
 pub use figure::{Figure, Unit};
-pub use of_files::OfFiles;
-pub use of_host::OfHost;
-pub use of_requests::OfRequests;
-pub use of_verdicts::OfVerdicts;
-pub use parts::{Item, Part, PartKind, Told};
+pub use of_files::FileStats;
+pub use of_host::HostStats;
+pub use of_requests::RequestStats;
+pub use of_verdicts::VerdictStats;
+pub use parts::{FigureValue, Item, Part, PartKind};
 pub use spread::Spread;

@@ -14,9 +14,9 @@ const MOST_DEVICES: usize = 256;
 
 /// Adds up operations on files.
 #[derive(Default)]
-pub struct OfFiles {
-    kinds: BTreeMap<&'static str, Moved>,
-    files: HashMap<Arc<str>, (FileKind, Moved)>,
+pub struct FileStats {
+    kinds: BTreeMap<&'static str, FileIo>,
+    files: HashMap<Arc<str>, (FileKind, FileIo)>,
     devices: BTreeSet<Arc<str>>,
     pub(crate) longest_write_ns: Option<u64>,
     pub(crate) longest_writes: Amounts,
@@ -26,7 +26,7 @@ pub struct OfFiles {
 
 /// What was moved of a file or of a kind.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
+pub(crate) struct FileIo {
     pub(crate) reads: u64,
     pub(crate) disk_reads: u64,
     pub(crate) disk_bytes: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Moved {
     pub(crate) write_ns: u64,
 }
 
-impl Moved {
+impl FileIo {
     fn op(&mut self, op: &FileOp) {
         match op.op {
             FileOpKind::Read | FileOpKind::Sendfile => self.reads += 1,
@@ -56,14 +56,14 @@ fn write_ns(op: &FileOp) -> u64 {
     u64::try_from(op.latency().0).unwrap_or(0)
 }
 
-impl OfFiles {
+impl FileStats {
     /// Counts an operation.
     pub fn file_op(&mut self, op: &FileOp) {
         self.kinds.entry(op.kind.as_str()).or_default().op(op);
         if let Some((_, moved)) = self.files.get_mut(&op.file) {
             moved.op(op);
         } else if self.files.len() < MOST_FILES {
-            let (_, moved) = self.files.entry(Arc::clone(&op.file)).or_insert((op.kind, Moved::default()));
+            let (_, moved) = self.files.entry(Arc::clone(&op.file)).or_insert((op.kind, FileIo::default()));
             moved.op(op);
         }
         if op.op == FileOpKind::Write {
@@ -75,7 +75,7 @@ impl OfFiles {
     }
 
     /// Says that operations were left out on purpose.
-    pub fn say_partial(&mut self) {
+    pub fn mark_partial(&mut self) {
         self.partial = true;
     }
 
@@ -97,12 +97,12 @@ impl OfFiles {
     }
 
     /// A sum over all kinds.
-    pub(crate) fn sum(&self, of: impl Fn(&Moved) -> u64) -> u64 {
+    pub(crate) fn sum(&self, of: impl Fn(&FileIo) -> u64) -> u64 {
         self.kinds.values().map(of).fold(0, u64::saturating_add)
     }
 
     /// Something of each kind and of its files.
-    pub(crate) fn amounts(&self, of: impl Fn(&Moved) -> u64) -> Amounts {
+    pub(crate) fn amounts(&self, of: impl Fn(&FileIo) -> u64) -> Amounts {
         let mut amounts = Amounts::default();
         for (kind, moved) in &self.kinds {
             amounts.part(&Arc::from(*kind), of(moved));

@@ -15,14 +15,14 @@ const WRITES: &str = "writes_per_second";
 
 /// Adds up samples.
 #[derive(Default)]
-pub struct OfHost {
+pub struct HostStats {
     sampled_ns: i64,
     span: Option<(Nanos, Nanos)>,
     /// Reads and writes, by device.
     served: BTreeMap<Arc<str>, [f64; 2]>,
 }
 
-impl OfHost {
+impl HostStats {
     /// Whether anything is made of such samples.
     pub fn is_counted(scope: HostScope, metric: &str) -> bool {
         matches!((scope, metric), (HostScope::Host, ALWAYS) | (HostScope::Device, READS | WRITES))

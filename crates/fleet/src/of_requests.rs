@@ -17,17 +17,17 @@ const SLOW: Nanos = Nanos::from_millis(100);
 
 /// Adds up requests.
 #[derive(Default)]
-pub struct OfRequests {
-    partitions: HashMap<Arc<str>, HashMap<i32, Carried>>,
+pub struct RequestStats {
+    partitions: HashMap<Arc<str>, HashMap<i32, TopicIo>>,
     count: usize,
-    sum: Carried,
+    sum: TopicIo,
     pub(crate) slow_produce: u64,
     pub(crate) requests: u64,
 }
 
 /// What was carried for a partition, a topic or all.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Carried {
+pub(crate) struct TopicIo {
     pub(crate) produced_bytes: u64,
     pub(crate) batches: u64,
     pub(crate) sent_bytes: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Carried {
     pub(crate) led: u64,
 }
 
-impl OfRequests {
+impl RequestStats {
     /// Counts a request.
     pub fn request(&mut self, request: &Request) {
         self.requests += 1;
@@ -50,7 +50,7 @@ impl OfRequests {
     }
 
     fn partition(&mut self, api_key: i16, partition: &Partition) {
-        let carried = Carried::of(api_key, partition);
+        let carried = TopicIo::of(api_key, partition);
         self.sum.add(&carried);
         let Some(topic) = topic(partition) else { return };
         if let Some(known) = self.partitions.get_mut(&topic).and_then(|of| of.get_mut(&partition.partition)) {
@@ -63,13 +63,13 @@ impl OfRequests {
     }
 
     /// The sums over everything; of `led`, partitions.
-    pub(crate) fn sum(&self) -> Carried {
+    pub(crate) fn sum(&self) -> TopicIo {
         let led = self.partitions.values().flat_map(HashMap::values).map(|carried| carried.led).sum();
-        Carried { led, ..self.sum }
+        TopicIo { led, ..self.sum }
     }
 
     /// Something of each topic and of its partitions.
-    pub(crate) fn amounts(&self, of: impl Fn(&Carried) -> u64) -> Amounts {
+    pub(crate) fn amounts(&self, of: impl Fn(&TopicIo) -> u64) -> Amounts {
         let mut amounts = Amounts::default();
         for (topic, partitions) in &self.partitions {
             let sorted = partitions.iter().collect::<BTreeMap<_, _>>();
@@ -88,7 +88,7 @@ fn topic(partition: &Partition) -> Option<Arc<str>> {
     partition.topic.clone().or_else(id)
 }
 
-impl Carried {
+impl TopicIo {
     fn of(api_key: i16, partition: &Partition) -> Self {
         let bytes = u64::from(partition.bytes);
         if api_key == FETCH {

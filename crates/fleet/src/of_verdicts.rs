@@ -8,16 +8,16 @@ use crate::parts::Amounts;
 
 /// Adds up verdicts.
 #[derive(Default)]
-pub struct OfVerdicts {
+pub struct VerdictStats {
     causes: Amounts,
     time_ns: u64,
     /// Whether there are any verdicts, if only on nothing.
     pub(crate) saved: bool,
 }
 
-impl OfVerdicts {
+impl VerdictStats {
     /// Says that verdicts were saved, also where nothing was slow.
-    pub fn say_saved(&mut self) {
+    pub fn mark_saved(&mut self) {
         self.saved = true;
     }
 

@@ -42,7 +42,7 @@ pub struct Item {
 
 /// A figure of one broker.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct FigureValue {
     /// The figure.
     pub value: f64,
     /// What its parts are.
@@ -60,7 +60,7 @@ pub struct Part {
     pub items: Vec<Item>,
 }
 
-impl Told {
+impl FigureValue {
     /// A figure that has no parts.
     pub(crate) fn plain(value: f64) -> Self {
         Self { value, kind: PartKind::None, parts: BTreeMap::new() }

@@ -4,25 +4,25 @@ use model::{Event, Nanos, Verdict};
 
 use super::axis::Axis;
 use super::detail::Draft;
-use super::kept::Kept;
+use super::kept::DetailSelection;
 use super::recent::Recent;
 use super::slow::Slow;
 
 /// Takes the events around slow requests, and the verdicts on them.
-pub struct Cases {
+pub struct SlowRequests {
     pub(super) axis: Axis,
     pub(super) slow: Slow,
-    pub(super) kept: Kept,
+    pub(super) kept: DetailSelection,
     pub(super) slower_than: Nanos,
     recent: Recent,
 }
 
-impl Cases {
+impl SlowRequests {
     pub(super) fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
         Self {
             axis: Axis::new(origin),
             slow: Slow::new(),
-            kept: Kept::default(),
+            kept: DetailSelection::default(),
             slower_than,
             recent: Recent::new(slower_than),
         }

@@ -11,12 +11,12 @@ mod layout;
 mod svg;
 mod xml;
 
-pub use fold::{Fold, Total};
+pub use fold::{FoldedStacks, Total};
 pub use svg::write_svg;
 
 /// What a flame graph says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct Header {
     /// What was looked at.
     pub title: String,
     /// How, and for how long: one sentence each.

@@ -19,7 +19,7 @@ type Rank = (Nanos, u64);
 
 /// The requests kept.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct DetailSelection {
     details: BTreeMap<Rank, Draft>,
     /// The slowest of all, among them.
     slowest: BTreeSet<Rank>,
@@ -27,7 +27,7 @@ pub(super) struct Kept {
     offered: u64,
 }
 
-impl Kept {
+impl DetailSelection {
     /// Offers a request; its detail is only made where it is kept for now.
     pub(super) fn offer(&mut self, verdict: &Verdict, detail: impl FnOnce() -> Draft) {
         self.offered += 1;

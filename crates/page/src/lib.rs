@@ -33,7 +33,7 @@ use model::{Event, Loss, Nanos, Verdict};
 use serde::Serialize;
 
 use axis::Axis;
-pub use cases::Cases;
+pub use cases::SlowRequests;
 use detail::{Detail, Pool, Span};
 use devices::{CommitData, DeviceData, FigureData};
 use files::FileData;
@@ -87,7 +87,7 @@ impl Page {
 
 /// What is known of a recording beside its events.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct About {
+pub struct RecordingInfo {
     /// What it is called.
     pub name: String,
     /// Facts worth a line: the host, the broker, its settings.
@@ -100,7 +100,7 @@ pub struct About {
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordingData {
     /// What is known of it.
-    pub about: About,
+    pub about: RecordingInfo,
     /// The axis' beginning, UTC nanoseconds, as text: a JavaScript number would not hold it.
     pub origin_ns: String,
     /// When the last event was.
@@ -173,7 +173,7 @@ pub struct LossData {
 pub struct Collector {
     traffic: Traffic,
     work: Work,
-    cases: Cases,
+    cases: SlowRequests,
 }
 
 impl Collector {
@@ -182,18 +182,18 @@ impl Collector {
         Self {
             traffic: Traffic::new(origin, slower_than),
             work: Work::new(origin),
-            cases: Cases::new(origin, slower_than),
+            cases: SlowRequests::new(origin, slower_than),
         }
     }
 
     /// Its parts: what takes all requests, what takes all other events that are not of the network, and what takes the events
     /// around slow requests and the verdicts. Only of one that was told its origin.
-    pub fn part(self) -> (Traffic, Work, Cases) {
+    pub fn part(self) -> (Traffic, Work, SlowRequests) {
         (self.traffic, self.work, self.cases)
     }
 
     /// The same put together again.
-    pub fn of(traffic: Traffic, work: Work, cases: Cases) -> Self {
+    pub fn of(traffic: Traffic, work: Work, cases: SlowRequests) -> Self {
         Self { traffic, work, cases }
     }
 
@@ -216,9 +216,9 @@ impl Collector {
     }
 
     /// Puts together what came of it.
-    pub fn finish(self, about: About, conclusion: &Conclusion) -> RecordingData {
+    pub fn finish(self, about: RecordingInfo, conclusion: &Conclusion) -> RecordingData {
         let Self { traffic, work, cases } = self;
-        let Cases { slow, kept, slower_than, axis: cases_axis, .. } = cases;
+        let SlowRequests { slow, kept, slower_than, axis: cases_axis, .. } = cases;
         let grid = Axis::shared([&traffic.axis, &work.axis, &cases_axis]);
         let summary = &conclusion.summary;
         let latency = traffic.latency.finish(&grid);

@@ -7,7 +7,7 @@ use model::{Cause, Tid};
 use report::files::GroupKey;
 
 use crate::palette::Tone;
-use crate::state::about::About;
+use crate::state::about::BrokerInfo;
 
 /// A column of a view.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ pub(crate) trait Item {
     fn rank(&self, column: usize) -> Rank;
 
     /// Its cell in a column that is so wide.
-    fn cell(&self, column: usize, width: usize, about: &About) -> Cell;
+    fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell;
 
     /// All words that it can be found by.
     fn words(&self) -> String;

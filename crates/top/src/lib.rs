@@ -23,6 +23,6 @@ pub use keys::Key;
 pub use palette::Palette;
 pub use screen::Screen;
 pub use state::State;
-pub use state::about::{About, Progress};
-pub use state::cost::Cost;
+pub use state::about::{BrokerInfo, Progress};
+pub use state::overhead::Overhead;
 pub use ui::{Outcome, Ui};

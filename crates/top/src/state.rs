@@ -1,10 +1,10 @@
 //! What is shown: a pure function of events and verdicts, in bounded memory. Does not know what of it is looked at.
 
 pub(crate) mod about;
-pub(crate) mod cost;
 mod latencies;
 pub(crate) mod losses;
 pub(crate) mod operations;
+pub(crate) mod overhead;
 pub(crate) mod pulse;
 pub(crate) mod roots;
 #[cfg(test)]
@@ -18,10 +18,10 @@ use std::collections::VecDeque;
 
 use model::{BrokerState, Event, Nanos, Verdict};
 
-use about::{About, Progress};
-use cost::Cost;
+use about::{BrokerInfo, Progress};
 use losses::Losses;
 use operations::Operations;
+use overhead::Overhead;
 use pulse::Pulse;
 use roots::Roots;
 use slow::Slow;
@@ -33,7 +33,7 @@ const MOST_NOTES: usize = 50;
 
 /// Everything that is shown.
 pub struct State {
-    pub(crate) about: About,
+    pub(crate) about: BrokerInfo,
     pub(crate) progress: Progress,
     pub(crate) now: Nanos,
     pub(crate) pulse: Pulse,
@@ -43,7 +43,7 @@ pub struct State {
     pub(crate) traffic: FileTraffic,
     pub(crate) threads: Threads,
     pub(crate) losses: Losses,
-    pub(crate) cost: Option<Cost>,
+    pub(crate) overhead: Option<Overhead>,
     /// How long after its request's end the last verdict came; none where that says nothing.
     pub(crate) lag: Option<Nanos>,
     /// Whether the broker's process is gone.
@@ -54,7 +54,7 @@ pub struct State {
 
 impl State {
     /// Nothing yet.
-    pub fn new(about: About) -> Self {
+    pub fn new(about: BrokerInfo) -> Self {
         Self {
             progress: Progress::Live { since: Nanos::ZERO },
             now: Nanos::MIN,
@@ -65,7 +65,7 @@ impl State {
             traffic: FileTraffic::new(),
             threads: Threads::new(),
             losses: Losses::default(),
-            cost: None,
+            overhead: None,
             lag: None,
             gone: false,
             notes: VecDeque::new(),
@@ -103,8 +103,8 @@ impl State {
     }
 
     /// Says what watching costs.
-    pub fn cost(&mut self, cost: Cost) {
-        self.cost = Some(cost);
+    pub fn overhead(&mut self, overhead: Overhead) {
+        self.overhead = Some(overhead);
     }
 
     /// A copy to look at while the original goes on.
@@ -121,7 +121,7 @@ impl State {
             traffic: self.traffic.frozen(),
             threads: self.threads.clone(),
             losses: self.losses.clone(),
-            cost: self.cost,
+            overhead: self.overhead,
             lag: self.lag,
             gone: self.gone,
             notes: self.notes.clone(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use diagnose::Config;
 use export::otlp::{self, Otlp};
-use export::{About, Exporter, Names, Server, Site};
+use export::{BrokerInfo, Classifiers, Exporter, MetricsService, Server};
 use model::FileKind;
 
 use crate::cli::Export;
@@ -75,14 +75,14 @@ fn bounded(args: &Export, config: Config) -> Config {
     Config { max_events: config.max_events.min(events as usize), ..config }
 }
 
-fn exporter(args: &Export, config: Config, about: About) -> anyhow::Result<Exporter> {
-    let about = About {
+fn exporter(args: &Export, config: Config, about: BrokerInfo) -> anyhow::Result<Exporter> {
+    let about = BrokerInfo {
         top_topics: args.top_topics as usize,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..about
     };
     let otlp = otlp(args, &about)?;
-    let mut exporter = Exporter::new(bounded(args, config), about, Names { role_of, kind_of });
+    let mut exporter = Exporter::new(bounded(args, config), about, Classifiers { role_of, kind_of });
     if let Some(otlp) = otlp {
         exporter.send_traces(otlp);
     }
@@ -90,9 +90,9 @@ fn exporter(args: &Export, config: Config, about: About) -> anyhow::Result<Expor
 }
 
 /// What sends slow requests as traces, where that is asked for.
-fn otlp(args: &Export, about: &About) -> anyhow::Result<Option<Otlp>> {
+fn otlp(args: &Export, about: &BrokerInfo) -> anyhow::Result<Option<Otlp>> {
     let Some(endpoint) = args.otlp.clone() else { return Ok(None) };
-    let source = otlp::Source {
+    let source = otlp::Resource {
         host: about.host.clone(),
         broker_id: about.node_id.map(|id| id.to_string()),
         version: about.version.clone(),
@@ -108,7 +108,7 @@ fn give_rights_away() {
 }
 
 /// Waits a while until what is left was sent, and says what was not.
-fn finish_traces(site: &Site) {
+fn finish_traces(site: &MetricsService) {
     let Some(otlp) = site.feed(Exporter::take_traces) else { return };
     let counts = otlp.close(LAST_TRACES);
     let lost = counts.dropped + counts.refused;
@@ -126,9 +126,9 @@ fn kind_of(path: &str) -> FileKind {
 }
 
 /// Begins to answer, and says where. `measured` says whether the kernel measures BPF programs.
-fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<Arc<Site>> {
+fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<Arc<MetricsService>> {
     let own = OwnProcess::new(measured);
-    let site = Arc::new(Site::new(exporter, Box::new(move || own.read())));
+    let site = Arc::new(MetricsService::new(exporter, Box::new(move || own.read())));
     let (address, shared) = (server.address(), Arc::clone(&site));
     let answer = move || {
         give_rights_away();

@@ -26,9 +26,9 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<()> {
     let recordings = folders.values().map(Vec::len).sum::<usize>() as u64;
     let (mut brokers, mut unread) = (Vec::new(), 0);
     for (name, recordings) in folders {
-        let (tallies, damaged) = counted::count(&name, &recordings, source.as_ref(), presentation)?;
+        let (stats, damaged) = counted::count(&name, &recordings, source.as_ref(), presentation)?;
         unread += damaged;
-        brokers.push(Broker::of(name, &tallies));
+        brokers.push(Broker::of(name, &stats));
     }
     show(args, &Fleet::of(brokers))?;
     presentation.say(&format!("{} read", format_count_of(recordings, "recording")));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use compare::{Part, Setup};
-use page::{About, Page, RecordingData, html, markdown, perfetto};
+use page::{Page, RecordingData, RecordingInfo, html, markdown, perfetto};
 use report::comparison::page::ComparisonData;
 use report::explanation::Conclusion;
 use report::quantity::{format_bytes, format_count_of};
@@ -75,7 +75,7 @@ fn read(args: &Report, presentation: &Presentation, whole: &mut anyhow::Result<(
         let mut grounds = open(args, std::slice::from_ref(dir))?;
         let about = grounds.recording().map(about::recording).unwrap_or_default();
         let counted = comparing.count(&name, Part::WHOLE);
-        let about = About { name: name.clone(), ..about };
+        let about = RecordingInfo { name: name.clone(), ..about };
         let compared = (args.inputs.len() > 1).then_some(&counted);
         let (data, conclusion) = one(args, presentation, &mut grounds, (about, dir), compared)?;
         let run = counted.into_run();
@@ -119,7 +119,7 @@ fn one(
     args: &Report,
     presentation: &Presentation,
     grounds: &mut Grounds,
-    (about, input): (About, &Path),
+    (about, input): (RecordingInfo, &Path),
     counted: Option<&Counted<'_>>,
 ) -> anyhow::Result<(RecordingData, Conclusion)> {
     let judged = Judged::read(grounds, args.slower_than, counted)?;

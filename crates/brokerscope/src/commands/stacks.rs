@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use model::{CpuState, StackTime};
-use page::flame_graph::{self, About, Fold};
+use page::flame_graph::{self, FoldedStacks, Header};
 use report::quantity::format_count;
 
 use crate::cli::Stacks;
@@ -44,8 +44,8 @@ fn live(_args: &Stacks) -> anyhow::Result<Seen> {
 
 /// What was seen, and what is to be said of it.
 struct Seen {
-    fold: Fold,
-    about: About,
+    fold: FoldedStacks,
+    about: Header,
     /// Parts of a recording that could not be read.
     damaged: u64,
 }

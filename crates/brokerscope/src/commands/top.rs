@@ -82,12 +82,12 @@ fn show(args: &Top, feed: &mut impl Feed, state: &mut State, stop: &Stop) -> any
     let screen = Screen::take().context(NO_TERMINAL)?;
     let palette = Palette::new(colour);
     let mut shown = Shown { screen, palette, ui: Ui::new(), frozen: None, drawn: None, ended: false };
-    let mut cost = OwnCost::default();
+    let mut overhead = OwnCost::default();
     while !shown.ended && !stop.is_due() {
         feed.tell(state)?;
         said.fresh().into_iter().for_each(|sentence| state.note(sentence));
-        if let Some(cost) = cost.told() {
-            state.cost(cost);
+        if let Some(overhead) = overhead.told() {
+            state.overhead(overhead);
         }
         shown.keys(feed, state)?;
         shown.draw_if_due(state)?;

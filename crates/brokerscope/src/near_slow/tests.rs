@@ -6,7 +6,7 @@ use std::path::Path;
 
 use diagnose::{Config, Engine, Summary};
 use model::{Event, Nanos, Verdict};
-use page::{About, Page, html};
+use page::{Page, RecordingInfo, html};
 use recording::{Error, Manifest, Recording, Table, Writer, WriterOptions};
 
 use super::{NearSlow, looked_through};
@@ -133,7 +133,7 @@ fn shown(directory: &Path, in_parts: bool) -> (String, String) {
     let judged = Judged::of(&mut grounds, near_slow, slow, Some(&counted)).unwrap();
     let presentation = Presentation { format: Format::Table, utc: true, quiet: true, wide: false };
     let (recording, _) =
-        judged.finish(About::default(), grounds.known(slow, &presentation), directory, &grounds);
+        judged.finish(RecordingInfo::default(), grounds.known(slow, &presentation), directory, &grounds);
     let page = Page::of(vec![recording]);
     let mut json = Vec::new();
     html::write_json(&mut json, &page).unwrap();

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::Source;
+use super::Resource;
 use super::span::{Link, Span, Value};
 use super::traces::in_order;
 
@@ -30,7 +30,7 @@ struct Encoded<'s> {
 }
 
 /// The body of a request to a collector.
-pub(super) fn encode(source: &Source, spans: &[Span]) -> Vec<u8> {
+pub(super) fn encode(source: &Resource, spans: &[Span]) -> Vec<u8> {
     let spans: Vec<Encoded<'_>> = spans.iter().map(encoded).collect();
     let scope = json!({"name": "brokerscope", "version": source.version});
     let body = json!({"resourceSpans": [{
@@ -40,7 +40,7 @@ pub(super) fn encode(source: &Source, spans: &[Span]) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-fn resource(source: &Source) -> Vec<Json> {
+fn resource(source: &Resource) -> Vec<Json> {
     let text = |key, text: &str| attribute(key, &Value::Text(text.into()));
     let mut attributes = vec![text("service.name", "kafka"), text("host.name", &source.host)];
     attributes.extend(source.broker_id.as_deref().map(|id| text("service.instance.id", id)));

@@ -12,7 +12,7 @@ use super::{Counters, Endpoint, add};
 
 /// How long to wait for a collector.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// For an answer.
     pub answer: Duration,
     /// Before the second attempt; twice as long before each further one.
@@ -23,7 +23,7 @@ pub struct Patience {
     pub in_all: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             answer: Duration::from_secs(5),
@@ -37,7 +37,7 @@ impl Default for Patience {
 /// What the thread needs.
 pub(super) struct Sender {
     endpoint: Endpoint,
-    patience: Patience,
+    patience: RetryPolicy,
     queue: Arc<Queue>,
     counters: Arc<Counters>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(
         endpoint: Endpoint,
-        patience: Patience,
+        patience: RetryPolicy,
         queue: Arc<Queue>,
         counters: Arc<Counters>,
     ) -> Self {

@@ -24,7 +24,7 @@ const MOST_CHARS: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     ids: Ids,
-    told: Told,
+    told: RecentIds,
 }
 
 impl Traces {
@@ -156,12 +156,12 @@ fn text(text: &str) -> Arc<str> {
 
 /// The last spans of root events that were told.
 #[derive(Debug, Default)]
-struct Told {
+struct RecentIds {
     ids: HashSet<SpanId, RandomState>,
     order: VecDeque<SpanId>,
 }
 
-impl Told {
+impl RecentIds {
     fn is_new(&mut self, id: SpanId) -> bool {
         if !self.ids.insert(id) {
             return false;

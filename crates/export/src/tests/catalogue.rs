@@ -6,7 +6,7 @@ use std::path::Path;
 use super::broker::{stalled, text};
 use super::{exporter, told};
 use crate::catalog::{self, FAMILIES};
-use crate::{Exporter, Format, Own};
+use crate::{Exporter, Format, ProcessUsage};
 
 const BEGIN: &str = "<!-- begin: metrics -->\n";
 const END: &str = "<!-- end -->\n";
@@ -24,7 +24,7 @@ fn busy() -> Exporter {
 fn every_metric_that_is_listed_is_told_in_that_order_and_no_other() {
     for made in [exporter as fn() -> Exporter, busy] {
         let mut exporter = made();
-        let text = String::from_utf8(exporter.write(Format::Text, &Own::default())).unwrap();
+        let text = String::from_utf8(exporter.write(Format::Text, &ProcessUsage::default())).unwrap();
         let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         let listed: Vec<_> =
             FAMILIES.iter().map(|family| format!("{} {}", family.name, family.kind.as_str())).collect();
@@ -58,8 +58,8 @@ fn what_nothing_was_seen_of_is_zero_where_its_labels_are_known() {
 fn a_plan_that_says_the_same_twice_is_told_once() {
     let plan = [("a\n", false), ("a\n", true), ("b", false)];
     let plan = plan.map(|(purpose, seen)| (purpose.to_owned(), seen)).to_vec();
-    let about = crate::About { plan, ..super::about() };
-    let names = crate::Names { role_of: |_| "other", kind_of: |_| model::FileKind::Other };
+    let about = crate::BrokerInfo { plan, ..super::about() };
+    let names = crate::Classifiers { role_of: |_| "other", kind_of: |_| model::FileKind::Other };
     let mut exporter = Exporter::new(diagnose::Config::replay(super::ms(100)), about, names);
     let told = super::scrape(&mut exporter);
     assert_eq!(told.of_series("source_up{purpose=\"a\u{fffd}\"}"), 1.0);
@@ -95,7 +95,7 @@ fn open_metrics_shows_examples_of_slow_requests_within_its_bounds() {
         exporter.push(event);
     }
     exporter.finish();
-    let text = String::from_utf8(exporter.write(Format::OpenMetrics, &Own::default())).unwrap();
+    let text = String::from_utf8(exporter.write(Format::OpenMetrics, &ProcessUsage::default())).unwrap();
     let slow = text.lines().find(|line| line.starts_with("brokerscope_slow_requests_total{")).unwrap();
     assert!(slow.contains("root=\"journal-commit:loop0:2285\""), "{slow}");
     let examples: Vec<_> = text.lines().filter_map(|line| Some(line.split_once(" # ")?.1)).collect();

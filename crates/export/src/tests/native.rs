@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::broker::{asked, produce, stalled};
 use super::exporter;
 use crate::catalog::FAMILIES;
-use crate::{Format, Own};
+use crate::{Format, ProcessUsage};
 
 /// A message's fields by number, each as often as it is there.
 #[derive(Clone, Debug, Default)]
@@ -123,7 +123,7 @@ fn histograms_are_told_in_both_ways_and_agree() {
     for (number, length) in [(1, 1_000), (2, 1_000), (3, 2_000), (4, 3_000), (5, 0)] {
         exporter.push(asked(produce(number, "a", 10_000, 10_000 + length)));
     }
-    let written = exporter.write(Format::Protobuf, &Own::default());
+    let written = exporter.write(Format::Protobuf, &ProcessUsage::default());
     let family = &families(&written)["brokerscope_request_duration_seconds"];
     assert_eq!(family.unsigned(3), 4, "HISTOGRAM");
     let metrics = family.messages(4);
@@ -151,7 +151,7 @@ fn every_family_with_a_metric_is_told_once_and_types_are_right() {
         exporter.push(event);
     }
     exporter.finish();
-    let families = families(&exporter.write(Format::Protobuf, &Own::default()));
+    let families = families(&exporter.write(Format::Protobuf, &ProcessUsage::default()));
     assert!(families.len() > 40, "{}", families.len());
     for (name, family) in families {
         let listed = FAMILIES.iter().find(|listed| listed.name == name).expect("it is listed");

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::broker::{asked, produce};
 use super::{Scraped, exporter};
-use crate::{Own, Server, Site};
+use crate::{MetricsService, ProcessUsage, Server};
 
 /// A site that is served until the process ends.
-fn serve() -> (SocketAddr, Arc<Site>) {
-    let own = || Own { resident_bytes: Some(7), ..Own::default() };
-    let site = Arc::new(Site::new(exporter(), Box::new(own)));
+fn serve() -> (SocketAddr, Arc<MetricsService>) {
+    let own = || ProcessUsage { resident_bytes: Some(7), ..ProcessUsage::default() };
+    let site = Arc::new(MetricsService::new(exporter(), Box::new(own)));
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (address, shared) = (server.address(), Arc::clone(&site));
     std::thread::spawn(move || server.serve(&shared));

@@ -9,7 +9,7 @@ use report::escape::escape;
 
 /// Time by stack, of threads of one name together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fold {
+pub struct FoldedStacks {
     /// By state and folded stack, the thread first.
     stacks: BTreeMap<(CpuState, String), Total>,
 }
@@ -30,7 +30,7 @@ impl Total {
     }
 }
 
-impl Fold {
+impl FoldedStacks {
     /// Adds what was seen. Threads that come with an id stay apart.
     pub fn add(&mut self, spent: &StackTime) {
         let mut line = thread_frame(spent);
@@ -99,7 +99,7 @@ fn thread_frame(spent: &StackTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fold, Total};
+    use super::{FoldedStacks, Total};
     use model::{CpuState, Nanos, StackTime};
 
     fn spent(state: CpuState, thread: &str, stack: &str, us: i64) -> StackTime {
@@ -110,7 +110,7 @@ mod tests {
     const BOTH: &[CpuState] = &[CpuState::On, CpuState::Off];
 
     fn folded(all: &[StackTime], states: &[CpuState]) -> String {
-        let mut fold = Fold::default();
+        let mut fold = FoldedStacks::default();
         for one in all {
             fold.add(one);
         }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn totals_do_not_overflow() {
-        let mut fold = Fold::default();
+        let mut fold = FoldedStacks::default();
         fold.add(&StackTime { time: Nanos(i64::MAX), count: u64::MAX, ..spent(CpuState::On, "t", "a", 1) });
         fold.add(&spent(CpuState::On, "t", "b", 1));
         assert_eq!(fold.total(CpuState::On), Total { time: Nanos(i64::MAX), count: u64::MAX });

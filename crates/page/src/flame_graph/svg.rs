@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use model::{CpuState, Nanos};
 
-use super::About;
+use super::Header;
 use super::colour::{Kind, shown};
-use super::fold::{Fold, Total, state_name};
+use super::fold::{FoldedStacks, Total, state_name};
 use super::layout::{Frame, Layout, lay_out};
 use super::xml;
 use report::quantity::format_count;
@@ -27,7 +27,12 @@ const LINE: f64 = 17.0;
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_svg(out: &mut dyn Write, fold: &Fold, states: &[CpuState], about: &About) -> io::Result<()> {
+pub fn write_svg(
+    out: &mut dyn Write,
+    fold: &FoldedStacks,
+    states: &[CpuState],
+    about: &Header,
+) -> io::Result<()> {
     let panels: Vec<Panel<'_>> = states.iter().map(|&state| Panel::of(fold, state)).collect();
     let head = 62.0 + LINE * (about.notes.len() + about.missing.len()) as f64;
     let height = head + panels.iter().map(Panel::height).sum::<f64>() + 8.0;
@@ -51,7 +56,7 @@ pub fn write_svg(out: &mut dyn Write, fold: &Fold, states: &[CpuState], about: &
     writeln!(out, "<script><![CDATA[\n{SCRIPT}]]></script>\n</svg>")
 }
 
-fn write_head(out: &mut dyn Write, about: &About) -> io::Result<()> {
+fn write_head(out: &mut dyn Write, about: &Header) -> io::Result<()> {
     writeln!(out, r#"<text class="title" x="{MARGIN}" y="26">{}</text>"#, xml::text(&about.title))?;
     let notes = about.notes.iter().map(|note| ("note", note));
     let missing = about.missing.iter().map(|note| ("note missing", note));
@@ -84,7 +89,7 @@ struct Panel<'a> {
 const HEADING: f64 = 42.0;
 
 impl<'a> Panel<'a> {
-    fn of(fold: &'a Fold, state: CpuState) -> Self {
+    fn of(fold: &'a FoldedStacks, state: CpuState) -> Self {
         Self { state, layout: lay_out(state_name(state), fold.of(state)) }
     }
 

@@ -5,15 +5,15 @@ use model::{
     CpuSample, Device, Direction, Event, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock,
     LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Waker, journal::CommitPhases,
 };
-use page::{About, Collector, Page, html, markdown, perfetto};
+use page::{Collector, Page, RecordingInfo, html, markdown, perfetto};
 use report::advice::{AdviceReport, Views};
 use report::explanation::Conclusion;
 
 use crate::{golden, sample, trace};
 
-fn about() -> About {
+fn about() -> RecordingInfo {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    About {
+    RecordingInfo {
         name: "</script> \u{1b}[2J".to_owned(),
         facts: vec![pair("host", "vm, Linux 6.18.44 x86_64, 2 CPUs")],
         plan: vec![pair("off-cpu", "seen: sched_switch")],
@@ -213,7 +213,8 @@ fn a_page_holds_its_data_and_nothing_in_it_ends_the_element() {
 #[test]
 fn a_page_of_nothing_is_a_page() {
     let page = Page::of(vec![
-        Collector::new(None, Nanos::from_millis(100)).finish(About::default(), &Conclusion::default()),
+        Collector::new(None, Nanos::from_millis(100))
+            .finish(RecordingInfo::default(), &Conclusion::default()),
     ]);
     let mut out = Vec::new();
     html::write(&mut out, &page).unwrap();
@@ -239,7 +240,7 @@ fn a_page_is_bounded_whatever_comes() {
         collector.event(&Event::FileOp(Box::new(op)));
         collector.verdict(&verdict);
     }
-    let data = collector.finish(About::default(), &sample::conclusion());
+    let data = collector.finish(RecordingInfo::default(), &sample::conclusion());
     assert!(data.requests.len() <= 300 && data.files.len() <= 200 && data.threads.len() <= 100);
     assert!(data.buckets <= 480);
 }

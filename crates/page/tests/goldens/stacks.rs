@@ -1,12 +1,12 @@
 //! Time by stack: folded text and flame graphs against their golden files, with names that would be markup.
 
 use model::{CpuState, Nanos, StackTime};
-use page::flame_graph::{About, Fold, write_svg};
+use page::flame_graph::{FoldedStacks, Header, write_svg};
 
 use super::golden;
 
-fn fold() -> Fold {
-    let mut fold = Fold::default();
+fn fold() -> FoldedStacks {
+    let mut fold = FoldedStacks::default();
     for spent in stack_times() {
         fold.add(&spent);
     }
@@ -20,7 +20,7 @@ fn time_by_stack_in_every_form() {
     golden("stacks.folded", |out| fold().write_folded(out, &both).unwrap());
     golden("stacks.svg", |out| write_svg(out, &fold(), &both, &about).unwrap());
     golden("stacks-nothing.svg", |out| {
-        write_svg(out, &Fold::default(), &both[..1], &About::default()).unwrap();
+        write_svg(out, &FoldedStacks::default(), &both[..1], &Header::default()).unwrap();
     });
 }
 
@@ -68,8 +68,8 @@ fn stack_times() -> Vec<StackTime> {
     ]
 }
 
-fn about() -> About {
-    About {
+fn about() -> Header {
+    Header {
         title: "Where broker 4400 spends its time inside write".to_owned(),
         notes: vec!["10.0 s of observation".to_owned()],
         missing: vec!["no list of compiled code: \x1b]0;gone\x07\r\n\u{202e}\"evil\"".to_owned()],

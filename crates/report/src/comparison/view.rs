@@ -102,7 +102,7 @@ pub(super) fn summary(compared: &ComparisonReport) -> Fields {
         ("topics", json!(compared.topics)),
         ("slo_ns", json!(compared.comparison.slo.0)),
         ("confidence", json!(compare::CONFIDENCE)),
-        ("draws", json!(compare::DRAWS)),
+        ("draws", json!(compare::RESAMPLES)),
         ("notes", json!(notes)),
     ])
 }

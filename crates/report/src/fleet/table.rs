@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use fleet::{Broker, Difference, Figure, Fleet, LEAST_BROKERS, Reason, Unit};
+use fleet::{Broker, Difference, Figure, Fleet, MIN_BROKERS, Reason, Unit};
 
 use super::view::{advice, of_kind};
 use crate::Style;
@@ -54,7 +54,7 @@ fn heading(out: &mut impl Write, fleet: &Fleet) -> io::Result<()> {
     for (cluster, brokers) in &fleet.too_small {
         let brokers = format_count_of(*brokers as u64, "broker");
         let cluster = escape(cluster);
-        writeln!(out, "cluster {cluster}: {brokers}: of fewer than {LEAST_BROKERS} nobody is the odd one")?;
+        writeln!(out, "cluster {cluster}: {brokers}: of fewer than {MIN_BROKERS} nobody is the odd one")?;
     }
     let compared = fleet.brokers.iter().filter(|broker| !fleet.too_small.contains_key(&broker.name.cluster));
     let compared = format_count_of(compared.count() as u64, "broker");

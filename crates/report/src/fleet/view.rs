@@ -1,6 +1,6 @@
 //! Differences and figures as programs read them.
 
-use fleet::{Broker, Difference, Figure, Fleet, Name, PartKind, Reason, Spread};
+use fleet::{Broker, BrokerName, Difference, Figure, Fleet, PartKind, Reason, Spread};
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
@@ -46,7 +46,7 @@ pub(super) fn advice(difference: &Difference) -> Vec<&'static str> {
 /// The names of a difference's fields.
 pub(super) fn no_difference() -> Fields {
     difference(&Difference {
-        name: Name { cluster: String::new(), broker: String::new() },
+        name: BrokerName { cluster: String::new(), broker: String::new() },
         figure: Figure::DeviceReads,
         value: 0.0,
         spread: Spread { median: 0.0, mad: 0.0 },
@@ -70,7 +70,7 @@ pub(super) fn broker(broker: &Broker) -> Fields {
 
 /// The names of a broker's fields.
 pub(super) fn no_broker() -> Fields {
-    let name = Name { cluster: String::new(), broker: String::new() };
+    let name = BrokerName { cluster: String::new(), broker: String::new() };
     broker(&Broker { name, seconds: 0.0, figures: std::collections::BTreeMap::new() })
 }
 

@@ -1,13 +1,13 @@
 //! Brokers of which one is odd against their golden files: as in the case of mysterious disk reads, with names that would steer a
 //! terminal.
 
-use ::fleet::{Broker, Figure, Fleet, Item, Name, Part, PartKind, Told};
+use ::fleet::{Broker, BrokerName, Figure, FigureValue, Fleet, Item, Part, PartKind};
 use report::fleet::{Differences, Figures};
 
 use super::{golden, look};
 
 /// A figure of segments and state files.
-fn reads(segments: f64, states: f64) -> Told {
+fn reads(segments: f64, states: f64) -> FigureValue {
     let items = [
         ("retriever-mutation-53/00000000000000000000.tierstate.mutable", 0.6),
         ("m\x1b[31m-7/0.tierstate", 0.3),
@@ -16,11 +16,11 @@ fn reads(segments: f64, states: f64) -> Told {
     let of_states = Part { value: states, items: items.to_vec() };
     let of_segments = Part { value: segments, items: Vec::new() };
     let parts = [("log".into(), of_segments), ("tierstate".into(), of_states)];
-    Told { value: segments + states, kind: PartKind::FileKind, parts: parts.into() }
+    FigureValue { value: segments + states, kind: PartKind::FileKind, parts: parts.into() }
 }
 
-fn plain(value: f64) -> Told {
-    Told { value, kind: PartKind::None, parts: [].into() }
+fn plain(value: f64) -> FigureValue {
+    FigureValue { value, kind: PartKind::None, parts: [].into() }
 }
 
 fn broker(number: usize, cluster: &str) -> Broker {
@@ -30,7 +30,7 @@ fn broker(number: usize, cluster: &str) -> Broker {
         (Figure::WriteTime, plain(0.04)),
         (Figure::BatchBytes, plain(if number == 7 { 900.0 } else { 16_000.0 })),
     ];
-    let name = Name { cluster: cluster.to_owned(), broker: number.to_string() };
+    let name = BrokerName { cluster: cluster.to_owned(), broker: number.to_string() };
     Broker { name, seconds: 3_600.0, figures: figures.into() }
 }
 

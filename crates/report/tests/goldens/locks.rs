@@ -6,7 +6,7 @@ use model::{
     BatchHead, CpuState, Event, FileOp, JvmPause, JvmPauseKind, Lock, LockHolder, LockKind, LockSource,
     LockWait, Nanos, OffCpu, TopicPartition,
 };
-use page::flame_graph::Fold;
+use page::flame_graph::FoldedStacks;
 use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable, stack_time};
 use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
 
@@ -153,7 +153,7 @@ fn waits_and_stops_in_every_form() {
     golden("locks-summary.jsonl", |out| waits(LockSummary::new(out, LockSummaryReport::Json)));
     golden("locks-summary.csv", |out| waits(LockSummary::new(out, LockSummaryReport::Csv)));
     golden("locks.folded", |out| {
-        let mut fold = Fold::default();
+        let mut fold = FoldedStacks::default();
         for row in rows() {
             fold.add(&stack_time(&row));
         }

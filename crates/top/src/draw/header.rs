@@ -140,9 +140,9 @@ fn condition(state: &State) -> Cell {
     if let Some(lag) = state.lag {
         parts.push((format!("verdicts {lag} behind"), Tone::Plain));
     }
-    if let Some(cost) = state.cost {
-        let per_cent = cost.processors * 100.0;
-        let resident = format_bytes(cost.resident_bytes);
+    if let Some(overhead) = state.overhead {
+        let per_cent = overhead.processors * 100.0;
+        let resident = format_bytes(overhead.resident_bytes);
         parts.push((format!("own cost {per_cent:.1}% of a CPU, {resident}"), Tone::Plain));
     }
     let known = state.notes.len() + state.about.unobservable.len();

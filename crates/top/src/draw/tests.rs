@@ -12,7 +12,7 @@ use super::draw;
 use crate::keys::Key;
 use crate::palette::Palette;
 use crate::state::about::Progress;
-use crate::state::cost::Cost;
+use crate::state::overhead::Overhead;
 use crate::state::{State, sample};
 use crate::ui::Ui;
 
@@ -43,7 +43,7 @@ fn state() -> State {
     let progress =
         Progress::Replay { at: at(20_000) - at(0), of: at(30_000) - at(0), speed: 2.0, ended: false };
     state.reach(at(20_000), progress);
-    state.cost(Cost { processors: 0.021, resident_bytes: 34 << 20 });
+    state.overhead(Overhead { processors: 0.021, resident_bytes: 34 << 20 });
     state
 }
 

@@ -6,7 +6,7 @@ use report::explanation::Unobservable;
 
 /// What does not change while it is shown.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct BrokerInfo {
     /// The broker, in a few words (`broker 1 on vm`).
     pub broker: String,
     /// From which latency on a request counts as slow.

@@ -19,7 +19,7 @@ pub(crate) struct Root {
     pub(crate) toll: Toll,
 }
 
-/// What it cost.
+/// What watching costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Toll {
     /// Requests.

@@ -7,7 +7,7 @@ use model::{
 use report::Zone;
 
 use super::State;
-use super::about::About;
+use super::about::BrokerInfo;
 
 /// 2026-11-22 12:00:00 UTC.
 pub(crate) const NOON: Nanos = Nanos(1_795_348_800_000_000_000);
@@ -15,7 +15,7 @@ const THREAD: &str = "data-plane-kafka-request-handler-3";
 
 /// Nothing yet, of a broker that is watched.
 pub(crate) fn state() -> State {
-    State::new(About {
+    State::new(BrokerInfo {
         broker: "broker 1 on vm".to_owned(),
         slower_than: Nanos::from_millis(100),
         zone: Zone::utc(),

@@ -13,14 +13,14 @@ const MOST_BYTES: usize = 16 << 20;
 
 /// One that is kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct SlowRequest {
     /// Its number in the order in which verdicts were reached.
     pub(crate) number: u64,
     pub(crate) verdict: Verdict,
     bytes: usize,
 }
 
-impl Told {
+impl SlowRequest {
     pub(crate) fn latency(&self) -> Nanos {
         self.verdict.request.latency().unwrap_or_default()
     }
@@ -30,10 +30,10 @@ impl Told {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slow {
     /// In the order of their numbers.
-    recent: VecDeque<Told>,
+    recent: VecDeque<SlowRequest>,
     recent_bytes: usize,
     /// Those that were recent once and are among the slowest of these, slowest first.
-    slowest: Vec<Told>,
+    slowest: Vec<SlowRequest>,
     slowest_bytes: usize,
     count: u64,
 }
@@ -43,7 +43,7 @@ impl Slow {
         self.count += 1;
         let bytes = bytes_of(&verdict);
         self.recent_bytes += bytes;
-        self.recent.push_back(Told { number: self.count, verdict, bytes });
+        self.recent.push_back(SlowRequest { number: self.count, verdict, bytes });
         while self.recent.len() > MOST_RECENT || self.recent_bytes > MOST_BYTES {
             let Some(oldest) = self.recent.pop_front() else { return };
             self.recent_bytes -= oldest.bytes;
@@ -51,7 +51,7 @@ impl Slow {
         }
     }
 
-    fn keep_if_slowest(&mut self, told: Told) {
+    fn keep_if_slowest(&mut self, told: SlowRequest) {
         let place = self.slowest.partition_point(|other| other.latency() >= told.latency());
         self.slowest_bytes += told.bytes;
         self.slowest.insert(place, told);
@@ -67,16 +67,16 @@ impl Slow {
     }
 
     /// Those that are kept.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Told> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &SlowRequest> {
         self.slowest.iter().chain(&self.recent)
     }
 
-    pub(crate) fn find(&self, number: u64) -> Option<&Told> {
+    pub(crate) fn find(&self, number: u64) -> Option<&SlowRequest> {
         self.iter().find(|told| told.number == number)
     }
 }
 
-/// About what it takes.
+/// Takes what this process costs.
 fn bytes_of(verdict: &Verdict) -> usize {
     let of_partition = |partition: &Partition| {
         let ids = partition.message_ids.iter().map(|id| id.len() + size_of::<usize>() * 4).sum::<usize>();
@@ -84,7 +84,7 @@ fn bytes_of(verdict: &Verdict) -> usize {
     };
     let partitions = verdict.request.partitions.iter().map(of_partition).sum::<usize>();
     let evidence = verdict.evidence.iter().map(|seen| size_of::<Evidence>() + seen.text.len()).sum::<usize>();
-    size_of::<Told>() + partitions + evidence + size_of_val(&*verdict.stage_spans)
+    size_of::<SlowRequest>() + partitions + evidence + size_of_val(&*verdict.stage_spans)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::clip::clip;
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell};
 use crate::palette::Tone;
 use crate::state::State;
-use crate::state::about::About;
+use crate::state::about::BrokerInfo;
 use crate::state::roots::{OfCause, Root, Toll};
 
 pub(crate) const ROOT_TIME: usize = 2;
@@ -46,7 +46,7 @@ pub(crate) fn causes(state: &State) -> Vec<Box<dyn Item + '_>> {
 }
 
 /// The columns that both have.
-fn tolled(toll: &Toll, what: &str, about: &About) -> Cell {
+fn tolled(toll: &Toll, what: &str, about: &BrokerInfo) -> Cell {
     match what {
         "VICTIMS" => cell(format_count(toll.victims), Tone::Strong),
         "TIME" => cell(toll.time.to_string(), Tone::Plain),
@@ -82,7 +82,7 @@ impl Item for &Root {
         }
     }
 
-    fn cell(&self, column: usize, width: usize, about: &About) -> Cell {
+    fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell {
         match what(&ROOT_COLUMNS, column) {
             "CAUSE" => cell(clip(self.cause.as_str(), width), of_cause(self.cause)),
             "WHAT" if self.text.is_empty() => cell(clip("nothing that was seen", width), Tone::Faint),
@@ -118,7 +118,7 @@ impl Item for CauseRow<'_> {
         }
     }
 
-    fn cell(&self, column: usize, width: usize, about: &About) -> Cell {
+    fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell {
         let share = self.of.toll.time.0 as f64;
         match what(&CAUSE_COLUMNS, column) {
             "CAUSE" => cell(clip(self.cause.as_str(), width), of_cause(self.cause)),

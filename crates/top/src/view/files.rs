@@ -7,7 +7,7 @@ use report::quantity::{NONE, format_bytes, format_count, or_dash};
 use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, cell};
 use crate::palette::Tone;
-use crate::state::about::About;
+use crate::state::about::BrokerInfo;
 use crate::state::traffic::Moved;
 
 pub(crate) const MOVED: usize = 6;
@@ -99,7 +99,7 @@ impl Item for &Moved {
         }
     }
 
-    fn cell(&self, column: usize, width: usize, _about: &About) -> Cell {
+    fn cell(&self, column: usize, width: usize, _about: &BrokerInfo) -> Cell {
         let (rates, total) = (&self.rates, &self.total);
         match column {
             0 => cell(clip_middle(self.name(), width), Tone::Plain),

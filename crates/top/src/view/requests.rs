@@ -8,8 +8,8 @@ use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell};
 use crate::palette::Tone;
 use crate::state::State;
-use crate::state::about::About;
-use crate::state::slow::Told;
+use crate::state::about::BrokerInfo;
+use crate::state::slow::SlowRequest;
 
 pub(crate) const LATENCY: usize = 1;
 
@@ -31,7 +31,7 @@ pub(crate) fn items(state: &State) -> Vec<Box<dyn Item + '_>> {
     state.slow.iter().map(|told| Box::new(told) as Box<dyn Item + '_>).collect()
 }
 
-impl Item for &Told {
+impl Item for &SlowRequest {
     fn key(&self) -> RowKey {
         RowKey::Request(self.number)
     }
@@ -53,7 +53,7 @@ impl Item for &Told {
         }
     }
 
-    fn cell(&self, column: usize, width: usize, about: &About) -> Cell {
+    fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell {
         let Verdict { request, cause, confidence, .. } = &self.verdict;
         match column {
             0 => cell(or_dash(request.end.map(|end| about.zone.time_of_day(end))), Tone::Plain),

@@ -7,7 +7,7 @@ use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell};
 use crate::palette::Tone;
 use crate::state::State;
-use crate::state::about::About;
+use crate::state::about::BrokerInfo;
 use crate::state::threads::{Course, OfRole, Shares};
 
 pub(crate) const BUSY: usize = 1;
@@ -131,7 +131,7 @@ impl Item for ThreadRow {
         }
     }
 
-    fn cell(&self, column: usize, width: usize, _about: &About) -> Cell {
+    fn cell(&self, column: usize, width: usize, _about: &BrokerInfo) -> Cell {
         let Course { tid, name, role, shares } = &self.course;
         match column {
             0 => cell(clip_middle(name, width), Tone::Plain),
@@ -170,7 +170,7 @@ impl Item for RoleRow {
         }
     }
 
-    fn cell(&self, column: usize, width: usize, _about: &About) -> Cell {
+    fn cell(&self, column: usize, width: usize, _about: &BrokerInfo) -> Cell {
         match column {
             0 => cell(clip(self.of.role.as_str(), width), Tone::Name),
             1 => cell(format_count(self.of.threads), Tone::Plain),

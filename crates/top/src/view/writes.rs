@@ -9,7 +9,7 @@ use crate::clip::{clip, clip_middle, width as columns_of};
 use crate::item::{Cell, Column, Item, Rank, RowKey, cell};
 use crate::palette::Tone;
 use crate::state::State;
-use crate::state::about::About;
+use crate::state::about::BrokerInfo;
 use crate::state::operations::{OfFile, Operation};
 
 pub(crate) const LATENCY: usize = 1;
@@ -95,7 +95,7 @@ impl Item for &Operation {
         }
     }
 
-    fn cell(&self, column: usize, width: usize, about: &About) -> Cell {
+    fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell {
         match column {
             0 => cell(about.zone.time_of_day(self.end), Tone::Plain),
             1 => latency(self.latency),
@@ -151,7 +151,7 @@ impl Item for FileRow<'_> {
         }
     }
 
-    fn cell(&self, column: usize, width: usize, about: &About) -> Cell {
+    fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell {
         match column {
             0 => cell(clip_middle(self.name(), width), Tone::Plain),
             1 => cell(format_count(self.of.count), Tone::Plain),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use export::{About, Health, LogDir, Server, Site};
+use export::{BrokerInfo, Health, LogDir, MetricsService, Server};
 use model::{Event, Nanos, Pid};
 use watch::{Memory, Outcome};
 
@@ -46,25 +46,25 @@ pub(super) fn run(args: &Export, server: Server) -> anyhow::Result<()> {
     live.finish(grounds)
 }
 
-fn about(grounds: &LiveGrounds) -> About {
+fn about(grounds: &LiveGrounds) -> BrokerInfo {
     let host = manifest::host();
     let located = |dir: &PathBuf| {
         Some(LogDir { device: watch::device_of(dir)?, path: dir.to_string_lossy().into_owned() })
     };
     let seen = |outcome: &Outcome| matches!(outcome, Outcome::Active(_));
-    About {
+    BrokerInfo {
         log_dirs: grounds.log_dirs().iter().filter_map(located).collect(),
         node_id: grounds.node_id(),
         host: host.name,
         kernel: host.kernel,
         plan: grounds.plan().iter().map(|of| (of.purpose.clone(), seen(&of.outcome))).collect(),
-        ..About::default()
+        ..BrokerInfo::default()
     }
 }
 
 struct Live<'a> {
     args: &'a Export,
-    site: Arc<Site>,
+    site: Arc<MetricsService>,
     /// The broker's process when it began.
     pid: Pid,
 }
@@ -130,7 +130,7 @@ impl Taker for Taken {
 }
 
 /// The last events: how many there are does not matter to anyone who scrapes.
-struct OneByOne<'s>(&'s Site);
+struct OneByOne<'s>(&'s MetricsService);
 
 impl Taker for OneByOne<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {

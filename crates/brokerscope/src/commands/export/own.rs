@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
-use export::Own;
+use export::ProcessUsage;
 
 use crate::own_process::{Stat, Status};
 
@@ -33,10 +33,10 @@ impl OwnProcess {
     }
 
     /// What it took so far.
-    pub(super) fn read(&self) -> Own {
+    pub(super) fn read(&self) -> ProcessUsage {
         let status = Status::read();
         let cost = self.programs.as_ref().map(sum);
-        Own {
+        ProcessUsage {
             cpu_seconds: Stat::read().cpu_seconds(),
             resident_bytes: status.resident_bytes(),
             virtual_bytes: status.virtual_bytes(),

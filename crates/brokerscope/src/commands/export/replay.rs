@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use export::{About, LogDir, Server, Site};
+use export::{BrokerInfo, LogDir, MetricsService, Server};
 use model::{Event, Nanos};
 use recording::Manifest;
 
@@ -61,26 +61,26 @@ pub(super) fn run(args: &Export, dir: &Path, server: Server) -> anyhow::Result<(
     grounds.check()
 }
 
-fn about(manifest: &Manifest) -> About {
+fn about(manifest: &Manifest) -> BrokerInfo {
     let broker = manifest.broker.as_ref();
     let dirs = broker.iter().flat_map(|broker| broker.log_dir_devices.iter().zip(&broker.log_dirs));
     let log_dirs = dirs.filter_map(|(device, dir)| {
         Some(LogDir { device: (*device)?, path: dir.to_string_lossy().into_owned() })
     });
     let seen = |outcome: &str| outcome.starts_with(record::SEEN);
-    About {
+    BrokerInfo {
         log_dirs: log_dirs.collect(),
         node_id: broker.and_then(|broker| broker.node_id),
         host: manifest.host.name.clone(),
         kernel: manifest.host.kernel.clone(),
         plan: manifest.plan.iter().map(|(purpose, outcome)| (purpose.clone(), seen(outcome))).collect(),
-        ..About::default()
+        ..BrokerInfo::default()
     }
 }
 
 /// Hands events on, in time.
 struct Replay<'a> {
-    site: &'a Site,
+    site: &'a MetricsService,
     stop: &'a Stop,
     /// None as fast as it goes.
     pace: Option<Pace>,

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fleet::{Name, OfFiles, OfHost, OfRequests, OfVerdicts, Tallies};
+use fleet::{BrokerName, BrokerStats, FileStats, HostStats, RequestStats, VerdictStats};
 use model::{Cause, Nanos};
 use recording::{Gists, Manifest, Recording};
 
@@ -18,16 +18,16 @@ use crate::remote::{self, Kept, Needed, Source};
 /// # Errors
 /// Where there can be no threads, and where the object store does not answer.
 pub(super) fn count(
-    name: &Name,
+    name: &BrokerName,
     recordings: &[PathBuf],
     source: Option<&Source>,
     presentation: &Presentation,
-) -> anyhow::Result<(Tallies, u64)> {
-    let (mut tallies, mut damaged) = (Tallies::default(), 0);
+) -> anyhow::Result<(BrokerStats, u64)> {
+    let (mut stats, mut damaged) = (BrokerStats::default(), 0);
     for path in recordings {
         match open(path, source) {
             Ok((recording, _kept)) => {
-                damaged += add(&recording, &mut tallies)?;
+                damaged += add(&recording, &mut stats)?;
                 say(path, &recording, presentation);
             }
             Err(error) if source.is_some() && remote::ends_all(&error) => return Err(error),
@@ -37,7 +37,7 @@ pub(super) fn count(
             }
         }
     }
-    Ok((tallies, damaged))
+    Ok((stats, damaged))
 }
 
 /// A recording, and the copy of it that is read where it is not here.
@@ -60,28 +60,29 @@ fn say(path: &Path, recording: &Recording, presentation: &Presentation) {
     }
 }
 
-fn add(recording: &Recording, tallies: &mut Tallies) -> anyhow::Result<u64> {
+fn add(recording: &Recording, stats: &mut BrokerStats) -> anyhow::Result<u64> {
     let manifest = recording.manifest();
     if record::partial::threshold(&manifest.settings).is_some() {
-        tallies.files.say_partial();
+        stats.files.mark_partial();
     }
     let (requests, file_ops) = (recording.gists()?, recording.file_gists()?);
-    let (samples, verdicts) = (recording.samples(OfHost::is_counted)?, recording.verdict_gists()?);
-    let Tallies { files, requests: of_requests, host, verdicts: of_verdicts, .. } = tallies;
+    let (samples, verdicts) = (recording.samples(HostStats::is_counted)?, recording.verdict_gists()?);
+    let BrokerStats { files, requests: of_requests, host, verdicts: of_verdicts, .. } = stats;
     let damaged = std::thread::scope(|threads| {
         let others = threads.spawn(move || {
-            let samples = each(samples, host, |host: &mut OfHost, sample| host.host_sample(sample));
+            let samples = each(samples, host, |host: &mut HostStats, sample| host.host_sample(sample));
             let Some(verdicts) = verdicts else { return samples };
-            of_verdicts.say_saved();
-            let count = |of: &mut OfVerdicts, (cause, latency): &(Cause, Nanos)| of.verdict(*cause, *latency);
+            of_verdicts.mark_saved();
+            let count =
+                |of: &mut VerdictStats, (cause, latency): &(Cause, Nanos)| of.verdict(*cause, *latency);
             samples + each(verdicts, of_verdicts, count)
         });
         let counted = threads
-            .spawn(move || each(requests, of_requests, |of: &mut OfRequests, request| of.request(request)));
-        let damaged = each(file_ops, files, |of: &mut OfFiles, op| of.file_op(op));
+            .spawn(move || each(requests, of_requests, |of: &mut RequestStats, request| of.request(request)));
+        let damaged = each(file_ops, files, |of: &mut FileStats, op| of.file_op(op));
         damaged + joined(others) + joined(counted)
     });
-    tallies.watched += watched(manifest, tallies.host.take_span());
+    stats.watched += watched(manifest, stats.host.take_span());
     Ok(damaged)
 }
 

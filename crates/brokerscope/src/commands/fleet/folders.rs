@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fleet::Name;
+use fleet::BrokerName;
 
 use crate::failure;
 use crate::remote::Source;
@@ -19,7 +19,7 @@ const MOST_RECORDINGS: usize = 100_000;
 const UNNAMED: &str = "-";
 
 /// Recordings, by broker.
-pub(super) type Folders = BTreeMap<Name, Vec<PathBuf>>;
+pub(super) type Folders = BTreeMap<BrokerName, Vec<PathBuf>>;
 
 /// What the folders on the way say.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +112,7 @@ impl Looking<'_> {
             directory.display()
         );
         let own = || directory.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = Name {
+        let name = BrokerName {
             cluster: partition.cluster.clone().unwrap_or_else(|| UNNAMED.to_owned()),
             broker: partition.broker.clone().or_else(own).unwrap_or_else(|| UNNAMED.to_owned()),
         };
@@ -142,8 +142,9 @@ mod tests {
     use super::{Folders, Looking, find};
 
     fn shown(folders: &Folders) -> Vec<String> {
-        let shown =
-            |(name, of): (&fleet::Name, &Vec<_>)| format!("{}/{}:{}", name.cluster, name.broker, of.len());
+        let shown = |(name, of): (&fleet::BrokerName, &Vec<_>)| {
+            format!("{}/{}:{}", name.cluster, name.broker, of.len())
+        };
         folders.iter().map(shown).collect()
     }
 

@@ -7,20 +7,20 @@ use std::path::Path;
 use anyhow::Context as _;
 use diagnose::LockRow;
 use model::CpuState;
-use page::flame_graph::{self, About, Fold};
+use page::flame_graph::{self, FoldedStacks, Header};
 use report::locks::stack_time;
 
 /// Adds waits up until the input has ended.
 pub(super) struct Flame<'a> {
     file: &'a Path,
-    fold: Fold,
+    fold: FoldedStacks,
     inferred: u64,
 }
 
 impl<'a> Flame<'a> {
     /// To be written to this file.
     pub(super) fn new(file: &'a Path) -> Self {
-        Self { file, fold: Fold::default(), inferred: 0 }
+        Self { file, fold: FoldedStacks::default(), inferred: 0 }
     }
 
     pub(super) fn add(&mut self, row: &LockRow) {
@@ -34,7 +34,7 @@ impl<'a> Flame<'a> {
         if self.inferred > 0 {
             missing.push(format!("of {} waits no stack was taken", self.inferred));
         }
-        let about = About {
+        let about = Header {
             title: "Where threads waited for locks".to_owned(),
             notes: vec![format!("{} in {} waits; the lock is on top", total.time, total.count)],
             missing,

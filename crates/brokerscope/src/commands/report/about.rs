@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use page::About;
+use page::RecordingInfo;
 use recording::{Manifest, Recording};
 
 /// Settings of a broker that stalls and throughput hang on.
@@ -22,18 +22,18 @@ const PROPERTIES: [&str; 12] = [
 ];
 
 /// A recording, by its manifest.
-pub(super) fn recording(recording: &Recording) -> About {
+pub(super) fn recording(recording: &Recording) -> RecordingInfo {
     let dir = recording.dir();
     let name =
         dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned());
     let manifest = recording.manifest();
-    About { name, facts: facts(manifest), plan: manifest.plan.clone() }
+    RecordingInfo { name, facts: facts(manifest), plan: manifest.plan.clone() }
 }
 
 /// A capture, by its files.
-pub(super) fn capture(files: &[PathBuf]) -> About {
+pub(super) fn capture(files: &[PathBuf]) -> RecordingInfo {
     let names = files.iter().filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
-    About { name: names.collect::<Vec<_>>().join(" "), ..About::default() }
+    RecordingInfo { name: names.collect::<Vec<_>>().join(" "), ..RecordingInfo::default() }
 }
 
 fn facts(manifest: &Manifest) -> Vec<(String, String)> {

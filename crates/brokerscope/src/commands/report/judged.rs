@@ -6,7 +6,7 @@ use std::path::Path;
 use advise::{Advice, Inputs};
 use diagnose::{Coverage, Engine, Summary};
 use model::{Event, Nanos, Request};
-use page::{About, Collector, RecordingData};
+use page::{Collector, RecordingData, RecordingInfo};
 use report::advice::{AdviceReport, Views};
 use report::explanation::Conclusion;
 
@@ -74,7 +74,7 @@ impl Judged {
     /// Puts it together, with what is known beside it. `input` is what the user named.
     pub(crate) fn finish(
         self,
-        about: About,
+        about: RecordingInfo,
         known: Known,
         input: &Path,
         grounds: &Grounds,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use broker::Broker;
 use model::{CpuState, Nanos};
-use page::flame_graph::{About, Fold};
+use page::flame_graph::{FoldedStacks, Header};
 use probes::profile::{Java, Profile, ProfileLosses, ProfileOptions, ProfileResult, call_number};
 use report::quantity::{format_count, format_count_of};
 use watch::Process;
@@ -36,8 +36,8 @@ pub(super) fn take(args: &Stacks) -> anyhow::Result<Seen> {
     if process.is_gone() {
         missing.push(format!("{name} is gone: it was profiled until then"));
     }
-    let about = About { title: title(args, &name), notes: vec![how(args, took)], missing };
-    let mut fold = Fold::default();
+    let about = Header { title: title(args, &name), notes: vec![how(args, took)], missing };
+    let mut fold = FoldedStacks::default();
     let meant = Meant { args, in_calls: profiled.in_calls && !options.calls.is_empty() };
     profiled.stacks.iter().filter(|spent| meant.admits(spent)).for_each(|spent| fold.add(spent));
     Ok(Seen { fold, about, damaged: 0 })

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use model::{CpuState, Event, Nanos, StackTime};
-use page::flame_graph::{About, Fold};
+use page::flame_graph::{FoldedStacks, Header};
 use recording::Table;
 
 use super::{Meant, Seen, conditions, states};
@@ -36,7 +36,7 @@ pub(super) fn read(args: &Stacks, dir: &Path) -> anyhow::Result<Seen> {
     if states(args).contains(&CpuState::On) && read.samples == 0 {
         missing.push("the recording holds no samples of time on the CPU".to_owned());
     }
-    let about = About {
+    let about = Header {
         title: format!("Where {broker} spent its time{}", conditions(args)),
         notes: vec![read.how(args, dir)],
         missing,
@@ -47,7 +47,7 @@ pub(super) fn read(args: &Stacks, dir: &Path) -> anyhow::Result<Seen> {
 /// What was found so far.
 #[derive(Default)]
 struct Read {
-    fold: Fold,
+    fold: FoldedStacks,
     samples: u64,
     period: Option<Nanos>,
     span: Option<(Nanos, Nanos)>,

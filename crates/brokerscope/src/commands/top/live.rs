@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use diagnose::Engine;
 use model::{Event, Nanos};
-use top::{About, Progress, State};
+use top::{BrokerInfo, Progress, State};
 use watch::{Memory, Outcome};
 
 use super::wanted::WantedOnScreen;
@@ -41,11 +41,11 @@ pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     shown
 }
 
-fn about(args: &Top, grounds: &LiveGrounds) -> About {
+fn about(args: &Top, grounds: &LiveGrounds) -> BrokerInfo {
     let is_off_cpu = |seen: &Outcome| matches!(seen, Outcome::Active(_));
     let off_cpu = grounds.plan().iter().any(|of| of.purpose == OFF_CPU && is_off_cpu(&of.outcome));
     let pid = grounds.pid();
-    About {
+    BrokerInfo {
         broker: grounds
             .node_id()
             .map_or_else(|| format!("broker, process {pid}"), |id| format!("broker {id}, process {pid}")),

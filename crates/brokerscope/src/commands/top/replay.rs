@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::{Event, Nanos};
 use recording::{Events, Manifest, Table};
-use top::{About, Progress, State};
+use top::{BrokerInfo, Progress, State};
 
 use self::ahead::Verdicts;
 use super::wanted::WantedOnScreen;
@@ -48,12 +48,12 @@ pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
     failure::of_parts(dir, replay.damaged)
 }
 
-fn about(args: &Top, manifest: &Manifest) -> About {
+fn about(args: &Top, manifest: &Manifest) -> BrokerInfo {
     let id = manifest.broker.as_ref().and_then(|broker| broker.node_id);
     let broker = id.map_or_else(|| "broker".to_owned(), |id| format!("broker {id}"));
     let unobservable = record::missing(&manifest.plan);
     let planned = manifest.plan.iter().any(|(what, _)| what == OFF_CPU);
-    About {
+    BrokerInfo {
         broker: format!("{broker} on {}", manifest.host.name),
         slower_than: args.slower_than,
         zone: args.presentation.zone(),

@@ -2,7 +2,7 @@
 
 /// What this process takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
+pub struct Overhead {
     /// Processor time since it was measured last, in processors.
     pub processors: f64,
     /// Memory that is resident, in bytes.
