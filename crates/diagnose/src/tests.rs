@@ -10,7 +10,7 @@ mod unread;
 
 use std::sync::Arc;
 
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, EvidenceKind,
     FileKind, FileOp, FileOpKind, JournalCommit, Loss, LossKind, Nanos, OffCpu, Partition, Request, Stage,

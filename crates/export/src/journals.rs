@@ -1,6 +1,6 @@
 //! Commits of journals, with their phases. Does not know who waited for them.
 
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::{JournalCommit, Nanos};
 
 use crate::catalog;

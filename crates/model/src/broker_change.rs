@@ -2,40 +2,26 @@
 
 use crate::{Nanos, Pid};
 
-/// A broker's process ended or another one took its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrokerChange {
-    /// When it was noticed.
-    pub at: Nanos,
-    /// The process.
-    pub pid: Pid,
-    /// What became of it.
-    pub state: BrokerState,
-}
-
-/// What became of a broker's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BrokerState {
-    /// It is watched from here on.
-    Watched,
-    /// It ended.
-    Gone,
-}
-
-impl BrokerState {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Watched, Self::Gone];
-
-    /// The name in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Watched => "watched",
-            Self::Gone => "gone",
-        }
+row! {
+    broker_change_row =>
+    /// A broker's process ended or another one took its place.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BrokerChange {
+        /// When it was noticed.
+        at: Nanos as "at_ns",
+        /// The process.
+        pid: Pid,
+        /// What became of it.
+        state: BrokerState,
     }
+}
 
-    /// The state of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == name)
+named! {
+    /// What became of a broker's process.
+    pub enum BrokerState {
+        /// It is watched from here on.
+        Watched = "watched",
+        /// It ended.
+        Gone = "gone",
     }
 }

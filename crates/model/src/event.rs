@@ -1,68 +1,101 @@
-//! Anything that was seen. Does not order events: sources deliver them roughly by [`Event::time`].
+//! Anything that was seen, and the table of a recording that each kind of event goes to. Does not order events: sources
+//! deliver them roughly by [`Event::time`].
 
 use crate::{
-    BlockIo, BrokerChange, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause, KernelSpan,
-    LockWait, Loss, Nanos, OffCpu, Reclaim, Request, SocketOp, TcpEvent,
+    BlockIo, BrokerChange, Column, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause,
+    KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, Row as _, SocketOp, TcpEvent,
 };
 
-/// One thing seen by one source.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// A request on the wire.
-    Request(Box<Request>),
-    /// A file operation of the broker.
-    FileOp(Box<FileOp>),
-    /// A thread off the CPU.
-    OffCpu(Box<OffCpu>),
-    /// A journal's commit.
-    JournalCommit(Box<JournalCommit>),
-    /// A request to a block device.
-    BlockIo(Box<BlockIo>),
-    /// A writer paused for dirty pages.
-    DirtyThrottle(DirtyThrottle),
-    /// A thread that had to free memory.
-    Reclaim(Box<Reclaim>),
-    /// A call of a kernel function.
-    KernelSpan(Box<KernelSpan>),
-    /// An operation of the broker on a connection.
-    SocketOp(Box<SocketOp>),
-    /// Trouble of a connection.
-    TcpEvent(Box<TcpEvent>),
-    /// A figure of the host.
-    HostSample(Box<HostSample>),
-    /// A thread on the CPU.
-    CpuSample(Box<CpuSample>),
-    /// A thread that waited for a Java lock.
-    LockWait(Box<LockWait>),
-    /// The JVM stopped its threads.
-    JvmPause(Box<JvmPause>),
-    /// The broker's process came or went.
-    BrokerChange(BrokerChange),
-    /// Something not seen.
-    Loss(Loss),
+/// Declares events: their kind, which has the name of its row, table, folder, and the moment at which each is complete.
+macro_rules! events {
+    ($($(#[doc = $doc:literal])+ $Kind:ident($Row:ty), $Table:ident, $folder:literal, $row:ident => $time:expr;)*) => {
+        /// One thing seen by one source.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Event { $($(#[doc = $doc])+ $Kind($Row),)* }
+
+        impl Event {
+            /// The moment at which the event was complete and could be delivered.
+            pub fn time(&self) -> Nanos {
+                match self { $(Self::$Kind($row) => $time,)* }
+            }
+        }
+
+        named! {
+            /// A table of a recording, one for each kind of event.
+            pub enum Table { $($(#[doc = $doc])+ $Table = $folder,)* }
+        }
+
+        impl Table {
+            /// The table of an event.
+            pub fn of(event: &Event) -> Self {
+                match event { $(Event::$Kind(_) => Self::$Table,)* }
+            }
+
+            /// What its rows are.
+            pub fn doc(self) -> &'static str {
+                match self { $(Self::$Table => concat!($($doc,)+).trim_start(),)* }
+            }
+
+            /// Its columns.
+            pub fn columns(self) -> Vec<Column> {
+                match self { $(Self::$Table => $Kind::columns(),)* }
+            }
+        }
+
+        $(impl From<$Kind> for Event {
+            fn from(row: $Kind) -> Self {
+                Self::$Kind(row.into())
+            }
+        })*
+
+        event_list! { ($) $(($Kind $Table $folder))* }
+    };
 }
 
-impl Event {
-    /// The moment at which the event was complete and could be delivered.
-    pub fn time(&self) -> Nanos {
-        match self {
-            Self::Request(request) => request.last_seen(),
-            Self::FileOp(op) => op.end,
-            Self::OffCpu(interval) => interval.end,
-            Self::JournalCommit(commit) => commit.end,
-            Self::BlockIo(io) => io.end,
-            // Known when it begins: the kernel says how long it will be.
-            Self::DirtyThrottle(pause) => pause.start,
-            Self::Reclaim(reclaim) => reclaim.end,
-            Self::KernelSpan(span) => span.end,
-            Self::SocketOp(op) => op.end,
-            Self::TcpEvent(trouble) => trouble.at,
-            Self::HostSample(sample) => sample.end,
-            Self::CpuSample(sample) => sample.at,
-            Self::LockWait(wait) => wait.end,
-            Self::JvmPause(pause) => pause.end,
-            Self::BrokerChange(change) => change.at,
-            Self::Loss(loss) => loss.end,
+/// The events as a macro that hands their kinds and tables on: `events!(m)` expands to `m! { (Request Requests "requests") … }`.
+macro_rules! event_list {
+    (($d:tt) $($event:tt)*) => {
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! events {
+            ($d callback:ident) => {
+                $d callback! { $($event)* }
+            };
         }
-    }
+    };
+}
+
+events! {
+    /// A request on the wire.
+    Request(Box<Request>), Requests, "requests", request => request.last_seen();
+    /// A file operation of the broker.
+    FileOp(Box<FileOp>), FileOps, "file_ops", op => op.end;
+    /// A thread off the CPU.
+    OffCpu(Box<OffCpu>), OffCpu, "off_cpu", interval => interval.end;
+    /// A journal's commit.
+    JournalCommit(Box<JournalCommit>), JournalCommits, "journal_commits", commit => commit.end;
+    /// A request to a block device.
+    BlockIo(Box<BlockIo>), BlockIos, "block_ios", io => io.end;
+    /// A writer paused for dirty pages: known when it begins, because the kernel says how long it will be.
+    DirtyThrottle(DirtyThrottle), DirtyThrottles, "dirty_throttles", pause => pause.start;
+    /// A thread that had to free memory.
+    Reclaim(Box<Reclaim>), Reclaims, "reclaims", reclaim => reclaim.end;
+    /// A call of a kernel function.
+    KernelSpan(Box<KernelSpan>), KernelSpans, "kernel_spans", span => span.end;
+    /// An operation of the broker on a connection.
+    SocketOp(Box<SocketOp>), SocketOps, "socket_ops", op => op.end;
+    /// Trouble of a connection.
+    TcpEvent(Box<TcpEvent>), TcpEvents, "tcp_events", event => event.at;
+    /// A figure of the host.
+    HostSample(Box<HostSample>), HostSamples, "host_samples", sample => sample.end;
+    /// A thread on the CPU.
+    CpuSample(Box<CpuSample>), CpuSamples, "cpu_samples", sample => sample.at;
+    /// A thread that waited for a Java lock.
+    LockWait(Box<LockWait>), LockWaits, "lock_waits", wait => wait.end;
+    /// A pause of the JVM, for a collection or another operation.
+    JvmPause(Box<JvmPause>), JvmPauses, "jvm_pauses", pause => pause.end;
+    /// The broker's process came or went.
+    BrokerChange(BrokerChange), BrokerChanges, "broker_changes", change => change.at;
+    /// Something that was not seen, counted.
+    Loss(Loss), Losses, "losses", loss => loss.end;
 }

@@ -1,30 +1,32 @@
 //! A moment in which the JVM stopped its threads. Does not say which requests it delayed.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::{Nanos, Pid};
 
-/// One stop of all Java threads of a process.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JvmPause {
-    /// When it began: for a safepoint, when the JVM asked its threads to stop.
-    pub start: Nanos,
-    /// When threads ran again.
-    pub end: Nanos,
-    /// The process; 0 where the source does not say.
-    pub pid: Pid,
-    /// Why threads were stopped.
-    pub kind: JvmPauseKind,
-    /// What ran meanwhile: the collection's name (`G1New`, `Pause Young (Normal)`), or the VM operation's (`ThreadDump`);
-    /// empty where unknown.
-    pub operation: Arc<str>,
-    /// Why that ran (`G1 Evacuation Pause`); empty where unknown.
-    pub cause: Arc<str>,
-    /// The collection's number in this process.
-    pub gc_id: Option<u32>,
-    /// The part of it in which the JVM waited until every thread had stopped (time to safepoint), where known.
-    pub time_to_safepoint: Option<Nanos>,
+row! {
+    jvm_pause_row =>
+    /// One stop of all Java threads of a process.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct JvmPause {
+        /// When it began: for a safepoint, when the JVM asked its threads to stop.
+        start: Nanos as "start_ns",
+        /// When threads ran again.
+        end: Nanos as "end_ns" => length: Nanos as "latency_ns" "From start to end.",
+        /// The process; 0 where the source does not say.
+        pid: Pid,
+        /// Why threads were stopped.
+        kind: JvmPauseKind,
+        /// What ran meanwhile: the collection's name (`G1New`, `Pause Young (Normal)`), or the VM operation's (`ThreadDump`);
+        /// empty where unknown.
+        operation: Arc<str>,
+        /// Why that ran (`G1 Evacuation Pause`); empty where unknown.
+        cause: Arc<str>,
+        /// The collection's number in this process.
+        gc_id: Option<u32>,
+        /// The part of it in which the JVM waited until every thread had stopped (time to safepoint), where known.
+        time_to_safepoint: Option<Nanos> as "time_to_safepoint_ns",
+    }
 }
 
 impl JvmPause {
@@ -55,36 +57,13 @@ impl JvmPause {
     }
 }
 
-/// Why threads were stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum JvmPauseKind {
-    /// The collector's work needs it.
-    Gc,
-    /// Something else: the stop is told as a whole, a collection within it too.
-    Safepoint,
-}
-
-impl JvmPauseKind {
-    /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Gc, Self::Safepoint];
-
-    /// The name in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gc => "gc",
-            Self::Safepoint => "safepoint",
-        }
-    }
-
-    /// The one of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.as_str() == name)
-    }
-}
-
-impl fmt::Display for JvmPauseKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+named! {
+    /// Why threads were stopped.
+    pub enum JvmPauseKind {
+        /// The collector's work needs it.
+        Gc = "gc",
+        /// Something else: the stop is told as a whole, a collection within it too.
+        Safepoint = "safepoint",
     }
 }
 

@@ -4,23 +4,26 @@ use std::sync::Arc;
 
 use crate::{Device, Nanos, Tid};
 
-/// One call of a kernel function that can hold up others: a commit, a log force, a wait for log space.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KernelSpan {
-    /// Its entry.
-    pub start: Nanos,
-    /// Its return.
-    pub end: Nanos,
-    /// The function (`btrfs_commit_transaction`, `ext4_fc_commit`, `xfs_log_force`).
-    pub function: Arc<str>,
-    /// The device of the file system, where it is known.
-    pub device: Option<Device>,
-    /// The thread it ran in.
-    pub tid: Tid,
-    /// The thread's name as far as it is known.
-    pub thread: Arc<str>,
-    /// How its ends were seen.
-    pub seen_by: SpanSource,
+row! {
+    kernel_span_row =>
+    /// One call of a kernel function that can hold up others: a commit, a log force, a wait for log space.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct KernelSpan {
+        /// Its entry.
+        start: Nanos as "start_ns",
+        /// Its return.
+        end: Nanos as "end_ns" => latency: Nanos as "latency_ns" "From start to end.",
+        /// The function (`btrfs_commit_transaction`, `ext4_fc_commit`, `xfs_log_force`).
+        function: Arc<str>,
+        /// The device of the file system, where it is known.
+        device: Option<Device>,
+        /// The thread it ran in.
+        tid: Tid,
+        /// The thread's name as far as it is known.
+        thread: Arc<str>,
+        /// How its ends were seen.
+        seen_by: SpanSource as "source",
+    }
 }
 
 impl KernelSpan {
@@ -30,32 +33,14 @@ impl KernelSpan {
     }
 }
 
-/// By what a span's ends are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SpanSource {
-    /// The function's entry and return themselves (fentry and fexit).
-    Function,
-    /// A pair of tracepoints inside it.
-    Tracepoints,
-    /// A stretch off the CPU in it: the call may have begun earlier and ended later.
-    OffCpu,
-}
-
-impl SpanSource {
-    /// Every source.
-    pub const ALL: [Self; 3] = [Self::Function, Self::Tracepoints, Self::OffCpu];
-
-    /// The name in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Function => "function",
-            Self::Tracepoints => "tracepoints",
-            Self::OffCpu => "off-cpu",
-        }
-    }
-
-    /// The source of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|source| source.as_str() == name)
+named! {
+    /// By what a span's ends are known.
+    pub enum SpanSource {
+        /// The function's entry and return themselves (fentry and fexit).
+        Function = "function",
+        /// A pair of tracepoints inside it.
+        Tracepoints = "tracepoints",
+        /// A stretch off the CPU in it: the call may have begun earlier and ended later.
+        OffCpu = "off-cpu",
     }
 }

@@ -6,6 +6,9 @@
 //! is shared by `Arc<str>`.
 
 pub mod api_key;
+#[macro_use]
+pub mod row;
+
 pub mod block_io;
 pub mod broker_change;
 pub mod cause;
@@ -39,11 +42,11 @@ pub use broker_change::{BrokerChange, BrokerState};
 pub use cause::Cause;
 pub use clock::ClockOffset;
 pub use cpu_sample::CpuSample;
-pub use event::Event;
+pub use event::{Event, Table};
 pub use file_op::{BatchHead, Device, FileKind, FileOp, FileOpKind};
 pub use host_facts::{Ext4, HostFacts, Interface, Known, Limits, Volume};
 pub use host_sample::{HostSample, HostScope};
-pub use journal::JournalCommit;
+pub use journal::{CommitPhases, JournalCommit};
 pub use jvm_pause::{JvmPause, JvmPauseKind};
 pub use kafka_times::KafkaTimes;
 pub use kernel_span::{KernelSpan, SpanSource};
@@ -55,11 +58,14 @@ pub use off_cpu::{OffCpu, Waker};
 pub use outcome::IntendedWait;
 pub use reclaim::Reclaim;
 pub use request::{Batch, Partition, Request};
+pub use row::{Column, ColumnType, Named, Row, Rows, Value, ValueVisitor};
 pub use socket_op::{SocketOp, SocketOpKind, TcpEvent, TcpEventKind};
 pub use stack_time::{CpuState, StackTime};
 pub use throttle::DirtyThrottle;
 pub use topic::{TopicId, TopicPartition};
-pub use verdict::{Confidence, Doubt, Evidence, EvidenceKind, Stage, StageSpan, Stages, Verdict, Waiter};
+pub use verdict::{
+    Confidence, Doubt, Evidence, EvidenceKind, STAGE_COLUMNS, Stage, StageSpan, Stages, Verdict, Waiter,
+};
 
 /// A thread's id, as [`Pid`]; 0 for one that the pid namespace does not see, as the kernel's own from a container.
 pub type Tid = u32;

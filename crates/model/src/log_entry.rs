@@ -1,140 +1,65 @@
 //! What one line of a broker's own log tells: something that took time, or a change that explains why something else
 //! did. Does not know how lines look.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::{Nanos, TopicPartition};
 
-/// What a line is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LogKind {
-    /// A partition's log went on in a new segment.
-    SegmentRoll,
-    /// The state of a partition's producers was written to a file, which a roll waits for.
-    ProducerSnapshot,
-    /// Tiered storage took entries of deleted segments out of a partition's state file.
-    TierCleanup,
-    /// Tiered storage wrote a partition's state file in another format.
-    TierMigration,
-    /// A leader took replicas out of the in-sync set.
-    IsrShrink,
-    /// A leader took replicas into it.
-    IsrExpand,
-    /// The in-sync set as the controller has it now.
-    IsrChange,
-    /// A partition's log was loaded at the start.
-    LogLoad,
-    /// All logs were loaded.
-    LogsLoad,
-    /// A segment was read through after an unclean stop.
-    SegmentRecovery,
-    /// A log dir has to be recovered, because the broker had not been stopped cleanly.
-    Recovery,
-    /// The state of a partition's producers was built anew.
-    ProducerState,
-    /// A coordinator read a partition of its topic.
-    CoordinatorLoad,
-    /// This broker became a partition's leader or follower.
-    LeaderElection,
-    /// The controller's request that changed leaders was done.
-    LeaderAndIsr,
-    /// The controllers' quorum.
-    Quorum,
-    /// The broker asked to be relieved of its partitions.
-    ControlledShutdown,
-    /// The broker stopped.
-    Shutdown,
-    /// Something was written through to a disk.
-    Fsync,
-    /// Anything else of which the log says how long it took.
-    SlowOperation,
-    /// A heartbeat was not sent in time.
-    Heartbeat,
-    /// A request of the broker's own that was not answered.
-    RequestTimeout,
-    /// A pause of the JVM's collector.
-    GcPause,
-    /// Any stop of the JVM.
-    Safepoint,
-    /// A request, as Kafka's request log has it.
-    Request,
-    /// What a pattern of the user's found.
-    Pattern,
-}
-
-impl LogKind {
-    /// Every kind, in the order in which they are told.
-    pub const ALL: [Self; 26] = [
-        Self::SegmentRoll,
-        Self::ProducerSnapshot,
-        Self::TierCleanup,
-        Self::TierMigration,
-        Self::IsrShrink,
-        Self::IsrExpand,
-        Self::IsrChange,
-        Self::LogLoad,
-        Self::LogsLoad,
-        Self::SegmentRecovery,
-        Self::Recovery,
-        Self::ProducerState,
-        Self::CoordinatorLoad,
-        Self::LeaderElection,
-        Self::LeaderAndIsr,
-        Self::Quorum,
-        Self::ControlledShutdown,
-        Self::Shutdown,
-        Self::Fsync,
-        Self::SlowOperation,
-        Self::Heartbeat,
-        Self::RequestTimeout,
-        Self::GcPause,
-        Self::Safepoint,
-        Self::Request,
-        Self::Pattern,
-    ];
-
-    /// Its name in outputs and flags.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::SegmentRoll => "segment-roll",
-            Self::ProducerSnapshot => "producer-snapshot",
-            Self::TierCleanup => "tier-cleanup",
-            Self::TierMigration => "tier-migration",
-            Self::IsrShrink => "isr-shrink",
-            Self::IsrExpand => "isr-expand",
-            Self::IsrChange => "isr-change",
-            Self::LogLoad => "log-load",
-            Self::LogsLoad => "logs-load",
-            Self::SegmentRecovery => "segment-recovery",
-            Self::Recovery => "recovery",
-            Self::ProducerState => "producer-state",
-            Self::CoordinatorLoad => "coordinator-load",
-            Self::LeaderElection => "leader-election",
-            Self::LeaderAndIsr => "leader-and-isr",
-            Self::Quorum => "quorum",
-            Self::ControlledShutdown => "controlled-shutdown",
-            Self::Shutdown => "shutdown",
-            Self::Fsync => "fsync",
-            Self::SlowOperation => "slow-operation",
-            Self::Heartbeat => "heartbeat",
-            Self::RequestTimeout => "request-timeout",
-            Self::GcPause => "gc-pause",
-            Self::Safepoint => "safepoint",
-            Self::Request => "request",
-            Self::Pattern => "pattern",
-        }
-    }
-
-    /// The one of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.as_str() == name)
-    }
-}
-
-impl fmt::Display for LogKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+named! {
+    /// What a line is about.
+    pub enum LogKind {
+        /// A partition's log went on in a new segment.
+        SegmentRoll = "segment-roll",
+        /// The state of a partition's producers was written to a file, which a roll waits for.
+        ProducerSnapshot = "producer-snapshot",
+        /// Tiered storage took entries of deleted segments out of a partition's state file.
+        TierCleanup = "tier-cleanup",
+        /// Tiered storage wrote a partition's state file in another format.
+        TierMigration = "tier-migration",
+        /// A leader took replicas out of the in-sync set.
+        IsrShrink = "isr-shrink",
+        /// A leader took replicas into it.
+        IsrExpand = "isr-expand",
+        /// The in-sync set as the controller has it now.
+        IsrChange = "isr-change",
+        /// A partition's log was loaded at the start.
+        LogLoad = "log-load",
+        /// All logs were loaded.
+        LogsLoad = "logs-load",
+        /// A segment was read through after an unclean stop.
+        SegmentRecovery = "segment-recovery",
+        /// A log dir has to be recovered, because the broker had not been stopped cleanly.
+        Recovery = "recovery",
+        /// The state of a partition's producers was built anew.
+        ProducerState = "producer-state",
+        /// A coordinator read a partition of its topic.
+        CoordinatorLoad = "coordinator-load",
+        /// This broker became a partition's leader or follower.
+        LeaderElection = "leader-election",
+        /// The controller's request that changed leaders was done.
+        LeaderAndIsr = "leader-and-isr",
+        /// The controllers' quorum.
+        Quorum = "quorum",
+        /// The broker asked to be relieved of its partitions.
+        ControlledShutdown = "controlled-shutdown",
+        /// The broker stopped.
+        Shutdown = "shutdown",
+        /// Something was written through to a disk.
+        Fsync = "fsync",
+        /// Anything else of which the log says how long it took.
+        SlowOperation = "slow-operation",
+        /// A heartbeat was not sent in time.
+        Heartbeat = "heartbeat",
+        /// A request of the broker's own that was not answered.
+        RequestTimeout = "request-timeout",
+        /// A pause of the JVM's collector.
+        GcPause = "gc-pause",
+        /// Any stop of the JVM.
+        Safepoint = "safepoint",
+        /// A request, as Kafka's request log has it.
+        Request = "request",
+        /// What a pattern of the user's found.
+        Pattern = "pattern",
     }
 }
 

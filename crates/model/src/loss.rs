@@ -4,63 +4,38 @@ use std::sync::Arc;
 
 use crate::Nanos;
 
-/// A number of things lost by one source in a stretch of time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Loss {
-    /// The last time at which the count was known to be unchanged.
-    pub start: Nanos,
-    /// When the change was noticed.
-    pub end: Nanos,
-    /// What was lost.
-    pub kind: LossKind,
-    /// How many (packets, events, bytes: see the kind).
-    pub count: u64,
-    /// More about it, for people.
-    pub detail: Arc<str>,
-}
-
-/// Where something was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LossKind {
-    /// Packets the kernel dropped before they were read.
-    PacketsDropped,
-    /// Bytes of a stream that were in no packet.
-    StreamGapBytes,
-    /// Frames that could not be decoded.
-    FramesUndecodable,
-    /// Probe events for which the ring buffer had no room.
-    ProbeEventsDropped,
-    /// Operations a probe could not follow: a full map.
-    ProbeMapFull,
-    /// Events dropped between a source and the recorder.
-    EventsDropped,
-}
-
-impl LossKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] = [
-        Self::PacketsDropped,
-        Self::StreamGapBytes,
-        Self::FramesUndecodable,
-        Self::ProbeEventsDropped,
-        Self::ProbeMapFull,
-        Self::EventsDropped,
-    ];
-
-    /// The name in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::PacketsDropped => "packets-dropped",
-            Self::StreamGapBytes => "stream-gap-bytes",
-            Self::FramesUndecodable => "frames-undecodable",
-            Self::ProbeEventsDropped => "probe-events-dropped",
-            Self::ProbeMapFull => "probe-map-full",
-            Self::EventsDropped => "events-dropped",
-        }
+row! {
+    loss_row =>
+    /// A number of things lost by one source in a stretch of time.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Loss {
+        /// The last time at which the count was known to be unchanged.
+        start: Nanos as "start_ns",
+        /// When the change was noticed.
+        end: Nanos as "end_ns",
+        /// What was lost.
+        kind: LossKind,
+        /// How many (packets, events, bytes: see the kind).
+        count: u64,
+        /// More about it, for people.
+        detail: Arc<str>,
     }
+}
 
-    /// The kind of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+named! {
+    /// Where something was lost.
+    pub enum LossKind {
+        /// Packets the kernel dropped before they were read.
+        PacketsDropped = "packets-dropped",
+        /// Bytes of a stream that were in no packet.
+        StreamGapBytes = "stream-gap-bytes",
+        /// Frames that could not be decoded.
+        FramesUndecodable = "frames-undecodable",
+        /// Probe events for which the ring buffer had no room.
+        ProbeEventsDropped = "probe-events-dropped",
+        /// Operations a probe could not follow: a full map.
+        ProbeMapFull = "probe-map-full",
+        /// Events dropped between a source and the recorder.
+        EventsDropped = "events-dropped",
     }
 }

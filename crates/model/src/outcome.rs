@@ -9,22 +9,13 @@ const NONE: i16 = 0;
 /// How much later than allowed a broker's timer may answer a long poll, and the network bring it.
 const OVERRUN: Nanos = Nanos::from_millis(50);
 
-/// Why a broker keeps a request on purpose. The time is what the client asked for, not slowness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum IntendedWait {
-    /// A fetch that waited for data, and none came, or less than it wanted.
-    LongPoll,
-    /// A member of a consumer group that waited for the others (KIP-62).
-    Rebalance,
-}
-
-impl IntendedWait {
-    /// As it is named in outputs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::LongPoll => "long-poll",
-            Self::Rebalance => "rebalance",
-        }
+named! {
+    /// Why a broker keeps a request on purpose. The time is what the client asked for, not slowness.
+    pub enum IntendedWait {
+        /// A fetch that waited for data, and none came, or less than it wanted.
+        LongPoll = "long-poll",
+        /// A member of a consumer group that waited for the others (KIP-62).
+        Rebalance = "rebalance",
     }
 }
 

@@ -56,13 +56,16 @@ impl fmt::Debug for TopicId {
     }
 }
 
-/// One partition of one topic.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TopicPartition {
-    /// The topic's name.
-    pub topic: Arc<str>,
-    /// The partition's number.
-    pub partition: i32,
+row! {
+    topic_partition_row =>
+    /// One partition of one topic.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub struct TopicPartition {
+        /// The topic's name.
+        topic: Arc<str>,
+        /// The partition's number.
+        partition: i32,
+    }
 }
 
 /// `topic-partition`, as the broker names the directory.

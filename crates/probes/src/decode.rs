@@ -11,8 +11,8 @@ mod socket;
 
 use std::sync::Arc;
 
+use model::CommitPhases;
 use model::Nanos;
-use model::journal::CommitPhases;
 
 use crate::bpf::{kind, types};
 use crate::event::{DirtyThrottle, Event, JournalCommit};

@@ -10,7 +10,7 @@ mod socket;
 
 use std::sync::Arc;
 
-use model::journal::CommitPhases;
+use model::CommitPhases;
 
 pub use block_io::{BlockFile, BlockIo};
 pub use file_op::{FileOp, FilePath, HEAD_BYTES, PathArgument, PathArguments, StartDir};

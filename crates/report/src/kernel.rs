@@ -6,7 +6,7 @@ mod view;
 use std::io::{self, Write};
 
 use diagnose::{Call, Detail};
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::{JournalCommit, Nanos};
 
 pub use table::KernelTable;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::{
     Device, Event, FileKind, FileOp, FileOpKind, JournalCommit, KernelSpan, Nanos, OffCpu, Reclaim,
     SpanSource,

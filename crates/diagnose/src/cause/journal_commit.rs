@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::{BlockIo, Cause, Confidence, Evidence, EvidenceKind, JournalCommit, Nanos};
 
 use super::slow_device::io_evidence;

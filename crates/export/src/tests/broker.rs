@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::{
     Batch, BatchHead, Device, Event, FileKind, FileOp, FileOpKind, JournalCommit, OffCpu, Partition, Request,
     TopicPartition,

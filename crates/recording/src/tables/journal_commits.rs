@@ -1,6 +1,6 @@
 //! `journal_commits/`: commits of journals, with the phases where they were seen.
 
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::{Event, JournalCommit, Nanos};
 
 use super::device;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::*;
 use proptest::collection::vec;
 use proptest::option;

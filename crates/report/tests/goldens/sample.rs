@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use diagnose::{Call, CauseTotal, Detail, JoinStats, Reason, RootTotal, Summary};
-use model::journal::CommitPhases;
+use model::CommitPhases;
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
     FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, SpanSource, Stage, StageSpan,

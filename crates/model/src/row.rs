@@ -1,0 +1,417 @@
+//! Rows and names, each declared once: from a declaration follow the struct, its columns with their docs, the visitor
+//! that prints a row, and (in `recording`) the Arrow schema, the builders and the readers.
+//!
+//! [`row!`](crate::row!) declares a row; it also exports the declaration as a macro that hands it to another macro, so
+//! that a crate which stores rows generates static code of its own from the same list. [`named!`](crate::named!)
+//! declares an enum whose values have names.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::{Nanos, TopicId};
+
+/// One column of a table, or of the rows within a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, unique within the row.
+    pub name: &'static str,
+    /// What its values are.
+    pub column_type: ColumnType,
+    /// Whether values may be absent.
+    pub nullable: bool,
+    /// Whether other columns determine it: written for queries, never read back.
+    pub derived: bool,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// What the values of a column are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum ColumnType {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U32,
+    U64,
+    F64,
+    /// Text that repeats: names, addresses, stacks.
+    Text,
+    /// A list of texts.
+    Texts,
+    /// A list of rows with columns.
+    Rows(Vec<Column>),
+}
+
+impl Column {
+    /// The unit of its values, which its name ends in.
+    pub fn unit(&self) -> Option<&'static str> {
+        let unit = self.name.rsplit('_').next()?;
+        ["ns", "ms", "bytes", "pages"].into_iter().find(|known| *known == unit)
+    }
+}
+
+/// A value in a row.
+pub enum Value<'a> {
+    /// Absent.
+    Null,
+    /// Yes or no.
+    Bool(bool),
+    /// A number that may be negative.
+    Int(i64),
+    /// A number that cannot be negative.
+    Uint(u64),
+    /// A number with a fraction.
+    Float(f64),
+    /// A length of time or a moment.
+    Nanos(Nanos),
+    /// Text; may hold anything.
+    Text(&'a str),
+    /// An address or an id, shown as text.
+    Shown(&'a dyn Display),
+    /// A list of texts.
+    Texts(&'a mut dyn Iterator<Item = &'a str>),
+    /// A list of rows.
+    Rows(&'a dyn Rows),
+}
+
+/// Takes the values of a row, in the order of [`Row::columns`]: the column's name and the value.
+pub type ValueVisitor<'v> = &'v mut dyn FnMut(&'static str, Value<'_>);
+
+/// A row of a table, or a group of columns in one.
+pub trait Row {
+    /// Its columns, in order; those of groups in their place.
+    fn columns() -> Vec<Column>;
+    /// Hands out the value of each column, in order.
+    fn visit(&self, out: ValueVisitor<'_>);
+}
+
+/// A list of rows within a row.
+pub trait Rows {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Hands out the values of the row at a place; nothing where there is none.
+    fn visit(&self, at: usize, out: ValueVisitor<'_>);
+}
+
+impl<R: Row> Rows for Vec<R> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn visit(&self, at: usize, out: ValueVisitor<'_>) {
+        if let Some(row) = self.get(at) {
+            row.visit(out);
+        }
+    }
+}
+
+/// What a field of a row may be: a value in one column, or a group of columns.
+pub trait Field {
+    /// The type of the field.
+    type Value;
+    /// Adds its column, given all but the type; or the columns of its group.
+    fn add_columns(column: Column, to: &mut Vec<Column>);
+    /// Hands out its value under its name; or the values of its group.
+    fn visit(value: &Self::Value, name: &'static str, out: ValueVisitor<'_>);
+    /// Hands out that it is absent.
+    fn visit_absent(name: &'static str, out: ValueVisitor<'_>) {
+        out(name, Value::Null);
+    }
+}
+
+impl<F: Field> Field for Option<F> {
+    type Value = Option<F::Value>;
+
+    fn add_columns(column: Column, to: &mut Vec<Column>) {
+        F::add_columns(Column { nullable: true, ..column }, to);
+    }
+
+    fn visit(value: &Self::Value, name: &'static str, out: ValueVisitor<'_>) {
+        match value {
+            Some(value) => F::visit(value, name, out),
+            None => F::visit_absent(name, out),
+        }
+    }
+}
+
+impl<R: Row> Field for Vec<R> {
+    type Value = Self;
+
+    fn add_columns(column: Column, to: &mut Vec<Column>) {
+        to.push(Column { column_type: ColumnType::Rows(R::columns()), ..column });
+    }
+
+    fn visit(rows: &Self, name: &'static str, out: ValueVisitor<'_>) {
+        out(name, Value::Rows(rows));
+    }
+}
+
+/// Text that is absent where it is empty.
+pub struct NonEmpty;
+
+/// A value that is stored as the text that shows it, and not read back.
+pub struct Shown<T>(std::marker::PhantomData<T>);
+
+/// Declares fields in one column: their type, the column's type, and how a value is handed out.
+macro_rules! fields {
+    ($($Field:ty as $Value:ty: $Type:ident, $value:ident => $out:expr;)*) => {$(
+        impl Field for $Field {
+            type Value = $Value;
+
+            fn add_columns(column: Column, to: &mut Vec<Column>) {
+                to.push(Column { column_type: ColumnType::$Type, ..column });
+            }
+
+            fn visit($value: &Self::Value, name: &'static str, out: ValueVisitor<'_>) {
+                out(name, $out);
+            }
+        }
+    )*};
+}
+
+fields! {
+    bool as bool: Bool, value => Value::Bool(*value);
+    i8 as i8: I8, value => Value::Int((*value).into());
+    i16 as i16: I16, value => Value::Int((*value).into());
+    i32 as i32: I32, value => Value::Int((*value).into());
+    i64 as i64: I64, value => Value::Int(*value);
+    u32 as u32: U32, value => Value::Uint((*value).into());
+    u64 as u64: U64, value => Value::Uint(*value);
+    f64 as f64: F64, value => Value::Float(*value);
+    Nanos as Nanos: I64, value => Value::Nanos(*value);
+    &'static str as &'static str: Text, value => Value::Text(value);
+    String as String: Text, value => Value::Text(value);
+    Arc<str> as Arc<str>: Text, value => Value::Text(value);
+    SocketAddr as SocketAddr: Text, value => Value::Shown(value);
+    TopicId as TopicId: Text, value => Value::Shown(value);
+    Vec<Arc<str>> as Vec<Arc<str>>: Texts, texts => Value::Texts(&mut texts.iter().map(AsRef::as_ref));
+    Vec<&'static str> as Vec<&'static str>: Texts, texts => Value::Texts(&mut texts.iter().copied());
+    Vec<crate::Cause> as Vec<crate::Cause>: Texts, causes => Value::Texts(&mut causes.iter().map(|c| c.as_str()));
+}
+
+impl Field for NonEmpty {
+    type Value = Arc<str>;
+
+    fn add_columns(column: Column, to: &mut Vec<Column>) {
+        <Option<Arc<str>>>::add_columns(column, to);
+    }
+
+    fn visit(text: &Arc<str>, name: &'static str, out: ValueVisitor<'_>) {
+        out(name, if text.is_empty() { Value::Null } else { Value::Text(text) });
+    }
+}
+
+impl<T: Display> Field for Shown<T> {
+    type Value = T;
+
+    fn add_columns(column: Column, to: &mut Vec<Column>) {
+        to.push(column);
+    }
+
+    fn visit(value: &T, name: &'static str, out: ValueVisitor<'_>) {
+        out(name, Value::Shown(value));
+    }
+}
+
+/// Declares a row: `row! { request_row => /// … pub struct Request { /// … arrival: Nanos as "arrival_ns", … } }`.
+///
+/// Each field is documented and public. `as "…"` gives its column another name than the field's; `in Kind` says how it
+/// is stored where its type does not; `=> latency: Option<Nanos> as "latency_ns" "…"` adds a column that the method of
+/// that name computes. A field that is a row itself is a group: its columns take its place. The first name is that of
+/// the exported macro: `request_row!(m)` expands to `m! { … }` with the declaration in it.
+#[macro_export]
+macro_rules! row {
+    ($export:ident => $($row:tt)*) => {
+        $crate::declare_row! { $($row)* }
+        $crate::export_row! { ($) $export $($row)* }
+    };
+}
+
+/// The struct of a row and its columns; part of [`row!`](crate::row!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! declare_row {
+    ($(#[$meta:meta])* pub struct $Row:ident { $(
+        $(#[doc = $doc:literal])+
+        $field:ident: $ty:ty $(as $column:literal $(in $kind:ty)? $(
+            => $derived:ident: $derived_ty:ty as $derived_column:literal $derived_doc:literal
+        )?)?,
+    )* }) => {
+        $(#[$meta])*
+        pub struct $Row { $($(#[doc = $doc])+ pub $field: $ty,)* }
+
+        impl $crate::Row for $Row {
+            fn columns() -> Vec<$crate::Column> {
+                let mut columns = Vec::new();
+                <Self as $crate::row::Field>::add_columns($crate::column!("", false, ""), &mut columns);
+                columns
+            }
+
+            fn visit(&self, out: $crate::ValueVisitor<'_>) {
+                <Self as $crate::row::Field>::visit(self, "", out);
+            }
+        }
+
+        impl $crate::row::Field for $Row {
+            type Value = Self;
+
+            fn add_columns(group: $crate::Column, to: &mut Vec<$crate::Column>) {
+                $(
+                    let column = $crate::column!(
+                        $crate::column_name!($field $($column)?), group.nullable, concat!($($doc,)+)
+                    );
+                    <$crate::field_kind!($ty $($(, $kind)?)?) as $crate::row::Field>::add_columns(column, to);
+                    $($(
+                        let column = $crate::column!($derived_column, group.nullable, $derived_doc);
+                        let column = $crate::Column { derived: true, ..column };
+                        <$derived_ty as $crate::row::Field>::add_columns(column, to);
+                    )?)?
+                )*
+            }
+
+            fn visit(row: &Self, _: &'static str, out: $crate::ValueVisitor<'_>) {
+                $(
+                    <$crate::field_kind!($ty $($(, $kind)?)?) as $crate::row::Field>::visit(
+                        &row.$field, $crate::column_name!($field $($column)?), out,
+                    );
+                    $($(
+                        <$derived_ty as $crate::row::Field>::visit(&row.$derived(), $derived_column, out);
+                    )?)?
+                )*
+            }
+
+            fn visit_absent(_: &'static str, out: $crate::ValueVisitor<'_>) {
+                $(
+                    <$crate::field_kind!($ty $($(, $kind)?)?) as $crate::row::Field>::visit_absent(
+                        $crate::column_name!($field $($column)?), out,
+                    );
+                    $($(
+                        <$derived_ty as $crate::row::Field>::visit_absent($derived_column, out);
+                    )?)?
+                )*
+            }
+        }
+    };
+}
+
+/// A column without its type; part of [`row!`](crate::row!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! column {
+    ($name:expr, $nullable:expr, $doc:expr) => {
+        $crate::Column {
+            name: $name,
+            column_type: $crate::ColumnType::Text,
+            nullable: $nullable,
+            derived: false,
+            doc: str::trim_start($doc),
+        }
+    };
+}
+
+/// The name of a field's column; part of [`row!`](crate::row!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! column_name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $column:literal) => {
+        $column
+    };
+}
+
+/// How a field is stored: as its type, unless declared otherwise; part of [`row!`](crate::row!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! field_kind {
+    ($ty:ty) => {
+        $ty
+    };
+    ($ty:ty, $kind:ty) => {
+        $kind
+    };
+}
+
+/// A declaration as a macro that hands it on; part of [`row!`](crate::row!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_row {
+    (($d:tt) $export:ident $($row:tt)*) => {
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $export {
+            ($d callback:ident) => {
+                $d callback! { $($row)* }
+            };
+        }
+    };
+}
+
+/// A value that has one of a few names.
+pub trait Named: Copy {
+    /// The name in tables and JSON.
+    fn name(self) -> &'static str;
+    /// The value of that name.
+    fn from_name(name: &str) -> Option<Self>;
+}
+
+/// Declares an enum whose values have names: `named! { /// … pub enum FileKind { /// … Log = "log", … } }`.
+///
+/// It has `ALL` (in order), `as_str`, `parse`, and is shown by its name, padded as asked.
+#[macro_export]
+macro_rules! named {
+    ($(#[$meta:meta])* $vis:vis enum $Name:ident { $($(#[$about:meta])* $Value:ident = $name:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        $vis enum $Name { $($(#[$about])* $Value,)+ }
+
+        #[allow(dead_code, reason = "not every enum needs all of it")]
+        impl $Name {
+            /// Every value, in order.
+            $vis const ALL: [Self; [$($name),+].len()] = [$(Self::$Value),+];
+
+            /// The name in tables and JSON.
+            $vis const fn as_str(self) -> &'static str {
+                match self { $(Self::$Value => $name),+ }
+            }
+
+            /// The value of that name.
+            $vis fn parse(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$Value),)+ _ => None }
+            }
+        }
+
+        impl $crate::row::Named for $Name {
+            fn name(self) -> &'static str {
+                self.as_str()
+            }
+
+            fn from_name(name: &str) -> Option<Self> {
+                Self::parse(name)
+            }
+        }
+
+        impl $crate::row::Field for $Name {
+            type Value = Self;
+
+            fn add_columns(column: $crate::Column, to: &mut Vec<$crate::Column>) {
+                to.push($crate::Column { column_type: $crate::ColumnType::Text, ..column });
+            }
+
+            fn visit(value: &Self, name: &'static str, out: $crate::ValueVisitor<'_>) {
+                out(name, $crate::Value::Text(value.as_str()));
+            }
+        }
+
+        impl std::fmt::Display for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
