@@ -1,4 +1,4 @@
-//! `samples/journal-stall`, a recording of a real broker, explained anywhere; and README.md, which quotes it.
+//! `samples/journal-stall`, a recording of a real broker, explained anywhere; and the documents that quote it.
 //! Needs no privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Where README.md quotes what a command prints: its arguments, and how many of its first lines.
+/// Where a document quotes what a command prints: its arguments, and how many of its first lines.
 const BEGIN: &str = "<!-- begin: ";
 const HEAD: &str = " | head -";
 const BEGUN: &str = " -->\n";
@@ -77,31 +77,59 @@ fn the_samples_trace_keeps_the_rules_of_its_format() {
     assert!(slices > 300 && arrows > 100, "{slices} slices, {arrows} arrows");
 }
 
-/// Blessed by `BLESS=1 cargo test -p brokerscope --test sample`, as every golden.
+/// Blessed by `BLESS=1 cargo test -p brokerscope --test sample`, like every golden.
 #[test]
-fn readme_quotes_what_commands_print() {
-    let readme = fs::read_to_string(project("README.md")).unwrap();
-    let mut blessed = String::new();
-    let mut rest = readme.as_str();
-    let mut commands = Vec::new();
+fn documents_quote_what_commands_print() {
+    let mut quoted = Vec::new();
+    for path in documents() {
+        let text = fs::read_to_string(&path).unwrap();
+        let (blessed, commands) = requoted(&text);
+        quoted.extend(commands);
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(&path, blessed).unwrap();
+            continue;
+        }
+        let path = path.display();
+        assert!(text == blessed, "{path} quotes other output; BLESS=1 would write:\n{blessed}");
+    }
+    quoted.sort_unstable();
+    let expected = ["advise", "compare", "explain", "io", "io", "kernel", "locks", "locks"];
+    assert_eq!(quoted, expected, "documents quote the sample");
+}
+
+/// README.md, and every page of the documentation.
+fn documents() -> Vec<PathBuf> {
+    let mut documents = vec![project("README.md")];
+    let mut directories = vec![project("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                documents.push(path);
+            }
+        }
+    }
+    documents
+}
+
+/// A document with the output that its commands print now, and those commands.
+fn requoted(text: &str) -> (String, Vec<String>) {
+    let (mut blessed, mut commands) = (String::new(), Vec::new());
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once(BEGIN) {
         let (command, after) = after.split_once(BEGUN).unwrap();
         let (_, after) = after.split_once(END).unwrap();
         let (arguments, lines) = command.split_once(HEAD).expect("how many lines are quoted");
         let printed = brokerscope(&arguments.split(' ').collect::<Vec<_>>());
-        let told = printed.lines().take(lines.parse().unwrap()).map(quoted_line).collect::<String>();
-        blessed.extend([before, BEGIN, command, BEGUN, "\n", &told, "\n", END]);
-        commands.extend(arguments.split(' ').next());
+        let output = printed.lines().take(lines.parse().unwrap()).map(quoted_line).collect::<String>();
+        blessed.extend([before, BEGIN, command, BEGUN, "\n", &output, "\n", END]);
+        commands.extend(arguments.split(' ').next().map(str::to_owned));
         rest = after;
     }
     blessed.push_str(rest);
-    let quoted = ["explain", "io", "io", "kernel", "locks", "locks", "compare", "advise"];
-    assert_eq!(commands, quoted, "README.md quotes the sample");
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(project("README.md"), blessed).unwrap();
-        return;
-    }
-    assert!(readme == blessed, "bless README.md anew: see CONTRIBUTING.md; it would be:\n{blessed}");
+    (blessed, commands)
 }
 
 /// A line of a Markdown code block.
