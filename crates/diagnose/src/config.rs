@@ -54,7 +54,7 @@ pub struct Config {
     /// The Kafka names of the APIs that get verdicts.
     pub apis: Vec<&'static str>,
     /// The Kafka names of the APIs whose requests' stages are wanted of all of them, slow or not
-    /// ([`crate::Engine::take_request_stages`]); of none by default, because most of the work is with those that were quick.
+    /// ([`crate::engine::Engine::take_request_stages`]); of none by default, because most of the work is with those that were quick.
     pub stages_of: Vec<&'static str>,
 }
 

@@ -4,15 +4,19 @@
 //! A verdict follows from what ended up to the moment at which it falls due, and from nothing else: how events are
 //! batched, and in which order they come as long as that is nearly the right one, changes nothing.
 
+pub(crate) mod due_queue;
+
 use std::sync::Arc;
 
 use model::{Event, Nanos, Request, Verdict};
 
-use crate::alone::Requests;
-use crate::pending::Pending;
-use crate::summary::{JoinStats, Totals};
+use crate::analysis::cache::AnalysisCache;
+use crate::config::Config;
+use crate::engine::due_queue::DueQueue;
+use crate::joins::JoinStats;
+use crate::summary::{RequestStages, Summary, Totals};
 use crate::window::Window;
-use crate::{Config, RequestStages, Summary, judge, stages};
+use crate::{analysis, joins, stages};
 
 /// Old events are swept out this often, in recorded time.
 const SWEEP: Nanos = Nanos::from_millis(250);
@@ -25,14 +29,14 @@ const MOST_WAITING: usize = 200_000;
 pub struct Engine {
     config: Config,
     /// Events that another may still come before.
-    order: Pending<Event>,
+    order: DueQueue<Event>,
     /// The time of the newest event that came, or as late as it is known to be.
     newest: Nanos,
     window: Window,
     /// What was found of requests that others may have waited behind.
-    alone: Requests,
-    /// Requests not decided yet, by their ends.
-    pending: Pending<Arc<Request>>,
+    alone: AnalysisCache,
+    /// AnalysisCache not decided yet, by their ends.
+    pending: DueQueue<Arc<Request>>,
     /// The time up to which events are in the window.
     now: Nanos,
     swept: Nanos,
@@ -46,11 +50,11 @@ impl Engine {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            order: Pending::new(),
+            order: DueQueue::new(),
             newest: Nanos::MIN,
             window: Window::default(),
-            alone: Requests::default(),
-            pending: Pending::new(),
+            alone: AnalysisCache::default(),
+            pending: DueQueue::new(),
             now: Nanos::MIN,
             swept: Nanos::MIN,
             verdicts: Vec::new(),
@@ -193,7 +197,7 @@ impl Engine {
         } else if self.config.stages_of.contains(&request.api) {
             self.stage(request);
         } else if self.config.file_ops_observed {
-            judge::count_joins(&self.window, request, &mut self.totals.joins);
+            joins::count_joins(&self.window, request, &mut self.totals.joins);
         }
     }
 
@@ -201,15 +205,15 @@ impl Engine {
     fn stage(&mut self, request: &Arc<Request>) {
         let joins = &mut JoinStats::default();
         let counts = if self.config.file_ops_observed { &mut self.totals.joins } else { joins };
-        let appends = judge::joins(&self.window, request, counts);
-        if let Some(course) = stages::of(&self.window, request, &appends) {
+        let appends = joins::joins(&self.window, request, counts);
+        if let Some(course) = stages::stages_of(&self.window, request, &appends) {
             self.staged.push(RequestStages { request: Arc::clone(request), stages: course.stages });
         }
     }
 
     fn judge(&mut self, request: &Arc<Request>) {
-        let appends = judge::joins(&self.window, request, &mut self.totals.joins);
-        let judgement = judge::judge(&self.window, &mut self.alone, request, &appends);
+        let appends = joins::joins(&self.window, request, &mut self.totals.joins);
+        let judgement = analysis::judge(&self.window, &mut self.alone, request, &appends);
         #[cfg(test)]
         assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");
         let verdict = judgement.verdict(&self.window, request, &appends);

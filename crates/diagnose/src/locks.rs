@@ -1,300 +1,209 @@
-//! Waits for locks in the order of their ends, each with who held the lock and what that thread was doing. Does not say
-//! which requests were slow for it: [`crate::Engine`] does.
+//! Waits for locks: which lock it was, who held it, and which append waited. Sees waits where the JVM tells of them
+//! ([`model::LockWait`]); of others it infers those for a partition's log.
 //!
-//! A wait is told once everything that bears on it has had time to arrive. Waits that no source saw are inferred from
-//! the appends of produce requests: without its request, nobody knows since when a thread could have waited.
+//! A wait that was seen belongs to the append that its thread did next: by thread id, and by a Java stack that is
+//! within an append. Where no stack was taken the append has to follow at once.
 
-use std::collections::{HashMap, VecDeque};
+pub(crate) mod holders;
+pub(crate) mod names;
+
 use std::sync::Arc;
 
-use model::api_key::PRODUCE;
-use model::{
-    Event, FileOp, Lock, LockHolder, LockSource, LockWait, Nanos, Pid, Request, Tid, TopicPartition,
-};
+use model::{FileOp, LockSource, LockWait, Nanos, Tid, TopicPartition};
 
-use crate::cause::stop;
-use crate::hold::Hold;
-use crate::lock::holders::Holder;
-use crate::lock::name::taken_in;
-use crate::lock::{self, Blocked, name::LockName};
-use crate::pending::Pending;
-use crate::stages::served_from;
-use crate::summary::JoinStats;
-use crate::window::{Span as _, Window};
-use crate::{Config, Reason, Reasons, judge};
+use crate::locks::holders::{Holder, is_append};
+use crate::locks::names::LockName;
+use crate::time_budget::TimeBudget;
+use crate::window::{CLOCK_SLACK, Window};
 
-/// Reasons of shorter operations are not kept: nobody waited long for one.
-const WORTH_KEEPING: Nanos = Nanos::from_micros(100);
-/// Old events are swept out this often, in recorded time.
-const SWEEP: Nanos = Nanos::from_millis(250);
-
-/// A wait for a lock, with its holder.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LockRow {
-    /// When the thread began to wait: at the earliest, where the wait is inferred.
-    pub start: Nanos,
-    /// When it had the lock, or when its dump was taken.
-    pub end: Nanos,
-    /// The process; 0 where nothing says.
-    pub pid: Pid,
-    /// The thread that waited.
-    pub tid: Tid,
-    /// Its name.
-    pub thread: Arc<str>,
-    /// Which lock it was.
-    pub name: LockName,
-    /// The method that wanted it, where a stack was taken.
-    pub taken_in: Option<String>,
-    /// The lock as the JVM knows it; none where the wait is inferred.
-    pub lock: Option<Lock>,
-    /// Who held it for the largest part of the wait.
-    pub holder: Option<LockHolder>,
-    /// Who had it last before the waiter, where the JVM says.
-    pub previous_owner: Option<LockHolder>,
-    /// What the holder was doing meanwhile.
-    pub doing: HolderActivity,
-    /// Appends of others that were served in the wait.
-    pub ahead: usize,
+/// A wait for a lock, whoever saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct LockContention<'w> {
+    /// When the thread can have begun to wait, at the earliest.
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) tid: Tid,
+    /// What the waiter is called by whoever saw it.
+    pub(crate) thread: Arc<str>,
+    pub(crate) name: LockName,
+    /// What the JVM said of it; none where it was inferred.
+    pub(crate) seen: Option<&'w LockWait>,
     /// The partition that the thread wanted to append to.
-    pub partition: Option<TopicPartition>,
-    /// Java stack of the wait, outermost method first.
-    pub stack: Arc<str>,
-    /// How it was seen; none where it is inferred.
-    pub seen_by: Option<LockSource>,
+    pub(crate) partition: Option<TopicPartition>,
+    /// Who held it, the largest share first.
+    pub(crate) holders: Vec<Holder>,
 }
 
-impl LockRow {
-    /// How long it waited.
-    pub fn latency(&self) -> Nanos {
+impl<'w> LockContention<'w> {
+    pub(crate) fn length(&self) -> Nanos {
         self.end - self.start
     }
-}
 
-/// What a holder was doing for the largest part of a wait.
-#[derive(Clone, Debug, PartialEq)]
-pub enum HolderActivity {
-    /// Nothing that was seen.
-    Unknown,
-    /// An operation on a file, and what its time was spent on, longest first.
-    Op(Arc<FileOp>, Vec<Reason>),
-    /// It waited for another lock: which one.
-    Waiting(String),
-    /// The JVM had stopped it: for what.
-    Stopped(String),
-}
+    /// Appends that were served in the wait.
+    pub(crate) fn ahead(&self) -> usize {
+        self.holders.iter().filter(|holder| holder.append.is_some()).count()
+    }
 
-/// Collects what bears on waits and tells them. Feed it nearly in the order of [`Event::time`].
-#[derive(Debug)]
-pub struct Locks {
-    config: Config,
-    window: Window,
-    reasons: Reasons,
-    /// Those of operations that are still in the window.
-    told: HashMap<(Tid, Nanos), Vec<Reason>>,
-    pending: Pending<What>,
-    newest: Nanos,
-    swept: Nanos,
-    ready: VecDeque<LockRow>,
-}
+    /// How much of it is known to have been held by whom.
+    pub(crate) fn held(&self) -> Nanos {
+        self.holders.iter().map(|holder| holder.share).sum()
+    }
 
-#[derive(Debug)]
-enum What {
-    Wait(Box<LockWait>),
-    Request(Arc<Request>),
-}
+    /// The lock's own name: its partition, or where it is taken.
+    pub(crate) fn place(&self) -> String {
+        let partition = || self.partition.as_ref().map(ToString::to_string);
+        let taken = || self.seen.and_then(|seen| names::taken_in(&seen.stack));
+        let known = if self.name == LockName::Other {
+            taken().or_else(partition)
+        } else {
+            partition().or_else(taken)
+        };
+        known.unwrap_or_default()
+    }
 
-impl Locks {
-    /// With the engine's bounds; `off_cpu` says whether threads off the CPU were watched.
-    pub fn new(config: Config, off_cpu: bool) -> Self {
-        Self {
-            config,
-            window: Window::default(),
-            reasons: Reasons::new(off_cpu),
-            told: HashMap::new(),
-            pending: Pending::new(),
-            newest: Nanos::MIN,
-            swept: Nanos::MIN,
-            ready: VecDeque::new(),
+    /// The lock in words: `topicF-6's log lock`, `the lock that x.Y.z takes`.
+    pub(crate) fn described(&self) -> String {
+        match (self.place(), self.name) {
+            (place, LockName::Other) if place.is_empty() => "a lock".to_owned(),
+            (place, LockName::Other) => format!("the lock that {place} takes"),
+            (place, name) if place.is_empty() => format!("the {}", name.as_str()),
+            (place, name) => match &self.partition {
+                Some(partition) => format!("{partition}'s {}", name.as_str()),
+                None => format!("the {} that {place} takes", name.as_str()),
+            },
         }
     }
 
-    /// Takes one event.
-    pub fn push(&mut self, event: Event) {
-        self.newest = self.newest.max(event.time());
-        self.reasons.event(&event);
-        match event {
-            Event::FileOp(op) => self.file_op(*op),
-            Event::OffCpu(interval) => self.window.off_cpu(*interval),
-            Event::JvmPause(pause) => self.window.pause(*pause),
-            Event::LockWait(wait) => self.lock_wait(wait),
-            Event::Request(request) if request.api_key == PRODUCE => {
-                self.pending.push(request.last_seen(), What::Request(Arc::new(*request)));
+    /// A wait that was seen, as far as it lies after `from`.
+    pub(crate) fn of(window: &Window, seen: &'w LockWait, from: Nanos) -> Option<Self> {
+        let name = LockName::of(seen)?;
+        let append = append_after(window, seen, name);
+        let partition = append.and_then(|append| append.topic_partition.clone());
+        // Without a stack it is the log's because the append followed, and another's append was there meanwhile.
+        let guess = seen.stack.is_empty() && partition.is_some();
+        let name = if guess { LockName::Log } else { name };
+        let mut blocked = Self {
+            start: seen.start.max(from),
+            end: seen.end,
+            tid: seen.tid,
+            thread: Arc::clone(&seen.thread),
+            name,
+            seen: Some(seen),
+            partition,
+            holders: Vec::new(),
+        };
+        (blocked.start < blocked.end).then(|| {
+            blocked.find_holders(window);
+            if guess && blocked.ahead() == 0 {
+                (blocked.name, blocked.partition) = (LockName::Other, None);
             }
-            _ => {}
-        }
-        self.decide(self.newest - self.config.lateness);
-        if self.newest - self.swept >= SWEEP {
-            self.sweep();
-        }
+            blocked
+        })
     }
 
-    /// The next wait that can be told; any that is left, where `all` are asked for.
-    pub fn take(&mut self, all: bool) -> Option<LockRow> {
-        if all {
-            self.decide(Nanos::MAX);
+    fn find_holders(&mut self, window: &Window) {
+        let mut free = TimeBudget::new(self.start, self.end);
+        if let (LockName::Log, Some(partition)) = (self.name, &self.partition) {
+            self.holders =
+                holders::by_appends(window, partition, self.tid, (self.start, self.end), &mut free);
         }
-        self.ready.pop_front()
+        self.add_previous_owner(window, &mut free);
+        self.holders.sort_by_key(|holder| std::cmp::Reverse(holder.share));
     }
 
-    fn lock_wait(&mut self, wait: Box<LockWait>) {
-        if self.window.lock_wait((*wait).clone()) {
-            self.pending.push(wait.end, What::Wait(wait));
-        }
-    }
-
-    fn file_op(&mut self, op: FileOp) {
-        // Asked of every operation: what is told of one is forgotten.
-        let reasons = self.reasons.of(&op);
-        if op.latency() >= WORTH_KEEPING {
-            self.told.insert((op.tid, op.start), reasons);
-        }
-        self.window.file_op(op);
-    }
-
-    fn sweep(&mut self) {
-        self.window.forget(self.newest, &self.config);
-        self.swept = self.newest;
-        let window = &self.window;
-        self.told.retain(|&(_, start), _| window.reaches_back_to(start));
-    }
-
-    fn decide(&mut self, until: Nanos) {
-        while let Some(what) = self.pending.pop_due(until) {
-            match what {
-                What::Wait(wait) => self.ready.extend(self.seen(&self.window.as_known(&wait))),
-                What::Request(request) => self.ready.extend(self.inferred(&request)),
+    /// Who had it last before the waiter held it in the last part of the wait, whether or not an append shows it.
+    fn add_previous_owner(&mut self, window: &Window, free: &mut TimeBudget) {
+        let Some(owner) = self.seen.and_then(|seen| seen.holder.as_ref()) else { return };
+        let Some((start, end)) = free.last() else { return };
+        // Appends come latest first.
+        match self.holders.iter_mut().position(|holder| holder.tid.is_some() && holder.tid == owner.tid) {
+            Some(0) => {
+                if let Some(last) = self.holders.first_mut().filter(|last| last.end <= start) {
+                    last.share += free.take(start, end);
+                    last.end = end;
+                }
+            }
+            Some(_) => {}
+            None => {
+                let share = free.take(start, end);
+                let named = owner.tid.map(|tid| window.name(tid, &owner.thread));
+                let thread = named.unwrap_or_else(|| Arc::clone(&owner.thread));
+                self.holders.push(Holder { tid: owner.tid, thread, start, end, share, append: None });
             }
         }
     }
-
-    fn seen(&self, wait: &LockWait) -> Option<LockRow> {
-        if wait.source == LockSource::ThreadDump {
-            let row = LockRow { holder: wait.holder.clone(), ..of_wait(wait, LockName::of(wait)?) };
-            return Some(row);
-        }
-        let blocked = Blocked::of(&self.window, wait, wait.start)?;
-        Some(self.with_holder(of_wait(wait, blocked.name), &blocked))
-    }
-
-    /// The waits of a request's thread that nobody saw.
-    fn inferred(&self, request: &Request) -> Vec<LockRow> {
-        let Some(served_from) = served_from(request) else { return Vec::new() };
-        let mut rows = Vec::new();
-        let mut from = served_from;
-        for append in judge::joins(&self.window, request, &mut JoinStats::default()) {
-            let waits = lock::before(&self.window, &append.op, from);
-            rows.extend(
-                waits
-                    .iter()
-                    .filter(|blocked| blocked.seen.is_none())
-                    .map(|blocked| self.with_holder(of_append(&append.op, &self.window), blocked)),
-            );
-            from = from.max(append.op.end);
-        }
-        rows
-    }
-
-    fn with_holder(&self, row: LockRow, blocked: &Blocked<'_>) -> LockRow {
-        let holder = blocked.holders.first();
-        LockRow {
-            start: blocked.start,
-            end: blocked.end,
-            partition: blocked.partition.clone(),
-            ahead: blocked.ahead(),
-            doing: holder.map_or(HolderActivity::Unknown, |holder| self.doing(holder, row.pid)),
-            holder: holder.map(|holder| LockHolder { tid: holder.tid, thread: Arc::clone(&holder.thread) }),
-            ..row
-        }
-    }
-
-    /// What took the largest part of the time in which it held the lock.
-    fn doing(&self, holder: &Holder, pid: Pid) -> HolderActivity {
-        let (start, end) = (holder.start, holder.end);
-        let past = holder.tid.and_then(|tid| self.window.thread(tid));
-        let ops = past.into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
-        let waits = past.into_iter().flat_map(|past| past.lock_waits.overlapping(start, end));
-        let op = ops.map(|op| (op.overlap(start, end), op)).max_by_key(|(time, _)| *time);
-        let wait = waits.map(|wait| (wait.overlap(start, end), wait)).max_by_key(|(time, _)| *time);
-        let stops = stop::stops(&self.window, pid, start, end);
-        let stop = stops.iter().map(|stop| (stop.overlap(start, end), stop)).max_by_key(|(time, _)| *time);
-        let after = self.held_on(holder);
-        let most =
-            [op.map(|(time, _)| time), wait.map(|(time, _)| time), stop.map(|(time, _)| time), Some(after)];
-        let most = most.into_iter().flatten().max().unwrap_or_default();
-        match (op, wait, stop) {
-            (Some((time, op)), _, _) if time == most && time > Nanos::ZERO => self.op(op),
-            (_, Some((time, wait)), _) if time == most && time > Nanos::ZERO => self.waiting(wait, start),
-            (_, _, Some((time, stop))) if time == most && time > Nanos::ZERO => {
-                HolderActivity::Stopped(stop.described())
-            }
-            _ => holder.append.as_ref().map_or(HolderActivity::Unknown, |append| self.op(append)),
-        }
-    }
-
-    /// How long after its write an append's thread still held the log.
-    fn held_on(&self, holder: &Holder) -> Nanos {
-        let Some(append) = &holder.append else { return Nanos::ZERO };
-        let until = Hold::of(&self.window, append, holder.end).end().min(holder.end);
-        (until - append.end.max(holder.start)).at_least_zero()
-    }
-
-    fn op(&self, op: &Arc<FileOp>) -> HolderActivity {
-        let reasons = self.told.get(&(op.tid, op.start)).cloned().unwrap_or_default();
-        HolderActivity::Op(Arc::clone(op), reasons)
-    }
-
-    fn waiting(&self, wait: &LockWait, from: Nanos) -> HolderActivity {
-        Blocked::of(&self.window, wait, from)
-            .map_or(HolderActivity::Unknown, |blocked| HolderActivity::Waiting(blocked.described()))
-    }
 }
 
-fn of_wait(wait: &LockWait, name: LockName) -> LockRow {
-    LockRow {
-        start: wait.start,
-        end: wait.end,
-        pid: wait.pid,
-        tid: wait.tid,
-        thread: Arc::clone(&wait.thread),
-        name,
-        taken_in: taken_in(&wait.stack),
-        lock: Some(wait.lock.clone()),
-        holder: None,
-        previous_owner: wait.holder.clone(),
-        doing: HolderActivity::Unknown,
-        ahead: 0,
-        partition: None,
-        stack: Arc::clone(&wait.stack),
-        seen_by: Some(wait.source),
+/// The waits of an append's thread before the append, in order; its request could have reached a lock from `from` on.
+pub(crate) fn waits_before<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Vec<LockContention<'w>> {
+    let mut waits: Vec<LockContention<'w>> = Vec::new();
+    if let Some(past) = window.thread(append.tid) {
+        let ended = past.lock_waits.ended_by(append.start + CLOCK_SLACK);
+        let ours = ended.take_while(|wait| wait.end > from).filter(|wait| {
+            let next = next_append(window, wait);
+            next.is_some_and(|next| next.start == append.start) && belongs_to(wait, append)
+        });
+        waits.extend(ours.filter_map(|wait| LockContention::of(window, wait, from)));
+        waits.reverse();
     }
+    let from = waits.last().map_or(from, |last| last.end.max(from));
+    waits.extend(infer_before(window, append, from));
+    waits
 }
 
-fn of_append(append: &FileOp, window: &Window) -> LockRow {
-    LockRow {
-        start: append.start,
-        end: append.start,
-        pid: append.pid,
+fn infer_before<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Option<LockContention<'w>> {
+    inferred_contention(window, append, holders::wait_before(window, append, from)?)
+}
+
+/// The wait of an append's thread for the same log after it, which nobody saw: it was done with the append at `from`, and
+/// its response began to leave at `until`.
+pub(crate) fn wait_after_append<'w>(
+    window: &'w Window,
+    append: &FileOp,
+    from: Nanos,
+    until: Nanos,
+) -> Option<LockContention<'w>> {
+    inferred_contention(window, append, holders::wait_after(window, append, from, until)?)
+}
+
+fn inferred_contention<'w>(
+    window: &'w Window,
+    append: &FileOp,
+    (start, end): (Nanos, Nanos),
+) -> Option<LockContention<'w>> {
+    let mut blocked = LockContention {
+        start,
+        end,
         tid: append.tid,
-        thread: window.name(append.tid, &append.thread),
+        thread: Arc::clone(&append.thread),
         name: LockName::Log,
-        taken_in: None,
-        lock: None,
-        holder: None,
-        previous_owner: None,
-        doing: HolderActivity::Unknown,
-        ahead: 0,
-        partition: None,
-        stack: Arc::default(),
-        seen_by: None,
+        seen: None,
+        partition: append.topic_partition.clone(),
+        holders: Vec::new(),
+    };
+    blocked.find_holders(window);
+    // One append after the other is a queue where those ahead had the log for most of the time, and chance else.
+    (blocked.held().0.saturating_mul(2) > blocked.length().0).then_some(blocked)
+}
+
+/// The append that a wait was on the way to.
+fn append_after<'w>(window: &'w Window, wait: &LockWait, name: LockName) -> Option<&'w Arc<FileOp>> {
+    let on_the_way = !matches!(name, LockName::Purgatory | LockName::Group);
+    next_append(window, wait).filter(|append| on_the_way && belongs_to(wait, append))
+}
+
+/// The append that the waiting thread did next.
+fn next_append<'w>(window: &'w Window, wait: &LockWait) -> Option<&'w Arc<FileOp>> {
+    let later = window.thread(wait.tid)?.file_ops.ended_after(wait.end - CLOCK_SLACK);
+    later.filter(|op| op.start >= wait.end - CLOCK_SLACK).find(|op| is_append(op))
+}
+
+/// Whether a wait was on the way to the append that its thread did next.
+fn belongs_to(wait: &LockWait, append: &FileOp) -> bool {
+    match wait.source {
+        // A moment, not a wait.
+        LockSource::ThreadDump => false,
+        _ if wait.stack.is_empty() => holders::is_handed_over(append.start - wait.end, wait.length()),
+        _ => names::is_appending(&wait.stack),
     }
 }

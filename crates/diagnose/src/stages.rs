@@ -12,46 +12,43 @@
 //! Where a request handler took the request is not seen. `queue` lasts at least until that thread had ended what it did
 //! before, and what follows is `handler`: see [`queue`].
 
-mod answer;
-mod handed;
-mod local;
-pub(crate) mod queue;
-pub(crate) mod remote;
+pub(crate) mod produce;
+pub(crate) mod response;
 pub(crate) mod waiting;
 
 use model::{FileOp, Nanos, Request, Stage, StageSpan, Stages};
 
-use crate::free::Free;
-use crate::hold::Hold;
-use crate::join::AppendJoin;
-use crate::lock::Blocked;
-use crate::sockets::Call;
+use crate::joins::AppendJoin;
+use crate::locks::LockContention;
+use crate::stages::response::Remote;
+use crate::time_budget::TimeBudget;
+use crate::waits::LockHold;
+use crate::window::sockets::SocketCall;
 use crate::window::{CLOCK_SLACK, Window};
-use remote::Remote;
 
 /// What the broker did with a request, as far as it was seen; times are those of stages.
 #[derive(Debug)]
-pub(crate) struct Course<'w> {
+pub(crate) struct Breakdown<'w> {
     pub(crate) stages: Stages,
     pub(crate) spans: Vec<StageSpan>,
     /// From when on the broker could serve it: it was complete, and none ahead of it on its connection.
     pub(crate) served_from: Nanos,
     /// The read that completed it.
-    pub(crate) read: Option<Call>,
+    pub(crate) read: Option<SocketCall>,
     /// When the thread that read it put it into the queue, at the earliest.
     pub(crate) handed_on: Option<Nanos>,
     /// When its request handler can have taken it, at the earliest.
     pub(crate) taken: Option<Nanos>,
     /// What its handler did for it with files, each with the time that is the request's own.
-    pub(crate) operations: Vec<Hold<'w>>,
+    pub(crate) operations: Vec<LockHold<'w>>,
     /// What its handler waited for.
-    pub(crate) locks: Vec<Blocked<'w>>,
+    pub(crate) locks: Vec<LockContention<'w>>,
     /// When the work on this broker ended, as far as appends show.
     pub(crate) local_end: Option<Nanos>,
     /// The wait for others.
     pub(crate) remote: Option<Remote>,
     /// The write that began its response.
-    pub(crate) answer: Option<Call>,
+    pub(crate) answer: Option<SocketCall>,
     /// When the response began to leave.
     pub(crate) answered: Nanos,
     pub(crate) end: Nanos,
@@ -66,21 +63,24 @@ pub(crate) fn served_from(request: &Request) -> Option<Nanos> {
 }
 
 /// The course of an answered request; none of one without an answer.
-pub(crate) fn of<'w>(
+pub(crate) fn stages_of<'w>(
     window: &'w Window,
     request: &'w Request,
     appends: &'w [AppendJoin],
-) -> Option<Course<'w>> {
+) -> Option<Breakdown<'w>> {
     let (response, end) = (request.response?, request.end?);
     let served_from = served_from(request)?;
     let read = read_of(window, request, served_from);
     let answer = answer_of(window, request);
     let answered = answer.map_or(response, |write| write.start.min(response)).max(served_from);
-    let mut parts =
-        Parts { free: Free::new(request.arrival, end), stages: Stages::default(), spans: Vec::new() };
+    let mut parts = StageBuilder {
+        free: TimeBudget::new(request.arrival, end),
+        stages: Stages::default(),
+        spans: Vec::new(),
+    };
     parts.take(Stage::NetworkIn, request.arrival, request.arrival_end);
     parts.take(Stage::HeadOfLine, request.arrival_end, served_from);
-    let mut course = Course {
+    let mut course = Breakdown {
         stages: Stages::default(),
         spans: Vec::new(),
         served_from,
@@ -94,7 +94,7 @@ pub(crate) fn of<'w>(
         answer,
         answered,
         end,
-        sent: answer::files_sent(window, request, answer),
+        sent: response::files_sent(window, request, answer),
     };
     course.leave(&mut parts);
     if let Some(read) = read {
@@ -113,7 +113,7 @@ pub(crate) fn of<'w>(
 
 /// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their
 /// connection, that is long after it came.
-fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<Call> {
+fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {
     let last = request.sequence_end()?.wrapping_sub(1);
     let read = window.sockets().read_of((request.client, request.broker), last, served_from)?;
     let fits = read.end >= request.arrival_end - CLOCK_SLACK
@@ -122,7 +122,7 @@ fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<Cal
 }
 
 /// The write that began a request's response.
-fn answer_of(window: &Window, request: &Request) -> Option<Call> {
+fn answer_of(window: &Window, request: &Request) -> Option<SocketCall> {
     let (first, response) = request.response_sequence.zip(request.response)?;
     let write = window.sockets().write_of((request.client, request.broker), first, response)?;
     let fits = write.start <= response + CLOCK_SLACK && write.start >= request.arrival_end - CLOCK_SLACK;
@@ -131,14 +131,14 @@ fn answer_of(window: &Window, request: &Request) -> Option<Call> {
 
 /// The latency as it is given to stages.
 #[derive(Debug)]
-struct Parts {
-    free: Free,
+pub(crate) struct StageBuilder {
+    free: TimeBudget,
     stages: Stages,
     /// The stretches that were given away.
     spans: Vec<StageSpan>,
 }
 
-impl Parts {
+impl StageBuilder {
     /// What is left of a stretch becomes the stage's.
     fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) -> Nanos {
         let given = self.free.pieces(start, end).map(|(start, end)| StageSpan { stage, start, end });

@@ -1,9 +1,11 @@
-//! Totals over all requests that were judged. Does not judge.
+//! Totals over all judged requests, and requests with their stages, slow or not.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Cause, Loss, LossKind, Nanos, Verdict};
+use model::{Cause, Loss, LossKind, Nanos, Request, Stages, Verdict};
+
+use crate::joins::JoinStats;
 
 /// At most this many roots are told apart; the rest are counted together.
 const MOST_ROOTS: usize = 10_000;
@@ -53,19 +55,6 @@ pub struct RootTotal {
     pub time: Nanos,
     /// The slowest of them.
     pub slowest: Nanos,
-}
-
-/// How produce partitions were joined with the appends that wrote them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JoinStats {
-    /// By topic, partition and batch CRC.
-    pub by_crc: u64,
-    /// By topic, partition and base offset.
-    pub by_base_offset: u64,
-    /// No append was found.
-    pub unjoined: u64,
-    /// The broker refused the partition, or it was empty: nothing to join.
-    pub not_written: u64,
 }
 
 /// Collects a [`Summary`].
@@ -173,4 +162,13 @@ pub fn root_text(verdict: &Verdict) -> String {
         .find_map(|kind| verdict.evidence.iter().rev().find(|evidence| evidence.kind == *kind))
         .map(|evidence| evidence.text.clone())
         .unwrap_or_default()
+}
+
+/// An answered request and where its time went.
+#[derive(Clone, Debug)]
+pub struct RequestStages {
+    /// The request.
+    pub request: Arc<Request>,
+    /// Adds up to its latency; what no source saw is `unobserved`.
+    pub stages: Stages,
 }

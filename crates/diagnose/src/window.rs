@@ -1,8 +1,12 @@
 //! The recent past: events kept by the keys under which verdicts look for them, bounded in time and number.
 //! Does not interpret events.
 
-mod episodes;
-mod timeline;
+pub(crate) mod appends;
+pub(crate) mod lock_waits;
+pub(crate) mod requests;
+pub(crate) mod search;
+pub(crate) mod sockets;
+pub(crate) mod timeline;
 pub(crate) mod trouble;
 
 use std::collections::HashMap;
@@ -16,15 +20,13 @@ use model::{
     TopicPartition,
 };
 
-use crate::Config;
-use crate::appends::Appends;
-use crate::followers::Followers;
-use crate::produced::Produced;
-use crate::same_wait::{is_same, united};
-use crate::samples::Samples;
-use crate::sockets::Sockets;
-pub(crate) use timeline::Timeline;
-use trouble::Trouble;
+use crate::config::Config;
+use crate::window::appends::Appends;
+use crate::window::lock_waits::{is_same_wait, unite};
+use crate::window::requests::{Followers, ProduceIndex};
+use crate::window::sockets::{CpuSamples, Sockets};
+pub(crate) use crate::window::timeline::Timeline;
+use crate::window::trouble::Trouble;
 
 /// Block requests faster than this never explain a slow request and are not kept.
 const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
@@ -109,7 +111,7 @@ pub(crate) struct ThreadPast {
     pub(crate) throttles: Timeline<DirtyThrottle>,
     pub(crate) lock_waits: Timeline<LockWait>,
     /// Of a request handler.
-    pub(crate) samples: Samples,
+    pub(crate) samples: CpuSamples,
     /// Its full name, where the JVM told it.
     name: Option<Arc<str>>,
 }
@@ -130,7 +132,7 @@ pub(crate) struct Window {
     connections: HashMap<Connection, Timeline<Arc<Request>>, RandomState>,
     sockets: Sockets,
     followers: Followers,
-    produced: Produced,
+    produced: ProduceIndex,
     pauses: Timeline<JvmPause>,
     losses: Timeline<Loss>,
     pub(crate) trouble: Trouble,
@@ -183,10 +185,10 @@ impl Window {
         self.kept += 1;
         let past = self.threads.entry(wait.tid).or_default();
         past.name = Some(Arc::clone(&wait.thread));
-        let known = past.lock_waits.take(|known| is_same(known, &wait));
+        let known = past.lock_waits.take(|known| is_same_wait(known, &wait));
         let is_new = known.is_none();
         past.lock_waits.insert(match known {
-            Some(known) => united(known, wait),
+            Some(known) => unite(known, wait),
             None => wait,
         });
         is_new
@@ -195,10 +197,9 @@ impl Window {
     /// The wait with what other sources have told of it since.
     pub(crate) fn as_known(&self, wait: &LockWait) -> LockWait {
         let waits = self.threads.get(&wait.tid).map(|past| past.lock_waits.overlapping(wait.start, wait.end));
-        let united = waits
-            .into_iter()
-            .flatten()
-            .find(|known| is_same(known, wait) || (known.source == wait.source && known.start == wait.start));
+        let united = waits.into_iter().flatten().find(|known| {
+            is_same_wait(known, wait) || (known.source == wait.source && known.start == wait.start)
+        });
         united.unwrap_or(wait).clone()
     }
 
@@ -251,7 +252,7 @@ impl Window {
         &self.followers
     }
 
-    pub(crate) fn produced(&self) -> &Produced {
+    pub(crate) fn produced(&self) -> &ProduceIndex {
         &self.produced
     }
 

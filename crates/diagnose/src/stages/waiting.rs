@@ -7,8 +7,8 @@ use model::api_key::{FETCH, PRODUCE};
 use model::row_summary::RequestTiming;
 use model::{Nanos, Request, Stage, TopicPartition};
 
-use super::{Course, Parts, served_from};
-use crate::join;
+use crate::joins;
+use crate::stages::{Breakdown, StageBuilder, served_from};
 use crate::window::Window;
 
 /// How long a request took that is nobody's wish; none where the broker kept it on purpose.
@@ -87,13 +87,13 @@ pub(crate) fn is_kept(window: &Window, request: &Request) -> bool {
     request.intended_wait().is_some() || own.is_some_and(|own| own.0.saturating_mul(2) > latency.0)
 }
 
-impl Course<'_> {
+impl Breakdown<'_> {
     /// A request that appended nothing: what it waited for, and what it was worked on, its time in the queues included.
-    pub(super) fn without_append(&mut self, window: &Window, request: &Request, parts: &mut Parts) {
+    pub(crate) fn without_append(&mut self, window: &Window, request: &Request, parts: &mut StageBuilder) {
         let until = self.answer.map_or(self.served_from, |answer| answer.start);
         let from = self.hand_on(window, until, parts).map_or(self.served_from, |at| at.max(self.served_from));
         if request.api_key == PRODUCE
-            && request.partitions.iter().any(|of| join::is_written(of.error_code, of.bytes))
+            && request.partitions.iter().any(|of| joins::is_written(of.error_code, of.bytes))
         {
             return;
         }

@@ -1,37 +1,36 @@
-//! Events in the order of their ends, fed nearly in that order, and an index by which those that share time with a stretch
-//! are found at the price of those alone, however long others took and however many there are. Does not interpret events.
+//! Events in the order of their ends with an index for overlaps, and episodes of the same trouble.
 //!
-//! The index is of those that began before everything that ended after them: whatever comes after the last of these that
-//! began before a stretch was over, began after it.
+//! The index is of the events that began before everything that ended after them: whatever comes after the last of these
+//! that began before the end of a stretch, began after it. So a look-up costs as much as it finds.
 
 use std::collections::VecDeque;
 
 use model::Nanos;
 
-use super::Span;
-use crate::near::Near;
+use crate::window::Span;
+use crate::window::search::CachedSearch;
 
 /// Events in the order of their ends; the order does not depend on how they came.
 #[derive(Debug)]
 pub(crate) struct Timeline<T> {
-    kept: VecDeque<Kept<T>>,
+    kept: VecDeque<Entry<T>>,
     /// How many have been forgotten: events are numbered in their order from the first on.
     forgotten: u64,
     /// The numbers and starts of those that began before all that ended after them; both ascend.
     first_begun: VecDeque<(u64, Nanos)>,
     /// In `kept`, and in `first_begun`.
-    near: (Near, Near),
+    near: (CachedSearch, CachedSearch),
 }
 
 /// An event with its ends beside it: many are looked at for one that is found.
 #[derive(Debug)]
-struct Kept<T> {
+struct Entry<T> {
     end: Nanos,
     start: Nanos,
     event: T,
 }
 
-impl<T: Span> Kept<T> {
+impl<T: Span> Entry<T> {
     fn place(&self) -> (Nanos, Nanos, u64) {
         (self.end, self.start, self.event.tie())
     }
@@ -99,7 +98,7 @@ impl<T> Timeline<T> {
 
 impl<T: Span> Timeline<T> {
     pub(crate) fn insert(&mut self, event: T) {
-        let kept = Kept { end: event.end(), start: event.start(), event };
+        let kept = Entry { end: event.end(), start: event.start(), event };
         let place = kept.place();
         let later = self.kept.iter().rev().take_while(|kept| kept.place() > place).count();
         let at = self.kept.len() - later;
@@ -132,12 +131,44 @@ impl<T: Span> Timeline<T> {
     }
 }
 
+/// Stretches no further apart than this belong together.
+const MAX_GAP: Nanos = Nanos::from_millis(1_000);
+
+/// Episodes, in order and apart from each other.
+#[derive(Debug, Default)]
+pub(crate) struct Episodes(VecDeque<(Nanos, Nanos)>);
+
+impl Episodes {
+    /// Takes a stretch of the trouble.
+    pub(crate) fn add(&mut self, start: Nanos, end: Nanos) {
+        let mut whole = (start, end.max(start));
+        let first = self.0.partition_point(|&(_, ended)| ended + MAX_GAP < whole.0);
+        while let Some(&(from, until)) = self.0.get(first).filter(|(from, _)| *from <= whole.1 + MAX_GAP) {
+            whole = (whole.0.min(from), whole.1.max(until));
+            self.0.remove(first);
+        }
+        self.0.insert(first, whole);
+    }
+
+    /// When the episode began that the stretch is of.
+    pub(crate) fn began(&self, start: Nanos, end: Nanos) -> Option<Nanos> {
+        let at = self.0.partition_point(|&(_, ended)| ended < start);
+        self.0.get(at).filter(|(from, _)| *from <= end).map(|&(from, _)| from)
+    }
+
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
+        while self.0.front().is_some_and(|&(_, ended)| ended < horizon) {
+            self.0.pop_front();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use model::{Loss, LossKind, Nanos};
     use proptest::prelude::*;
 
-    use super::Timeline;
+    use super::{Episodes, MAX_GAP, Timeline};
 
     fn event(start: i64, length: i64) -> Loss {
         let (start, end) = (Nanos(start), Nanos(start + length));
@@ -186,6 +217,47 @@ mod tests {
                 let by = expected.iter().rev().filter(|(until, _)| *until <= start).copied();
                 prop_assert_eq!(spans(timeline.ended_by(Nanos(start))), by.collect::<Vec<_>>());
             }
+        }
+    }
+
+    fn ms(n: i64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    #[test]
+    fn what_is_close_is_one_episode_whose_start_stays() {
+        let mut episodes = Episodes::default();
+        for (start, end) in [(0, 100), (900, 1_500), (2_500, 2_600), (9_000, 9_100)] {
+            episodes.add(ms(start), ms(end));
+        }
+        assert_eq!(episodes.began(ms(2_550), ms(2_560)), Some(ms(0)));
+        assert_eq!(episodes.began(ms(9_050), ms(9_200)), Some(ms(9_000)));
+        assert_eq!(episodes.began(ms(5_000), ms(5_100)), None);
+        episodes.forget(ms(2_000));
+        assert_eq!(episodes.began(ms(2_550), ms(2_560)), Some(ms(0)), "it is not over");
+        episodes.forget(ms(5_000));
+        assert_eq!(episodes.began(ms(2_550), ms(2_560)), None);
+    }
+
+    proptest! {
+        /// As a model that marks every millisecond says, in whatever order stretches come.
+        #[test]
+        fn the_order_of_arrival_changes_nothing(spans in proptest::collection::vec((0_i64..9_000, 0_i64..900), 0..20)) {
+            let mut episodes = Episodes::default();
+            for &(start, length) in &spans {
+                episodes.add(ms(start), ms(start + length));
+            }
+            let mut sorted = spans.clone();
+            sorted.sort_unstable();
+            let mut expected: Vec<(Nanos, Nanos)> = Vec::new();
+            for (start, length) in sorted {
+                let (start, end) = (ms(start), ms(start + length));
+                match expected.last_mut().filter(|last| start <= last.1 + MAX_GAP) {
+                    Some(last) => last.1 = last.1.max(end),
+                    None => expected.push((start, end)),
+                }
+            }
+            prop_assert_eq!(episodes.0.into_iter().collect::<Vec<_>>(), expected);
         }
     }
 }

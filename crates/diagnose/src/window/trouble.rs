@@ -13,15 +13,15 @@ use model::{
     TcpEvent, TcpEventKind, Tid,
 };
 
-use super::episodes::Episodes;
-use super::{Span, Timeline};
+use crate::window::Span;
+use crate::window::timeline::{Episodes, Timeline};
 
 /// A block request that took so long is one of a slow device; faster ones are how some devices always are.
 const SLOW_IO: Nanos = Nanos::from_millis(10);
 /// A thread that had no CPU for so long did not just take its turn.
-pub(crate) const NO_CPU: Nanos = Nanos::from_millis(5);
+pub(crate) const MIN_WAIT_FOR_CPU: Nanos = Nanos::from_millis(5);
 /// Connections known to be without window scaling, which is said once, when they begin.
-const MOST_UNSCALED: usize = 16_384;
+const MAX_UNSCALED: usize = 16_384;
 /// The cgroup's figure of the time for which its quota had run out (`watch::host::metrics`).
 const THROTTLED: &str = "cpu_throttled_ratio";
 
@@ -90,7 +90,7 @@ impl Trouble {
 
     pub(crate) fn off_cpu(&mut self, interval: &OffCpu) {
         let since = if interval.preempted { Some(interval.start) } else { interval.woken };
-        if let Some(since) = since.filter(|since| interval.end - *since >= NO_CPU) {
+        if let Some(since) = since.filter(|since| interval.end - *since >= MIN_WAIT_FOR_CPU) {
             self.no_cpu.add(since, interval.end);
             self.without_cpu.insert(interval.clone());
         }
@@ -116,7 +116,7 @@ impl Trouble {
         let (Some(client), Some(broker)) = (trouble.remote, trouble.local) else { return };
         let connection = (client, broker);
         if trouble.kind == TcpEventKind::NoWindowScaling {
-            if self.unscaled.len() >= MOST_UNSCALED {
+            if self.unscaled.len() >= MAX_UNSCALED {
                 // The oldest half goes: a connection that still matters is mostly a new one.
                 let mut times: Vec<Nanos> = self.unscaled.values().copied().collect();
                 times.sort_unstable();
@@ -130,7 +130,7 @@ impl Trouble {
         }
     }
 
-    pub(super) fn request(&mut self, request: &Arc<Request>) {
+    pub(crate) fn request(&mut self, request: &Arc<Request>) {
         if let Some(id) = request.transactional_id.as_ref().filter(|_| is_of_transaction(request.api_key)) {
             self.verifications.entry(Arc::clone(id)).or_default().insert(Arc::clone(request));
         }
@@ -231,11 +231,11 @@ impl Trouble {
     }
 
     /// How many events are kept, of what may be many.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.kept
     }
 
-    pub(super) fn forget(&mut self, horizon: Nanos) {
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
         self.reclaims.values_mut().for_each(|past| past.forget(horizon));
         self.reclaims.retain(|_, past| !past.is_empty());
         self.short.forget(horizon);

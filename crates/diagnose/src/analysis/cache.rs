@@ -1,0 +1,119 @@
+//! What was found of slow requests by themselves, kept for those that waited behind them on the same connection: in a
+//! stall, each looks at all that are ahead of it. What it found of the threads that it waited for is kept apart from that:
+//! whoever came when it had waited for a while needs a part of it. Finds nothing itself.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use ahash::RandomState;
+use model::{Nanos, Request, StageSpan, Stages};
+
+use crate::causes::candidate::CauseCandidate;
+
+/// One that waited behind a request mostly ends sooner than so long after it.
+const RETENTION: Nanos = Nanos::from_millis(3_000);
+/// Between two looks for what is not wanted any more. By numbers, not by time: what is looked at again does not depend on
+/// anything but the requests that are judged.
+const SWEEP_EVERY: usize = 1_024;
+/// However many are judged within that time, no more are kept: they are found anew where they are wanted again.
+const MAX_REQUESTS: usize = 32_768;
+
+/// A request, its time and what explains it, but for those ahead of it.
+#[derive(Debug, Default)]
+pub(crate) struct RequestAnalysis {
+    pub(crate) stages: Stages,
+    pub(crate) course: Vec<StageSpan>,
+    /// How long it was complete and behind others.
+    pub(crate) waited: Nanos,
+    /// When the rest of it could not arrive because others were served.
+    pub(crate) unread: Option<(Nanos, Nanos)>,
+    /// What its own bytes' arrival explains.
+    pub(crate) arrival: Option<Arc<CauseCandidate>>,
+    /// What explains the time from the moment at which the broker could serve it.
+    pub(crate) served: Vec<Arc<CauseCandidate>>,
+    /// What there is to explain.
+    pub(crate) time: Nanos,
+    pub(crate) awaited: AwaitedCauses,
+}
+
+/// What was found of those that a request waited for, by the stage in which it did.
+#[derive(Debug, Default)]
+pub(crate) struct AwaitedCauses {
+    pub(crate) receive: CachedCandidates,
+    pub(crate) queue: CachedCandidates,
+    pub(crate) remote: CachedCandidates,
+    pub(crate) respond: CachedCandidates,
+}
+
+/// What explains a stretch of time, once somebody has looked.
+#[derive(Debug, Default)]
+pub(crate) struct CachedCandidates(OnceLock<((Nanos, Nanos), Vec<CauseCandidate>)>);
+
+impl CachedCandidates {
+    /// What is known of this stretch, or else found now.
+    pub(crate) fn of(
+        &self,
+        stretch: (Nanos, Nanos),
+        find: impl Fn() -> Vec<CauseCandidate>,
+    ) -> Vec<CauseCandidate> {
+        let (known, findings) = self.0.get_or_init(|| (stretch, find()));
+        if *known == stretch { findings.clone() } else { find() }
+    }
+}
+
+/// Client, broker, number, and arrival.
+type Key = (SocketAddr, SocketAddr, i32, Nanos);
+
+/// Those of late.
+#[derive(Debug, Default)]
+pub(crate) struct AnalysisCache {
+    kept: HashMap<Key, (Nanos, Arc<RequestAnalysis>), RandomState>,
+    judged: usize,
+}
+
+impl AnalysisCache {
+    /// What is known of a request, or else found now.
+    pub(crate) fn of(
+        &mut self,
+        request: &Request,
+        find: impl FnOnce() -> RequestAnalysis,
+    ) -> Arc<RequestAnalysis> {
+        let key = (request.client, request.broker, request.correlation_id, request.arrival);
+        if let Some((_, known)) = self.kept.get(&key) {
+            return Arc::clone(known);
+        }
+        self.judged += 1;
+        let last_seen = request.last_seen();
+        if self.judged % SWEEP_EVERY == 0 {
+            self.kept.retain(|_, (ended, _)| *ended >= last_seen - RETENTION);
+            if self.kept.len() > MAX_REQUESTS {
+                self.kept.clear();
+            }
+        }
+        let found = Arc::new(find());
+        self.kept.insert(key, (last_seen, Arc::clone(&found)));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+
+    use super::CachedCandidates;
+
+    #[test]
+    fn a_stretch_is_looked_at_once_and_another_by_itself() {
+        let found = CachedCandidates::default();
+        let looks = std::cell::Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            Vec::new()
+        };
+        for (start, end, expected) in [(1, 9, 1), (1, 9, 1), (2, 9, 2), (1, 9, 2)] {
+            found.of((Nanos(start), Nanos(end)), look);
+            assert_eq!(looks.get(), expected, "{start} to {end}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Waits behind head-of-line requests: of a request that is complete, or of the rest of one whose first bytes are not read.
+//!
+//! The broker serves one request of a connection at a time, so every moment of the wait belongs to the request that was
+//! served then, and has the cause that this request's time has then.
+//!
+//! Bytes are blocked by flow control where the broker reads nothing (it mutes the channel: `processCompletedReceives` in
+//! SocketServer.scala) and the request is larger than the socket's buffer. That the client had to stop is seen by what
+//! comes next: once the broker reads again, as many bytes as had come come many times as quickly. Where other requests lie
+//! between, the last byte has to come at once after a long time in which nothing was read. Without reads nothing is known.
+
+use std::sync::Arc;
+
+use model::{Cause, Nanos, Request};
+
+use crate::analysis::attribution::{Attribution, HeadOfLineRequest};
+use crate::causes::candidate::CauseCandidate;
+use crate::stages;
+use crate::time_budget::TimeBudget;
+use crate::window::{CLOCK_SLACK, Window};
+
+/// Requests ahead of one are looked through this far.
+const MAX_REQUESTS: usize = 1_024;
+/// Of those that were served in a wait, the ones that took at least this share of it are looked into: a hundredth.
+const WORTH_A_LOOK: i64 = 100;
+
+/// Why a request waited from `start` until `end` behind others; together at most as long. `served` finds what explains the
+/// time of one of them from a moment on, as long as it was served alone.
+pub(crate) fn attribute(
+    window: &Window,
+    request: &Request,
+    (start, end): (Nanos, Nanos),
+    mut served: impl FnMut(&Request, Nanos) -> Vec<Arc<CauseCandidate>>,
+) -> Vec<Attribution> {
+    let waited = end - start;
+    let is_complete = start >= request.arrival_end;
+    let mut free = TimeBudget::new(start, end);
+    let mut blames = Vec::new();
+    let mut queue = Queue { unexplained: waited, longest: Nanos::ZERO, first: None };
+    for (one, place) in window.ahead_of(request, start).take(MAX_REQUESTS).zip(1..) {
+        let from = stages::served_from(one).unwrap_or(one.arrival);
+        let time = free.take(from, one.last_seen());
+        if time == Nanos::ZERO {
+            continue;
+        }
+        let ahead = HeadOfLineRequest { request: Arc::clone(one), waited: time, place, is_complete };
+        if time.0.saturating_mul(WORTH_A_LOOK) >= waited.0 {
+            let known = blames.len();
+            if stages::waiting::is_kept(window, one) {
+                blames.push(Attribution::of_queue(Cause::LongPoll, ahead.clone()));
+            } else {
+                blames.extend(shares(&served(one, start.max(from)), &ahead));
+            }
+            let explained: Nanos =
+                blames.get(known..).unwrap_or_default().iter().map(|blame: &Attribution| blame.time).sum();
+            queue.unexplained -= explained;
+            queue.longest = queue.longest.max(time - explained);
+        }
+        queue.first = Some(ahead);
+    }
+    blames.extend(queue.itself(waited));
+    blames
+}
+
+/// What explains the time of the one ahead, for as long as it was waited for.
+fn shares(findings: &[Arc<CauseCandidate>], ahead: &HeadOfLineRequest) -> Vec<Attribution> {
+    let mut longest_first: Vec<&Arc<CauseCandidate>> = findings.iter().collect();
+    longest_first.sort_by_key(|finding| std::cmp::Reverse(finding.time));
+    let mut left = ahead.waited;
+    let shares = longest_first.into_iter().map(|finding| {
+        let time = finding.time.min(left);
+        left -= time;
+        Attribution::of(finding).behind(ahead.clone(), time)
+    });
+    shares.filter(|blame| blame.time > Nanos::ZERO).collect()
+}
+
+/// What of a wait nothing explains but that others were served.
+struct Queue {
+    unexplained: Nanos,
+    /// The longest part of that which one request took.
+    longest: Nanos,
+    /// The one that was served first in the wait.
+    first: Option<HeadOfLineRequest>,
+}
+
+impl Queue {
+    /// Many that were not slow are a cause themselves, where they are most of the wait; of one that was slow it is not
+    /// known why, and neither is it of who waited for it.
+    fn itself(self, waited: Nanos) -> Option<Attribution> {
+        let is_most = self.unexplained.0.saturating_mul(2) > waited.0;
+        let is_for_one = self.longest.0.saturating_mul(2) >= self.unexplained.0;
+        let first = self.first.filter(|_| is_most && !is_for_one)?;
+        Some(Attribution::of_queue(
+            Cause::HeadOfLine,
+            HeadOfLineRequest { waited: self.unexplained, ..first },
+        ))
+    }
+}
+
+/// The bytes before a request that say how long it is: they are read by themselves.
+const LENGTH_BYTES: u32 = 4;
+/// Bytes that came so many times as quickly as those before them had been held up.
+const QUICKER: i128 = 4;
+/// Where it is not known how many came, the last of them has to come in so small a part of the time before.
+const AT_ONCE: i64 = 16;
+
+/// From when until when.
+pub(crate) fn blocked_by_flow_control(window: &Window, request: &Request) -> Option<(Nanos, Nanos)> {
+    let earlier = window.before_on_connection(request, request.arrival_end)?;
+    let answered = earlier.last_seen();
+    if answered <= request.arrival {
+        return None;
+    }
+    match went_on(window, request, answered) {
+        Some(goes_on) => goes_on.is_much_quicker().then_some((request.arrival, answered)),
+        None => behind_others(window, request, earlier),
+    }
+}
+
+/// Where what the broker read next was another's: since when nothing had been read, until when.
+fn behind_others(window: &Window, request: &Request, served: &Request) -> Option<(Nanos, Nanos)> {
+    let answered = served.last_seen();
+    let next = served.sequence_end()?;
+    let waiting_bytes = request.sequence?.wrapping_sub(next);
+    if waiting_bytes == 0 || waiting_bytes > u32::MAX / 2 {
+        return None;
+    }
+    let connection = (request.client, request.broker);
+    let last = window.sockets().read_of(connection, next.wrapping_sub(1), request.arrival)?;
+    let again = window.sockets().read_of(connection, next, answered)?;
+    let start = last.end.max(request.arrival);
+    let came_after = (request.arrival_end - again.start).0;
+    let at_once = came_after >= 0 && came_after.saturating_mul(AT_ONCE) <= (again.start - start).0;
+    (again.start >= answered - CLOCK_SLACK && at_once).then_some((start, answered))
+}
+
+/// What had come when the broker began to read, and what came then.
+struct ArrivalRates {
+    waiting_bytes: u32,
+    came_in: Nanos,
+    more_bytes: u32,
+    more_in: Nanos,
+}
+
+fn went_on(window: &Window, request: &Request, answered: Nanos) -> Option<ArrivalRates> {
+    let connection = (request.client, request.broker);
+    let (first, end) = (request.sequence?, request.sequence_end()?);
+    let read_of = |bytes: u32, near| window.sockets().read_of(connection, first.wrapping_add(bytes), near);
+    let begun = read_of(LENGTH_BYTES, answered).filter(|read| read.start >= answered - CLOCK_SLACK)?;
+    let waiting_bytes = begun.moved_since(first);
+    let left_bytes = end.wrapping_sub(first).checked_sub(waiting_bytes).filter(|left| *left > 0)?;
+    let more_bytes = waiting_bytes.min(left_bytes);
+    let again = read_of(waiting_bytes.saturating_add(more_bytes - 1), begun.end)?;
+    let came_in = begun.start - request.arrival;
+    Some(ArrivalRates { waiting_bytes, came_in, more_bytes, more_in: again.end - begun.start })
+}
+
+impl ArrivalRates {
+    fn is_much_quicker(&self) -> bool {
+        let before = i128::from(self.came_in.0) * i128::from(self.more_bytes);
+        let after = i128::from(self.more_in.0) * i128::from(self.waiting_bytes);
+        self.waiting_bytes > 0 && after * QUICKER <= before
+    }
+}

@@ -1,0 +1,115 @@
+//! A cause with its evidence and the time it explains, before one is chosen.
+
+use std::sync::Arc;
+
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, TopicPartition};
+
+use crate::waits::OperationWaits;
+
+/// Why something took long, and what proves it.
+#[derive(Clone, Debug)]
+pub(crate) struct CauseCandidate {
+    /// The deepest cause that is proven.
+    pub(crate) cause: Cause,
+    /// The way to it, nearest first; ends with `cause`.
+    pub(crate) chain: Vec<Cause>,
+    /// Shared by everything that the same root event slowed.
+    pub(crate) root: Arc<str>,
+    pub(crate) confidence: Confidence,
+    /// Nearest first.
+    pub(crate) evidence: Vec<Evidence>,
+    /// How much time it explains.
+    pub(crate) time: Nanos,
+    /// The partition of the request that lost it, where it was one.
+    pub(crate) partition: Option<TopicPartition>,
+}
+
+impl CauseCandidate {
+    /// A finding about waits of an operation: the operation, the waits and what was behind them.
+    pub(crate) fn of_waits(
+        cause: Cause,
+        root: String,
+        confidence: Confidence,
+        waits: &OperationWaits<'_>,
+    ) -> Self {
+        Self {
+            cause,
+            chain: vec![cause],
+            root: Arc::from(root),
+            confidence,
+            evidence: evidence_of(waits),
+            time: waits.time,
+            partition: waits.op.topic_partition.clone(),
+        }
+    }
+
+    /// The same with what else was seen, nearest first.
+    pub(crate) fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+
+    /// The same as one that something deeper is behind, which is the root then.
+    pub(crate) fn behind(self, deeper: Self) -> Self {
+        Self {
+            cause: deeper.cause,
+            chain: [self.chain, deeper.chain].concat(),
+            root: deeper.root,
+            confidence: self.confidence.min(deeper.confidence),
+            evidence: [self.evidence, deeper.evidence].concat(),
+            time: self.time,
+            partition: self.partition,
+        }
+    }
+
+    /// The same of what a thread waited for right after a write: joined by the order of things.
+    pub(crate) fn after_write(mut self, waits: &OperationWaits<'_>) -> Self {
+        self.evidence.insert(0, op_evidence(waits.op));
+        self.time = waits.time;
+        self.confidence = self.confidence.min(waits.best_confidence());
+        self.partition.clone_from(&waits.op.topic_partition);
+        self
+    }
+}
+
+impl CauseCandidate {
+    /// Two parts of one request's time with one root: the longer one tells the story, and is exact no more where the
+    /// other is not.
+    pub(crate) fn merge(&mut self, other: Self) {
+        let time = self.time + other.time;
+        let mixed = self.confidence != other.confidence;
+        if other.time > self.time {
+            *self = other;
+        }
+        let confidence = if mixed { self.confidence.min(Confidence::Strong) } else { self.confidence };
+        self.time = time;
+        self.confidence = confidence;
+    }
+}
+
+/// The write, and what it or its thread waited for.
+pub(crate) fn evidence_of(waits: &OperationWaits<'_>) -> Vec<Evidence> {
+    vec![op_evidence(waits.op), waits.evidence()]
+}
+
+pub(crate) fn op_evidence(op: &FileOp) -> Evidence {
+    let bytes = op.bytes.map_or_else(|| "failed".to_owned(), |bytes| format!("of {bytes} bytes"));
+    let text = match op.op {
+        FileOpKind::Write => {
+            format!("write {bytes} at offset {} of {} took {}", op.offset, op.file, op.latency())
+        }
+        FileOpKind::MmapFault => {
+            format!("a page of {} had to be read from the device, which took {}", op.file, op.latency())
+        }
+        kind => format!("{} of {} took {}", kind.as_str(), op.file, op.latency()),
+    };
+    Evidence {
+        kind: EvidenceKind::FileOp,
+        start: op.start,
+        end: op.end,
+        tid: Some(op.tid),
+        thread: Some(Arc::clone(&op.thread)),
+        waiter: None,
+        text,
+    }
+}

@@ -1,0 +1,270 @@
+//! Block devices: `slow-device`, and who kept one busy: `log-cleaner`, `tier-state-io`.
+//!
+//! Device and inode are an exact key where the block request holds a page of the very file and was done when the thread
+//! was woken; device and time are not. A device that is slow for a while is one root. Whose load it was is by time only.
+
+use std::sync::Arc;
+
+use model::{
+    BlockIo, Cause, Confidence, Device, Direction, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind,
+    Nanos, Tid,
+};
+
+use crate::causes::candidate::{CauseCandidate, op_evidence};
+use crate::time_budget::TimeBudget;
+use crate::waits::OperationWaits;
+use crate::window::{Span, Window};
+
+pub(crate) const SLOW_DEVICE: &[&str] = &[
+    "the device is the limit: spread the log dirs over more devices (a striped volume, or several log.dirs), or use a faster one",
+];
+
+/// A request's completion wakes who waits for it in one go, which an interrupt may hold up.
+const WAKES_WITHIN: Nanos = Nanos::from_millis(1);
+
+pub(crate) fn slow_device(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
+    let op = waits.op;
+    let (start, end) = waits.span();
+    let io = covering_io(window, op, start, end)?;
+    let best = waits.best_confidence();
+    let own = CauseCandidate::of_waits(
+        Cause::SlowDevice,
+        slow_device_root(window, op, io),
+        confidence_of_join(op, io, waits.woken(), best),
+        waits,
+    );
+    Some(with_load(window, op, io, own.with([io_evidence(io)]), (start, end)))
+}
+
+/// The device's part in a fault on a mapped file.
+pub(crate) fn behind_fault(window: &Window, fault: &FileOp) -> Option<CauseCandidate> {
+    let io = covering_io(window, fault, fault.start, fault.end)?;
+    let confidence = confidence_of_join(fault, io, fault.end, Confidence::Exact);
+    Some(of_device(window, fault, io, (confidence, fault.latency()), (fault.start, fault.end)))
+}
+
+/// The device's part in a wait for a thread that writes back: that thread's writes, by its id, of which there was one at the
+/// device for most of the wait.
+pub(crate) fn behind_writer(
+    window: &Window,
+    waits: &OperationWaits<'_>,
+    thread: Tid,
+) -> Option<CauseCandidate> {
+    let (op, (start, end)) = (waits.op, waits.span());
+    let past = window.device(&op.device)?;
+    let writes = || {
+        let ios = past.ios.overlapping(start, end);
+        ios.filter(|io| io.direction == Direction::Write && io.tid == thread)
+    };
+    let mut without = TimeBudget::new(start, end);
+    let at_device: Nanos = writes().map(|io| without.take(io.start, io.end)).sum();
+    if at_device.0.saturating_mul(2) <= (end - start).0 {
+        return None;
+    }
+    let io = writes().max_by_key(|io| (io.overlap(start, end), io.start, io.sector))?;
+    Some(of_device(window, op, io, (Confidence::Strong, waits.time), (start, end)))
+}
+
+/// What a request says of so much of an operation's time, with what is behind it.
+fn of_device(
+    window: &Window,
+    op: &FileOp,
+    io: &BlockIo,
+    (confidence, time): (Confidence, Nanos),
+    span: (Nanos, Nanos),
+) -> CauseCandidate {
+    let own = CauseCandidate {
+        cause: Cause::SlowDevice,
+        chain: vec![Cause::SlowDevice],
+        root: Arc::from(slow_device_root(window, op, io)),
+        confidence,
+        evidence: vec![io_evidence(io)],
+        time,
+        partition: op.topic_partition.clone(),
+    };
+    with_load(window, op, io, own, span)
+}
+
+fn slow_device_root(window: &Window, op: &FileOp, io: &BlockIo) -> String {
+    match window.trouble.slow_device(&op.device, io.start, io.end) {
+        Some(began) => format!("slow-device:{}:{}", io.device, began.0),
+        None => format!("slow-device:{}:{}:{}", io.device, io.sector, io.start.0),
+    }
+}
+
+/// What the join of a wait with a request is worth.
+fn confidence_of_join(op: &FileOp, io: &BlockIo, woken: Nanos, best: Confidence) -> Confidence {
+    let of_file = io.inode == Some(op.inode);
+    let at_once = Nanos((woken - io.end).0.abs()) <= WAKES_WITHIN;
+    if of_file && at_once { best } else { best.min(Confidence::Strong) }
+}
+
+/// The same, with who kept the device busy where that is known.
+fn with_load(
+    window: &Window,
+    op: &FileOp,
+    io: &BlockIo,
+    own: CauseCandidate,
+    span: (Nanos, Nanos),
+) -> CauseCandidate {
+    let began = window.trouble.slow_device(&op.device, io.start, io.end).unwrap_or(io.start);
+    let busy = tier_state_io(window, &op.device, began, span)
+        .or_else(|| log_cleaner(window, &op.device, began, span));
+    match busy {
+        Some(deeper) => own.behind(deeper),
+        None => own,
+    }
+}
+
+/// The block request of the operation's device that took most of a stretch; one of its own file before others.
+pub(crate) fn covering_io<'w>(
+    window: &'w Window,
+    op: &FileOp,
+    start: Nanos,
+    end: Nanos,
+) -> Option<&'w BlockIo> {
+    let covers = |io: &&BlockIo| io.overlap(start, end).0.saturating_mul(2) > (end - start).0;
+    let ios = window.device(&op.device)?.ios.overlapping(start, end).filter(covers);
+    ios.max_by_key(|io| (io.inode == Some(op.inode), io.overlap(start, end), io.start, io.sector))
+}
+
+/// What a block request shows.
+pub(crate) fn io_evidence(io: &BlockIo) -> Evidence {
+    Evidence {
+        kind: EvidenceKind::BlockIo,
+        start: io.start,
+        end: io.end,
+        tid: Some(io.tid),
+        thread: Some(Arc::clone(&io.thread)),
+        waiter: None,
+        text: io_text(io),
+    }
+}
+
+fn io_text(io: &BlockIo) -> String {
+    let what = match io.direction {
+        Direction::Read => format!("read of {} bytes", io.bytes),
+        Direction::Write => format!("write of {} bytes", io.bytes),
+        Direction::Other => "flush".to_owned(),
+    };
+    format!("{}: {what} at sector {} took {} ({})", io.device, io.sector, io.latency(), io.thread)
+}
+
+/// Less is no load for any device.
+const WORTH_NAMING_BYTES: u64 = 1 << 20;
+/// What keeps a device busy while somebody waits for it may have been handed to it before.
+pub(crate) const BEFORE: Nanos = Nanos::from_millis(1_000);
+
+/// What an operation read from its device.
+pub(crate) fn read_bytes(op: &FileOp) -> u64 {
+    op.disk_bytes.unwrap_or_default()
+}
+
+/// What an operation read from its device or wrote.
+pub(crate) fn moved_bytes(op: &FileOp) -> u64 {
+    match op.op {
+        FileOpKind::Write => op.bytes.unwrap_or_default(),
+        _ => read_bytes(op),
+    }
+}
+
+/// What moved between the broker and a device in a stretch, in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceLoad {
+    /// Of the operations that were asked for.
+    pub(crate) bytes: u64,
+    /// Of all operations of the broker.
+    pub(crate) all: u64,
+    /// The largest of those asked for.
+    largest: Option<Arc<FileOp>>,
+}
+
+impl DeviceLoad {
+    /// Of operations on the device that were under way in the stretch: reads as far as they came from the device, and
+    /// writes.
+    pub(crate) fn of(
+        window: &Window,
+        device: &Device,
+        (start, end): (Nanos, Nanos),
+        bytes: impl Fn(&FileOp) -> u64,
+        is_wanted: impl Fn(&FileOp) -> bool,
+    ) -> Self {
+        let mut load = Self::default();
+        let ops = window.threads().flat_map(|past| past.file_ops.overlapping(start, end));
+        for op in ops.filter(|op| op.device.is(device)) {
+            let moved = bytes(op);
+            load.all = load.all.saturating_add(moved);
+            if moved > 0 && is_wanted(op) {
+                load.bytes = load.bytes.saturating_add(moved);
+                let key = |op: &FileOp| (bytes(op), op.start, op.tid);
+                if load.largest.as_ref().is_none_or(|largest| key(op) > key(largest)) {
+                    load.largest = Some(Arc::clone(op));
+                }
+            }
+        }
+        load
+    }
+
+    /// Blames the operations asked for, where they are most of the load and that is worth a word, for a wait for the
+    /// device, whose episode began at `began`; `whose` says it and the largest of them follows. That these were what the
+    /// wait was behind is by the time only.
+    pub(crate) fn blamed(
+        &self,
+        cause: Cause,
+        device: &Device,
+        began: Nanos,
+        time: Nanos,
+        whose: impl FnOnce(&Self) -> String,
+    ) -> Option<CauseCandidate> {
+        let is_most = self.bytes >= WORTH_NAMING_BYTES && self.bytes.saturating_mul(2) > self.all;
+        let largest = op_evidence(self.largest.as_ref().filter(|_| is_most)?);
+        let text = format!("{}; {}", whose(self), largest.text);
+        Some(CauseCandidate {
+            cause,
+            chain: vec![cause],
+            root: Arc::from(format!("{cause}:{device}:{}", began.0)),
+            confidence: Confidence::Weak,
+            evidence: vec![Evidence { text, ..largest }],
+            time,
+            partition: None,
+        })
+    }
+}
+
+/// What the kernel keeps of `kafka-log-cleaner-thread-0` (`LogCleaner.CleanerThread`).
+const CLEANER_THREAD: &str = "kafka-log-clean";
+
+/// What is behind a wait for the device, where the cleaner is.
+pub(crate) fn log_cleaner(
+    window: &Window,
+    device: &model::Device,
+    began: Nanos,
+    (start, end): (Nanos, Nanos),
+) -> Option<CauseCandidate> {
+    let around = (start - BEFORE, end);
+    let load =
+        DeviceLoad::of(window, device, around, moved_bytes, |op| op.thread.starts_with(CLEANER_THREAD));
+    load.blamed(Cause::LogCleaner, device, began, end - start, |load| {
+        format!(
+            "the log cleaner moved {} of the {} bytes that the broker read from {device} and wrote to it then",
+            load.bytes, load.all
+        )
+    })
+}
+
+/// What is behind a wait for the device, where the state files are.
+pub(crate) fn tier_state_io(
+    window: &Window,
+    device: &model::Device,
+    began: Nanos,
+    (start, end): (Nanos, Nanos),
+) -> Option<CauseCandidate> {
+    let around = (start - BEFORE, end);
+    let load = DeviceLoad::of(window, device, around, read_bytes, |op| op.kind == FileKind::TierState);
+    load.blamed(Cause::TierStateIo, device, began, end - start, |load| {
+        format!(
+            "{} of the {} bytes that the broker read from {device} then were of tiered storage's state",
+            load.bytes, load.all
+        )
+    })
+}

@@ -1,0 +1,182 @@
+//! `log-lock`: follows a wait from the waiting thread to the one that held the lock, and to what held that up. Every
+//! instant of a wait has one explanation, so that they never add up to more than the wait.
+
+use std::sync::Arc;
+
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileOpKind, Nanos, Tid, Waiter};
+
+use crate::causes::candidate::CauseCandidate;
+use crate::causes::{cpu, jvm, memory, operation};
+use crate::locks::LockContention;
+use crate::locks::holders::{Holder, is_append};
+use crate::time_budget::TimeBudget;
+use crate::waits::LockHold;
+use crate::window::Window;
+
+/// Holders that wait for other holders are followed this far; no thread twice.
+const LONGEST_CHAIN: usize = 16;
+/// Of a wait for many, only those who held the lock for at least this share of it are looked into: a thousandth.
+const WORTH_A_LOOK: i64 = 1_000;
+
+/// Why a thread waited for a lock: the holders' own causes, and the lock for the rest. Together as long as the wait, or
+/// as `time` where that is less.
+pub(crate) fn of_wait(window: &Window, blocked: &LockContention<'_>, time: Nanos) -> Vec<CauseCandidate> {
+    scaled(follow(window, blocked, &mut vec![blocked.tid]), time)
+}
+
+fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> Vec<CauseCandidate> {
+    // Of a wait that nobody saw, what nobody is known to have had the lock for is no wait for it.
+    let mut left = if blocked.seen.is_some() { blocked.length() } else { blocked.held() };
+    let mut findings: Vec<CauseCandidate> = Vec::new();
+    let floor = blocked.length().0 / WORTH_A_LOOK;
+    for holder in blocked.holders.iter().filter(|holder| holder.share.0 > floor) {
+        let Some(tid) = holder.tid.filter(|tid| !way.contains(tid) && way.len() < LONGEST_CHAIN) else {
+            continue;
+        };
+        way.push(tid);
+        let mut share = holder.share;
+        for deeper in of_thread(window, tid, holder.start, holder.end, way) {
+            let time = deeper.time.min(share);
+            share -= time;
+            left -= time;
+            add_candidate(&mut findings, behind_holder(window, blocked, holder, deeper, time));
+        }
+        way.pop();
+    }
+    if left > Nanos::ZERO {
+        add_candidate(&mut findings, lock_itself(window, blocked, left));
+    }
+    findings
+}
+
+/// What a thread was held up by in a stretch, by what is known of it.
+pub(crate) fn of_thread(
+    window: &Window,
+    tid: Tid,
+    start: Nanos,
+    end: Nanos,
+    way: &mut Vec<Tid>,
+) -> Vec<CauseCandidate> {
+    let mut free = TimeBudget::new(start, end);
+    let mut findings = Vec::new();
+    let Some(past) = window.thread(tid) else { return findings };
+    let mut pid = 0;
+    // A fault may lie within another operation, which tells it too.
+    let (faults, calls): (Vec<_>, Vec<_>) =
+        past.file_ops.overlapping(start, end).partition(|op| op.op == FileOpKind::MmapFault);
+    // An append that has ended may still hold the log.
+    let before = past.file_ops.ended_by(start).next().filter(|op| is_append(op));
+    for op in before.into_iter().chain(calls).chain(faults) {
+        pid = op.pid;
+        let hold =
+            if is_append(op) { LockHold::of(window, op, end) } else { LockHold::without_after(window, op) };
+        let time = free.take(op.start, hold.end());
+        let finding = (time > Nanos::ZERO).then(|| operation::of_op(window, &hold)).flatten();
+        findings.extend(finding.map(|finding| CauseCandidate { time, ..finding }));
+    }
+    for wait in past.lock_waits.overlapping(start, end) {
+        let Some(mut blocked) = LockContention::of(window, wait, start) else { continue };
+        pid = wait.pid;
+        let time = free.take(blocked.start, blocked.end);
+        blocked.end = blocked.end.min(end);
+        findings.extend(scaled(follow(window, &blocked, way), time));
+    }
+    for stop in jvm::pauses(window, pid, start, end) {
+        let time = free.take(stop.start, stop.end);
+        if time > Nanos::ZERO {
+            findings.push(stop.finding(window, time));
+        }
+    }
+    findings.extend(memory::reclaim_of_thread(window, tid, (start, end), &mut free));
+    findings.extend(cpu::runnable_thread(window, tid, (start, end), &mut free));
+    findings
+}
+
+/// The same, of no more time than there is: the longest first.
+pub(crate) fn scaled(mut findings: Vec<CauseCandidate>, mut time: Nanos) -> Vec<CauseCandidate> {
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.time));
+    for finding in &mut findings {
+        finding.time = finding.time.min(time);
+        time -= finding.time;
+    }
+    findings.retain(|finding| finding.time > Nanos::ZERO);
+    findings
+}
+
+/// Adds what a request lost to a root to what it lost to the same root before.
+fn add_candidate(findings: &mut Vec<CauseCandidate>, finding: CauseCandidate) {
+    match findings.iter_mut().find(|kept| kept.root == finding.root && kept.chain == finding.chain) {
+        Some(kept) => kept.merge(finding),
+        None => findings.push(finding),
+    }
+}
+
+/// The holder's own cause, as the waiter's.
+fn behind_holder(
+    window: &Window,
+    blocked: &LockContention<'_>,
+    holder: &Holder,
+    deeper: CauseCandidate,
+    time: Nanos,
+) -> CauseCandidate {
+    let mut evidence = vec![wait_evidence(window, blocked, Some(holder))];
+    evidence.extend(deeper.evidence);
+    CauseCandidate {
+        chain: [vec![Cause::LogLock], deeper.chain].concat(),
+        confidence: deeper.confidence.min(confidence_of_holders(blocked)),
+        evidence,
+        time,
+        // One lock guards one partition: the waiter's is the holder's.
+        partition: blocked.partition.clone().or(deeper.partition),
+        ..deeper
+    }
+}
+
+/// A wait of which no more is known than that others had the lock.
+fn lock_itself(window: &Window, blocked: &LockContention<'_>, time: Nanos) -> CauseCandidate {
+    let holder = blocked.holders.first();
+    let mut evidence = vec![wait_evidence(window, blocked, holder)];
+    let append = holder.and_then(|holder| holder.append.as_ref());
+    if let Some(append) = append {
+        evidence.extend(operation::evidence_of_op(window, &LockHold::of(window, append, blocked.end)));
+    }
+    let since = append.map_or(blocked.start, |append| append.start);
+    CauseCandidate {
+        cause: Cause::LogLock,
+        chain: vec![Cause::LogLock],
+        root: Arc::from(format!("log-lock:{}:{}", blocked.place(), since.0)),
+        confidence: confidence_of_holders(blocked),
+        evidence,
+        time,
+        partition: blocked.partition.clone(),
+    }
+}
+
+/// Exact where the JVM told of the wait and most of it is known to have been held by whom.
+fn confidence_of_holders(blocked: &LockContention<'_>) -> Confidence {
+    let held = blocked.held().0.saturating_mul(2) > blocked.length().0;
+    if blocked.seen.is_some() && held { Confidence::Exact } else { Confidence::Strong }
+}
+
+fn wait_evidence(window: &Window, blocked: &LockContention<'_>, holder: Option<&Holder>) -> Evidence {
+    let queue = match blocked.ahead() {
+        0 | 1 => String::new(),
+        2 => " (and 1 more append ahead)".to_owned(),
+        n => format!(" (and {} more appends ahead)", n - 1),
+    };
+    let lock = blocked.described();
+    let held = match holder.map(|holder| (&holder.thread, holder.tid)) {
+        Some((thread, Some(tid))) => format!(", held by {} (thread {tid})", window.name(tid, thread)),
+        Some((thread, None)) => format!(", held by {thread}"),
+        None => String::new(),
+    };
+    Evidence {
+        kind: EvidenceKind::LockWait,
+        start: blocked.start,
+        end: blocked.end,
+        tid: holder.and_then(|holder| holder.tid),
+        thread: holder.map(|holder| Arc::clone(&holder.thread)),
+        waiter: Some(Waiter { tid: blocked.tid, thread: window.name(blocked.tid, &blocked.thread) }),
+        text: format!("waited {} for {lock}{held}{queue}", blocked.length()),
+    }
+}

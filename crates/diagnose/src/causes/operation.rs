@@ -1,0 +1,169 @@
+//! Why an operation on a file was slow, by what its thread waited for. Waits that follow another thread's operation
+//! (`xfs-inode-lock`) and calls that wait for the device (`roll-fsync`) are looked into in turn.
+
+use std::sync::Arc;
+
+use model::{Cause, Confidence, Evidence, FileKind, FileOp, FileOpKind, Nanos};
+
+use crate::causes::candidate::{CauseCandidate, evidence_of, op_evidence};
+use crate::causes::{cpu, device, file_system, memory};
+use crate::kernel_stack::Wait;
+use crate::waits;
+use crate::waits::{LockHold, OperationWaits};
+use crate::window::{Span as _, Window};
+
+/// What else held an operation up is told where it took at least this share of what the cause took: a tenth.
+const WORTH_TELLING: i64 = 10;
+
+/// Of a thread that waits for another's operation on a file, that other is followed this far.
+const DEEPEST: usize = 4;
+
+/// Why an operation was slow, with what its thread waited for right after it where it is an append; as far as the
+/// evidence says: never a guess. A cause is named that explains more than what nothing explains.
+pub(crate) fn of_op(window: &Window, hold: &LockHold<'_>) -> Option<CauseCandidate> {
+    at_depth(window, hold, 0)
+}
+
+fn at_depth(window: &Window, hold: &LockHold<'_>, depth: usize) -> Option<CauseCandidate> {
+    if is_roll_fsync(hold.op) {
+        return Some(roll_fsync(window, hold, depth));
+    }
+    if memory::is_index_fault(hold.op) {
+        return Some(memory::index_page_fault(window, hold.op));
+    }
+    cause_of_longest_wait(window, hold, depth)
+}
+
+/// What an operation's thread waited for the longest, where that is a cause.
+fn cause_of_longest_wait(window: &Window, hold: &LockHold<'_>, depth: usize) -> Option<CauseCandidate> {
+    let all = waits::waits_of(window, hold);
+    let mut found: Vec<(CauseCandidate, &OperationWaits<'_>)> =
+        all.iter().filter_map(|waits| Some((cause_of_waits(window, waits, depth)?, waits))).collect();
+    join_roots(&mut found);
+    let known: Nanos = found.iter().map(|(finding, _)| finding.time).sum();
+    let mut found = found.into_iter();
+    let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.length() - known)?;
+    let worth = first.time.0 / WORTH_TELLING;
+    first.evidence.extend(found.filter(|(other, _)| other.time.0 >= worth).map(|(_, waits)| waits.beside()));
+    Some(first)
+}
+
+/// OperationWaits with the same root as one, the longest first.
+fn join_roots(found: &mut Vec<(CauseCandidate, &OperationWaits<'_>)>) {
+    let mut joined: Vec<(CauseCandidate, &OperationWaits<'_>)> = Vec::new();
+    for (finding, waits) in found.drain(..) {
+        match joined.iter_mut().find(|(kept, _)| kept.root == finding.root) {
+            Some((kept, _)) => kept.merge(finding),
+            None => joined.push((finding, waits)),
+        }
+    }
+    joined.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.time));
+    *found = joined;
+}
+
+/// Why a thread had to wait, where waits of that kind stand for a cause.
+fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> Option<CauseCandidate> {
+    if let Some(fault) = memory::index_fault_after_write(window, waits) {
+        return Some(memory::index_page_fault(window, fault).after_write(waits));
+    }
+    match waits.kind {
+        Wait::Journal => Some(file_system::journal_commit(window, waits)),
+        Wait::FastCommit => Some(file_system::fast_commit(window, waits)),
+        Wait::JournalBarrier => file_system::journal_barrier(window, waits),
+        Wait::DirtyPages => Some(memory::dirty_throttling(window, waits)),
+        Wait::Reclaim => Some(memory::memory_reclaim(window, waits)),
+        Wait::StablePage => Some(memory::stable_page(window, waits)),
+        Wait::PageLock => Some(memory::page_lock(window, waits)),
+        Wait::XfsLogSpace => Some(file_system::xfs_log_space(window, waits)),
+        Wait::XfsInodeLock => Some(xfs_inode_lock(window, waits, depth)),
+        Wait::RunQueue => Some(cpu::run_queue(window, waits)),
+        // A flush, a force of the log and a checkpoint wait for what the device is doing for them.
+        Wait::Device | Wait::Writeback | Wait::XfsLogForce | Wait::Checkpoint => {
+            device::slow_device(window, waits)
+        }
+        // OperationWaits that stand for no cause: they pass for no other.
+        Wait::InodeLock | Wait::BtrfsTransaction | Wait::DeviceQueue | Wait::Network | Wait::Other => None,
+    }
+}
+
+/// The evidence that an operation gives of itself, whether or not its cause is known.
+pub(crate) fn evidence_of_op(window: &Window, hold: &LockHold<'_>) -> Vec<Evidence> {
+    let waits = waits::waits_of(window, hold);
+    waits.first().map_or_else(|| vec![op_evidence(hold.op)], evidence_of)
+}
+
+pub(crate) const ROLL_FSYNC: &[&str] = &[
+    "a segment's roll waited for the disk with the log locked: upgrade (since Kafka 3.7 the producers' snapshot is written without it, KAFKA-15046), or roll less often (log.segment.bytes, log.roll.ms)",
+    "leave flushing to the kernel: do not set log.flush.interval.messages or log.flush.interval.ms",
+];
+
+/// Whether an operation is one.
+pub(crate) fn is_roll_fsync(op: &FileOp) -> bool {
+    let waits_for_device = matches!(op.op, FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync);
+    waits_for_device && (op.topic_partition.is_some() || op.kind == FileKind::Checkpoint)
+}
+
+/// What is known of one.
+pub(crate) fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> CauseCandidate {
+    let op = hold.op;
+    let own = CauseCandidate {
+        cause: Cause::RollFsync,
+        chain: vec![Cause::RollFsync],
+        root: Arc::from(format!("roll-fsync:{}:{}", op.file, op.start.0)),
+        // The thread's own system call, whatever it waited for.
+        confidence: Confidence::Exact,
+        evidence: Vec::new(),
+        time: op.latency(),
+        partition: op.topic_partition.clone(),
+    };
+    match cause_of_longest_wait(window, hold, depth) {
+        // Its evidence begins with the call.
+        Some(deeper) => own.behind(deeper),
+        None => own.with(evidence_of_op(window, hold)),
+    }
+}
+
+pub(crate) fn xfs_inode_lock(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> CauseCandidate {
+    let op = waits.op;
+    let (start, end) = waits.span();
+    let Some(other) = inode_holder(window, op, start, end) else {
+        let root = format!("xfs-inode-lock:{}:{}:{}", op.device, op.inode, op.start.0);
+        return CauseCandidate::of_waits(Cause::XfsInodeLock, root, Confidence::Weak, waits);
+    };
+    let root = format!("xfs-inode-lock:{}:{}:{}", op.device, op.inode, other.start.0);
+    let own = CauseCandidate::of_waits(Cause::XfsInodeLock, root, Confidence::Strong, waits);
+    let hold = LockHold::without_after(window, other);
+    if let Some(deeper) = (depth < DEEPEST).then(|| at_depth(window, &hold, depth + 1)).flatten() {
+        return own.behind(deeper);
+    }
+    let seen = op_evidence(other);
+    own.with([Evidence { text: format!("meanwhile {}", seen.text), ..seen }])
+}
+
+/// The operation on the same inode that took most of the wait: the one that began first where several did.
+fn inode_holder<'w>(window: &'w Window, op: &FileOp, start: Nanos, end: Nanos) -> Option<&'w Arc<FileOp>> {
+    let same = |other: &&Arc<FileOp>| {
+        other.tid != op.tid
+            && other.inode == op.inode
+            && other.device.is(&op.device)
+            && takes_inode_lock(other)
+            && other.start < start
+            && other.overlap(start, end).0.saturating_mul(2) > (end - start).0
+    };
+    let others = window.threads().flat_map(|past| past.file_ops.overlapping(start, end)).filter(same);
+    others.min_by_key(|other| (other.start, other.tid))
+}
+
+/// `fs/xfs/xfs_file.c`: what goes through the page cache takes the inode's lock; a fault takes its mapping's.
+fn takes_inode_lock(op: &FileOp) -> bool {
+    matches!(
+        op.op,
+        FileOpKind::Write
+            | FileOpKind::Read
+            | FileOpKind::Sendfile
+            | FileOpKind::Splice
+            | FileOpKind::Copy
+            | FileOpKind::Truncate
+            | FileOpKind::Allocate
+    )
+}

@@ -1,0 +1,136 @@
+//! Splits the time of file operations into reasons that add up to it. Reads kernel stacks and what else was seen of
+//! the operation's thread: whether a journal or a device stood behind a wait is a verdict's business.
+//!
+//! Time in which a thread could have run but had no CPU is `run-queue`, whatever it was doing; a reclaim is
+//! `memory-reclaim` from end to end; a wait has the name of what its stack waited for. What is left was spent on a
+//! CPU, or, where that cannot be told, is `unobserved`.
+
+pub(crate) mod claims;
+pub(crate) mod past;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::{Event, FileOp, Loss, LossKind, Nanos, Waker};
+
+use crate::file_op_reasons::claims::{Claim, DeviceTimes, Rank};
+use crate::file_op_reasons::past::{Interval, Threads};
+
+/// The name of the time in which a thread could have run but had no CPU.
+pub(crate) const RUN_QUEUE: &str = "run-queue";
+const CPU: &str = "cpu";
+const UNOBSERVED: &str = "unobserved";
+const RECLAIM: &str = "memory-reclaim";
+const THROTTLING: &str = "dirty-throttling";
+/// Losses kept: their number is bounded by how often they are looked at, which is once a second.
+const MOST_LOSSES: usize = 1_024;
+
+/// A part of an operation's time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// What it was spent on (`journal-commit`, `run-queue`, `cpu`, `unobserved`).
+    pub name: &'static str,
+    /// How much of it.
+    pub time: Nanos,
+    /// The kernel function that says so, of its longest stretch, where a stack did.
+    pub function: Option<Arc<str>>,
+    /// The thread whose doing ended its longest stretch, where a thread did and not an interrupt.
+    pub woken_by: Option<Waker>,
+}
+
+/// Collects what bears on operations until they are told. Feed it in the order of [`Event::time`], as recordings
+/// and watches deliver.
+#[derive(Debug)]
+pub struct Reasons {
+    /// Whether threads off the CPU were watched.
+    watched: bool,
+    threads: Threads,
+    devices: DeviceTimes,
+    /// When something was lost: what is missing there was not necessarily spent on a CPU.
+    losses: VecDeque<(Nanos, Nanos)>,
+}
+
+impl Reasons {
+    /// For a watch or a recording that saw threads leave the CPU, or did not.
+    pub fn new(watched: bool) -> Self {
+        Self {
+            watched,
+            threads: Threads::default(),
+            devices: DeviceTimes::default(),
+            losses: VecDeque::new(),
+        }
+    }
+
+    /// Takes what may bear on an operation; passes over the rest.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::OffCpu(interval) => self.threads.off_cpu(interval),
+            Event::Reclaim(reclaim) => self.threads.reclaim(reclaim),
+            Event::DirtyThrottle(pause) => self.threads.throttle(pause),
+            Event::BlockIo(io) => self.devices.block_io(io),
+            Event::Loss(loss) => self.loss(loss),
+            _ => {}
+        }
+    }
+
+    /// What the operation's time was spent on, longest first. The lengths add up to the operation's latency.
+    /// What ended before the operation did is forgotten, unless operations go on around it.
+    pub fn of(&mut self, op: &FileOp) -> Vec<Reason> {
+        let rest = if self.watched && !self.lost_within(op) { CPU } else { UNOBSERVED };
+        let reasons = claims::add_up(op.start, op.end, self.claims(op), rest);
+        self.threads.told(op);
+        reasons
+    }
+
+    fn claims(&self, op: &FileOp) -> Vec<Claim<'_>> {
+        let mut claims = Vec::new();
+        let Some(thread) = self.threads.of(op.tid) else { return claims };
+        if self.watched {
+            claims.push(Claim::new(op.start, thread.seen_from(), Rank::Rest, UNOBSERVED));
+        }
+        for interval in thread.intervals(op.start, op.end) {
+            self.claim(op, interval, &mut claims);
+        }
+        let reclaims = thread.reclaims(op.start, op.end);
+        claims.extend(reclaims.map(|(start, end)| Claim::new(start, end, Rank::Reclaim, RECLAIM)));
+        let pauses = thread.throttles(op.start, op.end);
+        claims.extend(pauses.map(|(start, end)| Claim::new(start, end, Rank::Pause, THROTTLING)));
+        claims
+    }
+
+    /// What an interval says of an operation.
+    fn claim<'i>(&self, op: &FileOp, interval: &'i Interval, claims: &mut Vec<Claim<'i>>) {
+        let waited = interval.waited_until();
+        claims.push(Claim::new(waited, interval.end, Rank::RunQueue, RUN_QUEUE));
+        let rank = if interval.function.is_empty() { Rank::Blank } else { Rank::Wait };
+        let claim = Claim::of_wait(interval, rank);
+        claims.push(claim);
+        claims.extend(self.devices.handed_over(op, interval).map(|issued| Claim::queued(claim, issued)));
+    }
+
+    fn loss(&mut self, loss: &Loss) {
+        if !matches!(
+            loss.kind,
+            LossKind::ProbeEventsDropped | LossKind::ProbeMapFull | LossKind::EventsDropped
+        ) {
+            return;
+        }
+        if self.losses.len() >= MOST_LOSSES {
+            self.losses.pop_front();
+        }
+        self.losses.push_back((loss.start, loss.end));
+    }
+
+    fn lost_within(&self, op: &FileOp) -> bool {
+        self.losses.iter().any(|&(start, end)| start < op.end && end > op.start)
+    }
+}
+
+impl Default for Reasons {
+    fn default() -> Self {
+        Self::new(true)
+    }
+}

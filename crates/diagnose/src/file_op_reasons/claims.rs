@@ -1,0 +1,208 @@
+//! Adds up what claims an operation's time. Every instant goes to the strongest claim that holds it.
+//!
+//! A wait for a device ends when its block request does: the request that was done just before the wake-up is the one
+//! waited for. Where several were done then, the device had none of them before it had the first.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use model::{BlockIo, FileOp, Nanos, Waker};
+
+use crate::file_op_reasons::Reason;
+use crate::file_op_reasons::past::Interval;
+use crate::kernel_stack;
+use crate::kernel_stack::Wait;
+
+/// How strong a claim is, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// Time that nothing else claims.
+    Rest,
+    /// A wait of which no stack was taken.
+    Blank,
+    /// A pause that the kernel announced.
+    Pause,
+    /// A wait by its stack.
+    Wait,
+    /// The part of a wait for a device in which the device did not have the request yet.
+    Queue,
+    /// Freeing memory: on the CPU, and whatever was waited for meanwhile.
+    Reclaim,
+    /// The thread could run and had no CPU.
+    RunQueue,
+}
+
+/// A stretch of time and what it was spent on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim<'i> {
+    start: Nanos,
+    end: Nanos,
+    rank: Rank,
+    name: &'static str,
+    /// The wait that it is of.
+    interval: Option<&'i Interval>,
+}
+
+impl<'i> Claim<'i> {
+    pub(crate) fn new(start: Nanos, end: Nanos, rank: Rank, name: &'static str) -> Self {
+        Self { start, end, rank, name, interval: None }
+    }
+
+    /// The part of an interval in which the thread waited.
+    pub(crate) fn of_wait(interval: &'i Interval, rank: Rank) -> Self {
+        let (start, end) = (interval.start, interval.waited_until());
+        Self { start, end, rank, name: interval.wait.name(), interval: Some(interval) }
+    }
+
+    /// The part of a wait for a device until the device had the request.
+    pub(crate) fn queued(wait: Self, issued: Nanos) -> Self {
+        Self { end: issued.min(wait.end), rank: Rank::Queue, name: Wait::DeviceQueue.name(), ..wait }
+    }
+
+    fn function(&self) -> Option<Arc<str>> {
+        let function = &self.interval?.function;
+        (!function.is_empty()).then(|| Arc::clone(function))
+    }
+
+    /// Who ended the wait: a thread that is known not to have been an interrupt's victim. What a device
+    /// completes is nobody's doing.
+    fn woken_by(&self) -> Option<Waker> {
+        let interval = self.interval?;
+        let by_device = matches!(interval.wait, Wait::Device | Wait::DirtyPages | Wait::Reclaim);
+        interval.waker.clone().filter(|waker| !by_device && kernel_stack::is_at_work(waker))
+    }
+}
+
+/// A reason in the making.
+struct Sum<'i> {
+    name: &'static str,
+    time: Nanos,
+    /// The claim of its longest stretch, and that stretch.
+    longest: Option<(Claim<'i>, Nanos)>,
+}
+
+/// The parts of the stretch from `start` to `end`, longest first; what nobody claims is `rest`.
+pub(crate) fn add_up(
+    start: Nanos,
+    end: Nanos,
+    mut claims: Vec<Claim<'_>>,
+    rest: &'static str,
+) -> Vec<Reason> {
+    claims.retain_mut(|claim| {
+        claim.start = claim.start.max(start);
+        claim.end = claim.end.min(end);
+        claim.start < claim.end
+    });
+    claims.sort_by_key(|claim| claim.start);
+    let mut edges = Vec::with_capacity(claims.len() * 2 + 1);
+    edges.extend(claims.iter().flat_map(|claim| [claim.start, claim.end]));
+    edges.push(end);
+    edges.sort_unstable();
+    edges.dedup();
+    let mut sums: Vec<Sum<'_>> = Vec::new();
+    let mut open: Vec<Claim<'_>> = Vec::new();
+    let mut coming = claims.into_iter().peekable();
+    let mut from = start;
+    for edge in edges {
+        open.retain(|claim| claim.end > from);
+        while let Some(claim) = coming.next_if(|claim| claim.start <= from) {
+            open.push(claim);
+        }
+        if edge > from {
+            let strongest = open.iter().max_by_key(|claim| claim.rank).copied();
+            add_sum(&mut sums, strongest, strongest.map_or(rest, |claim| claim.name), edge - from);
+            from = edge;
+        }
+    }
+    sums.sort_by_key(|sum| Reverse(sum.time));
+    sums.into_iter().map(Sum::reason).collect()
+}
+
+fn add_sum<'i>(sums: &mut Vec<Sum<'i>>, claim: Option<Claim<'i>>, name: &'static str, time: Nanos) {
+    let longest = claim.map(|claim| (claim, time));
+    match sums.iter_mut().find(|sum| sum.name == name) {
+        Some(sum) => {
+            sum.time += time;
+            if sum.longest.is_none_or(|(_, longest)| longest < time) {
+                sum.longest = longest;
+            }
+        }
+        None => sums.push(Sum { name, time, longest }),
+    }
+}
+
+impl Sum<'_> {
+    fn reason(self) -> Reason {
+        let claim = self.longest.map(|(claim, _)| claim);
+        Reason {
+            name: self.name,
+            time: self.time,
+            function: claim.and_then(|claim| claim.function()),
+            woken_by: claim.and_then(|claim| claim.woken_by()),
+        }
+    }
+}
+
+/// The longest from a request's completion to the wake-up of who waits for it: both are done in one go, which an
+/// interrupt may hold up.
+const WAKES_WITHIN: Nanos = Nanos::from_micros(200);
+/// Kept of one device, which is a second of a device at its busiest.
+const MOST_REQUESTS: usize = 65_536;
+/// More devices than any broker has.
+const MOST_DEVICES: usize = 64;
+
+/// Requests of each device in the order of their ends.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceTimes {
+    devices: HashMap<(u32, u32), VecDeque<DeviceRequest>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct DeviceRequest {
+    start: Nanos,
+    end: Nanos,
+    inode: Option<u64>,
+    /// Whether it is part of a flush, which is several requests one after the other (block/blk-flush.c).
+    flush: bool,
+}
+
+impl DeviceTimes {
+    pub(crate) fn block_io(&mut self, io: &BlockIo) {
+        let number = io.device.number();
+        if self.devices.len() >= MOST_DEVICES && !self.devices.contains_key(&number) {
+            return;
+        }
+        let past = self.devices.entry(number).or_default();
+        if past.len() >= MOST_REQUESTS {
+            past.pop_front();
+        }
+        let later = past.iter().rev().take_while(|kept| kept.end > io.end).count();
+        past.insert(
+            past.len() - later,
+            DeviceRequest { start: io.start, end: io.end, inode: io.inode, flush: io.flags.starts_with('F') },
+        );
+    }
+
+    /// When the device was handed the request that a wait for it was for, or at the earliest so, where that is known.
+    pub(crate) fn handed_over(&self, op: &FileOp, interval: &Interval) -> Option<Nanos> {
+        if interval.wait != Wait::Device {
+            return None;
+        }
+        let woken = interval.waited_until();
+        let past = self.devices.get(&op.device.number())?;
+        let first = past.partition_point(|request| request.end < woken - WAKES_WITHIN);
+        let done = || {
+            past.range(first..)
+                .take_while(|request| request.end <= woken)
+                .filter(|request| request.end > interval.start)
+        };
+        let own = || done().filter(|request| request.inode == Some(op.inode));
+        let request = own().min_by_key(|request| request.start);
+        let request = request.or_else(|| done().min_by_key(|request| request.start))?;
+        // Of a flush, what was done earlier in the wait may have been the device's work for the same.
+        let mut before = past.iter().rev().take_while(|request| request.end > interval.start);
+        let in_parts = request.flush && before.any(|other| other.end <= request.start);
+        (!in_parts).then_some(request.start)
+    }
+}

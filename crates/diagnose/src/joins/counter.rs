@@ -1,0 +1,105 @@
+//! Counts joins from their keys alone, for a recording of which not every row is read.
+
+use std::collections::VecDeque;
+
+use model::Nanos;
+use model::row_summary::{ProduceKey, WriteKey};
+
+use crate::config::Config;
+use crate::joins;
+use crate::joins::{JoinKey, JoinQuery, JoinStats};
+use crate::read_plan::MUCH_OF_RETENTION;
+use crate::window::appends::{Append, Appends, Keys};
+
+/// A request is joined when writes up to so long after it are known: they come nearly in order.
+const LATENESS: Nanos = Nanos::from_millis(2_000);
+
+/// Counts joins. Feed it with writes and requests, each in the order of their ends.
+#[derive(Debug)]
+pub struct JoinCounter {
+    writes: Appends<WriteKey>,
+    waiting: VecDeque<ProduceKey>,
+    written_until: Nanos,
+    retention: Nanos,
+    joins: JoinStats,
+}
+
+impl Append for WriteKey {
+    fn keys(&self) -> Option<Keys> {
+        Some(Keys { crc: self.crc, bytes: self.bytes, base_offset: self.base_offset })
+    }
+
+    fn start(&self) -> Nanos {
+        self.start
+    }
+
+    fn end(&self) -> Nanos {
+        self.end
+    }
+}
+
+impl JoinCounter {
+    /// Nothing yet, beside an engine that works like this, of requests that took no longer than `longest`. Where a produce
+    /// request may have taken longer than a sixth of the time for which that keeps events, [`crate::read_plan::ReadPlan`] has everything
+    /// read, and nothing is to be tallied.
+    pub fn new(config: &Config, longest: Nanos) -> Self {
+        let retention = longest.min(Nanos(config.retention.0 / MUCH_OF_RETENTION));
+        Self {
+            writes: Appends::default(),
+            waiting: VecDeque::new(),
+            written_until: Nanos::MIN,
+            retention: retention + LATENESS,
+            joins: JoinStats::default(),
+        }
+    }
+
+    /// Whether a write is wanted before another request.
+    pub fn wants_writes(&self) -> bool {
+        self.waiting.back().is_some_and(|last| last.last_seen + LATENESS >= self.written_until)
+    }
+
+    /// Takes a write.
+    pub fn write(&mut self, write: WriteKey) {
+        self.written_until = self.written_until.max(write.end);
+        self.writes.insert(write);
+        while self.waiting.front().is_some_and(|first| first.last_seen + LATENESS < self.written_until) {
+            self.join_first();
+        }
+    }
+
+    /// Takes a request's partition.
+    pub fn sent(&mut self, sent: ProduceKey) {
+        self.waiting.push_back(sent);
+    }
+
+    /// How all of them were joined.
+    pub fn finish(mut self) -> JoinStats {
+        while !self.waiting.is_empty() {
+            self.join_first();
+        }
+        self.joins
+    }
+
+    fn join_first(&mut self) {
+        let Some(sent) = self.waiting.pop_front() else { return };
+        let joins = &mut self.joins;
+        let joined = if joins::is_written(sent.error_code, sent.bytes) {
+            match find_key(&self.writes, &sent) {
+                Some(JoinKey::BatchCrc) => &mut joins.by_crc,
+                Some(JoinKey::BaseOffset) => &mut joins.by_base_offset,
+                None => &mut joins.unjoined,
+            }
+        } else {
+            &mut joins.not_written
+        };
+        *joined += 1;
+        self.writes.forget(sent.last_seen - self.retention);
+    }
+}
+
+fn find_key(writes: &Appends<WriteKey>, sent: &ProduceKey) -> Option<JoinKey> {
+    let &ProduceKey { arrival, response, batch, base_offset, .. } = sent;
+    let sought = JoinQuery { arrival, response, batch, base_offset };
+    let is_of = |write: &WriteKey| Some(write.topic) == sent.topic && write.partition == sent.partition;
+    joins::find(writes, &sought, is_of).map(|(_, key)| key)
+}

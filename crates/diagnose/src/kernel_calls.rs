@@ -1,0 +1,322 @@
+//! Journal commits and calls of file-system functions side by side in time, in the order of their starts.
+//!
+//! A call is known from its own ends where those were recorded, else from a stretch off the CPU inside it: such a call may
+//! have begun earlier and ended later. It is named by the outermost function of the file system.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use model::{Device, Event, FileOp, JournalCommit, KernelSpan, Nanos, OffCpu, Reclaim, SpanSource, Tid};
+
+use crate::file_op_reasons::RUN_QUEUE;
+use crate::kernel_stack;
+use crate::kernel_stack::Wait;
+
+/// A journal's commit is this function, whose ends its tracepoints tell (fs/jbd2/commit.c).
+const COMMIT: &str = "jbd2_journal_commit_transaction";
+/// What a thread that frees memory is in (mm/vmscan.c).
+const RECLAIM: [&str; 2] = ["try_to_free_pages", "try_to_free_mem_cgroup_pages"];
+/// Stretches off the CPU in the same function are one call where no more than this lies between them.
+const PAUSE: Nanos = Nanos::from_millis(1);
+/// Calls held back to be put in order; more are let go early.
+const MOST_HELD: usize = 200_000;
+/// Calls of one thread that wait to be told their file.
+const MOST_UNNAMED: usize = 1_024;
+/// Threads are looked through for those without calls when there are so many.
+const MANY_THREADS: usize = 4_096;
+
+/// One call of a kernel function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Its entry, as far as it was seen.
+    pub start: Nanos,
+    /// Its return, as far as it was seen.
+    pub end: Nanos,
+    /// The function.
+    pub function: Arc<str>,
+    /// How its ends were seen.
+    pub seen_by: SpanSource,
+    /// The device of the file system, where it is known.
+    pub device: Option<Device>,
+    /// The thread and its name, where they are known.
+    pub thread: Option<(Tid, Arc<str>)>,
+    /// The file of the operation that it was part of, where it was part of one.
+    pub file: Option<Arc<str>>,
+    /// More about it.
+    pub detail: Detail,
+}
+
+/// What else is known of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Detail {
+    /// Nothing.
+    Nothing,
+    /// It was this commit.
+    Commit(JournalCommit),
+    /// What the longest stretch off the CPU in it was for: its name in `io`, and the function that says so, if one
+    /// does.
+    Wait(&'static str, Arc<str>),
+    /// It freed so many pages, for a memory cgroup's limit or not.
+    Reclaim {
+        /// Pages freed.
+        pages: u64,
+        /// Whether a memory cgroup's limit asked for it.
+        memcg: bool,
+    },
+}
+
+impl Call {
+    /// How long it took, as far as it was seen.
+    pub fn latency(&self) -> Nanos {
+        self.end - self.start
+    }
+}
+
+type Key = (Nanos, u64);
+
+/// Puts calls in order. Feed it with [`Calls::event`] in the order of [`Event::time`], take what is in order with
+/// [`Calls::take`].
+#[derive(Debug)]
+pub struct Calls {
+    slower_than: Nanos,
+    /// A call is handed out so long after its start: one that starts before it may end that much later.
+    held_for: Nanos,
+    newest: Nanos,
+    numbered: u64,
+    held: BTreeMap<Key, Call>,
+    threads: HashMap<Tid, ThreadCalls>,
+}
+
+/// The latest calls of one thread.
+#[derive(Debug, Default)]
+struct ThreadCalls {
+    /// Those that wait for the operation that they are part of, with the stack that they are known from.
+    unnamed: Vec<(Key, Option<Arc<str>>)>,
+    /// The last one, and the length of the longest stretch off the CPU in it.
+    last: Option<(Key, Nanos)>,
+}
+
+impl Calls {
+    /// For calls that took at least so long, put in order among those that end up to `held_for` after their start.
+    pub fn new(slower_than: Nanos, held_for: Nanos) -> Self {
+        Self {
+            slower_than,
+            held_for,
+            newest: Nanos::MIN,
+            numbered: 0,
+            held: BTreeMap::new(),
+            threads: HashMap::new(),
+        }
+    }
+
+    /// Takes what may be a call or tell of one; passes over the rest.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::JournalCommit(commit) => self.commit(commit),
+            Event::KernelSpan(span) => self.span(span),
+            Event::Reclaim(reclaim) => self.reclaim(reclaim),
+            Event::OffCpu(interval) => self.off_cpu(interval),
+            Event::FileOp(op) => self.file_op(op),
+            _ => {}
+        }
+        self.newest = self.newest.max(event.time());
+    }
+
+    /// The next call in order, if it is certain that none comes before it, or `all` are wanted.
+    pub fn take(&mut self, all: bool) -> Option<Call> {
+        loop {
+            let (&(start, _), _) = self.held.first_key_value()?;
+            if !all && start > self.newest - self.held_for && self.held.len() <= MOST_HELD {
+                return None;
+            }
+            let (_, call) = self.held.pop_first()?;
+            if call.latency() >= self.slower_than {
+                return Some(call);
+            }
+        }
+    }
+
+    fn hold(&mut self, call: Call) -> Key {
+        self.numbered += 1;
+        let key = (call.start, self.numbered);
+        self.held.insert(key, call);
+        key
+    }
+
+    fn commit(&mut self, commit: &JournalCommit) {
+        self.hold(Call {
+            start: commit.start,
+            end: commit.end,
+            function: COMMIT.into(),
+            seen_by: SpanSource::Tracepoints,
+            device: Some(commit.device.clone()),
+            thread: None,
+            file: None,
+            detail: Detail::Commit(commit.clone()),
+        });
+    }
+
+    /// A stretch off the CPU in the same call is no call of its own.
+    fn span(&mut self, span: &KernelSpan) {
+        let mut detail = Detail::Nothing;
+        for (key, stack) in self.unnamed_within(span.tid, span.start, span.end) {
+            if stack.is_some_and(|stack| kernel_stack::frames(&stack).any(|frame| *frame == *span.function)) {
+                let replaced = self.held.remove(&key);
+                detail = replaced.map_or(detail, |call| call.detail);
+            }
+        }
+        let call = Call {
+            start: span.start,
+            end: span.end,
+            function: Arc::clone(&span.function),
+            seen_by: span.seen_by,
+            device: span.device.clone(),
+            thread: Some((span.tid, Arc::clone(&span.thread))),
+            file: None,
+            detail,
+        };
+        self.hold_unnamed(span.tid, call, None);
+    }
+
+    fn reclaim(&mut self, reclaim: &Reclaim) {
+        let [global, memcg] = RECLAIM;
+        let call = Call {
+            start: reclaim.start,
+            end: reclaim.end,
+            function: if reclaim.memcg { memcg } else { global }.into(),
+            seen_by: SpanSource::Tracepoints,
+            device: None,
+            thread: Some((reclaim.tid, Arc::clone(&reclaim.thread))),
+            file: None,
+            detail: Detail::Reclaim { pages: reclaim.pages, memcg: reclaim.memcg },
+        };
+        self.hold_unnamed(reclaim.tid, call, None);
+    }
+
+    fn off_cpu(&mut self, interval: &OffCpu) {
+        let Some(function) = naming_function(&interval.stack) else { return };
+        let detail = longer_part(interval);
+        if self.goes_on(interval, function, &detail) {
+            return;
+        }
+        let call = Call {
+            start: interval.start,
+            end: interval.end,
+            function: function.into(),
+            seen_by: SpanSource::OffCpu,
+            device: None,
+            thread: Some((interval.tid, Arc::clone(&interval.thread))),
+            file: None,
+            detail,
+        };
+        let key = self.hold_unnamed(interval.tid, call, Some(Arc::clone(&interval.stack)));
+        if let Some(thread) = self.threads.get_mut(&interval.tid) {
+            thread.last = Some((key, interval.length()));
+        }
+    }
+
+    /// Whether the interval is of the call that the thread was last seen in.
+    fn goes_on(&mut self, interval: &OffCpu, function: &str, detail: &Detail) -> bool {
+        let Some((key, longest)) =
+            self.threads.get_mut(&interval.tid).and_then(|thread| thread.last.as_mut())
+        else {
+            return false;
+        };
+        let Some(call) = self.held.get_mut(key).filter(|call| {
+            *call.function == *function && interval.start >= call.end && interval.start - call.end <= PAUSE
+        }) else {
+            return false;
+        };
+        call.end = interval.end;
+        if interval.length() > *longest {
+            *longest = interval.length();
+            call.detail = detail.clone();
+        }
+        true
+    }
+
+    /// Everything of the thread within the operation was on its file; what was quick is let go at once.
+    fn file_op(&mut self, op: &FileOp) {
+        for (key, _) in self.unnamed_within(op.tid, op.start, op.end) {
+            let Some(call) = self.held.get_mut(&key) else { continue };
+            call.file = Some(Arc::clone(&op.file));
+            call.device.get_or_insert_with(|| op.device.clone());
+            if call.latency() < self.slower_than {
+                self.held.remove(&key);
+            }
+        }
+        let held = &self.held;
+        if let Some(thread) = self.threads.get_mut(&op.tid) {
+            thread.last = None;
+            thread.unnamed.retain(|(key, _)| held.get(key).is_some_and(|call| call.end > op.end));
+            if thread.unnamed.is_empty() {
+                self.threads.remove(&op.tid);
+            }
+        }
+    }
+
+    fn unnamed_within(&self, tid: Tid, start: Nanos, end: Nanos) -> Vec<(Key, Option<Arc<str>>)> {
+        let unnamed = self.threads.get(&tid).map(|thread| thread.unnamed.as_slice()).unwrap_or_default();
+        let within = |call: &Call| call.start >= start && call.end <= end;
+        unnamed.iter().filter(|(key, _)| self.held.get(key).is_some_and(within)).cloned().collect()
+    }
+
+    fn hold_unnamed(&mut self, tid: Tid, call: Call, stack: Option<Arc<str>>) -> Key {
+        let key = self.hold(call);
+        let held = &self.held;
+        if self.threads.len() >= MANY_THREADS {
+            self.threads.retain(|_, thread| thread.unnamed.iter().any(|(key, _)| held.contains_key(key)));
+        }
+        let thread = self.threads.entry(tid).or_default();
+        if thread.unnamed.len() >= MOST_UNNAMED {
+            thread.unnamed.retain(|(key, _)| held.contains_key(key));
+            thread.unnamed.drain(..thread.unnamed.len().saturating_sub(MOST_UNNAMED / 2));
+        }
+        thread.unnamed.push((key, stack));
+        key
+    }
+}
+
+/// What the thread waited for, or that it then waited longer for a CPU.
+fn longer_part(interval: &OffCpu) -> Detail {
+    let woken = if interval.preempted { interval.start } else { interval.woken.unwrap_or(interval.end) };
+    if interval.end - woken > woken - interval.start {
+        return Detail::Wait(RUN_QUEUE, Arc::default());
+    }
+    let (wait, telling) = kernel_stack::read(&interval.stack);
+    Detail::Wait(wait.name(), telling.into())
+}
+
+/// How functions of file systems and of their journals are named.
+const FILE_SYSTEMS: &[&str] = &[
+    "ext4_*", "__ext4_*", "jbd2_*", "__jbd2_*", "xfs_*", "xlog_*", "btrfs_*", "f2fs_*", "ext2_*", "fuse_*",
+    "nfs_*",
+];
+
+/// ext4's way into generic code that calls ext4 again: what is called then says more.
+const WAYS_IN: &[&str] = &[
+    "ext4_file_write_iter",
+    "ext4_buffered_write_iter",
+    "ext4_file_read_iter",
+    "ext4_file_splice_read",
+    "ext4_filemap_fault",
+];
+
+/// The function to name it by; none where the stack is in no file system.
+pub(crate) fn naming_function(stack: &str) -> Option<&str> {
+    let is_one_of =
+        |frame: &str, names: &[&str]| names.iter().any(|name| kernel_stack::is_named(frame, name));
+    let mut of_file_system = kernel_stack::frames(stack).filter(|frame| is_one_of(frame, FILE_SYSTEMS));
+    let way_in = of_file_system.next()?;
+    if !is_one_of(way_in, WAYS_IN) {
+        return Some(way_in);
+    }
+    // What the generic code waits for by itself is not the file system's.
+    match kernel_stack::read(stack) {
+        (Wait::DirtyPages, function) => Some(function),
+        _ => Some(of_file_system.find(|frame| !is_one_of(frame, WAYS_IN)).unwrap_or(way_in)),
+    }
+}

@@ -1,0 +1,276 @@
+//! A stall as the first case shows it, and what could be mistaken.
+
+use std::sync::Arc;
+
+use model::CommitPhases;
+use model::{
+    Device, Event, FileKind, FileOp, FileOpKind, JournalCommit, KernelSpan, Nanos, OffCpu, Reclaim,
+    SpanSource,
+};
+
+use super::{Call, Calls, Detail, naming_function};
+
+const DIRTY_INODE: &str =
+    "vfs_write;ext4_file_write_iter;ext4_dirty_inode;jbd2__journal_start;wait_transaction_locked";
+const BEGIN: &str = "vfs_write;ext4_file_write_iter;ext4_da_write_begin;__wait_on_buffer;io_schedule";
+
+fn ms(n: i64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+fn device() -> Device {
+    Device { major: 7, minor: 0, name: "loop0".into() }
+}
+
+fn off(tid: u32, start: Nanos, end: Nanos, stack: &str) -> Event {
+    Event::OffCpu(Box::new(OffCpu {
+        start,
+        end,
+        woken: None,
+        pid: 1,
+        tid,
+        thread: "data-plane-kafk".into(),
+        preempted: false,
+        stack: stack.into(),
+        waker: None,
+    }))
+}
+
+fn op(tid: u32, start: i64, end: i64, file: &str) -> Event {
+    Event::FileOp(Box::new(FileOp {
+        start: ms(start),
+        end: ms(end),
+        op: FileOpKind::Write,
+        pid: 1,
+        tid,
+        thread: "data-plane-kafk".into(),
+        bytes: Some(1),
+        errno: None,
+        disk_bytes: None,
+        readahead_bytes: None,
+        offset: 0,
+        file: file.into(),
+        renamed_to: None,
+        topic_partition: None,
+        kind: FileKind::Log,
+        device: device(),
+        inode: 1,
+        fs: "ext4".into(),
+        batch: None,
+        journal_transaction: None,
+    }))
+}
+
+fn commit(start: i64, end: i64) -> Event {
+    Event::JournalCommit(Box::new(JournalCommit {
+        start: ms(start),
+        end: ms(end),
+        device: device(),
+        transaction: 7,
+        phases: Some(CommitPhases::default()),
+    }))
+}
+
+fn span(tid: u32, start: i64, end: i64, function: &str, seen_by: SpanSource) -> Event {
+    Event::KernelSpan(Box::new(KernelSpan {
+        start: ms(start),
+        end: ms(end),
+        function: function.into(),
+        device: None,
+        tid,
+        thread: "data-plane-kafk".into(),
+        seen_by,
+    }))
+}
+
+fn calls(slower_than: Nanos, events: impl IntoIterator<Item = Event>) -> Vec<Call> {
+    let mut calls = Calls::new(slower_than, ms(10_000));
+    let mut told = Vec::new();
+    for event in events {
+        calls.event(&event);
+        told.extend(std::iter::from_fn(|| calls.take(false)));
+    }
+    told.extend(std::iter::from_fn(|| calls.take(true)));
+    told
+}
+
+fn shown(calls: &[Call]) -> Vec<(i64, i64, &str)> {
+    let row = |call: &'_ Call| (call.start.0 / 1_000_000, call.end.0 / 1_000_000);
+    calls.iter().map(|call| (row(call).0, row(call).1, &*call.function)).collect()
+}
+
+#[test]
+fn a_commit_and_the_calls_behind_it_stand_in_the_order_of_their_starts() {
+    let told = calls(
+        ms(1),
+        [
+            off(1, ms(477), ms(1_757), DIRTY_INODE),
+            op(1, 476, 1_758, "topicA-0/0.log"),
+            off(2, ms(487), ms(1_757), DIRTY_INODE),
+            op(2, 480, 1_759, "topicB-0/0.log"),
+            commit(475, 1_808),
+        ],
+    );
+    assert_eq!(
+        shown(&told),
+        [
+            (475, 1_808, "jbd2_journal_commit_transaction"),
+            (477, 1_757, "ext4_dirty_inode"),
+            (487, 1_757, "ext4_dirty_inode")
+        ]
+    );
+    let first = &told[1];
+    assert_eq!((first.file.as_deref(), first.device.as_ref()), (Some("topicA-0/0.log"), Some(&device())));
+    assert_eq!(first.detail, Detail::Wait("journal-commit", Arc::from("wait_transaction_locked")));
+    assert_eq!(first.seen_by, SpanSource::OffCpu);
+}
+
+#[test]
+fn stretches_of_one_call_are_one_but_those_of_two_operations_are_not() {
+    let us = |n: i64| Nanos(n * 1_000);
+    let told = calls(
+        Nanos::ZERO,
+        [
+            off(1, us(10_000), us(20_000), DIRTY_INODE),
+            off(1, us(20_100), us(50_000), DIRTY_INODE),
+            off(1, us(50_100), us(60_000), BEGIN),
+            off(1, us(60_100), us(70_000), DIRTY_INODE),
+            op(1, 9, 71, "f"),
+            off(1, us(71_100), us(80_000), DIRTY_INODE),
+            off(2, us(80_100), us(81_000), DIRTY_INODE),
+            off(1, us(90_000), us(91_000), DIRTY_INODE),
+        ],
+    );
+    let told = shown(&told);
+    assert_eq!(
+        told,
+        [
+            (10, 50, "ext4_dirty_inode"),
+            (50, 60, "ext4_da_write_begin"),
+            (60, 70, "ext4_dirty_inode"),
+            (71, 80, "ext4_dirty_inode"),
+            (80, 81, "ext4_dirty_inode"),
+            (90, 91, "ext4_dirty_inode"),
+        ]
+    );
+}
+
+#[test]
+fn a_call_whose_own_ends_are_known_takes_the_place_of_what_was_seen_inside_it() {
+    for seen_by in [SpanSource::Function, SpanSource::Tracepoints] {
+        let told = calls(
+            ms(1),
+            [
+                off(1, ms(10), ms(40), DIRTY_INODE),
+                off(2, ms(10), ms(40), DIRTY_INODE),
+                span(1, 9, 41, "jbd2__journal_start", seen_by),
+                op(1, 8, 42, "f"),
+            ],
+        );
+        assert_eq!(shown(&told), [(9, 41, "jbd2__journal_start"), (10, 40, "ext4_dirty_inode")]);
+        assert_eq!((told[0].file.as_deref(), told[0].seen_by), (Some("f"), seen_by));
+        assert_eq!(told[0].detail, Detail::Wait("journal-commit", Arc::from("wait_transaction_locked")));
+    }
+}
+
+#[test]
+fn a_thread_that_was_woken_and_got_no_cpu_waited_for_that() {
+    let Event::OffCpu(mut interval) = off(1, ms(10), ms(40), DIRTY_INODE) else { unreachable!() };
+    let detail =
+        |interval: &OffCpu| match &calls(ms(1), [Event::OffCpu(Box::new(interval.clone()))])[0].detail {
+            Detail::Wait(name, _) => *name,
+            _ => unreachable!(),
+        };
+    interval.woken = Some(ms(30));
+    assert_eq!(detail(&interval), "journal-commit");
+    interval.woken = Some(ms(20));
+    assert_eq!(detail(&interval), "run-queue");
+    interval.woken = None;
+    interval.preempted = true;
+    assert_eq!(detail(&interval), "run-queue");
+}
+
+#[test]
+fn a_call_that_is_not_on_the_stack_takes_no_place() {
+    // XFS's log buffer was handed over by this thread; what it waited for meanwhile is its own.
+    let told = calls(
+        ms(1),
+        [off(1, ms(10), ms(40), DIRTY_INODE), span(1, 9, 41, "xlog_sync", SpanSource::Tracepoints)],
+    );
+    assert_eq!(shown(&told), [(9, 41, "xlog_sync"), (10, 40, "ext4_dirty_inode")]);
+}
+
+#[test]
+fn what_was_quick_or_in_no_file_system_is_left_out() {
+    let told = calls(
+        ms(50),
+        [
+            off(1, ms(10), ms(40), DIRTY_INODE),
+            off(1, ms(100), ms(400), "do_sendfile;tcp_sendmsg;sk_stream_wait_memory"),
+            commit(0, 49),
+        ],
+    );
+    assert_eq!(told, []);
+}
+
+#[test]
+fn a_reclaim_is_a_call() {
+    let told = calls(
+        ms(1),
+        [Event::Reclaim(Box::new(Reclaim {
+            start: ms(5),
+            end: ms(9),
+            pid: 1,
+            tid: 1,
+            thread: "t".into(),
+            memcg: true,
+            pages: 32,
+        }))],
+    );
+    assert_eq!(shown(&told), [(5, 9, "try_to_free_mem_cgroup_pages")]);
+    assert_eq!(told[0].detail, Detail::Reclaim { pages: 32, memcg: true });
+}
+
+#[test]
+fn calls_come_out_while_events_go_on_and_memory_stays_bounded() {
+    let mut calls = Calls::new(Nanos::ZERO, ms(1_000));
+    let mut told = 0_i64;
+    let mut last = Nanos::MIN;
+    for at in 0..20_000 {
+        calls.event(&off(1, ms(at * 10), ms(at * 10 + 5), DIRTY_INODE));
+        while let Some(call) = calls.take(false) {
+            assert!(call.start >= last);
+            last = call.start;
+            told += 1;
+        }
+    }
+    assert!(told > 19_800, "{told}");
+    assert!(calls.held.len() < 200 && calls.threads[&1].unnamed.len() <= super::MOST_UNNAMED);
+}
+
+#[test]
+fn the_outermost_function_that_tells_something_names_the_call() {
+    for (stack, function) in [
+        (
+            "ksys_write;vfs_write;ext4_file_write_iter;ext4_buffered_write_iter;file_update_time;ext4_dirty_inode;__ext4_mark_inode_dirty;jbd2_journal_get_write_access;do_get_write_access",
+            Some("ext4_dirty_inode"),
+        ),
+        (
+            "vfs_write;xfs_file_write_iter;xfs_file_buffered_write;xfs_ilock;down_write;rwsem_down_write_slowpath",
+            Some("xfs_file_write_iter"),
+        ),
+        ("do_fsync;vfs_fsync_range;ext4_sync_file;jbd2_log_wait_commit", Some("ext4_sync_file")),
+        (
+            "ext4_file_write_iter;ext4_buffered_write_iter;generic_perform_write;balance_dirty_pages_ratelimited_flags;balance_dirty_pages;schedule",
+            Some("balance_dirty_pages"),
+        ),
+        (
+            "do_sendfile;ext4_file_splice_read;filemap_splice_read;folio_wait_bit_common",
+            Some("ext4_file_splice_read"),
+        ),
+        ("do_sendfile;tcp_sendmsg;sk_stream_wait_memory;schedule", None),
+        ("", None),
+    ] {
+        assert_eq!(naming_function(stack), function, "{stack}");
+    }
+}

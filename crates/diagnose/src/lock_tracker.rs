@@ -1,0 +1,302 @@
+//! Waits for locks in the order of their ends, each with who held the lock and what that thread was doing. Does not say
+//! which requests were slow for it: [`crate::Engine`] does.
+//!
+//! A wait is told once everything that bears on it has had time to arrive. Waits that no source saw are inferred from
+//! the appends of produce requests: without its request, nobody knows since when a thread could have waited.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use model::api_key::PRODUCE;
+use model::{
+    Event, FileOp, Lock, LockHolder, LockSource, LockWait, Nanos, Pid, Request, Tid, TopicPartition,
+};
+
+use crate::causes::jvm;
+use crate::config::Config;
+use crate::engine::due_queue::DueQueue;
+use crate::file_op_reasons::{Reason, Reasons};
+use crate::joins::JoinStats;
+use crate::locks::LockContention;
+use crate::locks::holders::Holder;
+use crate::locks::names::{LockName, taken_in};
+use crate::stages::served_from;
+use crate::waits::LockHold;
+use crate::window::{Span as _, Window};
+use crate::{joins, locks};
+
+/// Reasons of shorter operations are not kept: nobody waited long for one.
+const WORTH_KEEPING: Nanos = Nanos::from_micros(100);
+/// Old events are swept out this often, in recorded time.
+const SWEEP: Nanos = Nanos::from_millis(250);
+
+/// A wait for a lock, with its holder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LockRow {
+    /// When the thread began to wait: at the earliest, where the wait is inferred.
+    pub start: Nanos,
+    /// When it had the lock, or when its dump was taken.
+    pub end: Nanos,
+    /// The process; 0 where nothing says.
+    pub pid: Pid,
+    /// The thread that waited.
+    pub tid: Tid,
+    /// Its name.
+    pub thread: Arc<str>,
+    /// Which lock it was.
+    pub name: LockName,
+    /// The method that wanted it, where a stack was taken.
+    pub taken_in: Option<String>,
+    /// The lock as the JVM knows it; none where the wait is inferred.
+    pub lock: Option<Lock>,
+    /// Who held it for the largest part of the wait.
+    pub holder: Option<LockHolder>,
+    /// Who had it last before the waiter, where the JVM says.
+    pub previous_owner: Option<LockHolder>,
+    /// PendingRow the holder was doing meanwhile.
+    pub doing: HolderActivity,
+    /// Appends of others that were served in the wait.
+    pub ahead: usize,
+    /// The partition that the thread wanted to append to.
+    pub partition: Option<TopicPartition>,
+    /// Java stack of the wait, outermost method first.
+    pub stack: Arc<str>,
+    /// How it was seen; none where it is inferred.
+    pub seen_by: Option<LockSource>,
+}
+
+impl LockRow {
+    /// How long it waited.
+    pub fn latency(&self) -> Nanos {
+        self.end - self.start
+    }
+}
+
+/// PendingRow a holder was doing for the largest part of a wait.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HolderActivity {
+    /// Nothing that was seen.
+    Unknown,
+    /// An operation on a file, and what its time was spent on, longest first.
+    Op(Arc<FileOp>, Vec<Reason>),
+    /// It waited for another lock: which one.
+    Waiting(String),
+    /// The JVM had stopped it: for what.
+    Stopped(String),
+}
+
+/// Collects what bears on waits and tells them. Feed it nearly in the order of [`Event::time`].
+#[derive(Debug)]
+pub struct Locks {
+    config: Config,
+    window: Window,
+    reasons: Reasons,
+    /// Those of operations that are still in the window.
+    told: HashMap<(Tid, Nanos), Vec<Reason>>,
+    pending: DueQueue<PendingRow>,
+    newest: Nanos,
+    swept: Nanos,
+    ready: VecDeque<LockRow>,
+}
+
+#[derive(Debug)]
+enum PendingRow {
+    Wait(Box<LockWait>),
+    Request(Arc<Request>),
+}
+
+impl Locks {
+    /// With the engine's bounds; `off_cpu` says whether threads off the CPU were watched.
+    pub fn new(config: Config, off_cpu: bool) -> Self {
+        Self {
+            config,
+            window: Window::default(),
+            reasons: Reasons::new(off_cpu),
+            told: HashMap::new(),
+            pending: DueQueue::new(),
+            newest: Nanos::MIN,
+            swept: Nanos::MIN,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Takes one event.
+    pub fn push(&mut self, event: Event) {
+        self.newest = self.newest.max(event.time());
+        self.reasons.event(&event);
+        match event {
+            Event::FileOp(op) => self.file_op(*op),
+            Event::OffCpu(interval) => self.window.off_cpu(*interval),
+            Event::JvmPause(pause) => self.window.pause(*pause),
+            Event::LockWait(wait) => self.lock_wait(wait),
+            Event::Request(request) if request.api_key == PRODUCE => {
+                self.pending.push(request.last_seen(), PendingRow::Request(Arc::new(*request)));
+            }
+            _ => {}
+        }
+        self.decide(self.newest - self.config.lateness);
+        if self.newest - self.swept >= SWEEP {
+            self.sweep();
+        }
+    }
+
+    /// The next wait that can be told; any that is left, where `all` are asked for.
+    pub fn take(&mut self, all: bool) -> Option<LockRow> {
+        if all {
+            self.decide(Nanos::MAX);
+        }
+        self.ready.pop_front()
+    }
+
+    fn lock_wait(&mut self, wait: Box<LockWait>) {
+        if self.window.lock_wait((*wait).clone()) {
+            self.pending.push(wait.end, PendingRow::Wait(wait));
+        }
+    }
+
+    fn file_op(&mut self, op: FileOp) {
+        // Asked of every operation: what is told of one is forgotten.
+        let reasons = self.reasons.of(&op);
+        if op.latency() >= WORTH_KEEPING {
+            self.told.insert((op.tid, op.start), reasons);
+        }
+        self.window.file_op(op);
+    }
+
+    fn sweep(&mut self) {
+        self.window.forget(self.newest, &self.config);
+        self.swept = self.newest;
+        let window = &self.window;
+        self.told.retain(|&(_, start), _| window.reaches_back_to(start));
+    }
+
+    fn decide(&mut self, until: Nanos) {
+        while let Some(what) = self.pending.pop_due(until) {
+            match what {
+                PendingRow::Wait(wait) => self.ready.extend(self.seen(&self.window.as_known(&wait))),
+                PendingRow::Request(request) => self.ready.extend(self.inferred(&request)),
+            }
+        }
+    }
+
+    fn seen(&self, wait: &LockWait) -> Option<LockRow> {
+        if wait.source == LockSource::ThreadDump {
+            let row = LockRow { holder: wait.holder.clone(), ..of_wait(wait, LockName::of(wait)?) };
+            return Some(row);
+        }
+        let blocked = LockContention::of(&self.window, wait, wait.start)?;
+        Some(self.with_holder(of_wait(wait, blocked.name), &blocked))
+    }
+
+    /// The waits of a request's thread that nobody saw.
+    fn inferred(&self, request: &Request) -> Vec<LockRow> {
+        let Some(served_from) = served_from(request) else { return Vec::new() };
+        let mut rows = Vec::new();
+        let mut from = served_from;
+        for append in joins::joins(&self.window, request, &mut JoinStats::default()) {
+            let waits = locks::waits_before(&self.window, &append.op, from);
+            rows.extend(
+                waits
+                    .iter()
+                    .filter(|blocked| blocked.seen.is_none())
+                    .map(|blocked| self.with_holder(of_append(&append.op, &self.window), blocked)),
+            );
+            from = from.max(append.op.end);
+        }
+        rows
+    }
+
+    fn with_holder(&self, row: LockRow, blocked: &LockContention<'_>) -> LockRow {
+        let holder = blocked.holders.first();
+        LockRow {
+            start: blocked.start,
+            end: blocked.end,
+            partition: blocked.partition.clone(),
+            ahead: blocked.ahead(),
+            doing: holder.map_or(HolderActivity::Unknown, |holder| self.doing(holder, row.pid)),
+            holder: holder.map(|holder| LockHolder { tid: holder.tid, thread: Arc::clone(&holder.thread) }),
+            ..row
+        }
+    }
+
+    /// PendingRow took the largest part of the time in which it held the lock.
+    fn doing(&self, holder: &Holder, pid: Pid) -> HolderActivity {
+        let (start, end) = (holder.start, holder.end);
+        let past = holder.tid.and_then(|tid| self.window.thread(tid));
+        let ops = past.into_iter().flat_map(|past| past.file_ops.overlapping(start, end));
+        let waits = past.into_iter().flat_map(|past| past.lock_waits.overlapping(start, end));
+        let op = ops.map(|op| (op.overlap(start, end), op)).max_by_key(|(time, _)| *time);
+        let wait = waits.map(|wait| (wait.overlap(start, end), wait)).max_by_key(|(time, _)| *time);
+        let stops = jvm::pauses(&self.window, pid, start, end);
+        let stop = stops.iter().map(|stop| (stop.overlap(start, end), stop)).max_by_key(|(time, _)| *time);
+        let after = self.held_on(holder);
+        let most =
+            [op.map(|(time, _)| time), wait.map(|(time, _)| time), stop.map(|(time, _)| time), Some(after)];
+        let most = most.into_iter().flatten().max().unwrap_or_default();
+        match (op, wait, stop) {
+            (Some((time, op)), _, _) if time == most && time > Nanos::ZERO => self.op(op),
+            (_, Some((time, wait)), _) if time == most && time > Nanos::ZERO => self.waiting(wait, start),
+            (_, _, Some((time, stop))) if time == most && time > Nanos::ZERO => {
+                HolderActivity::Stopped(stop.described())
+            }
+            _ => holder.append.as_ref().map_or(HolderActivity::Unknown, |append| self.op(append)),
+        }
+    }
+
+    /// How long after its write an append's thread still held the log.
+    fn held_on(&self, holder: &Holder) -> Nanos {
+        let Some(append) = &holder.append else { return Nanos::ZERO };
+        let until = LockHold::of(&self.window, append, holder.end).end().min(holder.end);
+        (until - append.end.max(holder.start)).at_least_zero()
+    }
+
+    fn op(&self, op: &Arc<FileOp>) -> HolderActivity {
+        let reasons = self.told.get(&(op.tid, op.start)).cloned().unwrap_or_default();
+        HolderActivity::Op(Arc::clone(op), reasons)
+    }
+
+    fn waiting(&self, wait: &LockWait, from: Nanos) -> HolderActivity {
+        LockContention::of(&self.window, wait, from)
+            .map_or(HolderActivity::Unknown, |blocked| HolderActivity::Waiting(blocked.described()))
+    }
+}
+
+fn of_wait(wait: &LockWait, name: LockName) -> LockRow {
+    LockRow {
+        start: wait.start,
+        end: wait.end,
+        pid: wait.pid,
+        tid: wait.tid,
+        thread: Arc::clone(&wait.thread),
+        name,
+        taken_in: taken_in(&wait.stack),
+        lock: Some(wait.lock.clone()),
+        holder: None,
+        previous_owner: wait.holder.clone(),
+        doing: HolderActivity::Unknown,
+        ahead: 0,
+        partition: None,
+        stack: Arc::clone(&wait.stack),
+        seen_by: Some(wait.source),
+    }
+}
+
+fn of_append(append: &FileOp, window: &Window) -> LockRow {
+    LockRow {
+        start: append.start,
+        end: append.start,
+        pid: append.pid,
+        tid: append.tid,
+        thread: window.name(append.tid, &append.thread),
+        name: LockName::Log,
+        taken_in: None,
+        lock: None,
+        holder: None,
+        previous_owner: None,
+        doing: HolderActivity::Unknown,
+        ahead: 0,
+        partition: None,
+        stack: Arc::default(),
+        seen_by: None,
+    }
+}

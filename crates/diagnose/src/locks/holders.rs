@@ -1,0 +1,222 @@
+//! Who held a lock while a thread waited for it, and waits that no source saw.
+//!
+//! A partition's log is guarded by one monitor (`UnifiedLog.lock`), so its appends are strictly serial: its holders are
+//! the threads whose appends lie within the wait, with what they did for them before and after. Of any lock the JVM may
+//! say who had it last.
+//!
+//! A handler that starts its append right after another thread's append of the same partition ended, and that did nothing
+//! in between, had been waiting for it. After its append it takes the monitor once more, to raise the high watermark
+//! (`Partition.appendRecordsToLeader`, `UnifiedLog.maybeIncrementHighWatermark`). Such a wait is inferred only where those
+//! ahead had the log for most of it, and is never `exact`.
+
+use std::sync::Arc;
+
+use model::{FileKind, FileOp, FileOpKind, Nanos, Tid, TopicPartition};
+
+use crate::time_budget::TimeBudget;
+use crate::waits::{LockHold, runnable_from};
+use crate::window::{CLOCK_SLACK, Window};
+
+/// What a thread computes between two operations on files takes less, as far as it has a CPU.
+const WORK: Nanos = Nanos::from_millis(3);
+
+/// A thread that held the lock in a part of the wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    /// The thread, where its id is known.
+    pub(crate) tid: Option<Tid>,
+    /// Its name.
+    pub(crate) thread: Arc<str>,
+    /// The part of the wait, and how much of it is its alone.
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) share: Nanos,
+    /// What it held the log for, where that was an append.
+    pub(crate) append: Option<Arc<FileOp>>,
+}
+
+/// Those that appended to the partition within a stretch, the latest first.
+pub(crate) fn by_appends(
+    window: &Window,
+    partition: &TopicPartition,
+    waiter: Tid,
+    (start, end): (Nanos, Nanos),
+    free: &mut TimeBudget,
+) -> Vec<Holder> {
+    let mut holders = Vec::new();
+    let Some(appends) = window.partition(partition) else { return holders };
+    for append in appends.ended_by(end + CLOCK_SLACK).take(MAX_QUEUE) {
+        let released = released(window, append, end);
+        if released <= start {
+            break;
+        }
+        let begun = begun(window, append);
+        let share = if append.tid == waiter { Nanos::ZERO } else { free.take(begun, released) };
+        if share > Nanos::ZERO {
+            holders.push(Holder {
+                tid: Some(append.tid),
+                thread: window.name(append.tid, &append.thread),
+                start: begun.max(start),
+                end: released.min(end),
+                share,
+                append: Some(Arc::clone(append)),
+            });
+        }
+    }
+    holders
+}
+
+/// When the append's thread began with it, as far as files show: a roll comes before the first append to the new
+/// segment, under the same lock (`UnifiedLog.append`, `maybeRoll`).
+pub(crate) fn begun(window: &Window, append: &FileOp) -> Nanos {
+    before_append(window, append).last().map_or(append.start, |op| op.start)
+}
+
+/// When the log was free again after an append, before `until`: a flush comes under the same lock (`UnifiedLog.append`,
+/// `flush`).
+pub(crate) fn released(window: &Window, append: &FileOp, until: Nanos) -> Nanos {
+    let hold = LockHold::of(window, append, until);
+    let flushed = after_append(window, append, &hold, until).last();
+    flushed.map_or(hold.end(), |flush| flush.end.min(until).max(hold.end()))
+}
+
+/// What an append's thread did with files of the same partition on the way to it, the latest first. What it wrote into
+/// the broker's own log of events in between is passed over: a roll is told there.
+pub(crate) fn before_append<'w>(
+    window: &'w Window,
+    append: &'w FileOp,
+) -> impl Iterator<Item = &'w Arc<FileOp>> {
+    let past = window.thread(append.tid).into_iter();
+    let earlier = past.flat_map(|past| past.file_ops.ended_by(append.start));
+    let mut next = append.start;
+    let on_the_way = earlier.take_while(move |op| {
+        let ours = op.topic_partition.is_none() || op.topic_partition == append.topic_partition;
+        let on_the_way = !is_append(op) && ours && worked(window, op.tid, op.end, next) <= WORK;
+        next = op.start;
+        on_the_way
+    });
+    on_the_way.filter(|op| op.topic_partition.is_some())
+}
+
+/// What waits for the device an append's thread called for the same partition right after it, before it answered: a
+/// flush after so many messages (`log.flush.interval.messages`).
+pub(crate) fn after_append<'w>(
+    window: &'w Window,
+    append: &'w FileOp,
+    hold: &LockHold<'_>,
+    response: Nanos,
+) -> impl Iterator<Item = &'w Arc<FileOp>> {
+    let past = window.thread(append.tid).into_iter();
+    let later = past.flat_map(move |past| past.file_ops.ended_after(append.end));
+    let mut last = hold.end();
+    later.filter(move |op| op.start >= append.end).take_while(move |op| {
+        let of_it = op.end <= response + CLOCK_SLACK
+            && matches!(op.op, FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync)
+            && op.topic_partition == append.topic_partition
+            && worked(window, op.tid, last, op.start) <= WORK;
+        last = op.end;
+        of_it
+    })
+}
+
+/// How much of a stretch a thread was not without a CPU.
+fn worked(window: &Window, tid: Tid, start: Nanos, end: Nanos) -> Nanos {
+    let mut free = TimeBudget::new(start, end);
+    for away in window.thread(tid).into_iter().flat_map(|past| past.off_cpu.overlapping(start, end)) {
+        free.take(runnable_from(away), away.end);
+    }
+    free.left()
+}
+
+/// Whether an operation wrote to a partition's log.
+pub(crate) fn is_append(op: &FileOp) -> bool {
+    op.kind == FileKind::Log && op.op == FileOpKind::Write
+}
+
+/// A handler woken from the monitor needs this long at most to start its write; under load a tenth of the
+/// wait is granted on top.
+const HANDOFF: Nanos = Nanos::from_millis(3);
+/// Waits shorter than this are not told from the handler's own work.
+const MIN_WAIT: Nanos = Nanos::from_millis(1);
+/// After an append, waits shorter than this are not told from the response's own way.
+const MIN_WAIT_AFTER: Nanos = Nanos::from_millis(5);
+/// At most this many appends are followed backwards from one wait.
+pub(crate) const MAX_QUEUE: usize = 10_000;
+
+/// The wait before `append`, whose request could have reached the lock from `from` on: its earliest start, and its end.
+pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Option<(Nanos, Nanos)> {
+    let partition = append.topic_partition.as_ref()?;
+    let had = had_since(window, append, from);
+    let from = from.max(thread_free_at(window, append.tid, had));
+    if had - from < MIN_WAIT {
+        return None;
+    }
+    let appends = window.partition(partition)?;
+    let mut next_start = had;
+    let mut start = had;
+    // All of a queue are woken in turn, by those who had the log for microseconds, after somebody who had it for long:
+    // of the waiter's own wait that much may pass in between.
+    let mut slack = Nanos((had - from).0 / 10);
+    for earlier in appends.ended_by(had).take(MAX_QUEUE) {
+        let released = released(window, earlier, had);
+        // The thread's own earlier append bounds `from`; nothing before `from` held this request up.
+        if released <= from || earlier.tid == append.tid {
+            break;
+        }
+        slack -= beyond_hand_over(next_start - released, released - earlier.start);
+        if slack < Nanos::ZERO {
+            break;
+        }
+        // A roll is under the same lock.
+        next_start = begun(window, earlier);
+        start = next_start.max(from);
+    }
+    (had - start >= MIN_WAIT).then_some((start, had))
+}
+
+/// The wait after `append`, whose thread was done with it at `from` and whose response began to leave at `until`.
+pub(crate) fn wait_after(
+    window: &Window,
+    append: &FileOp,
+    from: Nanos,
+    until: Nanos,
+) -> Option<(Nanos, Nanos)> {
+    let appends = window.partition(append.topic_partition.as_ref()?)?;
+    let mut free = from;
+    // As before an append, who had the log for microseconds passes it on in turn.
+    let mut slack = Nanos((until - from).0 / 10);
+    let later = appends.ended_after(append.end).filter(|later| later.start >= append.end);
+    for later in later.take_while(|later| later.end <= until).take(MAX_QUEUE) {
+        let released = released(window, later, until);
+        slack -= beyond_hand_over(begun(window, later) - free, released - later.start);
+        if later.tid == append.tid || slack < Nanos::ZERO {
+            break;
+        }
+        free = free.max(released);
+    }
+    let waited = free - from;
+    (waited >= MIN_WAIT_AFTER && is_handed_over(until - free, waited)).then_some((from, free))
+}
+
+/// Since when the append's thread had the log, as far as files show: it may roll the segment first, and reads the first
+/// batch of one that has just been rolled (`LogSegment.timeWaitedForRoll`).
+fn had_since(window: &Window, append: &FileOp, from: Nanos) -> Nanos {
+    let on_the_way = before_append(window, append).take_while(|op| op.start >= from);
+    on_the_way.last().map_or(append.start, |op| op.start)
+}
+
+/// When a thread ended what it did before: until then it was not waiting for this request.
+fn thread_free_at(window: &Window, tid: Tid, until: Nanos) -> Nanos {
+    let earlier = window.thread(tid).and_then(|past| past.file_ops.ended_by(until).next());
+    earlier.map_or(Nanos::MIN, |earlier| earlier.end)
+}
+
+/// Whether so little time lies between a lock's release and what its next owner does first.
+pub(crate) fn is_handed_over(gap: Nanos, wait: Nanos) -> bool {
+    beyond_hand_over(gap, wait) == Nanos::ZERO
+}
+
+/// How much more time than that lies in between.
+fn beyond_hand_over(gap: Nanos, wait: Nanos) -> Nanos {
+    (gap - HANDOFF - Nanos(wait.0 / 10)).at_least_zero()
+}

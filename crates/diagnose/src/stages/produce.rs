@@ -1,0 +1,169 @@
+//! Stages of a produce request around its appends: `receive`, `queue`, `handler`, `lock`, `append`.
+//!
+//! No source sees when a handler took a request. A handler serves one request at a time (`KafkaRequestHandler.run`), so it
+//! took this one after it had ended what it did before: `queue` is never longer than it was, and `handler` may hold a rest
+//! of it. A network thread reads from all connections that are ready, and only then puts what it read into the queue
+//! (`Selector.poll`, `Processor.run`).
+
+use std::sync::Arc;
+
+use model::{FileOp, Nanos, Request, Stage, Tid};
+
+use crate::joins::AppendJoin;
+use crate::locks;
+use crate::locks::holders;
+use crate::locks::holders::is_append;
+use crate::stages::{Breakdown, StageBuilder};
+use crate::waits::LockHold;
+use crate::window::Window;
+use crate::window::sockets::SocketCall;
+
+impl<'w> Breakdown<'w> {
+    /// Until it was in the queue, where it was worked on from `begun` on.
+    pub(crate) fn hand_on(
+        &mut self,
+        window: &Window,
+        begun: Nanos,
+        parts: &mut StageBuilder,
+    ) -> Option<Nanos> {
+        let read = self.read?;
+        let handed_on = handed_on(window, read, begun);
+        parts.take(Stage::Receive, read.end, handed_on);
+        self.handed_on = Some(handed_on);
+        self.handed_on
+    }
+
+    /// A request of which appends were found: from its read to its response.
+    pub(crate) fn with_appends(
+        &mut self,
+        window: &'w Window,
+        request: &Request,
+        appends: &'w [AppendJoin],
+        parts: &mut StageBuilder,
+    ) {
+        let read = self.read.map(|read| read.end.max(self.served_from));
+        let mut from = read.unwrap_or(self.served_from);
+        let mut begun = None;
+        for AppendJoin { op, .. } in appends {
+            let (start, end) = self.append(window, op, from, parts);
+            begun = begun.or(Some((start, op)));
+            from = from.max(end);
+        }
+        if let Some(last) =
+            appends.last().filter(|last| is_answered_by_its_handler(window, request, &last.op))
+        {
+            from = self.watermark(window, &last.op, from, parts);
+        }
+        if let (Some(read), Some((begun, first))) = (read, begun) {
+            let handed_on = self.hand_on(window, begun, parts).unwrap_or(read).max(read);
+            let taken = taken(window, first.tid, handed_on, begun);
+            self.taken = Some(taken);
+            parts.take(Stage::Queue, handed_on, taken);
+            parts.take(Stage::Handler, taken, from);
+        }
+        self.local_end = Some(from);
+        self.after_local(window, request, appends, parts);
+    }
+
+    /// An append of the request's thread, what came before it and what came after, in the order of time: when the
+    /// thread is known to have been at work on it first, and last.
+    fn append(
+        &mut self,
+        window: &'w Window,
+        op: &'w Arc<FileOp>,
+        from: Nanos,
+        parts: &mut StageBuilder,
+    ) -> (Nanos, Nanos) {
+        let mut begun = op.start;
+        for blocked in locks::waits_before(window, op, from) {
+            begun = begun.min(blocked.start);
+            parts.take(Stage::Lock, blocked.start, blocked.end.min(self.answered));
+            self.locks.push(blocked);
+        }
+        for earlier in holders::before_append(window, op).filter(|earlier| earlier.start >= from) {
+            begun = begun.min(earlier.start);
+            self.operation(Stage::Handler, LockHold::without_after(window, earlier), parts);
+        }
+        let hold = LockHold::of(window, op, self.answered);
+        let end = hold.end();
+        let later: Vec<_> = holders::after_append(window, op, &hold, self.answered).collect();
+        self.operation(Stage::Append, hold, parts);
+        let last = later.last().map_or(end, |last| last.end.max(end));
+        for later in later {
+            self.operation(Stage::Handler, LockHold::without_after(window, later), parts);
+        }
+        (begun, last.min(self.answered))
+    }
+
+    /// After an append its handler raises the high watermark, under the log's lock: until when.
+    fn watermark(&mut self, window: &'w Window, op: &FileOp, from: Nanos, parts: &mut StageBuilder) -> Nanos {
+        let Some(blocked) = locks::wait_after_append(window, op, from, self.answered) else { return from };
+        let end = blocked.end;
+        parts.take(Stage::Lock, blocked.start, end);
+        self.locks.push(blocked);
+        end
+    }
+
+    /// After the write the handler was still at work on this request: it had not answered yet.
+    fn operation(&mut self, stage: Stage, hold: LockHold<'w>, parts: &mut StageBuilder) {
+        parts.take(stage, hold.op.start, hold.op.end.min(self.answered));
+        parts.take(Stage::Handler, hold.op.end, hold.end().min(self.answered));
+        self.operations.push(hold);
+    }
+}
+
+/// Whether its response comes from the handler that appended, and not from who served a follower's fetch.
+fn is_answered_by_its_handler(window: &Window, request: &Request, append: &FileOp) -> bool {
+    let followed = || append.topic_partition.as_ref().is_some_and(|name| window.followers().any(name));
+    request.acks == Some(1) || (request.acks == Some(-1) && !followed())
+}
+
+/// When a thread that began to work on files or locks for a request at `begun` can have taken it, which had been read at
+/// `read`.
+pub(crate) fn taken(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Nanos {
+    let Some(past) = window.thread(tid) else { return read };
+    let operation = past.file_ops.ended_by(begun).next().map(|op| occupied_until(window, op, begun));
+    let wait = past.lock_waits.ended_by(begun).next().map(|wait| wait.end);
+    let free = operation.max(wait).unwrap_or(read);
+    free.max(read).min(begun.max(read))
+}
+
+fn occupied_until(window: &Window, op: &FileOp, begun: Nanos) -> Nanos {
+    if is_append(op) { LockHold::of(window, op, begun).end() } else { op.end }
+}
+
+/// What follows sooner is of the same round.
+const AT_ONCE: Nanos = Nanos::from_millis(1);
+/// Shorter calls are what a round is made of.
+const LONG: Nanos = Nanos::from_millis(1);
+/// One sample may have hit it by chance.
+const SAMPLES: usize = 2;
+
+/// When it was handed on, at the earliest, if it was worked on from `begun` on: the end of the read, or of what the
+/// thread went on with at once, long calls or work on the CPU without any call.
+pub(crate) fn handed_on(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
+    let mut handed = read.end;
+    let mut cursor = read.end;
+    for call in window.sockets().of_thread(read.tid, read.end, begun) {
+        if call.start - cursor > AT_ONCE {
+            break;
+        }
+        cursor = cursor.max(call.end);
+        if call.end - call.start >= LONG {
+            handed = handed.max(call.end);
+        }
+    }
+    handed.max(computed_until(window, read.tid, cursor, begun)).min(begun).max(read.end)
+}
+
+/// Until when it is known to have computed without a call, from right after the last one on.
+fn computed_until(window: &Window, tid: Tid, from: Nanos, begun: Nanos) -> Nanos {
+    let next_call =
+        window.sockets().of_thread(tid, from, begun).map(|call| call.start).find(|start| *start > from);
+    let until = next_call.unwrap_or(begun).min(begun);
+    let spans: Vec<(Nanos, Nanos)> = window.sockets().on_cpu(tid, from, until).collect();
+    let seen: Nanos = spans.iter().map(|(start, end)| (*end).min(until) - (*start).max(from)).sum();
+    let last = spans.last().map_or(from, |(_, end)| (*end).min(until));
+    let at_work = spans.len() >= SAMPLES && seen.0.saturating_mul(4) > (last - from).0;
+    if at_work { last } else { from }
+}

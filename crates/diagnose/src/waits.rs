@@ -1,0 +1,341 @@
+//! What a thread waited for in an operation on a file, and right after an append while it still held the log.
+//!
+//! Kafka stores into the segment's mapped indexes after the write, before it releases the log (`LogSegment.append`,
+//! `OffsetIndex.append`): an uninterruptible wait right after the write is taken for that store.
+//!
+//! Time in which the thread could run and had no CPU is that, whatever it did; freeing memory is that from end to end; the
+//! rest of a wait is what its stack says. A pause that the kernel announced is one whether or not the thread left the CPU.
+
+use std::sync::Arc;
+
+use model::{
+    Confidence, DirtyThrottle, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, OffCpu, Reclaim, Waker,
+};
+
+use crate::kernel_stack;
+use crate::kernel_stack::Wait;
+use crate::time_budget::TimeBudget;
+use crate::window::{CLOCK_SLACK, Window};
+
+/// The index is stored into within microseconds; a busy CPU is granted this much, but no more than the wait then takes: what is
+/// shorter than the way to it may be for anything.
+const RIGHT_AFTER: Nanos = Nanos::from_millis(3);
+
+/// An append while it holds the log.
+#[derive(Debug)]
+pub(crate) struct LockHold<'w> {
+    pub(crate) op: &'w FileOp,
+    /// Off the CPU inside the write.
+    pub(crate) inside: Vec<&'w OffCpu>,
+    /// Off the CPU right after it.
+    pub(crate) after: Vec<&'w OffCpu>,
+}
+
+impl<'w> LockHold<'w> {
+    /// The hold of an append that was over at `until`, when its response was seen or another thread wrote to
+    /// the same log: a wait that lasted longer was for something else.
+    pub(crate) fn of(window: &'w Window, op: &'w FileOp, until: Nanos) -> Self {
+        let mut hold = Self::without_after(window, op);
+        let Some(past) = window.thread(op.tid) else { return hold };
+        let end = op.end;
+        let waits = move || past.off_cpu.ended_after(end).filter(move |wait| wait.start >= end);
+        // Most have none: then there is no need to know what the thread did next.
+        if waits().next().is_none_or(|wait| !hold.goes_on_with(wait)) {
+            return hold;
+        }
+        // A fault on a mapped file is what the thread may wait for right after the write.
+        let later = past.file_ops.ended_after(op.end).filter(|next| next.op != FileOpKind::MmapFault);
+        let next_call = later.map(|next| next.start).find(|&start| start >= op.end);
+        let over = next_call.unwrap_or(Nanos::MAX).min(until + CLOCK_SLACK);
+        for wait in waits() {
+            if !hold.goes_on_with(wait) || wait.end > over {
+                break;
+            }
+            hold.after.push(wait);
+        }
+        hold
+    }
+
+    /// Whether a wait came right after what is known of it.
+    fn goes_on_with(&self, wait: &OffCpu) -> bool {
+        wait.start - self.end() <= RIGHT_AFTER.min(wait.end - wait.start)
+    }
+
+    /// An operation that holds no log longer than it lasts.
+    pub(crate) fn without_after(window: &'w Window, op: &'w FileOp) -> Self {
+        let past = window.thread(op.tid).into_iter();
+        let inside = past.flat_map(|past| past.off_cpu.overlapping(op.start, op.end)).collect();
+        Self { op, inside, after: Vec::new() }
+    }
+
+    /// When the log was free again, as far as it was seen.
+    pub(crate) fn end(&self) -> Nanos {
+        self.after.last().map_or(self.op.end, |wait| wait.end)
+    }
+
+    pub(crate) fn length(&self) -> Nanos {
+        self.end() - self.op.start
+    }
+
+    /// Until when waits are of that part.
+    pub(crate) fn end_of(&self, part: Part) -> Nanos {
+        match part {
+            Part::Write => self.op.end,
+            Part::After => self.end(),
+        }
+    }
+}
+
+/// Which part of an append a wait was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Inside the write.
+    Write,
+    /// After it, still holding the log: a store into a mapped index, for all that is known.
+    After,
+}
+
+/// What a thread waited for in one part of an append: the waits of one kind together.
+#[derive(Debug)]
+pub(crate) struct OperationWaits<'w> {
+    pub(crate) op: &'w FileOp,
+    pub(crate) part: Part,
+    pub(crate) kind: Wait,
+    /// How long, all in all.
+    pub(crate) time: Nanos,
+    /// The longest of them.
+    longest: WaitEvent<'w>,
+}
+
+/// How a wait was seen.
+#[derive(Clone, Copy, Debug)]
+enum WaitEvent<'w> {
+    OffCpu(&'w OffCpu),
+    Reclaim(&'w Reclaim),
+    /// The kernel announced it.
+    Pause(&'w DirtyThrottle),
+}
+
+/// What an operation's thread waited for, the longest first.
+pub(crate) fn waits_of<'w>(window: &'w Window, hold: &LockHold<'w>) -> Vec<OperationWaits<'w>> {
+    let (tid, start, end, over) = (hold.op.tid, hold.op.start, hold.op.end, hold.end());
+    let reclaims = || window.trouble.reclaims(tid, start, over);
+    let throttles =
+        || window.thread(tid).into_iter().flat_map(move |past| past.throttles.overlapping(start, end));
+    let is_quiet = hold.inside.is_empty() && hold.after.is_empty();
+    if is_quiet && reclaims().next().is_none() && throttles().next().is_none() {
+        return Vec::new();
+    }
+    let mut free = TimeBudget::new(hold.op.start, hold.end());
+    let mut sums = WaitSums { op: hold.op, waits: Vec::new() };
+    let inside = hold.inside.iter().map(|interval| (Part::Write, *interval));
+    let after = hold.after.iter().map(|interval| (Part::After, *interval));
+    let intervals: Vec<(Part, &OffCpu)> = inside.chain(after).collect();
+    for &(part, interval) in &intervals {
+        let time = free.take(runnable_from(interval), interval.end.min(hold.end_of(part)));
+        sums.add(part, Wait::RunQueue, time, WaitEvent::OffCpu(interval));
+    }
+    for reclaim in reclaims() {
+        let part = if reclaim.start < hold.op.end { Part::Write } else { Part::After };
+        let time = free.take(reclaim.start, reclaim.end);
+        sums.add(part, Wait::Reclaim, time, WaitEvent::Reclaim(reclaim));
+    }
+    for &(part, interval) in &intervals {
+        let time = free.take(interval.start, interval.end.min(hold.end_of(part)));
+        sums.add(part, kernel_stack::classify(interval).of_verdict(), time, WaitEvent::OffCpu(interval));
+    }
+    for pause in throttles() {
+        let time = free.take(pause.start, pause.end.min(hold.op.end));
+        sums.add(Part::Write, Wait::DirtyPages, time, WaitEvent::Pause(pause));
+    }
+    sums.waits.sort_by_key(|waits| std::cmp::Reverse(waits.time));
+    sums.waits
+}
+
+/// Shorter reads of the device are what devices take.
+const REMARKABLE: Nanos = Nanos::from_millis(1);
+
+/// A read of a file that waited for the device.
+pub(crate) struct DeviceRead<'w> {
+    /// The longest wait for it; none where no waits were watched.
+    pub(crate) longest: Option<OperationWaits<'w>>,
+}
+
+/// Whether a read of a file was slow because of the device.
+pub(crate) fn device_read<'w>(window: &'w Window, op: &'w FileOp) -> Option<DeviceRead<'w>> {
+    let lacked = op.disk_bytes.is_some_and(|bytes| bytes > 0);
+    let mut waited = waits_of(window, &LockHold::without_after(window, op));
+    if op.latency() < REMARKABLE || (waited.is_empty() && !lacked) {
+        return None;
+    }
+    let was_watched = !waited.is_empty();
+    waited.retain(|waits| is_of_device(waits.kind, lacked));
+    let time: Nanos = waited.iter().map(|waits| waits.time).sum();
+    let is_most = time.0.saturating_mul(2) > op.latency().0;
+    (!was_watched || is_most).then(|| DeviceRead { longest: waited.into_iter().next() })
+}
+
+/// A page's lock is held by who reads the page only where it lacked.
+fn is_of_device(wait: Wait, lacked: bool) -> bool {
+    match wait {
+        Wait::Device | Wait::DeviceQueue => true,
+        Wait::PageLock | Wait::XfsInodeLock => lacked,
+        _ => false,
+    }
+}
+
+/// From when on a thread waited for nothing but a CPU.
+pub(crate) fn runnable_from(interval: &OffCpu) -> Nanos {
+    match interval.woken {
+        _ if interval.preempted => interval.start,
+        Some(woken) => woken.clamp(interval.start, interval.end.max(interval.start)),
+        None => interval.end,
+    }
+}
+
+struct WaitSums<'w> {
+    op: &'w FileOp,
+    waits: Vec<OperationWaits<'w>>,
+}
+
+impl<'w> WaitSums<'w> {
+    fn add(&mut self, part: Part, kind: Wait, time: Nanos, seen: WaitEvent<'w>) {
+        if time <= Nanos::ZERO {
+            return;
+        }
+        match self.waits.iter_mut().find(|waits| (waits.part, waits.kind) == (part, kind)) {
+            Some(waits) => {
+                waits.time += time;
+                if seen.length() > waits.longest.length() {
+                    waits.longest = seen;
+                }
+            }
+            None => self.waits.push(OperationWaits { op: self.op, part, kind, time, longest: seen }),
+        }
+    }
+}
+
+impl WaitEvent<'_> {
+    fn span(&self) -> (Nanos, Nanos) {
+        match self {
+            Self::OffCpu(interval) => (interval.start, interval.end),
+            Self::Reclaim(reclaim) => (reclaim.start, reclaim.end),
+            Self::Pause(pause) => (pause.start, pause.end),
+        }
+    }
+
+    fn length(&self) -> Nanos {
+        let (start, end) = self.span();
+        end - start
+    }
+}
+
+impl<'w> OperationWaits<'w> {
+    /// The longest wait, as far as it belongs to the append.
+    pub(crate) fn span(&self) -> (Nanos, Nanos) {
+        let (start, end) = self.longest.span();
+        match self.part {
+            Part::Write => (start.max(self.op.start), end.min(self.op.end)),
+            Part::After => (start, end),
+        }
+    }
+
+    /// When the longest wait was over, though the thread may not have had a CPU yet.
+    pub(crate) fn woken(&self) -> Nanos {
+        match self.longest {
+            WaitEvent::OffCpu(interval) => interval.woken.unwrap_or(interval.end),
+            WaitEvent::Reclaim(reclaim) => reclaim.end,
+            WaitEvent::Pause(pause) => pause.end,
+        }
+    }
+
+    /// The reclaim that the longest wait was, where it was seen as one.
+    pub(crate) fn reclaim(&self) -> Option<&'w Reclaim> {
+        match self.longest {
+            WaitEvent::Reclaim(reclaim) => Some(reclaim),
+            WaitEvent::OffCpu(_) | WaitEvent::Pause(_) => None,
+        }
+    }
+
+    /// Whether the longest wait is known by the kernel's announcement alone.
+    pub(crate) fn was_announced_only(&self) -> bool {
+        matches!(self.longest, WaitEvent::Pause(_))
+    }
+
+    /// The kernel's function that says so best; empty where none does.
+    pub(crate) fn function(&self) -> &'w str {
+        match self.longest {
+            WaitEvent::OffCpu(interval) => kernel_stack::telling_frame(&interval.stack),
+            WaitEvent::Reclaim(_) | WaitEvent::Pause(_) => "",
+        }
+    }
+
+    /// Who ended the longest wait, where a thread did and not an interrupt.
+    pub(crate) fn released_by(&self) -> Option<&'w Waker> {
+        match self.longest {
+            WaitEvent::OffCpu(interval) => {
+                interval.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
+            }
+            WaitEvent::Reclaim(_) | WaitEvent::Pause(_) => None,
+        }
+    }
+
+    /// The transaction that the wait's own handle joined: known for handles of the write only.
+    pub(crate) fn journal_transaction(&self) -> Option<u32> {
+        self.op.journal_transaction.filter(|_| self.part == Part::Write)
+    }
+
+    /// What a join by this wait's thread is worth: after the write, that the wait belongs to the append is
+    /// concluded from the order of what the thread did.
+    pub(crate) fn best_confidence(&self) -> Confidence {
+        match self.part {
+            Part::Write => Confidence::Exact,
+            Part::After => Confidence::Strong,
+        }
+    }
+
+    /// What was seen of it, in words.
+    pub(crate) fn evidence(&self) -> Evidence {
+        let (time, what) = (self.time, self.what());
+        let text = match self.part {
+            Part::Write => format!("of which {time} {what}"),
+            Part::After => format!("and right after it {time} {what}, still holding the log"),
+        };
+        self.told(text)
+    }
+
+    /// The same of one that others outweigh.
+    pub(crate) fn beside(&self) -> Evidence {
+        self.told(format!("besides, {} {} ({})", self.time, self.what(), self.kind.name()))
+    }
+
+    fn what(&self) -> String {
+        match (self.kind, self.longest) {
+            (Wait::RunQueue, _) => "runnable without a CPU".to_owned(),
+            (_, WaitEvent::Reclaim(_)) => "freeing memory".to_owned(),
+            (_, WaitEvent::Pause(_)) => "paused by the kernel".to_owned(),
+            (_, WaitEvent::OffCpu(_)) => match self.function() {
+                "" => "off the CPU in an unknown place".to_owned(),
+                function => format!("off the CPU in {function}"),
+            },
+        }
+    }
+
+    fn told(&self, text: String) -> Evidence {
+        let (tid, thread) = match self.longest {
+            WaitEvent::OffCpu(interval) => (interval.tid, &interval.thread),
+            WaitEvent::Reclaim(reclaim) => (reclaim.tid, &reclaim.thread),
+            WaitEvent::Pause(pause) => (pause.tid, &self.op.thread),
+        };
+        let (start, end) = self.span();
+        Evidence {
+            kind: EvidenceKind::OffCpu,
+            start,
+            end,
+            tid: Some(tid),
+            thread: Some(Arc::clone(thread)),
+            waiter: None,
+            text,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Appends by what identifies their batch, bounded by what the window keeps. Does not judge whether one fits.
+//!
+//! Every append of a broker goes through here, so neither taking nor finding one allocates: an index leads to the latest
+//! append with a key, and each append to the one before it with the same. Most are found by their CRC: the index by base
+//! offset is made when it is asked for first.
+
+use std::cell::OnceCell;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use model::{FileOp, Nanos};
+
+/// What identifies the batch of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) crc: u32,
+    pub(crate) bytes: u32,
+    pub(crate) base_offset: i64,
+}
+
+/// What can be found by its batch.
+pub(crate) trait Append {
+    /// Of its batch; without a batch head there is nothing to find it by.
+    fn keys(&self) -> Option<Keys>;
+    /// When it began.
+    fn start(&self) -> Nanos;
+    /// When it ended.
+    fn end(&self) -> Nanos;
+}
+
+impl Append for Arc<FileOp> {
+    fn keys(&self) -> Option<Keys> {
+        self.batch.map(|batch| Keys { crc: batch.crc, bytes: batch.bytes, base_offset: batch.base_offset })
+    }
+
+    fn start(&self) -> Nanos {
+        self.start
+    }
+
+    fn end(&self) -> Nanos {
+        self.end
+    }
+}
+
+/// Appends with a batch head, oldest first, numbered in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Appends<T> {
+    kept: VecDeque<Entry<T>>,
+    /// The number of the first one kept.
+    forgotten: u64,
+    by_crc: HashMap<u32, u64, RandomState>,
+    by_base_offset: OnceCell<Offsets>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    append: T,
+    /// The one before it with the same CRC.
+    same_crc: Option<u64>,
+    /// When the last of it and those before it with the same CRC ended.
+    last_end: Nanos,
+}
+
+/// Appends by their base offsets.
+#[derive(Debug, Default)]
+struct Offsets {
+    latest: HashMap<i64, u64, RandomState>,
+    /// Of each that is kept, the one before it with the same base offset.
+    before: VecDeque<Option<u64>>,
+}
+
+impl Offsets {
+    fn push(&mut self, offset: i64, number: u64) {
+        self.before.push_back(self.latest.insert(offset, number));
+    }
+}
+
+impl<T> Default for Appends<T> {
+    fn default() -> Self {
+        let (by_crc, by_base_offset) = Default::default();
+        Self { kept: VecDeque::new(), forgotten: 0, by_crc, by_base_offset }
+    }
+}
+
+impl<T: Append> Appends<T> {
+    /// Takes an append.
+    pub(crate) fn insert(&mut self, append: T) {
+        let Some(Keys { crc, base_offset, .. }) = append.keys() else { return };
+        let number = self.forgotten + self.kept.len() as u64;
+        let same_crc = self.by_crc.insert(crc, number);
+        if let Some(offsets) = self.by_base_offset.get_mut() {
+            offsets.push(base_offset, number);
+        }
+        let before = same_crc.and_then(|number| self.at(number)).map(|before| before.last_end);
+        let last_end = before.map_or(append.end(), |before| before.max(append.end()));
+        self.kept.push_back(Entry { append, same_crc, last_end });
+    }
+
+    /// Those with a batch of this CRC, the latest first, as far as any that is left ended at `since` or later.
+    pub(crate) fn by_crc(&self, crc: u32, since: Nanos) -> impl Iterator<Item = &T> {
+        let first = self.by_crc.get(&crc).and_then(|&number| self.at(number));
+        std::iter::successors(first, |later| self.at(later.same_crc?))
+            .take_while(move |kept| kept.last_end >= since)
+            .map(|kept| &kept.append)
+    }
+
+    /// Those with a batch of this base offset, the latest first.
+    pub(crate) fn by_base_offset(&self, offset: i64) -> impl Iterator<Item = &T> {
+        let offsets = self.by_base_offset.get_or_init(|| self.offsets());
+        let before = move |number: u64| *offsets.before.get(self.place(number)?)?;
+        std::iter::successors(offsets.latest.get(&offset).copied(), move |&later| before(later))
+            .map_while(|number| self.at(number))
+            .map(|kept| &kept.append)
+    }
+
+    fn offsets(&self) -> Offsets {
+        let mut offsets = Offsets::default();
+        for (number, kept) in (self.forgotten..).zip(&self.kept) {
+            // All that are kept have one.
+            offsets.push(kept.append.keys().map_or(i64::MIN, |keys| keys.base_offset), number);
+        }
+        offsets
+    }
+
+    /// Forgets what ended before that.
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
+        while let Some(first) = self.kept.front().filter(|first| first.append.end() < horizon) {
+            if let Some(Keys { crc, base_offset, .. }) = first.append.keys() {
+                forget(&mut self.by_crc, &crc, self.forgotten);
+                if let Some(offsets) = self.by_base_offset.get_mut() {
+                    forget(&mut offsets.latest, &base_offset, self.forgotten);
+                    offsets.before.pop_front();
+                }
+            }
+            self.kept.pop_front();
+            self.forgotten += 1;
+        }
+    }
+
+    fn at(&self, number: u64) -> Option<&Entry<T>> {
+        self.kept.get(self.place(number)?)
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.forgotten)?).ok()
+    }
+}
+
+/// Where a later one has the same key, the index leads to that.
+fn forget<K: Hash + Eq>(index: &mut HashMap<K, u64, RandomState>, key: &K, number: u64) {
+    if index.get(key) == Some(&number) {
+        index.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+    use proptest::prelude::*;
+
+    use super::{Append, Appends, Keys};
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Seen(i64, i64);
+
+    impl Append for Seen {
+        fn keys(&self) -> Option<Keys> {
+            Some(Keys { crc: 0, bytes: 0, base_offset: self.1 })
+        }
+        fn start(&self) -> Nanos {
+            Nanos(self.0)
+        }
+        fn end(&self) -> Nanos {
+            Nanos(self.0)
+        }
+    }
+
+    proptest! {
+        /// Whenever it is asked first, and whatever came and went before and after.
+        #[test]
+        fn those_of_a_base_offset_are_found_the_latest_first(
+            offsets in proptest::collection::vec(0_i64..4, 0..40),
+            asked in proptest::collection::vec(any::<bool>(), 40),
+            forgotten in 0_i64..40,
+        ) {
+            let mut appends = Appends::default();
+            let mut expected: Vec<Seen> = Vec::new();
+            for (number, (offset, asked)) in offsets.into_iter().zip(asked).enumerate() {
+                let seen = Seen(number as i64, offset);
+                appends.insert(seen);
+                expected.push(seen);
+                if number % 10 == 9 {
+                    appends.forget(Nanos(forgotten));
+                    expected.retain(|seen| seen.0 >= forgotten);
+                }
+                for offset in (0..5).filter(|_| asked) {
+                    let found: Vec<Seen> = appends.by_base_offset(offset).copied().collect();
+                    let of_it = expected.iter().rev().filter(|seen| seen.1 == offset).copied();
+                    prop_assert_eq!(found, of_it.collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+}

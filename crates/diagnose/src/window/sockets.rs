@@ -1,0 +1,352 @@
+//! Calls of the broker on its connections, by TCP sequence number and by thread, and samples of threads on a CPU.
+//!
+//! A connection's calls are few between a request's arrival and its read, so a call is looked for step by step from a
+//! moment on: sequence numbers wrap, and two connections may have the same ends one after the other.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use model::{CpuSample, Nanos, SocketOp, SocketOpKind, Tid};
+
+use crate::window::search::CachedSearch;
+
+/// Both ends of a connection: client, broker.
+type Connection = (SocketAddr, SocketAddr);
+
+/// A call is looked for among this many around the moment at which it is expected.
+const MAX_STEPS: usize = 4_096;
+
+/// A call that moved bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SocketCall {
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) tid: Tid,
+    pub(crate) kind: SocketOpKind,
+    /// The window that the other end offered when a write began.
+    pub(crate) peer_window: Option<u32>,
+    /// The sequence numbers of the first byte and after the last one.
+    first: u32,
+    next: u32,
+}
+
+/// CallTimeline in the order of their ends.
+#[derive(Debug, Default)]
+struct CallTimeline {
+    kept: VecDeque<SocketCall>,
+    near: CachedSearch,
+}
+
+/// One connection's.
+#[derive(Debug, Default)]
+struct Streams {
+    reads: CallTimeline,
+    writes: CallTimeline,
+}
+
+/// One thread's.
+#[derive(Debug, Default)]
+struct NetworkThread {
+    calls: CallTimeline,
+    samples: CpuSamples,
+    name: Arc<str>,
+}
+
+/// The calls of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    connections: HashMap<Connection, Streams, RandomState>,
+    threads: HashMap<Tid, NetworkThread, RandomState>,
+}
+
+impl Sockets {
+    pub(crate) fn push(&mut self, op: &SocketOp) {
+        let call = SocketCall {
+            start: op.start,
+            end: op.end,
+            tid: op.tid,
+            kind: op.op,
+            peer_window: op.peer_window,
+            first: op.sequence,
+            next: op.sequence_end,
+        };
+        let streams = self.connections.entry((op.remote, op.local)).or_default();
+        let stream = if op.op == SocketOpKind::Read { &mut streams.reads } else { &mut streams.writes };
+        stream.insert(call);
+        let thread = self.threads.entry(op.tid).or_default();
+        thread.calls.insert(call);
+        if thread.name != op.thread {
+            thread.name = Arc::clone(&op.thread);
+        }
+    }
+
+    /// Keeps that a thread was on a CPU, if it is one that makes calls.
+    pub(crate) fn sample(&mut self, sample: &CpuSample) {
+        if let Some(thread) = self.threads.get_mut(&sample.tid) {
+            thread.samples.push(sample);
+        }
+    }
+
+    /// The stretches that samples of a thread on a CPU stand for, around each moment.
+    pub(crate) fn on_cpu(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
+        self.threads.get(&tid).into_iter().flat_map(move |thread| thread.samples.on_cpu(start, end))
+    }
+
+    /// The read that took a byte of this number off a connection, near a moment.
+    pub(crate) fn read_of(&self, connection: Connection, byte: u32, near: Nanos) -> Option<SocketCall> {
+        self.connections.get(&connection)?.reads.covering(byte, near)
+    }
+
+    /// The write, or sendfile, that gave a byte of this number to a connection, near a moment.
+    pub(crate) fn write_of(&self, connection: Connection, byte: u32, near: Nanos) -> Option<SocketCall> {
+        self.connections.get(&connection)?.writes.covering(byte, near)
+    }
+
+    /// What else a connection was given from a write on, as far as it began before `until`.
+    pub(crate) fn writes_within(
+        &self,
+        connection: Connection,
+        from: SocketCall,
+        until: Nanos,
+    ) -> impl Iterator<Item = &SocketCall> {
+        let streams = self.connections.get(&connection).into_iter();
+        streams
+            .flat_map(move |streams| streams.writes.kept.range(streams.writes.first_after(from.start)..))
+            .take_while(move |call| call.start < until)
+    }
+
+    /// A thread's calls that share time with a stretch, in the order of their ends; none of a thread that made none.
+    pub(crate) fn of_thread(&self, tid: Tid, start: Nanos, end: Nanos) -> impl Iterator<Item = &SocketCall> {
+        let calls = self.threads.get(&tid).into_iter();
+        calls
+            .flat_map(move |thread| thread.calls.kept.range(thread.calls.first_after(start)..))
+            .take_while(move |call| call.start < end)
+    }
+
+    /// When the first call began between two moments, whichever thread made it.
+    pub(crate) fn first_begun(&self, after: Nanos, before: Nanos) -> Option<Nanos> {
+        let begun = self.threads.values().filter_map(|thread| thread.calls.first_begun(after));
+        begun.min().filter(|at| *at < before)
+    }
+
+    /// The name of a thread that made calls: a network thread.
+    pub(crate) fn thread(&self, tid: Tid) -> Option<&Arc<str>> {
+        self.threads.get(&tid).map(|thread| &thread.name)
+    }
+
+    /// How many calls are kept, each counted once.
+    pub(crate) fn len(&self) -> usize {
+        self.threads.values().map(|thread| thread.calls.kept.len()).sum()
+    }
+
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
+        self.connections.retain(|_, streams| {
+            streams.reads.forget(horizon);
+            streams.writes.forget(horizon);
+            !streams.reads.kept.is_empty() || !streams.writes.kept.is_empty()
+        });
+        self.threads.retain(|_, thread| {
+            thread.calls.forget(horizon);
+            thread.samples.forget(horizon);
+            !thread.calls.kept.is_empty()
+        });
+    }
+}
+
+impl CallTimeline {
+    fn insert(&mut self, call: SocketCall) {
+        let later = self.kept.iter().rev().take_while(|kept| kept.end > call.end).count();
+        self.kept.insert(self.kept.len() - later, call);
+    }
+
+    fn forget(&mut self, horizon: Nanos) {
+        while self.kept.front().is_some_and(|call| call.end < horizon) {
+            self.kept.pop_front();
+        }
+    }
+
+    /// When the first began after `time`: a thread's calls begin in the order in which they end.
+    fn first_begun(&self, time: Nanos) -> Option<Nanos> {
+        self.kept.range(self.first_after(time)..).map(|call| call.start).find(|start| *start > time)
+    }
+
+    /// Where those begin that ended after `time`.
+    fn first_after(&self, time: Nanos) -> usize {
+        self.near.partition_point(&self.kept, |call| call.end <= time)
+    }
+
+    /// The call that moved this byte, if it is among those near the moment.
+    fn covering(&self, byte: u32, near: Nanos) -> Option<SocketCall> {
+        let mut at = self.first_after(near).min(self.kept.len().checked_sub(1)?);
+        let mut came_from = None;
+        for _ in 0..MAX_STEPS {
+            let call = self.kept.get(at)?;
+            let next = match call.place_of(byte) {
+                Place::Within => return Some(*call),
+                Place::Before => at.checked_sub(1)?,
+                Place::After => at + 1,
+            };
+            // Between two calls: the one that moved it was not seen.
+            if came_from == Some(next) {
+                return None;
+            }
+            came_from = Some(at);
+            at = next;
+        }
+        None
+    }
+}
+
+/// Where a byte is, seen from a call.
+enum Place {
+    Before,
+    Within,
+    After,
+}
+
+impl SocketCall {
+    /// How many bytes a call that began before a number had yet to move until then.
+    pub(crate) fn left_until(&self, number: u32) -> u32 {
+        number.wrapping_sub(self.first)
+    }
+
+    /// How many bytes from a number on had been moved when the call returned.
+    pub(crate) fn moved_since(&self, number: u32) -> u32 {
+        self.next.wrapping_sub(number)
+    }
+
+    /// Modulo 2^32, as sequence numbers are compared (RFC 9293, 3.4).
+    fn place_of(&self, byte: u32) -> Place {
+        if byte.wrapping_sub(self.first) < self.next.wrapping_sub(self.first) {
+            Place::Within
+        } else if (byte.wrapping_sub(self.first) as i32) < 0 {
+            Place::Before
+        } else {
+            Place::After
+        }
+    }
+}
+
+/// One sample may have hit a thread by chance.
+const MIN_SAMPLES: usize = 2;
+/// A thread that was found on a CPU for this share of a stretch was at work for all of it: what the samples do not show
+/// is what others had of the CPUs. A quarter.
+const WORK_SHARE: i64 = 4;
+
+/// One thread's, in the order of time.
+#[derive(Debug, Default)]
+pub(crate) struct CpuSamples(VecDeque<(Nanos, Nanos)>);
+
+impl CpuSamples {
+    pub(crate) fn push(&mut self, sample: &CpuSample) {
+        self.0.push_back((sample.at, sample.period));
+    }
+
+    /// The stretches that those near a stretch stand for.
+    pub(crate) fn on_cpu(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> {
+        let half = |period: Nanos| Nanos(period.0 / 2);
+        let first = self.0.partition_point(|&(at, period)| at + half(period) <= start);
+        self.0
+            .range(first..)
+            .map(move |&(at, period)| (at - half(period), at + half(period)))
+            .take_while(move |&(from, _)| from < end)
+    }
+
+    /// Whether the thread was at work all along a stretch of which so much is not known otherwise.
+    pub(crate) fn show_work(&self, start: Nanos, end: Nanos, unknown: Nanos) -> bool {
+        let parts = self.on_cpu(start, end).map(|(from, until)| until.min(end) - from.max(start));
+        let (count, time) = parts.fold((0, Nanos::ZERO), |(count, time), part| (count + 1, time + part));
+        count >= MIN_SAMPLES && time.0.saturating_mul(WORK_SHARE) >= unknown.0
+    }
+
+    pub(crate) fn forget(&mut self, horizon: Nanos) {
+        while self.0.front().is_some_and(|(at, _)| *at < horizon) {
+            self.0.pop_front();
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Nanos, SocketOp, SocketOpKind};
+
+    use super::Sockets;
+
+    fn op(tid: u32, start: i64, first: u32, bytes: u32) -> SocketOp {
+        SocketOp {
+            start: Nanos(start),
+            end: Nanos(start + 5),
+            op: SocketOpKind::Read,
+            pid: 1,
+            tid,
+            thread: "data-plane-kafk".into(),
+            local: "10.0.0.1:9092".parse().unwrap(),
+            remote: "10.0.0.7:40000".parse().unwrap(),
+            bytes: Some(bytes.into()),
+            errno: None,
+            sequence: first,
+            sequence_end: first.wrapping_add(bytes),
+            peer_window: None,
+        }
+    }
+
+    fn connection() -> super::Connection {
+        ("10.0.0.7:40000".parse().unwrap(), "10.0.0.1:9092".parse().unwrap())
+    }
+
+    #[test]
+    fn a_byte_is_found_wherever_the_search_begins_also_where_numbers_wrap() {
+        let mut sockets = Sockets::default();
+        let begin = u32::MAX - 150;
+        for i in 0..20_u32 {
+            sockets.push(&op(7, i64::from(i) * 10, begin.wrapping_add(i * 20), 20));
+        }
+        for near in [-100, 0, 95, 1_000] {
+            for i in 0..20_u32 {
+                let found = sockets.read_of(connection(), begin.wrapping_add(i * 20 + 19), Nanos(near));
+                assert_eq!(found.unwrap().start, Nanos(i64::from(i) * 10), "{i} from {near}");
+            }
+            assert_eq!(sockets.read_of(connection(), begin.wrapping_add(400), Nanos(near)), None);
+            assert_eq!(sockets.read_of(connection(), begin.wrapping_sub(1), Nanos(near)), None);
+        }
+        assert_eq!(sockets.write_of(connection(), begin, Nanos(0)), None, "the other direction");
+        let elsewhere = ("10.0.0.8:40000".parse().unwrap(), connection().1);
+        assert_eq!(sockets.read_of(elsewhere, begin, Nanos(0)), None);
+    }
+
+    #[test]
+    fn a_byte_of_a_call_that_was_not_seen_is_of_no_other() {
+        let mut sockets = Sockets::default();
+        for i in [0, 1, 2, 4, 5_u32] {
+            sockets.push(&op(7, i64::from(i) * 10, i * 20, 20));
+        }
+        for near in [0, 25, 100] {
+            assert_eq!(sockets.read_of(connection(), 65, Nanos(near)), None);
+        }
+    }
+
+    #[test]
+    fn calls_are_in_order_however_they_come_and_go_when_they_are_old() {
+        let mut sockets = Sockets::default();
+        for start in [20, 0, 10, 40, 30] {
+            sockets.push(&op(7, start, start as u32, 10));
+        }
+        let starts = |sockets: &Sockets| {
+            sockets.of_thread(7, Nanos(5), Nanos(35)).map(|call| call.start.0).collect::<Vec<_>>()
+        };
+        assert_eq!(starts(&sockets), [10, 20, 30]);
+        let first_begun = |after| sockets.first_begun(Nanos(after), Nanos(40)).map(|at| at.0);
+        assert_eq!([12, 20, 29, 30].map(first_begun), [Some(20), Some(30), Some(30), None]);
+        sockets.forget(Nanos(20));
+        assert_eq!((starts(&sockets), sockets.len()), (vec![20, 30], 3));
+        assert!(sockets.thread(7).is_some());
+        sockets.forget(Nanos(900));
+        assert!(sockets.len() == 0 && sockets.thread(7).is_none());
+    }
+}
