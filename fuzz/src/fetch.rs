@@ -4,24 +4,25 @@
 //! Input: a byte whose lowest bit says response and whose others are the version; for a response one for the
 //! cuts; then the body.
 
-use wire::fetch::FetchRequest;
-use wire::produce::Topic;
-use wire::stream::{RequestBody, ResponseFrame, TopicRef};
+use wire::api::Number;
+use wire::stream::{RequestBody, ResponseFrame};
 use wire::{ApiKey, Error, ErrorKind};
 
 use crate::Target;
 use crate::bodies;
 use crate::chunks::Cuts;
 use crate::frame::Frame;
+use crate::produce::topic_and_partition;
 
 /// The target.
 pub const TARGET: Target = Target { name: "fetch", check, spare_bytes: 4 << 20 };
 
 fn check(data: &[u8]) {
     let Some((&choice, body)) = data.split_first() else { return };
-    let version = i16::from(choice >> 1) % (wire::fetch::MAX_VERSION + 2) - 1;
+    let max_version = ApiKey::FETCH.max_version().expect("Fetch is known");
+    let version = i16::from(choice >> 1) % (max_version + 2) - 1;
     if version < 0 {
-        assert!(FetchRequest::parse(body, version).is_err());
+        assert!(ApiKey::FETCH.read_request(body, version, |_| {}).is_err());
     } else if choice & 1 == 0 {
         check_request(body, version);
     } else if let Some((&cuts, body)) = body.split_first() {
@@ -35,29 +36,25 @@ fn check_request(body: &[u8], version: i16) {
         (RequestBody::Fetch(fetch), None) => Some(fetch),
         _ => None,
     };
-    let Ok(request) = FetchRequest::parse(body, version) else {
+    let mut partitions = Vec::new();
+    let read = ApiKey::FETCH.read_request(body, version, |row| {
+        partitions.push((topic_and_partition(row), row.number(Number::FetchOffset)));
+    });
+    let Ok(request) = read else {
         assert_eq!(streamed, None, "a stream read what cannot be read as a whole");
         return;
     };
     let streamed = streamed.expect("a stream reads what can be read as a whole");
-    assert_eq!(
-        (Some(request.max_wait_ms), Some(request.min_bytes)),
-        (streamed.max_wait_ms, streamed.min_bytes)
-    );
-    assert_eq!(request.max_bytes, streamed.max_bytes);
-    assert_eq!((request.session_id, request.session_epoch), (streamed.session_id, streamed.session_epoch));
-    let partitions = request.partitions().map(|p| (owned(p.topic), p.partition, Some(p.fetch_offset)));
-    let from_stream = streamed.partitions.iter().map(|p| (p.topic.clone(), p.partition, p.fetch_offset));
-    assert!(partitions.eq(from_stream), "as a whole and from a stream");
-    assert!(request.partitions().count() + request.forgotten().count() <= body.len());
-    bodies::check_prefixes(body, |bytes| FetchRequest::parse(bytes, version).map(drop));
-}
-
-fn owned(topic: Topic<'_>) -> TopicRef {
-    match topic {
-        Topic::Name(name) => TopicRef::Name(name.to_owned()),
-        Topic::Id(id) => TopicRef::Id(id),
-    }
+    let numbers = [Number::MaxWaitMs, Number::MinBytes, Number::MaxBytes].map(|number| request.int(number));
+    assert_eq!(numbers, [streamed.max_wait_ms, streamed.min_bytes, streamed.max_bytes]);
+    let session = [Number::SessionId, Number::SessionEpoch].map(|number| request.int(number));
+    let expected =
+        if version >= 7 { [streamed.session_id, streamed.session_epoch].map(Some) } else { [None; 2] };
+    assert_eq!(session, expected);
+    let from_stream = streamed.partitions.iter().map(|p| ((p.topic.clone(), p.partition), p.fetch_offset));
+    assert!(partitions.iter().cloned().eq(from_stream), "as a whole and from a stream");
+    assert!(partitions.len() <= body.len());
+    bodies::check_prefixes(body, |bytes| ApiKey::FETCH.read_request(bytes, version, |_| {}).map(drop));
 }
 
 fn check_response(body: &[u8], version: i16, cuts: &Cuts) {

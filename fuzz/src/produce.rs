@@ -3,7 +3,7 @@
 //!
 //! Input: a byte whose lowest bit says response and whose others are the version; then the body.
 
-use wire::produce::{ProduceRequest, ProduceResponse, Topic};
+use wire::api::{Number, Values};
 use wire::stream::{RequestBody, ResponseBody, TopicRef};
 use wire::{ApiKey, Error};
 
@@ -15,9 +15,10 @@ pub const TARGET: Target = Target { name: "produce", check, spare_bytes: 4 << 20
 
 fn check(data: &[u8]) {
     let Some((&choice, body)) = data.split_first() else { return };
-    let version = i16::from(choice >> 1) % (wire::produce::MAX_VERSION + 2) - 1;
+    let max_version = ApiKey::PRODUCE.max_version().expect("Produce is known");
+    let version = i16::from(choice >> 1) % (max_version + 2) - 1;
     let is_response = choice & 1 != 0;
-    let read = if is_response { read_response } else { read_request_ids };
+    let read = if is_response { read_response } else { read_request };
     let whole = read(body, version);
     if version < 0 {
         assert!(whole.is_err());
@@ -37,27 +38,29 @@ fn check(data: &[u8]) {
 /// A partition's topic and number, and either the bytes of its records or its base offset.
 type Partition = (TopicRef, i32, i64);
 
-fn owned(topic: Topic<'_>) -> TopicRef {
-    match topic {
-        Topic::Name(name) => TopicRef::Name(name.to_owned()),
-        Topic::Id(id) => TopicRef::Id(id),
-    }
+/// The topic and number of a row.
+pub(crate) fn topic_and_partition(row: &Values<'_>) -> (TopicRef, i32) {
+    let id = || TopicRef::Id(row.topic_id.expect("a topic without a name has an id"));
+    let topic = row.topic_name.map_or_else(id, |name| TopicRef::Name(name.to_owned()));
+    (topic, row.int(Number::Partition).expect("every row has a partition"))
 }
 
-fn read_request_ids(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
-    let partitions = ProduceRequest::parse(body, version)?.partitions();
-    partitions
-        .map(|partition| {
-            let partition = partition?;
-            let bytes = partition.records.map_or(0, <[u8]>::len);
-            Ok((owned(partition.topic), partition.partition, bytes as i64))
-        })
-        .collect()
+fn read_request(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
+    let mut partitions = Vec::new();
+    ApiKey::PRODUCE.read_request(body, version, |row| {
+        let (topic, partition) = topic_and_partition(row);
+        partitions.push((topic, partition, row.records.map_or(0, <[u8]>::len) as i64));
+    })?;
+    Ok(partitions)
 }
 
 fn read_response(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
-    let response = ProduceResponse::parse(body, version)?;
-    Ok(response.partitions().map(|p| (owned(p.topic), p.partition, p.base_offset)).collect())
+    let mut partitions = Vec::new();
+    ApiKey::PRODUCE.read_response(body, version, |row| {
+        let (topic, partition) = topic_and_partition(row);
+        partitions.push((topic, partition, row.number(Number::BaseOffset).expect("every version has it")));
+    })?;
+    Ok(partitions)
 }
 
 /// The partitions, unless the frame or, where its records are cut off, its last partition has an error.

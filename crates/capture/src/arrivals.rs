@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use ahash::RandomState;
 use model::{Nanos, Partition, Request, TopicId};
 use wire::BatchHeader;
-use wire::stream::{FetchedPartition, TopicRef};
+use wire::stream::{Partition as WirePartition, TopicRef};
 
 use crate::table::Table;
 use crate::topics::Topics;
@@ -96,7 +96,7 @@ impl Arrivals {
     pub(crate) fn of_fetched(
         &mut self,
         row: &Request,
-        fetched: &[FetchedPartition],
+        fetched: &[WirePartition],
         topics: &Topics,
     ) -> Option<Nanos> {
         let enough = u64::try_from(row.min_bytes?).unwrap_or(0).max(1);
@@ -130,7 +130,7 @@ impl Arrivals {
         }
     }
 
-    fn key_of_fetched(&self, broker: IpAddr, fetched: &FetchedPartition, topics: &Topics) -> u64 {
+    fn key_of_fetched(&self, broker: IpAddr, fetched: &WirePartition, topics: &Topics) -> u64 {
         match &fetched.topic {
             TopicRef::Name(name) => self.key(broker, name, fetched.partition),
             TopicRef::Id(id) => self.key_by_id(broker, TopicId(*id), fetched.partition, topics),

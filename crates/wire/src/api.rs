@@ -1,14 +1,14 @@
-//! Every API of Kafka 4.2, and those that earlier brokers had: names, versions, header versions, and what any
-//! request or response says of itself: groups, transactions, throttle times, error codes.
+//! Every API of Kafka 4.2, and those that earlier brokers had: names, versions, header versions, and what requests and
+//! responses hold. All of it follows from one table.
 
-mod shape;
+pub(crate) mod layout;
 mod table;
 
 use std::fmt;
 
-use crate::reader::Reader;
 use crate::{Error, ErrorKind};
-use shape::Found;
+use layout::{BodyReader, Levels};
+pub use layout::{Number, Values};
 use table::{APIS, Api, NEVER};
 
 /// An API key as it stands in a request header, known or not.
@@ -16,44 +16,6 @@ use table::{APIS, Api, NEVER};
 pub struct ApiKey(pub i16);
 
 impl ApiKey {
-    /// Produce.
-    pub const PRODUCE: Self = Self(0);
-    /// Fetch.
-    pub const FETCH: Self = Self(1);
-    /// Metadata.
-    pub const METADATA: Self = Self(3);
-    /// `ControlledShutdown`, whose version 0 alone has request header version 0.
-    pub const CONTROLLED_SHUTDOWN: Self = Self(7);
-    /// `FindCoordinator`.
-    pub const FIND_COORDINATOR: Self = Self(10);
-    /// `JoinGroup`.
-    pub const JOIN_GROUP: Self = Self(11);
-    /// Heartbeat.
-    pub const HEARTBEAT: Self = Self(12);
-    /// `SyncGroup`.
-    pub const SYNC_GROUP: Self = Self(14);
-    /// `SaslHandshake`.
-    pub const SASL_HANDSHAKE: Self = Self(17);
-    /// `ApiVersions`.
-    pub const API_VERSIONS: Self = Self(18);
-    /// `CreateTopics`.
-    pub const CREATE_TOPICS: Self = Self(19);
-    /// `InitProducerId`.
-    pub const INIT_PRODUCER_ID: Self = Self(22);
-    /// `AddPartitionsToTxn`.
-    pub const ADD_PARTITIONS_TO_TXN: Self = Self(24);
-    /// `EndTxn`.
-    pub const END_TXN: Self = Self(26);
-    /// `DescribeConfigs`.
-    pub const DESCRIBE_CONFIGS: Self = Self(32);
-    /// `SaslAuthenticate`.
-    pub const SASL_AUTHENTICATE: Self = Self(36);
-
-    /// `ShareFetch` (KIP-932).
-    pub const SHARE_FETCH: Self = Self(78);
-    /// `ShareAcknowledge` (KIP-932).
-    pub const SHARE_ACKNOWLEDGE: Self = Self(79);
-
     fn api(self) -> Option<&'static Api> {
         usize::try_from(self.0).ok().and_then(|key| APIS.get(key))
     }
@@ -112,98 +74,117 @@ impl ApiKey {
     }
 }
 
-/// Whether that version is flexible; an error, at its place in a request's header, unless it is one of those
-/// known here.
-pub(crate) fn check_version(api_key: ApiKey, version: i16) -> Result<bool, Error> {
-    match api_key.max_version() {
-        Some(max) if (0..=max).contains(&version) => Ok(api_key.is_flexible(version)),
-        Some(_) => Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2)),
-        None => Err(Error::new(ErrorKind::UnknownApi { api_key: api_key.0 }, 0)),
-    }
-}
-
-/// What a request names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestIds<'a> {
-    /// The transaction's id; none also where several are named (a broker's `AddPartitionsToTxn`, KIP-890).
-    pub transactional_id: Option<&'a str>,
-    /// The group's id; none also where several are named.
-    pub group_id: Option<&'a str>,
-}
-
-/// What a response says of the request as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ResponseStatus {
-    /// How long the broker throttled the client, in milliseconds.
-    pub throttle_ms: Option<i32>,
-    /// Kafka's error code; 0 is none. None where only parts of the answer have one.
-    pub error_code: Option<i16>,
-}
-
-impl ApiKey {
-    /// Whether [`Self::read_request_ids`] has something to read.
-    pub(crate) fn has_request_layout(self) -> bool {
-        self.api().is_some_and(|api| !api.request.is_empty())
-    }
-
-    /// Reads and checks the whole body of a request that names a group or a transaction, of `ApiVersions`,
-    /// `CreateTopics`, and of those that authenticate, whose tokens it does not hand out.
-    ///
-    /// # Errors
-    /// `UnknownApi` and `UnsupportedVersion`, also where there is nothing of the kind to read, and whatever is
-    /// wrong with the body.
-    pub fn read_request_ids(self, body: &[u8], version: i16) -> Result<RequestIds<'_>, Error> {
-        let flexible = check_version(self, version)?;
-        let Some(shape) = self.api().and_then(|api| shape::of(api.request, version)) else {
-            return Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2));
-        };
-        let mut reader = Reader::new(body);
-        let mut found = Found::default();
-        found.read(shape, &mut reader, flexible)?;
-        reader.tagged_fields(flexible)?;
-        reader.finish()?;
-        Ok(found.named())
-    }
-
-    /// How the throttle time and the error code stand in an answer of that version; none where it has neither, or
-    /// nobody knows.
-    pub(crate) fn answer_layout(self, version: i16) -> Option<AnswerLayout> {
-        check_version(self, version).ok()?;
-        let shape = shape::of(self.api()?.response, version)?;
-        match shape {
-            "" => None,
-            _ if shape::is_short(shape) => Some(AnswerLayout::Front),
-            _ => Some(AnswerLayout::Within),
-        }
-    }
-
-    /// Reads an answer to a request of that version as far as its throttle time and its error code.
-    ///
-    /// # Errors
-    /// `UnknownApi`, `UnsupportedVersion`, and whatever is wrong with the body so far.
-    pub fn read_response_status(self, body: &[u8], version: i16) -> Result<ResponseStatus, Error> {
-        let flexible = check_version(self, version)?;
-        // A broker that does not know the version answers in version 0 (KIP-511).
-        let refused = self == Self::API_VERSIONS && body.starts_with(&UNSUPPORTED_VERSION.to_be_bytes());
-        let (version, flexible) = if refused { (0, false) } else { (version, flexible) };
-        let mut found = Found::default();
-        if let Some(shape) = self.api().and_then(|api| shape::of(api.response, version)) {
-            found.read(shape, &mut Reader::new(body), flexible)?;
-        }
-        Ok(found.answer)
-    }
-}
-
 /// Kafka's error code for a version the broker does not know.
 const UNSUPPORTED_VERSION: i16 = 35;
 
-/// Where an answer's throttle time and error code are.
+/// How the wanted fields of a response are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnswerLayout {
+pub(crate) enum ResponseShape {
+    /// Whole, row by row.
+    Rows,
     /// Within its first bytes.
     Front,
     /// After fields of any length.
     Within,
+    /// There are none, or nobody knows.
+    None,
+}
+
+impl ApiKey {
+    /// Whether that version is flexible; an error, at its place in a request's header, unless it is one of those
+    /// known here.
+    pub(crate) fn check_version(self, version: i16) -> Result<bool, Error> {
+        match self.api() {
+            Some(api) if (api.min_version..=api.max_version).contains(&version) => {
+                Ok(self.is_flexible(version))
+            }
+            Some(_) => Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2)),
+            None => Err(Error::new(ErrorKind::UnknownApi { api_key: self.0 }, 0)),
+        }
+    }
+
+    /// Whether [`Self::read_request`] has something to read.
+    pub(crate) fn has_request_layout(self) -> bool {
+        self.api().is_some_and(|api| !api.request.is_empty())
+    }
+
+    /// Whether its requests list partitions.
+    pub(crate) fn names_partitions(self) -> bool {
+        self.api().is_some_and(|api| layout::has_rows(api.request))
+    }
+
+    /// Reads and checks the whole body of a request. `row` gets the values at the end of each partition; the tokens of
+    /// those that authenticate are not handed out.
+    ///
+    /// # Errors
+    /// `UnknownApi` and `UnsupportedVersion`, also where no layout is known, and what is wrong with the body.
+    pub fn read_request<'a>(
+        self,
+        body: &'a [u8],
+        version: i16,
+        mut row: impl FnMut(&Values<'a>),
+    ) -> Result<Values<'a>, Error> {
+        let flexible = self.check_version(version)?;
+        let Some(api) = self.api().filter(|api| !api.request.is_empty()) else {
+            return Err(Error::new(ErrorKind::UnsupportedVersion { version }, 2));
+        };
+        let mut body = BodyReader::new(body, version, flexible);
+        body.read(api.request, &mut row)?;
+        body.reader.tagged_fields(flexible)?;
+        body.reader.finish()?;
+        Ok(body.values)
+    }
+
+    /// How an answer of that version is read.
+    pub(crate) fn response_shape(self, version: i16) -> ResponseShape {
+        let Some(api) = self.api() else { return ResponseShape::None };
+        if layout::has_rows(api.response) {
+            ResponseShape::Rows
+        } else if self.check_version(version).is_err() || layout::is_empty(api.response, version) {
+            ResponseShape::None
+        } else if layout::is_fixed(api.response, version) {
+            ResponseShape::Front
+        } else {
+            ResponseShape::Within
+        }
+    }
+
+    /// Reads an answer to a request of that version: one that lists topics whole, with `row` as in
+    /// [`Self::read_request`], of others the throttle time and the error code.
+    ///
+    /// # Errors
+    /// `UnknownApi`, `UnsupportedVersion`, and what is wrong with the body so far.
+    pub fn read_response<'a>(
+        self,
+        body: &'a [u8],
+        version: i16,
+        mut row: impl FnMut(&Values<'a>),
+    ) -> Result<Values<'a>, Error> {
+        let flexible = self.check_version(version)?;
+        // A broker that does not know the version answers in version 0 (KIP-511).
+        let refused = self == Self::API_VERSIONS && body.starts_with(&UNSUPPORTED_VERSION.to_be_bytes());
+        let (version, flexible) = if refused { (0, false) } else { (version, flexible) };
+        let layout = self.api().map_or(&[][..], |api| api.response);
+        let mut body = BodyReader::new(body, version, flexible);
+        body.read(layout, &mut row)?;
+        if layout::has_rows(layout) {
+            body.reader.tagged_fields(flexible)?;
+            body.reader.finish()?;
+        }
+        Ok(body.values)
+    }
+
+    /// How to read a request piece by piece; none where it does not list partitions.
+    pub(crate) fn request_levels(self, version: i16) -> Result<Option<Levels>, Error> {
+        let flexible = self.check_version(version)?;
+        Ok(self.api().and_then(|api| Levels::of(api.request, version, flexible)))
+    }
+
+    /// The same of a response.
+    pub(crate) fn response_levels(self, version: i16) -> Result<Option<Levels>, Error> {
+        let flexible = self.check_version(version)?;
+        Ok(self.api().and_then(|api| Levels::of(api.response, version, flexible)))
+    }
 }
 
 impl fmt::Display for ApiKey {

@@ -6,23 +6,17 @@
 //! bytes are taken as hostile: every read is bounded, nothing is allocated on the word of a length field.
 //!
 //! Two ways in: [`stream`] decodes one direction of a connection as its bytes come, without holding record
-//! payloads; [`api`], [`produce`], [`fetch`], [`share`],
-//! [`metadata`], [`api_versions`], [`batch`] and [`record`] look at whole bodies. What brokerscope itself asks a broker is in
-//! [`describe_configs`].
+//! payloads; [`ApiKey::read_request`], [`ApiKey::read_response`], [`batch`] and [`record`] look at whole bodies. Which fields
+//! each version has is declared once, in `api/table.rs`. What brokerscope itself asks a broker is in [`describe_configs`].
 
 pub mod api;
-pub mod api_versions;
 pub mod batch;
 pub mod compression;
 pub mod describe_configs;
 pub mod error;
-pub mod fetch;
 pub mod header;
-pub mod metadata;
-pub mod produce;
 pub mod reader;
 pub mod record;
-pub mod share;
 pub mod stream;
 
 pub use api::ApiKey;

@@ -6,19 +6,15 @@
 //! other bodies that are decoded are held whole, up to 8 MiB. How chunks are cut does not change what is returned;
 //! how the stream falls into step after a loss is described in `stream/framing/hunt.rs`.
 
-mod dialect;
-mod fetch;
 mod frame;
 mod framing;
-mod produce;
 mod request;
 mod response;
-mod stage;
+mod walk;
 
 pub use frame::{
-    FetchBody, FetchPartition, FetchResponseBody, FetchedPartition, FrameError, ProduceBody,
-    ProducePartition, ProducedPartition, RequestBody, RequestFrame, RequestIdsBody, ResponseBody,
-    ResponseFrame, TopicRef,
+    FetchBody, FetchResponseBody, FrameError, Partition, ProduceBody, RequestBody, RequestFrame,
+    RequestIdsBody, ResponseBody, ResponseFrame, TopicRef,
 };
 pub use request::RequestStream;
 pub use response::ResponseStream;

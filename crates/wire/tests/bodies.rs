@@ -6,9 +6,8 @@
 mod kafka;
 
 use kafka_protocol::records::Compression;
-use wire::Error;
-use wire::metadata::MetadataResponse;
-use wire::produce::{ProduceRequest, ProduceResponse, Topic};
+use wire::api::{Number, Values};
+use wire::{ApiKey, Error};
 
 fn every_prefix_is_an_error(bytes: &[u8], what: &str, parse: impl Fn(&[u8]) -> Result<(), Error>) {
     parse(bytes).unwrap();
@@ -18,8 +17,21 @@ fn every_prefix_is_an_error(bytes: &[u8], what: &str, parse: impl Fn(&[u8]) -> R
     assert!(parse(&[bytes, &[0]].concat()).is_err(), "{what}: a byte too many was accepted");
 }
 
-fn parse_request(bytes: &[u8], version: i16) -> Result<(), Error> {
-    ProduceRequest::parse(bytes, version)?.partitions().try_for_each(|partition| partition.map(|_| ()))
+/// The values of a whole body, and those at the end of each row.
+type Body<'a> = (Values<'a>, Vec<Values<'a>>);
+
+fn request(api_key: ApiKey, bytes: &[u8], version: i16) -> Result<Body<'_>, Error> {
+    let mut rows = Vec::new();
+    Ok((api_key.read_request(bytes, version, |row| rows.push(*row))?, rows))
+}
+
+fn response(api_key: ApiKey, bytes: &[u8], version: i16) -> Result<Body<'_>, Error> {
+    let mut rows = Vec::new();
+    Ok((api_key.read_response(bytes, version, |row| rows.push(*row))?, rows))
+}
+
+fn topic(version: i16, name: &str) -> (Option<&str>, Option<[u8; 16]>) {
+    if version < 13 { (Some(name), None) } else { (None, Some(kafka::TOPIC_ID)) }
 }
 
 #[test]
@@ -28,17 +40,18 @@ fn produce_requests_of_versions_3_to_13() {
         let records = kafka::batch(Compression::None, &["a", "b"], 10);
         let parts = [("topicA", 2, Some(records.clone())), ("topic-é", 0, None)];
         let body = kafka::produce_body(version, &parts);
-        let request = ProduceRequest::parse(&body, version).unwrap();
-        assert_eq!(request.transactional_id, Some("tx-1"));
-        assert_eq!((request.acks, request.timeout_ms), (-1, 1500));
-        let partitions: Vec<_> = request.partitions().map(Result::unwrap).collect();
+        let (values, partitions) = request(ApiKey::PRODUCE, &body, version).unwrap();
+        assert_eq!(values.transactional_id(), Some("tx-1"));
+        assert_eq!((values.int(Number::Acks), values.int(Number::TimeoutMs)), (Some(-1), Some(1500)));
         assert_eq!(partitions.len(), 2);
-        for (found, (topic, partition, records)) in partitions.iter().zip(&parts) {
-            let topic = if version < 13 { Topic::Name(topic) } else { Topic::Id(kafka::TOPIC_ID) };
-            assert_eq!((found.topic, found.partition), (topic, *partition), "v{version}");
+        for (found, (name, partition, records)) in partitions.iter().zip(&parts) {
+            assert_eq!((found.topic_name, found.topic_id), topic(version, name), "v{version}");
+            assert_eq!(found.int(Number::Partition), Some(*partition), "v{version}");
             assert_eq!(found.records, records.as_deref(), "v{version}");
         }
-        every_prefix_is_an_error(&body, &format!("v{version}"), |bytes| parse_request(bytes, version));
+        every_prefix_is_an_error(&body, &format!("v{version}"), |bytes| {
+            request(ApiKey::PRODUCE, bytes, version).map(|_| ())
+        });
     }
 }
 
@@ -46,17 +59,20 @@ fn produce_requests_of_versions_3_to_13() {
 fn produce_requests_of_versions_0_to_2() {
     let body = kafka::old_produce_body("topicA", 2, b"records");
     for version in 0..=2 {
-        let request = ProduceRequest::parse(&body, version).unwrap();
-        assert_eq!((request.transactional_id, request.acks, request.timeout_ms), (None, 1, 1000));
-        let partitions: Vec<_> = request.partitions().map(Result::unwrap).collect();
+        let (values, partitions) = request(ApiKey::PRODUCE, &body, version).unwrap();
+        assert_eq!(values.transactional_id(), None);
+        assert_eq!((values.int(Number::Acks), values.int(Number::TimeoutMs)), (Some(1), Some(1000)));
         assert_eq!(partitions.len(), 1);
-        assert_eq!((partitions[0].topic, partitions[0].partition), (Topic::Name("topicA"), 2));
+        let partition = partitions[0].int(Number::Partition);
+        assert_eq!((partitions[0].topic_name, partition), (Some("topicA"), Some(2)));
         assert_eq!(partitions[0].records, Some(&b"records"[..]));
-        every_prefix_is_an_error(&body, &format!("v{version}"), |bytes| parse_request(bytes, version));
+        every_prefix_is_an_error(&body, &format!("v{version}"), |bytes| {
+            request(ApiKey::PRODUCE, bytes, version).map(|_| ())
+        });
     }
     for version in [-1, 14, i16::MAX] {
-        assert!(ProduceRequest::parse(&body, version).is_err());
-        assert!(ProduceResponse::parse(&body, version).is_err());
+        assert!(request(ApiKey::PRODUCE, &body, version).is_err());
+        assert!(response(ApiKey::PRODUCE, &body, version).is_err());
     }
 }
 
@@ -64,16 +80,19 @@ fn produce_requests_of_versions_0_to_2() {
 fn produce_responses_of_versions_3_to_13() {
     for version in 3..=13 {
         let body = kafka::produce_response_body(version);
-        let response = ProduceResponse::parse(&body, version).unwrap();
-        assert_eq!(response.throttle_ms, Some(17));
-        let partitions: Vec<_> = response.partitions().collect();
-        let topic = if version < 13 { Topic::Name("topicA") } else { Topic::Id(kafka::TOPIC_ID) };
-        let seen: Vec<_> =
-            partitions.iter().map(|p| (p.topic, p.partition, p.error_code, p.base_offset)).collect();
-        assert_eq!(seen, [(topic, 2, 0, 1234), (topic, 3, 87, -1)], "v{version}");
-        assert_eq!(partitions[1].error_message, (version >= 8).then_some("refused"));
+        let (values, partitions) = response(ApiKey::PRODUCE, &body, version).unwrap();
+        assert_eq!(values.int(Number::ThrottleMs), Some(17));
+        let seen: Vec<_> = partitions
+            .iter()
+            .map(|p| {
+                let numbers = [Number::Partition, Number::PartitionError, Number::BaseOffset];
+                ((p.topic_name, p.topic_id), numbers.map(|number| p.number(number).unwrap()))
+            })
+            .collect();
+        let topic = topic(version, "topicA");
+        assert_eq!(seen, [(topic, [2, 0, 1234]), (topic, [3, 87, -1])], "v{version}");
         every_prefix_is_an_error(&body, &format!("v{version}"), |b| {
-            ProduceResponse::parse(b, version).map(|_| ())
+            response(ApiKey::PRODUCE, b, version).map(|_| ())
         });
     }
 }
@@ -82,21 +101,21 @@ fn produce_responses_of_versions_3_to_13() {
 fn produce_responses_of_versions_0_to_2() {
     let base = [0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 1, 0, 0, 0, 2, 0, 3, 0, 0, 0, 0, 0, 0, 4, 0xd2];
     for (version, more, throttle, append_time) in [
-        (0, &[][..], None, -1),
-        (1, &[0, 0, 0, 9], Some(9), -1),
-        (2, &[0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9], Some(9), 7),
+        (0, &[][..], None, None),
+        (1, &[0, 0, 0, 9], Some(9), None),
+        (2, &[0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9], Some(9), Some(7)),
     ] {
         let body = [&base[..], more].concat();
-        let response = ProduceResponse::parse(&body, version).unwrap();
-        assert_eq!(response.throttle_ms, throttle);
-        let partitions: Vec<_> = response.partitions().collect();
+        let (values, partitions) = response(ApiKey::PRODUCE, &body, version).unwrap();
+        assert_eq!(values.int(Number::ThrottleMs), throttle);
         assert_eq!(partitions.len(), 1);
         let partition = partitions[0];
-        assert_eq!((partition.topic, partition.partition), (Topic::Name("t"), 2));
-        assert_eq!((partition.error_code, partition.base_offset), (3, 1234));
-        assert_eq!(partition.log_append_time_ms, append_time);
+        assert_eq!((partition.topic_name, partition.int(Number::Partition)), (Some("t"), Some(2)));
+        assert_eq!(partition.short(Number::PartitionError), Some(3));
+        assert_eq!(partition.number(Number::BaseOffset), Some(1234));
+        assert_eq!(partition.number(Number::LogAppendTimeMs), append_time);
         every_prefix_is_an_error(&body, &format!("v{version}"), |b| {
-            ProduceResponse::parse(b, version).map(|_| ())
+            response(ApiKey::PRODUCE, b, version).map(|_| ())
         });
     }
 }
@@ -105,18 +124,17 @@ fn produce_responses_of_versions_0_to_2() {
 fn metadata_responses_of_every_version() {
     for version in 0..=13 {
         let body = kafka::metadata_response_body(version);
-        let response = MetadataResponse::parse(&body, version).unwrap();
-        assert_eq!(response.controller_id, if version >= 1 { 1 } else { -1 });
-        let topics: Vec<_> = response.topics().map(|t| (t.name, t.topic_id, t.partitions)).collect();
+        let (_, topics) = response(ApiKey::METADATA, &body, version).unwrap();
+        let topics: Vec<_> = topics.iter().map(|t| (t.topic_name, t.topic_id)).collect();
         let mut other = [0; 16];
         other[15] = 78;
-        let ids = if version >= 10 { [kafka::TOPIC_ID, other] } else { [[0; 16]; 2] };
-        assert_eq!(topics, [(Some("topicA"), ids[0], 2), (Some("topicB"), ids[1], 0)], "v{version}");
+        let ids = if version >= 10 { [Some(kafka::TOPIC_ID), Some(other)] } else { [None; 2] };
+        assert_eq!(topics, [(Some("topicA"), ids[0]), (Some("topicB"), ids[1])], "v{version}");
         every_prefix_is_an_error(&body, &format!("v{version}"), |b| {
-            MetadataResponse::parse(b, version).map(|_| ())
+            response(ApiKey::METADATA, b, version).map(|_| ())
         });
     }
-    assert!(MetadataResponse::parse(&[], 14).is_err());
+    assert!(response(ApiKey::METADATA, &[], 14).is_err());
 }
 
 #[test]
@@ -126,7 +144,8 @@ fn a_metadata_topic_without_a_name() {
     let mut body = vec![0, 0, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 2, 0, 100, 0];
     body.extend_from_slice(&kafka::TOPIC_ID);
     body.extend_from_slice(&[0, 1, 0x80, 0, 0, 0, 0, 0]);
-    let response = MetadataResponse::parse(&body, 12).unwrap();
-    let topics: Vec<_> = response.topics().collect();
-    assert_eq!((topics[0].error_code, topics[0].name, topics[0].topic_id), (100, None, kafka::TOPIC_ID));
+    let (_, topics) = response(ApiKey::METADATA, &body, 12).unwrap();
+    let topic = topics[0];
+    assert_eq!(topic.short(Number::PartitionError), Some(100));
+    assert_eq!((topic.topic_name, topic.topic_id), (None, Some(kafka::TOPIC_ID)));
 }

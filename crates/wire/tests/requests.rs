@@ -17,8 +17,7 @@ use kafka_protocol::messages::{
     share_fetch_request, txn_offset_commit_request,
 };
 use kafka_protocol::protocol::{Encodable, StrBytes};
-use wire::api::RequestIds;
-use wire::share::ShareRequest;
+use wire::api::Number;
 use wire::{ApiKey, Error, ErrorKind};
 
 fn text(text: &str) -> StrBytes {
@@ -48,10 +47,10 @@ fn check(
     transaction: Option<&str>,
 ) {
     let bytes = encoded(body, version);
-    let expected = RequestIds { transactional_id: transaction, group_id: group };
-    assert_eq!(api_key.read_request_ids(&bytes, version), Ok(expected), "{api_key} v{version}");
+    let values = api_key.read_request(&bytes, version, |_| {}).unwrap();
+    assert_eq!((values.transactional_id(), values.group_id()), (transaction, group), "{api_key} v{version}");
     every_prefix_is_an_error(&bytes, &format!("{api_key} v{version}"), |bytes| {
-        api_key.read_request_ids(bytes, version).map(|_| ())
+        api_key.read_request(bytes, version, |_| {}).map(|_| ())
     });
 }
 
@@ -195,20 +194,20 @@ fn groups_commit_and_fetch_their_offsets() {
     // Version 0 as of 3.9, and version 10, whose topics have ids (KIP-848), of which the other implementation knows
     // nothing.
     let old = b"\0\x01g\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x07\xff\xff";
-    assert_eq!(ApiKey(8).read_request_ids(old, 0).unwrap().group_id, Some("g"));
+    assert_eq!(ApiKey(8).read_request(old, 0, |_| {}).unwrap().group_id(), Some("g"));
     let mut new = b"\x02g\0\0\0\x01\x02m\0\x02".to_vec();
     new.extend([9; 16]);
     new.extend(b"\x02\0\0\0\x02\0\0\0\0\0\0\0\x07\xff\xff\xff\xff\0\0\0\0");
-    assert_eq!(ApiKey(8).read_request_ids(&new, 10).unwrap().group_id, Some("g"));
+    assert_eq!(ApiKey(8).read_request(&new, 10, |_| {}).unwrap().group_id(), Some("g"));
     every_prefix_is_an_error(&new, "OffsetCommit v10", |bytes| {
-        ApiKey(8).read_request_ids(bytes, 10).map(|_| ())
+        ApiKey(8).read_request(bytes, 10, |_| {}).map(|_| ())
     });
     let mut new = b"\x02\x02g\x02m\0\0\0\x01\x02".to_vec();
     new.extend([9; 16]);
     new.extend(b"\x02\0\0\0\x02\0\0\x01\0");
-    assert_eq!(ApiKey(9).read_request_ids(&new, 10).unwrap().group_id, Some("g"));
+    assert_eq!(ApiKey(9).read_request(&new, 10, |_| {}).unwrap().group_id(), Some("g"));
     every_prefix_is_an_error(&new, "OffsetFetch v10", |bytes| {
-        ApiKey(9).read_request_ids(bytes, 10).map(|_| ())
+        ApiKey(9).read_request(bytes, 10, |_| {}).map(|_| ())
     });
 }
 
@@ -271,9 +270,12 @@ fn producers_say_their_transaction() {
     }
     // Version 6 has two-phase commit (KIP-939).
     let body = b"\x05tx-1\0\0\xea\x60\0\0\0\0\0\0\x12\x67\0\x03\x01\0\0";
-    assert_eq!(ApiKey::INIT_PRODUCER_ID.read_request_ids(body, 6).unwrap().transactional_id, TRANSACTION);
+    assert_eq!(
+        ApiKey::INIT_PRODUCER_ID.read_request(body, 6, |_| {}).unwrap().transactional_id(),
+        TRANSACTION
+    );
     every_prefix_is_an_error(body, "v6", |bytes| {
-        ApiKey::INIT_PRODUCER_ID.read_request_ids(bytes, 6).map(|_| ())
+        ApiKey::INIT_PRODUCER_ID.read_request(bytes, 6, |_| {}).map(|_| ())
     });
 }
 
@@ -344,7 +346,7 @@ fn new_topics_are_checked() {
     let old = b"\0\0\0\x01\0\x01t\0\0\0\x02\0\x01\0\0\0\0\0\0\0\0\0\0\x05\xdc";
     for (version, body) in [(0, old.to_vec()), (1, [&old[..], &[1]].concat())] {
         every_prefix_is_an_error(&body, &format!("v{version}"), |bytes| {
-            ApiKey::CREATE_TOPICS.read_request_ids(bytes, version).map(|_| ())
+            ApiKey::CREATE_TOPICS.read_request(bytes, version, |_| {}).map(|_| ())
         });
     }
 }
@@ -398,32 +400,41 @@ fn share_groups_fetch_and_acknowledge() {
         (ApiKey::SHARE_ACKNOWLEDGE, 1, acknowledge.clone(), None),
         (ApiKey::SHARE_ACKNOWLEDGE, 2, longer(&acknowledge, session, 1), None),
     ] {
-        let request = ShareRequest::parse(api_key, &bytes, version).unwrap();
-        assert_eq!(request.group_id, GROUP, "{api_key} v{version}");
-        assert_eq!((request.max_wait_ms, request.min_bytes), (terms.map(|()| 500), terms.map(|()| 7)));
-        assert_eq!(request.partitions().collect::<Vec<_>>(), [([9; 16], 2), ([9; 16], 3)]);
+        let mut partitions = Vec::new();
+        let mut read = |bytes: &[u8]| -> Result<_, Error> {
+            partitions.clear();
+            let row =
+                |row: &wire::api::Values<'_>| partitions.push((row.topic_id, row.int(Number::Partition)));
+            let values = api_key.read_request(bytes, version, row)?;
+            let terms = [Number::MaxWaitMs, Number::MinBytes].map(|number| values.int(number));
+            Ok((values.group_id().map(str::to_owned), terms))
+        };
+        let (group_id, [max_wait_ms, min_bytes]) = read(&bytes).unwrap();
+        assert_eq!(group_id.as_deref(), GROUP, "{api_key} v{version}");
+        assert_eq!((max_wait_ms, min_bytes), (terms.map(|()| 500), terms.map(|()| 7)));
+        assert_eq!(partitions, [(Some([9; 16]), Some(2)), (Some([9; 16]), Some(3))]);
         every_prefix_is_an_error(&bytes, &format!("{api_key} v{version}"), |bytes| {
-            ShareRequest::parse(api_key, bytes, version).map(|_| ())
+            api_key.read_request(bytes, version, |_| {}).map(|_| ())
         });
     }
     for version in [-1, 0, 3] {
-        let kind = ShareRequest::parse(ApiKey::SHARE_FETCH, &fetch, version).unwrap_err().kind;
+        let kind = ApiKey::SHARE_FETCH.read_request(&fetch, version, |_| {}).unwrap_err().kind;
         assert_eq!(kind, ErrorKind::UnsupportedVersion { version });
     }
-    assert!(ShareRequest::parse(ApiKey::FETCH, &fetch, 1).is_err());
+    assert!(ApiKey::FETCH.read_request(&fetch, 1, |_| {}).is_err());
 }
 
 #[test]
 fn versions_of_the_future_are_refused() {
     for api_key in ApiKey::known() {
         for version in [-1, 20] {
-            let error = api_key.read_request_ids(&[0; 99], version).unwrap_err();
+            let error = api_key.read_request(&[0; 99], version, |_| {}).unwrap_err();
             assert_eq!(error.kind, ErrorKind::UnsupportedVersion { version });
-            assert!(api_key.read_response_status(&[0; 99], version).is_err());
+            assert!(api_key.read_response(&[0; 99], version, |_| {}).is_err());
         }
     }
     assert_eq!(
-        ApiKey(93).read_response_status(&[0; 99], 0).unwrap_err().kind,
+        ApiKey(93).read_response(&[0; 99], 0, |_| {}).unwrap_err().kind,
         ErrorKind::UnknownApi { api_key: 93 }
     );
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use model::{Batch, Nanos, Partition, Request, TopicId};
 use wire::BatchHeader;
 use wire::stream::{
-    FetchBody, FetchedPartition, ProduceBody, ProducePartition, ProducedPartition, RequestBody, RequestFrame,
-    ResponseBody, ResponseFrame, TopicRef,
+    FetchBody, Partition as WirePartition, ProduceBody, RequestBody, RequestFrame, ResponseBody,
+    ResponseFrame, TopicRef,
 };
 
 use crate::books::{Books, add_error};
@@ -107,7 +107,7 @@ fn add_produce(row: &mut Request, body: &ProduceBody, books: &mut Books) {
     }
 }
 
-fn partition(produced: &ProducePartition, books: &mut Books) -> Partition {
+fn partition(produced: &WirePartition, books: &mut Books) -> Partition {
     let (topic, topic_id) = topic(&produced.topic, books);
     Partition {
         topic,
@@ -158,7 +158,7 @@ pub(super) fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, book
 
 /// What was fetched of the partitions asked for. In a fetch session (KIP-227) a request names only those
 /// that changed, and an answer those that have something: they come after the ones named.
-fn add_fetched(row: &mut Request, fetched: &[FetchedPartition], books: &mut Books) {
+fn add_fetched(row: &mut Request, fetched: &[WirePartition], books: &mut Books) {
     let mut places = HashMap::new();
     for (place, asked) in row.partitions.iter().enumerate() {
         places.insert((asked.topic.clone(), asked.topic_id, asked.partition), place);
@@ -183,7 +183,7 @@ fn add_fetched(row: &mut Request, fetched: &[FetchedPartition], books: &mut Book
 }
 
 /// Brokers list partitions in the request's order or group them anew; the first is tried first.
-fn add_produced(partitions: &mut [Partition], produced: &[ProducedPartition], books: &mut Books) {
+fn add_produced(partitions: &mut [Partition], produced: &[WirePartition], books: &mut Books) {
     let in_order = partitions.len() == produced.len()
         && partitions.iter().zip(produced).all(|(asked, answered)| is_same(asked, answered));
     if in_order {
@@ -204,7 +204,7 @@ fn add_produced(partitions: &mut [Partition], produced: &[ProducedPartition], bo
     }
 }
 
-fn is_same(asked: &Partition, answered: &ProducedPartition) -> bool {
+fn is_same(asked: &Partition, answered: &WirePartition) -> bool {
     asked.partition == answered.partition
         && match &answered.topic {
             TopicRef::Name(name) => asked.topic.as_deref() == Some(name),
@@ -212,7 +212,7 @@ fn is_same(asked: &Partition, answered: &ProducedPartition) -> bool {
         }
 }
 
-fn fill(asked: &mut Partition, answered: &ProducedPartition) {
+fn fill(asked: &mut Partition, answered: &WirePartition) {
     asked.error_code = Some(answered.error_code);
     asked.base_offset = (answered.base_offset >= 0).then_some(answered.base_offset);
 }

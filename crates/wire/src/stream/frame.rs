@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::api::{Number, Values};
 use crate::{ApiKey, BatchHeader, Error};
 
 /// What could not be read of a frame or of a partition in it.
@@ -36,12 +37,60 @@ impl fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 /// A topic as the wire names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum TopicRef {
     /// By name: Produce and Fetch up to version 12.
     Name(String),
     /// By id: Produce and Fetch from version 13 (KIP-516).
     Id([u8; 16]),
+}
+
+impl Default for TopicRef {
+    fn default() -> Self {
+        Self::Id([0; 16])
+    }
+}
+
+impl Clone for TopicRef {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Name(name) => Self::Name(name.clone()),
+            Self::Id(id) => Self::Id(*id),
+        }
+    }
+
+    /// Reuses the name's buffer.
+    fn clone_from(&mut self, from: &Self) {
+        match (self, from) {
+            (Self::Name(kept), Self::Name(name)) => kept.clone_from(name),
+            (slot, from) => *slot = from.clone(),
+        }
+    }
+}
+
+impl TopicRef {
+    /// Takes over the topic of a row, reusing the name's buffer.
+    #[inline]
+    pub(super) fn set(&mut self, values: &Values<'_>) {
+        match (self, values.topic_name) {
+            (Self::Name(kept), Some(name)) => set_text(kept, name),
+            (slot, Some(name)) => *slot = Self::Name(name.to_owned()),
+            (slot, None) => *slot = Self::Id(values.topic_id.unwrap_or_default()),
+        }
+    }
+}
+
+fn set_text(kept: &mut String, text: &str) {
+    kept.clear();
+    kept.push_str(text);
+}
+
+/// Sets a text, reusing its buffer.
+pub(super) fn set_optional_text(slot: &mut Option<String>, text: Option<&str>) {
+    match (slot.as_mut(), text) {
+        (Some(kept), Some(text)) => set_text(kept, text),
+        _ => *slot = text.map(str::to_owned),
+    }
 }
 
 /// One request.
@@ -94,37 +143,137 @@ pub struct ProduceBody {
     /// How long the broker may wait for followers, in milliseconds.
     pub timeout_ms: i32,
     /// The partitions, in the request's order; as far as they were read if the frame has an error.
-    pub partitions: Vec<ProducePartition>,
+    pub partitions: Vec<Partition>,
 }
 
-/// One partition of a Produce request.
+/// One partition of a request or a response. What its kind of frame does not say is as in [`Self::default`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct ProducePartition {
+pub struct Partition {
     /// The topic.
     pub topic: TopicRef,
     /// The partition's number.
     pub partition: i32,
-    /// Bytes of its records.
+    /// Fetch request: the first offset wanted.
+    pub fetch_offset: Option<i64>,
+    /// Responses: Kafka's error code; 0 is none.
+    pub error_code: i16,
+    /// Produce response: the offset of the first record as appended, or -1.
+    pub base_offset: i64,
+    /// Produce response: when the broker appended it, if the topic uses `LogAppendTime`; else -1.
+    pub log_append_time_ms: i64,
+    /// Fetch response: the offset after the last that all in-sync replicas have, or -1.
+    pub high_watermark: i64,
+    /// Responses: the partition's first offset, or -1 (version 5 and later).
+    pub log_start_offset: i64,
+    /// Bytes of its records; a broker may cut off the last batch.
     pub bytes: u32,
-    /// The heads of its batches, or of its messages for magic 0 and 1, in order; at most
-    /// [`Self::MAX_BATCHES`] of them.
+    /// The heads of its whole batches, or of its messages for magic 0 and 1, in order; at most
+    /// [`Self::MAX_PRODUCED_BATCHES`] or [`Self::MAX_FETCHED_BATCHES`] of them.
     pub batches: Vec<BatchHeader>,
     /// Batches that were read but are not in `batches`.
     pub batches_omitted: u32,
-    /// Records in all its batches; none if a head does not say (compressed messages of magic 0 and 1).
+    /// Records in all its whole batches; none if a head does not say (compressed messages of magic 0 and 1), or was
+    /// lost, or the frame has no records.
     pub records: Option<u64>,
-    /// Values of the wanted record header, in record order; not valid UTF-8 replaced, cut at
+    /// Produce request: values of the wanted record header, in record order; not valid UTF-8 replaced, cut at
     /// [`Self::MAX_MESSAGE_ID_BYTES`].
     pub message_ids: Vec<String>,
     /// What could not be read of this partition alone.
     pub error: Option<FrameError>,
 }
 
-impl ProducePartition {
-    /// The most batch heads that are kept for one partition.
-    pub const MAX_BATCHES: usize = 4096;
+impl Default for Partition {
+    fn default() -> Self {
+        Self {
+            topic: TopicRef::default(),
+            partition: 0,
+            fetch_offset: None,
+            error_code: 0,
+            base_offset: -1,
+            log_append_time_ms: -1,
+            high_watermark: -1,
+            log_start_offset: -1,
+            bytes: 0,
+            batches: Vec::new(),
+            batches_omitted: 0,
+            records: None,
+            message_ids: Vec::new(),
+            error: None,
+        }
+    }
+}
+
+impl Partition {
+    /// The most batch heads that are kept for one partition of a Produce request.
+    pub const MAX_PRODUCED_BATCHES: usize = 4096;
+    /// The same of a Fetch response.
+    pub const MAX_FETCHED_BATCHES: usize = 1024;
     /// The longest message id that is kept whole.
     pub const MAX_MESSAGE_ID_BYTES: usize = 256;
+
+    /// Takes over a row's values, and clears what an earlier frame left, but for the topic.
+    pub(super) fn restart(&mut self, values: &Values<'_>, bytes: u32) {
+        let offset = |number| values.number(number).unwrap_or(-1);
+        // A ShareFetch may acknowledge as well: the fetch's own error comes first.
+        let errors = [Number::PartitionError, Number::AcknowledgeError]
+            .map(|number| values.short(number).unwrap_or(0));
+        self.partition = values.int(Number::Partition).unwrap_or(0);
+        self.fetch_offset = values.number(Number::FetchOffset);
+        self.error_code = errors.into_iter().find(|&code| code != 0).unwrap_or(0);
+        self.base_offset = offset(Number::BaseOffset);
+        self.log_append_time_ms = offset(Number::LogAppendTimeMs);
+        self.high_watermark = offset(Number::HighWatermark);
+        self.log_start_offset = offset(Number::LogStartOffset);
+        self.bytes = bytes;
+        self.batches.clear();
+        self.batches_omitted = 0;
+        self.records = None;
+        self.message_ids.clear();
+        self.error = None;
+    }
+
+    /// Adds a batch; at most `limit` heads are kept.
+    pub(super) fn add(&mut self, header: BatchHeader, limit: usize) {
+        let sum = self.records.zip(header.records());
+        self.records = sum.map(|(sum, records)| sum + u64::from(records));
+        if self.batches.len() < limit {
+            self.batches.push(header);
+        } else {
+            self.batches_omitted = self.batches_omitted.saturating_add(1);
+        }
+    }
+
+    /// The first error counts.
+    pub(super) fn fail(&mut self, error: FrameError) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// Sets `partitions` to the rows of a whole body, reusing their buffers.
+pub(super) struct RowFiller<'p> {
+    partitions: &'p mut Vec<Partition>,
+    filled: usize,
+}
+
+impl<'p> RowFiller<'p> {
+    pub(super) fn new(partitions: &'p mut Vec<Partition>) -> Self {
+        Self { partitions, filled: 0 }
+    }
+
+    pub(super) fn add(&mut self, values: &Values<'_>) {
+        if self.filled == self.partitions.len() {
+            self.partitions.push(Partition::default());
+        }
+        if let Some(partition) = self.partitions.get_mut(self.filled) {
+            partition.topic.set(values);
+            partition.restart(values, 0);
+        }
+        self.filled += 1;
+    }
+
+    pub(super) fn finish(self) {
+        self.partitions.truncate(self.filled);
+    }
 }
 
 /// What a request names, of one that is not decoded further.
@@ -154,18 +303,7 @@ pub struct FetchBody {
     /// The number of the request in its session; 0 starts one, -1 is without.
     pub session_epoch: i32,
     /// The partitions, in the request's order; in a session those that changed.
-    pub partitions: Vec<FetchPartition>,
-}
-
-/// One partition of a [`FetchBody`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct FetchPartition {
-    /// The topic.
-    pub topic: TopicRef,
-    /// The partition's number.
-    pub partition: i32,
-    /// Fetch: the first offset wanted.
-    pub fetch_offset: Option<i64>,
+    pub partitions: Vec<Partition>,
 }
 
 /// One response.
@@ -201,7 +339,7 @@ pub enum ResponseBody {
         /// How long the broker throttled the client (version 1 and later).
         throttle_ms: Option<i32>,
         /// The partitions, in the response's order.
-        partitions: Vec<ProducedPartition>,
+        partitions: Vec<Partition>,
     },
     /// Metadata.
     Metadata {
@@ -220,51 +358,5 @@ pub struct FetchResponseBody {
     /// The fetch session, 0 for none.
     pub session_id: i32,
     /// The partitions, in the response's order; as far as they were read if the frame has an error.
-    pub partitions: Vec<FetchedPartition>,
-}
-
-/// One partition of a [`FetchResponseBody`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct FetchedPartition {
-    /// The topic.
-    pub topic: TopicRef,
-    /// The partition's number.
-    pub partition: i32,
-    /// Kafka's error code; 0 is none.
-    pub error_code: i16,
-    /// The offset after the last that all in-sync replicas have, or -1.
-    pub high_watermark: i64,
-    /// The partition's first offset, or -1 (version 5 and later).
-    pub log_start_offset: i64,
-    /// Bytes of its records, of which the last batch may be cut off.
-    pub bytes: u32,
-    /// The heads of its whole batches, or of its messages for magic 0 and 1, in order; at most
-    /// [`Self::MAX_BATCHES`] of them.
-    pub batches: Vec<BatchHeader>,
-    /// Batches that were read but are not in `batches`.
-    pub batches_omitted: u32,
-    /// Records in its whole batches; none if a head does not say, or was lost, and of `ShareAcknowledge`.
-    pub records: Option<u64>,
-    /// What could not be read of this partition alone.
-    pub error: Option<FrameError>,
-}
-
-impl FetchedPartition {
-    /// The most batch heads that are kept for one partition.
-    pub const MAX_BATCHES: usize = 1024;
-}
-
-/// One partition of a Produce response.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProducedPartition {
-    /// The topic.
-    pub topic: TopicRef,
-    /// The partition's number.
-    pub partition: i32,
-    /// Kafka's error code; 0 is none.
-    pub error_code: i16,
-    /// The offset of the first record as appended, or -1.
-    pub base_offset: i64,
-    /// When the broker appended it, if the topic uses `LogAppendTime`; else -1.
-    pub log_append_time_ms: i64,
+    pub partitions: Vec<Partition>,
 }

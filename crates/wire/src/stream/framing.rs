@@ -9,7 +9,10 @@ mod loss;
 mod tls;
 mod tokens;
 
-use super::{Options, Protocol, Start, StreamCounts};
+use std::ops::RangeInclusive;
+
+use super::{FrameError, Protocol, Start, StreamCounts};
+use crate::{Error, ErrorKind};
 
 /// After so many bytes without a frame the stream is called something else.
 const GIVE_UP_BYTES: u64 = 1 << 20;
@@ -84,25 +87,31 @@ pub(super) trait Direction<T> {
     fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize>;
     /// Reads on in the body. `left` counts the frame's bytes from the first of `bytes` on, `at` those before.
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step;
-    /// What it needs next does not fit into the frame, which ends at `at`, `missing` bytes too early.
-    fn truncated(&mut self, missing: usize, at: usize);
     /// `n` bytes are missing after `held`, the first bytes of what it needs next, of which `skip` would have
     /// been skipped. Returns how many bytes after the gap to skip.
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64;
-    /// The frame's last `n` bytes are missing, and more after it.
-    fn abandoned(&mut self, n: u64);
     /// The frame ended.
     fn end(&mut self, last: T);
-    /// Whether the frame as a whole could not be decoded, be it for missing bytes.
-    fn failed(&self) -> bool;
-    /// Whether its bytes are not what the protocol says.
-    fn refuted(&self) -> bool;
+    /// What could not be read of the frame as a whole.
+    fn error(&self) -> Option<FrameError>;
+    /// Something of the frame as a whole cannot be read. The first error counts.
+    fn fail(&mut self, error: FrameError);
     /// Whether anything in the frame could not be decoded.
     fn damaged(&self) -> bool;
     /// Whether raw SASL tokens follow the frame.
     fn precedes_tokens(&self) -> bool;
     /// Whether the body is such that bytes which are not a frame would not have passed.
     fn proves(&self) -> bool;
+
+    /// What it needs next does not fit into the frame, which ends at `at`, `missing` bytes too early.
+    fn truncated(&mut self, missing: usize, at: usize) {
+        self.fail(FrameError::Malformed(Error::new(ErrorKind::UnexpectedEnd { missing }, at)));
+    }
+
+    /// Whether the frame's bytes are not what the protocol says.
+    fn refuted(&self) -> bool {
+        matches!(self.error(), Some(FrameError::Malformed(_)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +124,8 @@ enum State {
     Pass,
     /// Looking for a frame.
     Hunt,
-    /// TLS.
-    Deaf,
+    /// Nothing can be read.
+    Tls,
 }
 
 /// How sure it is that frames are where they are seen.
@@ -240,7 +249,7 @@ impl<T: Copy> Framing<T> {
         let searched = if on_trial { self.frame_start } else { self.position };
         let known = self.counts.frames > 0 || (self.state == State::Body && self.in_step());
         match self.state {
-            State::Deaf => Protocol::Tls,
+            State::Tls => Protocol::Tls,
             _ if known => Protocol::Kafka,
             _ if !self.in_step() && searched.saturating_sub(self.hunt_from) > GIVE_UP_BYTES => {
                 Protocol::Other
@@ -259,7 +268,7 @@ impl<T: Copy> Framing<T> {
         let mut chunk = Chunk { bytes, used: 0, at };
         self.origin = None;
         if self.counts.frames == 0 && self.state == State::Hunt && self.tls.follow(self.position, bytes) {
-            self.state = State::Deaf;
+            self.state = State::Tls;
             self.drop_carry();
         }
         let frame = loop {
@@ -268,7 +277,7 @@ impl<T: Copy> Framing<T> {
                 State::Body => self.body(direction, &mut chunk),
                 State::Pass => self.pass(direction, &mut chunk),
                 State::Hunt => self.hunt(direction, &mut chunk),
-                State::Deaf => {
+                State::Tls => {
                     chunk.used = bytes.len();
                     Flow::Wait
                 }
@@ -464,11 +473,27 @@ pub(super) fn size_field(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|size| u32::from_be_bytes(*size))
 }
 
-/// The size field if a frame may have that size, `least` being its header's.
-pub(super) fn plausible_size(bytes: &[u8], least: u32, options: &Options) -> Result<u32, Head> {
-    match size_field(bytes) {
-        None => Err(Head::Incomplete(4 - bytes.len().min(3))),
-        Some(size) if (least..=options.max_frame_bytes).contains(&size) => Ok(size),
-        Some(_) => Err(Head::Implausible),
+/// Judges the bytes at a possible start of a frame: `header` gives the header's end if it is plausible, and
+/// `UnexpectedEnd` if it may yet be, within `max_bytes`.
+pub(super) fn judge_head(
+    bytes: &[u8],
+    sizes: RangeInclusive<u32>,
+    max_bytes: usize,
+    header: impl FnOnce(&[u8], u32) -> Result<Option<usize>, Error>,
+) -> Head {
+    let Some(size) = size_field(bytes) else { return Head::Incomplete(4 - bytes.len().min(3)) };
+    if !sizes.contains(&size) {
+        return Head::Implausible;
+    }
+    let whole = size as usize + 4;
+    let bytes = bytes.get(..whole).unwrap_or(bytes);
+    match header(bytes, size) {
+        Ok(Some(bytes)) => Head::Complete(Opening { bytes, size }),
+        Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. })
+            if bytes.len().saturating_add(missing) <= whole.min(max_bytes) =>
+        {
+            Head::Incomplete(missing)
+        }
+        _ => Head::Implausible,
     }
 }

@@ -1,21 +1,16 @@
 //! Requests, one after the other, out of a direction's bytes. Decodes headers of all, bodies of Produce,
 //! Fetch and share groups, and of others the groups and transactions they name.
 
-use super::dialect::Dialect;
-use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
-use super::produce::set_topic;
-use super::produce::{MAX_ELEMENT_BYTES, ProduceWalk, set_text};
+use super::frame::{RowFiller, set_optional_text};
+use super::framing::{Cut, Direction, Framing, Head, Scrutiny, Span, Step, judge_head};
+use super::walk::{BodyWalk, MAX_ELEMENT_BYTES, Origin, starts_as_produce};
 use super::{
-    FetchBody, FetchPartition, FrameError, Options, ProduceBody, Protocol, RequestBody, RequestFrame,
-    RequestIdsBody,
+    FetchBody, FrameError, Options, ProduceBody, Protocol, RequestBody, RequestFrame, RequestIdsBody, Start,
+    StreamCounts,
 };
-use super::{Start, StreamCounts, TopicRef};
-use crate::api::check_version;
-use crate::fetch::FetchRequest;
+use crate::api::{Number, Values};
 use crate::header::RequestHeader;
-use crate::produce::{Topic, starts_soundly};
 use crate::reader::Reader;
-use crate::share::ShareRequest;
 use crate::{ApiKey, Error, ErrorKind};
 
 /// A header of version 0: key, version and correlation id.
@@ -42,10 +37,10 @@ impl<T: Copy> RequestStream<T> {
         let decoder = RequestDecoder {
             options,
             frame: None,
-            walk: ProduceWalk::new(),
+            walk: BodyWalk::new(Origin::Client),
             spare: ProduceBody::default(),
             spare_fetch: FetchBody::default(),
-            spare_named: RequestIdsBody::default(),
+            spare_ids: RequestIdsBody::default(),
         };
         Self { framing: Framing::new(start), decoder }
     }
@@ -88,13 +83,13 @@ struct RequestDecoder<T> {
     options: Options,
     /// The frame being read, or returned last; none before the first.
     frame: Option<RequestFrame<T>>,
-    walk: ProduceWalk,
+    walk: BodyWalk,
     /// The Produce body's buffers while the frame has another body.
     spare: ProduceBody,
     /// The same of Fetch.
     spare_fetch: FetchBody,
     /// The same of those that name something.
-    spare_named: RequestIdsBody,
+    spare_ids: RequestIdsBody,
 }
 
 impl<T: Copy> RequestDecoder<T> {
@@ -125,9 +120,11 @@ impl<T: Copy> RequestDecoder<T> {
         reader.tagged_fields(header_version >= 2)?;
         let end = reader.at();
         let left = (size as usize + 4).saturating_sub(end);
-        let guessed_body = searching && api_key == ApiKey::PRODUCE;
-        if guessed_body && !starts_soundly(&mut reader, api_version, left)? {
-            return Ok(None);
+        if searching && api_key == ApiKey::PRODUCE {
+            let Some(levels) = api_key.request_levels(api_version)? else { return Ok(None) };
+            let is_sound =
+                starts_as_produce(&levels, reader.rest(), left).map_err(|error| error.shifted(end))?;
+            return Ok(Some(end).filter(|_| is_sound));
         }
         Ok(Some(end))
     }
@@ -154,20 +151,24 @@ impl<T: Copy> RequestDecoder<T> {
         (frame.stream_start, frame.stream_end, frame.size) = (span.stream_start, stream_end, span.size);
         (frame.api_key, frame.api_version) = (header.api_key, header.api_version);
         frame.correlation_id = header.correlation_id;
-        set_text(&mut frame.client_id, header.client_id);
+        set_optional_text(&mut frame.client_id, header.client_id);
         frame.error = None;
         match std::mem::replace(&mut frame.body, RequestBody::Other) {
             RequestBody::Produce(body) => self.spare = body,
             RequestBody::Fetch(body) => self.spare_fetch = body,
-            RequestBody::Ids(body) => self.spare_named = body,
+            RequestBody::Ids(body) => self.spare_ids = body,
             RequestBody::Other => {}
         }
-        if let Err(error) = check_version(header.api_key, header.api_version) {
-            frame.error = Some(FrameError::Malformed(error.shifted(4)));
-        } else if header.api_key == ApiKey::PRODUCE {
-            let mut body = std::mem::take(&mut self.spare);
-            self.walk.begin(header.api_version, &mut body);
-            frame.body = RequestBody::Produce(body);
+        match header.api_key.request_levels(header.api_version) {
+            Err(error) => frame.error = Some(FrameError::Malformed(error.shifted(4))),
+            Ok(Some(levels)) if header.api_key == ApiKey::PRODUCE => {
+                let mut body = std::mem::take(&mut self.spare);
+                self.walk.begin(levels, &mut body.partitions);
+                body.transactional_id.iter_mut().for_each(String::clear);
+                (body.acks, body.timeout_ms) = (None, 0);
+                frame.body = RequestBody::Produce(body);
+            }
+            Ok(_) => {}
         }
     }
 
@@ -189,81 +190,37 @@ impl<T: Copy> RequestDecoder<T> {
 
     fn read_whole(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(frame) = &mut self.frame else { return Ok(()) };
-        let version = frame.api_version;
-        frame.body = match frame.api_key {
-            ApiKey::FETCH => {
-                let request = FetchRequest::parse(bytes, version)?;
-                let mut body = std::mem::take(&mut self.spare_fetch);
-                fill_fetch(&mut body, &request);
-                RequestBody::Fetch(body)
-            }
-            api_key if Dialect::speaks(api_key) => {
-                let request = ShareRequest::parse(api_key, bytes, version)?;
-                let mut body = std::mem::take(&mut self.spare_fetch);
-                fill_shared(&mut body, &request);
-                RequestBody::Fetch(body)
-            }
-            api_key => {
-                let named = api_key.read_request_ids(bytes, version)?;
-                let mut body = std::mem::take(&mut self.spare_named);
-                set_text(&mut body.transactional_id, named.transactional_id);
-                set_text(&mut body.group_id, named.group_id);
-                RequestBody::Ids(body)
-            }
-        };
+        let (api_key, version) = (frame.api_key, frame.api_version);
+        if api_key.names_partitions() {
+            let mut rows = RowFiller::new(&mut self.spare_fetch.partitions);
+            let values = api_key.read_request(bytes, version, |values| rows.add(values))?;
+            rows.finish();
+            set_fetch(&mut self.spare_fetch, &values);
+            frame.body = RequestBody::Fetch(std::mem::take(&mut self.spare_fetch));
+        } else {
+            let values = api_key.read_request(bytes, version, |_| {})?;
+            set_optional_text(&mut self.spare_ids.transactional_id, values.transactional_id());
+            set_optional_text(&mut self.spare_ids.group_id, values.group_id());
+            frame.body = RequestBody::Ids(std::mem::take(&mut self.spare_ids));
+        }
         Ok(())
     }
 }
 
-/// Sets `body` to what the request says, reusing its buffers.
-fn fill_fetch(body: &mut FetchBody, request: &FetchRequest<'_>) {
-    body.group_id = None;
-    (body.max_wait_ms, body.min_bytes) = (Some(request.max_wait_ms), Some(request.min_bytes));
-    body.max_bytes = request.max_bytes;
-    body.isolation_level = request.isolation_level;
-    (body.session_id, body.session_epoch) = (request.session_id, request.session_epoch);
-    fill_partitions(
-        body,
-        request.partitions().map(|from| (from.topic, from.partition, Some(from.fetch_offset))),
-    );
-}
-
-/// The same of a share group's.
-fn fill_shared(body: &mut FetchBody, request: &ShareRequest<'_>) {
-    set_text(&mut body.group_id, request.group_id);
-    (body.max_wait_ms, body.min_bytes) = (request.max_wait_ms, request.min_bytes);
-    body.max_bytes = None;
-    body.isolation_level = 0;
-    (body.session_id, body.session_epoch) = (0, -1);
-    fill_partitions(body, request.partitions().map(|(id, partition)| (Topic::Id(id), partition, None)));
-}
-
-/// Topics, numbers and fetch offsets.
-fn fill_partitions<'a>(
-    body: &mut FetchBody,
-    partitions: impl Iterator<Item = (Topic<'a>, i32, Option<i64>)>,
-) {
-    let mut filled = 0;
-    for (topic, partition, fetch_offset) in partitions {
-        if filled == body.partitions.len() {
-            body.partitions.push(FetchPartition {
-                topic: TopicRef::Id([0; 16]),
-                partition: 0,
-                fetch_offset: None,
-            });
-        }
-        if let Some(to) = body.partitions.get_mut(filled) {
-            set_topic(&mut to.topic, topic);
-            (to.partition, to.fetch_offset) = (partition, fetch_offset);
-        }
-        filled += 1;
-    }
-    body.partitions.truncate(filled);
+/// Sets all but the partitions, reusing buffers.
+fn set_fetch(body: &mut FetchBody, values: &Values<'_>) {
+    set_optional_text(&mut body.group_id, values.group_id());
+    body.max_wait_ms = values.int(Number::MaxWaitMs);
+    body.min_bytes = values.int(Number::MinBytes);
+    body.max_bytes = values.int(Number::MaxBytes);
+    body.isolation_level = values.int(Number::IsolationLevel).unwrap_or(0) as i8;
+    body.session_id = values.int(Number::SessionId).unwrap_or(0);
+    body.session_epoch = values.int(Number::SessionEpoch).unwrap_or(-1);
 }
 
 /// Whether such a body is decoded, and all at once.
 fn is_held_whole(api_key: ApiKey) -> bool {
-    Dialect::speaks(api_key) || api_key.has_request_layout()
+    api_key != ApiKey::PRODUCE && api_key.has_request_layout()
 }
 
 /// Passes over a client id if it can be one. A search does not believe that there is none, unless the body
@@ -285,22 +242,10 @@ fn plausible_client_id(reader: &mut Reader<'_>, searching: bool, api_key: ApiKey
 
 impl<T: Copy> Direction<T> for RequestDecoder<T> {
     fn head(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Head {
-        let size = match plausible_size(bytes, MIN_SIZE, &self.options) {
-            Ok(size) => size,
-            Err(head) => return head,
-        };
-        let whole = size as usize + 4;
-        let bytes = bytes.get(..whole).unwrap_or(bytes);
-        let most = if scrutiny == Scrutiny::Synced { MAX_ELEMENT_BYTES } else { MAX_SOUGHT_HEAD_BYTES };
-        match Self::plausible(bytes, size, scrutiny) {
-            Ok(Some(used)) => Head::Complete(Opening { bytes: used, size }),
-            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. })
-                if bytes.len().saturating_add(missing) <= whole.min(most) =>
-            {
-                Head::Incomplete(missing)
-            }
-            _ => Head::Implausible,
-        }
+        let max_bytes = if scrutiny == Scrutiny::Synced { MAX_ELEMENT_BYTES } else { MAX_SOUGHT_HEAD_BYTES };
+        judge_head(bytes, MIN_SIZE..=self.options.max_frame_bytes, max_bytes, |bytes, size| {
+            Self::plausible(bytes, size, scrutiny)
+        })
     }
 
     fn begin(&mut self, head: &[u8], span: Span<T>) {
@@ -332,20 +277,16 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
             return self.whole(bytes, left, at);
         }
         let RequestBody::Produce(body) = &mut frame.body else { return Step::Rest };
-        match self.walk.step(body, bytes, left, at, &self.options) {
-            Ok(step) => step,
-            Err(error) => {
-                frame.error = Some(FrameError::Malformed(error));
-                Step::Rest
-            }
-        }
-    }
-
-    fn truncated(&mut self, missing: usize, at: usize) {
-        if let Some(frame) = &mut self.frame {
-            let error = Error::new(ErrorKind::UnexpectedEnd { missing }, at);
-            frame.error.get_or_insert(FrameError::Malformed(error));
-        }
+        let ProduceBody { transactional_id, acks, timeout_ms, partitions } = body;
+        let top = |values: &Values<'_>| {
+            set_optional_text(transactional_id, values.transactional_id());
+            *acks = values.short(Number::Acks);
+            *timeout_ms = values.int(Number::TimeoutMs).unwrap_or(0);
+        };
+        self.walk.step(partitions, top, bytes, (left, at), &self.options).unwrap_or_else(|error| {
+            frame.error = Some(FrameError::Malformed(error));
+            Step::Rest
+        })
     }
 
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
@@ -357,19 +298,19 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
             }
             return u64::MAX;
         };
-        if frame.error.is_none() {
-            if let Some(skip) = self.walk.lost(body, n, held, skip) {
-                return skip;
-            }
+        if frame.error.is_some() {
+            return u64::MAX;
+        }
+        // Whether there will be an answer depends on acks: worth having alone.
+        if let Some((values, acks)) = self.walk.cut_top(held).and_then(|v| Some((v, v.short(Number::Acks)?)))
+        {
+            set_optional_text(&mut body.transactional_id, values.transactional_id());
+            body.acks = Some(acks);
+        }
+        self.walk.lost(&mut body.partitions, n, held, skip).unwrap_or_else(|| {
             frame.error = Some(FrameError::Lost { bytes: n });
-        }
-        u64::MAX
-    }
-
-    fn abandoned(&mut self, n: u64) {
-        if let Some(frame) = &mut self.frame {
-            frame.error.get_or_insert(FrameError::Lost { bytes: n });
-        }
+            u64::MAX
+        })
     }
 
     fn end(&mut self, last: T) {
@@ -388,12 +329,12 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         }
     }
 
-    fn failed(&self) -> bool {
-        self.frame.as_ref().is_some_and(|frame| frame.error.is_some())
+    fn error(&self) -> Option<FrameError> {
+        self.frame.as_ref()?.error
     }
 
-    fn refuted(&self) -> bool {
-        self.frame.as_ref().is_some_and(|frame| matches!(frame.error, Some(FrameError::Malformed(_))))
+    fn fail(&mut self, error: FrameError) {
+        self.frame.iter_mut().for_each(|frame| _ = frame.error.get_or_insert(error));
     }
 
     fn damaged(&self) -> bool {

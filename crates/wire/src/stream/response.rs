@@ -1,18 +1,15 @@
 //! Responses, one after the other, out of a direction's bytes. Decodes those to Produce, Fetch, Metadata and share
 //! groups, and of all others how long the client was throttled and the error code.
 
-use super::dialect::Dialect;
-use super::fetch::FetchWalk;
-use super::framing::{Cut, Direction, Framing, Head, Opening, Scrutiny, Span, Step, plausible_size};
-use super::produce::set_topic;
+use super::frame::RowFiller;
+use super::framing::{Cut, Direction, Framing, Head, Scrutiny, Span, Step, judge_head};
+use super::walk::{BodyWalk, Origin};
 use super::{
-    FetchResponseBody, FrameError, Options, ProducedPartition, Protocol, ResponseBody, ResponseFrame,
+    FetchResponseBody, FrameError, Options, Partition, Protocol, ResponseBody, ResponseFrame, Start,
+    StreamCounts,
 };
-use super::{Start, StreamCounts, TopicRef};
-use crate::api::AnswerLayout;
+use crate::api::{Number, ResponseShape, Values};
 use crate::header::ResponseHeader;
-use crate::metadata::MetadataResponse;
-use crate::produce::{PartitionResponse, ProduceResponse};
 use crate::reader::Reader;
 use crate::{ApiKey, Error, ErrorKind};
 
@@ -38,7 +35,7 @@ impl<T: Copy> ResponseStream<T> {
             asked: None,
             is_read: false,
             spare: Vec::new(),
-            walk: FetchWalk::new(),
+            walk: BodyWalk::new(Origin::Broker),
             spare_fetch: FetchResponseBody::default(),
         };
         Self { framing: Framing::new(start), decoder }
@@ -91,37 +88,20 @@ struct ResponseDecoder<T> {
     /// Whether its throttle time and error code were read, where no more of it is.
     is_read: bool,
     /// Partitions of earlier frames, for their buffers.
-    spare: Vec<ProducedPartition>,
-    walk: FetchWalk,
+    spare: Vec<Partition>,
+    walk: BodyWalk,
     /// The Fetch body's buffers while the frame has another body.
     spare_fetch: FetchResponseBody,
 }
 
-/// How a body is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// All of it at once.
-    Whole,
-    /// Element by element.
-    Walk,
-    /// Only its first bytes.
-    Front,
-    /// Not at all.
-    Pass,
-}
-
 impl<T> ResponseDecoder<T> {
-    fn way(&self) -> Way {
-        match self.asked {
-            Some((ApiKey::PRODUCE | ApiKey::METADATA, _)) => Way::Whole,
-            Some((api_key, _)) if Dialect::speaks(api_key) => Way::Walk,
-            Some((api_key, version)) => match api_key.answer_layout(version) {
-                Some(AnswerLayout::Front) => Way::Front,
-                Some(AnswerLayout::Within) => Way::Whole,
-                None => Way::Pass,
-            },
-            None => Way::Pass,
-        }
+    fn shape(&self) -> ResponseShape {
+        self.asked.map_or(ResponseShape::None, |(api_key, version)| api_key.response_shape(version))
+    }
+
+    /// Whether something of the body is wanted that was not read.
+    fn is_wanted(&self) -> bool {
+        self.shape() != ResponseShape::None && !self.is_read
     }
 
     /// Keeps the buffers of the last frame, and prepares for the body of the one that begins.
@@ -131,24 +111,34 @@ impl<T> ResponseDecoder<T> {
             Some(ResponseBody::Fetch(body)) => self.spare_fetch = body,
             _ => {}
         }
-        if let Some((api_key, version)) = self.asked.filter(|(api_key, _)| Dialect::speaks(*api_key)) {
-            match self.walk.begin(api_key, version, &mut self.spare_fetch) {
-                Ok(()) => frame.body = ResponseBody::Fetch(std::mem::take(&mut self.spare_fetch)),
-                Err(error) => frame.error = Some(FrameError::Malformed(error)),
+        let Some((api_key, version)) = self.asked.filter(|(api_key, _)| brings_records(*api_key)) else {
+            return;
+        };
+        match api_key.response_levels(version) {
+            Ok(Some(levels)) => {
+                let mut body = std::mem::take(&mut self.spare_fetch);
+                self.walk.begin(levels, &mut body.partitions);
+                body.session_id = 0;
+                frame.body = ResponseBody::Fetch(body);
             }
+            Ok(None) => {}
+            Err(error) => frame.error = Some(FrameError::Malformed(error)),
         }
     }
 
     /// Reads on in a Fetch response.
     fn walk(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
-        let Some(frame) = &mut self.frame else { return Step::Rest };
-        let ResponseBody::Fetch(body) = &mut frame.body else { return Step::Rest };
-        if frame.error.is_some() {
+        let Some(frame) = self.frame.as_mut().filter(|frame| frame.error.is_none()) else {
             return Step::Rest;
-        }
-        let step = self.walk.step(body, bytes, left, at);
-        (frame.throttle_ms, frame.error_code) = (self.walk.throttle_ms, self.walk.error_code);
-        step.unwrap_or_else(|error| {
+        };
+        let ResponseBody::Fetch(body) = &mut frame.body else { return Step::Rest };
+        let FetchResponseBody { session_id, partitions } = body;
+        let top = |values: &Values<'_>| {
+            frame.throttle_ms = values.int(Number::ThrottleMs);
+            frame.error_code = values.short(Number::ErrorCode);
+            *session_id = values.int(Number::SessionId).unwrap_or(0);
+        };
+        self.walk.step(partitions, top, bytes, (left, at), &self.options).unwrap_or_else(|error| {
             frame.error = Some(FrameError::Malformed(error));
             Step::Rest
         })
@@ -165,60 +155,38 @@ impl<T> ResponseDecoder<T> {
 
     /// Decodes a whole body, or its first bytes where they are all that is wanted.
     fn read_body(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let Some(frame) = &mut self.frame else { return Ok(()) };
-        match self.asked {
-            Some((ApiKey::PRODUCE, version)) => {
-                let response = ProduceResponse::parse(bytes, version)?;
-                let mut partitions = Vec::new();
-                std::mem::swap(&mut partitions, &mut self.spare);
-                fill(&mut partitions, response.partitions());
-                frame.throttle_ms = response.throttle_ms;
-                frame.body = ResponseBody::Produce { throttle_ms: response.throttle_ms, partitions };
+        let (Some(frame), Some((api_key, version))) = (&mut self.frame, self.asked) else { return Ok(()) };
+        let values = match api_key {
+            ApiKey::PRODUCE => {
+                let mut rows = RowFiller::new(&mut self.spare);
+                let values = api_key.read_response(bytes, version, |values| rows.add(values))?;
+                rows.finish();
+                let (throttle_ms, partitions) =
+                    (values.int(Number::ThrottleMs), std::mem::take(&mut self.spare));
+                frame.body = ResponseBody::Produce { throttle_ms, partitions };
+                values
             }
-            Some((ApiKey::METADATA, version)) => {
-                let response = MetadataResponse::parse(bytes, version)?;
-                (frame.throttle_ms, frame.error_code) = (response.throttle_ms, response.error_code);
-                let topics = response
-                    .topics()
-                    .filter(|topic| topic.name.is_some() || topic.topic_id != [0; 16])
-                    .map(|topic| (topic.topic_id, topic.name.map(str::to_owned)))
-                    .collect();
+            ApiKey::METADATA => {
+                let mut topics = Vec::new();
+                let values = api_key.read_response(bytes, version, |values| {
+                    let (id, name) = (values.topic_id.unwrap_or_default(), values.topic_name);
+                    topics.extend((name.is_some() || id != [0; 16]).then(|| (id, name.map(str::to_owned))));
+                })?;
                 frame.body = ResponseBody::Metadata { topics };
+                values
             }
-            Some((api_key, version)) => {
-                let answer = api_key.read_response_status(bytes, version)?;
-                (frame.throttle_ms, frame.error_code) = (answer.throttle_ms, answer.error_code);
-                self.is_read = true;
-            }
-            None => {}
-        }
+            _ => api_key.read_response(bytes, version, |_| {})?,
+        };
+        frame.throttle_ms = values.int(Number::ThrottleMs);
+        frame.error_code = values.short(Number::ErrorCode);
+        self.is_read = true;
         Ok(())
     }
 }
 
-/// Sets `partitions` to what the response says, reusing their buffers.
-fn fill<'a>(partitions: &mut Vec<ProducedPartition>, response: impl Iterator<Item = PartitionResponse<'a>>) {
-    let mut filled = 0;
-    for from in response {
-        if filled == partitions.len() {
-            partitions.push(ProducedPartition {
-                topic: TopicRef::Id([0; 16]),
-                partition: 0,
-                error_code: 0,
-                base_offset: 0,
-                log_append_time_ms: 0,
-            });
-        }
-        if let Some(to) = partitions.get_mut(filled) {
-            set_topic(&mut to.topic, from.topic);
-            to.partition = from.partition;
-            to.error_code = from.error_code;
-            to.base_offset = from.base_offset;
-            to.log_append_time_ms = from.log_append_time_ms;
-        }
-        filled += 1;
-    }
-    partitions.truncate(filled);
+/// Whether such a response may be too large to hold: it brings records, or acknowledges them.
+fn brings_records(api_key: ApiKey) -> bool {
+    matches!(api_key, ApiKey::FETCH | ApiKey::SHARE_FETCH | ApiKey::SHARE_ACKNOWLEDGE)
 }
 
 /// The largest response that a search believes in. A wrong guess costs as many bytes.
@@ -260,21 +228,8 @@ impl<T, P: FnMut(i32) -> Option<(ApiKey, i16)>> Answers<'_, T, P> {
 
 impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'_, T, P> {
     fn head(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Head {
-        let size = match plausible_size(bytes, MIN_SIZE, &self.decoder.options) {
-            Ok(size) => size,
-            Err(head) => return head,
-        };
-        let whole = size as usize + 4;
-        let bytes = bytes.get(..whole).unwrap_or(bytes);
-        match self.plausible(bytes, size, scrutiny) {
-            Ok(Some(used)) => Head::Complete(Opening { bytes: used, size }),
-            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. })
-                if bytes.len().saturating_add(missing) <= whole.min(MAX_HEAD_BYTES) =>
-            {
-                Head::Incomplete(missing)
-            }
-            _ => Head::Implausible,
-        }
+        let sizes = MIN_SIZE..=self.decoder.options.max_frame_bytes;
+        judge_head(bytes, sizes, MAX_HEAD_BYTES, |bytes, size| self.plausible(bytes, size, scrutiny))
     }
 
     fn begin(&mut self, head: &[u8], span: Span<T>) {
@@ -311,49 +266,38 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
 
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
         let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
-        let result = match self.decoder.way() {
-            Way::Walk => return self.decoder.walk(bytes, left, at),
-            Way::Front => return self.decoder.front(bytes),
-            Way::Pass => Ok(()),
-            Way::Whole if left > MAX_BODY_BYTES as u64 => {
+        let result = match self.decoder.shape() {
+            ResponseShape::Rows if self.decoder.asked.is_some_and(|(api_key, _)| brings_records(api_key)) => {
+                return self.decoder.walk(bytes, left, at);
+            }
+            ResponseShape::Front => return self.decoder.front(bytes),
+            ResponseShape::None => Ok(()),
+            _ if left > MAX_BODY_BYTES as u64 => {
                 Err(Error::new(ErrorKind::TooLarge { limit: MAX_BODY_BYTES }, 0))
             }
-            Way::Whole if missing > 0 => return Step::More(missing),
-            Way::Whole => self.decoder.read_body(bytes),
+            _ if missing > 0 => return Step::More(missing),
+            _ => self.decoder.read_body(bytes),
         };
-        if let (Err(error), Some(frame)) = (result, &mut self.decoder.frame) {
-            frame.error.get_or_insert(FrameError::Malformed(error.shifted(at)));
+        if let Err(error) = result {
+            self.fail(FrameError::Malformed(error.shifted(at)));
         }
         Step::Rest
     }
 
-    fn truncated(&mut self, missing: usize, at: usize) {
-        if let Some(frame) = &mut self.decoder.frame {
-            let error = Error::new(ErrorKind::UnexpectedEnd { missing }, at);
-            frame.error.get_or_insert(FrameError::Malformed(error));
-        }
-    }
-
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
-        let wanted = self.decoder.way() != Way::Pass && !self.decoder.is_read;
+        let wanted = self.decoder.is_wanted();
         let (true, Some(frame)) = (wanted, &mut self.decoder.frame) else { return u64::MAX };
         if let (ResponseBody::Fetch(body), None) = (&mut frame.body, frame.error) {
-            if let Some(skip) = self.decoder.walk.lost(body, n, held, skip) {
+            if let Some(skip) = self.decoder.walk.lost(&mut body.partitions, n, held, skip) {
                 return skip;
             }
         }
-        frame.error.get_or_insert(FrameError::Lost { bytes: n });
+        self.fail(FrameError::Lost { bytes: n });
         u64::MAX
     }
 
-    fn abandoned(&mut self, n: u64) {
-        if let Some(frame) = &mut self.decoder.frame {
-            frame.error.get_or_insert(FrameError::Lost { bytes: n });
-        }
-    }
-
     fn end(&mut self, last: T) {
-        let unread = self.decoder.way() != Way::Pass && !self.decoder.is_read;
+        let unread = self.decoder.is_wanted();
         let Some(frame) = &mut self.decoder.frame else { return };
         frame.last = last;
         let unfinished = match &frame.body {
@@ -367,12 +311,12 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         }
     }
 
-    fn failed(&self) -> bool {
-        self.decoder.frame.as_ref().is_some_and(|frame| frame.error.is_some())
+    fn error(&self) -> Option<FrameError> {
+        self.decoder.frame.as_ref()?.error
     }
 
-    fn refuted(&self) -> bool {
-        self.decoder.frame.as_ref().is_some_and(|f| matches!(f.error, Some(FrameError::Malformed(_))))
+    fn fail(&mut self, error: FrameError) {
+        self.decoder.frame.iter_mut().for_each(|frame| _ = frame.error.get_or_insert(error));
     }
 
     fn damaged(&self) -> bool {
@@ -389,6 +333,6 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
 
     fn proves(&self) -> bool {
         let decoded = self.decoder.frame.as_ref().is_some_and(|f| !matches!(f.body, ResponseBody::Other));
-        decoded && !self.failed()
+        decoded && self.error().is_none()
     }
 }

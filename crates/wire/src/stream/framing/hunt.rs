@@ -52,7 +52,7 @@ impl<T: Copy> Framing<T> {
         let start = self.position + chunk.used as u64 - self.carry.len() as u64;
         let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
         if start == self.first && is_tls(seen) {
-            self.state = State::Deaf;
+            self.state = State::Tls;
             self.drop_carry();
             return Flow::Continue;
         }

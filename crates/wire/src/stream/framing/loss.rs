@@ -1,6 +1,7 @@
 //! What missing bytes do to a direction's frames. Does not know why they are missing.
 
 use super::{Chunk, Cut, Direction, Flow, Framing, Head, Opening, Span, State, size_field};
+use crate::stream::FrameError;
 
 impl<T: Copy> Framing<T> {
     /// `n` bytes are missing. Whether a frame is to be returned.
@@ -15,7 +16,7 @@ impl<T: Copy> Framing<T> {
             self.begin_cut(direction, n);
         }
         let frame = match self.state {
-            State::Deaf => {
+            State::Tls => {
                 self.hunt_lost += n;
                 false
             }
@@ -96,7 +97,7 @@ impl<T: Copy> Framing<T> {
         self.at = self.at.saturating_add(self.carry.len()).saturating_add(n as usize);
         self.drop_carry();
         // Missing bytes refute nothing, but a frame whose place is a mere guess needs its body as a witness.
-        if !self.in_step() && (direction.refuted() || (direction.failed() && !self.starts_chunk)) {
+        if !self.in_step() && (direction.refuted() || (direction.error().is_some() && !self.starts_chunk)) {
             self.counts.resyncs += 1;
             self.start_hunt(self.position + n);
             return false;
@@ -110,7 +111,7 @@ impl<T: Copy> Framing<T> {
 
     fn lost_beyond_frame(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
         if self.left > 0 {
-            direction.abandoned(self.left);
+            direction.fail(FrameError::Lost { bytes: self.left });
         }
         direction.end(self.carried_last.take().unwrap_or(at));
         self.drop_carry();

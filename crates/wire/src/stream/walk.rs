@@ -1,0 +1,379 @@
+//! Walks a body that lists topics, their partitions and those partitions' record batches, element by element as its
+//! bytes come: a Produce request's, and the responses to Fetch, `ShareFetch` and `ShareAcknowledge`. Passes over records, unless
+//! message ids in them are wanted.
+
+use super::framing::Step;
+use super::{FrameError, Options, Partition, TopicRef};
+use crate::api::layout::{BodyReader, Layout, Levels};
+use crate::api::{Number, Values};
+use crate::batch::BatchHeader;
+use crate::record::message_ids;
+use crate::{Error, ErrorKind};
+
+/// No element but a batch is larger than this: two strings and tagged fields.
+pub(super) const MAX_ELEMENT_BYTES: usize = 128 << 10;
+/// What is kept of one body: more partitions or message ids than fit are an error.
+const MAX_KEPT_BYTES: usize = 8 << 20;
+/// How many partitions' buffers are kept for later bodies.
+const MAX_POOLED_PARTITIONS: usize = 1024;
+/// Larger scratch space is given back.
+const KEEP_SCRATCH_BYTES: usize = 256 << 10;
+
+/// What comes next in a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Top,
+    Topic,
+    Partition,
+    Batch,
+    /// What follows records, partitions and topics, with tagged fields.
+    PartitionEnd,
+    TopicEnd,
+    End,
+    Done,
+}
+
+/// Whose records a body has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A producer's: whole batches.
+    Client,
+    /// A broker's: so many bytes of the log, wherever in a batch they end.
+    Broker,
+}
+
+/// The state of one body, and buffers that live on from body to body.
+pub(super) struct BodyWalk {
+    origin: Origin,
+    levels: Levels,
+    stage: Stage,
+    topics_left: u32,
+    partitions_left: u32,
+    /// Bytes of the current partition's records from the next batch on.
+    records_left: u64,
+    topic: TopicRef,
+    kept_bytes: usize,
+    pool: Vec<Partition>,
+    scratch: Vec<u8>,
+}
+
+impl BodyWalk {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            levels: Levels::NONE,
+            stage: Stage::Done,
+            topics_left: 0,
+            partitions_left: 0,
+            records_left: 0,
+            topic: TopicRef::Name(String::new()),
+            kept_bytes: 0,
+            pool: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// A body begins; `partitions` are those of an earlier one.
+    pub(super) fn begin(&mut self, levels: Levels, partitions: &mut Vec<Partition>) {
+        (self.levels, self.stage) = (levels, Stage::Top);
+        (self.kept_bytes, self.records_left) = (0, 0);
+        let room = MAX_POOLED_PARTITIONS.saturating_sub(self.pool.len());
+        self.pool.extend(partitions.drain(..).take(room));
+        if self.scratch.capacity() > KEEP_SCRATCH_BYTES {
+            self.scratch = Vec::new();
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Reads one element. `left` is what the frame holds from the first of `bytes` on, `at` what it held
+    /// before; an error's offset is the frame's. `top` gets what stands before the topics.
+    pub(super) fn step(
+        &mut self,
+        partitions: &mut Vec<Partition>,
+        top: impl FnOnce(&Values<'_>),
+        bytes: &[u8],
+        (left, at): (u64, usize),
+        options: &Options,
+    ) -> Result<Step, Error> {
+        let step = match self.stage {
+            Stage::Batch => self.batch(partitions, bytes, at, options),
+            _ => self.element(partitions, top, bytes, left).map_err(|error| error.shifted(at))?,
+        };
+        self.settle();
+        Ok(step)
+    }
+
+    /// Reads one element if it is all there, within bounds.
+    fn element(
+        &mut self,
+        partitions: &mut Vec<Partition>,
+        top: impl FnOnce(&Values<'_>),
+        bytes: &[u8],
+        left: u64,
+    ) -> Result<Step, Error> {
+        match self.read_element(partitions, top, bytes, left) {
+            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, at }) => {
+                if bytes.len().saturating_add(missing) > MAX_ELEMENT_BYTES {
+                    return Err(Error::new(ErrorKind::TooLarge { limit: MAX_ELEMENT_BYTES }, at));
+                }
+                Ok(Step::More(missing))
+            }
+            used => used.map(|bytes| Step::Used { bytes, skip: 0 }),
+        }
+    }
+
+    fn read_element(
+        &mut self,
+        partitions: &mut Vec<Partition>,
+        top: impl FnOnce(&Values<'_>),
+        bytes: &[u8],
+        left: u64,
+    ) -> Result<usize, Error> {
+        let (levels, flexible) = (self.levels, self.levels.flexible);
+        let mut body = BodyReader::new(bytes, levels.version, flexible);
+        let mut read = |layout: Layout| body.read(layout, &mut |_| {});
+        match self.stage {
+            Stage::Top => {
+                read(levels.top)?;
+                self.topics_left = body.reader.array_length(flexible)?;
+                top(&body.values);
+                self.stage = Stage::Topic;
+            }
+            Stage::Topic => {
+                read(levels.topic)?;
+                self.partitions_left = body.reader.array_length(flexible)?;
+                self.topic.set(&body.values);
+                self.topics_left -= 1;
+                self.stage = Stage::Partition;
+            }
+            Stage::Partition => {
+                read(levels.partition)?;
+                let bytes =
+                    if levels.has_records { body.reader.bytes_length(flexible)?.unwrap_or(0) } else { 0 };
+                if u64::from(bytes) > left.saturating_sub(body.reader.at() as u64) {
+                    return Err(body.reader.error(ErrorKind::BadLength { length: bytes.into() }));
+                }
+                self.add_partition(partitions, &body.values, bytes)?;
+                self.partitions_left -= 1;
+                self.records_left = u64::from(bytes);
+                self.stage = Stage::Batch;
+            }
+            end => {
+                let (layout, next) = match end {
+                    Stage::PartitionEnd => (levels.partition_end, Stage::Partition),
+                    Stage::TopicEnd => (&[][..], Stage::Topic),
+                    Stage::End => (levels.end, Stage::Done),
+                    _ => return Err(body.reader.error(ErrorKind::TrailingBytes)),
+                };
+                read(layout)?;
+                body.reader.tagged_fields(flexible)?;
+                self.stage = next;
+            }
+        }
+        Ok(body.reader.at())
+    }
+
+    /// Moves on from stages that take no bytes.
+    #[inline]
+    fn settle(&mut self) {
+        let flexible = self.levels.flexible;
+        loop {
+            self.stage = match self.stage {
+                Stage::Batch if self.records_left == 0 => Stage::PartitionEnd,
+                Stage::Partition if self.partitions_left == 0 => Stage::TopicEnd,
+                Stage::Topic if self.topics_left == 0 => Stage::End,
+                Stage::PartitionEnd if !flexible => Stage::Partition,
+                Stage::TopicEnd if !flexible => Stage::Topic,
+                Stage::End if !flexible => Stage::Done,
+                _ => return,
+            };
+        }
+    }
+
+    fn keep(&mut self, bytes: usize) -> Result<(), Error> {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
+        if self.kept_bytes <= MAX_KEPT_BYTES {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::TooLarge { limit: MAX_KEPT_BYTES }, 0))
+        }
+    }
+
+    fn add_partition(
+        &mut self,
+        partitions: &mut Vec<Partition>,
+        values: &Values<'_>,
+        bytes: u32,
+    ) -> Result<(), Error> {
+        let name_bytes = if let TopicRef::Name(name) = &self.topic { name.len() } else { 0 };
+        self.keep(size_of::<Partition>() + name_bytes)?;
+        partitions.push(self.pool.pop().unwrap_or_default());
+        if let Some(partition) = partitions.last_mut() {
+            partition.topic.clone_from(&self.topic);
+            partition.restart(values, bytes);
+            partition.records = self.levels.has_records.then_some(0);
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, partitions: &mut [Partition], bytes: &[u8], at: usize, options: &Options) -> Step {
+        let Some(partition) = partitions.last_mut() else { return Step::Rest };
+        let window = bytes.get(..usize::try_from(self.records_left).unwrap_or(usize::MAX)).unwrap_or(bytes);
+        let error = match BatchHeader::parse(window) {
+            Ok(header) if u64::from(header.length_bytes) <= self.records_left => {
+                return self.whole_batch(partition, header, window, at, options);
+            }
+            Ok(header) => {
+                let length = header.length_bytes.into();
+                Some(Error::new(ErrorKind::BadLength { length }, at + 8))
+                    .filter(|_| self.origin == Origin::Client)
+            }
+            Err(Error { kind: ErrorKind::UnexpectedEnd { missing }, .. }) => {
+                let to_come = self.records_left as usize - window.len();
+                if missing <= to_come {
+                    return Step::More(missing);
+                }
+                let kind = ErrorKind::UnexpectedEnd { missing: missing - to_come };
+                let end = at + window.len() + to_come;
+                Some(Error::new(kind, end)).filter(|_| self.origin == Origin::Client)
+            }
+            Err(error) => Some(error.shifted(at)),
+        };
+        // Only this partition is wrong: its byte count says where the next one starts.
+        if let Some(error) = error {
+            partition.fail(FrameError::Malformed(error));
+        }
+        Step::Used { bytes: 0, skip: std::mem::take(&mut self.records_left) }
+    }
+
+    fn whole_batch(
+        &mut self,
+        partition: &mut Partition,
+        header: BatchHeader,
+        window: &[u8],
+        at: usize,
+        options: &Options,
+    ) -> Step {
+        let length = header.length_bytes as usize;
+        let wanted = options.message_id_header.as_deref().filter(|_| self.origin == Origin::Client);
+        if let Some(name) = wanted.filter(|_| header.magic == 2) {
+            if length <= options.max_batch_buffer_bytes {
+                let Some(batch) = window.get(..length) else { return Step::More(length - window.len()) };
+                self.read_message_ids(partition, batch, at, name, options.max_decompressed_bytes);
+            } else {
+                let kind = ErrorKind::TooLarge { limit: options.max_batch_buffer_bytes };
+                partition.fail(FrameError::Malformed(Error::new(kind, at)));
+            }
+        }
+        self.add_batch(partition, header);
+        let head = header.head_bytes();
+        Step::Used { bytes: head, skip: length.saturating_sub(head) as u64 }
+    }
+
+    fn add_batch(&mut self, partition: &mut Partition, header: BatchHeader) {
+        let limit = match self.origin {
+            Origin::Client => Partition::MAX_PRODUCED_BATCHES,
+            Origin::Broker => Partition::MAX_FETCHED_BATCHES,
+        };
+        partition.add(header, limit);
+        self.records_left = self.records_left.saturating_sub(u64::from(header.length_bytes));
+    }
+
+    fn read_message_ids(
+        &mut self,
+        partition: &mut Partition,
+        batch: &[u8],
+        at: usize,
+        name: &[u8],
+        limit: usize,
+    ) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut kept = Ok(());
+        let result = message_ids(batch, name, limit, &mut scratch, |id| {
+            let id = id.get(..Partition::MAX_MESSAGE_ID_BYTES).unwrap_or(id);
+            let text = String::from_utf8_lossy(id);
+            match self.keep(size_of::<String>() + text.len()) {
+                Ok(()) => partition.message_ids.push(text.into_owned()),
+                full => kept = full,
+            }
+        });
+        self.scratch = scratch;
+        if let Err(error) = result.and(kept) {
+            partition.fail(FrameError::Malformed(error.shifted(at)));
+        }
+    }
+
+    /// What the `held` first bytes say of what stands before the topics, of which the rest is missing.
+    pub(super) fn cut_top<'a>(&self, held: &'a [u8]) -> Option<Values<'a>> {
+        let mut body = BodyReader::new(held, self.levels.version, self.levels.flexible);
+        let _ends_early = body.read(self.levels.top, &mut |_| {});
+        (self.stage == Stage::Top).then_some(body.values)
+    }
+
+    /// Bytes are missing; see [`super::framing::Direction::lost`]. None if they cannot be done without.
+    pub(super) fn lost(
+        &mut self,
+        partitions: &mut [Partition],
+        n: u64,
+        held: &[u8],
+        skip: u64,
+    ) -> Option<u64> {
+        if self.stage != Stage::Batch {
+            return None;
+        }
+        let partition = partitions.last_mut()?;
+        let held_bytes = held.len() as u64;
+        let ahead = (skip + self.records_left).checked_sub(held_bytes)?.checked_sub(n)?;
+        partition.fail(FrameError::Lost { bytes: n });
+        // A batch held for its message ids: its head is there, and its end is known.
+        let header = BatchHeader::parse(held).ok();
+        let in_batch = header.filter(|h| u64::from(h.length_bytes) >= held_bytes + n && skip == 0);
+        let skip = if let Some(header) = in_batch {
+            self.add_batch(partition, header);
+            u64::from(header.length_bytes) - held_bytes - n
+        } else {
+            partition.records = None;
+            self.records_left = 0;
+            ahead
+        };
+        self.settle();
+        Some(skip)
+    }
+}
+
+/// A longer wait for followers is not believed of a body that is only guessed at: a day.
+const MAX_BELIEVED_TIMEOUT_MS: i32 = 86_400_000;
+
+/// Whether a Produce request's body starts as real ones do, as far as its first partition, in a frame that has `left`
+/// bytes from the first of `bytes` on. For telling a frame from bytes that look like its header.
+pub(super) fn starts_as_produce(levels: &Levels, bytes: &[u8], left: usize) -> Result<bool, Error> {
+    let mut body = BodyReader::new(bytes, levels.version, levels.flexible);
+    body.read(levels.top, &mut |_| {})?;
+    let topics = body.reader.array_length(levels.flexible)?;
+    let acks_are_known = body.values.int(Number::Acks).is_some_and(|acks| (-1..=1).contains(&acks));
+    let timeout_ms = body.values.int(Number::TimeoutMs).unwrap_or(0);
+    if !acks_are_known || !(0..=MAX_BELIEVED_TIMEOUT_MS).contains(&timeout_ms) {
+        return Ok(false);
+    }
+    body.read(levels.topic, &mut |_| {})?;
+    let partitions = body.reader.array_length(levels.flexible)?;
+    if topics == 0 || partitions == 0 || !is_legal_topic(&body.values) {
+        return Ok(false);
+    }
+    body.read(levels.partition, &mut |_| {})?;
+    let bytes = body.reader.bytes_length(levels.flexible)?.unwrap_or(0);
+    let fits = bytes as usize <= left.saturating_sub(body.reader.at());
+    Ok(fits && body.values.int(Number::Partition).is_some_and(|partition| partition >= 0))
+}
+
+/// Whether a broker could have such a topic (`Topic.java`: 1 to 249 of these characters).
+fn is_legal_topic(values: &Values<'_>) -> bool {
+    let legal = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
+    match values.topic_name {
+        Some(name) => (1..=249).contains(&name.len()) && name.bytes().all(legal),
+        None => values.topic_id.is_some_and(|id| id != [0; 16]),
+    }
+}
