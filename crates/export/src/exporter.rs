@@ -6,16 +6,15 @@ use std::time::Instant;
 use diagnose::{Config, Engine};
 use model::{Event, FileKind, Nanos};
 
-use crate::catalog;
+use crate::catalog::{APIS, Metric};
 use crate::format::Format;
 use crate::label;
 use crate::metrics::Metrics;
-use crate::otlp::{self, Otlp};
-use crate::own::ProcessUsage;
-use crate::stages::APIS;
+use crate::otlp::Otlp;
+use crate::registry::Registry;
 
 /// So many purposes of a plan are told: there are some thirty.
-const MOST_PURPOSES: usize = 128;
+const MAX_PURPOSES: usize = 128;
 
 /// What is known of a broker and of how it is watched, beside events.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +35,15 @@ pub struct BrokerInfo {
     pub plan: Vec<(String, bool)>,
 }
 
+impl BrokerInfo {
+    /// The log dirs that are on a device, with commas between them.
+    pub(crate) fn log_dirs_on(&self, device: (u32, u32)) -> String {
+        let paths =
+            self.log_dirs.iter().filter(|dir| dir.device == device).map(|dir| label::clean(&dir.path));
+        paths.map(|path| path.to_string()).collect::<Vec<_>>().join(",")
+    }
+}
+
 /// A log dir and the device that it is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDir {
@@ -43,6 +51,44 @@ pub struct LogDir {
     pub device: (u32, u32),
     /// As the broker is configured.
     pub path: String,
+}
+
+/// A reading of the own process. What could not be read is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProcessUsage {
+    /// User and system time, seconds.
+    pub cpu_seconds: Option<f64>,
+    /// Memory resident.
+    pub resident_bytes: Option<u64>,
+    /// Address space.
+    pub virtual_bytes: Option<u64>,
+    /// Open file descriptors.
+    pub open_fds: Option<u64>,
+    /// When the process was started, seconds since 1970.
+    pub start_time_seconds: Option<f64>,
+    /// Time spent in its BPF programs, seconds; only where that is measured.
+    pub bpf_seconds: Option<f64>,
+    /// How often they ran.
+    pub bpf_runs: Option<u64>,
+}
+
+impl ProcessUsage {
+    fn set(&self, registry: &mut Registry) {
+        let count = |count: Option<u64>| count.map(|count| count as f64);
+        for (metric, value) in [
+            (Metric::BpfTime, self.bpf_seconds),
+            (Metric::BpfRuns, count(self.bpf_runs)),
+            (Metric::ProcessCpu, self.cpu_seconds),
+            (Metric::ProcessResident, count(self.resident_bytes)),
+            (Metric::ProcessVirtual, count(self.virtual_bytes)),
+            (Metric::ProcessFds, count(self.open_fds)),
+            (Metric::ProcessStart, self.start_time_seconds),
+        ] {
+            if let Some(value) = value {
+                registry.set(metric, &[], value);
+            }
+        }
+    }
 }
 
 /// What names say, known elsewhere.
@@ -63,7 +109,6 @@ pub struct Exporter {
     otlp: Option<Otlp>,
     /// The latest that it is known to be.
     now: Nanos,
-    scrapes: u64,
     /// How long the last one took to write.
     scrape_seconds: f64,
 }
@@ -72,7 +117,7 @@ impl Exporter {
     /// Judges as configured. Stages are added up of all produce and fetch requests.
     pub fn new(config: Config, mut about: BrokerInfo, names: Classifiers) -> Self {
         let slower_than = config.slower_than;
-        about.plan.truncate(MOST_PURPOSES);
+        about.plan.truncate(MAX_PURPOSES);
         about.plan.iter_mut().for_each(|(purpose, _)| *purpose = label::clean(purpose).to_string());
         // A series is told once: what is seen in any way is seen.
         about.plan.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
@@ -82,7 +127,6 @@ impl Exporter {
             metrics: Metrics::new(slower_than, about, names),
             otlp: None,
             now: Nanos::MIN,
-            scrapes: 0,
             scrape_seconds: 0.0,
         }
     }
@@ -128,7 +172,7 @@ impl Exporter {
 
     fn take_decided(&mut self) {
         for staged in self.engine.take_request_stages() {
-            self.metrics.staged(&staged);
+            self.metrics.stages(&staged);
         }
         for verdict in self.engine.take_verdicts() {
             self.metrics.verdict(&verdict, self.now);
@@ -144,13 +188,15 @@ impl Exporter {
     /// Everything, in that format.
     pub fn write(&mut self, format: Format, own: &ProcessUsage) -> Vec<u8> {
         let begun = Instant::now();
-        self.scrapes += 1;
+        let registry = &mut self.metrics.registry;
+        if let Some(otlp) = &self.otlp {
+            otlp.counts().set(registry);
+        }
+        registry.count(Metric::Scrapes, &[], 1);
+        registry.set(Metric::ScrapeTime, &[], self.scrape_seconds);
+        own.set(registry);
         let mut out = format.encoder();
         self.metrics.encode(&mut *out, self.engine.joins(), self.now);
-        otlp::encode(self.otlp.as_ref().map(Otlp::counts), &mut *out);
-        out.one(&catalog::SCRAPES, self.scrapes as f64);
-        out.one(&catalog::SCRAPE_TIME, self.scrape_seconds);
-        own.encode(&mut *out);
         let written = out.finish();
         self.scrape_seconds = begun.elapsed().as_secs_f64();
         written

@@ -1,9 +1,29 @@
 //! Which format to answer in: what the asker likes best of those there are. Knows the header's grammar (RFC 9110, 12.5.1) as far
 //! as those formats need it.
 
-use crate::encoding::Encoder;
-use crate::protobuf::Protobuf;
-use crate::text::{Dialect, Text};
+mod protobuf;
+mod text;
+
+use crate::catalog::Family;
+use crate::histogram::{Exemplar, Histogram};
+use protobuf::Protobuf;
+use text::{Dialect, Text};
+
+/// Writes metrics, family after family. Labels' values are given in the order of the family's labels; each series of a family
+/// is given once.
+pub(crate) trait Encoder {
+    /// A family begins; what follows is of it.
+    fn family(&mut self, family: &'static Family);
+
+    /// A counter or a gauge, with an example where there is one.
+    fn number(&mut self, labels: &[&str], value: f64, example: Option<&Exemplar>);
+
+    /// A histogram.
+    fn histogram(&mut self, labels: &[&str], histogram: &Histogram);
+
+    /// All that was written.
+    fn finish(self: Box<Self>) -> Vec<u8>;
+}
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

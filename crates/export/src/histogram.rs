@@ -1,10 +1,14 @@
-//! How often what was observed: by classic buckets and by native ones at once. Counts only ever grow.
+//! What one series of a metric is made of: counts by classic and native buckets at once, the longest of the last minute, and
+//! examples. Counts only ever grow.
+//!
+//! Native buckets are exponential, eight to each factor of two (schema 3), so that a quantile is off by less than 5 %.
 
-use model::Nanos;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::bounds;
-use crate::exemplar::{Exemplar, STALE};
-use crate::native::Native;
+use model::{Nanos, Request, Verdict};
+
+use crate::label;
 
 /// A histogram.
 #[derive(Clone, Debug)]
@@ -17,13 +21,6 @@ pub(crate) struct Histogram {
     count: u64,
     /// Of each bucket, where any was given.
     exemplars: Vec<Option<Exemplar>>,
-}
-
-/// Of times.
-impl Default for Histogram {
-    fn default() -> Self {
-        Self::within(bounds::SECONDS)
-    }
 }
 
 impl Histogram {
@@ -50,11 +47,6 @@ impl Histogram {
         self.sum += value;
         self.count += 1;
         bucket
-    }
-
-    /// Counts a length of time.
-    pub(crate) fn observe_time(&mut self, length: Nanos) {
-        self.observe(seconds(length));
     }
 
     /// Counts a length of time that has an example, which is made where the bucket's own is old.
@@ -102,16 +94,154 @@ pub(crate) fn seconds(length: Nanos) -> f64 {
     length.0 as f64 / 1e9
 }
 
+/// Buckets grow by the 2^(2^-SCHEMA)th.
+pub(crate) const SCHEMA: i32 = 3;
+/// What is not more than this is no time at all: it has a bucket of its own.
+pub(crate) const ZERO_THRESHOLD: f64 = 1e-9;
+/// Buckets a factor of two has.
+const PER_DOUBLING: f64 = (1 << SCHEMA) as f64;
+
+/// The counts. There are at most some five hundred: nothing that is observed is above 2^34 or below the zero bucket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Native {
+    zero: u64,
+    counts: BTreeMap<i32, u64>,
+}
+
+/// A run of buckets one after the other, and by how much each differs from the one before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Spans {
+    /// How many empty buckets come before each run (the first: its index), and how many it has.
+    pub(crate) spans: Vec<(i32, u32)>,
+    /// Of all buckets in all runs: the count less that of the one before.
+    pub(crate) deltas: Vec<i64>,
+}
+
+impl Native {
+    pub(crate) fn observe(&mut self, value: f64) {
+        if value > ZERO_THRESHOLD {
+            *self.counts.entry(index(value)).or_default() += 1;
+        } else {
+            self.zero += 1;
+        }
+    }
+
+    /// How many were no time at all.
+    pub(crate) fn zero(&self) -> u64 {
+        self.zero
+    }
+
+    /// As the format wants them.
+    pub(crate) fn spans(&self) -> Spans {
+        let mut told = Spans::default();
+        let (mut next, mut before) = (0, 0);
+        for (&index, &count) in &self.counts {
+            match told.spans.last_mut() {
+                Some((_, length)) if index == next => *length += 1,
+                _ => told.spans.push((index - next, 1)),
+            }
+            told.deltas.push(count as i64 - before);
+            (next, before) = (index + 1, count as i64);
+        }
+        told
+    }
+}
+
+/// The bucket whose upper bound is the least that is not below the value.
+fn index(value: f64) -> i32 {
+    (value.log2() * PER_DOUBLING).ceil() as i32
+}
+
+/// A minute, in parts: what is told is of the last 50 to 60 seconds.
+const PARTS: i64 = 6;
+const PART: Nanos = Nanos::from_millis(10_000);
+
+/// The greatest of each part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peak {
+    /// Which stretch of ten seconds it is of, and its greatest.
+    parts: [(i64, Nanos); PARTS as usize],
+}
+
+impl Peak {
+    /// Something so long ended then.
+    pub(crate) fn add(&mut self, length: Nanos, at: Nanos) {
+        let part = part(at);
+        let Some(slot) = self.parts.get_mut(part.rem_euclid(PARTS) as usize) else { return };
+        if slot.0 < part {
+            *slot = (part, Nanos::ZERO);
+        }
+        // What comes later than a minute has no slot any more.
+        if slot.0 == part {
+            slot.1 = slot.1.max(length);
+        }
+    }
+
+    /// The greatest of the minute before.
+    pub(crate) fn within_a_minute(&self, now: Nanos) -> Nanos {
+        let now = part(now);
+        let recent = self.parts.iter().filter(|(part, _)| now - part < PARTS);
+        recent.map(|(_, length)| *length).max().unwrap_or_default()
+    }
+}
+
+fn part(at: Nanos) -> i64 {
+    at.0.div_euclid(PART.0)
+}
+
+/// The most that both texts together may have, with their names, is 128 characters (`OpenMetrics` 1.0).
+const CLIENT_CHARS: usize = 32;
+const ROOT_CHARS: usize = 48;
+/// Another example of the same is taken after so long.
+pub(crate) const STALE: Nanos = Nanos::from_millis(1_000);
+
+/// An example.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Exemplar {
+    client_id: Option<Arc<str>>,
+    correlation_id: i32,
+    root: Option<Arc<str>>,
+    /// What was observed of it.
+    pub(crate) value: f64,
+    /// When it was.
+    pub(crate) at: Nanos,
+}
+
+impl Exemplar {
+    /// A request.
+    pub(crate) fn of(request: &Request, value: f64) -> Self {
+        Self {
+            client_id: request.client_id.clone(),
+            correlation_id: request.correlation_id,
+            root: None,
+            value,
+            at: request.last_seen(),
+        }
+    }
+
+    /// A slow request, with what was at its root.
+    pub(crate) fn of_slow(verdict: &Verdict, value: f64) -> Self {
+        Self { root: Some(Arc::clone(&verdict.root)), ..Self::of(&verdict.request, value) }
+    }
+
+    /// Its labels.
+    pub(crate) fn labels(&self) -> Vec<(&'static str, Arc<str>)> {
+        let client = self.client_id.as_deref().map(|id| ("client_id", label::clean_to(id, CLIENT_CHARS)));
+        let number = ("correlation_id", Arc::from(self.correlation_id.to_string()));
+        let root = self.root.as_deref().map(|root| ("root", label::clean_to(root, ROOT_CHARS)));
+        client.into_iter().chain([number]).chain(root).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use model::Nanos;
 
-    use super::Histogram;
-    use crate::bounds;
+    use super::{Histogram, Native, Peak, Spans, index, seconds};
 
     #[test]
     fn buckets_add_up_and_take_their_bounds_in() {
-        let mut histogram = Histogram::within(bounds::RECORDS);
+        let mut histogram = Histogram::within(&[1.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0]);
         for value in [1.0, 2.0, 4.0, 5.0, 1e9, -3.0] {
             histogram.observe(value);
         }
@@ -124,10 +254,51 @@ mod tests {
 
     #[test]
     fn times_are_in_seconds() {
-        let mut histogram = Histogram::default();
-        histogram.observe_time(Nanos::from_millis(250));
+        let mut histogram = Histogram::within(&[0.1, 0.25, 0.5]);
+        histogram.observe(seconds(Nanos::from_millis(250)));
         assert_eq!((histogram.count(), histogram.sum()), (1, 0.25));
         let first = histogram.buckets().find(|(_, count, _)| *count > 0).unwrap();
         assert_eq!((first.0, first.1), (0.25, 1));
+    }
+
+    #[test]
+    fn a_bucket_reaches_up_to_its_bound_and_takes_it_in() {
+        for (value, bucket) in [(1.0, 0), (1.01, 1), (2.0, 8), (2.01, 9), (0.5, -8), (0.125, -24)] {
+            assert_eq!(index(value), bucket, "{value}");
+        }
+    }
+
+    #[test]
+    fn runs_of_buckets_are_told_by_their_gaps_and_counts_by_their_differences() {
+        let mut native = Native::default();
+        for value in [0.0, 1.0, 1.0, 1.0, 1.05, 4.0, 4.0] {
+            native.observe(value);
+        }
+        assert_eq!(native.zero(), 1);
+        // Buckets 0 and 1, then 14 empty ones, then 16.
+        assert_eq!(native.spans(), Spans { spans: vec![(0, 2), (14, 1)], deltas: vec![3, -2, 1] });
+        assert_eq!(Native::default().spans(), Spans::default());
+    }
+
+    fn s(n: i64) -> Nanos {
+        Nanos::from_millis(n * 1_000)
+    }
+
+    #[test]
+    fn the_greatest_is_told_for_a_minute_and_no_longer() {
+        let mut peak = Peak::default();
+        assert_eq!(peak.within_a_minute(s(1_000)), Nanos::ZERO);
+        peak.add(s(2), s(1_000));
+        peak.add(s(1), s(1_009));
+        peak.add(s(1), s(1_030));
+        assert_eq!(peak.within_a_minute(s(1_031)), s(2));
+        assert_eq!(peak.within_a_minute(s(1_059)), s(2));
+        assert_eq!(peak.within_a_minute(s(1_061)), s(1));
+        assert_eq!(peak.within_a_minute(s(1_100)), Nanos::ZERO);
+        // A slot that is used again forgets what was in it.
+        peak.add(Nanos(7), s(1_121));
+        assert_eq!(peak.within_a_minute(s(1_122)), Nanos(7));
+        peak.add(s(9), s(1_000));
+        assert_eq!(peak.within_a_minute(s(1_122)), Nanos(7), "too late to be of the last minute");
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A value is cut after so many characters: Kafka's topics have up to 249, and no more of one is needed to know it.
-const MOST_CHARS: usize = 128;
+const MAX_CHARS: usize = 128;
 /// What stands for everything that has no value of its own.
 pub(crate) const OTHER: &str = "__other__";
 
 /// A text that may stand in a label: nothing in it steers a terminal or breaks a line, and it is not long.
 pub(crate) fn clean(text: &str) -> Arc<str> {
-    clean_to(text, MOST_CHARS)
+    clean_to(text, MAX_CHARS)
 }
 
 /// The same with at most so many characters.
@@ -36,36 +36,31 @@ fn is_unsafe(c: char) -> bool {
 #[derive(Debug)]
 pub(crate) struct ByLabel<V> {
     by: BTreeMap<Arc<str>, V>,
-    most: usize,
+    max: usize,
 }
 
 impl<V: Default> ByLabel<V> {
     /// At most so many, and [`OTHER`].
-    pub(crate) fn of_at_most(most: usize) -> Self {
-        Self { by: BTreeMap::new(), most }
+    pub(crate) fn of_at_most(max: usize) -> Self {
+        Self { by: BTreeMap::new(), max }
     }
 
-    /// The value of what is called so.
-    pub(crate) fn at(&mut self, name: &str) -> &mut V {
+    /// The label and the value of what is called so.
+    pub(crate) fn entry(&mut self, name: &str) -> (Arc<str>, &mut V) {
         // What is a label already need not be made one.
         let known = self.by.get_key_value(name).map(|(label, _)| Arc::clone(label));
         let label = known.unwrap_or_else(|| self.label(name));
-        self.by.entry(label).or_default()
+        (Arc::clone(&label), self.by.entry(label).or_default())
     }
 
     fn label(&self, name: &str) -> Arc<str> {
         let label = clean(name);
-        if self.by.len() < self.most || self.by.contains_key(&label) { label } else { OTHER.into() }
+        if self.by.len() < self.max || self.by.contains_key(&label) { label } else { OTHER.into() }
     }
 
-    /// All, in the order of their labels.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
-        self.by.iter().map(|(label, value)| (&**label, value))
-    }
-
-    /// All values.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.by.values_mut()
+    /// Forgets every value, and no label.
+    pub(crate) fn reset(&mut self) {
+        self.by.values_mut().for_each(|value| *value = V::default());
     }
 }
 
@@ -87,8 +82,11 @@ mod tests {
     fn what_has_no_room_shares_one_label_and_what_looks_alike_is_one() {
         let mut counts = ByLabel::<u64>::of_at_most(2);
         for name in ["a\n", "b", "c", "d", "a\n", "a\u{fffd}", "b"] {
-            *counts.at(name) += 1;
+            *counts.entry(name).1 += 1;
         }
-        assert_eq!(counts.iter().collect::<Vec<_>>(), [(OTHER, &2), ("a\u{fffd}", &3), ("b", &2)]);
+        assert_eq!(
+            counts.by.iter().map(|(label, count)| (&**label, *count)).collect::<Vec<_>>(),
+            [(OTHER, 2), ("a\u{fffd}", 3), ("b", 2)]
+        );
     }
 }

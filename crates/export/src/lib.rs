@@ -4,52 +4,36 @@
 //! over HTTP. It does not know where events come from, and no files: what its own process takes is told to it ([`ProcessUsage`]).
 //!
 //! - [`Exporter`] takes events and writes what they add up to.
-//! - [`catalog`] is the one list of metrics, with labels, units and meaning.
-//! - one module a subject adds up: `requests`, `stages`, `slow`, `topics`, `batches`, `files`, `block_ios`, `journals`,
-//!   `locks`, `threads`, `host`, `trouble`.
-//! - `histogram` counts by buckets, classic ones and native ones at once; `peak` keeps the greatest of the last minute.
-//! - `encoding` is what a format has to say; `text` writes Prometheus' and `OpenMetrics`' text, `protobuf` the one format that
-//!   has native histograms; [`Format`] chooses among them.
-//! - [`otlp`] sends slow requests as traces, where that is asked for.
-//! - [`Server`] speaks HTTP with whoever asks, hostile or not; [`MetricsService`] is what it answers.
+//! - [`catalog`] is the one list of metrics, with labels, units, meaning, and the series that are there from the beginning.
+//! - `metrics` says what each event adds to them; `topics` and `threads` keep what that takes; `registry` holds the values.
+//! - [`Format`] chooses among Prometheus' and `OpenMetrics`' text, and the protobuf format that has native histograms.
+//! - [`otlp`] sends slow requests as traces.
+//! - [`Server`] answers HTTP requests, hostile or not; [`MetricsService`] is what it answers.
+//!
+//! Hand-written, though libraries exist: histograms and their encoding, because `prometheus-client` has no native histograms,
+//! neither text of 0.0.4 nor a bound on its series; the protobuf messages, because `prost` would take as many lines of
+//! declarations as [`format`] takes to write them, and a derive macro to build.
 
 #![cfg_attr(test, allow(clippy::float_cmp, reason = "counts are whole numbers, and sums of few are exact"))]
 
-mod batches;
-mod block_ios;
-mod bounds;
 pub mod catalog;
-mod encoding;
-mod exemplar;
 mod exporter;
-mod files;
 mod format;
 mod histogram;
-mod host;
 mod http;
-mod journals;
 mod label;
-mod locks;
 mod metrics;
-mod native;
 pub mod otlp;
-mod own;
-mod peak;
-mod protobuf;
-mod requests;
+mod recent;
+mod registry;
 mod server;
 mod site;
-mod slow;
-mod stages;
 #[cfg(test)]
 mod tests;
-mod text;
 mod threads;
 mod topics;
-mod trouble;
 
-pub use exporter::{BrokerInfo, Classifiers, Exporter, LogDir};
+pub use exporter::{BrokerInfo, Classifiers, Exporter, LogDir, ProcessUsage};
 pub use format::Format;
-pub use own::ProcessUsage;
 pub use server::{Error, Server};
 pub use site::{Health, MetricsService};

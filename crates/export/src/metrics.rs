@@ -1,157 +1,329 @@
-//! All that is counted of a broker, subject by subject, and the order in which it is written. Reaches no verdicts.
+//! What each event and verdict adds to the metrics of a broker. Reaches no verdicts, and reads nothing of the host.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use diagnose::{JoinStats, RequestStages};
-use model::{Event, HostScope, Nanos, Verdict};
+use model::CommitPhases;
+use model::{
+    BlockIo, BrokerChange, BrokerState, Cause, Device, Event, FileKind, FileOp, FileOpKind, HostSample,
+    HostScope, JournalCommit, LockSource, LockWait, Nanos, Request, Verdict,
+};
 
-use crate::batches::Batches;
-use crate::block_ios::BlockIos;
-use crate::catalog;
-use crate::encoding::Encoder;
+use crate::catalog::{APIS, Metric};
 use crate::exporter::{BrokerInfo, Classifiers};
-use crate::files::Files;
-use crate::histogram::seconds;
-use crate::host::Host;
-use crate::journals::Journals;
-use crate::label;
-use crate::locks::Locks;
-use crate::requests::Requests;
-use crate::slow::Slow;
-use crate::stages::StageTimes;
+use crate::format::Encoder;
+use crate::histogram::{Exemplar, seconds};
+use crate::label::{ByLabel, clean};
+use crate::recent::Recent;
+use crate::registry::Registry;
 use crate::threads::Threads;
 use crate::topics::Topics;
-use crate::trouble::Trouble;
 
-/// The counts.
+/// More devices than bear on one broker, under each name that the sources give them; and more interfaces.
+const MAX_DEVICES: usize = 128;
+const MAX_INTERFACES: usize = 64;
+/// So many roots are remembered to count each once: victims of one event come close together.
+const MAX_RECENT_ROOTS: usize = 4_096;
+/// No device or interface moves more in a second: what says so is damaged.
+const MAX_RATE: f64 = 1e15;
+/// Block requests that hold no page of a file.
+const NO_FILE: &str = "unknown";
+
+/// Rates of the host and the counters that they add up to.
+const RATES: [(HostScope, &str, Metric); 6] = [
+    (HostScope::Device, "reads_per_second", Metric::DeviceReads),
+    (HostScope::Device, "writes_per_second", Metric::DeviceWrites),
+    (HostScope::Device, "read_bytes_per_second", Metric::DeviceReadBytes),
+    (HostScope::Device, "write_bytes_per_second", Metric::DeviceWrittenBytes),
+    (HostScope::Interface, "receive_bytes_per_second", Metric::NetworkReceived),
+    (HostScope::Interface, "transmit_bytes_per_second", Metric::NetworkSent),
+];
+
+type PhaseLength = fn(&CommitPhases) -> Nanos;
+
+/// The phases of a commit, in the order in which a transaction goes through them.
+const PHASES: [(&str, PhaseLength); 5] = [
+    ("wait", |phases| phases.wait),
+    ("running", |phases| phases.running),
+    ("locked", |phases| phases.locked),
+    ("flushing", |phases| phases.flushing),
+    ("logging", |phases| phases.logging),
+];
+
+/// The metrics of a broker.
 #[derive(Debug)]
 pub(crate) struct Metrics {
+    pub(crate) registry: Registry,
     about: BrokerInfo,
-    requests: Requests,
-    stages: StageTimes,
-    slow: Slow,
-    batches: Batches,
+    kind_of: fn(&str) -> FileKind,
+    /// Devices, each with the log dirs on it once a file operation has shown its number.
+    devices: ByLabel<Option<Arc<str>>>,
+    interfaces: ByLabel<()>,
     topics: Topics,
-    files: Files,
-    block_ios: BlockIos,
-    journals: Journals,
-    locks: Locks,
     threads: Threads,
-    host: Host,
-    trouble: Trouble,
-    events: u64,
+    roots: Recent<Arc<str>>,
+    is_watched: bool,
+    /// Processes that were watched.
+    processes: u64,
     newest: Nanos,
 }
 
 impl Metrics {
     pub(crate) fn new(slower_than: Nanos, about: BrokerInfo, names: Classifiers) -> Self {
+        let mut registry = Registry::new();
+        registry.set(Metric::Threshold, &[], seconds(slower_than));
+        for (purpose, seen) in &about.plan {
+            registry.set(Metric::SourceUp, &[purpose], f64::from(u8::from(*seen)));
+        }
+        let node_id = about.node_id.map(|id| id.to_string()).unwrap_or_default();
+        registry.set(Metric::BrokerInfo, &[&node_id, &clean(&about.host), &clean(&about.kernel)], 1.0);
+        registry.set(Metric::BuildInfo, &[&about.version], 1.0);
         Self {
-            requests: Requests::default(),
-            stages: StageTimes::default(),
-            slow: Slow::new(slower_than),
-            batches: Batches::default(),
+            registry,
+            kind_of: names.kind_of,
+            devices: ByLabel::of_at_most(MAX_DEVICES),
+            interfaces: ByLabel::of_at_most(MAX_INTERFACES),
             topics: Topics::of_at_most(about.top_topics),
-            files: Files::of(about.log_dirs.clone()),
-            block_ios: BlockIos::of(names.kind_of),
-            journals: Journals::default(),
-            locks: Locks::default(),
             threads: Threads::of(names.role_of),
-            host: Host::default(),
-            trouble: Trouble::default(),
-            events: 0,
+            roots: Recent::of_at_most(MAX_RECENT_ROOTS),
+            is_watched: false,
+            processes: 0,
             newest: Nanos::MIN,
             about,
         }
     }
 
     pub(crate) fn event(&mut self, event: &Event) {
-        self.events += 1;
         self.newest = self.newest.max(event.time());
+        let registry = &mut self.registry;
+        registry.count(Metric::Events, &[], 1);
         match event {
             Event::Request(request) => {
-                self.trouble.seen();
-                self.requests.request(request);
-                self.batches.request(request);
-                self.topics.request(request);
+                self.broker_seen();
+                self.request(request);
             }
             Event::FileOp(op) => {
-                self.trouble.seen();
-                self.files.op(op);
+                self.broker_seen();
+                self.file_op(op);
             }
-            Event::BlockIo(io) => self.block_ios.io(io),
-            Event::JournalCommit(commit) => self.journals.commit(commit),
+            Event::BlockIo(io) => self.block_io(io),
+            Event::JournalCommit(commit) => self.journal_commit(commit),
             Event::OffCpu(interval) => self.threads.off_cpu(interval),
-            Event::LockWait(wait) => {
-                let role = self.threads.role(wait.tid, &wait.thread);
-                self.locks.wait(wait, role);
-                self.threads.lock_wait(wait, role);
+            Event::LockWait(wait) => self.lock_wait(wait),
+            Event::JvmPause(pause) => {
+                registry.observe_time(Metric::JvmPause, &[pause.kind.as_str()], pause.length());
             }
-            Event::JvmPause(pause) => self.locks.pause(pause),
-            Event::HostSample(sample) if sample.scope == HostScope::Threads => self.threads.sample(sample),
-            Event::HostSample(sample) => self.host.sample(sample),
-            Event::DirtyThrottle(pause) => self.trouble.dirty_throttle(pause),
-            Event::TcpEvent(trouble) => self.trouble.tcp(trouble),
-            Event::Loss(loss) => self.trouble.loss(loss),
-            Event::BrokerChange(change) => {
-                self.trouble.broker(change);
-                if !self.trouble.is_watched() {
-                    self.threads.gone();
-                }
+            Event::HostSample(sample) if sample.scope == HostScope::Threads => {
+                self.threads.sample(registry, sample);
             }
+            Event::HostSample(sample) => self.host_sample(sample),
+            Event::DirtyThrottle(pause) => {
+                let length = (pause.end - pause.start).at_least_zero();
+                registry.count(Metric::DirtyThrottles, &[], 1);
+                registry.add(Metric::DirtyThrottleTime, &[], seconds(length));
+            }
+            Event::TcpEvent(trouble) => {
+                registry.count(Metric::TcpTroubles, &[trouble.kind.as_str()], trouble.count);
+            }
+            Event::Loss(loss) => registry.count(Metric::Losses, &[loss.kind.as_str()], loss.count),
+            Event::BrokerChange(change) => self.broker_change(change),
             // Evidence for verdicts, which count it.
             Event::SocketOp(_) | Event::CpuSample(_) | Event::KernelSpan(_) | Event::Reclaim(_) => {}
         }
     }
 
-    pub(crate) fn staged(&mut self, staged: &RequestStages) {
-        self.stages.add(staged);
+    fn request(&mut self, request: &Request) {
+        let (registry, api) = (&mut self.registry, &[request.api]);
+        let is_long_poll = request.intended_wait().is_some();
+        let throttle_ms = request.throttle_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
+        registry.count(Metric::Requests, api, 1);
+        registry.count(Metric::Failed, api, u64::from(request.failed()));
+        registry.count(Metric::LongPolls, api, u64::from(is_long_poll));
+        registry.count(Metric::RequestBytes, api, u64::from(request.request_bytes));
+        registry.count(Metric::ResponseBytes, api, u64::from(request.response_bytes.unwrap_or(0)));
+        registry.count(Metric::Throttled, api, u64::from(throttle_ms > 0));
+        registry.add(Metric::ThrottleTime, api, throttle_ms as f64 / 1e3);
+        if let Some(latency) = request.latency_less_wait().filter(|_| !is_long_poll) {
+            let api = if APIS.contains(&request.api) { request.api } else { "OTHER" };
+            let at = request.last_seen();
+            registry
+                .observe_with(Metric::Duration, &[api], (latency, at), |value| Exemplar::of(request, value));
+        }
+        if request.api == "PRODUCE" {
+            // With magic 2 what one partition is sent is one record batch, before, one message set.
+            for batch in request.partitions.iter().filter(|batch| batch.bytes > 0) {
+                registry.observe(Metric::BatchBytes, &[], f64::from(batch.bytes));
+                if let Some(records) = batch.records {
+                    registry.observe(Metric::BatchRecords, &[], f64::from(records));
+                }
+            }
+        }
+        self.topics.request(registry, request);
     }
 
+    /// How long those took that go to log dirs, by device; what was read and written, by kind of file.
+    fn file_op(&mut self, op: &FileOp) {
+        let Self { registry, devices, about, .. } = self;
+        let (kind, bytes) = (op.kind.as_str(), op.bytes.unwrap_or(0));
+        registry.count(Metric::FileOps, &[op.op.as_str(), kind], 1);
+        match op.op {
+            FileOpKind::Write => registry.count(Metric::FileWritten, &[kind], bytes),
+            FileOpKind::Read
+            | FileOpKind::Sendfile
+            | FileOpKind::Splice
+            | FileOpKind::Copy
+            | FileOpKind::MmapFault => {
+                registry.count(Metric::FileRead, &[kind], bytes);
+                registry.count(Metric::FileDiskRead, &[kind], op.disk_bytes.unwrap_or(0));
+            }
+            _ => {}
+        }
+        // What is none of the broker's kinds is a file of its own logs, of its code, or anything.
+        if op.kind == FileKind::Other {
+            return;
+        }
+        let (device, log_dirs) = devices.entry(&device_name(&op.device));
+        let log_dirs = log_dirs.get_or_insert_with(|| about.log_dirs_on(op.device.number()).into());
+        let labels: [&str; 2] = [&device, log_dirs];
+        match op.op {
+            FileOpKind::Write => {
+                registry.observe_time(Metric::Write, &labels, op.latency());
+                registry.raise(Metric::WriteMax, &labels, op.latency(), op.end);
+            }
+            FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync => {
+                registry.observe_time(Metric::Fsync, &labels, op.latency());
+            }
+            _ => {}
+        }
+    }
+
+    fn block_io(&mut self, io: &BlockIo) {
+        let kind = io.file.as_deref().map_or(NO_FILE, |file| (self.kind_of)(file).as_str());
+        let (device, _) = self.devices.entry(&device_name(&io.device));
+        let direction = io.direction.as_str();
+        self.registry.count(Metric::BlockIos, &[&device, direction, kind], 1);
+        self.registry.count(Metric::BlockBytes, &[&device, direction, kind], u64::from(io.bytes));
+        self.registry.observe_time(Metric::BlockTime, &[&device, direction], io.latency());
+    }
+
+    fn journal_commit(&mut self, commit: &JournalCommit) {
+        let (device, _) = self.devices.entry(&device_name(&commit.device));
+        self.registry.observe_time(Metric::Commit, &[&device], commit.latency());
+        self.registry.raise(Metric::CommitMax, &[&device], commit.latency(), commit.end);
+        let Some(phases) = &commit.phases else { return };
+        for (phase, length) in PHASES {
+            self.registry.observe_time(Metric::CommitPhase, &[&device, phase], length(phases));
+        }
+    }
+
+    fn lock_wait(&mut self, wait: &LockWait) {
+        // A thread dump shows that a thread waits, not for how long.
+        if wait.source != LockSource::ThreadDump {
+            let role = self.threads.lock_wait(wait);
+            self.registry.observe_time(Metric::LockWait, &[role, wait.source.as_str()], wait.length());
+        }
+    }
+
+    /// Samples are rates over their own stretch of time. Added up to counters they can be asked over any stretch.
+    fn host_sample(&mut self, sample: &HostSample) {
+        let rate = if sample.value.is_finite() { sample.value.clamp(0.0, MAX_RATE) } else { 0.0 };
+        let increase = rate * seconds((sample.end - sample.start).at_least_zero());
+        let counter =
+            RATES.iter().find(|(scope, name, _)| *scope == sample.scope && **name == *sample.metric);
+        match (sample.scope, &*sample.metric) {
+            (HostScope::Cgroup, "cpu_throttled_ratio") => {
+                self.registry.add(Metric::CgroupThrottled, &[], increase);
+            }
+            (HostScope::Device, "util_ratio") => {
+                let (device, _) = self.devices.entry(&sample.name);
+                self.registry.set(Metric::DeviceUtil, &[&device], sample.value);
+            }
+            (scope, _) => {
+                if let Some((.., counter)) = counter {
+                    let name = match scope {
+                        HostScope::Device => self.devices.entry(&sample.name).0,
+                        _ => self.interfaces.entry(&sample.name).0,
+                    };
+                    self.registry.add(*counter, &[&name], increase);
+                }
+            }
+        }
+    }
+
+    fn broker_change(&mut self, change: &BrokerChange) {
+        self.set_watched(change.state == BrokerState::Watched);
+        if !self.is_watched {
+            self.threads.gone(&mut self.registry);
+        }
+    }
+
+    /// Something of the broker was seen, which says that it is there, unless a change of it was reported.
+    fn broker_seen(&mut self) {
+        if self.processes == 0 {
+            self.set_watched(true);
+        }
+    }
+
+    fn set_watched(&mut self, is_watched: bool) {
+        self.is_watched = is_watched;
+        self.processes += u64::from(is_watched);
+        self.registry.set(Metric::BrokerUp, &[], f64::from(u8::from(is_watched)));
+        self.registry.set(Metric::BrokerRestarts, &[], self.processes.saturating_sub(1) as f64);
+    }
+
+    /// Takes the stages of a request.
+    pub(crate) fn stages(&mut self, staged: &RequestStages) {
+        let request = &staged.request;
+        let Some(api) = APIS.into_iter().find(|api| *api == request.api) else { return };
+        if request.intended_wait().is_some() {
+            return;
+        }
+        for (stage, length) in staged.stages.iter().filter(|(_, length)| *length > Nanos::ZERO) {
+            let time = (length, request.last_seen());
+            let example = |value| Exemplar::of(request, value);
+            self.registry.observe_with(Metric::Stage, &[api, stage.as_str()], time, example);
+        }
+    }
+
+    /// Takes a verdict that was reached then.
     pub(crate) fn verdict(&mut self, verdict: &Verdict, now: Nanos) {
-        self.slow.verdict(verdict, now);
+        let (registry, cause) = (&mut self.registry, verdict.cause.as_str());
+        let (labels, ended) = ([verdict.request.api, cause], verdict.request.last_seen());
+        let latency = seconds(verdict.request.latency().unwrap_or_default());
+        registry.set(Metric::VerdictLag, &[], seconds((now - ended).at_least_zero()));
+        registry.count(Metric::Slow, &labels, 1);
+        registry.show(Metric::Slow, &labels, ended, || Exemplar::of_slow(verdict, latency));
+        registry.add(Metric::SlowTime, &labels, latency);
+        if verdict.cause != Cause::Unobserved && self.roots.is_new(&verdict.root) {
+            registry.count(Metric::Roots, &[cause], 1);
+        }
     }
 
     /// Whether a broker's process is watched.
     pub(crate) fn is_watched(&self) -> bool {
-        self.trouble.is_watched()
+        self.is_watched
     }
 
-    /// In the order of the catalogue.
-    pub(crate) fn encode(&self, out: &mut dyn Encoder, joins: JoinStats, now: Nanos) {
-        self.requests.encode(out);
-        self.stages.encode(out);
-        self.slow.encode(out);
-        self.requests.encode_throttling(out);
-        self.batches.encode(out);
-        self.topics.encode(out);
-        self.files.encode(out, now);
-        self.block_ios.encode(out);
-        self.journals.encode(out, now);
-        self.trouble.encode_throttles(out);
-        self.locks.encode(out);
-        self.threads.encode(out);
-        self.host.encode(out);
-        self.trouble.encode(out, joins);
-        self.encode_about(out);
-    }
-
-    fn encode_about(&self, out: &mut dyn Encoder) {
-        out.family(&catalog::SOURCE_UP);
-        for (purpose, seen) in &self.about.plan {
-            out.number(&[purpose], f64::from(u8::from(*seen)), None);
+    /// Writes everything.
+    pub(crate) fn encode(&mut self, out: &mut dyn Encoder, joins: JoinStats, now: Nanos) {
+        let joins = [
+            ("batch-crc", joins.by_crc),
+            ("base-offset", joins.by_base_offset),
+            ("none", joins.unjoined),
+            ("not-written", joins.not_written),
+        ];
+        for (key, count) in joins {
+            self.registry.set(Metric::Joins, &[key], count as f64);
         }
-        self.trouble.encode_broker(out);
-        out.family(&catalog::BROKER_INFO);
-        let node_id = self.about.node_id.map(|id| id.to_string()).unwrap_or_default();
-        out.number(
-            &[&node_id, &label::clean(&self.about.host), &label::clean(&self.about.kernel)],
-            1.0,
-            None,
-        );
-        out.family(&catalog::BUILD_INFO);
-        out.number(&[&self.about.version], 1.0, None);
-        out.family(&catalog::LAST_EVENT);
         if self.newest > Nanos::MIN {
-            out.number(&[], seconds(self.newest), None);
+            self.registry.set(Metric::LastEvent, &[], seconds(self.newest));
         }
-        out.one(&catalog::EVENTS, self.events as f64);
+        self.registry.encode(out, now);
     }
+}
+
+/// Its name, or its number where the name is not known.
+fn device_name(device: &Device) -> Cow<'_, str> {
+    if device.name.is_empty() { device.to_string().into() } else { Cow::Borrowed(&device.name) }
 }

@@ -8,7 +8,6 @@
 
 mod endpoint;
 mod ids;
-mod json;
 mod post;
 mod queue;
 mod sender;
@@ -16,8 +15,7 @@ mod slowest;
 mod span;
 mod traces;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,8 +24,8 @@ use model::{Nanos, Verdict};
 pub use endpoint::Endpoint;
 pub use sender::RetryPolicy;
 
-use crate::catalog;
-use crate::encoding::Encoder;
+use crate::catalog::Metric;
+use crate::registry::Registry;
 use queue::{Batch, Queue};
 use sender::Sender;
 use slowest::Slowest;
@@ -96,55 +94,27 @@ pub struct Counts {
     pub retries: u64,
 }
 
-/// The counters behind [`Counts`]: of whoever offers, and of the thread that sends.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    sent: AtomicU64,
-    sampled_out: AtomicU64,
-    dropped: AtomicU64,
-    refused: AtomicU64,
-    rejected_spans: AtomicU64,
-    retries: AtomicU64,
-}
+/// The same, shared between the thread that offers and the one that sends.
+pub(crate) type Counters = Mutex<Counts>;
 
-impl Counters {
-    fn read(&self) -> Counts {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            sent: of(&self.sent),
-            sampled_out: of(&self.sampled_out),
-            dropped: of(&self.dropped),
-            refused: of(&self.refused),
-            rejected_spans: of(&self.rejected_spans),
-            retries: of(&self.retries),
-        }
-    }
-}
-
-/// What became of slow requests; nothing where none are sent.
-pub(crate) fn encode(counts: Option<Counts>, out: &mut dyn Encoder) {
-    out.family(&catalog::OTLP_TRACES);
-    if let Some(Counts { sent, sampled_out, dropped, refused, .. }) = counts {
-        let outcomes =
-            [("sent", sent), ("sampled-out", sampled_out), ("dropped", dropped), ("refused", refused)];
+impl Counts {
+    pub(crate) fn set(&self, registry: &mut Registry) {
+        let outcomes = [
+            ("sent", self.sent),
+            ("sampled-out", self.sampled_out),
+            ("dropped", self.dropped),
+            ("refused", self.refused),
+        ];
         for (outcome, count) in outcomes {
-            out.number(&[outcome], count as f64, None);
+            registry.set(Metric::OtlpTraces, &[outcome], count as f64);
         }
-    }
-    let rest = [
-        (&catalog::OTLP_REJECTED, counts.map(|counts| counts.rejected_spans)),
-        (&catalog::OTLP_RETRIES, counts.map(|counts| counts.retries)),
-    ];
-    for (family, count) in rest {
-        out.family(family);
-        if let Some(count) = count {
-            out.number(&[], count as f64, None);
-        }
+        registry.set(Metric::OtlpRejected, &[], self.rejected_spans as f64);
+        registry.set(Metric::OtlpRetries, &[], self.retries as f64);
     }
 }
 
-fn add(counter: &AtomicU64, number: u64) {
-    counter.fetch_add(number, Ordering::Relaxed);
+fn lock(counters: &Counters) -> MutexGuard<'_, Counts> {
+    counters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes verdicts and has them sent.
@@ -184,7 +154,7 @@ impl Otlp {
     /// Takes a verdict: it is sent if it is among the slowest of this second. Never waits.
     pub fn offer(&mut self, verdict: &Verdict) {
         if !self.slowest.offer(verdict) {
-            add(&self.counters.sampled_out, 1);
+            lock(&self.counters).sampled_out += 1;
         }
     }
 
@@ -203,13 +173,13 @@ impl Otlp {
             return;
         }
         let spans: Vec<_> = verdicts.iter().flat_map(|verdict| self.traces.spans(verdict)).collect();
-        let batch = Batch { body: json::encode(&self.source, &spans), traces: verdicts.len() as u64 };
-        add(&self.counters.dropped, self.queue.push(batch));
+        let batch = Batch { body: span::encode(&self.source, &spans), traces: verdicts.len() as u64 };
+        lock(&self.counters).dropped += self.queue.push(batch);
     }
 
     /// What became of what was offered.
     pub fn counts(&self) -> Counts {
-        self.counters.read()
+        *lock(&self.counters)
     }
 
     /// Hands on the last, waits until all is sent, at most so long, and ends the thread.
@@ -220,7 +190,7 @@ impl Otlp {
             // Ends soon after the queue's end; one that panicked has sent nothing more.
             let _ = sender.join();
         }
-        add(&self.counters.dropped, left);
+        lock(&self.counters).dropped += left;
         self.counts()
     }
 }

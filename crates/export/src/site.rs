@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::exporter::Exporter;
+use crate::exporter::{Exporter, ProcessUsage};
 use crate::format::Format;
 use crate::http::{Answer, Asked, Status};
-use crate::own::ProcessUsage;
 
 /// What was written is told again for so long.
 const FRESH: Duration = Duration::from_millis(200);

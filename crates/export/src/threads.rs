@@ -10,15 +10,15 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{HostSample, LockSource, LockWait, Nanos, OffCpu, Tid};
 
-use crate::catalog;
-use crate::encoding::Encoder;
+use crate::catalog::Metric;
 use crate::histogram::seconds;
 use crate::label::ByLabel;
+use crate::registry::Registry;
 
 /// A broker has some twenty.
-const MOST_ROLES: usize = 64;
+const MAX_ROLES: usize = 64;
 /// Roles of so many threads are kept.
-const MOST_THREADS: usize = 8_192;
+const MAX_THREADS: usize = 8_192;
 
 /// Functions in which a thread waits for work, or for a lock that the JVM tells of: no call on a file has them.
 const IDLE: [&str; 2] = ["futex_wait", "ep_poll"];
@@ -36,8 +36,6 @@ pub(crate) struct Threads {
 struct Role {
     cpu: Option<f64>,
     run_queue: Option<f64>,
-    threads: Option<f64>,
-    busy: Option<f64>,
     /// Since the last sample, in thread-seconds: in calls, and for locks by who told of them.
     held_up: Nanos,
     locked: [Nanos; LockSource::ALL.len()],
@@ -46,17 +44,17 @@ struct Role {
 impl Threads {
     /// `role_of` says what a thread of that name is for.
     pub(crate) fn of(role_of: fn(&str) -> &'static str) -> Self {
-        Self { roles: ByLabel::of_at_most(MOST_ROLES), role_of, known: HashMap::default() }
+        Self { roles: ByLabel::of_at_most(MAX_ROLES), role_of, known: HashMap::default() }
     }
 
     /// What a thread is for.
-    pub(crate) fn role(&mut self, tid: Tid, name: &Arc<str>) -> &'static str {
+    fn role(&mut self, tid: Tid, name: &Arc<str>) -> &'static str {
         if let Some((known, role)) = self.known.get(&tid) {
             if known == name {
                 return role;
             }
         }
-        if self.known.len() >= MOST_THREADS {
+        if self.known.len() >= MAX_THREADS {
             self.known.clear();
         }
         let role = (self.role_of)(name);
@@ -72,61 +70,58 @@ impl Threads {
         }
         let role = self.role(interval.tid, &interval.thread);
         let until = interval.woken.unwrap_or(interval.end);
-        self.roles.at(role).held_up += (until - interval.start).at_least_zero();
+        self.roles.entry(role).1.held_up += (until - interval.start).at_least_zero();
     }
 
-    /// A thread of that role waited for a lock.
-    pub(crate) fn lock_wait(&mut self, wait: &LockWait, role: &'static str) {
-        if wait.source == LockSource::ThreadDump {
-            return;
-        }
-        if let Some(locked) = self.roles.at(role).locked.get_mut(wait.source as usize) {
+    /// A thread waited for a lock. Returns its role.
+    pub(crate) fn lock_wait(&mut self, wait: &LockWait) -> &'static str {
+        let role = self.role(wait.tid, &wait.thread);
+        if let Some(locked) = self.roles.entry(role).1.locked.get_mut(wait.source as usize) {
             *locked += wait.length().at_least_zero();
         }
+        role
     }
 
     /// A figure of a role. The number of its threads comes last of all figures of one reading.
-    pub(crate) fn sample(&mut self, sample: &HostSample) {
-        let role = self.roles.at(&sample.name);
+    pub(crate) fn sample(&mut self, registry: &mut Registry, sample: &HostSample) {
+        let (label, role) = self.roles.entry(&sample.name);
         match &*sample.metric {
-            "cpu_ratio" => role.cpu = Some(sample.value),
-            "run_queue_ratio" => role.run_queue = Some(sample.value),
+            "cpu_ratio" => {
+                role.cpu = Some(sample.value);
+                registry.set(Metric::Cpu, &[&label], sample.value);
+            }
+            "run_queue_ratio" => {
+                role.run_queue = Some(sample.value);
+                registry.set(Metric::RunQueue, &[&label], sample.value);
+            }
             "thread_count" => {
-                role.threads = Some(sample.value);
-                role.end_reading(seconds(sample.end - sample.start));
+                registry.set(Metric::Threads, &[&label], sample.value);
+                if let Some(busy) = role.end_reading(sample.value, seconds(sample.end - sample.start)) {
+                    registry.set(Metric::Busy, &[&label], busy);
+                }
             }
             _ => {}
         }
     }
 
     /// The broker's process is gone: so are its threads.
-    pub(crate) fn gone(&mut self) {
+    pub(crate) fn gone(&mut self, registry: &mut Registry) {
         self.known.clear();
-        self.roles.values_mut().for_each(|role| *role = Role::default());
-    }
-
-    pub(crate) fn encode(&self, out: &mut dyn Encoder) {
-        let mut each = |family, figure: fn(&Role) -> Option<f64>| {
-            let known = self.roles.iter().filter_map(|(name, role)| Some((name, figure(role)?)));
-            out.each(family, known);
-        };
-        each(&catalog::BUSY, |role| role.busy);
-        each(&catalog::CPU, |role| role.cpu);
-        each(&catalog::RUN_QUEUE, |role| role.run_queue);
-        each(&catalog::THREADS, |role| role.threads);
+        self.roles.reset();
+        for metric in [Metric::Busy, Metric::Cpu, Metric::RunQueue, Metric::Threads] {
+            registry.clear(metric);
+        }
     }
 }
 
 impl Role {
-    fn end_reading(&mut self, elapsed_s: f64) {
-        // One wait may be told of by both.
+    /// The share of their time for which so many threads were busy, if all of it is known.
+    fn end_reading(&mut self, threads: f64, elapsed_s: f64) -> Option<f64> {
+        // Both sources may report one wait.
         let locked = std::mem::take(&mut self.locked).into_iter().max().unwrap_or_default();
         let held_up = seconds(std::mem::take(&mut self.held_up) + locked);
-        let (Some(cpu), Some(run_queue), Some(threads)) = (self.cpu, self.run_queue, self.threads) else {
-            return;
-        };
-        if elapsed_s > 0.0 && threads > 0.0 {
-            self.busy = Some(((cpu + run_queue + held_up / elapsed_s) / threads).clamp(0.0, 1.0));
-        }
+        let (cpu, run_queue) = (self.cpu?, self.run_queue?);
+        (elapsed_s > 0.0 && threads > 0.0)
+            .then(|| ((cpu + run_queue + held_up / elapsed_s) / threads).clamp(0.0, 1.0))
     }
 }

@@ -1,6 +1,6 @@
-//! Requests by topic: of the busiest, so many as were asked for; all others together.
+//! Requests by topic: of the busiest, as many as were asked for; all others together.
 //!
-//! A topic has series of its own from when it becomes one of the busiest: they begin at zero, and what came before stays with
+//! A topic has its own series from when it becomes one of the busiest: they begin at zero, and what came before stays with
 //! the others. Once a minute, one that moves twice as much as the least busy of those may take its place, whose series
 //! end. So no counter ever goes back, and their number is bounded at every moment.
 
@@ -10,25 +10,23 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::{Nanos, Request};
 
-use crate::catalog;
-use crate::encoding::Encoder;
-use crate::histogram::Histogram;
+use crate::catalog::{APIS, Metric};
 use crate::label::{self, OTHER};
-use crate::stages::APIS;
+use crate::registry::Registry;
 
-/// How often the places are given anew.
+/// How often topics without a place are compared with those that have one.
 const PERIOD: Nanos = Nanos::from_millis(60_000);
 /// More that have no place are not told apart until then.
-const MOST_WAITING: usize = 10_000;
-/// How much more one has to move than whose place it takes.
+const MAX_WAITING: usize = 10_000;
+/// How much more a topic has to move than the one whose place it takes.
 const MUCH_MORE: u64 = 2;
 
 /// Topics.
 #[derive(Debug)]
 pub(crate) struct Topics {
-    most: usize,
-    named: BTreeMap<Arc<str>, Topic>,
-    other: Topic,
+    max: usize,
+    named: BTreeMap<Arc<str>, Place>,
+    other: Place,
     /// What those without a place have moved since places were given last.
     waiting: HashMap<Arc<str>, u64, RandomState>,
     given: Option<Nanos>,
@@ -37,64 +35,70 @@ pub(crate) struct Topics {
 }
 
 #[derive(Debug, Default)]
-struct Topic {
-    requests: [u64; APIS.len()],
-    bytes: [u64; APIS.len()],
-    produce: Histogram,
+struct Place {
     /// The last request that named it.
     number: u64,
     /// Moved since places were given last.
-    lately: u64,
+    moved: u64,
 }
 
 impl Topics {
-    /// So many have a place.
-    pub(crate) fn of_at_most(most: usize) -> Self {
+    /// As many have a place.
+    pub(crate) fn of_at_most(max: usize) -> Self {
         Self {
-            most,
+            max,
             named: BTreeMap::new(),
-            other: Topic::default(),
+            other: Place::default(),
             waiting: HashMap::default(),
             given: None,
             number: 0,
         }
     }
 
-    pub(crate) fn request(&mut self, request: &Request) {
-        let Some(api) = APIS.iter().position(|api| *api == request.api) else { return };
-        self.give_places(request.last_seen());
+    pub(crate) fn request(&mut self, registry: &mut Registry, request: &Request) {
+        let Some(api) = APIS.into_iter().find(|api| *api == request.api) else { return };
+        self.give_places(registry, request.last_seen());
         self.number += 1;
+        let number = self.number;
         for partition in &request.partitions {
             let bytes = u64::from(partition.bytes);
-            let number = self.number;
-            self.at(partition.topic.as_ref(), bytes).add(request, api, bytes, number);
+            let (label, place) = self.at(partition.topic.as_ref(), bytes);
+            place.moved += bytes + 1;
+            registry.count(Metric::TopicBytes, &[&label, api], bytes);
+            if std::mem::replace(&mut place.number, number) == number {
+                continue;
+            }
+            registry.count(Metric::TopicRequests, &[&label, api], 1);
+            if let (true, Some(latency)) = (api == APIS[0], request.latency()) {
+                registry.observe_time(Metric::TopicProduce, &[&label], latency);
+            }
         }
     }
 
-    /// The topic's own place, or that of all others.
-    fn at(&mut self, topic: Option<&Arc<str>>, bytes: u64) -> &mut Topic {
-        let Some(topic) = topic else { return &mut self.other };
+    /// The topic's own place, or that of all others, with its label.
+    fn at(&mut self, topic: Option<&Arc<str>>, bytes: u64) -> (Arc<str>, &mut Place) {
+        let Some(topic) = topic else { return (OTHER.into(), &mut self.other) };
         // What is a label already need not be made one.
         let label = if self.named.contains_key(topic) { Arc::clone(topic) } else { label::clean(topic) };
         let is_named = self.named.contains_key(&label);
-        if *label == *OTHER || (!is_named && self.named.len() >= self.most) {
+        if *label == *OTHER || (!is_named && self.named.len() >= self.max) {
             self.wait(label, bytes);
-            return &mut self.other;
+            return (OTHER.into(), &mut self.other);
         }
-        self.named.entry(label).or_default()
+        (Arc::clone(&label), self.named.entry(label).or_default())
     }
 
     /// Counts for one without a place.
     fn wait(&mut self, label: Arc<str>, bytes: u64) {
         let is_new = !self.waiting.contains_key(&label);
-        if *label == *OTHER || (is_new && self.waiting.len() >= MOST_WAITING) {
+        if *label == *OTHER || (is_new && self.waiting.len() >= MAX_WAITING) {
             return;
         }
         *self.waiting.entry(label).or_default() += bytes + 1;
     }
 
-    /// Where a minute is over, gives those that moved most the places of those that moved least.
-    fn give_places(&mut self, now: Nanos) {
+    /// Gives those that moved most the places of those that moved least, once a minute.
+    fn give_places(&mut self, registry: &mut Registry, now: Nanos) {
         let given = *self.given.get_or_insert(now);
         if now - given < PERIOD {
             return;
@@ -103,54 +107,23 @@ impl Topics {
         let mut waiting: Vec<_> = self.waiting.drain().collect();
         waiting.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let mut named: Vec<_> =
-            self.named.iter().map(|(name, topic)| (topic.lately, Arc::clone(name))).collect();
+            self.named.iter().map(|(name, place)| (place.moved, Arc::clone(name))).collect();
         named.sort_unstable();
         for ((next, moved), (lately, last)) in waiting.into_iter().zip(named) {
             if moved <= lately.saturating_mul(MUCH_MORE) {
                 break;
             }
             self.named.remove(&last);
+            for metric in [Metric::TopicRequests, Metric::TopicBytes, Metric::TopicProduce] {
+                registry.remove(metric, &last);
+            }
+            for api in APIS {
+                registry.start(Metric::TopicRequests, &[&next, api]);
+                registry.start(Metric::TopicBytes, &[&next, api]);
+            }
+            registry.start(Metric::TopicProduce, &[&next]);
             self.named.entry(next).or_default();
         }
-        self.named.values_mut().for_each(|topic| topic.lately = 0);
-    }
-
-    pub(crate) fn encode(&self, out: &mut dyn Encoder) {
-        let by_api = |out: &mut dyn Encoder, family, count: fn(&Topic) -> &[u64; APIS.len()]| {
-            out.family(family);
-            for (name, topic) in self.all() {
-                for (api, count) in APIS.iter().zip(count(topic)) {
-                    out.number(&[name, api], *count as f64, None);
-                }
-            }
-        };
-        by_api(out, &catalog::TOPIC_REQUESTS, |topic| &topic.requests);
-        by_api(out, &catalog::TOPIC_BYTES, |topic| &topic.bytes);
-        out.family(&catalog::TOPIC_PRODUCE);
-        for (name, topic) in self.all() {
-            out.histogram(&[name], &topic.produce);
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = (&str, &Topic)> {
-        self.named.iter().map(|(name, topic)| (&**name, topic)).chain([(OTHER, &self.other)])
-    }
-}
-
-impl Topic {
-    fn add(&mut self, request: &Request, api: usize, bytes: u64, number: u64) {
-        if let Some(sum) = self.bytes.get_mut(api) {
-            *sum += bytes;
-        }
-        self.lately += bytes + 1;
-        if std::mem::replace(&mut self.number, number) == number {
-            return;
-        }
-        if let Some(count) = self.requests.get_mut(api) {
-            *count += 1;
-        }
-        if let (0, Some(latency)) = (api, request.latency()) {
-            self.produce.observe_time(latency);
-        }
+        self.named.values_mut().for_each(|place| place.moved = 0);
     }
 }

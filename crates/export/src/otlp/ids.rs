@@ -4,10 +4,7 @@
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
 
-/// 16 bytes, as OpenTelemetry has them.
-pub(super) type TraceId = u128;
-/// 8 bytes.
-pub(super) type SpanId = u64;
+use super::span::{SpanId, TraceId};
 
 /// Makes ids.
 #[derive(Debug, Default)]
@@ -42,12 +39,12 @@ impl Ids {
     pub(super) fn trace_of(&self, name: &impl Hash) -> TraceId {
         let half = |of| u128::from(self.keys.hash_one(of));
         // Zero is no id.
-        (half(Of::High(name)) << 64 | half(Of::Low(name))).max(1)
+        TraceId((half(Of::High(name)) << 64 | half(Of::Low(name))).max(1))
     }
 
     /// The span of what is described so.
     pub(super) fn span_of(&self, what: &impl Hash) -> SpanId {
-        self.keys.hash_one(Of::Span(what)).max(1)
+        SpanId(self.keys.hash_one(Of::Span(what)).max(1))
     }
 
     fn next(&mut self) -> u64 {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::post::{Answer, post};
 use super::queue::{Batch, Queue};
-use super::{Counters, Endpoint, add};
+use super::{Counters, Endpoint, lock};
 
 /// How long to wait for a collector.
 #[derive(Clone, Copy, Debug)]
@@ -75,19 +75,25 @@ impl Sender {
         loop {
             let after = match post(&self.endpoint, &batch.body, self.for_answer()) {
                 Ok(Answer::Taken { rejected_spans }) => {
-                    add(&self.counters.sent, batch.traces);
-                    return add(&self.counters.rejected_spans, rejected_spans);
+                    let mut counts = lock(&self.counters);
+                    counts.sent += batch.traces;
+                    counts.rejected_spans += rejected_spans;
+                    return;
                 }
-                Ok(Answer::Never) => return add(&self.counters.refused, batch.traces),
+                Ok(Answer::Never) => {
+                    lock(&self.counters).refused += batch.traces;
+                    return;
+                }
                 Ok(Answer::Later { after }) => after,
                 Err(_) => None,
             };
             // A collector that is overwhelmed may ask for more than we would wait, but not for ever.
             let next = Instant::now() + after.unwrap_or(pause).min(self.patience.longest_pause);
             if next >= given_up || !self.queue.sleep_until(next) {
-                return add(&self.counters.dropped, batch.traces);
+                lock(&self.counters).dropped += batch.traces;
+                return;
             }
-            add(&self.counters.retries, 1);
+            lock(&self.counters).retries += 1;
             pause = (pause * 2).min(self.patience.longest_pause);
         }
     }

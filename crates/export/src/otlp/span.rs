@@ -1,69 +1,115 @@
-//! A span as it will be sent. Does not encode it.
-
-use std::sync::Arc;
+//! A span as OTLP's JSON has it (opentelemetry-proto 1.x, "JSON Protobuf Encoding" of the OTLP specification: ids in
+//! hexadecimal, kinds as numbers, 64-bit numbers as text). Does not know what spans are of.
 
 use model::Nanos;
+use serde::{Serialize, Serializer};
+use serde_json::{Value as Json, json};
 
-use super::ids::{SpanId, TraceId};
+use super::Resource;
 
-/// What kind of work a span is (`SpanKind` of opentelemetry-proto's trace.proto).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Internal = 1,
-    Server = 2,
-}
+/// `SpanKind` of opentelemetry-proto's trace.proto.
+pub(super) const INTERNAL: u8 = 1;
+/// See [`INTERNAL`].
+pub(super) const SERVER: u8 = 2;
+/// `STATUS_CODE_ERROR`.
+const ERROR: u8 = 2;
 
-/// A value of an attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    Text(Arc<str>),
-    Number(i64),
-}
+/// 16 bytes, as OpenTelemetry has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TraceId(pub(super) u128);
 
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Self::Number(number)
+/// 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SpanId(pub(super) u64);
+
+impl Serialize for TraceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:032x}", self.0))
     }
 }
 
-impl From<&'static str> for Value {
-    fn from(text: &'static str) -> Self {
-        Self::Text(text.into())
-    }
-}
-
-impl From<Arc<str>> for Value {
-    fn from(text: Arc<str>) -> Self {
-        Self::Text(text)
+impl Serialize for SpanId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:016x}", self.0))
     }
 }
 
 /// A span of another trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Link {
-    pub(super) trace: TraceId,
-    pub(super) span: SpanId,
+    pub(super) trace_id: TraceId,
+    pub(super) span_id: SpanId,
 }
 
 /// One span.
-#[derive(Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "the protocol's names")]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Span {
-    pub(super) trace: TraceId,
-    pub(super) id: SpanId,
-    pub(super) parent: Option<SpanId>,
-    pub(super) name: Arc<str>,
-    pub(super) kind: Kind,
-    pub(super) start: Nanos,
-    pub(super) end: Nanos,
-    pub(super) attributes: Vec<(&'static str, Value)>,
+    pub(super) trace_id: TraceId,
+    pub(super) span_id: SpanId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent_span_id: Option<SpanId>,
+    name: String,
+    kind: u8,
+    start_time_unix_nano: String,
+    end_time_unix_nano: String,
+    attributes: Vec<Json>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) links: Vec<Link>,
-    /// The request failed, whatever else it was.
-    pub(super) failed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Json>,
 }
 
 impl Span {
-    /// Adds an attribute, where there is one.
-    pub(super) fn with(&mut self, key: &'static str, value: Option<impl Into<Value>>) {
-        self.attributes.extend(value.map(|value| (key, value.into())));
+    /// A span of its trace. One that ends before it begins is not what a collector takes: it has no length.
+    pub(super) fn new(id: Link, name: String, kind: u8, (start, end): (Nanos, Nanos)) -> Self {
+        let start = start.at_least_zero();
+        Self {
+            trace_id: id.trace_id,
+            span_id: id.span_id,
+            parent_span_id: None,
+            name,
+            kind,
+            start_time_unix_nano: start.0.to_string(),
+            end_time_unix_nano: end.max(start).0.to_string(),
+            attributes: Vec::new(),
+            links: Vec::new(),
+            status: None,
+        }
     }
+
+    /// Adds a text, if there is one.
+    pub(super) fn text(&mut self, key: &str, text: Option<impl AsRef<str>>) {
+        self.attributes.extend(text.map(|text| text_attribute(key, text.as_ref())));
+    }
+
+    /// Adds a number, if there is one.
+    pub(super) fn number(&mut self, key: &str, number: Option<impl Into<i64>>) {
+        let value = |number: i64| json!({"key": key, "value": {"intValue": number.to_string()}});
+        self.attributes.extend(number.map(|number| value(number.into())));
+    }
+
+    /// Marks what it is of as failed.
+    pub(super) fn fail(&mut self) {
+        self.status = Some(json!({"code": ERROR}));
+    }
+}
+
+/// The body of a request to a collector: `ExportTraceServiceRequest`.
+pub(super) fn encode(source: &Resource, spans: &[Span]) -> Vec<u8> {
+    let mut attributes =
+        vec![text_attribute("service.name", "kafka"), text_attribute("host.name", &source.host)];
+    attributes.extend(source.broker_id.as_deref().map(|id| text_attribute("service.instance.id", id)));
+    let scope = json!({"name": "brokerscope", "version": source.version});
+    let body = json!({"resourceSpans": [{
+        "resource": {"attributes": attributes},
+        "scopeSpans": [{"scope": scope, "spans": spans}],
+    }]});
+    body.to_string().into_bytes()
+}
+
+fn text_attribute(key: &str, text: &str) -> Json {
+    json!({"key": key, "value": {"stringValue": text}})
 }

@@ -42,7 +42,7 @@ fn what_failed_or_waited_on_purpose_is_apart() {
     let told = told([unanswered, refused, empty, waited].map(asked));
     assert_eq!(told.of_series("failed_requests_total{api=\"PRODUCE\"}"), 2.0);
     assert_eq!(told.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 1.0, "one was answered");
-    assert_eq!(told.of_series("held_requests_total{api=\"FETCH\"}"), 1.0);
+    assert_eq!(told.of_series("long_poll_requests_total{api=\"FETCH\"}"), 1.0);
     assert_eq!(told.of_series("request_duration_seconds_count{api=\"FETCH\"}"), 1.0);
     assert_eq!(told.of_series("request_duration_seconds_sum{api=\"FETCH\"}"), 0.01);
 }

@@ -1,11 +1,9 @@
 //! Prometheus' protobuf format, the one that has native histograms: messages `io.prometheus.client.MetricFamily`, each after its
 //! length (`prometheus/client_model`, `io/prometheus/client/metrics.proto`). Fields are named where they are written.
 
+use super::Encoder;
 use crate::catalog::{Family, Kind};
-use crate::encoding::Encoder;
-use crate::exemplar::Exemplar;
-use crate::histogram::Histogram;
-use crate::native::{SCHEMA, ZERO_THRESHOLD};
+use crate::histogram::{Exemplar, Histogram, SCHEMA, ZERO_THRESHOLD};
 
 /// A message, or a part of one (<https://protobuf.dev/programming-guides/encoding/>).
 #[derive(Default)]

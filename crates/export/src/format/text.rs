@@ -5,10 +5,9 @@
 
 use std::fmt::Write as _;
 
+use super::Encoder;
 use crate::catalog::{Family, Kind};
-use crate::encoding::Encoder;
-use crate::exemplar::Exemplar;
-use crate::histogram::{Histogram, seconds};
+use crate::histogram::{Exemplar, Histogram, seconds};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,20 +128,21 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dialect, Text};
-    use crate::catalog;
-    use crate::encoding::Encoder;
+    use super::{Dialect, Encoder, Text};
+    use crate::catalog::{FAMILIES, Metric};
     use crate::histogram::Histogram;
 
     fn written(dialect: Dialect) -> String {
         let mut text: Box<dyn Encoder> = Box::new(Text::new(dialect));
-        text.family(&catalog::TOPIC_BYTES);
+        text.family(&FAMILIES[Metric::TopicBytes as usize]);
         text.number(&["a\"b\\c\nd", "PRODUCE"], 7.0, None);
-        text.family(&catalog::TOPIC_PRODUCE);
-        let mut histogram = Histogram::default();
+        let family = &FAMILIES[Metric::TopicProduce as usize];
+        text.family(family);
+        let mut histogram = Histogram::within(family.bounds());
         histogram.observe(0.75);
         text.histogram(&["orders"], &histogram);
-        text.one(&catalog::THRESHOLD, 0.1);
+        text.family(&FAMILIES[Metric::Threshold as usize]);
+        text.number(&[], 0.1, None);
         String::from_utf8(text.finish()).unwrap()
     }
 
