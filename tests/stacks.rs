@@ -29,7 +29,7 @@ fn a_journal_stall_is_where_the_writes_spend_their_time() {
     let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };
     let mut volume = Volume::prepare(&site, &options).unwrap();
     let acting = Acting::start(volume.directory());
-    volume.plant_journal_delay(120, 200).unwrap();
+    volume.inject_journal_delay(120, 200).unwrap();
     let (folded, svg) = profile(&directory("stacks"));
     volume.device().clear().unwrap();
     drop(acting);

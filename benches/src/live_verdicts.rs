@@ -114,7 +114,7 @@ fn slow_in_turns(volume: &mut Volume, over: &AtomicBool) -> anyhow::Result<()> {
         !over.load(Ordering::Relaxed)
     };
     while goes_on(QUICK) {
-        volume.plant_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
+        volume.inject_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
         goes_on(SLOW);
         volume.device().clear()?;
     }

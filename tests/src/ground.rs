@@ -90,7 +90,7 @@ impl Ground {
     /// # Panics
     /// Where the device is gone.
     pub fn delay_journal(&mut self, ms: u64) {
-        self.volume.plant_journal_delay(ms, ms).unwrap_or_else(|error| panic!("{error}"));
+        self.volume.inject_journal_delay(ms, ms).unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Makes everything of one direction but the journal take this much longer.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use lab::jvm::Stop;
+use lab::jvm::Pause;
 use serde_json::Value;
 
 use super::jdk::{CHEAP_SINCE, Jdk};
@@ -33,7 +33,7 @@ struct Session {
     flight_recorder: bool,
     unpaced: Run,
     paced: Run,
-    stops: Vec<Stop>,
+    pauses: Vec<Pause>,
 }
 
 /// Measures with one JDK.
@@ -61,12 +61,12 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path, jdk: &Jdk) -> anyhow::Resul
     println!("\nJDK {}, the first start of Flight Recorder, and a thread dump:", jdk.version);
     safepoints::print(&first.asked());
     println!("\nJDK {}, all others:", jdk.version);
-    let others: Vec<&Stop> = sessions.iter().flat_map(Session::asked).collect();
+    let others: Vec<&Pause> = sessions.iter().flat_map(Session::asked).collect();
     safepoints::print(&others);
     Ok(targets(jdk, &sessions, &first, &others))
 }
 
-fn targets(jdk: &Jdk, sessions: &[Session], first: &Session, others: &[&Stop]) -> Vec<Target> {
+fn targets(jdk: &Jdk, sessions: &[Session], first: &Session, others: &[&Pause]) -> Vec<Target> {
     let differences = |of: fn(&Session) -> f64| -> Vec<f64> {
         let with = sessions.iter().filter(|session| session.flight_recorder);
         let without = sessions.iter().filter(|session| !session.flight_recorder);
@@ -114,12 +114,12 @@ impl Session {
         }
         let records = records_waits(&recording)?;
         ensure!(records == flight_recorder, "--flight-recorder {when}: the JVM does not do so");
-        Ok(Self { flight_recorder, unpaced, paced, stops: log.next()? })
+        Ok(Self { flight_recorder, unpaced, paced, pauses: log.next()? })
     }
 
     /// What its JVM stopped for that it would not have by itself.
-    fn asked(&self) -> Vec<&Stop> {
-        self.stops.iter().filter(|stop| !safepoints::is_its_own(stop)).collect()
+    fn asked(&self) -> Vec<&Pause> {
+        self.pauses.iter().filter(|stop| !safepoints::is_its_own(stop)).collect()
     }
 
     const HEADINGS: [&'static str; 7] = [

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lab::jvm::{Stop, stops, stops_argument};
+use lab::jvm::{Pause, pauses, pauses_argument};
 
 use crate::table;
 
@@ -13,7 +13,7 @@ const FILE: &str = "safepoint.log";
 
 /// What the JVM is told to.
 pub(super) fn argument() -> String {
-    stops_argument(Path::new(FILE))
+    pauses_argument(Path::new(FILE))
 }
 
 /// The log of one JVM, read piece by piece.
@@ -28,35 +28,35 @@ impl Log {
         Self { path: directory.join(FILE), told: 0 }
     }
 
-    /// The stops since the last call.
-    pub(super) fn next(&mut self) -> anyhow::Result<Vec<Stop>> {
-        let mut all = stops(&self.path)?;
+    /// The pauses since the last call.
+    pub(super) fn next(&mut self) -> anyhow::Result<Vec<Pause>> {
+        let mut all = pauses(&self.path)?;
         let new = all.split_off(self.told.min(all.len()));
         self.told += new.len();
         Ok(new)
     }
 }
 
-/// Whether the JVM stops for this by itself, whoever asks it anything: collections, and its housekeeping.
-pub(super) fn is_its_own(stop: &Stop) -> bool {
+/// Whether the JVM pauses for this by itself, whoever asks it anything: collections, and its housekeeping.
+pub(super) fn is_its_own(stop: &Pause) -> bool {
     let name = stop.operation.as_str();
     name.starts_with("G1") || name.starts_with("Collect") || name == "Cleanup"
 }
 
-fn length(stop: &Stop) -> Duration {
+fn length(stop: &Pause) -> Duration {
     Duration::from_nanos(stop.end_ns.abs_diff(stop.start_ns))
 }
 
-/// The longest of some stops, in milliseconds; none where there was none.
-pub(super) fn longest_ms<'s>(stops: impl IntoIterator<Item = &'s Stop>) -> f64 {
-    let longest = stops.into_iter().map(length).max();
+/// The longest of some pauses, in milliseconds; none where there was none.
+pub(super) fn longest_ms<'s>(pauses: impl IntoIterator<Item = &'s Pause>) -> f64 {
+    let longest = pauses.into_iter().map(length).max();
     longest.map_or(f64::NAN, |length| length.as_secs_f64() * 1e3)
 }
 
 /// A row for each operation, the longest first.
-pub(super) fn print(stops: &[&Stop]) {
+pub(super) fn print(pauses: &[&Pause]) {
     let mut by_operation: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
-    for stop in stops {
+    for stop in pauses {
         by_operation.entry(&stop.operation).or_default().push(length(stop));
     }
     let mut rows: Vec<(&str, Vec<Duration>)> = by_operation.into_iter().collect();

@@ -93,7 +93,7 @@ fn set(sites: &Path, library: &Path, file: &Path) -> anyhow::Result<Stage> {
 /// Requests while the journal is slow, and a moment in which nothing is.
 fn load(stage: &mut Stage, watchers: &[Watcher]) -> anyhow::Result<()> {
     let volume = stage.volume().context("a stage without a device")?;
-    volume.plant_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
+    volume.inject_journal_delay(PLANTED_MS.0, PLANTED_MS.1)?;
     let commits = Commits::start(volume.directory());
     measure(stage, Kind::Brokerscope, LOAD, watchers)?;
     drop(commits);

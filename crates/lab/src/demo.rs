@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer};
 use crate::program;
-use crate::random::draw_seed;
+use crate::session::draw_seed;
 use crate::site::Site;
 use crate::steps::Steps;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
@@ -187,7 +187,7 @@ fn producers() -> Vec<Producer> {
 
 fn plant(volume: Option<&mut Volume>, seed: u64, steps: Steps) -> Result<(), Error> {
     let Some(volume) = volume else { return Ok(()) };
-    volume.plant_journal_delay(LEAST_MS, MOST_MS)?;
+    volume.inject_journal_delay(LEAST_MS, MOST_MS)?;
     steps.say(&format!(
         "planted: writes into the journal on {} now take {LEAST_MS}–{MOST_MS} ms longer (--seed {seed})",
         volume.loop_device().display()

@@ -23,11 +23,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::clean;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
 use crate::observer::Observer;
+use crate::session::Session;
 use crate::site;
 use crate::steps::Steps;
 
@@ -112,9 +112,7 @@ impl Lab {
         arguments: &ExperimentArguments,
         brokerscope: Option<&Path>,
     ) -> Result<Self, Error> {
-        let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
-        clean::sweep(steps)?;
-        let observer = Observer::new(brokerscope, &interrupt)?;
+        let (Session { steps, interrupt }, observer) = Session::start(brokerscope)?;
         let kafka = Kafka::prepare(&arguments.kafka, steps)?;
         let directory = std::path::absolute(directory).map_err(Error::io("resolve", directory))?;
         fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;

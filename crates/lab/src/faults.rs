@@ -4,65 +4,39 @@
 //! Each fault has a broker and a recording of its own; in it, it is planted once for every seed, with numbers drawn
 //! from that seed. It knows nothing of how brokerscope reaches its verdicts: it runs `record` and `explain`.
 
-mod cold_reads;
-mod cpu_hog;
-mod cpu_quota;
+mod broker;
+mod cpu;
 mod direct_reclaim;
-mod dirty_throttling;
 mod disk;
-mod door;
-mod figures;
 mod follower_delayed;
-mod gc_pause;
-mod group;
-mod handlers_busy;
-mod head_of_line;
-mod journal_stall;
-mod judged;
-mod kept;
-mod lock_contention;
-mod lossy_link;
+mod ground_truth;
+mod jvm;
+mod kernel_stats;
 mod matrix;
-mod mix;
-mod network_threads_busy;
-mod packed;
-mod page_cache;
+mod network;
 mod plan;
-mod quiet;
-mod quota;
-mod recompression;
-mod roll_fsync;
+mod result;
 mod run;
-mod scene;
 mod score;
-mod slow_device;
-mod slow_reader;
 mod targets;
-mod time_to_safepoint;
-mod told;
-mod trickled_request;
-mod two_causes;
-mod xfs_log;
+mod test_bed;
+mod verdict;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::clean;
 use crate::error::Error;
+use crate::experiment::print;
 use crate::interrupt::Interrupt;
 use crate::observer::Observer;
-use crate::random::draw_seed;
+use crate::session::{Session, draw_seed};
 use crate::site::Site;
-use crate::steps::Steps;
 
-use group::Group;
-use kept::Kept;
 pub use matrix::Form;
 use matrix::Matrix;
 use plan::Fault;
-use run::Run;
-use scene::Props;
+use result::FaultResult;
+use run::{Group, Run, apart, together};
 use targets::Bounds;
 
 /// Those of the short form: on three brokers, in some two minutes. The others need a broker of their own each.
@@ -84,30 +58,35 @@ const SHORT: [&str; 12] = [
 /// Every fault, in the order of the matrix.
 fn all() -> Vec<Box<dyn Fault>> {
     vec![
-        Box::new(journal_stall::JournalStall),
-        Box::new(slow_device::SlowDevice),
-        Box::new(dirty_throttling::DirtyThrottling),
-        Box::new(direct_reclaim::DirectReclaim::default()),
-        Box::new(roll_fsync::RollFsync),
-        Box::new(lock_contention::LockContention),
-        Box::new(cold_reads::ColdReads),
-        Box::<handlers_busy::HandlersBusy>::default(),
-        Box::new(network_threads_busy::NetworkThreadsBusy),
+        Box::new(disk::JournalStall),
+        Box::new(disk::SlowDevice),
+        Box::new(disk::DirtyThrottling),
+        Box::<direct_reclaim::DirectReclaim>::default(),
+        Box::new(disk::RollFsync),
+        Box::new(disk::LockContention),
+        Box::new(disk::ColdReads),
+        Box::<broker::HandlersBusy>::default(),
+        Box::new(broker::NetworkThreadsBusy),
         Box::<follower_delayed::FollowerDelayed>::default(),
-        Box::<gc_pause::GcPause>::default(),
-        Box::<time_to_safepoint::TimeToSafepoint>::default(),
-        Box::<cpu_quota::CpuQuota>::default(),
-        Box::new(cpu_hog::CpuHog),
-        Box::<quota::Quota>::default(),
-        Box::new(trickled_request::TrickledRequest),
-        Box::new(slow_reader::SlowReader),
-        Box::<lossy_link::LossyLink>::default(),
-        Box::new(head_of_line::HeadOfLine),
-        Box::<recompression::Recompression>::default(),
-        Box::new(xfs_log::XfsLog),
-        Box::new(two_causes::TwoCauses),
-        Box::new(quiet::Quiet),
+        Box::<jvm::GcPause>::default(),
+        Box::<jvm::TimeToSafepoint>::default(),
+        Box::<cpu::CpuQuota>::default(),
+        Box::<cpu::CpuHog>::default(),
+        Box::<broker::Quota>::default(),
+        Box::new(network::TrickledRequest),
+        Box::new(network::SlowReader),
+        Box::<network::LossyLink>::default(),
+        Box::new(network::HeadOfLine),
+        Box::<broker::Recompression>::default(),
+        Box::new(disk::XfsLog),
+        Box::new(network::TwoCauses),
+        Box::new(disk::Quiet),
     ]
+}
+
+/// What a fault prepared.
+fn prepared<T>(made: Option<&T>) -> Result<&T, Error> {
+    made.ok_or_else(|| Error::Unusable("the fault was not prepared".to_owned()))
 }
 
 /// Arguments of `faults`.
@@ -146,15 +125,17 @@ pub struct FaultsArguments {
 pub fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let faults = chosen(arguments)?;
     if arguments.list {
-        let listed: Vec<String> =
-            faults.iter().map(|fault| format!("{:<24} {}", fault.name(), fault.story())).collect();
+        let listed: Vec<String> = faults
+            .iter()
+            .map(|fault| format!("{:<24} {}", fault.declaration().name, fault.declaration().story))
+            .collect();
         return print(&(listed.join("\n") + "\n"));
     }
     let bounds = if arguments.short { Bounds::SHORT } else { Bounds::WANTED };
     let results = if arguments.again {
         score_again(arguments, &faults, brokerscope)?
     } else {
-        plant(arguments, faults, brokerscope)?
+        inject(arguments, faults, brokerscope)?
     };
     let matrix = Matrix::of(&results, bounds);
     print(&matrix.printed(arguments.format))?;
@@ -168,16 +149,13 @@ pub fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Result<()
 }
 
 /// Runs each fault; one that cannot be run to its end does not keep the others from being run.
-fn plant(
+fn inject(
     arguments: &FaultsArguments,
     faults: Vec<Box<dyn Fault>>,
     brokerscope: Option<&Path>,
-) -> Result<Vec<Kept>, Error> {
-    let steps = Steps::aloud();
-    let interrupt = Interrupt::catch()?;
-    clean::sweep(steps)?;
-    let observer = Observer::new(brokerscope, &interrupt)?;
-    let props = Props { interrupt, steps };
+) -> Result<Vec<FaultResult>, Error> {
+    let (session, observer) = Session::start(brokerscope)?;
+    let steps = session.steps;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     // Recordings that nobody wants to keep go away with this.
     let site = Site::claim()?;
@@ -188,16 +166,15 @@ fn plant(
     steps.say(&format!("{count} fault(s), {seeds} time(s) each, --seed {seed}"));
     let mut results = Vec::new();
     let started = Instant::now();
-    let groups = if arguments.short { group::together(faults) } else { group::apart(faults) };
-    for mut group in groups {
-        for (number, fault) in group.faults.iter().enumerate() {
+    for group in if arguments.short { together(faults) } else { apart(faults) } {
+        for (number, declared) in group.declarations().into_iter().enumerate() {
             let done = results.len();
-            let (name, story) = (fault.name(), fault.story());
             let left = time_left(started, done, count);
-            steps.say(&format!("fault {} of {count}, {name}: {story}{left}", done + number + 1));
+            let number = done + number + 1;
+            steps.say(&format!("fault {number} of {count}, {}: {}{left}", declared.name, declared.story));
         }
         let group_started = Instant::now();
-        let of_group = kept_or_run(&run, &mut group, &props, &observer)?;
+        let of_group = kept_or_run(&run, group, &session, &observer)?;
         for result in &of_group {
             steps.say(&format!("  {}: {}", result.fault, result.in_short()));
         }
@@ -207,34 +184,35 @@ fn plant(
     Ok(results)
 }
 
-fn kept_or_run(run: &Run, group: &mut Group, props: &Props, observer: &Observer) -> Result<Vec<Kept>, Error> {
-    let kept = |fault: &dyn Fault| {
-        Kept::read(&run.directory_of(fault)).filter(|kept| kept.is_of(run.seed, run.seeds))
+fn kept_or_run(
+    run: &Run,
+    group: Group,
+    session: &Session,
+    observer: &Observer,
+) -> Result<Vec<FaultResult>, Error> {
+    let names: Vec<&str> = group.declarations().iter().map(|declared| declared.name).collect();
+    let kept = |name: &&str| {
+        FaultResult::read(&run.directory_of(name)).filter(|kept| kept.is_of(run.seed, run.seeds))
     };
-    let all: Option<Vec<Kept>> = group.faults.iter().map(|fault| kept(fault.as_ref())).collect();
-    if let Some(all) = all {
-        return Ok(all);
+    if let Some(kept) = names.iter().map(kept).collect() {
+        return Ok(kept);
     }
-    match run::run(run, group, props, observer) {
-        Err(error) => {
-            props.interrupt.check()?;
-            let failed = |name| Kept::failed(name, run, error.to_string());
-            Ok(group.faults.iter().map(|fault| failed(fault.name())).collect())
-        }
-        result => result,
-    }
+    run::run(run, group, session, observer).or_else(|error| {
+        session.interrupt.check()?;
+        Ok(names.iter().map(|name| FaultResult::failed(name, run, error.to_string())).collect())
+    })
 }
 
 fn score_again(
     arguments: &FaultsArguments,
     faults: &[Box<dyn Fault>],
     brokerscope: Option<&Path>,
-) -> Result<Vec<Kept>, Error> {
+) -> Result<Vec<FaultResult>, Error> {
     let observer = Observer::new(brokerscope, &Interrupt::catch()?)?;
     let directory = arguments.keep.clone().unwrap_or_default();
     let kept = faults.iter().filter_map(|fault| {
-        let directory = directory.join(fault.name());
-        Kept::read(&directory).map(|kept| kept.explained_again(&directory, &observer))
+        let directory = directory.join(fault.declaration().name);
+        FaultResult::read(&directory).map(|kept| kept.explained_again(&directory, &observer))
     });
     kept.collect()
 }
@@ -244,13 +222,15 @@ fn chosen(
     FaultsArguments { only: names, short, .. }: &FaultsArguments,
 ) -> Result<Vec<Box<dyn Fault>>, Error> {
     let faults = all();
-    if let Some(name) = names.iter().find(|name| !faults.iter().any(|fault| fault.name() == **name)) {
-        let known: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+    if let Some(name) =
+        names.iter().find(|name| !faults.iter().any(|fault| fault.declaration().name == **name))
+    {
+        let known: Vec<&str> = faults.iter().map(|fault| fault.declaration().name).collect();
         return Err(Error::Unusable(format!("no fault is called {name}; there are {}", known.join(", "))));
     }
     let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
     let is_meant = |name: &str| wanted(name) && (!short || SHORT.contains(&name));
-    Ok(faults.into_iter().filter(|fault| is_meant(fault.name())).collect())
+    Ok(faults.into_iter().filter(|fault| is_meant(fault.declaration().name)).collect())
 }
 
 /// By how long those that are done took.
@@ -261,9 +241,4 @@ fn time_left(started: Instant, done: usize, count: usize) -> String {
     };
     let left: Duration = each * u32::try_from(count - done).unwrap_or(u32::MAX);
     format!(" (about {} min left)", left.as_secs().div_ceil(60))
-}
-
-fn print(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::system("write to stdout"))
 }

@@ -14,14 +14,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::clean;
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::observer::Observer;
-use crate::random::{Random, draw_seed};
+use crate::session::{Session, draw_seed};
 use crate::site::Site;
-use crate::steps::Steps;
+use fastrand::Rng;
 
 use member::Ground;
 use questions::Operator;
@@ -59,15 +56,13 @@ pub struct FleetArguments {
 /// Where it could not be run to its end; [`Error::Unusable`] where a command does not name what was planted.
 pub fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let started = Instant::now();
-    let (steps, interrupt) = (Steps::aloud(), Interrupt::catch()?);
-    clean::sweep(steps)?;
-    let observer = Observer::new(brokerscope, &interrupt)?;
+    let (Session { steps, interrupt }, observer) = Session::start(brokerscope)?;
     let kafka = Kafka::prepare(&arguments.kafka, steps)?;
     // What nobody wants to keep goes away with this.
     let site = Site::claim()?;
     let directory = kept(arguments.keep.as_deref(), &site)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
-    let planted = Random::new(seed).between(1, u64::from(arguments.brokers)) as u32;
+    let planted = Rng::with_seed(seed).u32(1..=arguments.brokers);
     steps.say(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
     let ground = Ground { kafka: &kafka, site: &site, interrupt: &interrupt, seed };
     let replay = Replay { arguments, steps, ground, observer: &observer, planted, directory: &directory };

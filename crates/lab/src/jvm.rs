@@ -1,6 +1,6 @@
 //! Orders to a HotSpot JVM by its attach protocol, and the JVM's own account of when it stopped its threads.
 
-mod stops;
+mod pauses;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::tool;
 
-pub use stops::{Stop, stops, stops_argument};
+pub use pauses::{Pause, pauses, pauses_argument};
 
 /// How long an order may take: a collection of a large heap, or a safepoint that is held up.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -102,18 +102,18 @@ impl Volume {
     }
 
     /// Makes every write into the journal take `least_ms..=most_ms` longer from now on.
-    pub fn plant_journal_delay(&mut self, least_ms: u64, most_ms: u64) -> Result<(), Error> {
-        self.plant(Direction::Write, &self.journal.clone(), (least_ms, most_ms))
+    pub fn inject_journal_delay(&mut self, least_ms: u64, most_ms: u64) -> Result<(), Error> {
+        self.delay(&self.journal.clone(), Direction::Write, (least_ms, most_ms))
     }
 
     /// The same of everything of one direction but the journal.
-    pub fn plant_data_delay(
+    pub fn inject_data_delay(
         &mut self,
         direction: Direction,
         least_ms: u64,
         most_ms: u64,
     ) -> Result<(), Error> {
-        self.plant(direction, &journal::between(&self.journal), (least_ms, most_ms))
+        self.delay(&journal::between(&self.journal), direction, (least_ms, most_ms))
     }
 
     /// The byte ranges of a file of its ext4 file system on the device, as far as it has been written back.
@@ -126,20 +126,10 @@ impl Volume {
     }
 
     /// Makes every operation of one direction on these ranges take `least_ms..=most_ms` longer from now on.
-    pub fn plant_delay_of(
+    pub fn delay(
         &mut self,
         ranges: &[Extent],
         direction: Direction,
-        least_ms: u64,
-        most_ms: u64,
-    ) -> Result<(), Error> {
-        self.plant(direction, ranges, (least_ms, most_ms))
-    }
-
-    fn plant(
-        &mut self,
-        direction: Direction,
-        ranges: &[Extent],
         (least_ms, most_ms): (u64, u64),
     ) -> Result<(), Error> {
         for &Extent { offset, length } in ranges {

@@ -74,7 +74,7 @@ fn only_writes_into_the_journal_are_held_back() {
         "jbd2's magic"
     );
 
-    volume.plant_journal_delay(150, 300).unwrap();
+    volume.inject_journal_delay(150, 300).unwrap();
     volume.device().trace().unwrap();
     write_and_sync(volume.directory());
     let (held, free): (Vec<Served>, Vec<Served>) =

@@ -4,14 +4,16 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::request::Request;
-use super::response::first_error;
-use crate::error::Error;
+use kafka_protocol::messages::ApiKey;
 
-/// How long a broker may take to connect or to answer: longer than anything that is planted.
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::request::{Fetched, Request, Topic, fetched, first_error};
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+
+/// How long a broker may take to connect or to answer: longer than any fault.
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest response that is read.
-const MOST_BYTES: u32 = 64 << 20;
+const MAX_RESPONSE_BYTES: u32 = 64 << 20;
 
 /// A connection; closed when dropped.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ impl Connection {
     /// Connects.
     pub fn open(address: SocketAddr, client_id: impl Into<String>) -> Result<Self, Error> {
         let doing = format!("connect to the broker on {address}");
-        let connected = TcpStream::connect_timeout(&address, PATIENCE);
+        let connected = TcpStream::connect_timeout(&address, TIMEOUT);
         Self::over(connected.map_err(|source| Error::Io { doing, source })?, client_id)
     }
 
@@ -33,8 +35,8 @@ impl Connection {
     pub fn over(stream: TcpStream, client_id: impl Into<String>) -> Result<Self, Error> {
         let prepared = stream
             .set_nodelay(true)
-            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
-            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+            .and_then(|()| stream.set_read_timeout(Some(TIMEOUT)))
+            .and_then(|()| stream.set_write_timeout(Some(TIMEOUT)));
         prepared.map_err(Error::system("prepare a connection to the broker"))?;
         Ok(Self { stream, client_id: client_id.into(), correlation_id: 0 })
     }
@@ -68,13 +70,22 @@ impl Connection {
         self.receive()
     }
 
-    /// As [`Connection::call`], and makes sure that the response tells of no error.
+    /// As [`Connection::call`], and makes sure that the response reports no error.
     pub fn order(&mut self, request: &Request) -> Result<(), Error> {
         let body = self.call(request)?;
-        match first_error(request.api(), &body) {
+        match first_error(request.api(), body) {
             Some(0) => Ok(()),
-            code => Err(Error::Unusable(format!("the broker refused {}: error {code:?}", request.api()))),
+            code => Err(Error::Unusable(format!("the broker refused {:?}: error {code:?}", request.api()))),
         }
+    }
+
+    /// As [`Connection::call`], of a fetch; what it brought.
+    ///
+    /// # Errors
+    /// Where it failed.
+    pub fn fetch(&mut self, request: &Request) -> Result<Fetched, Error> {
+        let brought = fetched(self.call(request)?).filter(|brought| brought.error == 0);
+        brought.ok_or_else(|| Error::Unusable("a fetch failed".to_owned()))
     }
 
     /// Another handle on the same connection, to read responses on another thread.
@@ -99,10 +110,39 @@ fn read_response(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
     stream.read_exact(&mut head).map_err(Error::system("read a response"))?;
     let [s0, s1, s2, s3, ..] = head;
     let size = u32::from_be_bytes([s0, s1, s2, s3]);
-    if !(4..=MOST_BYTES).contains(&size) {
+    if !(4..=MAX_RESPONSE_BYTES).contains(&size) {
         return Err(Error::Unusable(format!("a response of {size} bytes")));
     }
     let mut body = vec![0; size as usize - 4];
     stream.read_exact(&mut body).map_err(Error::system("read a response"))?;
     Ok(body)
+}
+
+/// How long a new topic may take.
+const TOPIC_TIMEOUT: Duration = Duration::from_secs(60);
+/// `Errors.TOPIC_ALREADY_EXISTS`.
+const TOPIC_EXISTS: i16 = 36;
+
+/// Makes a topic, if it is not there, and waits until the broker leads its partitions.
+pub(crate) fn create_topic(
+    connection: &mut Connection,
+    topic: &Topic,
+    interrupt: &Interrupt,
+) -> Result<(), Error> {
+    let name = &topic.name;
+    let body = connection.call(&Request::create_topic(topic))?;
+    match first_error(ApiKey::CreateTopics, body) {
+        Some(0 | TOPIC_EXISTS) => {}
+        code => return Err(Error::Unusable(format!("the broker makes no topic {name}: error {code:?}"))),
+    }
+    for partition in 0..topic.partitions {
+        let what = format!("the broker's becoming leader of {name}-{partition}");
+        let late = || Error::TooSlow { what, limit: TOPIC_TIMEOUT, hint: String::new() };
+        let is_led = || {
+            let body = connection.call(&Request::fetch(name, partition, 0, 1, 0))?;
+            Ok(fetched(body).filter(|brought| brought.error == 0).map(drop))
+        };
+        interrupt.wait(TOPIC_TIMEOUT, is_led, late)?;
+    }
+    Ok(())
 }

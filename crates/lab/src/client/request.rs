@@ -1,12 +1,36 @@
-//! Requests as bytes, in versions without flexible fields that Kafka 3 and 4 speak (KIP-896): Produce 7, Fetch 4,
-//! `CreateTopics` 2, `AlterClientQuotas` 0. Layouts from clients/src/main/resources/common/message/*.json.
+//! Requests and responses in versions without flexible fields (KIP-482) that Kafka 3 and 4 speak (KIP-896): Produce 7,
+//! Fetch 4, `CreateTopics` 2, `AlterClientQuotas` 0.
 
-/// A request of a client, without its frame.
+use bytes::{Bytes, BytesMut};
+use fastrand::Rng;
+use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
+use kafka_protocol::messages::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
+use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::{
+    AlterClientQuotasRequest, AlterClientQuotasResponse, ApiKey, BrokerId, CreateTopicsRequest,
+    CreateTopicsResponse, FetchRequest, FetchResponse, ProduceRequest, ProduceResponse, RequestHeader,
+    TopicName,
+};
+use kafka_protocol::protocol::{Decodable, Encodable, StrBytes, encode_request_header_into_buffer};
+use kafka_protocol::records::{
+    Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, RecordBatchEncoder,
+    RecordEncodeOptions, TimestampType,
+};
+
+use super::traffic::now_ns;
+
+/// How long a broker may take over a request, in milliseconds.
+const TIMEOUT_MS: i32 = 30_000;
+
+/// A client's request, without its frame.
 #[derive(Clone, Debug)]
 pub struct Request {
-    api_key: i16,
+    api: ApiKey,
     version: i16,
-    body: Vec<u8>,
+    body: BytesMut,
 }
 
 /// A topic to be made.
@@ -20,138 +44,215 @@ pub struct Topic {
     pub replicas: u16,
     /// Which brokers have each, the leader first; where there is none, the broker chooses.
     pub brokers: Vec<u32>,
-    /// Its own settings, such as `segment.bytes`.
+    /// Its settings, such as `segment.bytes`.
     pub configs: Vec<(String, String)>,
 }
 
 impl Request {
-    /// Appends one batch to one partition.
-    #[must_use]
-    pub fn produce(topic: &str, partition: u32, acks: i16, batch: &[u8]) -> Self {
-        let mut body = Body::default();
-        body.int16(-1); // no transaction
-        body.int16(acks);
-        body.int32(30_000);
-        body.int32(1);
-        body.text(topic);
-        body.int32(1);
-        body.int32(partition as i32);
-        body.bytes(batch);
-        Self { api_key: 0, version: 7, body: body.0 }
+    #[expect(clippy::expect_used, reason = "only fields that the version lacks cannot be encoded")]
+    fn new(api: ApiKey, version: i16, message: &impl Encodable) -> Self {
+        let mut body = BytesMut::new();
+        message.encode(&mut body, version).expect("the version has every field that is set");
+        Self { api, version, body }
     }
 
-    /// Reads one partition: at most `most_bytes`, waiting up to `patience_ms` for a byte.
+    /// Appends a batch of these values to one partition.
     #[must_use]
-    pub fn fetch(topic: &str, partition: u32, offset: i64, most_bytes: u32, patience_ms: u32) -> Self {
-        let mut body = Body::default();
-        body.int32(-1); // a consumer
-        body.int32(patience_ms as i32);
-        body.int32(1); // least bytes
-        body.int32(most_bytes as i32);
-        body.0.push(0); // read uncommitted
-        body.int32(1);
-        body.text(topic);
-        body.int32(1);
-        body.int32(partition as i32);
-        body.0.extend(offset.to_be_bytes());
-        body.int32(most_bytes as i32);
-        Self { api_key: 1, version: 4, body: body.0 }
+    pub fn produce(topic: &str, partition: u32, acks: i16, values: &[&[u8]]) -> Self {
+        let partition = PartitionProduceData::default()
+            .with_index(partition as i32)
+            .with_records(Some(batch(values, now_ns() / 1_000_000)));
+        let topic =
+            TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![partition]);
+        let request = ProduceRequest::default().with_acks(acks).with_timeout_ms(TIMEOUT_MS);
+        Self::new(ApiKey::Produce, 7, &request.with_topic_data(vec![topic]))
+    }
+
+    /// Reads one partition: at most `max_bytes`, waiting up to `max_wait_ms` for a byte.
+    #[must_use]
+    pub fn fetch(topic: &str, partition: u32, offset: i64, max_bytes: u32, max_wait_ms: u32) -> Self {
+        let partition = FetchPartition::default()
+            .with_partition(partition as i32)
+            .with_fetch_offset(offset)
+            .with_partition_max_bytes(max_bytes as i32);
+        let topic = FetchTopic::default().with_topic(topic_name(topic)).with_partitions(vec![partition]);
+        let request = FetchRequest::default()
+            .with_replica_id(BrokerId(-1))
+            .with_max_wait_ms(max_wait_ms as i32)
+            .with_min_bytes(1)
+            .with_max_bytes(max_bytes as i32)
+            .with_topics(vec![topic]);
+        Self::new(ApiKey::Fetch, 4, &request)
     }
 
     /// Makes a topic.
     #[must_use]
     pub fn create_topic(topic: &Topic) -> Self {
-        let mut body = Body::default();
-        body.int32(1);
-        body.text(&topic.name);
-        if topic.brokers.is_empty() {
-            body.int32(topic.partitions as i32);
-            body.int16(topic.replicas.max(1) as i16);
-            body.int32(0);
+        let brokers: Vec<BrokerId> = topic.brokers.iter().map(|&broker| BrokerId(broker as i32)).collect();
+        let assignment = |partition| {
+            let assignment = CreatableReplicaAssignment::default().with_partition_index(partition as i32);
+            assignment.with_broker_ids(brokers.clone())
+        };
+        let config = |(name, value): &(String, String)| {
+            CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value)))
+        };
+        let made = CreatableTopic::default()
+            .with_name(topic_name(&topic.name))
+            .with_configs(topic.configs.iter().map(config).collect());
+        let made = if brokers.is_empty() {
+            made.with_num_partitions(topic.partitions as i32)
+                .with_replication_factor(topic.replicas.max(1) as i16)
         } else {
             // Both numbers follow from the assignment then (CreateTopicsRequest.json).
-            body.int32(-1);
-            body.int16(-1);
-            body.int32(topic.partitions as i32);
-            for partition in 0..topic.partitions {
-                body.int32(partition as i32);
-                body.int32(topic.brokers.len() as i32);
-                topic.brokers.iter().for_each(|&broker| body.int32(broker as i32));
-            }
-        }
-        body.int32(topic.configs.len() as i32);
-        for (name, value) in &topic.configs {
-            body.text(name);
-            body.text(value);
-        }
-        body.int32(30_000);
-        body.0.push(0); // do it
-        Self { api_key: 19, version: 2, body: body.0 }
+            made.with_num_partitions(-1)
+                .with_replication_factor(-1)
+                .with_assignments((0..topic.partitions).map(assignment).collect())
+        };
+        let request = CreateTopicsRequest::default().with_topics(vec![made]).with_timeout_ms(TIMEOUT_MS);
+        Self::new(ApiKey::CreateTopics, 2, &request)
     }
 
     /// Limits what a client id may send (`producer_byte_rate`) or fetch a second, or takes the limit away.
     #[must_use]
     pub fn alter_quota(client_id: &str, key: &str, bytes_per_second: Option<f64>) -> Self {
-        let mut body = Body::default();
-        body.int32(1);
-        body.int32(1);
-        body.text("client-id");
-        body.text(client_id);
-        body.int32(1);
-        body.text(key);
-        body.0.extend(bytes_per_second.unwrap_or_default().to_be_bytes());
-        body.0.push(u8::from(bytes_per_second.is_none()));
-        body.0.push(0); // do it
-        Self { api_key: 49, version: 0, body: body.0 }
+        let entity =
+            EntityData::default().with_entity_type(text("client-id")).with_entity_name(Some(text(client_id)));
+        let op = OpData::default()
+            .with_key(text(key))
+            .with_value(bytes_per_second.unwrap_or_default())
+            .with_remove(bytes_per_second.is_none());
+        let entry = EntryData::default().with_entity(vec![entity]).with_ops(vec![op]);
+        let request = AlterClientQuotasRequest::default().with_entries(vec![entry]);
+        Self::new(ApiKey::AlterClientQuotas, 0, &request)
     }
 
-    /// Kafka's name for its API.
-    #[must_use]
-    pub fn api(&self) -> &'static str {
-        match self.api_key {
-            0 => "PRODUCE",
-            1 => "FETCH",
-            19 => "CREATE_TOPICS",
-            _ => "ALTER_CLIENT_QUOTAS",
-        }
+    /// Which API.
+    pub(super) fn api(&self) -> ApiKey {
+        self.api
     }
 
-    /// The bytes on the wire: size, header version 1, body.
+    /// The bytes on the wire: size, header, body.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "as of new")]
     pub fn frame(&self, correlation_id: i32, client_id: &str) -> Vec<u8> {
-        let mut frame = Body(vec![0; 4]);
-        frame.int16(self.api_key);
-        frame.int16(self.version);
-        frame.int32(correlation_id);
-        frame.text(client_id);
-        frame.0.extend_from_slice(&self.body);
-        let size = frame.0.len() as u32 - 4;
-        frame.0.splice(..4, size.to_be_bytes());
-        frame.0
+        let header = RequestHeader::default()
+            .with_request_api_key(self.api as i16)
+            .with_request_api_version(self.version)
+            .with_correlation_id(correlation_id)
+            .with_client_id(Some(text(client_id)));
+        let mut encoded = BytesMut::new();
+        encode_request_header_into_buffer(&mut encoded, &header).expect("a client id fits into a header");
+        let size = (encoded.len() + self.body.len()) as u32;
+        [&size.to_be_bytes()[..], &encoded, &self.body].concat()
     }
 }
 
-#[derive(Default)]
-struct Body(Vec<u8>);
+/// A batch of these values, all at `timestamp_ms`: no keys, no headers, no compression.
+#[expect(clippy::expect_used, reason = "version 2 is known, and no compressor is called")]
+fn batch(values: &[&[u8]], timestamp_ms: i64) -> Bytes {
+    let records: Vec<Record> = (0..)
+        .zip(values)
+        .map(|(offset, value)| Record {
+            transactional: false,
+            control: false,
+            delete_horizon: false,
+            partition_leader_epoch: NO_PARTITION_LEADER_EPOCH,
+            producer_id: NO_PRODUCER_ID,
+            producer_epoch: NO_PRODUCER_EPOCH,
+            timestamp_type: TimestampType::Creation,
+            offset,
+            // The first has none (-1); the encoder puts those into one batch that count on from there.
+            sequence: offset as i32 - 1,
+            timestamp: timestamp_ms,
+            key: None,
+            value: Some(Bytes::copy_from_slice(value)),
+            headers: std::iter::empty::<(StrBytes, Option<Bytes>)>().collect(),
+        })
+        .collect();
+    let mut batch = BytesMut::new();
+    let options = RecordEncodeOptions { version: 2, compression: Compression::None };
+    RecordBatchEncoder::encode(&mut batch, &records, &options).expect("version 2 is encoded");
+    batch.freeze()
+}
 
-impl Body {
-    fn int16(&mut self, value: i16) {
-        self.0.extend(value.to_be_bytes());
-    }
+/// What a fetch of one partition brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// The partition's error code.
+    pub error: i16,
+    /// Bytes of records.
+    pub bytes: u64,
+    /// The offset to go on from, where a whole batch came.
+    pub next_offset: Option<i64>,
+}
 
-    fn int32(&mut self, value: i32) {
-        self.0.extend(value.to_be_bytes());
+/// The error code of the first partition of a Produce 7 response, of the first topic of `CreateTopics` 2, or of the first
+/// entry of `AlterClientQuotas` 0; the body begins after the correlation id. None where it is cut.
+#[must_use]
+pub(super) fn first_error(api: ApiKey, body: Vec<u8>) -> Option<i16> {
+    let mut body = Bytes::from(body);
+    match api {
+        ApiKey::Produce => {
+            let response = ProduceResponse::decode(&mut body, 7).ok()?;
+            Some(response.responses.first()?.partition_responses.first()?.error_code)
+        }
+        ApiKey::CreateTopics => {
+            Some(CreateTopicsResponse::decode(&mut body, 2).ok()?.topics.first()?.error_code)
+        }
+        _ => Some(AlterClientQuotasResponse::decode(&mut body, 0).ok()?.entries.first()?.error_code),
     }
+}
 
-    fn text(&mut self, value: &str) {
-        self.int16(value.len() as i16);
-        self.0.extend_from_slice(value.as_bytes());
-    }
+/// Reads a Fetch 4 response of one partition. None where it is cut.
+#[must_use]
+pub(super) fn fetched(body: Vec<u8>) -> Option<Fetched> {
+    let response = FetchResponse::decode(&mut Bytes::from(body), 4).ok()?;
+    let partition = response.responses.first()?.partitions.first()?;
+    let records = partition.records.as_deref().unwrap_or_default();
+    Some(Fetched {
+        error: partition.error_code,
+        bytes: records.len() as u64,
+        next_offset: offset_after(records),
+    })
+}
 
-    fn bytes(&mut self, value: &[u8]) {
-        self.int32(value.len() as i32);
-        self.0.extend_from_slice(value);
+/// The offset after the last whole batch: base offset 8 bytes, length 4, last offset delta at 23. A broker cuts the last
+/// batch where it likes, which a decoder of batches takes for an error.
+fn offset_after(mut records: &[u8]) -> Option<i64> {
+    let mut next = None;
+    while let Some((head, _)) = records.split_first_chunk::<27>() {
+        let base = i64::from_be_bytes(*head.first_chunk()?);
+        let length = u32::from_be_bytes(*head.get(8..)?.first_chunk()?);
+        let Some(rest) = records.get((length as usize).checked_add(12)?..) else { break };
+        let last = i32::from_be_bytes(*head.last_chunk()?);
+        next = base.checked_add(i64::from(last))?.checked_add(1);
+        records = rest;
     }
+    next
+}
+
+fn text(value: &str) -> StrBytes {
+    StrBytes::from_string(value.to_owned())
+}
+
+fn topic_name(name: &str) -> TopicName {
+    TopicName(text(name))
+}
+
+/// Draws so many bytes of made-up words: unlike random bytes, a compressor finds repetitions in them, and has to look.
+#[must_use]
+pub(crate) fn words(bytes: usize, rng: &mut Rng) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        let mut word = rng.u64(..9_973);
+        for _ in 0..3 + word % 5 {
+            text.push(b'a' + (word % 26) as u8);
+            word = word / 3 + 7;
+        }
+        text.push(b' ');
+    }
+    text.truncate(bytes);
+    text
 }
 
 #[cfg(test)]
@@ -160,27 +261,41 @@ mod tests {
 
     #[test]
     fn a_produce_request_is_laid_out_as_version_7_says() {
-        let frame = Request::produce("t", 3, 1, b"xyz").frame(9, "me");
-        let expected = b"\0\0\0\x2a\0\0\0\x07\0\0\0\x09\0\x02me\
-            \xff\xff\0\x01\0\0\x75\x30\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\0\0\x03xyz";
-        assert_eq!(frame, expected);
+        let frame = Request::produce("t", 3, 1, &[b"one", b"second"]).frame(9, "me");
+        let expected = b"\0\0\0\x07\0\0\0\x09\0\x02me\
+            \xff\xff\0\x01\0\0\x75\x30\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03";
+        assert_eq!(frame[..4], (frame.len() as u32 - 4).to_be_bytes());
+        assert_eq!(frame[4..4 + expected.len()], *expected);
+    }
+
+    #[test]
+    fn a_batch_says_its_length_its_count_and_its_checksum() {
+        let batch = batch(&[b"one", b"second"], 7);
+        let number = |at: usize| u32::from_be_bytes(batch[at..at + 4].try_into().unwrap());
+        assert_eq!(number(8) as usize, batch.len() - 12);
+        assert_eq!(batch[16], 2);
+        assert_eq!(number(17), crc32c::crc32c(&batch[21..]));
+        assert_eq!(number(23), 1);
+        assert_eq!(batch[43..57], [[0xff; 8].as_slice(), &[0xff; 6]].concat(), "no producer");
+        assert_eq!(number(57), 2);
+        assert_eq!(batch[61..], *b"\x12\0\0\0\x01\x06one\0\x18\0\0\x02\x01\x0csecond\0");
     }
 
     #[test]
     fn a_topic_has_a_number_of_partitions_or_its_brokers() {
         let mut topic = Topic { name: "t".to_owned(), partitions: 2, ..Topic::default() };
         let anywhere = b"\0\0\0\x01\0\x01t\0\0\0\x02\0\x01\0\0\0\0\0\0\0\0\0\0\x75\x30\0";
-        assert_eq!(Request::create_topic(&topic).body, anywhere);
+        assert_eq!(Request::create_topic(&topic).body[..], *anywhere);
         topic.brokers = vec![2];
         let there = b"\0\0\0\x01\0\x01t\xff\xff\xff\xff\xff\xff\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x02\
             \0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\x75\x30\0";
-        assert_eq!(Request::create_topic(&topic).body, there);
+        assert_eq!(Request::create_topic(&topic).body[..], *there);
     }
 
     #[test]
     fn a_quota_is_set_and_taken_away() {
         let set = b"\0\0\0\x01\0\0\0\x01\0\x09client-id\0\x01c\0\0\0\x01\0\x01k\x3f\xf0\0\0\0\0\0\0\0\0";
-        assert_eq!(Request::alter_quota("c", "k", Some(1.0)).body, set);
+        assert_eq!(Request::alter_quota("c", "k", Some(1.0)).body[..], *set);
         let taken = Request::alter_quota("c", "k", None).body;
         assert_eq!(taken[taken.len() - 10..], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
     }
@@ -192,5 +307,42 @@ mod tests {
             b"\0\0\0\x37\0\x01\0\x04\0\0\0\x01\0\x01c\xff\xff\xff\xff\0\0\0\x0a\0\0\0\x01\0\0\x04\0\0\
             \0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\x04\0";
         assert_eq!(frame, expected);
+    }
+
+    #[test]
+    fn errors_are_found_and_cut_responses_are_none() {
+        let produce = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\x06\0\0\0\0\0\0\0\0\
+            \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+        assert_eq!(first_error(ApiKey::Produce, produce.to_vec()), Some(6));
+        let topics = b"\0\0\0\0\0\0\0\x01\0\x01t\0\x24\xff\xff";
+        assert_eq!(first_error(ApiKey::CreateTopics, topics.to_vec()), Some(36));
+        for length in 0..produce.len() {
+            assert_eq!(first_error(ApiKey::Produce, produce[..length].to_vec()), None);
+        }
+    }
+
+    #[test]
+    fn a_fetch_goes_on_after_the_last_whole_batch() {
+        let mut first = batch(&[b"a", b"b"], 1).to_vec();
+        first[..8].copy_from_slice(&10_i64.to_be_bytes());
+        let cut = &batch(&[b"c"], 1)[..40];
+        let records = [first.as_slice(), cut].concat();
+        let mut body = b"\0\0\0\0\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\0".to_vec();
+        body.extend([0; 16]);
+        body.extend(0_i32.to_be_bytes());
+        body.extend((records.len() as i32).to_be_bytes());
+        body.extend(&records);
+        let expected = Fetched { error: 0, bytes: records.len() as u64, next_offset: Some(12) };
+        assert_eq!(fetched(body.clone()), Some(expected));
+        assert_eq!(fetched(body[..body.len() - 1].to_vec()), None);
+    }
+
+    #[test]
+    fn words_follow_from_the_seed() {
+        let of = |seed| words(1000, &mut Rng::with_seed(seed));
+        assert_eq!(of(1).len(), 1000);
+        assert!(of(1).iter().all(|byte| byte.is_ascii_lowercase() || *byte == b' '));
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
     }
 }

@@ -8,15 +8,15 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::batch::batch;
+use fastrand::Rng;
+use kafka_protocol::messages::ApiKey;
+
 use super::connection::{Connection, Reader};
-use super::request::Request;
-use super::response::first_error;
+use super::request::{Request, first_error};
 use crate::error::Error;
-use crate::random::Random;
 
 /// How often a producer that waits for its turn looks whether it is over.
-const GLANCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What producers do.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Traffic {
     ///
     /// # Errors
     /// Where one cannot connect.
-    pub fn start(&self, address: SocketAddr, random: &mut Random) -> Result<Running, Error> {
+    pub fn start(&self, address: SocketAddr, rng: &mut Rng) -> Result<Running, Error> {
         let mut running = Running { over: Arc::default(), paused: Arc::default(), threads: Vec::new() };
         for number in 1..=self.producers {
             let connection = Connection::open(address, format!("{}-{number}", self.client))?;
@@ -74,7 +74,7 @@ impl Traffic {
             let producer = Producer {
                 traffic: self.clone(),
                 connection,
-                random: Random::new(random.number()),
+                rng: rng.fork(),
                 over: Arc::clone(&running.over),
                 paused: Arc::clone(&running.paused),
                 places: taken,
@@ -122,7 +122,7 @@ struct Sent {
 struct Producer {
     traffic: Traffic,
     connection: Connection,
-    random: Random,
+    rng: Rng,
     over: Arc<AtomicBool>,
     paused: Arc<AtomicBool>,
     /// A place for every request that may be unanswered.
@@ -135,15 +135,14 @@ impl Producer {
     fn run(mut self) -> Result<(), Error> {
         let pace = Duration::from_secs(1) / self.traffic.per_second.max(1);
         // Not all at the same moment.
-        let mut due = Instant::now() + pace.mul_f64(self.random.between(0, 999) as f64 / 1e3);
+        let mut due = Instant::now() + pace.mul_f64(self.rng.f64());
         let mut value = vec![0; self.traffic.record_bytes as usize];
-        let mut partition = self.random.between(0, u64::from(self.traffic.partitions.max(1)) - 1) as u32;
+        let mut partition = self.rng.u32(..self.traffic.partitions.max(1));
         while self.wait_until(due) {
             due = (due + pace).max(Instant::now());
             partition = (partition + 1) % self.traffic.partitions.max(1);
-            self.random.fill(&mut value);
-            let batch = batch(&[&value], now_ns() / 1_000_000);
-            let request = Request::produce(&self.traffic.topic, partition, self.traffic.acks, &batch);
+            self.rng.fill(&mut value);
+            let request = Request::produce(&self.traffic.topic, partition, self.traffic.acks, &[&value]);
             if self.traffic.acks != 0 {
                 let sent = || Sent { at: Instant::now(), at_ns: now_ns() };
                 // Nobody listens any more: its own error says why.
@@ -166,7 +165,7 @@ impl Producer {
             if left.is_zero() && !paused {
                 return true;
             }
-            thread::sleep(if paused { GLANCE } else { left.min(GLANCE) });
+            thread::sleep(if paused { POLL_INTERVAL } else { left.min(POLL_INTERVAL) });
         }
     }
 }
@@ -183,7 +182,7 @@ fn listen(
         let latency_ns = i64::try_from(sent.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
         // There is one for each that was told of.
         let _ = given_back.try_recv();
-        match first_error("PRODUCE", &body) {
+        match first_error(ApiKey::Produce, body) {
             Some(0) => answers.push(Answer { sent_ns: sent.at_ns, latency_ns }),
             code => return Err(Error::Unusable(format!("the broker refused a batch: error {code:?}"))),
         }

@@ -1,7 +1,7 @@
 //! Which reads and writes are held back, and for how long: ranges of offsets, windows of time and seeded
 //! chance. Knows nothing of FUSE or of clocks: times are milliseconds since the server's start.
 
-use crate::random::Random;
+use fastrand::Rng;
 
 /// Whether bytes come from the device or go to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +42,14 @@ impl Delay {
 #[derive(Debug)]
 pub struct Delays {
     rules: Vec<Delay>,
-    chance: Random,
+    chance: Rng,
 }
 
 impl Delays {
     /// No rules; draws follow from `seed` alone.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { rules: Vec::new(), chance: Random::new(seed) }
+        Self { rules: Vec::new(), chance: Rng::with_seed(seed) }
     }
 
     /// Adds a rule.
@@ -66,7 +66,7 @@ impl Delays {
     pub fn hold_ms(&mut self, direction: Direction, offset: u64, length: u64, now_ms: u64) -> u64 {
         let Self { rules, chance } = self;
         let applying = rules.iter().filter(|rule| rule.applies(direction, offset, length, now_ms));
-        applying.map(|rule| chance.between(rule.least_ms, rule.most_ms)).max().unwrap_or(0)
+        applying.map(|rule| chance.u64(rule.least_ms..=rule.most_ms.max(rule.least_ms))).max().unwrap_or(0)
     }
 }
 

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::kafka::Kafka;
 use crate::load::{self, Producer, UNLIMITED};
 use crate::net::Place;
-use crate::random::Random;
 use crate::site::Site;
+use fastrand::Rng;
 
 /// Who drives whom from where.
 pub(super) struct Clients<'a> {
@@ -42,8 +42,8 @@ impl Driving {
                     in_flight: *in_flight,
                     acks: 1,
                 };
-                let (address, mut random) = (from.broker.listener(), Random::new(asked.seed));
-                let running = from.place.within(|| traffic.start(address, &mut random))??;
+                let (address, mut rng) = (from.broker.listener(), Rng::with_seed(asked.seed));
+                let running = from.place.within(|| traffic.start(address, &mut rng))??;
                 Ok(Self::Paced(running, *record_bytes))
             }
             Load::Flat { producers, record_bytes, properties } => {

@@ -7,21 +7,20 @@
 //! a thread needs a page; others wait for who is in it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::mix;
-use super::plan::{Fault, Ground, Truth, Window};
-use super::scene::Scene;
+use fastrand::Rng;
+
+use super::plan::{Declaration, Fault, Injected, OpenWindow, Proof, Truth, VolumeKind, standard_load};
+use super::prepared;
+use super::test_bed::{Slow, TestBed};
 use crate::broker::{BrokerOptions, launched_by};
 use crate::cgroup::Cgroup;
-use crate::client::{Traffic, now_ns};
-use crate::device::Direction;
+use crate::client::Traffic;
 use crate::error::Error;
 use crate::process::Process;
-use crate::random::Random;
-use crate::volume::FileSystem;
 
 /// How long reclaims that began before the limit was lifted may go on.
 const AFTERWARDS: Duration = Duration::from_millis(500);
@@ -37,79 +36,60 @@ pub(super) struct DirectReclaim {
 }
 
 impl Fault for DirectReclaim {
-    fn name(&self) -> &'static str {
-        "direct-reclaim"
-    }
-
-    fn story(&self) -> &'static str {
-        "the broker's memory cgroup is full of a neighbour's pages that a slow device has not written yet"
-    }
-
-    /// The neighbour's.
-    fn ground(&self) -> Option<Ground> {
-        Some(Ground { file_system: FileSystem::Ext4WithoutJournal, mount_options: "" })
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "direct-reclaim",
+            story: "the broker's memory cgroup is full of a neighbour's pages that a slow device has not written yet",
+            // The neighbour's.
+            volume: VolumeKind::WITHOUT_JOURNAL,
+            load: bulk_load,
+            threshold_ms: (50, 80),
+            truths: || vec![Truth::of(&["memory-reclaim"]).slows_pauses()],
+            ..Declaration::DEFAULT
+        }
     }
 
     /// The heap is touched before the broker is limited: it must not need memory that the limit cannot give.
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Random) -> Result<(), Error> {
+    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
         options.jvm_arguments.push("-XX:+AlwaysPreTouch".to_owned());
         options.log_dir = None;
         Ok(())
     }
 
-    fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
-        scene.create_plain_topic(mix::TOPIC, mix::MOST_PARTITIONS)?;
-        let group = self.group.insert(Cgroup::make(scene.site.path(), "memory")?);
-        group.put(scene.broker.pid)?;
-        scene.warm_up(&bulk(random), random)
+    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
+        self.group.insert(Cgroup::make(bed.site.path(), "memory")?).put(bed.broker.pid)
     }
 
-    fn plant(&mut self, scene: &mut Scene, random: &mut Random) -> Result<Window, Error> {
-        let Some(group) = &self.group else {
-            return Err(Error::Unusable("there is no memory cgroup".to_owned()));
-        };
-        let traffic = bulk(random);
-        let held_ms = random.between(200, 350);
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let group = prepared(self.group.as_ref())?;
+        let OpenWindow { bed, rng, .. } = window;
+        let held_ms = rng.u64(200..=350);
         // Dirtied at once; as soon as the device has taken it, it is dirtied once more.
-        let more_bytes = random.between(6 << 20, 10 << 20);
-        let length_ms = random.between(2_600, 3_400);
-        let threshold_ms = random.between(50, 80);
-        let load = scene.produce(&traffic, random)?;
-        scene.quiet()?;
+        let more_bytes = rng.u64(6 << 20..=10 << 20);
+        let length_ms = rng.u64(2_600..=3_400);
         // What is dirty is written, and what is needed is read back before anything counts.
         group.set("memory.force_empty", 0)?;
-        scene.sleep(READ_BACK)?;
+        bed.sleep(READ_BACK)?;
         let limit = group.number("memory.usage_in_bytes")?.saturating_add(more_bytes);
         group.set(LIMIT, i64::try_from(limit).unwrap_or(UNLIMITED))?;
-        scene.volume()?.plant_data_delay(Direction::Write, held_ms, held_ms)?;
-        let start_ns = now_ns();
-        let neighbour = Neighbour::start(scene, group)?;
-        scene.sleep(Duration::from_millis(length_ms))?;
+        let neighbour = Neighbour::start(bed, group)?;
+        bed.slow_down(Slow::Writes, held_ms, length_ms, 0)?;
         group.set(LIMIT, UNLIMITED)?;
         drop(neighbour);
-        scene.volume()?.device().clear()?;
-        scene.sleep(AFTERWARDS)?;
-        let end_ns = now_ns();
-        scene.quiet()?;
-        let answers = load.stop()?;
-        let slow = mix::slower_than(&answers, threshold_ms);
-        let window = Window {
-            start_ns,
-            end_ns,
-            threshold_ms,
+        bed.sleep(AFTERWARDS)?;
+        Ok(Injected {
             parameters: format!(
-                "{more_bytes} B for a neighbour for {length_ms} ms, its writes +{held_ms} ms; {}",
-                mix::described(&traffic)
+                "{more_bytes} B for a neighbour for {length_ms} ms, its writes +{held_ms} ms"
             ),
-            truths: vec![Truth::of(&["memory-reclaim"]).slows_stops()],
-            ..Window::default()
-        };
-        Ok(window.shown_by(slow, "requests that their producers saw slow"))
+            proof: Proof::SlowRequests,
+        })
     }
+}
 
-    fn restore(&mut self, _: &mut Scene) {
-        if let Some(group) = self.group.take() {
-            // A broker outlives its limit.
+impl Drop for DirectReclaim {
+    /// A broker outlives its limit.
+    fn drop(&mut self) {
+        if let Some(group) = &self.group {
             let _ = group.set(LIMIT, UNLIMITED);
         }
     }
@@ -122,19 +102,13 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    fn start(scene: &mut Scene, group: &Cgroup) -> Result<Self, Error> {
-        let site = scene.site.path().to_owned();
-        let file = scene.volume()?.directory().join("neighbour");
-        let process = Self::writer(&site, group, &file)?;
-        Ok(Self { process, file })
-    }
-
-    fn writer(site: &Path, group: &Cgroup, file: &Path) -> Result<Process, Error> {
+    fn start(bed: &mut TestBed, group: &Cgroup) -> Result<Self, Error> {
+        let file = bed.volume()?.directory().join("neighbour");
         let mut command = Command::new("dd");
         command.arg("if=/dev/zero").arg(format!("of={}", file.display())).args(["bs=64k", "conv=notrunc"]);
         let mut command = launched_by(&group.entering(), command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Process::spawn(&mut command, Some(site))
+        Ok(Self { process: Process::spawn(&mut command, Some(bed.site.path()))?, file })
     }
 }
 
@@ -147,8 +121,7 @@ impl Drop for Neighbour {
 
 /// Six to ten producers of some 3 to 10 MiB a second altogether: processors have time to spare, and pages are needed all the
 /// time.
-fn bulk(random: &mut Random) -> Traffic {
-    let producers = random.between(6, 10) as u32;
-    let record_bytes = random.between(24 << 10, 48 << 10) as u32;
-    Traffic { producers, record_bytes, per_second: 20, in_flight: 1, ..mix::standard(random) }
+fn bulk_load(rng: &mut Rng) -> Traffic {
+    let (producers, record_bytes) = (rng.u32(6..=10), rng.u32(24 << 10..=48 << 10));
+    Traffic { producers, record_bytes, per_second: 20, in_flight: 1, ..standard_load(rng) }
 }

@@ -1,125 +1,383 @@
-//! The machine's own disk as a witness, where a broker's files lie there and not on a device that is the lab's: nobody plants
-//! anything in it, and it serves others as well. How many requests it has done and how long they took is the kernel's to say
-//! (`/sys/dev/block/MAJOR:MINOR/stat`, Documentation/block/stat.rst).
+//! Faults of the disk and of the file system on it.
 
-use std::fs;
-use std::os::linux::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use super::figures::numbers;
-use super::plan::Truth;
-use super::told::Told;
+use fastrand::Rng;
+use rustix::fs::{Advice, fadvise};
+
+use super::plan::{Declaration, Fault, Injected, OpenWindow, Proof, Truth, VolumeKind, standard_load};
+use super::test_bed::{Slow, TestBed};
 use crate::background::Background;
-use crate::client::now_ns;
+use crate::client::{Connection, Request, Traffic};
 use crate::error::Error;
+use crate::volume::{DirtyLimit, FileSystem};
 
-/// How often it is read: requests that end between two looks are told by their mean.
-const EVERY: Duration = Duration::from_millis(4);
-/// Requests that take less slow nobody over any threshold.
-const SLOW_MS: i64 = 20;
-/// In the file, how many of a kind are done, and the milliseconds they took: reads, writes, flushes.
-const KINDS: [(usize, usize); 3] = [(0, 3), (4, 7), (15, 16)];
+/// Writes into ext4's journal take long, everything else is quick: commits last, and who needs a buffer that a commit
+/// holds waits for it (`do_get_write_access`, fs/jbd2/transaction.c).
+///
+/// Truth: `journal-commit` for every slow request. An append holds its partition's lock and a request handler while it
+/// waits, so others queue behind it, at the lock, for a handler, or behind an earlier request of their connection; the
+/// root of all of them is the commit.
+pub(super) struct JournalStall;
 
-/// Reads until it is stopped; ends when dropped.
-pub(super) struct Disk(Background<Vec<Told>>);
-
-impl Disk {
-    /// That a directory is on; none of a file system that is on no one device.
-    pub(super) fn under(directory: &Path) -> Option<Self> {
-        let device = fs::metadata(directory).ok()?.st_dev();
-        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let mut counts = Counts::of(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))?;
-        let read = move |over: &AtomicBool| {
-            let mut heard = Vec::new();
-            while !over.load(Ordering::Relaxed) {
-                thread::sleep(EVERY);
-                heard.extend(counts.slowest_ms().map(|ms| slow(ms, now_ns())));
-            }
-            heard
-        };
-        Some(Self(Background::start("the reader of the disk's counts", read)))
+impl Fault for JournalStall {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "journal-stall",
+            story: "writes into ext4's journal are held back",
+            volume: VolumeKind::JOURNALED,
+            shares: true,
+            truths: || vec![Truth::of(&["journal-commit"])],
+            ..Declaration::DEFAULT
+        }
     }
 
-    /// When its requests were slow.
-    pub(super) fn stop(self) -> Result<Vec<Told>, Error> {
-        self.0.stop()
-    }
-}
-
-/// What it has done, by kind: how many requests, and their milliseconds.
-struct Counts {
-    stat: PathBuf,
-    done: [(i64, i64); KINDS.len()],
-}
-
-impl Counts {
-    fn of(stat: PathBuf) -> Option<Self> {
-        let done = Self::read(&stat)?;
-        Some(Self { stat, done })
-    }
-
-    fn read(stat: &Path) -> Option<[(i64, i64); KINDS.len()]> {
-        let numbers = numbers(stat)?;
-        let number = |at: usize| numbers.get(at).copied();
-        let [reads, writes, flushes] = KINDS.map(|(done, ms)| number(done).zip(number(ms)));
-        Some([reads?, writes?, flushes?])
-    }
-
-    /// How long requests of a kind took in the mean that ended since this was last asked, of the slowest kind, if that is long.
-    fn slowest_ms(&mut self) -> Option<i64> {
-        let now = Self::read(&self.stat)?;
-        let before = std::mem::replace(&mut self.done, now);
-        let means = now
-            .iter()
-            .zip(before)
-            .filter_map(|(now, before)| (now.1 - before.1).checked_div(now.0 - before.0));
-        means.max().filter(|ms| *ms >= SLOW_MS)
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let (held_ms, length_ms) = (window.rng.u64(120..=350), window.rng.u64(2_200..=3_500));
+        // What is held back already stays so.
+        window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, held_ms)?;
+        Ok(Injected {
+            parameters: format!("journal writes +{held_ms} ms for {length_ms} ms"),
+            proof: Proof::HeldBack("writes into the journal held back"),
+        })
     }
 }
 
-/// Requests that ended just now.
-fn slow(ms: i64, now_ns: i64) -> Told {
-    Told {
-        start_ns: now_ns.saturating_sub(ms.saturating_mul(1_000_000)),
-        end_ns: now_ns,
-        truth: Truth::of(&["slow-device", "journal-commit"]),
-        alone: false,
-        said: format!("the disk's stat: requests of {ms} ms"),
+/// XFS instead of ext4, with a slow log, and a topic that is flushed after every message: each append's fsync forces
+/// XFS's log (`xfs_file_fsync`, `fs/xfs/xfs_file.c`) under the partition's lock. Without the flushes appends on XFS wait
+/// for no log: four thousand files made beside them in three seconds, with the log's writes held back, slowed none.
+///
+/// Truth: the chain leads through `roll-fsync`, the name for a fsync with the log locked whether or not a segment rolls,
+/// for who calls it and for those behind it. The device beneath XFS's log is what it waits for: `slow-device` is the
+/// next link of the same chain.
+pub(super) struct XfsLog;
+
+impl Fault for XfsLog {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "xfs-log",
+            story: "XFS, whose log is slow, and a topic that is flushed after every message",
+            volume: Some(VolumeKind { file_system: FileSystem::Xfs, mount_options: "" }),
+            topic_configs: &[("flush.messages", "1")],
+            load: flushed_load,
+            truths: || vec![Truth::of(&["roll-fsync", "slow-device"]).through(&["roll-fsync"])],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let (held_ms, length_ms) = (window.rng.u64(100..=250), window.rng.u64(1_800..=2_600));
+        window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, 2 * held_ms)?;
+        Ok(Injected {
+            parameters: format!("log writes +{held_ms} ms for {length_ms} ms"),
+            proof: Proof::HeldBack("writes into the log held back"),
+        })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What a device that is quick flushes in time: some tens of requests a second.
+fn flushed_load(rng: &mut Rng) -> Traffic {
+    Traffic { producers: rng.u32(4..=8), per_second: rng.u32(10..=20), in_flight: 1, ..standard_load(rng) }
+}
 
-    #[test]
-    fn a_disk_is_slow_when_the_requests_of_a_kind_were() {
-        let directory = tempfile::tempdir().unwrap();
-        let stat = directory.path().join("stat");
-        let say = |reads: [i64; 2], writes: [i64; 2], flushes: [i64; 2]| {
-            let ([r, r_ms], [w, w_ms], [f, f_ms]) = (reads, writes, flushes);
-            fs::write(&stat, format!("{r} 0 9 {r_ms} {w} 0 9 {w_ms} 0 9 9 0 0 0 0 {f} {f_ms}\n")).unwrap();
-        };
-        say([5, 9], [5, 9], [1, 1]);
-        let mut counts = Counts::of(stat.clone()).unwrap();
-        assert_eq!(counts.slowest_ms(), None);
-        say([6, 210], [105, 20], [1, 1]);
-        assert_eq!(counts.slowest_ms(), Some(201));
-        assert_eq!(counts.slowest_ms(), None);
-        say([6, 210], [107, 50], [2, 30]);
-        assert_eq!(counts.slowest_ms(), Some(29));
-        say([7, 229], [107, 50], [2, 30]);
-        assert_eq!(counts.slowest_ms(), None, "quick enough");
-        assert!(Counts::of(directory.path().join("none")).is_none());
+/// Small segments on a slow disk, with a Kafka that still writes the producers' snapshot with an fsync when a segment
+/// rolls, in the request's own thread and under the log's lock (until 3.7, KAFKA-15046).
+///
+/// Truth: `roll-fsync` for every slow request: the one whose append rolled the segment, and those behind it. ext4
+/// without a journal, so that an fsync holds up nobody but by the lock: appends that do not roll write to memory.
+/// What the fsync waited for, the device, is the next link of the same chain and as right.
+pub(super) struct RollFsync;
+
+impl Fault for RollFsync {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "roll-fsync",
+            story: "segments of 1 MiB on a slow disk, with a Kafka that fsyncs when one rolls",
+            volume: VolumeKind::WITHOUT_JOURNAL,
+            // The last line that fsyncs there.
+            kafka: "3.6.2",
+            topic_configs: &[("segment.bytes", "1048576")],
+            load: rolling_load,
+            truths: || vec![Truth::of(&["roll-fsync"]).through(&["roll-fsync"])],
+            ..Declaration::DEFAULT
+        }
     }
 
-    #[test]
-    fn what_it_tells_lasts_as_long_as_the_requests_took() {
-        let told = slow(201, 1_000_000_000);
-        assert_eq!((told.start_ns, told.end_ns), (799_000_000, 1_000_000_000));
-        assert!(told.truth.allows("slow-device", &[]) && !told.truth.allows("memory-reclaim", &[]));
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let (held_ms, length_ms) = (window.rng.u64(100..=250), window.rng.u64(2_000..=3_000));
+        window.bed.slow_down(Slow::Writes, held_ms, length_ms, 2 * held_ms)?;
+        Ok(Injected {
+            parameters: format!("writes +{held_ms} ms for {length_ms} ms"),
+            proof: Proof::HeldBack("writes held back"),
+        })
     }
+}
+
+/// About a segment a second of each of few partitions.
+fn rolling_load(rng: &mut Rng) -> Traffic {
+    let (partitions, record_bytes) = (rng.u32(1..=3), rng.u32(4 << 10..=8 << 10));
+    Traffic { partitions, record_bytes, per_second: 45, ..standard_load(rng) }
+}
+
+/// Producers write more than the device's share of dirty pages allows: the kernel pauses who dirties another
+/// (`balance_dirty_pages`, mm/page-writeback.c). ext4 without a journal, so that no commit waits for the same pages.
+///
+/// Truth: `dirty-throttling` for every slow request: the pause is inside the append, under the lock, so that others
+/// wait for who is paused.
+pub(super) struct DirtyThrottling;
+
+/// The longest pause (`MAX_PAUSE`, HZ/5), after which one that began before the limit was lifted has ended.
+const MAX_PAUSE_MS: u64 = 200;
+
+impl Fault for DirtyThrottling {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "dirty-throttling",
+            story: "producers dirty more pages than the device may have",
+            volume: VolumeKind::WITHOUT_JOURNAL,
+            shares: true,
+            load: bulk_load,
+            threshold_ms: (40, 70),
+            truths: || vec![Truth::of(&["dirty-throttling"])],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
+        // A loop device keeps the limits of what it stood for before: those of a killed lab.
+        drop(DirtyLimit::set(bed.volume()?.device_number()?, 1 << 30)?);
+        Ok(())
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let (held_ms, length_ms) = (window.rng.u64(20..=50), window.rng.u64(1_800..=2_600));
+        let max_bytes = window.rng.u64(1 << 20..=3 << 20);
+        let limit = DirtyLimit::set(window.bed.volume()?.device_number()?, max_bytes)?;
+        window.bed.slow_down(Slow::Writes, held_ms, length_ms, 0)?;
+        drop(limit);
+        window.bed.sleep(Duration::from_millis(MAX_PAUSE_MS))?;
+        Ok(Injected {
+            parameters: format!("{max_bytes} B may be dirty for {length_ms} ms, writes +{held_ms} ms"),
+            proof: Proof::HeldBack("writes that the limit had begin"),
+        })
+    }
+}
+
+/// Six to twelve producers of 10 to 30 MiB a second altogether.
+fn bulk_load(rng: &mut Rng) -> Traffic {
+    let (record_bytes, per_second) = (rng.u32(48 << 10..=96 << 10), rng.u32(25..=30));
+    Traffic { record_bytes, per_second, in_flight: 1, ..standard_load(rng) }
+}
+
+/// A slow device beneath ext4 without a journal: the segments' last pages are put out of the page cache, and reads are
+/// held back, so that the next append to each partition, which begins in the middle of such a page, has to read it.
+///
+/// Truth: `slow-device` for every slow request: one append of each partition waits for the device, and who is slow beside
+/// it waits for that append: at the lock, for a handler, behind it on the connection.
+pub(super) struct SlowDevice;
+
+impl Fault for SlowDevice {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "slow-device",
+            story: "no journal; appends must read their segment's last page from a slow device",
+            volume: VolumeKind::WITHOUT_JOURNAL,
+            shares: true,
+            truths: || vec![Truth::of(&["slow-device"])],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        inject_cold_appends(window)
+    }
+}
+
+/// How often in a window, and how far apart.
+const TIMES: u32 = 3;
+const APART: Duration = Duration::from_millis(450);
+/// Nobody may append meanwhile: a page that was dirtied again stays.
+const PAUSE: Duration = Duration::from_millis(80);
+
+/// Has the next append to each partition read its page from a slow device, several times.
+fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    let held_ms = window.rng.u64(120..=350);
+    let held = Duration::from_millis(held_ms);
+    window.bed.delay(Slow::Reads, held_ms)?;
+    for _ in 0..TIMES {
+        window.pause(true);
+        window.bed.sleep(PAUSE)?;
+        for partition in 0..window.traffic.partitions {
+            evict_segments(&window.bed.partition_directory(&window.traffic.topic, partition))?;
+        }
+        window.pause(false);
+        window.bed.sleep(APART + held)?;
+    }
+    window.bed.clear_delays()?;
+    window.bed.sleep(held)?;
+    Ok(Injected {
+        parameters: format!("reads +{held_ms} ms, {TIMES} times"),
+        proof: Proof::HeldBack("reads held back"),
+    })
+}
+
+/// Many producers to one partition: when one's append is slow (as of [`SlowDevice`]), all others wait for the
+/// partition's lock.
+///
+/// Truth: the chain leads through `log-lock`, to what held the holder up. The holder's own request waited for no lock:
+/// for it, and as the root of all, `slow-device` is right. There are more request handlers than producers, so that nobody
+/// waits for a handler instead.
+pub(super) struct LockContention;
+
+impl Fault for LockContention {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "lock-contention",
+            story: "many producers to one partition, of which now and then one is slow under the lock",
+            volume: VolumeKind::WITHOUT_JOURNAL,
+            properties: &[("num.io.threads", "24")],
+            load: crowded_load,
+            truths: || vec![Truth::of(&["log-lock", "slow-device"]).through(&["log-lock"])],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        inject_cold_appends(window)
+    }
+}
+
+/// Ten to twenty producers, one request of each unanswered.
+fn crowded_load(rng: &mut Rng) -> Traffic {
+    let (producers, per_second) = (rng.u32(10..=20), rng.u32(40..=70));
+    Traffic { partitions: 1, producers, per_second, in_flight: 1, ..standard_load(rng) }
+}
+
+/// A consumer that catches up reads a segment that is no longer in the page cache from a slow device. The handler only
+/// looks the place up; the bytes are read by `sendfile` on the network thread (KAFKA-7504), the only one, so that all
+/// connections wait for the device.
+///
+/// Truth: of the producers, `disk-read-in-network-thread`: their requests lie in their sockets, or their answers in the
+/// network thread's queue, until its read has ended. `cache-eviction` is the same event seen from why the pages were not
+/// there. The consumer's own fetches wait for the same reads, and for the handler's look at the batches' headers, a read
+/// like any other: `slow-device` is right for them too.
+pub(super) struct ColdReads;
+
+const ARCHIVE: &str = "archive";
+const CONSUMER: &str = "archive-reader";
+/// What lies in the topic.
+const BATCH_BYTES: usize = 512 << 10;
+const BATCHES: usize = 192;
+
+impl Fault for ColdReads {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "cold-reads",
+            story: "a catch-up consumer has the only network thread read from a slow device",
+            volume: VolumeKind::WITHOUT_JOURNAL,
+            properties: &[("num.network.threads", "1")],
+            threshold_ms: (40, 40),
+            truths: || {
+                let names = ["disk-read-in-network-thread", "cache-eviction", "slow-device"];
+                let [network, eviction, _] = names;
+                vec![
+                    Truth::of(&names).client(CONSUMER),
+                    Truth::of(&[network, eviction]).through(&[network]).api("PRODUCE"),
+                ]
+            },
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
+        bed.create_filled_topic(ARCHIVE, &[], (BATCHES, BATCH_BYTES), rng)?;
+        let consumer = Consumer::start(bed, BATCH_BYTES as u32)?;
+        bed.warm_up(&standard_load(rng), rng)?;
+        consumer.stop().map(drop)
+    }
+
+    fn prepare_window(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
+        evict_segments(&bed.partition_directory(ARCHIVE, 0))
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let (held_ms, length_ms) = (window.rng.u64(80..=200), window.rng.u64(1_500..=2_500));
+        let fetch_bytes = window.rng.u32(128 << 10..=1 << 20);
+        let consumer = Consumer::start(window.bed, fetch_bytes)?;
+        window.bed.slow_down(Slow::Reads, held_ms, length_ms, 0)?;
+        let read_bytes = consumer.stop()?;
+        Ok(Injected {
+            parameters: format!(
+                "reads +{held_ms} ms, fetches of {fetch_bytes} B for {length_ms} ms ({read_bytes} B read)"
+            ),
+            proof: Proof::HeldBack("reads held back"),
+        })
+    }
+}
+
+/// Reads the topic from its beginning, again and again.
+struct Consumer(Background<Result<u64, Error>>);
+
+impl Consumer {
+    fn start(bed: &TestBed, fetch_bytes: u32) -> Result<Self, Error> {
+        let connection = bed.connect(CONSUMER)?;
+        let work = move |over: &AtomicBool| consume(connection, fetch_bytes, over);
+        Ok(Self(Background::start("the consumer", work)))
+    }
+
+    /// Ends it when its fetch is answered; returns how many bytes it read.
+    fn stop(self) -> Result<u64, Error> {
+        self.0.stop()?
+    }
+}
+
+fn consume(mut connection: Connection, fetch_bytes: u32, over: &AtomicBool) -> Result<u64, Error> {
+    let (mut offset, mut bytes) = (0, 0);
+    while !over.load(Ordering::Relaxed) {
+        let fetched = connection.fetch(&Request::fetch(ARCHIVE, 0, offset, fetch_bytes, 100))?;
+        bytes += fetched.bytes;
+        offset = fetched.next_offset.unwrap_or(0);
+    }
+    Ok(bytes)
+}
+
+/// Nothing is injected: load as in the other runs, on the file system that most of them have. The slowest of a window's
+/// requests are judged, however quick they were.
+///
+/// Truth: no request may be given a cause that no independent observation shows: the JVM's own log of its pauses, and the
+/// kernel's statistics of how long the broker's request threads waited for a processor and of when its device was at work:
+/// those are real causes, and there is no machine without them. One that was slow without a cause (`unobserved`) is the
+/// machine's affair.
+pub(super) struct Quiet;
+
+impl Fault for Quiet {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "quiet",
+            story: "nothing is injected",
+            volume: VolumeKind::JOURNALED,
+            shares: true,
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        window.bed.sleep(Duration::from_millis(2_500))?;
+        Ok(Injected { parameters: String::new(), proof: Proof::Slowest })
+    }
+}
+
+/// Puts all segments in a partition's directory out of the page cache, so that they have to be read from the device again:
+/// writes back what is dirty and drops the pages. What somebody dirties meanwhile stays.
+fn evict_segments(directory: &Path) -> Result<(), Error> {
+    let listing = fs::read_dir(directory).map_err(Error::io("list", directory))?;
+    let paths = listing.filter_map(Result::ok).map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|end| end == "log")).try_for_each(|path| {
+        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        file.sync_data().map_err(Error::io("write back", &path))?;
+        fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| Error::io("evict", &path)(error.into()))
+    })
 }

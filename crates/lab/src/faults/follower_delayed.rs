@@ -7,116 +7,99 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fastrand::Rng;
 use rustix::process::Signal;
 
-use super::mix;
-use super::plan::{Fault, Truth, Window};
-use super::scene::Scene;
-use super::told::Told;
+use super::ground_truth::Observation;
+use super::plan::{
+    Declaration, Fault, Injected, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, standard_load,
+};
+use super::prepared;
+use super::test_bed::TestBed;
 use crate::broker::{Broker, BrokerOptions};
-use crate::client::{Topic, Traffic, now_ns};
+use crate::client::{Topic, Traffic};
 use crate::cluster;
-use crate::crowd::send;
+use crate::cpu_hogs::send;
 use crate::error::Error;
-use crate::jvm::{stops, stops_argument};
+use crate::jvm::{pauses, pauses_argument};
 use crate::net::{Limit, Network, Way};
-use crate::random::Random;
-
-/// By number, the leader first.
-const BROKERS: [u32; 3] = [1, 2, 3];
 
 #[derive(Default)]
 pub(super) struct FollowerDelayed {
     followers: Vec<Broker>,
-    network: Option<Network>,
-    /// Where the followers' JVMs log their stops.
+    /// Where the followers' JVMs log their pauses.
     logs: Vec<PathBuf>,
+    network: Option<Network>,
 }
 
 impl Fault for FollowerDelayed {
-    fn name(&self) -> &'static str {
-        "follower-delayed"
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "follower-delayed",
+            story: "one of two followers is halted, or its link is thin",
+            load: |rng| Traffic { acks: -1, ..standard_load(rng) },
+            threshold_ms: (40, 100),
+            truths: || vec![Truth::of(&["replication-wait"]).through(&["replication-wait"]).client(TOPIC)],
+            ..Declaration::DEFAULT
+        }
     }
 
-    fn story(&self) -> &'static str {
-        "one of two followers is halted, or its link is thin"
-    }
-
-    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Random) -> Result<(), Error> {
+    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
         let network = Network::make(&options.site.clone().unwrap_or_default(), cluster::SIZE)?;
         cluster::make_leader(options, &network)?;
         self.network = Some(network);
         Ok(())
     }
 
-    fn prepare(&mut self, scene: &mut Scene, random: &mut Random) -> Result<(), Error> {
-        let Some(network) = &self.network else { return Err(Error::Unusable("no network".to_owned())) };
-        scene.clients = network.clients();
+    fn connect(&mut self, bed: &mut TestBed) -> Result<(), Error> {
+        let network = prepared(self.network.as_ref())?;
+        bed.clients = network.clients();
         for number in [2, 3] {
-            let mut options = cluster::follower(&scene.site, network, number, &scene.interrupt)?;
+            let mut options = cluster::follower(&bed.site, network, number, &bed.interrupt)?;
             let log = options.directory.join("stops.log");
-            options.jvm_arguments.push(stops_argument(&log));
+            options.jvm_arguments.push(pauses_argument(&log));
             self.logs.push(log);
-            self.followers.push(Broker::start(&scene.kafka, options)?);
+            self.followers.push(Broker::start(&bed.kafka, options)?);
         }
-        let name = mix::TOPIC.to_owned();
-        let partitions = mix::MOST_PARTITIONS;
-        scene.create_topic(&Topic { name, partitions, brokers: BROKERS.to_vec(), ..Topic::default() })?;
-        scene.warm_up(&Traffic { acks: -1, ..mix::standard(random) }, random)
+        Ok(())
     }
 
-    fn plant(&mut self, scene: &mut Scene, random: &mut Random) -> Result<Window, Error> {
-        let Some(network) = &self.network else { return Err(Error::Unusable("no network".to_owned())) };
-        let traffic = Traffic { acks: -1, ..mix::standard(random) };
-        let (number, times) = (random.between(2, 3) as u8, random.between(2, 3));
-        let held = Duration::from_millis(random.between(200, 600));
-        let is_halted = random.between(0, 1) == 0;
-        let follower = self.followers.get(usize::from(number) - 2).map_or(0, |broker| broker.pid);
-        let load = scene.produce(&traffic, random)?;
-        scene.quiet()?;
-        let start_ns = now_ns();
+    fn create_topic(&mut self, bed: &mut TestBed) -> Result<(), Error> {
+        // By number, the leader first.
+        let (name, brokers) = (TOPIC.to_owned(), vec![1, 2, 3]);
+        bed.create_topic(&Topic { name, partitions: MAX_PARTITIONS, brokers, ..Topic::default() })
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let network = prepared(self.network.as_ref())?;
+        let OpenWindow { bed, rng, .. } = window;
+        let (number, times) = (rng.u8(2..=3), rng.u32(2..=3));
+        let held = Duration::from_millis(rng.u64(200..=600));
+        let is_halted = rng.bool();
+        let follower = prepared(self.followers.get(usize::from(number) - 2))?.pid;
         for _ in 0..times {
             if is_halted {
                 let _halted = Halted::new(follower)?;
-                scene.sleep(held)?;
+                bed.sleep(held)?;
             } else {
                 network.limit(number, Way::ToHost, THIN)?;
-                scene.sleep(held)?;
+                bed.sleep(held)?;
                 network.free(number, Way::ToHost)?;
             }
-            scene.sleep(Duration::from_millis(random.between(200, 500)))?;
+            bed.sleep(Duration::from_millis(rng.u64(200..=500)))?;
         }
-        let end_ns = now_ns();
-        scene.quiet()?;
-        let answers = load.stop()?;
-        let threshold_ms = random.between(40, 100);
-        let slow = mix::slower_than(&answers, threshold_ms);
         let how = if is_halted { "halted" } else { "behind a link of 64 kbit/s" };
-        Ok(Window {
-            start_ns,
-            end_ns,
-            threshold_ms,
-            parameters: format!(
-                "broker {number} {how} {times} times for {held:?}; acks=all, {}",
-                mix::described(&traffic)
-            ),
-            truths: vec![
-                Truth::of(&["replication-wait"]).through(&["replication-wait"]).client(&traffic.client),
-            ],
-            ..Window::default()
-        }
-        .shown_by(slow, "requests that their producers saw slow"))
+        Ok(Injected {
+            parameters: format!("broker {number} {how} {times} times for {held:?}; acks=all"),
+            proof: Proof::SlowRequests,
+        })
     }
 
-    fn told(&mut self) -> Result<Vec<Told>, Error> {
-        self.logs
-            .iter()
-            .try_fold(Vec::new(), |told, log| Ok([told, Told::by_follower(&stops(log)?)].concat()))
-    }
-
-    fn restore(&mut self, _: &mut Scene) {
-        self.followers.clear();
-        self.network = None;
+    fn observations(&mut self) -> Result<Vec<Observation>, Error> {
+        let logs = self.logs.iter();
+        let observed: Result<Vec<_>, Error> =
+            logs.map(|log| Ok(Observation::by_follower(&pauses(log)?))).collect();
+        Ok(observed?.concat())
     }
 }
 

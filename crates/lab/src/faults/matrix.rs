@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::kept::Kept;
+use super::result::FaultResult;
 use super::score::{UNOBSERVED, percent};
 use super::targets::{Bounds, Target, is_quiet, targets};
 use crate::error::Error;
@@ -36,7 +36,7 @@ that the rest was not slow. Witnesses know nothing of brokerscope.";
 
 /// What is printed of all runs.
 pub(super) struct Matrix<'a> {
-    results: &'a [Kept],
+    results: &'a [FaultResult],
     rows: Vec<Row>,
     /// Causes that were named, those that were planted first.
     columns: Vec<String>,
@@ -54,7 +54,7 @@ struct Row {
 }
 
 impl<'a> Matrix<'a> {
-    pub(super) fn of(results: &'a [Kept], bounds: Bounds) -> Self {
+    pub(super) fn of(results: &'a [FaultResult], bounds: Bounds) -> Self {
         let columns = columns(results);
         let rows = results.iter().flat_map(|result| rows(result, &columns)).collect();
         Self { results, rows, columns, targets: targets(results, bounds) }
@@ -140,7 +140,7 @@ impl<'a> Matrix<'a> {
     /// A list for each row, the most often named first: so many columns are too many for a page.
     fn markdown(&self) -> String {
         let mut text = String::from(
-            "| fault | planted | slow requests | right: planted, % | right: told by a witness, % | wrong or none, % | named, % |\n\
+            "| fault | planted | slow requests | right: planted, % | right: observed by a witness, % | wrong or none, % | named, % |\n\
              |---|---|--:|--:|--:|--:|---|\n",
         );
         for row in &self.rows {
@@ -151,10 +151,10 @@ impl<'a> Matrix<'a> {
                 |(count, cause): &(u64, &String)| format!("{cause} {:.1}", percent(*count, row.requests()));
             let named: Vec<String> = named.iter().map(share).collect();
             let (whole, named) = (row.requests(), named.join(", "));
-            let [planted, told, wrong] = row.judged.map(|count| format!("{:.1}", percent(count, whole)));
+            let [planted, observed, wrong] = row.judged.map(|count| format!("{:.1}", percent(count, whole)));
             let _ = writeln!(
                 text,
-                "| {} | {} | {whole} | {planted} | {told} | {wrong} | {named} |",
+                "| {} | {} | {whole} | {planted} | {observed} | {wrong} | {named} |",
                 row.fault, row.planted
             );
         }
@@ -169,12 +169,12 @@ impl<'a> Matrix<'a> {
         let rows = self.rows.iter().map(|row| {
             let named: serde_json::Map<String, serde_json::Value> =
                 self.columns.iter().cloned().zip(row.counts.iter().map(|&count| count.into())).collect();
-            let [planted, told, wrong] = row.judged;
+            let [planted, observed, wrong] = row.judged;
             json!({
                 "fault": row.fault,
                 "planted": row.planted,
                 "requests": row.requests(),
-                "judged": {"planted": planted, "told": told, "wrong": wrong},
+                "judged": {"planted": planted, "observed": observed, "wrong": wrong},
                 "named": named,
             })
         });
@@ -205,12 +205,12 @@ impl Row {
 }
 
 /// What was planted, in the faults' order; then what else was named; unobserved last.
-fn columns(results: &[Kept]) -> Vec<String> {
+fn columns(results: &[FaultResult]) -> Vec<String> {
     let scores = || results.iter().filter_map(|result| result.score.as_ref());
     let planted: Vec<&String> = scores().flat_map(|score| score.named.keys()).collect();
     let others: BTreeSet<&String> = scores()
         .flat_map(|score| {
-            let outside = score.spurious.keys().chain(score.told_outside.keys());
+            let outside = score.spurious.keys().chain(score.observed_outside.keys());
             score.named.values().flat_map(|named| named.keys()).chain(outside)
         })
         .filter(|cause| *cause != UNOBSERVED && !planted.contains(cause))
@@ -225,7 +225,7 @@ fn columns(results: &[Kept]) -> Vec<String> {
     columns
 }
 
-fn rows(result: &Kept, columns: &[String]) -> Vec<Row> {
+fn rows(result: &FaultResult, columns: &[String]) -> Vec<Row> {
     let Some(score) = &result.score else { return Vec::new() };
     let row = |planted: &str, judged, count: &dyn Fn(&String) -> u64| Row {
         fault: result.fault.clone(),
@@ -236,19 +236,19 @@ fn rows(result: &Kept, columns: &[String]) -> Vec<Row> {
     let of = |counts: &BTreeMap<String, u64>, name: &String| counts.get(name).copied().unwrap_or(0);
     if is_quiet(result) {
         // Who is given no cause where nothing was planted is judged rightly.
-        let judged = [score.unexplained, score.told_outside_count(), score.spurious_count()];
+        let judged = [score.unexplained, score.observed_outside_count(), score.spurious_count()];
         let count = |cause: &String| {
             let unexplained = if cause == UNOBSERVED { score.unexplained } else { 0 };
-            of(&score.spurious, cause) + of(&score.told_outside, cause) + unexplained
+            of(&score.spurious, cause) + of(&score.observed_outside, cause) + unexplained
         };
         return vec![row("nothing", judged, &count)];
     }
     let named = score.named.iter();
     named
         .map(|(planted, named)| {
-            let (told, wrong) = (of(&score.told, planted), of(&score.wrong, planted));
-            let right = named.values().sum::<u64>().saturating_sub(told + wrong);
-            row(planted, [right, told, wrong], &|cause| of(named, cause))
+            let (observed, wrong) = (of(&score.observed, planted), of(&score.wrong, planted));
+            let right = named.values().sum::<u64>().saturating_sub(observed + wrong);
+            row(planted, [right, observed, wrong], &|cause| of(named, cause))
         })
         .collect()
 }
@@ -259,7 +259,7 @@ mod tests {
     use crate::faults::plan::{Truth, Window};
     use crate::faults::score::Score;
 
-    fn result(fault: &str, planted: &str, named: &[(&str, u64)]) -> Kept {
+    fn result(fault: &str, planted: &str, named: &[(&str, u64)]) -> FaultResult {
         let counts: BTreeMap<String, u64> =
             named.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let victims = counts.values().sum();
@@ -273,12 +273,12 @@ mod tests {
             ..Score::default()
         };
         let window = Window { truths: vec![Truth::of(&[planted])], ..Window::default() };
-        Kept {
+        FaultResult {
             fault: fault.to_owned(),
             seeds: 1,
             windows: vec![window],
             score: Some(score),
-            ..Kept::default()
+            ..FaultResult::default()
         }
     }
 
@@ -310,17 +310,17 @@ mod tests {
 
     #[test]
     fn what_a_witness_tells_of_is_a_column_of_its_own() {
-        let mut told = result("stall", "journal-commit", &[("journal-commit", 3), ("gc-pause", 1)]);
-        let score = told.score.as_mut().unwrap();
-        score.told.insert("journal-commit".to_owned(), 1);
+        let mut observed = result("stall", "journal-commit", &[("journal-commit", 3), ("gc-pause", 1)]);
+        let score = observed.score.as_mut().unwrap();
+        score.observed.insert("journal-commit".to_owned(), 1);
         score.wrong.clear();
         let mut quiet = result("quiet", "nothing", &[]);
         quiet.windows[0].truths.clear();
         let score = quiet.score.as_mut().unwrap();
         score.unexplained = 2;
-        score.told_outside.insert("run-queue".to_owned(), 1);
+        score.observed_outside.insert("run-queue".to_owned(), 1);
         score.spurious.insert("run-queue".to_owned(), 1);
-        let results = [told, quiet];
+        let results = [observed, quiet];
         let matrix = Matrix::of(&results, Bounds::WANTED);
         let judged: Vec<[u64; 3]> = matrix.rows.iter().map(|row| row.judged).collect();
         assert_eq!(judged, [[3, 1, 0], [2, 1, 1]]);

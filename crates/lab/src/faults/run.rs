@@ -1,19 +1,67 @@
-//! One or several faults from the broker's start to the score: every window in one recording.
+//! One or several faults on one broker, from its start to the score: every window in one recording.
+//!
+//! Faults share a broker, one after the other in one recording, where time is short: those that start the broker in no
+//! special way ([`Declaration::shares`]) and declare the same volume, or none.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::disk::Disk;
-use super::figures::{Figures, Heard};
-use super::group::Group;
-use super::kept::{Kept, RECORDING};
-use super::plan::{Fault, Window};
-use super::scene::{Props, Scene};
-use super::told::Told;
+use fastrand::Rng;
+
+use super::ground_truth::Observation;
+use super::kernel_stats::{DiskStats, HostObservations, KernelStats};
+use super::plan::{Declaration, Fault, VolumeKind, Window, inject};
+use super::result::{FaultResult, RECORDING};
+use super::test_bed::TestBed;
 use crate::error::Error;
 use crate::observer::Observer;
-use crate::random::Random;
+use crate::session::Session;
+
+/// Faults that share a broker, and the volume beneath it.
+pub(super) struct Group {
+    volume: Option<VolumeKind>,
+    pub(super) faults: Vec<Box<dyn Fault>>,
+}
+
+impl Group {
+    fn of(fault: Box<dyn Fault>) -> Self {
+        Self { volume: fault.declaration().volume, faults: vec![fault] }
+    }
+
+    fn takes(&self, declared: &Declaration) -> bool {
+        let shares = self.faults.iter().all(|fault| fault.declaration().shares);
+        let fits = declared.volume.is_none() || self.volume.is_none() || declared.volume == self.volume;
+        shares && declared.shares && fits
+    }
+
+    fn add(&mut self, fault: Box<dyn Fault>) {
+        self.volume = self.volume.or(fault.declaration().volume);
+        self.faults.push(fault);
+    }
+
+    /// What its faults are.
+    pub(super) fn declarations(&self) -> Vec<&'static Declaration> {
+        self.faults.iter().map(|fault| fault.declaration()).collect()
+    }
+}
+
+/// Each fault by itself.
+pub(super) fn apart(faults: Vec<Box<dyn Fault>>) -> Vec<Group> {
+    faults.into_iter().map(Group::of).collect()
+}
+
+/// As few groups as can be, in the order of their first.
+pub(super) fn together(faults: Vec<Box<dyn Fault>>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for fault in faults {
+        match groups.iter_mut().find(|group| group.takes(fault.declaration())) {
+            Some(group) => group.add(fault),
+            None => groups.push(Group::of(fault)),
+        }
+    }
+    groups
+}
 
 /// What is asked of a run.
 pub(super) struct Run {
@@ -21,7 +69,7 @@ pub(super) struct Run {
     pub(super) seed: u64,
     /// How many windows of each fault; each has a seed of its own.
     pub(super) seeds: u32,
-    /// Whether the machine may do other things too: real waits for a processor are told by the kernel's figures then.
+    /// Whether the machine may do other things too: the kernel's statistics show real waits for a processor then.
     pub(super) is_noisy: bool,
     /// Where its faults' directories lie.
     pub(super) directory: PathBuf,
@@ -29,55 +77,48 @@ pub(super) struct Run {
 
 impl Run {
     /// Where a fault's recording and results go.
-    pub(super) fn directory_of(&self, fault: &dyn Fault) -> PathBuf {
-        self.directory.join(fault.name())
+    pub(super) fn directory_of(&self, fault: &str) -> PathBuf {
+        self.directory.join(fault)
     }
 }
 
 /// Runs faults on one broker: what is in their directories is replaced. The recording is in the first one's.
 ///
 /// # Errors
-/// Where the scene cannot be set, a window not be planted, or brokerscope fails; nothing stays planted.
+/// Where the test bed cannot be set up, a fault not be injected, or brokerscope fails; nothing stays injected.
 pub(super) fn run(
     run: &Run,
-    group: &mut Group,
-    props: &Props,
+    group: Group,
+    session: &Session,
     observer: &Observer,
-) -> Result<Vec<Kept>, Error> {
-    let Group { ground, faults, .. } = group;
-    let Some(first) = faults.first_mut() else { return Ok(Vec::new()) };
-    let mut random = Random::new(run.seed ^ name_hash(first.name()));
-    let mut scene = Scene::set(props, first.as_mut(), *ground, run.seed, &mut random)?;
-    make_directories(run, faults)?;
-    let planted = plant_all(run, faults, &mut scene, observer, &mut random);
-    let told: Result<Vec<Vec<Told>>, Error> = faults.iter_mut().map(|fault| fault.told()).collect();
-    let told = told.and_then(|told| Ok([told.concat(), Told::by_jvm(&scene.stops()?)].concat()));
-    for fault in faults.iter_mut() {
-        fault.restore(&mut scene);
-    }
-    drop(scene);
-    let ((planted, heard), told) = (planted?, told?);
-    let kept = faults.iter().enumerate().map(|(at, fault)| {
-        let windows = planted.get(at).cloned().unwrap_or_default();
-        let others = planted.iter().enumerate().filter(|(other, _)| *other != at);
+) -> Result<Vec<FaultResult>, Error> {
+    let declarations = group.declarations();
+    let Group { volume, mut faults } = group;
+    make_directories(run, &declarations)?;
+    let (injected, observed) = record(run, (volume, &mut faults), session, observer)?;
+    drop(faults);
+    let results = declarations.iter().enumerate().map(|(at, declared)| {
+        let windows = injected.get(at).cloned().unwrap_or_default();
+        let others = injected.iter().enumerate().filter(|(other, _)| *other != at);
         let others = others.flat_map(|(_, windows)| windows).map(|window| (window.start_ns, window.end_ns));
-        let busy = if fault.is_quiet() { heard.busy.clone() } else { Vec::new() };
-        let told = [told.clone(), heard.waits.clone(), heard.slow.clone(), busy].concat();
-        let kept = Kept { others: others.collect(), ..Kept::of(fault.name(), run, windows, told) };
-        kept.explained_again(&run.directory_of(fault.as_ref()), observer)
+        let HostObservations { pauses, waits, slow, busy } = observed.clone();
+        let busy = if declared.is_quiet() { busy } else { Vec::new() };
+        let result = FaultResult::of(declared.name, run, windows, [pauses, waits, slow, busy].concat());
+        let result = FaultResult { others: others.collect(), ..result };
+        result.explained_again(&run.directory_of(declared.name), observer)
     });
-    kept.collect()
+    results.collect()
 }
 
-fn make_directories(run: &Run, faults: &[Box<dyn Fault>]) -> Result<(), Error> {
-    let first = faults.first().map_or("", |fault| fault.name());
-    for fault in faults {
-        let directory = run.directory_of(fault.as_ref());
+fn make_directories(run: &Run, declarations: &[&Declaration]) -> Result<(), Error> {
+    let first = declarations.first().map_or("", |declared| declared.name);
+    for declared in declarations {
+        let directory = run.directory_of(declared.name);
         if directory.exists() {
             fs::remove_dir_all(&directory).map_err(Error::io("remove", &directory))?;
         }
         fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
-        if fault.name() != first {
+        if declared.name != first {
             let link = directory.join(RECORDING);
             let there = Path::new("..").join(first).join(RECORDING);
             symlink(there, &link).map_err(Error::io("make", &link))?;
@@ -86,42 +127,96 @@ fn make_directories(run: &Run, faults: &[Box<dyn Fault>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The windows of each fault, and what the kernel's figures said meanwhile where they are heard.
-fn plant_all(
+/// Returns the windows of each fault, and what was observed meanwhile. The test bed is taken down after what the faults
+/// hold outside it.
+fn record(
     run: &Run,
-    faults: &mut [Box<dyn Fault>],
-    scene: &mut Scene,
+    (volume, faults): (Option<VolumeKind>, &mut Vec<Box<dyn Fault>>),
+    session: &Session,
     observer: &Observer,
-    random: &mut Random,
-) -> Result<(Vec<Vec<Window>>, Heard), Error> {
-    faults.iter_mut().try_for_each(|fault| fault.prepare(scene, random))?;
-    let Some(first) = faults.first() else { return Ok((Vec::new(), Heard::default())) };
-    let recording = run.directory_of(first.as_ref()).join(RECORDING);
-    let arguments: Vec<&str> = faults.iter().flat_map(|fault| fault.record_arguments()).copied().collect();
-    let recorder = observer.record(&recording, scene.broker.pid, scene.site.path(), &arguments)?;
-    let hears = run.is_noisy || faults.iter().any(|fault| fault.is_quiet());
-    let device = scene.volume().ok().map(|volume| volume.device_number()).transpose()?;
-    let figures = hears.then(|| Figures::of(scene.broker.pid, device)).transpose()?;
-    let disk = if scene.is_on_its_volume() { None } else { Disk::under(&scene.broker.log_dir) };
-    scene.quiet()?;
-    let planted: Result<Vec<Vec<Window>>, Error> =
-        faults.iter_mut().map(|fault| windows(run, fault.as_mut(), scene)).collect();
-    let planted = planted?;
-    scene.quiet()?;
+) -> Result<(Vec<Vec<Window>>, HostObservations), Error> {
+    let Some(first) = faults.first_mut() else { return Ok(Default::default()) };
+    let name = first.declaration().name;
+    let mut rng = Rng::with_seed(run.seed ^ name_hash(name));
+    let mut bed = TestBed::set_up(session, first.as_mut(), volume, run.seed, &mut rng)?;
+    let recording = run.directory_of(name).join(RECORDING);
+    let injected = inject_all(run, (faults, &mut bed), (&recording, observer), &mut rng);
+    let others: Result<Vec<Vec<Observation>>, Error> =
+        faults.iter_mut().map(|fault| fault.observations()).collect();
+    let pauses = bed.pauses();
+    faults.clear();
+    drop(bed);
+    let (windows, observed) = injected?;
+    let pauses = [others?.concat(), Observation::by_jvm(&pauses?)].concat();
+    Ok((windows, HostObservations { pauses, ..observed }))
+}
+
+/// The windows of each fault, and what the kernel's statistics showed meanwhile where they are read.
+fn inject_all(
+    run: &Run,
+    (faults, bed): (&mut [Box<dyn Fault>], &mut TestBed),
+    (recording, observer): (&Path, &Observer),
+    rng: &mut Rng,
+) -> Result<(Vec<Vec<Window>>, HostObservations), Error> {
+    for fault in &mut *faults {
+        fault.connect(bed)?;
+        fault.create_topic(bed)?;
+        fault.prepare(bed, rng)?;
+        bed.warm_up(&(fault.declaration().load)(rng), rng)?;
+    }
+    let recorder = observer.record(recording, bed.broker.pid, bed.site.path(), &[])?;
+    let reads_stats = run.is_noisy || faults.iter().any(|fault| fault.declaration().is_quiet());
+    let device = bed.volume().ok().map(|volume| volume.device_number()).transpose()?;
+    let stats = reads_stats.then(|| KernelStats::of(bed.broker.pid, device)).transpose()?;
+    let disk = if bed.is_on_its_volume() { None } else { DiskStats::under(&bed.broker.log_dir) };
+    bed.settle()?;
+    let mut injected = Vec::new();
+    for fault in faults {
+        let own = name_hash(fault.declaration().name).rotate_left(32);
+        let seeds = (0..run.seeds).map(|number| run.seed.wrapping_add(u64::from(number)) ^ own);
+        let windows: Result<Vec<Window>, Error> =
+            seeds.map(|seed| inject(fault.as_mut(), bed, &mut Rng::with_seed(seed))).collect();
+        injected.push(windows?);
+    }
+    bed.settle()?;
     recorder.stop()?;
-    let told = figures.map(Figures::stop).transpose()?.unwrap_or_default();
-    Ok((planted, Heard { slow: disk.map(Disk::stop).transpose()?.unwrap_or_default(), ..told }))
+    let observed = stats.map(KernelStats::stop).transpose()?.unwrap_or_default();
+    let slow = disk.map(DiskStats::stop).transpose()?.unwrap_or_default();
+    Ok((injected, HostObservations { slow, ..observed }))
 }
 
-fn windows(run: &Run, fault: &mut dyn Fault, scene: &mut Scene) -> Result<Vec<Window>, Error> {
-    let own = name_hash(fault.name()).rotate_left(32);
-    (0..run.seeds)
-        .map(|number| fault.plant(scene, &mut Random::new(run.seed.wrapping_add(u64::from(number)) ^ own)))
-        .collect()
-}
-
-/// So that two faults of one seed draw different numbers (FNV-1a).
+/// Hashes a name, so that two faults of one seed draw different numbers (FNV-1a).
 fn name_hash(name: &str) -> u64 {
     name.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::all;
+
+    fn names(groups: &[Group], of: &str) -> Vec<&'static str> {
+        let mut names = groups.iter().map(|group| {
+            group.declarations().iter().map(|declared| declared.name).collect::<Vec<&'static str>>()
+        });
+        names.find(|names| names.contains(&of)).unwrap()
+    }
+
+    #[test]
+    fn those_on_the_same_volume_or_on_any_share_a_broker() {
+        let groups = together(all());
+        let stall = names(&groups, "journal-stall");
+        assert!(stall.contains(&"two-causes") && stall.contains(&"quota") && stall.contains(&"quiet"));
+        assert!(!stall.contains(&"slow-device") && !stall.contains(&"gc-pause"));
+        assert_eq!(names(&groups, "gc-pause"), ["gc-pause"]);
+        assert_eq!(names(&groups, "slow-device"), ["slow-device", "dirty-throttling"]);
+        let count: usize = groups.iter().map(|group| group.faults.len()).sum();
+        assert_eq!(count, all().len());
+    }
+
+    #[test]
+    fn apart_nobody_shares() {
+        assert!(apart(all()).iter().all(|group| group.faults.len() == 1));
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! A slow request belongs to a window when at least half of its latency lies in it; when less does, it is at the
 //! window's edge and counted apart; when nothing does, it is in a gap, where a cause is one too many unless a witness
-//! tells of it. What a verdict is worth says [`super::judged`].
+//! tells of it. What a verdict is worth says [`super::verdict`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::judged::{Said, Worth};
-use super::kept::Kept;
+use super::ground_truth::Observation;
 use super::plan::{Truth, Window};
-use super::told::Told;
+use super::result::FaultResult;
+use super::verdict::{Judgement, Verdict};
 use crate::error::Error;
 
 /// The name for no cause.
@@ -34,8 +34,8 @@ pub(super) struct Score {
     /// Of these, blamed on what was planted, or on what a witness tells of.
     pub(super) right: u64,
     /// Of those that are right, blamed on what a witness tells of: by the planted cause.
-    #[serde(default)]
-    pub(super) told: BTreeMap<String, u64>,
+    #[serde(default, alias = "told")]
+    pub(super) observed: BTreeMap<String, u64>,
     /// Blamed on something else, or on nothing: by the planted cause.
     #[serde(default)]
     pub(super) wrong: BTreeMap<String, u64>,
@@ -52,8 +52,8 @@ pub(super) struct Score {
     /// Slow requests outside windows that were given a cause of which no witness tells, by cause.
     pub(super) spurious: BTreeMap<String, u64>,
     /// Slow requests outside windows that were given a cause of which a witness tells, by cause.
-    #[serde(default)]
-    pub(super) told_outside: BTreeMap<String, u64>,
+    #[serde(default, alias = "told_outside")]
+    pub(super) observed_outside: BTreeMap<String, u64>,
     /// Slow requests outside windows that were given none.
     pub(super) unexplained: u64,
     /// Of all that were slow outside windows, those over the threshold that `explain` has if it is given none.
@@ -75,8 +75,8 @@ impl Score {
     }
 
     /// Slow requests outside windows that were given a cause of which a witness tells.
-    pub(super) fn told_outside_count(&self) -> u64 {
-        self.told_outside.values().sum()
+    pub(super) fn observed_outside_count(&self) -> u64 {
+        self.observed_outside.values().sum()
     }
 
     pub(super) fn in_short(&self, not_planted: usize) -> String {
@@ -85,9 +85,9 @@ impl Score {
             victims => format!("{} of {victims} right ({:.1} %)", self.right, self.right_percent()),
         };
         let counts = [
-            (self.told.values().sum(), "of them by what a witness tells of"),
+            (self.observed.values().sum(), "of them by what a witness tells of"),
             (self.wrong_exact, "wrong and exact"),
-            (self.told_outside_count(), "outside windows blamed on what a witness tells of"),
+            (self.observed_outside_count(), "outside windows blamed on what a witness tells of"),
             (self.spurious_count(), "outside windows blamed on what none tells of"),
             (self.unexplained, "slow outside windows without a cause"),
             (self.edge, "at an edge"),
@@ -113,18 +113,18 @@ const AFTERWARDS_NS: i64 = 500_000_000;
 ///
 /// # Errors
 /// [`Error::Unusable`] where a line is none.
-pub(super) fn score(said: &str, of: &Kept) -> Result<Score, Error> {
-    let Kept { windows, told, others, .. } = of;
+pub(super) fn score(said: &str, of: &FaultResult) -> Result<Score, Error> {
+    let FaultResult { windows, observed, others, .. } = of;
     let mut score = Score { of_windows: vec![0; windows.len()], ..Score::default() };
     for line in said.lines() {
         let object: Value = serde_json::from_str(line)
             .map_err(|error| Error::Unusable(format!("explain printed no JSON: {error}")))?;
         if object.get("type").and_then(Value::as_str) == Some("verdict") {
-            let said = Said::read(&object)
+            let said = Verdict::read(&object)
                 .ok_or_else(|| Error::Unusable(format!("explain printed an odd verdict: {line}")))?;
             let is_own = others.is_empty() || windows.iter().any(|window| said.overlap_ns(window) > 0);
             if is_own && !others.iter().any(|other| said.is_within(*other)) {
-                score.add(&said, windows, told);
+                score.add(&said, windows, observed);
             }
         }
     }
@@ -132,28 +132,28 @@ pub(super) fn score(said: &str, of: &Kept) -> Result<Score, Error> {
 }
 
 impl Score {
-    fn add(&mut self, said: &Said, windows: &[Window], told: &[Told]) {
+    fn add(&mut self, said: &Verdict, windows: &[Window], observed: &[Observation]) {
         let overlaps = windows.iter().enumerate().map(|(at, window)| (said.overlap_ns(window), at, window));
         let most = overlaps.max_by_key(|(overlap, at, _)| (*overlap, std::cmp::Reverse(*at)));
         let Some((overlap_ns, at, window)) = most.filter(|(overlap, ..)| *overlap > 0) else {
-            return self.add_outside(said, told);
+            return self.add_outside(said, observed);
         };
         if said.latency_ns() < window.threshold_ns() {
             return;
         }
         // Nothing was planted in the windows of a quiet run.
         if window.truths.is_empty() {
-            return self.add_outside(said, told);
+            return self.add_outside(said, observed);
         }
         let truth = window.truths.iter().find(|truth| truth.is_about(&said.client, &said.api));
         let Some(truth) = truth else {
             self.bystanders += 1;
             return;
         };
-        let worth = said.worth(truth, window.threshold_ns(), told);
+        let worth = said.worth(truth, window.threshold_ns(), observed);
         if overlap_ns.saturating_mul(2) < said.latency_ns() {
             self.edge += 1;
-            self.edge_right += u64::from(worth != Worth::Wrong);
+            self.edge_right += u64::from(worth != Judgement::Wrong);
             return;
         }
         if let Some(count) = self.of_windows.get_mut(at) {
@@ -162,15 +162,15 @@ impl Score {
         self.add_victim(said, truth, worth);
     }
 
-    fn add_victim(&mut self, said: &Said, truth: &Truth, worth: Worth) {
+    fn add_victim(&mut self, said: &Verdict, truth: &Truth, worth: Judgement) {
         let planted = truth.causes.first().cloned().unwrap_or_default();
         *self.named.entry(planted.clone()).or_default().entry(said.cause.clone()).or_default() += 1;
         self.victims += 1;
-        self.right += u64::from(worth != Worth::Wrong);
+        self.right += u64::from(worth != Judgement::Wrong);
         match worth {
-            Worth::Planted => {}
-            Worth::Told => *self.told.entry(planted).or_default() += 1,
-            Worth::Wrong => {
+            Judgement::Planted => {}
+            Judgement::Observation => *self.observed.entry(planted).or_default() += 1,
+            Judgement::Wrong => {
                 self.wrong_exact += u64::from(said.cause != UNOBSERVED && said.exact);
                 self.example(said, &format!("planted {planted}"));
                 *self.wrong.entry(planted).or_default() += 1;
@@ -178,21 +178,21 @@ impl Score {
         }
     }
 
-    fn add_outside(&mut self, said: &Said, told: &[Told]) {
+    fn add_outside(&mut self, said: &Verdict, observed: &[Observation]) {
         self.slow_by_default += u64::from(said.latency_ns() >= DEFAULT_NS);
         if said.cause == UNOBSERVED {
             self.unexplained += 1;
             return;
         }
-        if said.is_told(told) {
-            *self.told_outside.entry(said.cause.clone()).or_default() += 1;
+        if said.is_observed(observed) {
+            *self.observed_outside.entry(said.cause.clone()).or_default() += 1;
             return;
         }
         *self.spurious.entry(said.cause.clone()).or_default() += 1;
         self.example(said, "nothing planted");
     }
 
-    fn example(&mut self, said: &Said, truth: &str) {
+    fn example(&mut self, said: &Verdict, truth: &str) {
         if self.examples.len() < EXAMPLES {
             self.examples.push(format!(
                 "{} of {} at {}, {} ms: {truth}, named {} ({}){}",
@@ -208,7 +208,7 @@ impl Score {
     }
 }
 
-impl Said {
+impl Verdict {
     fn read(object: &Value) -> Option<Self> {
         let request = object.get("request")?;
         let text = |of: &Value, field: &str| of.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -243,7 +243,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jvm::Stop;
+    use crate::jvm::Pause;
 
     fn verdict(client: &str, start_ms: i64, end_ms: i64, cause: &str, confidence: &str) -> String {
         format!(
@@ -264,7 +264,8 @@ mod tests {
     }
 
     fn scored(lines: &[String], windows: &[Window]) -> Score {
-        score(&lines.join("\n"), &Kept { windows: windows.to_vec(), ..Kept::default() }).unwrap()
+        score(&lines.join("\n"), &FaultResult { windows: windows.to_vec(), ..FaultResult::default() })
+            .unwrap()
     }
 
     #[test]
@@ -314,25 +315,26 @@ mod tests {
         ];
         let windows = vec![window(vec![Truth::of(&["journal-commit"])])];
         let others = vec![(4_000_000_000, 5_000_000_000)];
-        let score = score(&lines.join("\n"), &Kept { windows, others, ..Kept::default() }).unwrap();
+        let score =
+            score(&lines.join("\n"), &FaultResult { windows, others, ..FaultResult::default() }).unwrap();
         assert_eq!((score.victims, score.right, score.spurious_count()), (1, 1, 0));
     }
 
     #[test]
     fn what_is_no_verdict_is_refused() {
-        assert!(score("nonsense", &Kept::default()).is_err());
-        assert!(score(r#"{"type":"verdict"}"#, &Kept::default()).is_err());
+        assert!(score("nonsense", &FaultResult::default()).is_err());
+        assert!(score(r#"{"type":"verdict"}"#, &FaultResult::default()).is_err());
     }
 
     #[test]
     fn a_stop_that_the_jvm_logged_is_counted_apart_in_windows_and_outside() {
-        let stop = |start_ms: i64, end_ms: i64| Stop {
+        let pause = |start_ms: i64, end_ms: i64| Pause {
             operation: "G1CollectForAllocation".to_owned(),
             start_ns: start_ms * 1_000_000,
             end_ns: end_ms * 1_000_000,
             reaching_ns: 0,
         };
-        let told = Told::by_jvm(&[stop(1100, 1290), stop(3000, 3150)]);
+        let observed = Observation::by_jvm(&[pause(1100, 1290), pause(3000, 3150)]);
         let lines = [
             verdict("a", 1100, 1300, "gc-pause", "exact"),
             verdict("a", 1400, 1600, "gc-pause", "exact"),
@@ -341,9 +343,10 @@ mod tests {
             verdict("a", 4000, 4200, "gc-pause", "exact"),
         ];
         let windows = vec![window(vec![Truth::of(&["journal-commit"])])];
-        let score = score(&lines.join("\n"), &Kept { windows, told, ..Kept::default() }).unwrap();
+        let score =
+            score(&lines.join("\n"), &FaultResult { windows, observed, ..FaultResult::default() }).unwrap();
         assert_eq!((score.victims, score.right, score.wrong_exact), (3, 2, 1));
-        assert_eq!((score.told["journal-commit"], score.wrong["journal-commit"]), (1, 1));
-        assert_eq!((score.told_outside_count(), score.spurious_count()), (1, 1));
+        assert_eq!((score.observed["journal-commit"], score.wrong["journal-commit"]), (1, 1));
+        assert_eq!((score.observed_outside_count(), score.spurious_count()), (1, 1));
     }
 }

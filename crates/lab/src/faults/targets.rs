@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::kept::Kept;
+use super::result::FaultResult;
 use super::score::percent;
 
 /// What is asked of the requests' verdicts, in per cent.
@@ -34,7 +34,7 @@ pub(super) struct Target {
 }
 
 /// All of them.
-pub(super) fn targets(results: &[Kept], bounds: Bounds) -> Vec<Target> {
+pub(super) fn targets(results: &[FaultResult], bounds: Bounds) -> Vec<Target> {
     let Bounds { overall, .. } = bounds;
     let mut targets: Vec<Target> = results.iter().map(|result| of_fault(result, bounds)).collect();
     let sum = |of: fn(&super::score::Score) -> u64| -> u64 {
@@ -58,27 +58,28 @@ pub(super) fn targets(results: &[Kept], bounds: Bounds) -> Vec<Target> {
 }
 
 /// How many are missed.
-pub(super) fn missed(results: &[Kept], bounds: Bounds) -> usize {
+pub(super) fn missed(results: &[FaultResult], bounds: Bounds) -> usize {
     targets(results, bounds).iter().filter(|target| !target.reached).count()
 }
 
-fn of_fault(result: &Kept, Bounds { each, forgiven, .. }: Bounds) -> Target {
+fn of_fault(result: &FaultResult, Bounds { each, forgiven, .. }: Bounds) -> Target {
     let Some(score) = &result.score else {
         let what = format!("{}: runs to its end", result.fault);
         return Target { what, found: result.in_short(), reached: false };
     };
     if is_quiet(result) {
-        let (given, told, without) = (score.spurious_count(), score.told_outside_count(), score.unexplained);
+        let (given, observed, without) =
+            (score.spurious_count(), score.observed_outside_count(), score.unexplained);
         return Target {
             what: format!("{}: no request is given a cause that no witness tells of", result.fault),
             found: format!(
-                "{given} of its {} slowest ({told} were given a cause that the JVM's log or the kernel's figures tell of, \
+                "{given} of its {} slowest ({observed} were given a cause that the JVM's log or the kernel's figures tell of, \
                  {without} none; {} took 100 ms, which is slow by default)",
-                given + told + without,
+                given + observed + without,
                 score.slow_by_default
             ),
             reached: given == 0
-                && given + told + without > 0
+                && given + observed + without > 0
                 && result.windows.len() == result.seeds as usize,
         };
     }
@@ -100,7 +101,7 @@ fn of_fault(result: &Kept, Bounds { each, forgiven, .. }: Bounds) -> Target {
 }
 
 /// Whether nothing was meant to be planted.
-pub(super) fn is_quiet(result: &Kept) -> bool {
+pub(super) fn is_quiet(result: &FaultResult) -> bool {
     !result.windows.is_empty() && result.windows.iter().all(|window| window.truths.is_empty())
 }
 
@@ -110,14 +111,14 @@ mod tests {
     use crate::faults::plan::{Truth, Window};
     use crate::faults::score::Score;
 
-    fn missed(results: &[Kept]) -> usize {
+    fn missed(results: &[FaultResult]) -> usize {
         super::missed(results, Bounds::WANTED)
     }
 
-    fn result(right: u64, victims: u64) -> Kept {
+    fn result(right: u64, victims: u64) -> FaultResult {
         let window = Window { truths: vec![Truth::of(&["x"])], ..Window::default() };
         let score = Score { right, victims, of_windows: vec![victims], ..Score::default() };
-        Kept { seeds: 1, windows: vec![window], score: Some(score), ..Kept::default() }
+        FaultResult { seeds: 1, windows: vec![window], score: Some(score), ..FaultResult::default() }
     }
 
     #[test]
@@ -144,7 +145,7 @@ mod tests {
         let mut failed = result(100, 100);
         failed.windows[0].failure = Some("no".to_owned());
         assert_eq!(missed(&[failed]), 1);
-        assert_eq!(missed(&[Kept::default()]), 1, "no score");
+        assert_eq!(missed(&[FaultResult::default()]), 1, "no score");
     }
 
     #[test]
@@ -152,7 +153,7 @@ mod tests {
         let mut quiet = result(0, 0);
         quiet.windows[0].truths.clear();
         assert_eq!(missed(&[quiet.clone()]), 1, "nobody was slow");
-        quiet.score.as_mut().unwrap().told_outside.insert("gc-pause".to_owned(), 1);
+        quiet.score.as_mut().unwrap().observed_outside.insert("gc-pause".to_owned(), 1);
         quiet.score.as_mut().unwrap().unexplained = 1;
         assert_eq!(missed(&[quiet.clone()]), 0);
         quiet.score.as_mut().unwrap().spurious.insert("gc-pause".to_owned(), 1);

@@ -8,9 +8,9 @@ use crate::client::{Connection, Running, Topic, Traffic, create_topic};
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
-use crate::random::Random;
 use crate::site::Site;
 use crate::volume::Volume;
+use fastrand::Rng;
 
 use super::tier_state::{PARTITIONS, TOPIC, TierState};
 
@@ -58,8 +58,8 @@ impl Member {
         let topic = Topic { name: TOPIC.to_owned(), partitions: PARTITIONS, ..Topic::default() };
         let mut admin = Connection::open(broker.listener(), "lab-admin")?;
         create_topic(&mut admin, &topic, ground.interrupt)?;
-        let mut random = Random::new(ground.seed.wrapping_add(u64::from(number)));
-        let load = traffic().start(broker.listener(), &mut random)?;
+        let mut rng = Rng::with_seed(ground.seed.wrapping_add(u64::from(number)));
+        let load = traffic().start(broker.listener(), &mut rng)?;
         load.pause(true);
         Ok(Self { broker, load, volume })
     }

@@ -4,7 +4,7 @@
 use super::course::Bench;
 use super::knob::{Knob, Tuned};
 use crate::error::Error;
-use crate::random::Random;
+use fastrand::Rng;
 
 /// Of the configurations that a search tries, one in so many is drawn by chance: one setting at a time does not find what only
 /// two together make better.
@@ -31,18 +31,18 @@ pub(super) fn search(
         search.count(tuned);
     }
     search.see(first)?;
-    let mut random = Random::new(seed);
+    let mut rng = Rng::with_seed(seed);
     for _ in 0..most / ONE_DRAWN_IN {
-        search.see(drawn(&mut random))?;
+        search.see(drawn(&mut rng))?;
     }
     while search.one_by_one()? {}
     Ok(search.best.0)
 }
 
-fn drawn(random: &mut Random) -> Tuned {
+fn drawn(rng: &mut Rng) -> Tuned {
     Knob::ALL.into_iter().fold(Tuned::out_of_the_box(), |tuned, knob| {
         let values = knob.searched();
-        let at = random.between(0, values.len().saturating_sub(1) as u64);
+        let at = rng.usize(..values.len().max(1));
         let value = values.get(usize::try_from(at).unwrap_or(0)).copied();
         tuned.with(knob, value.unwrap_or_else(|| knob.default()))
     })
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn draws_follow_from_the_seed() {
-        let of = |seed| drawn(&mut Random::new(seed)).id();
+        let of = |seed| drawn(&mut Rng::with_seed(seed)).id();
         assert_eq!(of(3), of(3));
         assert!((1..9).map(of).collect::<std::collections::BTreeSet<_>>().len() > 4);
     }

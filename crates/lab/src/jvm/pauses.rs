@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// A time at which all threads of a JVM were stopped, or were being stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stop {
+pub struct Pause {
     /// What was to be done, such as `G1CollectFull`.
     pub operation: String,
     /// From when the threads were to stop, UTC nanoseconds; right to some milliseconds.
@@ -21,7 +21,7 @@ pub struct Stop {
     pub reaching_ns: i64,
 }
 
-impl Stop {
+impl Pause {
     /// How long it lasted, in nanoseconds.
     #[must_use]
     pub fn length_ns(&self) -> i64 {
@@ -44,21 +44,21 @@ impl Stop {
     }
 }
 
-/// The JVM's argument that has it write its stops to `log`.
+/// The JVM's argument that has it write its pauses to `log`.
 #[must_use]
-pub fn stops_argument(log: &Path) -> String {
+pub fn pauses_argument(log: &Path) -> String {
     format!("-Xlog:safepoint:file={}:timemillis:filecount=0", log.display())
 }
 
 /// What a log says.
-pub fn stops(log: &Path) -> Result<Vec<Stop>, Error> {
+pub fn pauses(log: &Path) -> Result<Vec<Pause>, Error> {
     let text = fs::read_to_string(log).map_err(Error::io("read", log))?;
     Ok(text.lines().filter_map(parse).collect())
 }
 
 /// `[1700000000123ms] Safepoint "G1CollectFull", Time since last: 9 ns, Reaching safepoint: 5 ns, At safepoint: 7 ns,
 /// Total: 12 ns` (`SafepointTracing` in HotSpot's safepoint.cpp); later versions tell of a cleanup in between.
-fn parse(line: &str) -> Option<Stop> {
+fn parse(line: &str) -> Option<Pause> {
     let (stamp, rest) = line.strip_prefix('[')?.split_once("ms]")?;
     let end_ns = stamp.trim().parse::<i64>().ok()?.checked_mul(1_000_000)?;
     let (operation, figures) = rest.trim_start().strip_prefix("Safepoint \"")?.split_once('"')?;
@@ -67,7 +67,7 @@ fn parse(line: &str) -> Option<Stop> {
         after.trim_start().split(' ').next()?.parse::<i64>().ok()
     };
     let (reaching_ns, total) = (figure("Reaching safepoint:")?, figure("Total:")?);
-    Some(Stop {
+    Some(Pause {
         operation: operation.to_owned(),
         start_ns: end_ns.saturating_sub(total),
         end_ns,
@@ -85,7 +85,7 @@ mod tests {
                    200000000 ns, At safepoint: 100000000 ns, Total: 300000000 ns";
         let new = "[1700000000500ms] Safepoint \"G1CollectFull\", Time since last: 4 ns, Reaching safepoint: 200000000 \
                    ns, Cleanup: 7 ns, At safepoint: 99999993 ns, Total: 300000000 ns, Threads: 1 runnable, 40 total";
-        let expected = Stop {
+        let expected = Pause {
             operation: "G1CollectFull".to_owned(),
             start_ns: 1_700_000_000_200_000_000,
             end_ns: 1_700_000_000_500_000_000,
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn collections_are_known_by_name_and_held_up_stops_by_their_figures() {
-        let stop = |operation: &str, reaching_ns| Stop {
+        let stop = |operation: &str, reaching_ns| Pause {
             operation: operation.to_owned(),
             start_ns: 0,
             end_ns: 100,

@@ -12,29 +12,38 @@ use crate::interrupt::Interrupt;
 use crate::process::Process;
 
 /// How long a process may take to begin.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Busy processes that can be halted and let go on; dropping them ends them.
 #[derive(Debug)]
-pub struct Crowd {
-    members: Vec<Process>,
+pub struct CpuHogs {
+    processes: Vec<Process>,
 }
 
-impl Crowd {
+impl CpuHogs {
     /// Starts so many on the processors of `cpus` (as for taskset(1)), at this niceness, halted.
-    pub fn gather(site: &Path, count: u32, cpus: &str, niceness: i32) -> Result<Self, Error> {
-        let mut crowd = Self { members: Vec::new() };
+    pub fn start(site: &Path, count: u32, cpus: &str, niceness: i32) -> Result<Self, Error> {
+        let mut hogs = Self { processes: Vec::new() };
         for _ in 0..count {
             let mut command = Command::new("taskset");
             command.args(["--cpu-list", cpus, "nice", "-n", &niceness.to_string(), "sh", "-c"]);
             command.arg("kill -STOP $$; while :; do :; done");
             command.stdin(Stdio::null()).stdout(Stdio::null());
-            crowd.members.push(Process::spawn(&mut command, Some(site))?);
+            hogs.processes.push(Process::spawn(&mut command, Some(site))?);
         }
-        let all_halted = || Ok(crowd.members.iter().all(|member| is_halted(member.pid())).then_some(()));
-        let late = || Error::TooSlow { what: "a crowd".to_owned(), limit: PATIENCE, hint: String::new() };
-        Interrupt::never().wait(PATIENCE, all_halted, late)?;
-        Ok(crowd)
+        let all_halted = || Ok(hogs.processes.iter().all(|process| is_halted(process.pid())).then_some(()));
+        let late = || Error::TooSlow {
+            what: "the busy processes' start".to_owned(),
+            limit: START_TIMEOUT,
+            hint: String::new(),
+        };
+        Interrupt::never().wait(START_TIMEOUT, all_halted, late)?;
+        Ok(hogs)
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.processes.len()
     }
 
     /// Lets them work.
@@ -48,13 +57,13 @@ impl Crowd {
     }
 
     fn signal(&self, signal: Signal) {
-        for member in &self.members {
-            member.signal(signal);
+        for process in &self.processes {
+            process.signal(signal);
         }
     }
 }
 
-impl Drop for Crowd {
+impl Drop for CpuHogs {
     fn drop(&mut self) {
         // A halted process does not hear SIGTERM before it goes on.
         self.signal(Signal::KILL);

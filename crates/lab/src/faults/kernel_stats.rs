@@ -1,18 +1,19 @@
-//! The kernel's own figures, read every few milliseconds: witnesses where nothing is planted, or where the machine does
-//! other things too. How long the broker's
-//! request threads waited for a processor (`/proc/PID/task/TID/schedstat`, Documentation/scheduler/sched-stats.rst), and
-//! when its device was at work (`/sys/dev/block/MAJOR:MINOR/stat`, Documentation/block/stat.rst).
+//! The kernel's statistics, read every few milliseconds: ground truth of what was not injected.
 //!
-//! Costs a processor some per cent.
+//! How long the broker's request threads waited for a processor (`/proc/PID/task/TID/schedstat`,
+//! Documentation/scheduler/sched-stats.rst), when its device was at work, and when requests of the machine's own disk were
+//! slow, where the broker's files lie there (`/sys/dev/block/MAJOR:MINOR/stat`, Documentation/block/stat.rst). Costs a
+//! processor some per cent.
 
 use std::fs;
+use std::os::linux::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::ground_truth::Observation;
 use super::plan::Truth;
-use super::told::Told;
 use crate::background::Background;
 use crate::client::now_ns;
 use crate::error::Error;
@@ -25,20 +26,22 @@ const EVERY: Duration = Duration::from_millis(4);
 const SHORTEST_NS: i64 = 1_000_000;
 
 /// Reads until it is stopped; ends when dropped.
-pub(super) struct Figures(Background<Heard>);
+pub(super) struct KernelStats(Background<HostObservations>);
 
 /// What they say.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct HostObservations {
+    /// Of the JVM's pauses, by its log; `run` reads that.
+    pub(super) pauses: Vec<Observation>,
     /// Of waits for a processor.
-    pub(super) waits: Vec<Told>,
+    pub(super) waits: Vec<Observation>,
     /// Of the device, when it was at work.
-    pub(super) busy: Vec<Told>,
+    pub(super) busy: Vec<Observation>,
     /// Of the machine's disk, when its requests were slow; `disk` reads that.
-    pub(super) slow: Vec<Told>,
+    pub(super) slow: Vec<Observation>,
 }
 
-impl Figures {
+impl KernelStats {
     /// Of the request threads that a process has now, and of a device, if there is one.
     ///
     /// # Errors
@@ -50,7 +53,8 @@ impl Figures {
         let is_one = |task: &PathBuf| {
             fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(THREADS))
         };
-        let threads: Vec<Thread> = all.filter(is_one).filter_map(|task| Thread::of(&task)).collect();
+        let threads: Vec<ThreadDelay> =
+            all.filter(is_one).filter_map(|task| ThreadDelay::of(&task)).collect();
         if threads.is_empty() {
             return Err(Error::Unusable(format!(
                 "the kernel tells nothing of the {THREADS} threads of {pid}"
@@ -63,13 +67,13 @@ impl Figures {
     }
 
     /// What they say.
-    pub(super) fn stop(self) -> Result<Heard, Error> {
+    pub(super) fn stop(self) -> Result<HostObservations, Error> {
         self.0.stop()
     }
 }
 
-fn read(mut threads: Vec<Thread>, mut device: Option<Device>, over: &AtomicBool) -> Heard {
-    let mut heard = Heard::default();
+fn read(mut threads: Vec<ThreadDelay>, mut device: Option<Device>, over: &AtomicBool) -> HostObservations {
+    let mut heard = HostObservations::default();
     let mut since_ns = now_ns();
     while !over.load(Ordering::Relaxed) {
         thread::sleep(EVERY);
@@ -86,12 +90,12 @@ fn read(mut threads: Vec<Thread>, mut device: Option<Device>, over: &AtomicBool)
 }
 
 /// How long a thread has waited for a processor in all.
-struct Thread {
+struct ThreadDelay {
     schedstat: PathBuf,
     delay_ns: i64,
 }
 
-impl Thread {
+impl ThreadDelay {
     fn of(task: &Path) -> Option<Self> {
         let schedstat = task.join("schedstat");
         let delay_ns = number(&schedstat, 1)?;
@@ -107,8 +111,8 @@ impl Thread {
 }
 
 /// A wait that ended between two looks: the kernel adds its length when it ends.
-fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Told> {
-    (length_ns >= SHORTEST_NS).then(|| Told {
+fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
+    (length_ns >= SHORTEST_NS).then(|| Observation {
         start_ns: since_ns.saturating_sub(length_ns),
         end_ns: until_ns,
         truth: Truth::of(&["run-queue"]),
@@ -146,8 +150,8 @@ impl Device {
     }
 }
 
-fn busy(since_ns: i64, until_ns: i64) -> Told {
-    Told {
+fn busy(since_ns: i64, until_ns: i64) -> Observation {
+    Observation {
         start_ns: since_ns,
         end_ns: until_ns,
         truth: Truth::of(&["journal-commit", "slow-device"]),
@@ -166,6 +170,79 @@ pub(super) fn numbers(path: &Path) -> Option<Vec<i64>> {
     fs::read_to_string(path).ok()?.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
+/// Requests that take less slow nobody over any threshold.
+const SLOW_MS: i64 = 20;
+/// In the file, how many of a kind are done, and the milliseconds they took: reads, writes, flushes.
+const KINDS: [(usize, usize); 3] = [(0, 3), (4, 7), (15, 16)];
+
+/// Reads until it is stopped; ends when dropped.
+pub(super) struct DiskStats(Background<Vec<Observation>>);
+
+impl DiskStats {
+    /// That a directory is on; none of a file system that is on no one device.
+    pub(super) fn under(directory: &Path) -> Option<Self> {
+        let device = fs::metadata(directory).ok()?.st_dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let mut counts = DiskCounts::of(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))?;
+        let read = move |over: &AtomicBool| {
+            let mut heard = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                thread::sleep(EVERY);
+                heard.extend(counts.slowest_ms().map(|ms| slow(ms, now_ns())));
+            }
+            heard
+        };
+        Some(Self(Background::start("the reader of the disk's counts", read)))
+    }
+
+    /// When its requests were slow.
+    pub(super) fn stop(self) -> Result<Vec<Observation>, Error> {
+        self.0.stop()
+    }
+}
+
+/// What it has done, by kind: how many requests, and their milliseconds.
+struct DiskCounts {
+    stat: PathBuf,
+    done: [(i64, i64); KINDS.len()],
+}
+
+impl DiskCounts {
+    fn of(stat: PathBuf) -> Option<Self> {
+        let done = Self::read(&stat)?;
+        Some(Self { stat, done })
+    }
+
+    fn read(stat: &Path) -> Option<[(i64, i64); KINDS.len()]> {
+        let numbers = numbers(stat)?;
+        let number = |at: usize| numbers.get(at).copied();
+        let [reads, writes, flushes] = KINDS.map(|(done, ms)| number(done).zip(number(ms)));
+        Some([reads?, writes?, flushes?])
+    }
+
+    /// How long requests of a kind took in the mean that ended since this was last asked, of the slowest kind, if that is long.
+    fn slowest_ms(&mut self) -> Option<i64> {
+        let now = Self::read(&self.stat)?;
+        let before = std::mem::replace(&mut self.done, now);
+        let means = now
+            .iter()
+            .zip(before)
+            .filter_map(|(now, before)| (now.1 - before.1).checked_div(now.0 - before.0));
+        means.max().filter(|ms| *ms >= SLOW_MS)
+    }
+}
+
+/// Requests that ended just now.
+fn slow(ms: i64, now_ns: i64) -> Observation {
+    Observation {
+        start_ns: now_ns.saturating_sub(ms.saturating_mul(1_000_000)),
+        end_ns: now_ns,
+        truth: Truth::of(&["slow-device", "journal-commit"]),
+        alone: false,
+        said: format!("the disk's stat: requests of {ms} ms"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,9 +250,9 @@ mod tests {
     #[test]
     fn a_wait_began_its_length_before_it_was_added_at_the_earliest() {
         assert_eq!(wait(999_999, 10_000_000, 14_000_000), None);
-        let told = wait(6_000_000, 10_000_000, 14_000_000).unwrap();
-        assert_eq!((told.start_ns, told.end_ns), (4_000_000, 14_000_000));
-        assert!(told.truth.allows("run-queue", &[]) && !told.truth.allows("journal-commit", &[]));
+        let observed = wait(6_000_000, 10_000_000, 14_000_000).unwrap();
+        assert_eq!((observed.start_ns, observed.end_ns), (4_000_000, 14_000_000));
+        assert!(observed.truth.allows("run-queue", &[]) && !observed.truth.allows("journal-commit", &[]));
         assert!(busy(0, 1).truth.allows("journal-commit", &[]));
     }
 
@@ -201,6 +278,36 @@ mod tests {
 
     #[test]
     fn this_process_has_an_account() {
-        assert!(Thread::of(Path::new("/proc/self")).is_some_and(|mut thread| thread.more_ns().is_some()));
+        assert!(
+            ThreadDelay::of(Path::new("/proc/self")).is_some_and(|mut thread| thread.more_ns().is_some())
+        );
+    }
+
+    #[test]
+    fn a_disk_is_slow_when_the_requests_of_a_kind_were() {
+        let directory = tempfile::tempdir().unwrap();
+        let stat = directory.path().join("stat");
+        let say = |reads: [i64; 2], writes: [i64; 2], flushes: [i64; 2]| {
+            let ([r, r_ms], [w, w_ms], [f, f_ms]) = (reads, writes, flushes);
+            fs::write(&stat, format!("{r} 0 9 {r_ms} {w} 0 9 {w_ms} 0 9 9 0 0 0 0 {f} {f_ms}\n")).unwrap();
+        };
+        say([5, 9], [5, 9], [1, 1]);
+        let mut counts = DiskCounts::of(stat.clone()).unwrap();
+        assert_eq!(counts.slowest_ms(), None);
+        say([6, 210], [105, 20], [1, 1]);
+        assert_eq!(counts.slowest_ms(), Some(201));
+        assert_eq!(counts.slowest_ms(), None);
+        say([6, 210], [107, 50], [2, 30]);
+        assert_eq!(counts.slowest_ms(), Some(29));
+        say([7, 229], [107, 50], [2, 30]);
+        assert_eq!(counts.slowest_ms(), None, "quick enough");
+        assert!(DiskCounts::of(directory.path().join("none")).is_none());
+    }
+
+    #[test]
+    fn what_it_tells_lasts_as_long_as_the_requests_took() {
+        let observed = slow(201, 1_000_000_000);
+        assert_eq!((observed.start_ns, observed.end_ns), (799_000_000, 1_000_000_000));
+        assert!(observed.truth.allows("slow-device", &[]) && !observed.truth.allows("memory-reclaim", &[]));
     }
 }

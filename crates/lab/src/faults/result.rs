@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::ground_truth::Observation;
 use super::plan::Window;
 use super::run::Run;
 use super::score::{Score, score};
-use super::told::Told;
 use crate::error::Error;
 use crate::observer::Observer;
 
@@ -24,7 +24,7 @@ const BEFORE_NS: i64 = 10_000_000_000;
 
 /// A run's result.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct FaultResult {
     /// The fault's name.
     pub(super) fault: String,
     /// The first seed.
@@ -36,21 +36,28 @@ pub(super) struct Kept {
     /// From when until when others were planted in the same recording, UTC nanoseconds.
     #[serde(default)]
     pub(super) others: Vec<(i64, i64)>,
-    /// What witnesses told of meanwhile.
-    #[serde(default)]
-    pub(super) told: Vec<Told>,
+    /// What witnesses observed of meanwhile.
+    #[serde(default, alias = "told")]
+    pub(super) observed: Vec<Observation>,
     /// How often the verdicts were right; none where the run did not get there.
     pub(super) score: Option<Score>,
     /// Why the run did not get to its end.
     pub(super) failure: Option<String>,
 }
 
-impl Kept {
+impl FaultResult {
     /// What witnesses tell of is kept from the first window on.
-    pub(super) fn of(fault: &str, run: &Run, windows: Vec<Window>, mut told: Vec<Told>) -> Self {
+    pub(super) fn of(fault: &str, run: &Run, windows: Vec<Window>, mut observed: Vec<Observation>) -> Self {
         let first = windows.first().map_or(i64::MAX, |window| window.start_ns);
-        told.retain(|told| told.end_ns >= first.saturating_sub(BEFORE_NS));
-        Self { fault: fault.to_owned(), seed: run.seed, seeds: run.seeds, windows, told, ..Self::default() }
+        observed.retain(|observed| observed.end_ns >= first.saturating_sub(BEFORE_NS));
+        Self {
+            fault: fault.to_owned(),
+            seed: run.seed,
+            seeds: run.seeds,
+            windows,
+            observed,
+            ..Self::default()
+        }
     }
 
     pub(super) fn failed(fault: &str, run: &Run, failure: String) -> Self {

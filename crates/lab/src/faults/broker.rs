@@ -1,0 +1,318 @@
+//! Faults of the broker's own making: quotas, and threads that are busy.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use super::plan::{
+    Declaration, Fault, Injected, OpenWindow, Proof, Truth, describe, slower_than, standard_load,
+};
+use super::prepared;
+use super::test_bed::{BrokerAccess, TestBed, in_parallel};
+use crate::broker::BrokerOptions;
+use crate::client::{Connection, Request, Topic, Traffic, wait_for_close, words};
+use crate::error::Error;
+
+/// A client id may send so many bytes a second, and sends more. The broker answers at once and then does not read the
+/// connection for as long as makes up for it (KIP-219); this client sends on all the same, as older ones do.
+///
+/// Truth: `quota` for that client's slow requests: they lie in the socket while the channel is muted. The others are
+/// not slowed.
+#[derive(Default)]
+pub(super) struct Quota {
+    windows: u32,
+}
+
+const LIMITED: &str = "limited";
+const QUOTA: &str = "producer_byte_rate";
+
+impl Fault for Quota {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "quota",
+            story: "a client id sends more than its quota",
+            shares: true,
+            threshold_ms: (40, 100),
+            truths: || vec![Truth::of(&["quota"]).through(&["quota"]).client(LIMITED)],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let OpenWindow { bed, rng, traffic, threshold_ms, .. } = window;
+        // Its client id is new: a quota looks back some seconds.
+        self.windows += 1;
+        let limited = Traffic {
+            client: format!("{LIMITED}-{}", self.windows),
+            producers: 1,
+            per_second: rng.u32(30..=60),
+            record_bytes: rng.u32(1_000..=4_000),
+            in_flight: rng.u32(2..=5),
+            ..(*traffic).clone()
+        };
+        let sent = u64::from(limited.per_second) * u64::from(limited.record_bytes);
+        // Kafka looks at the last ten seconds, from the first on: the more is sent, the sooner there is too much of it.
+        let bytes_per_second = sent / rng.u64(8..=14);
+        let client_id = format!("{}-1", limited.client);
+        let mut admin = bed.connect("lab-admin")?;
+        admin.order(&Request::alter_quota(&client_id, QUOTA, Some(bytes_per_second as f64)))?;
+        let slowed = bed.produce(&limited, rng)?;
+        bed.sleep(Duration::from_millis(rng.u64(3_000..=4_000)))?;
+        let answers = slowed.stop()?;
+        admin.order(&Request::alter_quota(&client_id, QUOTA, None))?;
+        let slow = slower_than(&answers, *threshold_ms);
+        Ok(Injected {
+            parameters: format!("{bytes_per_second} B/s allowed; {}; beside", describe(&limited)),
+            proof: Proof::Counted(slow, "requests of the limited client that it saw slow"),
+        })
+    }
+}
+
+/// Batches that the broker compresses again, because their topic's `compression.type` is not the producer's.
+///
+/// Truth: `recompression` for these requests: the handler is on the CPU until the batch is as it will be written. The
+/// others are few, and there are handlers enough for them.
+#[derive(Default)]
+pub(super) struct Recompression {
+    codec: Option<Codec>,
+}
+
+impl Fault for Recompression {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "recompression",
+            story: "the broker compresses large batches again",
+            shares: true,
+            load: |rng| Traffic { producers: 2, per_second: 30, ..standard_load(rng) },
+            truths: || vec![Truth::of(&["recompression"]).client(COMPRESSED_CLIENT)],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
+        self.codec = Some(Codec::prepare(bed, 1, rng)?);
+        Ok(())
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let codec = prepared(self.codec.as_ref())?;
+        let mut producer = RawProducer::new(&window.bed.access(), 0, window.rng)?;
+        let (mut said, mut slow) = (Vec::new(), 0);
+        for _ in 0..window.rng.u64(3..=6) {
+            let bytes = codec.batch_bytes(window.rng);
+            let took = producer.send(bytes)?;
+            slow += usize::from(took >= u128::from(window.threshold_ms));
+            said.push(format!("{bytes} B in {took} ms"));
+        }
+        Ok(Injected {
+            parameters: format!("{codec}: {}; beside", said.join(", ")),
+            proof: Proof::Counted(slow, "batches that took long to compress"),
+        })
+    }
+}
+
+/// One or two request handlers, and clients that keep all of them busy with batches to be compressed again, while others
+/// have small requests.
+///
+/// Truth: `handlers-busy` for the small requests, anywhere in the chain, or what the handlers were busy with as their root:
+/// `recompression`. The large ones wait for a handler too, behind each other.
+#[derive(Default)]
+pub(super) struct HandlersBusy {
+    handlers: u32,
+    codec: Option<Codec>,
+}
+
+impl Fault for HandlersBusy {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "handlers-busy",
+            story: "every request handler is busy with a large batch",
+            load: |rng| Traffic { per_second: 30, ..standard_load(rng) },
+            truths: || {
+                vec![
+                    Truth::of(&["recompression"]).through(&["handlers-busy"]).client(COMPRESSED_CLIENT),
+                    Truth::of(&["handlers-busy", "recompression"]).through(&["handlers-busy"]),
+                ]
+            },
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn configure(&mut self, options: &mut BrokerOptions, rng: &mut Rng) -> Result<(), Error> {
+        self.handlers = rng.u32(1..=2);
+        options.properties.push(("num.io.threads".to_owned(), self.handlers.to_string()));
+        Ok(())
+    }
+
+    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
+        self.codec = Some(Codec::prepare(bed, self.handlers, rng)?);
+        Ok(())
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let codec = prepared(self.codec.as_ref())?;
+        let OpenWindow { bed, rng, .. } = window;
+        let (requests, apart_ms) = (rng.u64(3..=5), rng.u64(50..=250));
+        let mut busy_ms = Vec::new();
+        for _ in 0..requests {
+            // Those of several handlers compress in parallel, on the same processors.
+            let bytes = codec.batch_bytes(rng) / (2 * self.handlers as usize);
+            let producers: Result<Vec<RawProducer>, Error> =
+                (0..self.handlers).map(|number| RawProducer::new(&bed.access(), number, rng)).collect();
+            let took = in_parallel(producers?, |mut producer| producer.send(bytes))?;
+            busy_ms.push(took.into_iter().min().unwrap_or_default());
+            bed.sleep(Duration::from_millis(apart_ms))?;
+        }
+        Ok(Injected {
+            parameters: format!("{} handler(s), busy for {busy_ms:?} ms with {codec}", self.handlers),
+            proof: Proof::SlowRequests,
+        })
+    }
+}
+
+/// A topic whose compression is not its producers': the broker compresses every batch again, on a request handler.
+const COMPRESSED: &str = "packed";
+const COMPRESSED_CLIENT: &str = "packer";
+
+/// How that topic compresses.
+#[derive(Clone, Copy, Debug)]
+struct Codec {
+    name: &'static str,
+    level: u32,
+}
+
+impl Codec {
+    /// Zstandard at its slowest, or gzip; makes the topic, with so many partitions.
+    fn prepare(bed: &TestBed, partitions: u32, rng: &mut Rng) -> Result<Self, Error> {
+        let codec = match rng.u32(0..=2) {
+            0 => Self { name: "gzip", level: 9 },
+            _ => Self { name: "zstd", level: rng.u32(16..=19) },
+        };
+        let configs = [
+            ("compression.type".to_owned(), codec.name.to_owned()),
+            // KIP-390, Kafka 3.8.
+            (format!("compression.{}.level", codec.name), codec.level.to_string()),
+            ("max.message.bytes".to_owned(), (16 << 20).to_string()),
+        ]
+        .to_vec();
+        bed.create_topic(&Topic { name: COMPRESSED.to_owned(), partitions, configs, ..Topic::default() })?;
+        // The codec's library is loaded for the first batch.
+        RawProducer::new(&bed.access(), 0, rng)?.send(64 << 10)?;
+        Ok(codec)
+    }
+
+    /// Gzip is some times faster, so its batches are larger.
+    fn batch_bytes(self, rng: &mut Rng) -> usize {
+        let kib = if self.name == "gzip" { rng.usize(3_000..=7_000) } else { rng.usize(500..=1_500) };
+        kib << 10
+    }
+}
+
+impl std::fmt::Display for Codec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.name, self.level)
+    }
+}
+
+/// A client that sends such batches, not compressed itself.
+struct RawProducer {
+    connection: Connection,
+    partition: u32,
+    rng: Rng,
+}
+
+impl RawProducer {
+    fn new(access: &BrokerAccess, partition: u32, rng: &mut Rng) -> Result<Self, Error> {
+        let connection = access.connect(&format!("{COMPRESSED_CLIENT}-{partition}"))?;
+        Ok(Self { connection, partition, rng: rng.fork() })
+    }
+
+    /// Sends one of so many bytes and waits until it is written; returns how long that took, in milliseconds.
+    fn send(&mut self, bytes: usize) -> Result<u128, Error> {
+        let values: Vec<Vec<u8>> =
+            (0..bytes.div_ceil(1 << 10)).map(|_| words(1 << 10, &mut self.rng)).collect();
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        let request = Request::produce(COMPRESSED, self.partition, 1, &values);
+        let started = Instant::now();
+        self.connection.order(&request)?;
+        Ok(started.elapsed().as_millis())
+    }
+}
+
+/// One network thread, and a client whose requests take it long to take apart: it reads a request's fields before a handler
+/// ever sees it. These ask about a million topics and end too early, so that no handler does see them: the broker
+/// hangs up.
+///
+/// Truth: `network-threads-busy` for every slow produce request: it lay in its socket, whole, while the thread that
+/// should have read it was on the CPU.
+pub(super) struct NetworkThreadsBusy;
+
+/// A heap of which all that is made of such a request is young garbage.
+const HEAP: [&str; 5] = ["-XX:-UseG1GC", "-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", "-Xmn3g"];
+/// Until what has been sent has been read.
+const SETTLED: Duration = Duration::from_millis(60);
+/// Metadata, version 1: an array of names.
+const HEAD: &[u8] = b"\0\x03\0\x01\0\0\0\x01\0\x07babbler";
+
+impl Fault for NetworkThreadsBusy {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "network-threads-busy",
+            story: "the only network thread takes large requests apart",
+            properties: &[("num.network.threads", "1"), ("socket.request.max.bytes", "104857600")],
+            truths: || {
+                vec![Truth::of(&["network-threads-busy"]).through(&["network-threads-busy"]).api("PRODUCE")]
+            },
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
+        options.jvm_arguments.extend(HEAP.map(str::to_owned));
+        Ok(())
+    }
+
+    /// The compiler has had its way with the loop before anything is recorded.
+    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
+        (0..3).try_for_each(|_| send_huge_requests(bed, 2, 200_000).map(drop))
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let OpenWindow { bed, rng, .. } = window;
+        let (times, requests) = (rng.u32(3..=4), rng.u32(3..=6));
+        let names = rng.u32(600_000..=1_000_000);
+        let mut busy_ms = Vec::new();
+        for _ in 0..times {
+            busy_ms.push(send_huge_requests(bed, requests, names)?.as_millis());
+            bed.sleep(Duration::from_millis(rng.u64(150..=400)))?;
+        }
+        Ok(Injected {
+            parameters: format!(
+                "{times} times {requests} requests of {names} names, until the broker hung up {busy_ms:?} ms"
+            ),
+            proof: Proof::SlowRequests,
+        })
+    }
+}
+
+/// Sends so many requests at once, each of so many empty names, one short of what it promises; returns how long the broker
+/// took to hang up on all.
+fn send_huge_requests(bed: &TestBed, requests: u32, names: u32) -> Result<Duration, Error> {
+    let size = HEAD.len() as u32 + 4 + names * 2;
+    let mut frame = [&size.to_be_bytes(), HEAD, &(names + 1).to_be_bytes()].concat();
+    frame.resize(size as usize + 4, 0);
+    let give = |connection: &Connection, bytes: &[u8]| {
+        connection.stream().write_all(bytes).map_err(Error::system("send a request"))
+    };
+    let connections: Result<Vec<Connection>, Error> = (0..requests).map(|_| bed.connect("babbler")).collect();
+    let connections = connections?;
+    // Whole all at the same time: their last bytes come when the others have been read.
+    let (most, last) = frame.split_at(frame.len() - 1);
+    connections.iter().try_for_each(|connection| give(connection, most))?;
+    bed.sleep(SETTLED)?;
+    let sent = Instant::now();
+    connections.iter().try_for_each(|connection| give(connection, last))?;
+    connections.iter().try_for_each(|connection| wait_for_close(connection.stream()))?;
+    Ok(sent.elapsed())
+}

@@ -1,0 +1,315 @@
+//! Faults of clients and of the network between them and the broker.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::plan::{
+    Declaration, Fault, Injected, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, standard_load,
+};
+use super::prepared;
+use super::test_bed::{BrokerAccess, Slow, TestBed, in_parallel};
+use crate::background::Background;
+use crate::broker::BrokerOptions;
+use crate::client::{Connection, Request, Traffic, connect_with_small_window, sip, trickle};
+use crate::error::Error;
+use crate::net::{Limit, Network, Way};
+
+/// Clients whose requests come in small pieces with pauses between them, as from a machine that swaps or behind a thin link.
+///
+/// Truth: `slow-client` for those requests: their first byte came long before their last. The others are not slowed.
+pub(super) struct TrickledRequest;
+
+const TRICKLER: &str = "trickler";
+
+impl Fault for TrickledRequest {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "trickled-request",
+            story: "requests of some clients arrive in pieces",
+            shares: true,
+            threshold_ms: (40, 100),
+            truths: || vec![Truth::of(&["slow-client"]).client(TRICKLER)],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let (clients, requests) = (window.rng.u32(2..=4), window.rng.u32(2..=4));
+        let parameters =
+            with_clients(window, clients, |access, number, rng| trickler(access, number, requests, rng))?;
+        let proof = Proof::Counted((clients * requests) as usize, "requests sent in pieces");
+        Ok(Injected { parameters, proof })
+    }
+}
+
+/// Sends so many requests, each in pieces, and says how.
+fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) -> Result<String, Error> {
+    let mut connection = access.connect(&format!("{TRICKLER}-{number}"))?;
+    let mut value = vec![0; rng.usize(500..=20_000)];
+    let (pieces, time_ms) = (rng.u32(2..=12), rng.u64(150..=600));
+    for _ in 0..requests {
+        access.interrupt.check()?;
+        rng.fill(&mut value);
+        let frame = connection.frame(&Request::produce(TOPIC, 0, 1, &[&value]));
+        trickle(connection.stream(), &frame, pieces, Duration::from_millis(time_ms))?;
+        connection.receive()?;
+    }
+    Ok(format!("{} B in {pieces} pieces over {time_ms} ms", value.len()))
+}
+
+/// One connection for everything, as some proxies have it: produce requests behind a fetch that waits for data. The broker
+/// serves one request of a connection at a time.
+///
+/// Truth: `head-of-line` for the produce requests, anywhere in the chain: the fetch ahead has its own reason. It is a
+/// `long-poll`, if it is reported at all.
+pub(super) struct HeadOfLine;
+
+const SHARER: &str = "sharer";
+/// Nobody writes to it.
+const SILENT: &str = "silent";
+
+impl Fault for HeadOfLine {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "head-of-line",
+            story: "produce requests share a connection with a fetch that waits",
+            shares: true,
+            threshold_ms: (40, 100),
+            truths: || {
+                vec![
+                    Truth::of(&["head-of-line"]).through(&["head-of-line"]).client(SHARER).api("PRODUCE"),
+                    Truth::of(&["long-poll"]).client(SHARER).api("FETCH"),
+                ]
+            },
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn prepare(&mut self, bed: &mut TestBed, _: &mut Rng) -> Result<(), Error> {
+        bed.create_plain_topic(SILENT, 1)
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let (clients, rounds) = (window.rng.u32(1..=3), window.rng.u32(2..=4));
+        let parameters =
+            with_clients(window, clients, |access, number, rng| sharer(access, number, rounds, rng))?;
+        let proof = Proof::Counted((clients * rounds) as usize, "fetches that were waited behind");
+        Ok(Injected { parameters, proof })
+    }
+}
+
+/// Sends a fetch that waits and some batches right behind it, so many times, and says how.
+fn sharer(access: &BrokerAccess, number: u32, rounds: u32, rng: &mut Rng) -> Result<String, Error> {
+    let mut connection = access.connect(&format!("{SHARER}-{number}"))?;
+    let (wait_ms, behind) = (rng.u32(200..=600), rng.u32(1..=4));
+    let mut value = vec![0; rng.usize(100..=2_000)];
+    for _ in 0..rounds {
+        access.interrupt.check()?;
+        connection.send(&Request::fetch(SILENT, 0, 0, 1 << 10, wait_ms))?;
+        for _ in 0..behind {
+            rng.fill(&mut value);
+            connection.send(&Request::produce(TOPIC, 0, 1, &[&value]))?;
+        }
+        for _ in 0..=behind {
+            connection.receive()?;
+        }
+        access.interrupt.sleep(Duration::from_millis(50))?;
+    }
+    Ok(format!("{behind} produce request(s) behind a fetch that waits {wait_ms} ms"))
+}
+
+/// Runs clients in parallel, each with a number from 1 on and a generator; returns what they say.
+fn with_clients(
+    window: &mut OpenWindow<'_>,
+    count: u32,
+    run: impl Fn(&BrokerAccess, u32, &mut Rng) -> Result<String, Error> + Sync,
+) -> Result<String, Error> {
+    let clients: Vec<(u32, Rng)> = (1..=count).map(|number| (number, window.rng.fork())).collect();
+    let access = window.bed.access();
+    let said = in_parallel(clients, |(number, mut rng)| run(&access, number, &mut rng))?;
+    Ok(said.join("; ") + "; beside")
+}
+
+/// A consumer that reads its responses a little at a time, with a small receive window: the broker has written the
+/// response's first bytes at once and the last long after.
+///
+/// Truth: `slow-client` for its fetches. The producers beside it are not slowed.
+pub(super) struct SlowReader;
+
+const READER: &str = "slow-reader";
+const BULK: &str = "bulk";
+
+impl Fault for SlowReader {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "slow-reader",
+            story: "a consumer reads its responses slowly",
+            shares: true,
+            threshold_ms: (50, 120),
+            truths: || vec![Truth::of(&["slow-client"]).client(READER).api("FETCH")],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn prepare(&mut self, bed: &mut TestBed, rng: &mut Rng) -> Result<(), Error> {
+        bed.create_filled_topic(BULK, &[], (24, 256 << 10), rng)
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let OpenWindow { bed, rng, .. } = window;
+        let requests = rng.u32(2..=4);
+        let window_bytes = rng.usize(8..=32) << 10;
+        let (bytes, time_ms) = (rng.u32(1_500..=4_000) << 10, rng.u64(300..=900));
+        let piece = rng.u32(16..=64) << 10;
+        let pause = Duration::from_millis(time_ms) / (bytes / piece).max(1);
+        let stream = connect_with_small_window(bed.address(), window_bytes)?;
+        let mut connection = Connection::over(stream, READER)?;
+        let mut read = 0;
+        for _ in 0..requests {
+            bed.interrupt.check()?;
+            connection.send(&Request::fetch(BULK, 0, 0, bytes, 100))?;
+            read += usize::from(sip(connection.stream(), piece as usize, pause)? > bytes as usize / 2);
+        }
+        Ok(Injected {
+            parameters: format!(
+                "{requests} responses of {bytes} B read {piece} B at a time over about {time_ms} ms, receive buffer \
+                 {window_bytes} B; beside"
+            ),
+            proof: Proof::Counted(read, "responses read slowly"),
+        })
+    }
+}
+
+/// Two causes at once, on different connections: ext4's journal is slow, as in [`super::disk::JournalStall`], and a client
+/// sends its requests a few bytes at a time.
+///
+/// Truth: `slow-client` for that client's requests, whose bytes take several times as long to come as any commit takes;
+/// `journal-commit` for everybody else's.
+pub(super) struct TwoCauses;
+
+const SLOW_CLIENT: &str = "far-away";
+/// In how many pieces a slow request comes.
+const PIECES: u32 = 12;
+
+impl Fault for TwoCauses {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "two-causes",
+            story: "ext4's journal is slow, and one client sends its requests slowly",
+            volume: VolumeKind::JOURNALED,
+            shares: true,
+            threshold_ms: (40, 70),
+            truths: || {
+                vec![
+                    Truth::of(&["slow-client"]).client(SLOW_CLIENT),
+                    Truth::of(&["journal-commit"]).client(TOPIC),
+                ]
+            },
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let (held_ms, trickle_ms) = (window.rng.u64(100..=200), window.rng.u64(900..=1_300));
+        let (connection, rng) = (window.bed.connect(SLOW_CLIENT)?, window.rng.fork());
+        let time = Duration::from_millis(trickle_ms);
+        let client =
+            Background::start("the slow client", move |over| trickle_until(connection, time, rng, over));
+        window.bed.slow_down(Slow::JournalWrites, held_ms, 2_800, held_ms)?;
+        let trickled = client.stop()??;
+        let held = window.bed.held_back()?;
+        Ok(Injected {
+            parameters: format!("journal writes +{held_ms} ms, {trickled} requests in {trickle_ms} ms each"),
+            proof: Proof::Counted(held.min(trickled), "writes held back and requests trickled"),
+        })
+    }
+}
+
+/// Sends requests piece by piece until it is over; returns how many.
+fn trickle_until(
+    mut connection: Connection,
+    time: Duration,
+    mut rng: Rng,
+    over: &AtomicBool,
+) -> Result<usize, Error> {
+    let mut sent = 0;
+    let mut value = [0; 1200];
+    while !over.load(Ordering::Relaxed) {
+        rng.fill(&mut value);
+        let frame = connection.frame(&Request::produce(TOPIC, 0, 1, &[&value]));
+        trickle(connection.stream(), &frame, PIECES, time)?;
+        connection.receive()?;
+        sent += 1;
+    }
+    Ok(sent)
+}
+
+/// Clients far away: what they send passes a thin link with a short queue that drops what does not fit, so that TCP
+/// retransmits, at times only after its timeout.
+///
+/// Truth: `slow-client` for slow requests of those clients: bytes that arrive slowly, for any reason, before they reach the
+/// broker. A request behind such a one on the same connection arrives late too.
+#[derive(Default)]
+pub(super) struct LossyLink {
+    network: Option<Network>,
+}
+
+/// The broker's host on the network.
+const BROKER: u8 = 1;
+const FAR: &str = "far";
+
+impl Fault for LossyLink {
+    fn declaration(&self) -> &'static Declaration {
+        &Declaration {
+            name: "lossy-link",
+            story: "the clients' packets are dropped on the way to the broker",
+            load: far_load,
+            threshold_ms: (60, 120),
+            truths: || vec![Truth::of(&["slow-client"]).through(&["slow-client"]).client(FAR).api("PRODUCE")],
+            ..Declaration::DEFAULT
+        }
+    }
+
+    fn configure(&mut self, options: &mut BrokerOptions, _: &mut Rng) -> Result<(), Error> {
+        let network = Network::make(&options.site.clone().unwrap_or_default(), BROKER)?;
+        options.place = network.host(BROKER).unwrap_or_default();
+        options.address = Network::address(BROKER);
+        options.port = Some(9092);
+        self.network = Some(network);
+        Ok(())
+    }
+
+    fn connect(&mut self, bed: &mut TestBed) -> Result<(), Error> {
+        bed.clients = prepared(self.network.as_ref())?.clients();
+        Ok(())
+    }
+
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+        let network = prepared(self.network.as_ref())?;
+        let (rate_kbit, queue_bytes) = (window.rng.u32(4_000..=10_000), window.rng.u32(10_000..=20_000));
+        let length_ms = window.rng.u64(2_500..=3_500);
+        network.limit(BROKER, Way::ToHost, Limit { rate_kbit, burst_bytes: 5_000, queue_bytes })?;
+        window.bed.sleep(Duration::from_millis(length_ms))?;
+        let dropped = network.dropped(BROKER, Way::ToHost)?;
+        network.free(BROKER, Way::ToHost)?;
+        window.stop_load()?;
+        Ok(Injected {
+            parameters: format!("{rate_kbit} kbit/s with a queue of {queue_bytes} B for {length_ms} ms"),
+            proof: Proof::Counted(dropped as usize, "packets dropped on their way to the broker"),
+        })
+    }
+}
+
+fn far_load(rng: &mut Rng) -> Traffic {
+    Traffic {
+        client: FAR.to_owned(),
+        partitions: MAX_PARTITIONS,
+        producers: rng.u32(3..=6),
+        per_second: rng.u32(4..=8),
+        record_bytes: rng.u32(20_000..=60_000),
+        in_flight: 1,
+        ..standard_load(rng)
+    }
+}
