@@ -1,23 +1,23 @@
 //! A real Kafka broker (KRaft), from formatting its storage to stopping it: one node on 127.0.0.1 unless told otherwise.
 
-mod greeting;
-mod logging;
-mod properties;
+mod config;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::fs;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
 use crate::net::Place;
+use crate::process;
 use crate::process::Process;
-use crate::tool;
+use crate::session::Interrupt;
 
 /// Any id serves: 16 bytes in unpadded base64, as Kafka's Uuid prints itself.
 const CLUSTER_ID: &str = "brokerscope-lab-AAAAAA";
@@ -118,11 +118,11 @@ impl Broker {
         }
         let port = options.port.map_or_else(free_port, Ok)?;
         let properties = directory.join("server.properties");
-        let text = properties::text(&options, &log_dir, port, free_port()?);
+        let text = config::text(&options, &log_dir, port, free_port()?);
         fs::write(&properties, text).map_err(Error::io("write", &properties))?;
         let request_log = options.request_log.then(|| directory.join("request.log"));
         let logging = directory.join("log4j2.xml");
-        fs::write(&logging, logging::xml(request_log.as_deref())).map_err(Error::io("write", &logging))?;
+        fs::write(&logging, config::xml(request_log.as_deref())).map_err(Error::io("write", &logging))?;
         format_storage(kafka, &properties)?;
         let server_log = directory.join("broker.log");
         let command = server_command(kafka, &options, &logging, &properties, &server_log)?;
@@ -159,7 +159,7 @@ impl Broker {
                 let mut command = kafka.tool("org.apache.kafka.tools.TopicCommand");
                 command.args(["--bootstrap-server", &self.bootstrap(), "--create", "--topic", topic]);
                 command.args(["--partitions", &partitions.to_string(), "--replication-factor", "1"]);
-                tool::output(&mut command).map(drop)
+                process::output(&mut command).map(drop)
             };
             let started: Vec<_> =
                 topics.iter().map(|&(topic, count)| scope.spawn(move || create(topic, count))).collect();
@@ -193,14 +193,14 @@ impl Broker {
             Some(_) => Err(Error::Ended {
                 what: "the broker".to_owned(),
                 log: log.display().to_string(),
-                tail: tool::tail(log),
+                tail: process::tail(log),
             }),
-            None => Ok(place.within(|| greeting::answers(address))?.then_some(())),
+            None => Ok(place.within(|| answers(address))?.then_some(())),
         };
         let late = || Error::TooSlow {
             what: format!("the broker's first answer on {address}"),
             limit: options.patience,
-            hint: format!("; its log says:\n{}", tool::tail(log)),
+            hint: format!("; its log says:\n{}", process::tail(log)),
         };
         options.interrupt.wait(options.patience, ready, late)
     }
@@ -209,7 +209,7 @@ impl Broker {
 fn format_storage(kafka: &Kafka, properties: &Path) -> Result<(), Error> {
     let mut command = kafka.tool("kafka.tools.StorageTool");
     command.args(["format", "--ignore-formatted", "--cluster-id", CLUSTER_ID, "--config"]).arg(properties);
-    tool::output(&mut command).map(drop)
+    process::output(&mut command).map(drop)
 }
 
 fn server_command(
@@ -261,5 +261,56 @@ fn free_port() -> Result<u16, Error> {
         if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
             return Ok(port);
         }
+    }
+}
+
+/// Enough for a broker that is there; a later attempt follows anyway.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// `ApiVersionsRequest` v0 with a v1 header: size 10, api key 18, version 0, correlation id 7, no client id.
+const QUESTION: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff];
+
+/// Whether a Kafka broker answers on `address`: right correlation id, error code 0.
+fn answers(address: SocketAddr) -> bool {
+    ask(address).is_ok_and(|[_, _, _, _, id @ .., high, low]| id == [0, 0, 0, 7] && (high, low) == (0, 0))
+}
+
+fn ask(address: SocketAddr) -> std::io::Result<[u8; 10]> {
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.write_all(&QUESTION)?;
+    let mut answer = [0; 10];
+    stream.read_exact(&mut answer)?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod greeting_tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    fn answered_with(bytes: &'static [u8]) -> bool {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let broker = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = [0; QUESTION.len()];
+            stream.read_exact(&mut question).unwrap();
+            assert_eq!(question, QUESTION);
+            stream.write_all(bytes).unwrap();
+        });
+        let answered = answers(address);
+        broker.join().unwrap();
+        answered
+    }
+
+    #[test]
+    fn only_a_broker_s_answer_counts() {
+        assert!(answered_with(&[0, 0, 0, 10, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0]));
+        assert!(!answered_with(&[0, 0, 0, 10, 0, 0, 0, 7, 0, 35, 0, 0, 0, 0]));
+        assert!(!answered_with(b"HTTP/1.1 400 Bad Request"));
+        assert!(!answered_with(b"short"));
     }
 }

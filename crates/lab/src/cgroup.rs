@@ -13,7 +13,7 @@ use crate::error::Error;
 const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "brokerscope-lab-";
 /// How long the kernel may take to let a group go once it is empty.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EMPTY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A group of one controller; removed when dropped.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ pub(crate) fn remove_all(site: &Path) -> Vec<PathBuf> {
 
 /// Whether it has gone.
 fn remove(path: &Path) -> bool {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EMPTY_TIMEOUT;
     loop {
         match fs::remove_dir(path) {
             Ok(()) => return true,

@@ -4,17 +4,20 @@
 //! Order matters: the processes that write to a file system go first, then the file system, the loop
 //! device, the FUSE mount beneath it, the process that serves it, and the directory last.
 
-use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::Error;
-use crate::steps::Steps;
-use crate::{cgroup, marked, site, sysctl, volume};
+use crate::session::Steps;
+use crate::site::MARK;
+use crate::{cgroup, site, sysctl, volume};
 
 /// How long the kernel may take to let go of a mount or a loop device.
-const PATIENCE: Duration = Duration::from_secs(60);
+const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Takes down every site in the user's cache directory whose owner has gone; returns how many there were.
 pub fn sweep(steps: Steps) -> Result<usize, Error> {
@@ -38,19 +41,19 @@ pub fn sweep_in(root: &Path, steps: Steps) -> Result<usize, Error> {
 
 /// Takes down everything that hangs on `site` and the directory itself; returns what could not be removed.
 pub(crate) fn take_down(site: &Path) -> Vec<String> {
-    marked::end(site, marked::Which::Clients);
+    end(site, Which::Clients);
     let mut left = sysctl::put_all_back(site);
     unmount_beneath(site, |kind| !kind.starts_with("fuse"));
     for device in volume::loops_beneath(site) {
         let _ = volume::detach(&device);
     }
     unmount_beneath(site, |_| true);
-    marked::end(site, marked::Which::All);
+    end(site, Which::All);
     let mounts: Vec<String> = mounts_beneath(site).into_iter().map(|mount| mount.describe()).collect();
     let loops = volume::loops_beneath(site);
     left.extend(mounts);
     left.extend(loops.iter().map(|device| format!("loop device {}", device.display())));
-    left.extend(marked::processes(site, marked::Which::All).iter().map(|pid| format!("process {pid}")));
+    left.extend(processes(site, Which::All).iter().map(|pid| format!("process {pid}")));
     left.extend(cgroup::remove_all(site).iter().map(|group| format!("cgroup {}", group.display())));
     // Never recurse into a file system that is still mounted.
     if left.is_empty() && site.exists() {
@@ -64,7 +67,7 @@ pub(crate) fn take_down(site: &Path) -> Vec<String> {
 /// Unmounts `target`, waiting while it is busy; in the end lets the kernel finish it once it is free.
 pub(crate) fn unmount(target: &Path) -> Result<(), Error> {
     use rustix::mount::UnmountFlags;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + UNMOUNT_TIMEOUT;
     loop {
         match rustix::mount::unmount(target, UnmountFlags::empty()) {
             Ok(()) => return Ok(()),
@@ -133,6 +136,62 @@ fn unescape(field: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The environment variable that tells the device's server from the processes that use the device.
+pub(crate) const ROLE: &str = "BROKERSCOPE_LAB_ROLE";
+/// Its value in the device's server.
+pub(crate) const DEVICE: &str = "device";
+/// How long they may take to end after SIGTERM, and again after SIGKILL.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which of a site's processes are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Everything but the device's server: that one must outlive the file system on it.
+    Clients,
+    /// Everything.
+    All,
+}
+
+/// The processes of `site`, this one excepted.
+pub(crate) fn processes(site: &Path, which: Which) -> Vec<u32> {
+    let Ok(listing) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| *pid != std::process::id() && belongs(*pid, site, which)).collect()
+}
+
+/// Ends the processes of `site`: SIGTERM, then SIGKILL for those that stay.
+pub(crate) fn end(site: &Path, which: Which) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        for pid in processes(site, which) {
+            send(pid, site, which, signal);
+        }
+        let end = Instant::now() + END_TIMEOUT;
+        while !processes(site, which).is_empty() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Signals `pid` through a handle taken before looking again, so that a reused id is never hit.
+fn send(pid: u32, site: &Path, which: Which, signal: Signal) {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
+    if belongs(pid, site, which) {
+        let _ = pidfd_send_signal(&handle, signal);
+    }
+}
+
+/// A process that has ended, or that is not ours to look at, has no environment and belongs to nobody.
+fn belongs(pid: u32, site: &Path, which: Which) -> bool {
+    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+    let value = |name: &str| {
+        let prefix = format!("{name}=");
+        environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(prefix.as_bytes()))
+    };
+    value(MARK) == Some(site.as_os_str().as_bytes())
+        && (which == Which::All || value(ROLE) != Some(DEVICE.as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +217,39 @@ mod tests {
         fs::create_dir_all(root.path().join("site-x/data")).unwrap();
         assert_eq!(sweep_in(root.path(), Steps::silent()).unwrap(), 1);
         assert_eq!(sweep_in(root.path(), Steps::silent()).unwrap(), 0);
+    }
+}
+
+#[cfg(test)]
+mod marked_tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::process::Process;
+
+    #[test]
+    fn only_the_site_s_processes_end_and_the_device_stays_while_clients_go() {
+        let ours = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        let sleep = |site: &Path, role: &str| {
+            let mut command = Command::new("sleep");
+            Process::spawn(command.arg("600").env(ROLE, role), Some(site)).unwrap()
+        };
+        let (mut client, mut device) = (sleep(ours.path(), ""), sleep(ours.path(), DEVICE));
+        let mut bystander = sleep(other.path(), "");
+        // The environment goes before the process can be waited for.
+        let ends = |process: &mut Process| {
+            let limit = Instant::now() + END_TIMEOUT;
+            while process.ended().unwrap().is_none() && Instant::now() < limit {
+                thread::sleep(Duration::from_millis(5));
+            }
+            process.ended().unwrap().is_some()
+        };
+        end(ours.path(), Which::Clients);
+        assert!(ends(&mut client));
+        assert!(device.ended().unwrap().is_none());
+        end(ours.path(), Which::All);
+        assert!(ends(&mut device));
+        assert!(bystander.ended().unwrap().is_none());
     }
 }

@@ -5,13 +5,12 @@
 
 mod connection;
 mod request;
-mod slow;
 mod traffic;
 
 pub use connection::Connection;
 pub(crate) use connection::create_topic;
+pub(crate) use connection::{connect_with_small_window, sip, trickle, wait_for_close};
 pub(crate) use request::words;
 pub use request::{Fetched, Request, Topic};
-pub(crate) use slow::{connect_with_small_window, sip, trickle, wait_for_close};
 pub(crate) use traffic::now_ns;
 pub use traffic::{Answer, Running, Traffic};

@@ -3,8 +3,8 @@
 
 use crate::broker::BrokerOptions;
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::net::Network;
+use crate::session::Interrupt;
 use crate::site::Site;
 
 /// How many there are.

@@ -11,10 +11,10 @@ use crate::error::Error;
 use crate::faults::FaultsArguments;
 use crate::file_systems::FsArguments;
 use crate::fleet::FleetArguments;
-use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
+use crate::session::Interrupt;
+use crate::session::Steps;
 use crate::site::Site;
-use crate::steps::Steps;
 use crate::tuning::TuneArguments;
 use crate::{clean, demo, device, faults, file_systems, fleet, tuning};
 
@@ -128,7 +128,7 @@ fn run_broker(arguments: BrokerArguments) -> Result<(), Error> {
     Err(Error::Ended {
         what: "the broker".to_owned(),
         log: broker.server_log.display().to_string(),
-        tail: crate::tool::tail(&broker.server_log),
+        tail: crate::process::tail(&broker.server_log),
     })
 }
 

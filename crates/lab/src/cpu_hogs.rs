@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::process::Process;
+use crate::session::Interrupt;
 
 /// How long a process may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

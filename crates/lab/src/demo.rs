@@ -10,13 +10,13 @@ use crate::broker::{Broker, BrokerOptions};
 use crate::clean;
 use crate::device::DeviceOptions;
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer};
 use crate::program;
+use crate::session::Interrupt;
+use crate::session::Steps;
 use crate::session::draw_seed;
 use crate::site::Site;
-use crate::steps::Steps;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
 
 use observe::Observer;

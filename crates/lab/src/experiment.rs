@@ -5,17 +5,13 @@
 //! the configurations are about: `fs` and `tune` are tables of them.
 
 mod adaptive;
-mod arguments;
-mod bottleneck;
-mod course;
-mod driving;
-mod ledger;
+mod load;
 mod machine;
-mod measured;
-mod progress;
+mod run_log;
+mod schedule;
 pub(crate) mod setup;
-mod stage;
 mod summary;
+mod test_bed;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,22 +20,22 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
 use crate::observer::Observer;
+use crate::session::Interrupt;
 use crate::session::Session;
+use crate::session::Steps;
 use crate::site;
-use crate::steps::Steps;
 
 pub(crate) use adaptive::Adaptive;
-pub use arguments::ExperimentArguments;
-use course::{Estimate, Run};
-use ledger::{Asked, Done, Ledger};
 use machine::Machine;
-use progress::roughly;
+use run_log::{FinishedRun, RunLog, RunSpec};
+use schedule::roughly;
+use schedule::{Estimate, Run};
+pub use setup::ExperimentArguments;
 use setup::Setup;
-use stage::{Ended, Props, Seen};
 pub(crate) use summary::median;
+use test_bed::{Context, Outcome, RunData};
 
 /// Where a recording is until its run has been measured to its end; hidden, so that it is no configuration.
 const UNFINISHED: &str = ".unfinished";
@@ -72,9 +68,9 @@ pub(crate) fn run(
         let listed = setups.iter().map(|setup| format!("{:<24} {}\n", setup.id, setup.name));
         return print(&listed.collect::<String>());
     }
-    let asked: Vec<Asked> = setups
+    let asked: Vec<RunSpec> = setups
         .into_iter()
-        .map(|setup| Asked {
+        .map(|setup| RunSpec {
             setup,
             seconds: arguments.seconds.unwrap_or(experiment.seconds),
             slo_ms: arguments.slo,
@@ -99,8 +95,8 @@ struct Lab {
     observer: Observer,
     kafka: Kafka,
     directory: PathBuf,
-    asked: Vec<Asked>,
-    ledger: Ledger,
+    asked: Vec<RunSpec>,
+    run_log: RunLog,
     explained_ms: Option<u64>,
 }
 
@@ -108,7 +104,7 @@ impl Lab {
     fn open(
         name: &str,
         directory: &Path,
-        asked: Vec<Asked>,
+        asked: Vec<RunSpec>,
         arguments: &ExperimentArguments,
         brokerscope: Option<&Path>,
     ) -> Result<Self, Error> {
@@ -117,16 +113,16 @@ impl Lab {
         let directory = std::path::absolute(directory).map_err(Error::io("resolve", directory))?;
         fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
         if arguments.anew {
-            ledger::forget(&directory)?;
+            run_log::forget(&directory)?;
         }
         let machine = Machine::here(&kafka, &site::cache()?);
-        let ledger = Ledger::open(&directory, name, machine, &asked)?;
-        Ok(Self { steps, interrupt, observer, kafka, directory, asked, ledger, explained_ms: None })
+        let run_log = RunLog::open(&directory, name, machine, &asked)?;
+        Ok(Self { steps, interrupt, observer, kafka, directory, asked, run_log, explained_ms: None })
     }
 
     /// Runs what has not been; returns how many runs failed.
     fn run_all(&mut self, repetitions: u32) -> Result<usize, Error> {
-        let order = course::order(self.asked.len(), repetitions);
+        let order = schedule::order(self.asked.len(), repetitions);
         let count = order.len();
         let left: Vec<Run> = order.into_iter().filter(|run| !self.has(*run)).collect();
         let mut estimate = self.estimate();
@@ -134,7 +130,7 @@ impl Lab {
         let mut failed = 0;
         for (done, &run) in left.iter().enumerate() {
             let Some(asked) = self.asked.get(run.setup).cloned() else { continue };
-            if self.ledger.left_out.contains_key(&asked.setup.name) {
+            if self.run_log.left_out.contains_key(&asked.setup.name) {
                 continue;
             }
             self.steps.say(&format!(
@@ -158,12 +154,12 @@ impl Lab {
     }
 
     fn has(&self, run: Run) -> bool {
-        self.asked.get(run.setup).is_some_and(|asked| self.ledger.has(&asked.setup.id, run.repetition))
+        self.asked.get(run.setup).is_some_and(|asked| self.run_log.has(&asked.setup.id, run.repetition))
     }
 
     fn estimate(&self) -> Estimate {
         let load = Duration::from_secs(self.asked.first().map_or(0, |asked| asked.seconds));
-        let took = self.ledger.runs.iter().map(|done| Duration::from_secs_f64(done.took_s.clamp(0.0, 1e6)));
+        let took = self.run_log.runs.iter().map(|done| Duration::from_secs_f64(done.took_s.clamp(0.0, 1e6)));
         Estimate::of(load, took.collect())
     }
 
@@ -181,19 +177,19 @@ impl Lab {
         ));
     }
 
-    fn run_once(&mut self, asked: &Asked, repetition: u32) -> Result<(), Error> {
+    fn run_once(&mut self, asked: &RunSpec, repetition: u32) -> Result<(), Error> {
         let started = Instant::now();
         let unfinished = self.directory.join(UNFINISHED);
         make_empty(&unfinished)?;
         let recording = unfinished.join("recording");
-        let props = Props { kafka: &self.kafka, observer: &self.observer, interrupt: &self.interrupt };
-        match stage::run(asked, &recording, &props)? {
-            Ended::Impossible(why) => {
+        let context = Context { kafka: &self.kafka, observer: &self.observer, interrupt: &self.interrupt };
+        match test_bed::run(asked, &recording, &context)? {
+            Outcome::Impossible(why) => {
                 self.steps.say(&format!("  left out: {why}"));
-                self.ledger.left_out.insert(asked.setup.name.clone(), why);
+                self.run_log.left_out.insert(asked.setup.name.clone(), why);
             }
-            Ended::Measured(seen) => {
-                let place = ledger::recording(&self.directory, &asked.setup.id, repetition);
+            Outcome::Measured(seen) => {
+                let place = run_log::recording(&self.directory, &asked.setup.id, repetition);
                 make_empty(&place)?;
                 fs::rename(&recording, &place).map_err(Error::io("make", &place))?;
                 let bottleneck = self.bottleneck(&place, &unfinished)?;
@@ -201,7 +197,7 @@ impl Lab {
             }
         }
         remove(&unfinished)?;
-        self.ledger.write(&self.directory)
+        self.run_log.write(&self.directory)
     }
 
     /// What took the time of a run's slow requests, where that is wanted.
@@ -210,31 +206,39 @@ impl Lab {
         let verdicts = scratch.join("verdicts.jsonl");
         self.observer.explain(recording, slower_than_ms, &verdicts)?;
         let said = fs::read_to_string(&verdicts).map_err(Error::io("read", &verdicts))?;
-        Ok(bottleneck::told(said.lines().last().unwrap_or_default(), slower_than_ms))
+        Ok(summary::told(said.lines().last().unwrap_or_default(), slower_than_ms))
     }
 
     fn keep(
         &mut self,
-        asked: &Asked,
+        asked: &RunSpec,
         repetition: u32,
-        seen: Seen,
+        seen: RunData,
         bottleneck: Option<String>,
         took: Duration,
     ) {
-        let Seen { start_ns, measured, journal } = seen;
+        let RunData { start_ns, measured, journal } = seen;
         let (asked, took_s) = (asked.clone(), took.as_secs_f64());
-        self.ledger.runs.push(Done { asked, repetition, start_ns, took_s, measured, journal, bottleneck });
+        self.run_log.runs.push(FinishedRun {
+            asked,
+            repetition,
+            start_ns,
+            took_s,
+            measured,
+            journal,
+            bottleneck,
+        });
     }
 
     /// Says what came out of it, as far as it has been run.
     fn conclude(&self, arguments: &ExperimentArguments) -> Result<(), Error> {
         let setups: Vec<Setup> = self.asked.iter().map(|asked| asked.setup.clone()).collect();
         let about = format!("{}\n\n", self.about());
-        let table = summary::table(&self.ledger, &setups, arguments.slo);
+        let table = summary::table(&self.run_log, &setups, arguments.slo);
         let path = self.directory.join("summary.txt");
         fs::write(&path, format!("{about}{table}")).map_err(Error::io("write", &path))?;
         print(&format!("{about}{table}\n"))?;
-        let measured = setups.iter().filter(|setup| !self.ledger.of(&setup.id).is_empty());
+        let measured = setups.iter().filter(|setup| !self.run_log.of(&setup.id).is_empty());
         let directories: Result<Vec<PathBuf>, Error> = measured.map(|setup| self.describe(setup)).collect();
         match directories?.as_slice() {
             [] => Err(Error::Unusable(
@@ -265,8 +269,8 @@ impl Lab {
     /// What it was done on and with.
     fn about(&self) -> String {
         let mut lines =
-            vec![format!("lab {} on {}", self.ledger.experiment, self.ledger.machine.described())];
-        if let Some(Asked { setup, seconds, .. }) = self.asked.first() {
+            vec![format!("lab {} on {}", self.run_log.experiment, self.run_log.machine.described())];
+        if let Some(RunSpec { setup, seconds, .. }) = self.asked.first() {
             lines.push(format!("planted: {}", setup.ground.device_described()));
             lines.push(format!("load: {}; recorded for {seconds} s a run", setup.load.described()));
             let settings = setup.sysctls.iter();
@@ -282,7 +286,7 @@ impl Lab {
 
     /// Names a configuration for `compare`, and says what the step before it was slow by; returns its directory.
     fn describe(&self, setup: &Setup) -> Result<PathBuf, Error> {
-        let before = setup.builds_on.as_deref().map(|id| self.ledger.of(id)).unwrap_or_default();
+        let before = setup.builds_on.as_deref().map(|id| self.run_log.of(id)).unwrap_or_default();
         let seen = before.iter().find_map(|done| done.bottleneck.clone());
         // The base has nothing before it: it says what all were run on.
         let base = self.asked.first().is_some_and(|asked| asked.setup.id == setup.id);

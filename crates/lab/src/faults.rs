@@ -20,15 +20,14 @@ mod run;
 mod score;
 mod targets;
 mod test_bed;
-mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::experiment::print;
-use crate::interrupt::Interrupt;
 use crate::observer::Observer;
+use crate::session::Interrupt;
 use crate::session::{Session, draw_seed};
 use crate::site::Site;
 

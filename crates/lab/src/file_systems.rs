@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::device::Pace;
 use crate::error::Error;
-use crate::experiment::setup::{Ground, Load, Network, Setup, pairs};
+use crate::experiment::setup::{Load, Network, Setup, Storage, pairs};
 use crate::experiment::{Experiment, ExperimentArguments, run as run_experiment};
 use crate::volume::FileSystem;
 
@@ -69,7 +69,7 @@ fn setup(id: &str, name: &str, file_system: FileSystem, mount_options: &str) -> 
     Setup {
         id: id.to_owned(),
         name: name.to_owned(),
-        ground: Ground {
+        ground: Storage {
             file_system,
             mount_options,
             volumes: 1,
@@ -100,7 +100,7 @@ mod tests {
         for other in &all[1..] {
             assert_ne!(other.ground, base.ground, "{}", other.name);
             let Setup { id, name, ground, .. } = base.clone();
-            let ground = Ground {
+            let ground = Storage {
                 file_system: ground.file_system,
                 mount_options: ground.mount_options,
                 ..other.ground.clone()

@@ -4,10 +4,8 @@
 //! `logs` and `advise` are asked, and each has to name what was planted.
 
 mod member;
-mod named;
 mod questions;
 mod replay;
-mod small_cache;
 mod tier_state;
 
 use std::fs;
@@ -20,7 +18,7 @@ use crate::session::{Session, draw_seed};
 use crate::site::Site;
 use fastrand::Rng;
 
-use member::Ground;
+use member::Context;
 use questions::Operator;
 use replay::Replay;
 
@@ -64,8 +62,8 @@ pub fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(),
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let planted = Rng::with_seed(seed).u32(1..=arguments.brokers);
     steps.say(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
-    let ground = Ground { kafka: &kafka, site: &site, interrupt: &interrupt, seed };
-    let replay = Replay { arguments, steps, ground, observer: &observer, planted, directory: &directory };
+    let context = Context { kafka: &kafka, site: &site, interrupt: &interrupt, seed };
+    let replay = Replay { arguments, steps, context, observer: &observer, planted, directory: &directory };
     let watched = replay.watch()?;
     let said = made(&directory.join("said"))?;
     let missed = Operator { observer: &observer, said: &said }.ask_all(&watched)?;

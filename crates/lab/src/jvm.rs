@@ -1,7 +1,6 @@
 //! Orders to a HotSpot JVM by its attach protocol, and the JVM's own account of when it stopped its threads.
 
-mod pauses;
-
+use std::fs;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -9,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::error::Error;
-use crate::tool;
+use serde::{Deserialize, Serialize};
 
-pub use pauses::{Pause, pauses, pauses_argument};
+use crate::error::Error;
+use crate::process;
 
 /// How long an order may take: a collection of a large heap, or a safepoint that is held up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A way to a JVM in this mount namespace.
 #[derive(Clone, Debug)]
@@ -26,7 +25,7 @@ pub struct Jvm {
 impl Jvm {
     /// Opens the way. The first time, that takes a signal and a thread of the JVM, which is left to `jcmd`.
     pub fn attach(pid: u32) -> Result<Self, Error> {
-        tool::output(Command::new("jcmd").arg(pid.to_string()).arg("VM.version"))?;
+        process::output(Command::new("jcmd").arg(pid.to_string()).arg("VM.version"))?;
         // AttachListener in HotSpot's attachListener_posix.cpp.
         let socket = Path::new("/tmp").join(format!(".java_pid{pid}"));
         if socket.exists() {
@@ -41,7 +40,7 @@ impl Jvm {
         let doing = format!("have the JVM do {order}");
         let ask = || {
             let mut stream = UnixStream::connect(&self.socket)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(ORDER_TIMEOUT))?;
             // The protocol's version, the command, its three arguments, each ended by a zero byte.
             stream.write_all(format!("1\0jcmd\0{order}\0\0\0").as_bytes())?;
             stream.shutdown(Shutdown::Write)?;
@@ -53,6 +52,122 @@ impl Jvm {
         match answer.split_once('\n') {
             Some(("0", said)) => Ok(said.to_owned()),
             _ => Err(Error::Tool { tool: order.to_owned(), said: answer.trim().to_owned() }),
+        }
+    }
+}
+
+/// A time at which all threads of a JVM were stopped, or were being stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// What was to be done, such as `G1CollectFull`.
+    pub operation: String,
+    /// From when the threads were to stop, UTC nanoseconds; right to some milliseconds.
+    pub start_ns: i64,
+    /// Until when.
+    pub end_ns: i64,
+    /// The part of it until all had stopped, in nanoseconds.
+    pub reaching_ns: i64,
+}
+
+impl Pause {
+    /// How long it lasted, in nanoseconds.
+    #[must_use]
+    pub fn length_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Whether garbage was collected in it (`VM_OPS_DO` in HotSpot's vmOperation.hpp: `G1CollectForAllocation`,
+    /// `ParallelGCFailedAllocation`, `GenCollectFull`, `SerialGCCollect`, `G1PauseRemark`, ...).
+    #[must_use]
+    pub fn is_collection(&self) -> bool {
+        ["Collect", "GC", "G1", "ZMark", "XMark", "Shenandoah"]
+            .iter()
+            .any(|part| self.operation.contains(part))
+    }
+
+    /// Whether most of it passed until all threads had stopped.
+    #[must_use]
+    pub fn was_long_to_reach(&self) -> bool {
+        self.reaching_ns.saturating_mul(2) > self.length_ns()
+    }
+}
+
+/// The JVM's argument that has it write its pauses to `log`.
+#[must_use]
+pub fn pauses_argument(log: &Path) -> String {
+    format!("-Xlog:safepoint:file={}:timemillis:filecount=0", log.display())
+}
+
+/// What a log says.
+pub fn pauses(log: &Path) -> Result<Vec<Pause>, Error> {
+    let text = fs::read_to_string(log).map_err(Error::io("read", log))?;
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+/// `[1700000000123ms] Safepoint "G1CollectFull", Time since last: 9 ns, Reaching safepoint: 5 ns, At safepoint: 7 ns,
+/// Total: 12 ns` (`SafepointTracing` in HotSpot's safepoint.cpp); later versions tell of a cleanup in between.
+fn parse(line: &str) -> Option<Pause> {
+    let (stamp, rest) = line.strip_prefix('[')?.split_once("ms]")?;
+    let end_ns = stamp.trim().parse::<i64>().ok()?.checked_mul(1_000_000)?;
+    let (operation, figures) = rest.trim_start().strip_prefix("Safepoint \"")?.split_once('"')?;
+    let figure = |name: &str| {
+        let after = figures.split_once(name)?.1;
+        after.trim_start().split(' ').next()?.parse::<i64>().ok()
+    };
+    let (reaching_ns, total) = (figure("Reaching safepoint:")?, figure("Total:")?);
+    Some(Pause {
+        operation: operation.to_owned(),
+        start_ns: end_ns.saturating_sub(total),
+        end_ns,
+        reaching_ns,
+    })
+}
+
+#[cfg(test)]
+mod pauses_tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_read_as_jdk_17_and_25_tell_it() {
+        let old = "[1700000000500ms] Safepoint \"G1CollectFull\", Time since last: 49962340 ns, Reaching safepoint: \
+                   200000000 ns, At safepoint: 100000000 ns, Total: 300000000 ns";
+        let new = "[1700000000500ms] Safepoint \"G1CollectFull\", Time since last: 4 ns, Reaching safepoint: 200000000 \
+                   ns, Cleanup: 7 ns, At safepoint: 99999993 ns, Total: 300000000 ns, Threads: 1 runnable, 40 total";
+        let expected = Pause {
+            operation: "G1CollectFull".to_owned(),
+            start_ns: 1_700_000_000_200_000_000,
+            end_ns: 1_700_000_000_500_000_000,
+            reaching_ns: 200_000_000,
+        };
+        assert_eq!(parse(old), Some(expected.clone()));
+        assert_eq!(parse(new), Some(expected));
+    }
+
+    #[test]
+    fn collections_are_known_by_name_and_held_up_stops_by_their_figures() {
+        let stop = |operation: &str, reaching_ns| Pause {
+            operation: operation.to_owned(),
+            start_ns: 0,
+            end_ns: 100,
+            reaching_ns,
+        };
+        for name in
+            ["G1CollectForAllocation", "ParallelGCFailedAllocation", "GenCollectFull", "G1PauseRemark"]
+        {
+            assert!(stop(name, 0).is_collection(), "{name}");
+        }
+        for name in ["Cleanup", "PrintThreads", "ICBufferFull", "HandshakeAllThreads"] {
+            assert!(!stop(name, 0).is_collection(), "{name}");
+        }
+        assert!(stop("Cleanup", 51).was_long_to_reach() && !stop("Cleanup", 50).was_long_to_reach());
+    }
+
+    #[test]
+    fn other_lines_are_passed_over() {
+        for line in
+            ["", "[1ms] Application time: 1 seconds", "[xms] Safepoint \"a\"", "Safepoint \"a\", Total: 1"]
+        {
+            assert_eq!(parse(line), None, "{line}");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::error::Error;
 use crate::maven::Jars;
-use crate::steps::Steps;
-use crate::tool;
+use crate::process;
+use crate::session::Steps;
 
 /// The broker version that experiments run unless told otherwise.
 pub const DEFAULT_VERSION: &str = "4.1.0";
@@ -96,7 +96,7 @@ impl Kafka {
 }
 
 fn java_version(java: &Path) -> Result<u32, Error> {
-    let said = tool::output(Command::new(java).arg("-version"))?;
+    let said = process::output(Command::new(java).arg("-version"))?;
     match parse_java_version(&said) {
         Some(version) if version >= OLDEST_JAVA => Ok(version),
         found => Err(Error::Missing {

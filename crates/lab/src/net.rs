@@ -14,12 +14,12 @@ use std::time::Duration;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
+use crate::process;
 use crate::process::Process;
-use crate::tool;
+use crate::session::Interrupt;
 
 /// How long a namespace may take to be made.
-const PATIENCE: Duration = Duration::from_secs(60);
+const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interface of a host that leads to the bridge.
 const UPLINK: &str = "uplink";
 const BRIDGE: &str = "bridge";
@@ -97,10 +97,10 @@ impl Namespace {
         };
         let late = || Error::TooSlow {
             what: "a network namespace".to_owned(),
-            limit: PATIENCE,
+            limit: NAMESPACE_TIMEOUT,
             hint: String::new(),
         };
-        Interrupt::never().wait(PATIENCE, ready, late)?;
+        Interrupt::never().wait(NAMESPACE_TIMEOUT, ready, late)?;
         let namespace = Self { holder };
         namespace.ip(&["link", "set", "dev", "lo", "up"])?;
         Ok(namespace)
@@ -113,11 +113,11 @@ impl Namespace {
     }
 
     fn ip(&self, arguments: &[&str]) -> Result<(), Error> {
-        tool::output(self.place().command("ip").args(arguments)).map(drop)
+        process::output(self.place().command("ip").args(arguments)).map(drop)
     }
 
     fn tc(&self, arguments: &[&str]) -> Result<(), Error> {
-        tool::output(self.place().command("tc").args(arguments)).map(drop)
+        process::output(self.place().command("tc").args(arguments)).map(drop)
     }
 }
 
@@ -180,7 +180,7 @@ impl Network {
         // Packets as a real link has them, of the MTU: what is dropped is one packet and not 64 KiB.
         for (place, interface) in [(self.hub.place(), port.as_str()), (host.place(), UPLINK)] {
             let mut ethtool = place.command("ethtool");
-            tool::output(ethtool.args(["-K", interface, "tso", "off", "gso", "off", "gro", "off"]))?;
+            process::output(ethtool.args(["-K", interface, "tso", "off", "gso", "off", "gro", "off"]))?;
         }
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Network {
     pub fn dropped(&self, number: u8, way: Way) -> Result<u64, Error> {
         let Some((namespace, interface)) = self.end(number, way) else { return Ok(0) };
         let mut command = namespace.place().command("tc");
-        let said = tool::output(command.args(["-s", "qdisc", "show", "dev", &interface, "root"]))?;
+        let said = process::output(command.args(["-s", "qdisc", "show", "dev", &interface, "root"]))?;
         Ok(parse_dropped(&said))
     }
 

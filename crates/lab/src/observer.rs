@@ -9,15 +9,15 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
+use crate::process;
 use crate::process::Process;
 use crate::program;
-use crate::tool;
+use crate::session::Interrupt;
 
 /// How long a recorder may take to attach, and to finish.
-const PATIENCE: Duration = Duration::from_secs(180);
+const RECORDER_TIMEOUT: Duration = Duration::from_secs(180);
 /// How long an explanation may take.
-const EXPLAINING: Duration = Duration::from_secs(600);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs brokerscope as a user would.
 pub(crate) struct Observer {
@@ -108,9 +108,9 @@ impl Observer {
         let mut command = Command::new(&self.exe);
         arguments(command.arg(subcommand)).stdin(Stdio::null()).stdout(output).stderr(errors);
         let mut process = Process::spawn(&mut command, None)?;
-        let late = || Error::TooSlow { what: what.clone(), limit: EXPLAINING, hint: String::new() };
-        let status = self.interrupt.wait(EXPLAINING, || process.ended(), late)?;
-        if status.success() { Ok(()) } else { Err(Error::Tool { tool: what, said: tool::tail(&log) }) }
+        let late = || Error::TooSlow { what: what.clone(), limit: COMMAND_TIMEOUT, hint: String::new() };
+        let status = self.interrupt.wait(COMMAND_TIMEOUT, || process.ended(), late)?;
+        if status.success() { Ok(()) } else { Err(Error::Tool { tool: what, said: process::tail(&log) }) }
     }
 }
 
@@ -118,23 +118,26 @@ impl Recorder<'_> {
     /// Ends it as Ctrl-C does, and waits until its files are whole.
     pub(crate) fn stop(mut self) -> Result<(), Error> {
         self.process.signal(Signal::INT);
-        let late =
-            || Error::TooSlow { what: "the recorder's end".to_owned(), limit: PATIENCE, hint: String::new() };
-        let status = self.observer.interrupt.wait(PATIENCE, || self.process.ended(), late)?;
+        let late = || Error::TooSlow {
+            what: "the recorder's end".to_owned(),
+            limit: RECORDER_TIMEOUT,
+            hint: String::new(),
+        };
+        let status = self.observer.interrupt.wait(RECORDER_TIMEOUT, || self.process.ended(), late)?;
         if status.success() { Ok(()) } else { Err(self.failed()) }
     }
 
     fn wait(&mut self, what: &str, ready: impl Fn(&Path) -> bool) -> Result<(), Error> {
         let Self { process, log, observer } = self;
         let seen = || match process.ended()? {
-            Some(_) => Err(Error::Tool { tool: "brokerscope record".to_owned(), said: tool::tail(log) }),
+            Some(_) => Err(Error::Tool { tool: "brokerscope record".to_owned(), said: process::tail(log) }),
             None => Ok(ready(log).then_some(())),
         };
-        let late = || Error::TooSlow { what: what.to_owned(), limit: PATIENCE, hint: String::new() };
-        observer.interrupt.wait(PATIENCE, seen, late)
+        let late = || Error::TooSlow { what: what.to_owned(), limit: RECORDER_TIMEOUT, hint: String::new() };
+        observer.interrupt.wait(RECORDER_TIMEOUT, seen, late)
     }
 
     fn failed(&self) -> Error {
-        Error::Tool { tool: "brokerscope record".to_owned(), said: tool::tail(&self.log) }
+        Error::Tool { tool: "brokerscope record".to_owned(), said: process::tail(&self.log) }
     }
 }

@@ -4,13 +4,12 @@
 //! Each step keeps the changes before it, but for those tried aside. What `explain` saw before a step is said with it. With
 //! `--follow-advice` the steps are those that `advise` says, of which `following` knows.
 
-mod advised;
-mod course;
+mod advice;
 mod following;
-mod knob;
-mod measuring;
+mod report;
 mod search;
-mod told;
+mod setting;
+mod tuning_loop;
 
 use std::path::Path;
 
@@ -18,7 +17,7 @@ use crate::device::Pace;
 use crate::error::Error;
 use crate::experiment::setup::Setup;
 use crate::experiment::{Experiment, ExperimentArguments, run as run_experiment};
-use knob::{Knob, Tuned};
+use setting::{Configuration, Setting};
 
 /// A disk that small records keep busy, with little memory before it.
 const PACE: Pace = Pace { write_us: 500, bytes_per_second: 15_000_000 };
@@ -30,30 +29,30 @@ const EXPLAINED_MS: u64 = 10;
 struct Step {
     id: &'static str,
     name: &'static str,
-    changes: &'static [(Knob, u32)],
+    changes: &'static [(Setting, u32)],
     /// Whether later steps keep it.
     kept: bool,
 }
 
-const fn step(id: &'static str, name: &'static str, changes: &'static [(Knob, u32)]) -> Step {
+const fn step(id: &'static str, name: &'static str, changes: &'static [(Setting, u32)]) -> Step {
     Step { id, name, changes, kept: true }
 }
 
 const STEPS: &[Step] = &[
-    step("partitions-2", "2 partitions", &[(Knob::Partitions, 2)]),
-    step("partitions-16", "16 partitions", &[(Knob::Partitions, 16)]),
+    step("partitions-2", "2 partitions", &[(Setting::Partitions, 2)]),
+    step("partitions-16", "16 partitions", &[(Setting::Partitions, 16)]),
     // The lock is a partition's, whatever topic that is of: this should make no difference.
     Step {
         kept: false,
-        ..step("topics-2x8", "aside: 2 topics × 8", &[(Knob::Topics, 2), (Knob::Partitions, 8)])
+        ..step("topics-2x8", "aside: 2 topics × 8", &[(Setting::Topics, 2), (Setting::Partitions, 8)])
     },
-    step("batch-64k", "batch.size 64 KiB", &[(Knob::Batch, 65_536)]),
-    step("linger-5", "linger.ms 5", &[(Knob::Linger, 5)]),
-    step("io-threads-3", "num.io.threads 3", &[(Knob::IoThreads, 3)]),
-    step("network-threads-4", "num.network.threads 4", &[(Knob::NetworkThreads, 4)]),
-    step("buffer-64m", "buffer.memory 64 MiB", &[(Knob::Buffer, 64 << 20)]),
-    step("mtu-9000", "MTU 9000", &[(Knob::Mtu, 9000)]),
-    step("log-dirs-3", "3 log.dirs", &[(Knob::Devices, 3)]),
+    step("batch-64k", "batch.size 64 KiB", &[(Setting::Batch, 65_536)]),
+    step("linger-5", "linger.ms 5", &[(Setting::Linger, 5)]),
+    step("io-threads-3", "num.io.threads 3", &[(Setting::IoThreads, 3)]),
+    step("network-threads-4", "num.network.threads 4", &[(Setting::NetworkThreads, 4)]),
+    step("buffer-64m", "buffer.memory 64 MiB", &[(Setting::Buffer, 64 << 20)]),
+    step("mtu-9000", "MTU 9000", &[(Setting::Mtu, 9000)]),
+    step("log-dirs-3", "3 log.dirs", &[(Setting::Devices, 3)]),
 ];
 
 /// Arguments of `tune`.
@@ -93,8 +92,8 @@ pub fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Result<(), 
 
 /// All steps' configurations, the one before them first.
 fn setups() -> Vec<Setup> {
-    let device = knob::device(PACE, DIRTY_BYTES);
-    let (mut tuned, mut before) = (Tuned::out_of_the_box(), "base");
+    let device = setting::device(PACE, DIRTY_BYTES);
+    let (mut tuned, mut before) = (Configuration::out_of_the_box(), "base");
     let mut setups = vec![tuned.setup("base", "out of the box", None, &device)];
     for step in STEPS {
         let changed = changed(&tuned, step);
@@ -106,14 +105,14 @@ fn setups() -> Vec<Setup> {
     setups
 }
 
-fn changed(before: &Tuned, step: &Step) -> Tuned {
-    step.changes.iter().fold(before.clone(), |tuned, &(knob, value)| tuned.with(knob, value))
+fn changed(before: &Configuration, step: &Step) -> Configuration {
+    step.changes.iter().fold(before.clone(), |tuned, &(setting, value)| tuned.with(setting, value))
 }
 
 /// What all steps together make of it.
-fn after_all_steps() -> Tuned {
+fn after_all_steps() -> Configuration {
     let kept = STEPS.iter().filter(|step| step.kept);
-    kept.fold(Tuned::out_of_the_box(), |tuned, step| changed(&tuned, step))
+    kept.fold(Configuration::out_of_the_box(), |tuned, step| changed(&tuned, step))
 }
 
 #[cfg(test)]

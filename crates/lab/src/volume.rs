@@ -1,10 +1,8 @@
 //! A file system on a loop device on a [`Device`] with planted latency, and where its journal or log lies.
 
-mod dirty_limit;
+mod block_device;
 mod file_system;
 mod journal;
-mod loop_device;
-mod xfs_log;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,11 +15,11 @@ use crate::device::{Delay, Device, DeviceOptions, Direction};
 use crate::error::Error;
 use crate::site::Site;
 
-pub(crate) use dirty_limit::DirtyLimit;
+pub(crate) use block_device::DirtyLimit;
+use block_device::LoopDevice;
+pub(crate) use block_device::{detach, loops_beneath};
 pub use file_system::FileSystem;
 pub use journal::{Extent, journal_extents};
-use loop_device::LoopDevice;
-pub(crate) use loop_device::{detach, loops_beneath};
 
 /// How a volume is made.
 #[derive(Clone, Debug)]

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
-use crate::load::{Load, Measured};
+use crate::load::{Load, ProducerMetrics};
 use crate::process::Process;
-use crate::steps::Steps;
+use crate::session::Interrupt;
+use crate::session::Steps;
 
 /// How much longer than asked a recording may take to attach and to finish its files.
 const GRACE: Duration = Duration::from_secs(120);
@@ -96,7 +96,7 @@ impl Observer {
     }
 
     /// What the producers saw, for comparison; nothing when they ended before their second report.
-    fn tell(&self, measured: Measured) {
+    fn tell(&self, measured: ProducerMetrics) {
         if measured.records > 0 {
             self.steps.say(&format!(
                 "the producers themselves saw {:.1} ms on average and {:.0} ms at worst over {} records",

@@ -1,10 +1,16 @@
 //! Which reads and writes are held back, and for how long: ranges of offsets, windows of time and seeded
 //! chance. Knows nothing of FUSE or of clocks: times are milliseconds since the server's start.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 
 /// Whether bytes come from the device or go to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// From the device.
     Read,
@@ -13,7 +19,7 @@ pub enum Direction {
 }
 
 /// One rule: operations of `direction` that touch `offset..offset + length` take `least_ms..=most_ms` longer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
     /// Which operations.
     pub direction: Direction,
@@ -53,7 +59,7 @@ impl Delays {
     }
 
     /// Adds a rule.
-    pub fn plant(&mut self, rule: Delay) {
+    pub fn add(&mut self, rule: Delay) {
         self.rules.push(rule);
     }
 
@@ -70,6 +76,103 @@ impl Delays {
     }
 }
 
+/// How fast a device writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Pace {
+    /// What every write takes, however small, in microseconds.
+    pub write_us: u64,
+    /// How many bytes a second come on top.
+    pub bytes_per_second: u64,
+}
+
+impl Pace {
+    fn service_us(self, length: u64) -> u64 {
+        let moving = length.saturating_mul(1_000_000).checked_div(self.bytes_per_second).unwrap_or(0);
+        self.write_us.saturating_add(moving)
+    }
+}
+
+/// A pace in force, and until when what came before keeps the disk busy.
+#[derive(Debug)]
+pub(crate) struct Busy {
+    pace: Pace,
+    until_us: u64,
+}
+
+impl Busy {
+    pub(crate) fn new(pace: Pace) -> Self {
+        Self { pace, until_us: 0 }
+    }
+
+    /// How long a write that comes now takes, its turn included, in microseconds.
+    pub(crate) fn hold_us(&mut self, length: u64, now_us: u64) -> u64 {
+        self.until_us = self.until_us.max(now_us).saturating_add(self.pace.service_us(length));
+        self.until_us - now_us
+    }
+}
+
+type Finish = Box<dyn FnOnce() + Send>;
+/// Due time first, then order of arrival.
+type Waiting = BTreeMap<(Instant, u64), Finish>;
+
+/// A handle on the thread that answers late.
+#[derive(Clone)]
+pub(crate) struct DelayLine(Arc<Shared>);
+
+struct Shared {
+    waiting: Mutex<(Waiting, u64)>,
+    news: Condvar,
+}
+
+impl DelayLine {
+    /// Starts the thread; it lives as long as the process.
+    pub(crate) fn start() -> Self {
+        let line = Self(Arc::new(Shared { waiting: Mutex::default(), news: Condvar::new() }));
+        let runner = line.clone();
+        thread::spawn(move || runner.run());
+        line
+    }
+
+    /// Calls `finish` after `hold`, or at once when there is nothing to hold.
+    pub(crate) fn after(&self, hold: Duration, finish: impl FnOnce() + Send + 'static) {
+        if hold.is_zero() {
+            return finish();
+        }
+        let mut guard = self.lock();
+        guard.1 += 1;
+        let key = (Instant::now() + hold, guard.1);
+        guard.0.insert(key, Box::new(finish));
+        self.0.news.notify_one();
+    }
+
+    fn run(&self) {
+        let mut guard = self.lock();
+        loop {
+            let now = Instant::now();
+            let due = guard.0.first_key_value().map(|((due, _), _)| *due);
+            guard = match due {
+                None => self.0.news.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                Some(due) if due > now => {
+                    let timed = self.0.news.wait_timeout(guard, due - now);
+                    timed.unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(_) => {
+                    let first = guard.0.pop_first();
+                    drop(guard);
+                    if let Some((_, finish)) = first {
+                        finish();
+                    }
+                    self.lock()
+                }
+            };
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Waiting, u64)> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,7 +185,7 @@ mod tests {
     #[test]
     fn only_operations_that_touch_the_range_are_held_back() {
         let mut delays = Delays::new(1);
-        delays.plant(journal());
+        delays.add(journal());
         for (offset, length, held) in
             [(0, 4096, false), (0, 4097, true), (4096, 1, true), (12_287, 1, true), (12_288, 4096, false)]
         {
@@ -96,7 +199,7 @@ mod tests {
     #[test]
     fn a_window_opens_and_closes() {
         let mut delays = Delays::new(1);
-        delays.plant(Delay { window_ms: Some((10, 20)), ..journal() });
+        delays.add(Delay { window_ms: Some((10, 20)), ..journal() });
         let held: Vec<bool> =
             [9, 10, 19, 20].map(|now| delays.hold_ms(Direction::Write, 4096, 1, now) > 0).to_vec();
         assert_eq!(held, [false, true, true, false]);
@@ -106,7 +209,7 @@ mod tests {
     fn delays_stay_in_bounds_and_follow_from_the_seed() {
         let draw = |seed| {
             let mut delays = Delays::new(seed);
-            delays.plant(journal());
+            delays.add(journal());
             (0..500).map(|_| delays.hold_ms(Direction::Write, 5000, 10, 0)).collect::<Vec<_>>()
         };
         assert!(draw(7).iter().all(|ms| (120..=400).contains(ms)));
@@ -118,11 +221,51 @@ mod tests {
     #[test]
     fn of_several_rules_the_longest_counts_and_huge_ranges_do_not_overflow() {
         let mut delays = Delays::new(1);
-        delays.plant(Delay { length: u64::MAX, least_ms: 5, most_ms: 5, ..journal() });
-        delays.plant(Delay { least_ms: 9, most_ms: 9, ..journal() });
+        delays.add(Delay { length: u64::MAX, least_ms: 5, most_ms: 5, ..journal() });
+        delays.add(Delay { least_ms: 9, most_ms: 9, ..journal() });
         assert_eq!(delays.hold_ms(Direction::Write, u64::MAX - 1, u64::MAX, 0), 5);
         assert_eq!(delays.hold_ms(Direction::Write, 4096, 1, 0), 9);
-        delays.plant(Delay { least_ms: 0, most_ms: u64::MAX, ..journal() });
+        delays.add(Delay { least_ms: 0, most_ms: u64::MAX, ..journal() });
         delays.hold_ms(Direction::Write, 4096, 1, 0);
+    }
+}
+
+#[cfg(test)]
+mod pace_tests {
+    use super::*;
+
+    #[test]
+    fn writes_wait_for_those_before_them_and_for_no_others() {
+        let mut busy = Busy::new(Pace { write_us: 2_000, bytes_per_second: 1_000_000 });
+        assert_eq!(busy.hold_us(4_000, 100), 6_000);
+        assert_eq!(busy.hold_us(1_000, 100), 9_000, "behind the first");
+        assert_eq!(busy.hold_us(0, 8_100), 3_000, "behind what is left of it");
+        assert_eq!(busy.hold_us(0, 50_000), 2_000, "nothing is left");
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let mut busy = Busy::new(Pace { write_us: u64::MAX, bytes_per_second: 0 });
+        assert_eq!(busy.hold_us(u64::MAX, 5), u64::MAX - 5);
+        assert_eq!(busy.hold_us(u64::MAX, u64::MAX), 0);
+    }
+}
+
+#[cfg(test)]
+mod delay_line_tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_due_first_is_finished_first() {
+        let line = DelayLine::start();
+        let (told, heard) = mpsc::channel();
+        for (hold_ms, name) in [(60, "late"), (0, "at once"), (20, "soon")] {
+            let told = told.clone();
+            line.after(Duration::from_millis(hold_ms), move || told.send(name).unwrap());
+        }
+        let order: Vec<_> = heard.iter().take(3).collect();
+        assert_eq!(order, ["at once", "soon", "late"]);
     }
 }

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::course::Estimate;
-use super::ledger::{self, Asked};
-use super::progress::roughly;
+use super::run_log::{self, RunSpec};
+use super::schedule::Estimate;
+use super::schedule::roughly;
 use super::setup::Setup;
 use super::{ExperimentArguments, Lab, print};
 use crate::error::Error;
@@ -19,7 +19,7 @@ use crate::error::Error;
 pub(crate) struct Adaptive {
     lab: Lab,
     /// What all configurations are asked alike.
-    asked: Asked,
+    asked: RunSpec,
     estimate: Estimate,
     /// How many runs are left at most.
     left: usize,
@@ -38,10 +38,10 @@ impl Adaptive {
         brokerscope: Option<&Path>,
     ) -> Result<Self, Error> {
         let seconds = arguments.seconds.unwrap_or(seconds);
-        let asked = Asked { setup: first, seconds, slo_ms: arguments.slo, seed: arguments.seed };
+        let asked = RunSpec { setup: first, seconds, slo_ms: arguments.slo, seed: arguments.seed };
         let directory = arguments.keep.clone().unwrap_or_else(|| PathBuf::from(directory));
         let lab = Lab::open(name, &directory, vec![asked.clone()], arguments, brokerscope)?;
-        let (estimate, done) = (lab.estimate(), lab.ledger.runs.len());
+        let (estimate, done) = (lab.estimate(), lab.run_log.runs.len());
         let adaptive = Self { lab, asked, estimate, left: most.saturating_sub(done) };
         adaptive.announce(most, done);
         Ok(adaptive)
@@ -74,9 +74,9 @@ impl Adaptive {
     /// # Errors
     /// Where it cannot be run; what was measured is kept.
     pub(crate) fn measure(&mut self, setup: &Setup, what: &str, runs: u32) -> Result<(), Error> {
-        let asked = Asked { setup: setup.clone(), ..self.asked.clone() };
+        let asked = RunSpec { setup: setup.clone(), ..self.asked.clone() };
         for repetition in
-            (1..=runs).filter(|repetition| !self.lab.ledger.has(&setup.id, *repetition)).collect::<Vec<_>>()
+            (1..=runs).filter(|repetition| !self.lab.run_log.has(&setup.id, *repetition)).collect::<Vec<_>>()
         {
             self.say(&format!(
                 "run: {what} ({repetition} of {runs}); {} left at most",
@@ -88,7 +88,7 @@ impl Adaptive {
                 self.say(&format!("  failed, and is tried once more: {error}"));
                 self.lab.run_once(&asked, repetition)?;
             }
-            if let Some(why) = self.lab.ledger.left_out.get(&setup.name) {
+            if let Some(why) = self.lab.run_log.left_out.get(&setup.name) {
                 return Err(Error::Unusable(format!("{what} cannot be set up: {why}")));
             }
             self.estimate.learn(started.elapsed());
@@ -99,12 +99,12 @@ impl Adaptive {
 
     /// Records a second of a configuration's runs, in their order.
     pub(crate) fn records_per_s(&self, id: &str) -> Vec<f64> {
-        self.lab.ledger.of(id).iter().map(|done| done.measured.records_per_s).collect()
+        self.lab.run_log.of(id).iter().map(|done| done.measured.records_per_s).collect()
     }
 
     /// What `advise` says of the first recording of a configuration, as lines of JSON; requests that took so long are judged.
     pub(crate) fn advise(&self, id: &str, slower_than_ms: u64) -> Result<String, Error> {
-        let recording = ledger::recording(&self.lab.directory, id, 1);
+        let recording = run_log::recording(&self.lab.directory, id, 1);
         self.lab.observer.advise(
             &recording,
             slower_than_ms,

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::kafka::Kafka;
-use crate::tool;
+use crate::process;
 
 /// A machine and what is installed on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,8 @@ fn memory_gib(meminfo: &str) -> u64 {
 /// Such as `ext4 on /dev/vda`.
 fn disk(path: &Path) -> String {
     let mut command = Command::new("findmnt");
-    let said = tool::output(command.args(["-n", "-o", "FSTYPE,SOURCE", "-T"]).arg(path)).unwrap_or_default();
+    let said =
+        process::output(command.args(["-n", "-o", "FSTYPE,SOURCE", "-T"]).arg(path)).unwrap_or_default();
     let words: Vec<&str> = said.split_whitespace().collect();
     match words.as_slice() {
         [kind, source, ..] => format!("{kind} on {source}"),
@@ -103,7 +104,7 @@ fn disk(path: &Path) -> String {
 
 fn first_line(command: &[&str]) -> Option<String> {
     let (program, arguments) = command.split_first()?;
-    let said = tool::output(Command::new(program).args(arguments)).ok()?;
+    let said = process::output(Command::new(program).args(arguments)).ok()?;
     said.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 

@@ -1,9 +1,12 @@
 //! One configuration of an experiment as data: what the broker lies on, how it is set, what load it gets. Two runs
 //! repeat each other only where all of this is equal. Sets nothing up itself.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::device::Pace;
+use crate::kafka::DEFAULT_VERSION;
 use crate::volume::FileSystem;
 
 /// A configuration.
@@ -13,7 +16,7 @@ pub(crate) struct Setup {
     pub(crate) id: String,
     /// What people call it.
     pub(crate) name: String,
-    pub(crate) ground: Ground,
+    pub(crate) ground: Storage,
     /// Lines of server.properties.
     pub(crate) properties: Vec<(String, String)>,
     /// Names and numbers of partitions.
@@ -32,7 +35,7 @@ pub(crate) struct Setup {
 
 /// What the broker's partitions lie on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Ground {
+pub(crate) struct Storage {
     pub(crate) file_system: FileSystem,
     pub(crate) mount_options: String,
     /// How many, each a log directory on a device of its own.
@@ -78,7 +81,7 @@ impl Load {
     }
 }
 
-impl Ground {
+impl Storage {
     /// For people: the device, which is the same whatever lies on it.
     pub(crate) fn device_described(&self) -> String {
         let Pace { write_us, bytes_per_second } = self.pace;
@@ -97,4 +100,39 @@ impl Ground {
 /// Pairs of text, from literals.
 pub(crate) fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
     of.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Arguments that all experiments have.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ExperimentArguments {
+    /// How often each configuration is run
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repetitions: u32,
+    /// How long each run is measured (each experiment has its own default)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: Option<u64>,
+    /// What a request may take before it counts as a miss, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 65, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub slo: u64,
+    /// Run these only
+    #[arg(long, value_name = "CONFIGURATION", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Print the configurations and end
+    #[arg(long)]
+    pub list: bool,
+    /// Keep recordings and results in DIR; what is there already is not done again
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Drop what an earlier experiment left in DIR
+    #[arg(long)]
+    pub anew: bool,
+    /// Write a page of the comparison to FILE
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Seed of the load
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Version of Kafka to run
+    #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
+    pub kafka: String,
 }

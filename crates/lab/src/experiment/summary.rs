@@ -1,15 +1,18 @@
 //! What the clients of all runs saw, side by side: plain, and without a word on what is chance. `compare` has those.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::ledger::{Done, Ledger};
+use serde::Deserialize;
+
+use super::run_log::{FinishedRun, RunLog};
 use super::setup::Setup;
 
 /// A table with a row a configuration: medians over its runs, and the least and the most.
-pub(crate) fn table(ledger: &Ledger, setups: &[Setup], slo_ms: u64) -> String {
-    let rows: Vec<(&Setup, Vec<&Done>)> = setups
+pub(crate) fn table(run_log: &RunLog, setups: &[Setup], slo_ms: u64) -> String {
+    let rows: Vec<(&Setup, Vec<&FinishedRun>)> = setups
         .iter()
-        .map(|setup| (setup, ledger.of(&setup.id)))
+        .map(|setup| (setup, run_log.of(&setup.id)))
         .filter(|(_, runs)| !runs.is_empty())
         .collect();
     let latencies = rows.iter().flat_map(|(_, runs)| runs).any(|done| done.measured.latency.is_some());
@@ -24,13 +27,14 @@ pub(crate) fn table(ledger: &Ledger, setups: &[Setup], slo_ms: u64) -> String {
     text.push_str(if steps { "  AGAINST WHAT IT BUILDS ON\n" } else { "\n" });
     for (setup, runs) in rows {
         let _ = write!(text, "{:width$}  {:>4}", setup.name, runs.len());
-        let column =
-            |of: &dyn Fn(&Done) -> Option<f64>| -> Vec<f64> { runs.iter().copied().filter_map(of).collect() };
+        let column = |of: &dyn Fn(&FinishedRun) -> Option<f64>| -> Vec<f64> {
+            runs.iter().copied().filter_map(of).collect()
+        };
         let rate = spread(column(&|done| Some(done.measured.records_per_s)), 0);
         let bytes = spread(column(&|done| Some(done.measured.bytes_per_s / 1e6)), 2);
         let _ = write!(text, "  {rate:>26}  {bytes:>17}");
         if latencies {
-            let latency = |of: fn(&super::measured::Latency) -> f64| {
+            let latency = |of: fn(&super::load::Latency) -> f64| {
                 column(&move |done| done.measured.latency.as_ref().map(of))
             };
             let _ = write!(
@@ -39,30 +43,31 @@ pub(crate) fn table(ledger: &Ledger, setups: &[Setup], slo_ms: u64) -> String {
                 spread(latency(|latency| latency.p99_ms), 1),
                 spread(latency(|latency| latency.p999_ms), 1),
                 spread(latency(|latency| latency.max_ms), 0),
-                spread(latency(super::measured::Latency::miss_percent), 3)
+                spread(latency(super::load::Latency::miss_percent), 3)
             );
         }
         if let Some(before) = &setup.builds_on {
-            let rates =
-                |runs: &[&Done]| runs.iter().map(|done| done.measured.records_per_s).collect::<Vec<_>>();
-            let _ = write!(text, "  {}", step(rates(&ledger.of(before)), rates(&runs)));
+            let rates = |runs: &[&FinishedRun]| {
+                runs.iter().map(|done| done.measured.records_per_s).collect::<Vec<_>>()
+            };
+            let _ = write!(text, "  {}", step(rates(&run_log.of(before)), rates(&runs)));
         }
         text.push('\n');
     }
-    append_others(&mut text, ledger, setups);
+    append_others(&mut text, run_log, setups);
     text
 }
 
 /// What could not be set up, and what shows that journals were what they should be.
-fn append_others(text: &mut String, ledger: &Ledger, setups: &[Setup]) {
+fn append_others(text: &mut String, run_log: &RunLog, setups: &[Setup]) {
     let mut said = String::new();
     for setup in setups {
-        let last = ledger.of(&setup.id).last().map(|done| done.journal.join("; ")).unwrap_or_default();
+        let last = run_log.of(&setup.id).last().map(|done| done.journal.join("; ")).unwrap_or_default();
         if !last.is_empty() {
             let _ = writeln!(said, "{}: {last} (last run, since it was mounted)", setup.name);
         }
     }
-    for (name, why) in &ledger.left_out {
+    for (name, why) in &run_log.left_out {
         let _ = writeln!(said, "{name}: left out: {why}");
     }
     if !said.is_empty() {
@@ -110,6 +115,40 @@ pub(crate) fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { at(half) } else { f64::midpoint(at(half.saturating_sub(1)), at(half)) }
 }
 
+/// The causes that are named: the largest.
+const NAMED: usize = 3;
+
+#[derive(Deserialize)]
+struct Summary {
+    requests: u64,
+    slow: u64,
+    by_cause: BTreeMap<String, Share>,
+}
+
+#[derive(Deserialize)]
+struct Share {
+    time_ns: f64,
+}
+
+/// `412 of 9,000 requests took 10 ms or longer: log-lock 61 %, slow-device 20 % of their time`. `None` of what is no
+/// summary.
+pub(super) fn told(summary: &str, slower_than_ms: u64) -> Option<String> {
+    let Summary { requests, slow, by_cause } = serde_json::from_str(summary).ok()?;
+    if slow == 0 {
+        return Some(format!("none of {requests} requests took {slower_than_ms} ms or longer"));
+    }
+    let whole: f64 = by_cause.values().map(|share| share.time_ns).sum();
+    let mut shares: Vec<(&String, f64)> =
+        by_cause.iter().map(|(cause, share)| (cause, 100.0 * share.time_ns / whole.max(1.0))).collect();
+    shares.sort_by(|left, right| right.1.total_cmp(&left.1));
+    let named: Vec<String> =
+        shares.iter().take(NAMED).map(|(cause, percent)| format!("{cause} {percent:.0} %")).collect();
+    Some(format!(
+        "{slow} of {requests} requests took {slower_than_ms} ms or longer: {} of their time",
+        named.join(", ")
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,5 +172,29 @@ mod tests {
         assert_eq!(spread(vec![4.0, 1.0], 2), "2.50 (1.00–4.00)");
         assert_eq!(spread(vec![7.25], 0), "7");
         assert_eq!(spread(Vec::new(), 0), "-");
+    }
+}
+
+#[cfg(test)]
+mod bottleneck_tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_causes_are_named() {
+        let share = |ns: u64| format!("{{\"requests\":1,\"time_ns\":{ns}}}");
+        let summary = format!(
+            "{{\"type\":\"summary\",\"requests\":90,\"slow\":4,\"by_cause\":{{\"a\":{},\"b\":{},\"c\":{},\"d\":{}}}}}",
+            share(10),
+            share(60),
+            share(5),
+            share(25)
+        );
+        assert_eq!(
+            told(&summary, 10).unwrap(),
+            "4 of 90 requests took 10 ms or longer: b 60 %, d 25 %, a 10 % of their time"
+        );
+        let none = told("{\"requests\":90,\"slow\":0,\"by_cause\":{}}", 10);
+        assert_eq!(none.unwrap(), "none of 90 requests took 10 ms or longer");
+        assert_eq!(told("{\"type\":\"verdict\"}", 10), None);
     }
 }

@@ -1,18 +1,24 @@
 //! One broker of a fleet: on a device of its own, under a load of its own. It needs nothing of the others, and its node id tells it
 //! from them.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
+use fastrand::Rng;
+use rustix::fs::{Advice, fadvise};
+
+use super::tier_state::{PARTITIONS, TOPIC, TierState};
+use crate::background::Background;
 use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Connection, Running, Topic, Traffic, create_topic};
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
+use crate::session::Interrupt;
 use crate::site::Site;
 use crate::volume::Volume;
-use fastrand::Rng;
-
-use super::tier_state::{PARTITIONS, TOPIC, TierState};
 
 /// Nine on one machine: small heaps, and a compiler that is soon done.
 const JVM_ARGUMENTS: [&str; 3] = ["-Xms96m", "-Xmx192m", "-XX:TieredStopAtLevel=1"];
@@ -24,7 +30,7 @@ const PER_SECOND: u32 = 100;
 const RECORD_BYTES: u32 = 1_024;
 
 /// What all of them share.
-pub(super) struct Ground<'a> {
+pub(super) struct Context<'a> {
     pub(super) kafka: &'a Kafka,
     pub(super) site: &'a Site,
     pub(super) interrupt: &'a Interrupt,
@@ -49,16 +55,16 @@ impl Member {
 
     /// Starts a broker whose load is held back, and the agent in it if it is to have one.
     pub(super) fn start(
-        ground: &Ground<'_>,
+        context: &Context<'_>,
         number: u32,
         volume: Volume,
         state: Option<&TierState>,
     ) -> Result<Self, Error> {
-        let broker = Broker::start(ground.kafka, options(ground, number, &volume, state)?)?;
+        let broker = Broker::start(context.kafka, options(context, number, &volume, state)?)?;
         let topic = Topic { name: TOPIC.to_owned(), partitions: PARTITIONS, ..Topic::default() };
         let mut admin = Connection::open(broker.listener(), "lab-admin")?;
-        create_topic(&mut admin, &topic, ground.interrupt)?;
-        let mut rng = Rng::with_seed(ground.seed.wrapping_add(u64::from(number)));
+        create_topic(&mut admin, &topic, context.interrupt)?;
+        let mut rng = Rng::with_seed(context.seed.wrapping_add(u64::from(number)));
         let load = traffic().start(broker.listener(), &mut rng)?;
         load.pause(true);
         Ok(Self { broker, load, volume })
@@ -99,19 +105,19 @@ impl Drop for Members {
 }
 
 fn options(
-    ground: &Ground<'_>,
+    context: &Context<'_>,
     number: u32,
     volume: &Volume,
     state: Option<&TierState>,
 ) -> Result<BrokerOptions, Error> {
-    let site = ground.site;
+    let site = context.site;
     let mut options = BrokerOptions::new(site.directory(&format!("broker-{number}"))?);
     options.node_id = number;
     options.log_dir = Some(Member::log_dir(volume));
     // On the same device: none of its files is where other programs read and write.
     options.metadata_dir = Some(volume.directory().join("metadata"));
     options.site = Some(site.path().to_owned());
-    options.interrupt = ground.interrupt.clone();
+    options.interrupt = context.interrupt.clone();
     options.jvm_arguments = JVM_ARGUMENTS.map(str::to_owned).to_vec();
     options.jvm_arguments.extend(state.map(TierState::jvm_arguments).unwrap_or_default());
     options.properties = PROPERTIES.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
@@ -134,4 +140,40 @@ fn traffic() -> Traffic {
 /// The load of one, for people.
 pub(super) fn load_described() -> String {
     format!("{PRODUCERS} producers, {} requests/s of 1 KiB", PRODUCERS * PER_SECOND)
+}
+
+const EVERY: Duration = Duration::from_millis(50);
+
+/// Forgets files until it is dropped.
+#[derive(Debug)]
+pub(super) struct SmallCache(Option<Background<()>>);
+
+impl SmallCache {
+    /// Keeps those out of the page cache that are larger.
+    pub(super) fn with_room_for(bytes: u64, files: Vec<PathBuf>) -> Self {
+        let work = move |over: &AtomicBool| {
+            while !over.load(Ordering::Relaxed) {
+                for file in &files {
+                    forget(file, bytes);
+                }
+                thread::sleep(EVERY);
+            }
+        };
+        Self(Some(Background::start("who forgets files", work)))
+    }
+}
+
+impl Drop for SmallCache {
+    fn drop(&mut self) {
+        // Waited for: it has files open. It does not panic; and if it did, nothing is left to be forgotten.
+        let _ = self.0.take().map(Background::stop);
+    }
+}
+
+/// Where that is refused, nothing is read from the disk, and whoever looks for such reads says so.
+fn forget(path: &Path, room_bytes: u64) {
+    let Ok(file) = File::open(path) else { return };
+    if file.metadata().is_ok_and(|about| about.len() > room_bytes) {
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    }
 }

@@ -6,13 +6,14 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::named::{self, Named};
-use super::tier_state::{Cleaned, FILE, PARTITIONS, TOPIC};
+use serde_json::Value;
+
+use super::tier_state::{CleanupResult, FILE, PARTITIONS, TOPIC};
 use crate::error::Error;
 use crate::observer::Observer;
 
 /// What was seen while the brokers ran, and where it is.
-pub(super) struct Seen {
+pub(super) struct FleetData {
     /// The broker that reads its disk for nobody.
     pub(super) planted: u32,
     pub(super) brokers: u32,
@@ -23,7 +24,7 @@ pub(super) struct Seen {
     pub(super) well: Vec<PathBuf>,
     /// The planted broker's log.
     pub(super) log: PathBuf,
-    pub(super) cleaned: Cleaned,
+    pub(super) cleaned: CleanupResult,
     /// Its recording after the cleanup.
     pub(super) after: PathBuf,
 }
@@ -36,11 +37,11 @@ pub(super) struct Operator<'a> {
 }
 
 /// A command's name, and whether it named what was planted.
-type Answer = (&'static str, Named);
+type NamedAnswer = (&'static str, Answer);
 
 impl Operator<'_> {
     /// Asks all questions, shows the answers, and says of each whether it names what was planted; how many do not.
-    pub(super) fn ask_all(&self, seen: &Seen) -> Result<usize, Error> {
+    pub(super) fn ask_all(&self, seen: &FleetData) -> Result<usize, Error> {
         let path = |path: &'static str| OsStr::new(path);
         let (odd, before) = (seen.odd.as_os_str(), seen.before.as_os_str());
         let most = PARTITIONS.to_string();
@@ -52,12 +53,12 @@ impl Operator<'_> {
         let by_kind = [path("--from"), seen.after.as_os_str(), path("--by"), path("kind")];
         let after = self.ask("after", "files", &by_kind, &[])?;
         let answers = [
-            ("fleet", named::by_fleet(&fleet, seen.planted)),
-            ("files", named::by_files(&files)),
+            ("fleet", by_fleet(&fleet, seen.planted)),
+            ("files", by_files(&files)),
             ("others", self.ask_of_others(seen)?),
-            ("logs", named::by_logs(&logs, seen.cleaned)),
-            ("advise", named::by_advise(&advise)),
-            ("after", named::reads_gone(&after)),
+            ("logs", by_logs(&logs, seen.cleaned)),
+            ("advise", by_advise(&advise)),
+            ("after", reads_gone(&after)),
         ];
         print(&conclusion(seen, &answers))?;
         Ok(answers.iter().filter(|(_, named)| named.is_err()).count())
@@ -84,10 +85,10 @@ impl Operator<'_> {
     }
 
     /// Whether nothing is said of brokers that are well.
-    fn ask_of_others(&self, seen: &Seen) -> Result<Named, Error> {
+    fn ask_of_others(&self, seen: &FleetData) -> Result<Answer, Error> {
         for recording in &seen.well {
             let arguments = [OsStr::new("--from"), recording.as_os_str()];
-            if let Err(told) = named::no_reads_without_egress(&self.as_json("others", "files", &arguments)?) {
+            if let Err(told) = no_reads_without_egress(&self.as_json("others", "files", &arguments)?) {
                 return Ok(Err(told));
             }
         }
@@ -102,12 +103,12 @@ impl Operator<'_> {
 }
 
 /// What was planted, and who named it.
-fn conclusion(seen: &Seen, answers: &[Answer]) -> String {
-    let Seen { planted, brokers, .. } = seen;
+fn conclusion(seen: &FleetData, answers: &[NamedAnswer]) -> String {
+    let FleetData { planted, brokers, .. } = seen;
     let head = format!(
         "planted: broker {planted} of {brokers} reads {TOPIC}-*/{FILE} from its disk and sends it nowhere\n"
     );
-    let line = |(name, named): &Answer| match named {
+    let line = |(name, named): &NamedAnswer| match named {
         Ok(how) => format!("  {name:<7} ok: {how}\n"),
         Err(why) => format!("  {name:<7} MISSED: {why}\n"),
     };
@@ -119,20 +120,177 @@ fn print(text: &str) -> Result<(), Error> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::system("write to stdout"))
 }
 
+/// What it says of it; or in what it falls short.
+pub(super) type Answer = Result<String, String>;
+
+/// The kind of file, as commands call it.
+const KIND: &str = "tierstate";
+/// Figures of a fleet that more reads make larger.
+const READ_FIGURES: [&str; 3] = ["device_reads_per_second", "reads_per_second", "disk_read_bytes_per_second"];
+/// Cleanups of the case left less than a hundredth.
+const LEAST_PERCENT: f64 = -99.0;
+/// The rule, its settings, and what its caveat must say.
+const RULE: &str = "tier-state";
+const SETTINGS: [(&str, &str); 3] = [
+    ("confluent.tier.partition.state.cleanup.enable", "true"),
+    ("confluent.tier.partition.state.cleanup.delay.ms", "2592000000"),
+    ("confluent.tier.partition.state.cleanup.interval.ms", "86400000"),
+];
+const CAVEAT: &str = "ages count from when the cleanup is first on";
+
+/// `fleet`: the broker comes first, and its state files are why it reads more.
+pub(super) fn by_fleet(said: &str, planted: u32) -> Answer {
+    let rows = rows(said)?;
+    let planted = planted.to_string();
+    let planted = planted.as_str();
+    let first = rows.first().and_then(|row| text(row, "/broker")).unwrap_or("none");
+    if first != planted {
+        return Err(format!("the first is broker {first}, not {planted}"));
+    }
+    let of_planted = rows.iter().filter(|row| text(row, "/broker") == Some(planted));
+    let mut reads =
+        of_planted.filter(|row| text(row, "/figure").is_some_and(|name| READ_FIGURES.contains(&name)));
+    let told = reads.find(|row| {
+        text(row, "/because/0/part") == Some(KIND)
+            && text(row, "/because/0/items/0/name").is_some_and(is_state_file)
+    });
+    let told = told.ok_or_else(|| format!("it does not say that broker {planted} reads {KIND} files"))?;
+    let figure = |pointer| number(told, pointer).unwrap_or_default();
+    Ok(format!(
+        "broker {planted} is the first: {} is {:.0}, the median is {:.0}; {:.0} % of the difference is {KIND} files",
+        text(told, "/figure").unwrap_or_default(),
+        figure("/value"),
+        figure("/median"),
+        figure("/because/0/share") * 100.0,
+    ))
+}
+
+/// `files --sort disk-reads`: the files come first, and are read for nobody.
+pub(super) fn by_files(said: &str) -> Answer {
+    let rows = rows(said)?;
+    let is_meant = |row: &&Value| text(row, "/kind") == Some(KIND) && text(row, "/topic") == Some(TOPIC);
+    let first = rows.iter().take(PARTITIONS as usize).filter(is_meant).count();
+    if first != PARTITIONS as usize {
+        return Err(format!("of the {PARTITIONS} files that are read most, {first} are the state's"));
+    }
+    let summary = summary(&rows)?;
+    let found = |name: &str| text(summary, &format!("/reads_without_egress/{name}"));
+    if found("kind") != Some(KIND) || !found("file").is_some_and(is_state_file) {
+        return Err(format!("it tells of no {KIND} files that are read without egress"));
+    }
+    Ok(found("text").unwrap_or_default().to_owned())
+}
+
+/// `files` of a broker that reads nothing for nobody.
+pub(super) fn no_reads_without_egress(said: &str) -> Result<(), String> {
+    let rows = rows(said)?;
+    match text(summary(&rows)?, "/reads_without_egress/text") {
+        None => Ok(()),
+        Some(told) => Err(format!("it says of a broker that is well: {told}")),
+    }
+}
+
+/// `logs`: each partition's reduction and all of them together, as large as the files themselves say; and the migrations.
+pub(super) fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
+    let rows = rows(said)?;
+    let count = |kind| rows.iter().filter(|row| text(row, "/type") == Some(kind)).count();
+    for (kind, what) in [("tier-cleanup", "cleanups"), ("tier-migration", "migrations")] {
+        if count(kind) != PARTITIONS as usize {
+            return Err(format!("it tells of {} {what}, not of {PARTITIONS}", count(kind)));
+        }
+    }
+    let summary = summary(&rows)?;
+    let total = |name: &str| summary.pointer(&format!("/tier_cleanup/{name}"));
+    let (before, after) = (cleaned.before_bytes, cleaned.after_bytes);
+    for (name, truth) in [("segments", cleaned.segments()), ("before_bytes", before), ("after_bytes", after)]
+    {
+        let told = total(name).and_then(Value::as_u64);
+        if told != Some(truth) {
+            return Err(format!("its total of {name} is {told:?}; by the files themselves it is {truth}"));
+        }
+    }
+    match total("change_percent").and_then(Value::as_f64) {
+        Some(percent) if percent < LEAST_PERCENT => Ok(format!(
+            "{} segments removed from the state of {PARTITIONS} partitions, {before} to {after} bytes \
+             ({percent:.2} %), as the files themselves say",
+            cleaned.segments()
+        )),
+        percent => Err(format!("its reduction is {percent:?} %")),
+    }
+}
+
+/// `advise`: the settings, with what to know before they are set.
+pub(super) fn by_advise(said: &str) -> Answer {
+    let rows = rows(said)?;
+    let mut advice = rows.iter().filter(|row| text(row, "/type") == Some("advice"));
+    let advice = advice.find(|row| text(row, "/rule") == Some(RULE));
+    let advice = advice.ok_or_else(|| format!("it does not advise {RULE}"))?;
+    let changes = advice.pointer("/changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for (setting, new) in SETTINGS {
+        let is_meant =
+            |change: &Value| text(change, "/setting") == Some(setting) && text(change, "/new") == Some(new);
+        if !changes.iter().any(is_meant) {
+            return Err(format!("it does not say {setting}={new}"));
+        }
+    }
+    match text(advice, "/risk") {
+        Some(risk) if risk.contains(CAVEAT) => Ok(format!("{RULE}, with its caveat: {CAVEAT}")),
+        _ => Err(format!("it does not say that {CAVEAT}")),
+    }
+}
+
+/// `files --by kind` after the cleanup: the state is looked up as before, and not read from the disk any more.
+pub(super) fn reads_gone(said: &str) -> Answer {
+    let rows = rows(said)?;
+    no_reads_without_egress(said)?;
+    let state = rows.iter().find(|row| text(row, "/kind") == Some(KIND));
+    let count = |name| state.and_then(|row| number(row, name)).unwrap_or_default();
+    let (reads, disk_reads) = (count("/reads"), count("/disk_reads"));
+    if reads < 1.0 {
+        return Err("nobody reads the state any more, so nothing is shown".to_owned());
+    }
+    if disk_reads * 100.0 > reads {
+        return Err(format!("{disk_reads:.0} of {reads:.0} reads of {KIND} files are still from the disk"));
+    }
+    Ok(format!("{reads:.0} reads of {KIND} files, {disk_reads:.0} of them from the disk"))
+}
+
+fn is_state_file(name: &str) -> bool {
+    name.starts_with(TOPIC) && name.ends_with(FILE)
+}
+
+fn rows(said: &str) -> Result<Vec<Value>, String> {
+    let row = |line| serde_json::from_str(line).map_err(|error| format!("it says no JSON: {error}"));
+    said.lines().map(row).collect()
+}
+
+fn summary(rows: &[Value]) -> Result<&Value, String> {
+    let last = rows.last().filter(|row| text(row, "/type") == Some("summary"));
+    last.ok_or_else(|| "it does not end with a summary".to_owned())
+}
+
+fn text<'v>(row: &'v Value, pointer: &str) -> Option<&'v str> {
+    row.pointer(pointer)?.as_str()
+}
+
+fn number(row: &Value, pointer: &str) -> Option<f64> {
+    row.pointer(pointer)?.as_f64()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn who_did_not_name_it_is_said() {
-        let seen = Seen {
+        let seen = FleetData {
             planted: 4,
             brokers: 9,
             before: PathBuf::new(),
             odd: PathBuf::new(),
             well: Vec::new(),
             log: PathBuf::new(),
-            cleaned: Cleaned { before_bytes: 2, after_bytes: 1 },
+            cleaned: CleanupResult { before_bytes: 2, after_bytes: 1 },
             after: PathBuf::new(),
         };
         let answers = [("fleet", Ok("broker 4".to_owned())), ("files", Err("nothing".to_owned()))];
@@ -140,5 +298,112 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("planted: broker 4 of 9 reads retriever-mutation-*"), "{text}");
         assert_eq!(lines[1..], ["  fleet   ok: broker 4", "  files   MISSED: nothing"]);
+    }
+}
+
+#[cfg(test)]
+mod named_tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lines(rows: &[Value]) -> String {
+        rows.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    fn state_file(number: usize) -> String {
+        format!("{TOPIC}-{number}/{FILE}")
+    }
+
+    fn difference(broker: &str, figure: &str, part: &str) -> Value {
+        json!({"type": "difference", "broker": broker, "figure": figure, "value": 1600.0, "median": 1.0,
+            "because": [{"part": part, "share": 1.0, "items": [{"name": state_file(5)}]}]})
+    }
+
+    #[test]
+    fn a_broker_counts_as_named_where_it_is_the_first_and_for_its_state() {
+        let summary = json!({"type": "summary", "brokers": 9});
+        let said = |rows: &[Value]| lines(&[rows, std::slice::from_ref(&summary)].concat());
+        let slow = difference("4", "longest_write_ms", "log");
+        let reads = difference("4", "device_reads_per_second", KIND);
+        let told = by_fleet(&said(&[slow.clone(), reads.clone()]), 4).unwrap();
+        assert!(told.starts_with("broker 4 is the first: device_reads_per_second is 1600"), "{told}");
+        let other = difference("2", "longest_write_ms", "log");
+        assert!(by_fleet(&said(&[other, reads]), 4).unwrap_err().contains("broker 2, not 4"));
+        assert!(by_fleet(&said(&[slow]), 4).is_err());
+        assert!(by_fleet(&said(&[difference("4", "reads_per_second", "log")]), 4).is_err());
+        assert!(by_fleet(&said(&[]), 4).unwrap_err().contains("broker none"));
+        assert!(by_fleet("no JSON", 4).is_err());
+    }
+
+    fn files(kinds: &[&str], finding: &Value) -> String {
+        let row = |(at, kind): (usize, &&str)| json!({"type": "files", "file": state_file(at), "kind": kind, "topic": TOPIC});
+        let mut rows: Vec<Value> = kinds.iter().enumerate().map(row).collect();
+        rows.push(json!({"type": "summary", "reads_without_egress": finding}));
+        lines(&rows)
+    }
+
+    #[test]
+    fn files_count_as_named_where_all_of_them_come_first_and_the_finding_is_theirs() {
+        let finding = json!({"text": "reads without egress: …", "kind": KIND, "file": state_file(5)});
+        let all = [KIND; PARTITIONS as usize];
+        assert_eq!(by_files(&files(&all, &finding)).unwrap(), "reads without egress: …");
+        let mut others = all;
+        others[2] = "log";
+        assert!(by_files(&files(&others, &finding)).is_err());
+        assert!(by_files(&files(&all, &Value::Null)).is_err());
+        let of_logs = json!({"text": "…", "kind": "log", "file": "a-0/0.log"});
+        assert!(by_files(&files(&all, &of_logs)).is_err());
+        assert_eq!(no_reads_without_egress(&files(&all, &Value::Null)), Ok(()));
+        assert!(no_reads_without_egress(&files(&[], &of_logs)).is_err());
+    }
+
+    fn logged(cleanups: u32, segments: u64) -> String {
+        let row = |kind| json!({"type": kind});
+        let mut rows: Vec<Value> = (0..cleanups).map(|_| row("tier-cleanup")).collect();
+        rows.extend((0..PARTITIONS).map(|_| row("tier-migration")));
+        rows.push(json!({"type": "summary", "tier_cleanup": {"segments": segments,
+            "before_bytes": 114_210, "after_bytes": 210, "change_percent": -99.8}}));
+        lines(&rows)
+    }
+
+    #[test]
+    fn a_reduction_counts_as_told_where_it_is_that_of_the_files() {
+        let cleaned = CleanupResult { before_bytes: 114_210, after_bytes: 210 };
+        let told = by_logs(&logged(PARTITIONS, 1_000), cleaned).unwrap();
+        assert!(told.starts_with("1000 segments") && told.contains("-99.80 %"), "{told}");
+        assert!(by_logs(&logged(PARTITIONS - 1, 1_000), cleaned).is_err());
+        assert!(by_logs(&logged(PARTITIONS, 999), cleaned).is_err());
+        let little = CleanupResult { after_bytes: 114_096, ..cleaned };
+        assert!(by_logs(&logged(PARTITIONS, 1), little).is_err());
+    }
+
+    #[test]
+    fn advice_counts_with_all_settings_and_the_caveat() {
+        let said = |settings: &[(&str, &str)], risk: &str| {
+            let changes: Vec<Value> =
+                settings.iter().map(|(name, new)| json!({"setting": name, "new": new})).collect();
+            lines(&[
+                json!({"type": "advice", "rule": RULE, "changes": changes, "risk": risk}),
+                json!({"type": "summary"}),
+            ])
+        };
+        assert!(by_advise(&said(&SETTINGS, CAVEAT)).is_ok());
+        assert!(by_advise(&said(&SETTINGS[1..], CAVEAT)).is_err());
+        assert!(by_advise(&said(&SETTINGS, "none")).is_err());
+        assert!(by_advise(&lines(&[json!({"type": "summary"})])).is_err());
+    }
+
+    #[test]
+    fn reads_are_gone_where_the_state_is_still_looked_up_but_not_on_the_disk() {
+        let said = |reads: u64, disk_reads: u64| {
+            lines(&[
+                json!({"type": "files", "kind": KIND, "reads": reads, "disk_reads": disk_reads}),
+                json!({"type": "summary", "reads_without_egress": null}),
+            ])
+        };
+        assert!(reads_gone(&said(5_000, 3)).is_ok());
+        assert!(reads_gone(&said(5_000, 3_000)).is_err());
+        assert!(reads_gone(&said(0, 0)).is_err());
     }
 }

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::member::{self, Ground, Member, Members};
-use super::questions::Seen;
-use super::small_cache::SmallCache;
-use super::tier_state::{Cleaned, PARTITIONS, TierState};
+use super::member::SmallCache;
+use super::member::{self, Context, Member, Members};
+use super::questions::FleetData;
+use super::tier_state::{CleanupResult, PARTITIONS, TierState};
 use super::{FleetArguments, made};
 use crate::device::DeviceOptions;
 use crate::error::Error;
 use crate::observer::Observer;
-use crate::steps::Steps;
-use crate::tool;
+use crate::process;
+use crate::session::Steps;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
 
 /// Room on each device for what is produced; sparse.
@@ -31,7 +31,7 @@ const RECORDING: &str = "recording";
 pub(super) struct Replay<'a> {
     pub(super) arguments: &'a FleetArguments,
     pub(super) steps: Steps,
-    pub(super) ground: Ground<'a>,
+    pub(super) context: Context<'a>,
     pub(super) observer: &'a Observer,
     /// The number of the broker that is the odd one.
     pub(super) planted: u32,
@@ -41,12 +41,12 @@ pub(super) struct Replay<'a> {
 
 impl Replay<'_> {
     /// All of it. No broker runs any more when this returns.
-    pub(super) fn watch(&self) -> Result<Seen, Error> {
+    pub(super) fn watch(&self) -> Result<FleetData, Error> {
         let mut members = Members(Vec::new());
         let volumes = self.volumes()?;
         let log_dir = self.odd_of(&volumes).map(Member::log_dir)?;
         let state =
-            TierState::prepare(self.ground.kafka, self.ground.site, &log_dir, self.arguments.state << 20)?;
+            TierState::prepare(self.context.kafka, self.context.site, &log_dir, self.arguments.state << 20)?;
         self.start(volumes, &state, &mut members)?;
         self.warm_up(&state, &members)?;
         // Declared after the brokers, so that it ends before their file systems do.
@@ -60,7 +60,7 @@ impl Replay<'_> {
         let odd = self.odd_of(&recordings)?.clone();
         let well = recordings.into_iter().filter(|recording| *recording != odd).collect();
         let (planted, brokers) = (self.planted, self.arguments.brokers);
-        Ok(Seen { planted, brokers, before, odd, well, log, cleaned, after })
+        Ok(FleetData { planted, brokers, before, odd, well, log, cleaned, after })
     }
 
     /// The odd broker's, of all brokers' in their order.
@@ -75,13 +75,13 @@ impl Replay<'_> {
         // All files, and once more the one that is replaced.
         let size_mib = ROOM_MIB + self.arguments.state * u64::from(PARTITIONS);
         let volume = |number: u32| {
-            self.ground.interrupt.check()?;
+            self.context.interrupt.check()?;
             let options = VolumeOptions {
-                device: DeviceOptions { size_bytes: size_mib << 20, seed: self.ground.seed },
+                device: DeviceOptions { size_bytes: size_mib << 20, seed: self.context.seed },
                 file_system: FileSystem::Ext4,
                 mount_options: String::new(),
             };
-            Volume::prepare_another(self.ground.site, number, &options)
+            Volume::prepare_another(self.context.site, number, &options)
         };
         let volumes = (1..=self.arguments.brokers).map(volume).collect::<Result<Vec<_>, Error>>()?;
         self.steps.took(started, &format!("{} devices with ext4, one for each broker", volumes.len()));
@@ -100,7 +100,7 @@ impl Replay<'_> {
             }
             let results = side_by_side(some, |(number, volume)| {
                 let agent = (number == self.planted).then_some(state);
-                Member::start(&self.ground, number, volume, agent)
+                Member::start(&self.context, number, volume, agent)
             });
             let mut failed = Ok(());
             for result in results {
@@ -117,13 +117,13 @@ impl Replay<'_> {
 
     fn warm_up(&self, state: &TierState, members: &Members) -> Result<(), Error> {
         let started = Instant::now();
-        state.wait_until_ready(self.ground.interrupt)?;
+        state.wait_until_ready(self.context.interrupt)?;
         let mib = state.bytes()? >> 20;
         let what = format!("one has {PARTITIONS} state files, {mib} MiB together, and migrated them");
         self.steps.took(started, &what);
         let started = Instant::now();
         members.hold_back(false);
-        self.ground.interrupt.sleep(WARM_UP)?;
+        self.context.interrupt.sleep(WARM_UP)?;
         members.hold_back(true);
         self.steps.took(started, &format!("warmed up; load of each: {}", member::load_described()));
         Ok(())
@@ -131,7 +131,7 @@ impl Replay<'_> {
 
     /// Records every broker, in folders as `fleet` reads them; where, in the brokers' order.
     fn record_all(&self, members: &Members, before: &Path) -> Result<Vec<PathBuf>, Error> {
-        let day = tool::output(Command::new("date").args(["-u", "+%F"]))?;
+        let day = process::output(Command::new("date").args(["-u", "+%F"]))?;
         let folder = |number: u32| {
             before.join(format!("cluster=lab/broker={number}/date={}", day.trim())).join(RECORDING)
         };
@@ -145,13 +145,13 @@ impl Replay<'_> {
 
     /// Records one broker under its load.
     fn record(&self, number: u32, member: &Member, recording: &Path) -> Result<(), Error> {
-        let (started, interrupt) = (Instant::now(), self.ground.interrupt);
+        let (started, interrupt) = (Instant::now(), self.context.interrupt);
         if let Some(parent) = recording.parent() {
             made(parent)?;
         }
         member.load.pause(false);
         interrupt.sleep(RUN_UP)?;
-        let recorder = self.observer.record(recording, member.broker.pid, self.ground.site.path(), &[])?;
+        let recorder = self.observer.record(recording, member.broker.pid, self.context.site.path(), &[])?;
         interrupt.sleep(Duration::from_secs(self.arguments.seconds))?;
         recorder.stop()?;
         member.load.pause(true);
@@ -160,9 +160,9 @@ impl Replay<'_> {
     }
 
     /// What the cleanup did, and the recording of the time after it.
-    fn clean_up(&self, state: &TierState, odd: &Member) -> Result<(Cleaned, PathBuf), Error> {
+    fn clean_up(&self, state: &TierState, odd: &Member) -> Result<(CleanupResult, PathBuf), Error> {
         let started = Instant::now();
-        let cleaned = state.clean(self.ground.interrupt)?;
+        let cleaned = state.clean(self.context.interrupt)?;
         let (from, to) = (cleaned.before_bytes, cleaned.after_bytes);
         let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.planted);
         self.steps.took(started, &what);

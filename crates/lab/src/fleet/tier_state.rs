@@ -10,10 +10,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
+use crate::process;
+use crate::session::Interrupt;
 use crate::site::Site;
-use crate::tool;
 
 /// The topic that has a state: the case's own.
 pub(super) const TOPIC: &str = "retriever-mutation";
@@ -33,7 +33,7 @@ const SOURCE: &str = include_str!("../../java/TierState.java");
 /// The oldest Java that runs Kafka 4: it may be older than the compiler.
 const RELEASE: &str = "17";
 /// How long files may take to be made or cleaned up.
-const PATIENCE: Duration = Duration::from_secs(180);
+const AGENT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// An agent, ready to be put into a broker.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(super) struct TierState {
 
 /// What a cleanup did, by the files themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cleaned {
+pub(super) struct CleanupResult {
     pub(super) before_bytes: u64,
     pub(super) after_bytes: u64,
 }
@@ -95,12 +95,12 @@ impl TierState {
     }
 
     /// Has the broker clean up.
-    pub(super) fn clean(&self, interrupt: &Interrupt) -> Result<Cleaned, Error> {
+    pub(super) fn clean(&self, interrupt: &Interrupt) -> Result<CleanupResult, Error> {
         let before_bytes = self.bytes()?;
         let order = self.orders.join("clean");
         File::create(&order).map_err(Error::io("write", &order))?;
         self.wait_for("cleaned", interrupt)?;
-        Ok(Cleaned { before_bytes, after_bytes: self.bytes()? })
+        Ok(CleanupResult { before_bytes, after_bytes: self.bytes()? })
     }
 
     /// How large all files are.
@@ -118,14 +118,14 @@ impl TierState {
         };
         let late = || Error::TooSlow {
             what: format!("the broker's work on its tier state (until it is {said})"),
-            limit: PATIENCE,
+            limit: AGENT_TIMEOUT,
             hint: String::new(),
         };
-        interrupt.wait(PATIENCE, ready, late)
+        interrupt.wait(AGENT_TIMEOUT, ready, late)
     }
 }
 
-impl Cleaned {
+impl CleanupResult {
     /// Entries that went.
     pub(super) fn segments(&self) -> u64 {
         self.before_bytes.saturating_sub(self.after_bytes) / ENTRY_BYTES
@@ -144,10 +144,10 @@ fn compile(kafka: &Kafka, directory: &Path) -> Result<PathBuf, Error> {
     let (classes, jar) = (directory.join("classes"), directory.join("tier-state.jar"));
     let mut javac = Command::new("javac");
     javac.args(["--release", RELEASE, "-cp"]).arg(kafka.jars().join("*")).arg("-d").arg(&classes).arg(source);
-    tool::output(&mut javac)?;
+    process::output(&mut javac)?;
     let mut packing = Command::new("jar");
     packing.args(["--create", "--file"]).arg(&jar).arg("--manifest").arg(manifest);
-    tool::output(packing.arg("-C").arg(classes).arg("."))?;
+    process::output(packing.arg("-C").arg(classes).arg("."))?;
     Ok(jar)
 }
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn entries_are_as_large_as_published_sizes_say() {
-        let published = Cleaned { before_bytes: 147_891_612, after_bytes: 601_218 };
+        let published = CleanupResult { before_bytes: 147_891_612, after_bytes: 601_218 };
         assert_eq!(published.segments(), 1_292_021);
         assert!(SOURCE.contains(&format!("int ENTRY_BYTES = {ENTRY_BYTES};")) && SOURCE.contains(FILE));
         assert!(SOURCE.contains("int KEPT_ONE_IN = 200;") && (7..100).contains(&ROOM_PART));

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use super::course::{Bench, Course, follow};
-use super::knob::{self, Knob, Tuned};
-use super::measuring::Measuring;
+use super::advice::Measuring;
+use super::report::{self, SearchResult};
 use super::search::search;
-use super::told::{self, Held};
+use super::setting::{self, Configuration, Setting};
+use super::tuning_loop::{Bench, TuningLoop, follow};
 use super::{DIRTY_BYTES, EXPLAINED_MS, PACE, SECONDS, TuneArguments, after_all_steps};
 use crate::error::Error;
 use crate::experiment::{Adaptive, print};
@@ -26,44 +26,48 @@ pub(super) fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Resu
     if arguments.experiment.list {
         return print(&listed());
     }
-    let (start, device) = (Tuned::out_of_the_box(), knob::device(PACE, DIRTY_BYTES));
+    let (start, device) = (Configuration::out_of_the_box(), setting::device(PACE, DIRTY_BYTES));
     let first = start.setup(&start.id(), &start.described(), None, &device);
     let (own, most) = (&arguments.experiment, most_runs(arguments));
     let adaptive = Adaptive::open((NAME, DIRECTORY), first, (SECONDS, most), own, brokerscope)?;
     let mut bench = Measuring { adaptive, device, slower_than_ms: EXPLAINED_MS };
-    let course = follow(&mut bench, start, (arguments.steps, own.repetitions))?;
-    let unused = arguments.steps.saturating_sub(u32::try_from(course.steps.len()).unwrap_or(u32::MAX));
+    let tuning_loop = follow(&mut bench, start, (arguments.steps, own.repetitions))?;
+    let unused = arguments.steps.saturating_sub(u32::try_from(tuning_loop.steps.len()).unwrap_or(u32::MAX));
     bench.adaptive.forgo((unused * own.repetitions) as usize);
-    let held = if arguments.search > 0 { Some(hold(&mut bench, &course, arguments)?) } else { None };
-    let text = told::all(&bench, &course, held.as_ref(), arguments);
-    bench.adaptive.conclude(&text, &told::configurations(&course, held.as_ref()), own)
+    let held = if arguments.search > 0 { Some(hold(&mut bench, &tuning_loop, arguments)?) } else { None };
+    let text = report::all(&bench, &tuning_loop, held.as_ref(), arguments);
+    bench.adaptive.conclude(&text, &report::configurations(&tuning_loop, held.as_ref()), own)
 }
 
 /// Searches, then runs the best and where advice led in turn, and follows advice from the best.
-fn hold(bench: &mut Measuring, course: &Course, arguments: &TuneArguments) -> Result<Held, Error> {
+fn hold(
+    bench: &mut Measuring,
+    tuning_loop: &TuningLoop,
+    arguments: &TuneArguments,
+) -> Result<SearchResult, Error> {
     let (runs, seed) = (arguments.experiment.repetitions, arguments.experiment.seed);
-    let known = measured_by(course);
+    let known = measured_by(tuning_loop);
     let best = search(bench, known.clone(), after_all_steps(), (arguments.search, seed))?;
     let before = if known.contains(&best) { runs } else { 1 };
-    if best != course.end {
+    if best != tuning_loop.end {
         for run in 1..=runs {
             bench.measure(&best, "the best again", before + run)?;
-            bench.measure(&course.end, "where advice led, again", runs + run)?;
+            bench.measure(&tuning_loop.end, "where advice led, again", runs + run)?;
         }
     }
-    let of = |tuned: &Tuned, before: u32| {
+    let of = |tuned: &Configuration, before: u32| {
         let all = bench.records_per_s(tuned);
-        if best == course.end { all } else { all.into_iter().skip(before as usize).collect() }
+        if best == tuning_loop.end { all } else { all.into_iter().skip(before as usize).collect() }
     };
-    let (led, found) = (of(&course.end, runs), of(&best, before));
+    let (led, found) = (of(&tuning_loop.end, runs), of(&best, before));
     let beyond = follow(bench, best, (ON_THE_BEST, runs))?;
-    Ok(Held { led, found, beyond })
+    Ok(SearchResult { led, found, beyond })
 }
 
 /// Each once.
-fn measured_by(course: &Course) -> Vec<Tuned> {
-    let mut all = vec![course.start.clone()];
-    for step in &course.steps {
+fn measured_by(tuning_loop: &TuningLoop) -> Vec<Configuration> {
+    let mut all = vec![tuning_loop.start.clone()];
+    for step in &tuning_loop.steps {
         if !all.contains(&step.choice.tuned) {
             all.push(step.choice.tuned.clone());
         }
@@ -79,14 +83,14 @@ fn most_runs(arguments: &TuneArguments) -> usize {
 }
 
 fn listed() -> String {
-    let line = |knob: &Knob| {
-        let tried: Vec<String> = knob.searched().iter().map(|value| knob.shown(*value)).collect();
+    let line = |setting: &Setting| {
+        let tried: Vec<String> = setting.searched().iter().map(|value| setting.shown(*value)).collect();
         format!(
             "{:<20} starts at {}; searched: {}\n",
-            knob.name(),
-            knob.shown(knob.default()),
+            setting.name(),
+            setting.shown(setting.default()),
             tried.join(", ")
         )
     };
-    Knob::ALL.iter().filter(|knob| knob.searched().len() > 1).map(line).collect()
+    Setting::ALL.iter().filter(|setting| setting.searched().len() > 1).map(line).collect()
 }

@@ -1,8 +1,8 @@
 //! A search over the settings that advice may change, to hold against where advice leads: some configurations drawn by chance
 //! first, then one setting after the other from the best so far. Knows nothing of advice.
 
-use super::course::Bench;
-use super::knob::{Knob, Tuned};
+use super::setting::{Configuration, Setting};
+use super::tuning_loop::Bench;
 use crate::error::Error;
 use fastrand::Rng;
 
@@ -13,19 +13,19 @@ const ONE_DRAWN_IN: u32 = 3;
 /// What a search has found so far.
 struct Search<'b, B: Bench> {
     bench: &'b mut B,
-    seen: Vec<Tuned>,
-    best: (Tuned, f64),
+    seen: Vec<Configuration>,
+    best: (Configuration, f64),
     left: u32,
 }
 
 /// Tries so many configurations beside `known`, which have been measured; returns the best of all.
 pub(super) fn search(
     bench: &mut impl Bench,
-    known: Vec<Tuned>,
-    first: Tuned,
+    known: Vec<Configuration>,
+    first: Configuration,
     (most, seed): (u32, u64),
-) -> Result<Tuned, Error> {
-    let start = known.first().cloned().unwrap_or_else(Tuned::out_of_the_box);
+) -> Result<Configuration, Error> {
+    let start = known.first().cloned().unwrap_or_else(Configuration::out_of_the_box);
     let mut search = Search { bench, seen: Vec::new(), best: (start, 0.0), left: most };
     for tuned in known {
         search.count(tuned);
@@ -39,12 +39,12 @@ pub(super) fn search(
     Ok(search.best.0)
 }
 
-fn drawn(rng: &mut Rng) -> Tuned {
-    Knob::ALL.into_iter().fold(Tuned::out_of_the_box(), |tuned, knob| {
-        let values = knob.searched();
+fn drawn(rng: &mut Rng) -> Configuration {
+    Setting::ALL.into_iter().fold(Configuration::out_of_the_box(), |tuned, setting| {
+        let values = setting.searched();
         let at = rng.usize(..values.len().max(1));
         let value = values.get(usize::try_from(at).unwrap_or(0)).copied();
-        tuned.with(knob, value.unwrap_or_else(|| knob.default()))
+        tuned.with(setting, value.unwrap_or_else(|| setting.default()))
     })
 }
 
@@ -52,16 +52,16 @@ impl<B: Bench> Search<'_, B> {
     /// Each setting's other values, from the best so far; whether it found a better one.
     fn one_by_one(&mut self) -> Result<bool, Error> {
         let before = self.best.1;
-        for knob in Knob::ALL {
-            for &value in knob.searched() {
-                self.see(self.best.0.clone().with(knob, value))?;
+        for setting in Setting::ALL {
+            for &value in setting.searched() {
+                self.see(self.best.0.clone().with(setting, value))?;
             }
         }
         Ok(self.best.1 > before && self.left > 0)
     }
 
     /// Measures one that has not been seen, while any may be.
-    fn see(&mut self, tuned: Tuned) -> Result<(), Error> {
+    fn see(&mut self, tuned: Configuration) -> Result<(), Error> {
         if self.left == 0 || self.seen.contains(&tuned) {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl<B: Bench> Search<'_, B> {
         Ok(())
     }
 
-    fn count(&mut self, tuned: Tuned) {
+    fn count(&mut self, tuned: Configuration) {
         let rate = middle(self.bench.records_per_s(&tuned));
         if rate > self.best.1 {
             self.best = (tuned.clone(), rate);
@@ -88,17 +88,17 @@ pub(super) fn middle(mut rates: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::tests::{MadeUp, advised, rate};
+    use super::super::tuning_loop::tests::{MadeUp, advised, rate};
     use super::*;
 
     #[test]
     fn the_best_is_found_and_no_more_is_tried_than_allowed() {
         let mut bench = MadeUp::new(rate, advised);
-        let start = Tuned::out_of_the_box();
+        let start = Configuration::out_of_the_box();
         bench.measure(&start, "", 3).unwrap();
-        let first = start.clone().with(Knob::Partitions, 16);
+        let first = start.clone().with(Setting::Partitions, 16);
         let best = search(&mut bench, vec![start.clone()], first.clone(), (40, 1)).unwrap();
-        assert_eq!((rate(&best), best.of(Knob::Devices)), (350.0, 4));
+        assert_eq!((rate(&best), best.of(Setting::Devices)), (350.0, 4));
         assert!(bench.runs.len() <= 41 && bench.runs.contains_key(&first.id()), "{:?}", bench.runs);
 
         let mut few = MadeUp::new(rate, advised);
@@ -111,7 +111,8 @@ mod tests {
     #[test]
     fn without_a_search_the_best_is_the_best_that_is_known() {
         let mut bench = MadeUp::new(rate, advised);
-        let (start, other) = (Tuned::out_of_the_box(), Tuned::out_of_the_box().with(Knob::Mtu, 9_000));
+        let (start, other) =
+            (Configuration::out_of_the_box(), Configuration::out_of_the_box().with(Setting::Mtu, 9_000));
         for tuned in [&start, &other] {
             bench.measure(tuned, "", 1).unwrap();
         }

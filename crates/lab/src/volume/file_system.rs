@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::journal;
 use super::journal::{Extent, journal_extents};
-use super::xfs_log;
 use crate::error::Error;
-use crate::tool;
+use crate::process;
 
 /// Few inodes: making them takes as long as writing them does.
 const EXT4: [&str; 6] = ["-q", "-F", "-b", "4096", "-N", "16384"];
@@ -53,17 +53,17 @@ impl FileSystem {
             Self::Ext4WithoutJournal => {
                 command.args(EXT4).args(["-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=0"])
             }
-            Self::Xfs => command.args(["-q", "-f", "-K", "-l", xfs_log::SIZE]),
+            Self::Xfs => command.args(["-q", "-f", "-K", "-l", journal::SIZE]),
             Self::Btrfs => command.args(["-q", "-f", "-K"]),
         };
-        tool::output(command.arg(device)).map(drop)
+        process::output(command.arg(device)).map(drop)
     }
 
     pub(super) fn journal_extents(self, device: &Path) -> Result<Vec<Extent>, Error> {
         match self {
             Self::Ext4 | Self::Ext4FastCommit => journal_extents(device),
             Self::Ext4WithoutJournal | Self::Btrfs => Ok(Vec::new()),
-            Self::Xfs => xfs_log::extent(device).map(|extent| vec![extent]),
+            Self::Xfs => journal::extent(device).map(|extent| vec![extent]),
         }
     }
 }

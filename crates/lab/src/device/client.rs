@@ -1,27 +1,26 @@
 //! The lab's end of a device: starts its server as a process and steers it.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use super::delay::Delay;
-use super::image::NAME;
-use super::order::{Order, Served};
-use super::pace::Pace;
-use crate::clean;
+use serde_json::{Deserializer, json};
+
+use super::delay::{Delay, Pace};
+use super::order::{Answer, Order, Served};
+use super::server::NAME;
+use crate::clean::{DEVICE, ROLE};
 use crate::error::Error;
-use crate::marked::{DEVICE, ROLE};
 use crate::process::Process;
-use crate::program;
 use crate::site::Site;
-use crate::tool;
+use crate::{clean, process, program};
 
 /// How long the server may take to mount or to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a device is made of.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +36,7 @@ pub struct DeviceOptions {
 pub struct Device {
     mount: PathBuf,
     orders: ChildStdin,
-    answers: Receiver<String>,
+    answers: Receiver<Answer>,
     process: Process,
 }
 
@@ -61,9 +60,9 @@ impl Device {
         let mut process = Process::spawn(&mut command, Some(site.path()))?;
         let (orders, answers) = pipes(&mut process)?;
         let device = Self { mount, orders, answers, process };
-        match device.next_line() {
-            Ok(line) if line == "ready" => Ok(device),
-            _ => Err(Error::Tool { tool: "the device's server".to_owned(), said: tool::tail(&log) }),
+        match device.answer() {
+            Ok(Answer::Ready) => Ok(device),
+            _ => Err(Error::Tool { tool: "the device's server".to_owned(), said: process::tail(&log) }),
         }
     }
 
@@ -79,7 +78,7 @@ impl Device {
         self.process.pid()
     }
 
-    /// Plants a delay; its window, if any, counts from now.
+    /// Delays operations; a window, if any, counts from now.
     pub fn delay(&mut self, rule: Delay) -> Result<(), Error> {
         self.order(&Order::Delay(rule)).map(drop)
     }
@@ -96,30 +95,22 @@ impl Device {
 
     /// What was served since the last call (the newest 65,536 operations), oldest first.
     pub fn trace(&mut self) -> Result<Vec<Served>, Error> {
-        let lines = self.order(&Order::Trace)?;
-        Ok(lines.iter().filter_map(|line| Served::parse(line)).collect())
+        self.order(&Order::Trace)
     }
 
-    fn order(&mut self, order: &Order) -> Result<Vec<String>, Error> {
-        writeln!(self.orders, "{}", order.line()).map_err(Error::system("steer the device"))?;
-        let mut lines = Vec::new();
-        loop {
-            let line = self.next_line()?;
-            if line == "ok" {
-                return Ok(lines);
-            }
-            if let Some(refusal) = line.strip_prefix("error ") {
-                return Err(Error::Unusable(format!("the device refused: {refusal}")));
-            }
-            lines.push(line);
+    fn order(&mut self, order: &Order) -> Result<Vec<Served>, Error> {
+        writeln!(self.orders, "{}", json!(order)).map_err(Error::system("steer the device"))?;
+        match self.answer()? {
+            Answer::Done(served) => Ok(served),
+            other => Err(Error::Unusable(format!("the device answered {other:?}"))),
         }
     }
 
-    fn next_line(&self) -> Result<String, Error> {
-        self.answers.recv_timeout(PATIENCE).map_err(|silence| match silence {
+    fn answer(&self) -> Result<Answer, Error> {
+        self.answers.recv_timeout(ANSWER_TIMEOUT).map_err(|silence| match silence {
             RecvTimeoutError::Timeout => Error::TooSlow {
                 what: "the device's answer".to_owned(),
-                limit: PATIENCE,
+                limit: ANSWER_TIMEOUT,
                 hint: String::new(),
             },
             RecvTimeoutError::Disconnected => Error::Unusable("the device's server has gone".to_owned()),
@@ -134,15 +125,15 @@ impl Drop for Device {
     }
 }
 
-fn pipes(process: &mut Process) -> Result<(ChildStdin, Receiver<String>), Error> {
+fn pipes(process: &mut Process) -> Result<(ChildStdin, Receiver<Answer>), Error> {
     let child = process.child_mut();
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Error::Unusable("the device's server has no pipes".to_owned()));
     };
     let (sender, answers) = channel();
     thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
+        for answer in Deserializer::from_reader(BufReader::new(output)).into_iter().map_while(Result::ok) {
+            if sender.send(answer).is_err() {
                 return;
             }
         }

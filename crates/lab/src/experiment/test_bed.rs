@@ -6,19 +6,19 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::driving::{Clients, Driving};
-use super::ledger::Asked;
-use super::measured::Measured;
-use super::progress;
+use super::load::ClientMetrics;
+use super::load::{Clients, Driving};
+use super::run_log::RunSpec;
+use super::schedule;
 use super::setup::{Network as Between, Setup};
 use crate::broker::{Broker, BrokerOptions};
 use crate::client::{Connection, Topic, create_topic, now_ns};
 use crate::device::DeviceOptions;
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::kafka::Kafka;
 use crate::net::{Network, Place};
 use crate::observer::Observer;
+use crate::session::Interrupt;
 use crate::site::Site;
 use crate::sysctl::Sysctl;
 use crate::volume::{DirtyLimit, Volume, VolumeOptions};
@@ -27,24 +27,24 @@ use crate::volume::{DirtyLimit, Volume, VolumeOptions};
 const HOST: u8 = 1;
 
 /// What all runs share.
-pub(crate) struct Props<'a> {
+pub(crate) struct Context<'a> {
     pub(crate) kafka: &'a Kafka,
     pub(crate) observer: &'a Observer,
     pub(crate) interrupt: &'a Interrupt,
 }
 
 /// How a run went.
-pub(crate) enum Ended {
+pub(crate) enum Outcome {
     /// It was measured.
-    Measured(Box<Seen>),
+    Measured(Box<RunData>),
     /// There is no such file system here, or no device, and this is why.
     Impossible(String),
 }
 
 /// What was seen of a run.
-pub(crate) struct Seen {
+pub(crate) struct RunData {
     pub(crate) start_ns: i64,
-    pub(crate) measured: Measured,
+    pub(crate) measured: ClientMetrics,
     pub(crate) journal: Vec<String>,
 }
 
@@ -52,23 +52,23 @@ pub(crate) struct Seen {
 ///
 /// # Errors
 /// Where something failed that is no matter of the configuration; nothing stays behind.
-pub(crate) fn run(asked: &Asked, recording: &Path, props: &Props) -> Result<Ended, Error> {
+pub(crate) fn run(asked: &RunSpec, recording: &Path, context: &Context) -> Result<Outcome, Error> {
     let site = Site::claim()?;
-    let volumes = match prepare_volumes(&asked.setup, asked.seed, &site, props) {
+    let volumes = match prepare_volumes(&asked.setup, asked.seed, &site, context) {
         Ok(volumes) => volumes,
         Err(error) => {
-            props.interrupt.check()?;
-            return Ok(Ended::Impossible(one_line(&error.to_string())));
+            context.interrupt.check()?;
+            return Ok(Outcome::Impossible(one_line(&error.to_string())));
         }
     };
-    let mut stage = Stage::set(&asked.setup, volumes, site, props)?;
-    let seen = stage.measure(asked, recording, props)?;
-    stage.take_down()?;
-    Ok(Ended::Measured(Box::new(seen)))
+    let mut test_bed = TestBed::set(&asked.setup, volumes, site, context)?;
+    let seen = test_bed.measure(asked, recording, context)?;
+    test_bed.take_down()?;
+    Ok(Outcome::Measured(Box::new(seen)))
 }
 
 /// A broker on its file systems. Fields are dropped in their order.
-struct Stage {
+struct TestBed {
     broker: Broker,
     network: Option<Network>,
     /// Put back when dropped.
@@ -79,7 +79,7 @@ struct Stage {
     site: Site,
 }
 
-fn prepare_volumes(setup: &Setup, seed: u64, site: &Site, props: &Props) -> Result<Vec<Volume>, Error> {
+fn prepare_volumes(setup: &Setup, seed: u64, site: &Site, context: &Context) -> Result<Vec<Volume>, Error> {
     let ground = &setup.ground;
     let options = VolumeOptions {
         device: DeviceOptions { size_bytes: ground.size_bytes, seed },
@@ -87,15 +87,15 @@ fn prepare_volumes(setup: &Setup, seed: u64, site: &Site, props: &Props) -> Resu
         mount_options: ground.mount_options.clone(),
     };
     let prepare = |number| {
-        props.interrupt.check()?;
+        context.interrupt.check()?;
         Volume::prepare_another(site, number, &options)
     };
     (1..=ground.volumes).map(prepare).collect()
 }
 
-impl Stage {
-    fn set(setup: &Setup, volumes: Vec<Volume>, site: Site, props: &Props) -> Result<Self, Error> {
-        props.interrupt.check()?;
+impl TestBed {
+    fn set(setup: &Setup, volumes: Vec<Volume>, site: Site, context: &Context) -> Result<Self, Error> {
+        context.interrupt.check()?;
         let sysctls: Result<Vec<Sysctl>, Error> =
             setup.sysctls.iter().map(|(name, value)| Sysctl::set(site.path(), name, value)).collect();
         let limited = setup.ground.dirty_bytes.into_iter().flat_map(|bytes| {
@@ -110,11 +110,11 @@ impl Stage {
                 Some(network)
             }
         };
-        let options = broker_options(setup, &volumes, network.as_ref(), &site, props)?;
-        let broker = Broker::start(props.kafka, options)?;
-        let stage = Self { broker, network, sysctls: sysctls?, limits: limits?, volumes, site };
-        stage.create_topics(setup, props.interrupt)?;
-        Ok(stage)
+        let options = broker_options(setup, &volumes, network.as_ref(), &site, context)?;
+        let broker = Broker::start(context.kafka, options)?;
+        let test_bed = Self { broker, network, sysctls: sysctls?, limits: limits?, volumes, site };
+        test_bed.create_topics(setup, context.interrupt)?;
+        Ok(test_bed)
     }
 
     fn clients(&self) -> Place {
@@ -132,23 +132,23 @@ impl Stage {
     }
 
     /// Slows the devices down, warms the broker up, records it, and returns what its clients saw meanwhile.
-    fn measure(&mut self, asked: &Asked, recording: &Path, props: &Props) -> Result<Seen, Error> {
+    fn measure(&mut self, asked: &RunSpec, recording: &Path, context: &Context) -> Result<RunData, Error> {
         for volume in &mut self.volumes {
             volume.device().keep(asked.setup.ground.pace)?;
         }
         let from =
-            Clients { place: &self.clients(), broker: &self.broker, kafka: props.kafka, site: &self.site };
+            Clients { place: &self.clients(), broker: &self.broker, kafka: context.kafka, site: &self.site };
         let mut driving = Driving::start(asked, &from)?;
-        props.interrupt.sleep(Duration::from_secs(asked.setup.warm_up_s))?;
-        let recorder = props.observer.record(recording, self.broker.pid, self.site.path(), &[])?;
+        context.interrupt.sleep(Duration::from_secs(asked.setup.warm_up_s))?;
+        let recorder = context.observer.record(recording, self.broker.pid, self.site.path(), &[])?;
         driving.measure();
         let start_ns = now_ns();
         let seconds = Duration::from_secs(asked.seconds);
-        progress::watch(seconds, props.interrupt, || driving.check())?;
+        schedule::watch(seconds, context.interrupt, || driving.check())?;
         let end_ns = now_ns();
         recorder.stop()?;
         let measured = driving.stop((start_ns, end_ns), asked.slo_ms)?;
-        Ok(Seen { start_ns, measured, journal: self.journal() })
+        Ok(RunData { start_ns, measured, journal: self.journal() })
     }
 
     /// How often the file systems' journals were committed, where the kernel counts that.
@@ -173,7 +173,7 @@ fn broker_options(
     volumes: &[Volume],
     network: Option<&Network>,
     site: &Site,
-    props: &Props,
+    context: &Context,
 ) -> Result<BrokerOptions, Error> {
     let mut options = BrokerOptions::new(site.directory("broker")?);
     let log_dirs: Vec<PathBuf> = volumes.iter().map(|volume| volume.directory().join("data")).collect();
@@ -196,7 +196,7 @@ fn broker_options(
         options.address = Ipv4Addr::LOCALHOST;
     }
     options.site = Some(site.path().to_owned());
-    options.interrupt = props.interrupt.clone();
+    options.interrupt = context.interrupt.clone();
     Ok(options)
 }
 

@@ -3,7 +3,11 @@
 
 use serde::Deserialize;
 
-use super::knob::{Knob, Tuned};
+use super::setting::{Configuration, Setting};
+use super::tuning_loop::{Bench, Comparison, Outcome};
+use crate::error::Error;
+use crate::experiment::Adaptive;
+use crate::experiment::setup::Storage;
 
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -37,12 +41,12 @@ pub(super) struct Choice {
     pub(super) rule: String,
     pub(super) evidence: String,
     /// The configuration that comes of it.
-    pub(super) tuned: Tuned,
+    pub(super) tuned: Configuration,
 }
 
 /// What is chosen, and why what ranks before it is not; of everything where nothing is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct Selection {
     pub(super) choice: Option<Choice>,
     pub(super) passed_over: Vec<String>,
 }
@@ -68,20 +72,20 @@ pub(super) fn read(lines: &str) -> Result<Vec<Advice>, serde_json::Error> {
 }
 
 /// The first that can be done; `aside` are settings that were changed together before, and made nothing better.
-pub(super) fn choose(advice: &[Advice], now: &Tuned, aside: &[Vec<Knob>]) -> Chosen {
+pub(super) fn choose(advice: &[Advice], now: &Configuration, aside: &[Vec<Setting>]) -> Selection {
     let mut passed_over = Vec::new();
     for advice in advice {
         for way in ways(&advice.changes) {
             match applied(way, now, aside) {
                 Ok(tuned) => {
                     let (rule, evidence) = (advice.rule.clone(), advice.evidence.clone());
-                    return Chosen { choice: Some(Choice { rule, evidence, tuned }), passed_over };
+                    return Selection { choice: Some(Choice { rule, evidence, tuned }), passed_over };
                 }
                 Err(why) => passed_over.push(format!("{}: {why}", advice.rule)),
             }
         }
     }
-    Chosen { choice: None, passed_over }
+    Selection { choice: None, passed_over }
 }
 
 /// The several ways of one piece of advice, each of changes that belong together.
@@ -90,13 +94,13 @@ fn ways(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
 }
 
 /// The configuration after these changes, or why the lab does not make them.
-fn applied(way: &[Change], now: &Tuned, aside: &[Vec<Knob>]) -> Result<Tuned, String> {
+fn applied(way: &[Change], now: &Configuration, aside: &[Vec<Setting>]) -> Result<Configuration, String> {
     let mut tuned = now.clone();
     for change in way {
-        let (knob, value) = understood(change, now)?;
-        tuned = tuned.with(knob, value);
+        let (setting, value) = understood(change, now)?;
+        tuned = tuned.with(setting, value);
     }
-    let changed = tuned.knobs_changed_from(now);
+    let changed = tuned.settings_changed_from(now);
     if changed.is_empty() {
         return Err(format!("{} is so already", told(way)));
     }
@@ -107,19 +111,19 @@ fn applied(way: &[Change], now: &Tuned, aside: &[Vec<Knob>]) -> Result<Tuned, St
 }
 
 /// A change as one of the lab's, which goes as far as it can; or why it is none.
-fn understood(change: &Change, now: &Tuned) -> Result<(Knob, u32), String> {
+fn understood(change: &Change, now: &Configuration) -> Result<(Setting, u32), String> {
     let told = told(std::slice::from_ref(change));
     let Some(target) = &change.target else { return Err(format!("{told}: for a person to do")) };
-    let Some(knob) = Knob::named(&target.of, &target.name) else {
+    let Some(setting) = Setting::named(&target.of, &target.name) else {
         return Err(format!("{told}: the lab does not change that"));
     };
     let value: u32 = target.value.parse().map_err(|_| format!("{told}: the lab wants a number there"))?;
-    let (least, most) = knob.within();
-    let value = if now.of(knob) < most { value.min(most) } else { value };
+    let (least, most) = setting.within();
+    let value = if now.of(setting) < most { value.min(most) } else { value };
     if (least..=most).contains(&value) {
-        Ok((knob, value))
+        Ok((setting, value))
     } else {
-        Err(format!("{told}: the lab goes from {} to {}", knob.shown(least), knob.shown(most)))
+        Err(format!("{told}: the lab goes from {} to {}", setting.shown(least), setting.shown(most)))
     }
 }
 
@@ -164,14 +168,14 @@ pub(super) mod tests {
             advice("batch-size", vec![change("producers", "batch.size", 65_536)]),
             advice("mtu", vec![change("interface", "mtu", 9_000)]),
         ];
-        let start = Tuned::out_of_the_box().with(Knob::Partitions, 16);
-        let Chosen { choice, passed_over } = choose(&all, &start, &[]);
+        let start = Configuration::out_of_the_box().with(Setting::Partitions, 16);
+        let Selection { choice, passed_over } = choose(&all, &start, &[]);
         let choice = choice.unwrap();
-        assert_eq!((&*choice.rule, choice.tuned.of(Knob::Batch)), ("batch-size", 65_536));
+        assert_eq!((&*choice.rule, choice.tuned.of(Setting::Batch)), ("batch-size", 65_536));
         let why = ["for a person", "does not change that", "goes from 1 to 16", "is so already"];
         assert_eq!(passed_over.len(), why.len());
         assert!(passed_over.iter().zip(why).all(|(told, why)| told.contains(why)), "{passed_over:?}");
-        let again = choose(&all, &start, &[vec![Knob::Batch]]);
+        let again = choose(&all, &start, &[vec![Setting::Batch]]);
         assert_eq!(again.choice.unwrap().rule, "mtu");
         assert!(again.passed_over.iter().any(|told| told.contains("got no better")));
     }
@@ -182,9 +186,9 @@ pub(super) mod tests {
             change("topics", "partitions", 2),
             Change { together: true, ..change("log-dirs", "devices", 2) },
         ];
-        let start = Tuned::out_of_the_box();
+        let start = Configuration::out_of_the_box();
         let tuned = choose(&[advice("device-saturation", both.clone())], &start, &[]).choice.unwrap().tuned;
-        assert_eq!((tuned.of(Knob::Partitions), tuned.of(Knob::Devices)), (2, 2));
+        assert_eq!((tuned.of(Setting::Partitions), tuned.of(Setting::Devices)), (2, 2));
         let unknown = vec![both[0].clone(), Change { together: true, ..change("kernel", "vm.x", 64) }];
         assert_eq!(choose(&[advice("device-saturation", unknown)], &start, &[]).choice, None);
     }
@@ -192,10 +196,112 @@ pub(super) mod tests {
     #[test]
     fn what_goes_beyond_the_lab_is_done_as_far_as_it_can_be() {
         let six = [advice("device-saturation", vec![change("log-dirs", "devices", 6)])];
-        let three = Tuned::out_of_the_box().with(Knob::Devices, 3);
+        let three = Configuration::out_of_the_box().with(Setting::Devices, 3);
         let four = choose(&six, &three, &[]).choice.unwrap().tuned;
-        assert_eq!(four.of(Knob::Devices), 4);
+        assert_eq!(four.of(Setting::Devices), 4);
         let left = choose(&six, &four, &[]);
         assert!(left.choice.is_none() && left.passed_over[0].contains("goes from 1 to 4"), "{left:?}");
+    }
+}
+
+/// The experiment, and the device that all of it is on.
+pub(super) struct Measuring {
+    pub(super) adaptive: Adaptive,
+    pub(super) device: Storage,
+    /// Requests that took so long are judged.
+    pub(super) slower_than_ms: u64,
+}
+
+/// The lines of a comparison that matter here.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum Line {
+    Configuration {
+        base: bool,
+        latency_p99_ns: Option<f64>,
+    },
+    Difference {
+        figure: String,
+        outcome: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl Bench for Measuring {
+    fn measure(&mut self, tuned: &Configuration, what: &str, runs: u32) -> Result<(), Error> {
+        let setup = tuned.setup(&tuned.id(), &tuned.described(), None, &self.device);
+        self.adaptive.measure(&setup, what, runs)
+    }
+
+    fn records_per_s(&self, tuned: &Configuration) -> Vec<f64> {
+        self.adaptive.records_per_s(&tuned.id())
+    }
+
+    fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>, Error> {
+        let said = self.adaptive.advise(&tuned.id(), self.slower_than_ms)?;
+        read(&said).map_err(|error| Error::Unusable(format!("what advise said: {error}")))
+    }
+
+    fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison, Error> {
+        let said = self.adaptive.compare(&before.id(), &after.id())?;
+        compared(&said).map_err(|error| Error::Unusable(format!("what compare said: {error}")))
+    }
+
+    fn say(&self, line: &str) {
+        self.adaptive.say(line);
+    }
+}
+
+fn compared(said: &str) -> Result<Comparison, serde_json::Error> {
+    let mut compared = Comparison::default();
+    for line in said.lines() {
+        match serde_json::from_str(line)? {
+            Line::Configuration { base, latency_p99_ns } => {
+                let p99_ms = latency_p99_ns.map(|ns| ns / 1e6);
+                *(if base { &mut compared.p99_before_ms } else { &mut compared.p99_after_ms }) = p99_ms;
+            }
+            Line::Difference { figure, outcome } => match figure.as_str() {
+                "record_bytes_per_s" => compared.throughput = seen(&outcome),
+                "latency_p99_ns" => compared.p99 = seen(&outcome),
+                _ => {}
+            },
+            Line::Other => {}
+        }
+    }
+    Ok(compared)
+}
+
+fn seen(outcome: &str) -> Outcome {
+    match outcome {
+        "lower" => Outcome::Lower,
+        "higher" => Outcome::Higher,
+        "no-difference" => Outcome::Same,
+        _ => Outcome::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod measuring_tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_is_read_as_compare_prints_it() {
+        let said = r#"{"type":"configuration","configuration":"a","base":true,"latency_p99_ns":69000000,"runs":[]}
+{"type":"configuration","configuration":"b","base":false,"latency_p99_ns":null}
+{"type":"difference","figure":"record_bytes_per_s","outcome":"higher","why":null}
+{"type":"difference","figure":"latency_p99_ns","outcome":"too-short","why":"too few"}
+{"type":"difference","figure":"latency_p50_ns","outcome":"lower"}
+{"type":"over-time","cells":[1,null]}
+{"type":"summary","notes":[]}"#;
+        let read = compared(said).unwrap();
+        let wanted = Comparison {
+            throughput: Outcome::Higher,
+            p99: Outcome::Unknown,
+            p99_before_ms: Some(69.0),
+            p99_after_ms: None,
+        };
+        assert_eq!(read, wanted);
+        assert!(compared("no JSON").is_err());
     }
 }

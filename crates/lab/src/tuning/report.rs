@@ -3,50 +3,50 @@
 use std::fmt::Write;
 
 use super::TuneArguments;
-use super::course::{Bench, Course, Step};
-use super::knob::Tuned;
 use super::search::middle;
+use super::setting::Configuration;
+use super::tuning_loop::{Bench, Step, TuningLoop};
 
 /// What is to be reached: this part of the best's throughput, in so many steps.
 const WANTED: f64 = 0.9;
 const WANTED_STEPS: usize = 8;
 
 /// The search, held against where advice led.
-pub(super) struct Held {
+pub(super) struct SearchResult {
     /// Records a second of the last rounds, of where advice led and of the best that was found.
     pub(super) led: Vec<f64>,
     pub(super) found: Vec<f64>,
     /// What following advice does to the best, which is its start.
-    pub(super) beyond: Course,
+    pub(super) beyond: TuningLoop,
 }
 
 /// All of it.
 pub(super) fn all(
     bench: &impl Bench,
-    course: &Course,
-    held: Option<&Held>,
+    tuning_loop: &TuningLoop,
+    held: Option<&SearchResult>,
     arguments: &TuneArguments,
 ) -> String {
     let runs = arguments.experiment.repetitions;
     let mut text = format!("Advice followed, medians of {runs} run(s) each; p99 of produce as recorded:\n\n");
-    steps(&mut text, bench, course);
-    let ended = format!("After {} step(s)", course.steps.len());
-    left(&mut text, &ended, &course.left);
+    steps(&mut text, bench, tuning_loop);
+    let ended = format!("After {} step(s)", tuning_loop.steps.len());
+    left(&mut text, &ended, &tuning_loop.left);
     match held {
         None => text.push_str("\nNo search was made: nothing says how near to the best that is.\n"),
-        Some(held) => search(&mut text, bench, course, held, arguments),
+        Some(held) => search(&mut text, bench, tuning_loop, held, arguments),
     }
     text
 }
 
-fn steps(text: &mut String, bench: &impl Bench, course: &Course) {
-    let rate = |tuned: &Tuned| middle(bench.records_per_s(tuned));
+fn steps(text: &mut String, bench: &impl Bench, tuning_loop: &TuningLoop) {
+    let rate = |tuned: &Configuration| middle(bench.records_per_s(tuned));
     let ms = |p99: Option<f64>| p99.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"));
     text.push_str("STEP   RECORDS/S  AGAINST BEFORE   P99 MS\n");
-    let first = ms(course.steps.first().and_then(|step| step.compared.p99_before_ms));
-    let (started, called) = (rate(&course.start), course.start.described());
+    let first = ms(tuning_loop.steps.first().and_then(|step| step.compared.p99_before_ms));
+    let (started, called) = (rate(&tuning_loop.start), tuning_loop.start.described());
     let _ = writeln!(text, "{:>4}  {started:>10.0}  {:>14}  {first:>7}  {called}", 0, "");
-    for (number, step) in course.steps.iter().enumerate() {
+    for (number, step) in tuning_loop.steps.iter().enumerate() {
         let (after, before) = (rate(&step.choice.tuned), rate(&step.before));
         let change =
             if before > 0.0 { format!("{:+.0} %", 100.0 * (after / before - 1.0)) } else { "-".to_owned() };
@@ -75,8 +75,14 @@ fn left(text: &mut String, ended: &str, left: &[String]) {
     }
 }
 
-fn search(text: &mut String, bench: &impl Bench, course: &Course, held: &Held, arguments: &TuneArguments) {
-    let (best, steps) = (&held.beyond.start, course.steps.len());
+fn search(
+    text: &mut String,
+    bench: &impl Bench,
+    tuning_loop: &TuningLoop,
+    held: &SearchResult,
+    arguments: &TuneArguments,
+) {
+    let (best, steps) = (&held.beyond.start, tuning_loop.steps.len());
     let _ = writeln!(
         text,
         "\nThe best of these and of {} more that a search tried: {}",
@@ -86,7 +92,7 @@ fn search(text: &mut String, bench: &impl Bench, course: &Course, held: &Held, a
     let (led, found) = (middle(held.led.clone()), middle(held.found.clone()));
     let share = if found > 0.0 { led / found } else { 0.0 };
     let reached = if share >= WANTED && steps <= WANTED_STEPS { "reached" } else { "NOT reached" };
-    let turn = if *best == course.end { "which is where advice led" } else { "both run in turn" };
+    let turn = if *best == tuning_loop.end { "which is where advice led" } else { "both run in turn" };
     let _ = writeln!(
         text,
         "Following advice reached {:.0} % of its throughput in {steps} step(s), {led:.0} of {found:.0} records/s, {turn}; wanted: \
@@ -105,9 +111,12 @@ fn search(text: &mut String, bench: &impl Bench, course: &Course, held: &Held, a
 }
 
 /// What is compared in the end: its id, its name, and why it was tried. Each configuration once.
-pub(super) fn configurations(course: &Course, held: Option<&Held>) -> Vec<(String, String, Option<String>)> {
-    let mut all = vec![(course.start.id(), format!("0 {}", course.start.described()), None)];
-    for (number, step) in course.steps.iter().enumerate() {
+pub(super) fn configurations(
+    tuning_loop: &TuningLoop,
+    held: Option<&SearchResult>,
+) -> Vec<(String, String, Option<String>)> {
+    let mut all = vec![(tuning_loop.start.id(), format!("0 {}", tuning_loop.start.described()), None)];
+    for (number, step) in tuning_loop.steps.iter().enumerate() {
         let undone = if step.decision.is_kept() { "" } else { " (undone)" };
         let what = step.choice.tuned.changed_from(&step.before);
         let why = format!("because {}: {}; {}", step.choice.rule, step.choice.evidence, step.told());
@@ -124,9 +133,9 @@ pub(super) fn configurations(course: &Course, held: Option<&Held>) -> Vec<(Strin
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::follow;
-    use super::super::course::tests::{MadeUp, advised, rate};
-    use super::super::knob::Knob;
+    use super::super::setting::Setting;
+    use super::super::tuning_loop::follow;
+    use super::super::tuning_loop::tests::{MadeUp, advised, rate};
     use super::*;
     use clap::Parser;
 
@@ -140,25 +149,25 @@ mod tests {
         Line::parse_from(["tune", "--follow-advice", "--search", "5"]).tune
     }
 
-    fn followed(most: u32) -> (MadeUp, Course) {
+    fn followed(most: u32) -> (MadeUp, TuningLoop) {
         let mut bench = MadeUp::new(rate, advised);
-        let course = follow(&mut bench, Tuned::out_of_the_box(), (most, 3)).unwrap();
-        (bench, course)
+        let tuning_loop = follow(&mut bench, Configuration::out_of_the_box(), (most, 3)).unwrap();
+        (bench, tuning_loop)
     }
 
-    fn held(bench: &mut MadeUp, course: &Course, found: f64) -> Held {
-        let best = Tuned::out_of_the_box()
-            .with(Knob::Partitions, 4)
-            .with(Knob::Devices, 4)
-            .with(Knob::Batch, 65_536);
+    fn held(bench: &mut MadeUp, tuning_loop: &TuningLoop, found: f64) -> SearchResult {
+        let best = Configuration::out_of_the_box()
+            .with(Setting::Partitions, 4)
+            .with(Setting::Devices, 4)
+            .with(Setting::Batch, 65_536);
         let beyond = follow(bench, best, (2, 3)).unwrap();
-        Held { led: bench.records_per_s(&course.end), found: vec![found; 3], beyond }
+        SearchResult { led: bench.records_per_s(&tuning_loop.end), found: vec![found; 3], beyond }
     }
 
     #[test]
     fn each_step_is_told_with_its_evidence_and_what_was_decided() {
-        let (bench, course) = followed(8);
-        let text = all(&bench, &course, None, &arguments());
+        let (bench, tuning_loop) = followed(8);
+        let text = all(&bench, &tuning_loop, None, &arguments());
         for line in [
             "   0         100                     10.0  out of the box",
             "   1         150           +50 %     10.0  partitions 1 -> 2, log.dirs' devices 1 -> 2",
@@ -173,10 +182,10 @@ mod tests {
 
     #[test]
     fn it_is_reached_with_nine_tenths_and_not_with_less() {
-        let (mut bench, course) = followed(8);
+        let (mut bench, tuning_loop) = followed(8);
         for (found, told) in [(380.0, "92 % of its throughput in 5 step(s)"), (500.0, "70 % of its")] {
-            let held = held(&mut bench, &course, found);
-            let text = all(&bench, &course, Some(&held), &arguments());
+            let held = held(&mut bench, &tuning_loop, found);
+            let text = all(&bench, &tuning_loop, Some(&held), &arguments());
             assert!(text.contains(told), "{text}");
             assert_eq!(text.contains("in 8: reached"), found < 390.0, "{text}");
             assert_eq!(text.contains("in 8: NOT reached"), found > 390.0, "{text}");
@@ -186,13 +195,13 @@ mod tests {
 
     #[test]
     fn what_is_compared_is_the_course_and_the_best_each_once() {
-        let (mut bench, course) = followed(8);
-        let held = held(&mut bench, &course, 350.0);
-        let compared = configurations(&course, Some(&held));
+        let (mut bench, tuning_loop) = followed(8);
+        let held = held(&mut bench, &tuning_loop, 350.0);
+        let compared = configurations(&tuning_loop, Some(&held));
         let names: Vec<&str> = compared.iter().map(|(_, name, _)| name.as_str()).collect();
         assert_eq!(names.first(), Some(&"0 out of the box"));
         assert!(names.iter().any(|name| name.ends_with("MTU 1500 -> 9000 (undone)")), "{names:?}");
-        assert_eq!(held.beyond.start, course.end, "so the best is told once");
+        assert_eq!(held.beyond.start, tuning_loop.end, "so the best is told once");
         assert_eq!(names.len(), 6, "{names:?}");
     }
 }

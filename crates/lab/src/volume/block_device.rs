@@ -1,16 +1,15 @@
-//! Loop devices: attached with `losetup`, found again through sysfs.
+//! Loop devices, and limits on the dirty pages of a device.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::error::Error;
-use crate::tool;
+use crate::process;
 
 /// How long the kernel may take to let go of a detached device.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An attached loop device; dropping it detaches.
 #[derive(Debug)]
@@ -23,7 +22,7 @@ impl LoopDevice {
     /// side by side: buffered, the loop driver's one worker would make all wait for a delayed one.
     pub(crate) fn attach(file: &Path) -> Result<Self, Error> {
         let mut command = Command::new("losetup");
-        let said = tool::output(command.args(["--find", "--show", "--direct-io=on"]).arg(file))?;
+        let said = process::output(command.args(["--find", "--show", "--direct-io=on"]).arg(file))?;
         let path = said.lines().map(str::trim).find(|line| line.starts_with("/dev/loop"));
         let path = path.ok_or_else(|| Error::Tool { tool: "losetup".to_owned(), said: said.clone() })?;
         Ok(Self { path: PathBuf::from(path) })
@@ -42,8 +41,8 @@ impl Drop for LoopDevice {
 
 /// Detaches `device` and waits until the kernel has let go of its file.
 pub(crate) fn detach(device: &Path) -> Result<(), Error> {
-    tool::output(Command::new("losetup").arg("--detach").arg(device))?;
-    let end = Instant::now() + PATIENCE;
+    process::output(Command::new("losetup").arg("--detach").arg(device))?;
+    let end = Instant::now() + DETACH_TIMEOUT;
     while backing_file(device).is_some() && Instant::now() < end {
         thread::sleep(Duration::from_millis(20));
     }
@@ -62,4 +61,40 @@ fn backing_file(device: &Path) -> Option<PathBuf> {
     let name = device.file_name()?;
     let file = Path::new("/sys/block").join(name).join("loop/backing_file");
     fs::read_to_string(file).ok().map(|path| PathBuf::from(path.trim_end()))
+}
+
+/// The limit, while it lives.
+#[derive(Debug)]
+pub(crate) struct DirtyLimit(PathBuf);
+
+impl DirtyLimit {
+    /// Limits device `major:minor` to so many bytes.
+    pub(crate) fn set(device: (u32, u32), bytes: u64) -> Result<Self, Error> {
+        let this = Self(path(device));
+        this.write("strict_limit", "1")?;
+        this.write("max_bytes", &bytes.to_string())?;
+        Ok(this)
+    }
+
+    /// Lifts what a killed lab left on the loop device, where this kernel has such limits.
+    pub(super) fn lift(device: (u32, u32)) {
+        drop(Self(path(device)));
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<(), Error> {
+        let path = self.0.join(file);
+        fs::write(&path, value).map_err(Error::io("write", &path))
+    }
+}
+
+impl Drop for DirtyLimit {
+    fn drop(&mut self) {
+        // Gone with the device, or the next to use it says why.
+        let _ = self.write("strict_limit", "0");
+        let _ = self.write("max_ratio", "100");
+    }
+}
+
+fn path((major, minor): (u32, u32)) -> PathBuf {
+    PathBuf::from(format!("/sys/class/bdi/{major}:{minor}"))
 }

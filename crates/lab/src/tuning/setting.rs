@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::setup::{Ground, Load, Network, Setup, pairs};
+use crate::experiment::setup::{Load, Network, Setup, Storage, pairs};
 use crate::volume::FileSystem;
 
 /// Until the JVMs' compilers have done most of their work.
@@ -13,7 +13,7 @@ const SIZE_BYTES: u64 = 4 << 30;
 
 /// One setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Knob {
+pub(super) enum Setting {
     Topics,
     /// Of each topic.
     Partitions,
@@ -46,7 +46,7 @@ struct About {
     searched: &'static [u32],
 }
 
-impl Knob {
+impl Setting {
     pub(super) const ALL: [Self; 9] = [
         Self::Topics,
         Self::Partitions,
@@ -120,72 +120,79 @@ impl Knob {
 
 /// A value of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tuned(BTreeMap<Knob, u32>);
+pub(super) struct Configuration(BTreeMap<Setting, u32>);
 
-impl Tuned {
+impl Configuration {
     pub(super) fn out_of_the_box() -> Self {
-        Self(Knob::ALL.into_iter().map(|knob| (knob, knob.default())).collect())
+        Self(Setting::ALL.into_iter().map(|setting| (setting, setting.default())).collect())
     }
 
-    pub(super) fn of(&self, knob: Knob) -> u32 {
-        self.0.get(&knob).copied().unwrap_or_else(|| knob.default())
+    pub(super) fn of(&self, setting: Setting) -> u32 {
+        self.0.get(&setting).copied().unwrap_or_else(|| setting.default())
     }
 
     /// The same with one of another value.
-    pub(super) fn with(mut self, knob: Knob, value: u32) -> Self {
-        self.0.insert(knob, value);
+    pub(super) fn with(mut self, setting: Setting, value: u32) -> Self {
+        self.0.insert(setting, value);
         self
     }
 
     /// A name for a directory: it says all.
     pub(super) fn id(&self) -> String {
-        let said = self.0.iter().map(|(knob, value)| format!("{}{value}", knob.about().letter));
+        let said = self.0.iter().map(|(setting, value)| format!("{}{value}", setting.about().letter));
         said.collect::<Vec<_>>().join("-")
     }
 
     /// What is other than out of the box.
     pub(super) fn described(&self) -> String {
-        let other = self.0.iter().filter(|(knob, value)| **value != knob.default());
+        let other = self.0.iter().filter(|(setting, value)| **value != setting.default());
         let said: Vec<String> =
-            other.map(|(knob, value)| format!("{} {}", knob.name(), knob.shown(*value))).collect();
+            other.map(|(setting, value)| format!("{} {}", setting.name(), setting.shown(*value))).collect();
         if said.is_empty() { "out of the box".to_owned() } else { said.join(", ") }
     }
 
     /// What is other than there: `batch.size 16 KiB -> 64 KiB`.
     pub(super) fn changed_from(&self, before: &Self) -> String {
-        let other = Knob::ALL.into_iter().filter(|knob| self.of(*knob) != before.of(*knob));
-        let said = other.map(|knob| {
-            format!("{} {} -> {}", knob.name(), knob.shown(before.of(knob)), knob.shown(self.of(knob)))
+        let other = Setting::ALL.into_iter().filter(|setting| self.of(*setting) != before.of(*setting));
+        let said = other.map(|setting| {
+            format!(
+                "{} {} -> {}",
+                setting.name(),
+                setting.shown(before.of(setting)),
+                setting.shown(self.of(setting))
+            )
         });
         said.collect::<Vec<_>>().join(", ")
     }
 
     /// Which are.
-    pub(super) fn knobs_changed_from(&self, before: &Self) -> Vec<Knob> {
-        Knob::ALL.into_iter().filter(|knob| self.of(*knob) != before.of(*knob)).collect()
+    pub(super) fn settings_changed_from(&self, before: &Self) -> Vec<Setting> {
+        Setting::ALL.into_iter().filter(|setting| self.of(*setting) != before.of(*setting)).collect()
     }
 
     /// As a run of an experiment, on devices like this one.
-    pub(super) fn setup(&self, id: &str, name: &str, builds_on: Option<&str>, device: &Ground) -> Setup {
+    pub(super) fn setup(&self, id: &str, name: &str, builds_on: Option<&str>, device: &Storage) -> Setup {
         let producer = [
             "acks=1".to_owned(),
-            format!("batch.size={}", self.of(Knob::Batch)),
-            format!("linger.ms={}", self.of(Knob::Linger)),
-            format!("buffer.memory={}", self.of(Knob::Buffer)),
+            format!("batch.size={}", self.of(Setting::Batch)),
+            format!("linger.ms={}", self.of(Setting::Linger)),
+            format!("buffer.memory={}", self.of(Setting::Buffer)),
         ];
-        let threads = [Knob::IoThreads, Knob::NetworkThreads];
-        let partitions = self.of(Knob::Partitions);
+        let threads = [Setting::IoThreads, Setting::NetworkThreads];
+        let partitions = self.of(Setting::Partitions);
         Setup {
             id: id.to_owned(),
             name: name.to_owned(),
-            ground: Ground { volumes: self.of(Knob::Devices), ..device.clone() },
-            properties: threads.map(|knob| (knob.name().to_owned(), self.of(knob).to_string())).to_vec(),
-            topics: (1..=self.of(Knob::Topics))
+            ground: Storage { volumes: self.of(Setting::Devices), ..device.clone() },
+            properties: threads
+                .map(|setting| (setting.name().to_owned(), self.of(setting).to_string()))
+                .to_vec(),
+            topics: (1..=self.of(Setting::Topics))
                 .map(|number| (format!("topic{number}"), partitions))
                 .collect(),
             topic_configs: pairs(&[]),
             sysctls: pairs(&[]),
-            network: Network::Link { mtu: self.of(Knob::Mtu) },
+            network: Network::Link { mtu: self.of(Setting::Mtu) },
             load: Load::Flat {
                 producers: PRODUCERS,
                 record_bytes: RECORD_BYTES,
@@ -198,8 +205,8 @@ impl Tuned {
 }
 
 /// One device: a disk of this pace with little memory before it.
-pub(super) fn device(pace: crate::device::Pace, dirty_bytes: u64) -> Ground {
-    Ground {
+pub(super) fn device(pace: crate::device::Pace, dirty_bytes: u64) -> Storage {
+    Storage {
         file_system: FileSystem::Xfs,
         mount_options: String::new(),
         volumes: 1,
@@ -215,22 +222,22 @@ mod tests {
 
     #[test]
     fn every_value_that_is_tried_is_one_that_may_be() {
-        for knob in Knob::ALL {
-            let (least, most) = knob.within();
-            assert!(knob.searched().contains(&knob.default()), "{knob:?}");
-            assert!(knob.searched().iter().all(|value| (least..=most).contains(value)), "{knob:?}");
+        for setting in Setting::ALL {
+            let (least, most) = setting.within();
+            assert!(setting.searched().contains(&setting.default()), "{setting:?}");
+            assert!(setting.searched().iter().all(|value| (least..=most).contains(value)), "{setting:?}");
         }
     }
 
     #[test]
     fn two_configurations_have_one_name_only_where_they_are_one() {
-        let start = Tuned::out_of_the_box();
-        let other = start.clone().with(Knob::Batch, 65_536).with(Knob::Devices, 2);
+        let start = Configuration::out_of_the_box();
+        let other = start.clone().with(Setting::Batch, 65_536).with(Setting::Devices, 2);
         assert_ne!(start.id(), other.id());
-        assert_eq!(start.id(), other.clone().with(Knob::Batch, 16_384).with(Knob::Devices, 1).id());
+        assert_eq!(start.id(), other.clone().with(Setting::Batch, 16_384).with(Setting::Devices, 1).id());
         assert_eq!(start.described(), "out of the box");
         assert_eq!(other.described(), "log.dirs' devices 2, batch.size 64 KiB");
         assert_eq!(other.changed_from(&start), "log.dirs' devices 1 -> 2, batch.size 16 KiB -> 64 KiB");
-        assert_eq!(other.knobs_changed_from(&start), [Knob::Devices, Knob::Batch]);
+        assert_eq!(other.settings_changed_from(&start), [Setting::Devices, Setting::Batch]);
     }
 }

@@ -1,25 +1,101 @@
-//! The FUSE file system: one directory with one file, `image`, whose bytes are those of a backing file.
-//!
-//! Operations are carried out at once and answered when their delay has passed. It keeps a bounded trace
-//! of what it served. It offers no discard, no growth and no second file.
+//! The device's server process: mounts the image, says `ready`, obeys orders on stdin until the mount is
+//! taken away. It goes on when stdin closes: then its lab was killed, and whoever cleans up needs it to
+//! unmount in order.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fuser::consts::{FOPEN_DIRECT_IO, FUSE_ASYNC_DIO};
 use fuser::{
-    FileAttr, FileType, Filesystem, KernelConfig, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyWrite, Request,
+    FileAttr, FileType, Filesystem, KernelConfig, MountOption, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyWrite, Request, Session,
 };
+use serde_json::json;
 
-use super::delay::{Delays, Direction};
-use super::delay_line::DelayLine;
-use super::order::Served;
-use super::pace::{Busy, Pace};
+use super::delay::{Busy, DelayLine, Delays, Direction, Pace};
+use super::order::{Answer, Order, Served};
+use crate::error::Error;
+
+/// The longest order that is read.
+const MAX_LINE_BYTES: u64 = 4096;
+
+/// Arguments of the hidden `lab device` command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServeArguments {
+    /// File that holds the device's bytes; its size is the device's.
+    #[arg(long)]
+    pub image: PathBuf,
+    /// Empty directory to mount on; the device is the file `image` in it.
+    #[arg(long)]
+    pub mount: PathBuf,
+    /// Seed of the delays' chance.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Serves until the file system is unmounted.
+///
+/// # Errors
+/// [`Error::Io`] when the image cannot be opened or FUSE is not to be had.
+pub fn serve(arguments: &ServeArguments) -> Result<(), Error> {
+    let path = &arguments.image;
+    let backing = OpenOptions::new().read(true).write(true).open(path).map_err(Error::io("open", path))?;
+    let size = backing.metadata().map_err(Error::io("look at", path))?.len();
+    let steering = Steering::new(arguments.seed);
+    let image = Image::new(backing, size, Arc::clone(&steering));
+    let options = [MountOption::FSName("brokerscope-lab".to_owned()), MountOption::NoAtime];
+    let mut session = Session::new(image, &arguments.mount, &options)
+        .map_err(Error::io("mount a FUSE file system on", &arguments.mount))?;
+    answer(&Answer::Ready);
+    thread::spawn(move || obey(&steering));
+    session.run().map_err(Error::io("serve", &arguments.mount))
+}
+
+fn obey(steering: &Steering) {
+    let mut input = std::io::stdin().lock();
+    let mut line = String::new();
+    loop {
+        line.clear();
+        match std::io::Read::take(&mut input, MAX_LINE_BYTES).read_line(&mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        answer(&match serde_json::from_str(&line) {
+            Ok(order) => Answer::Done(carry_out(order, steering)),
+            Err(error) => Answer::Refused(error.to_string()),
+        });
+    }
+}
+
+/// Returns what was served, where that was asked.
+fn carry_out(order: Order, steering: &Steering) -> Vec<Served> {
+    match order {
+        Order::Clear => steering.clear(),
+        Order::Pace(pace) => steering.keep(pace),
+        Order::Trace => return steering.take_trace().into(),
+        Order::Delay(mut rule) => {
+            let now_ms = steering.now_ms();
+            let shift =
+                |(from, until): (u64, u64)| (from.saturating_add(now_ms), until.saturating_add(now_ms));
+            rule.window_ms = rule.window_ms.map(shift);
+            steering.delays().add(rule);
+        }
+    }
+    Vec::new()
+}
+
+/// Nobody listening is no error: the lab may be gone.
+fn answer(answer: &Answer) {
+    let mut output = std::io::stdout().lock();
+    let _ = writeln!(output, "{}", json!(answer)).and_then(|()| output.flush());
+}
 
 /// The file's name in the mounted directory.
 pub(crate) const NAME: &str = "image";

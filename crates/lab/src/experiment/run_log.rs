@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::load::ClientMetrics;
 use super::machine::Machine;
-use super::measured::Measured;
 use super::setup::Setup;
 use crate::error::Error;
 
@@ -18,19 +18,19 @@ const VERSION: u32 = 1;
 
 /// The whole account.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Ledger {
+pub(crate) struct RunLog {
     version: u32,
     /// `fs` or `tune`.
     pub(crate) experiment: String,
     pub(crate) machine: Machine,
-    pub(crate) runs: Vec<Done>,
+    pub(crate) runs: Vec<FinishedRun>,
     /// Why configurations could not be set up here, by name.
     pub(crate) left_out: BTreeMap<String, String>,
 }
 
 /// What was asked of a run. A run counts as done only if the same is asked again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct RunSpec {
     pub(crate) setup: Setup,
     /// How long it is measured.
     pub(crate) seconds: u64,
@@ -42,8 +42,8 @@ pub(crate) struct Asked {
 
 /// A run that was measured to its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Done {
-    pub(crate) asked: Asked,
+pub(crate) struct FinishedRun {
+    pub(crate) asked: RunSpec,
     /// From 1 on.
     pub(crate) repetition: u32,
     /// When it began to be measured, UTC nanoseconds.
@@ -51,14 +51,14 @@ pub(crate) struct Done {
     /// The whole of it, set-up and end included.
     pub(crate) took_s: f64,
     /// What the clients saw.
-    pub(crate) measured: Measured,
+    pub(crate) measured: ClientMetrics,
     /// What the kernel says of the file system's journal.
     pub(crate) journal: Vec<String>,
     /// What `explain` says took the time of its slow requests, where that was asked for.
     pub(crate) bottleneck: Option<String>,
 }
 
-impl Ledger {
+impl RunLog {
     fn new(experiment: &str, machine: Machine) -> Self {
         Self {
             version: VERSION,
@@ -77,7 +77,7 @@ impl Ledger {
         directory: &Path,
         experiment: &str,
         machine: Machine,
-        asked: &[Asked],
+        asked: &[RunSpec],
     ) -> Result<Self, Error> {
         let path = directory.join(FILE);
         let Ok(text) = fs::read(&path) else { return Ok(Self::new(experiment, machine)) };
@@ -101,8 +101,8 @@ impl Ledger {
     }
 
     /// The first configuration that it has under the same id with something else behind it.
-    fn of_other_parameters(&self, asked: &[Asked]) -> Option<&str> {
-        let same_id = |done: &&Done| {
+    fn of_other_parameters(&self, asked: &[RunSpec]) -> Option<&str> {
+        let same_id = |done: &&FinishedRun| {
             asked.iter().any(|asked| asked.setup.id == done.asked.setup.id && *asked != done.asked)
         };
         self.runs.iter().find(same_id).map(|done| done.asked.setup.name.as_str())
@@ -114,8 +114,8 @@ impl Ledger {
     }
 
     /// The runs of one configuration, in the order of their repetitions.
-    pub(crate) fn of(&self, id: &str) -> Vec<&Done> {
-        let mut runs: Vec<&Done> = self.runs.iter().filter(|done| done.asked.setup.id == id).collect();
+    pub(crate) fn of(&self, id: &str) -> Vec<&FinishedRun> {
+        let mut runs: Vec<&FinishedRun> = self.runs.iter().filter(|done| done.asked.setup.id == id).collect();
         runs.sort_by_key(|done| done.repetition);
         runs
     }
@@ -139,8 +139,8 @@ pub(crate) fn recording(directory: &Path, id: &str, repetition: u32) -> PathBuf 
 pub(crate) fn forget(directory: &Path) -> Result<(), Error> {
     let path = directory.join(FILE);
     let Ok(text) = fs::read(&path) else { return Ok(()) };
-    let found: Result<Ledger, _> = serde_json::from_slice(&text);
-    for done in found.map(|ledger| ledger.runs).unwrap_or_default() {
+    let found: Result<RunLog, _> = serde_json::from_slice(&text);
+    for done in found.map(|run_log| run_log.runs).unwrap_or_default() {
         let recording = recording(directory, &done.asked.setup.id, done.repetition);
         if recording.exists() {
             fs::remove_dir_all(&recording).map_err(Error::io("remove", &recording))?;
@@ -151,13 +151,13 @@ pub(crate) fn forget(directory: &Path) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::{Ground, Load, Network};
+    use super::super::setup::{Load, Network, Storage};
     use super::*;
     use crate::device::Pace;
     use crate::volume::FileSystem;
 
-    fn asked(id: &str, seconds: u64) -> Asked {
-        let ground = Ground {
+    fn asked(id: &str, seconds: u64) -> RunSpec {
+        let ground = Storage {
             file_system: FileSystem::Ext4,
             mount_options: "commit=5".to_owned(),
             volumes: 1,
@@ -179,12 +179,12 @@ mod tests {
             warm_up_s: 4,
             builds_on: None,
         };
-        Asked { setup, seconds, slo_ms: 65, seed: 1 }
+        RunSpec { setup, seconds, slo_ms: 65, seed: 1 }
     }
 
-    fn done(id: &str, repetition: u32) -> Done {
-        let (measured, journal) = (Measured::default(), Vec::new());
-        Done {
+    fn done(id: &str, repetition: u32) -> FinishedRun {
+        let (measured, journal) = (ClientMetrics::default(), Vec::new());
+        FinishedRun {
             asked: asked(id, 25),
             repetition,
             start_ns: 7,
@@ -195,18 +195,18 @@ mod tests {
         }
     }
 
-    fn kept(directory: &Path) -> Ledger {
-        let mut ledger = Ledger::open(directory, "fs", Machine::default(), &[asked("a", 25)]).unwrap();
-        ledger.runs.extend([done("a", 2), done("a", 1), done("b", 1)]);
-        ledger.write(directory).unwrap();
-        ledger
+    fn kept(directory: &Path) -> RunLog {
+        let mut run_log = RunLog::open(directory, "fs", Machine::default(), &[asked("a", 25)]).unwrap();
+        run_log.runs.extend([done("a", 2), done("a", 1), done("b", 1)]);
+        run_log.write(directory).unwrap();
+        run_log
     }
 
     #[test]
     fn an_experiment_goes_on_where_it_was() {
         let directory = tempfile::tempdir().unwrap();
         kept(directory.path());
-        let again = Ledger::open(directory.path(), "fs", Machine::default(), &[asked("a", 25)]).unwrap();
+        let again = RunLog::open(directory.path(), "fs", Machine::default(), &[asked("a", 25)]).unwrap();
         assert!(again.has("a", 2) && again.has("b", 1) && !again.has("a", 3) && !again.has("c", 1));
         let repetitions: Vec<u32> = again.of("a").iter().map(|done| done.repetition).collect();
         assert_eq!(repetitions, [1, 2]);
@@ -216,8 +216,8 @@ mod tests {
     fn what_was_asked_otherwise_is_not_mixed_in() {
         let directory = tempfile::tempdir().unwrap();
         kept(directory.path());
-        let open = |experiment, machine, asked: &[Asked]| {
-            Ledger::open(directory.path(), experiment, machine, asked).unwrap_err().to_string()
+        let open = |experiment, machine, asked: &[RunSpec]| {
+            RunLog::open(directory.path(), experiment, machine, asked).unwrap_err().to_string()
         };
         let said = open("fs", Machine::default(), &[asked("a", 26)]);
         assert!(said.contains("the a with other parameters") && said.contains("--anew"), "{said}");
