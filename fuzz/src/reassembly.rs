@@ -116,9 +116,9 @@ impl Bench {
             0 => {
                 model.acked = model.acked.max(place);
                 let ack = self.first_seq.wrapping_add(place as u32);
-                stream.acknowledge(ack, at, pool, &mut |chunk| model.take(chunk));
+                stream.acknowledge(ack, at, &mut (pool, |chunk: Chunk<'_>| model.take(chunk)));
             }
-            1 => stream.give_up_unseen(at, pool, &mut |chunk| model.take(chunk)),
+            1 => stream.give_up_unseen(at, &mut (pool, |chunk: Chunk<'_>| model.take(chunk))),
             // Right where the stream is, or a little after.
             what => {
                 let place = if what < 4 { self.model.next + place % 64 } else { place };
@@ -127,7 +127,7 @@ impl Bench {
         }
         assert_eq!(self.stream.next_offset(), self.model.next as u64);
         assert!(self.pool.used <= self.pool.stream_limit, "more is held than allowed");
-        assert_eq!(self.pool.tally.gaps, self.model.gaps);
+        assert_eq!(self.pool.counts.gaps, self.model.gaps);
     }
 
     fn segment(&mut self, place: usize, len: usize, kept: usize, fin: bool) {
@@ -140,13 +140,17 @@ impl Bench {
         let seq = self.first_seq.wrapping_add(place as u32);
         let Self { stream, pool, model, .. } = self;
         let missing = (len - kept) as u32;
-        stream
-            .segment((seq, fin), (&bytes, missing), Nanos(self.clock), pool, &mut |chunk| model.take(chunk));
+        stream.segment(
+            (seq, fin),
+            (&bytes, missing),
+            Nanos(self.clock),
+            &mut (pool, |chunk: Chunk<'_>| model.take(chunk)),
+        );
     }
 
     fn finish(&mut self) {
         let Self { stream, pool, model, .. } = self;
-        stream.finish(Nanos(self.clock), pool, &mut |chunk| model.take(chunk));
+        stream.finish(Nanos(self.clock), &mut (pool, |chunk: Chunk<'_>| model.take(chunk)));
         assert_eq!(self.pool.used, 0, "bytes held after the end");
         let rest = self.model.places.get(self.model.next..).unwrap_or_default();
         assert!(rest.iter().all(|place| *place == Place::Unseen), "bytes were seen and not delivered");

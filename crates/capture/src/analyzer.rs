@@ -1,20 +1,19 @@
 //! Packets in, requests out: finds each segment's connection and keeps the books. Does not decode.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use model::{Nanos, Request, TopicId};
 
-use crate::books::{Books, Rows};
 use crate::config::Config;
-use crate::connection::{Connection, Side};
+use crate::connection::Connection;
+use crate::context::Context;
 use crate::counters::Counters;
-use crate::early::PATIENCE;
-use crate::exchange::Unanswered;
-use crate::link::{self, Flags, NoSegment, Segment};
+use crate::early::MAX_WAIT;
+use crate::exchange::NoResponse;
+use crate::link::{self, Flags, NoSegment, Segment, Side};
 use crate::packet::Packet;
-use crate::reassembly::Pool;
+use crate::streams::Ends;
 use crate::table::Table;
 
 /// How often, in the packets' time, silent connections are asked about requests that wait too long.
@@ -27,14 +26,11 @@ const ROUND: Nanos = Nanos::from_millis(60_000);
 pub struct Analyzer {
     ports: Vec<u16>,
     connections: Table<Ends, Connection>,
-    pool: Pool,
-    books: Books,
+    cx: Context,
     next_round: Nanos,
     /// Connections in which segments wait, and when to ask them, were they silent until then.
     waiting: VecDeque<(Nanos, Ends)>,
 }
-
-type Ends = (SocketAddr, SocketAddr);
 
 impl Analyzer {
     /// An analysis before its first packet.
@@ -43,8 +39,7 @@ impl Analyzer {
         Self {
             ports: config.ports.clone(),
             connections: Table::new(limits.connections),
-            pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
-            books: Books::new(config),
+            cx: Context::new(config),
             next_round: Nanos::MIN,
             waiting: VecDeque::new(),
         }
@@ -52,90 +47,92 @@ impl Analyzer {
 
     /// Takes in one packet; hands the requests it completes to `out`.
     pub fn packet(&mut self, packet: &Packet<'_>, out: &mut impl FnMut(Box<Request>)) {
-        let counters = &mut self.books.counters;
+        let counters = &mut self.cx.counters;
         counters.packets += 1;
         counters.bytes += u64::from(packet.original_len);
         counters.truncated_packets += u64::from((packet.bytes.len() as u64) < u64::from(packet.original_len));
         match link::segment(packet) {
             // Both ends the same: nothing tells which way it goes (a socket connected to itself, or forged).
             Ok(segment) if segment.src == segment.dst => counters.malformed_packets += 1,
-            Ok(segment) => self.segment(&segment, Nanos(packet.time_ns), out),
+            Ok(segment) => self.segment(&segment, Nanos(packet.time_ns)),
             Err(NoSegment::NotTcp) => counters.not_tcp += 1,
             Err(NoSegment::Fragment) => counters.fragments += 1,
             Err(NoSegment::Malformed) => counters.malformed_packets += 1,
         }
+        self.cx.drain(out);
     }
 
     /// The capture is over: every request still without a response gets its row.
     pub fn finish(&mut self, out: &mut impl FnMut(Box<Request>)) {
         for connection in self.connections.values_mut() {
-            connection.end(Unanswered::CaptureEnded, &mut self.pool, &mut self.books, out);
+            connection.end(NoResponse::CaptureEnded, &mut self.cx);
+            self.cx.drain(out);
         }
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
-        let mut counters = self.books.counters.clone();
+        let mut counters = self.cx.counters.clone();
         for connection in self.connections.values() {
             counters.add_stream(connection.counts());
         }
-        let tally = self.pool.tally;
-        counters.gaps = tally.gaps;
-        counters.gap_bytes = tally.gap_bytes;
-        counters.retransmitted_bytes = tally.repeated_bytes;
-        counters.keep_alives = tally.keep_alives;
-        counters.out_of_order_segments = tally.out_of_order;
-        counters.reassembly_overflows = tally.overflows;
+        let met = self.cx.pool.counts;
+        counters.gaps = met.gaps;
+        counters.gap_bytes = met.gap_bytes;
+        counters.retransmitted_bytes = met.repeated_bytes;
+        counters.keep_alives = met.keep_alives;
+        counters.out_of_order_segments = met.out_of_order;
+        counters.reassembly_overflows = met.overflows;
         counters
     }
 
     /// Tells the names of topic ids, as from the broker's own log directories.
     pub fn learn_topics(&mut self, topics: impl IntoIterator<Item = (TopicId, Arc<str>)>) {
         for (id, name) in topics {
-            self.books.topics.learn(id, &name);
+            self.cx.topics.learn(id, &name);
         }
     }
 
     /// Counts packets that the kernel dropped before they could be read.
     pub fn count_kernel_drops(&mut self, packets: u64) {
-        self.books.counters.kernel_drops += packets;
+        self.cx.counters.kernel_drops += packets;
     }
 
-    fn segment(&mut self, segment: &Segment<'_>, at: Nanos, out: &mut Rows<'_>) {
+    fn segment(&mut self, segment: &Segment<'_>, at: Nanos) {
         if !self.is_wanted(segment) {
-            self.books.counters.other_ports += 1;
+            self.cx.counters.other_ports += 1;
             return;
         }
         let side = if segment.src <= segment.dst { Side::First } else { Side::Second };
         let ends = side.split((segment.src, segment.dst));
-        self.open(ends, side, segment, out);
+        self.open(ends, side, segment);
         if let Some(connection) = self.connections.touch(&ends) {
-            connection.segment(side, segment, at, &mut self.pool, &mut self.books, out);
+            connection.segment(side, segment, at, &mut self.cx);
             if connection.begins_to_wait() {
-                self.waiting.push_back((at + PATIENCE, ends));
+                self.waiting.push_back((at + MAX_WAIT, ends));
             }
         }
-        self.ask_waiting(at, out);
+        self.ask_waiting(at);
         // The second half is for clocks that were ahead once.
         if at >= self.next_round || self.next_round - at > ROUND {
             self.next_round = at + ROUND;
             for connection in self.connections.values_mut() {
-                connection.give_up_late(at, &mut self.books, out);
+                connection.give_up_late(at, &mut self.cx);
             }
         }
     }
 
     /// Asks the connections in which segments have waited long enough.
-    fn ask_waiting(&mut self, now: Nanos, out: &mut Rows<'_>) {
-        let limit = self.books.limits.connections;
+    fn ask_waiting(&mut self, now: Nanos) {
+        let limit = self.cx.limits.connections;
         for _ in 0..self.waiting.len() {
             let is_due = |&(due, _): &(Nanos, Ends)| due <= now || self.waiting.len() > limit;
             let Some((_, ends)) = self.waiting.front().copied().filter(is_due) else { return };
             self.waiting.pop_front();
             let Some(connection) = self.connections.peek(&ends) else { continue };
-            connection.give_up_waiting(now, &mut self.pool, &mut self.books, out);
+            connection.give_up_waiting(now, &mut self.cx);
             if connection.begins_to_wait() {
-                self.waiting.push_back((now + PATIENCE, ends));
+                self.waiting.push_back((now + MAX_WAIT, ends));
             }
         }
     }
@@ -148,24 +145,24 @@ impl Analyzer {
 
     /// Makes sure the segment's connection is in the table, if the segment is worth one: a bare
     /// acknowledgement tells nothing about a connection of which nothing else was seen.
-    fn open(&mut self, ends: Ends, side: Side, segment: &Segment<'_>, out: &mut Rows<'_>) {
+    fn open(&mut self, ends: Ends, side: Side, segment: &Segment<'_>) {
         let client = self.client(side, segment);
-        let Self { connections, pool, books, .. } = self;
+        let Self { connections, cx, .. } = self;
         if let Some(connection) = connections.touch(&ends) {
             if connection.is_reused_by(side, segment) {
-                connection.end(Unanswered::ConnectionEnded, pool, books, out);
+                connection.end(NoResponse::ConnectionEnded, cx);
                 *connection = Connection::new(ends, client);
-                books.counters.connections += 1;
+                cx.counters.connections += 1;
             }
             return;
         }
         if segment.flags.has(Flags::RST) || !(segment.flags.has(Flags::SYN) || segment.has_payload()) {
             return;
         }
-        books.counters.connections += 1;
+        cx.counters.connections += 1;
         if let Some(mut evicted) = connections.insert(ends, Connection::new(ends, client)) {
-            books.counters.evicted_connections += 1;
-            evicted.end(Unanswered::Forgotten, pool, books, out);
+            cx.counters.evicted_connections += 1;
+            evicted.end(NoResponse::Forgotten, cx);
         }
     }
 

@@ -9,8 +9,8 @@ use model::{Nanos, Partition, Request, TopicId};
 use wire::BatchHeader;
 use wire::stream::{Partition as WirePartition, TopicRef};
 
+use crate::context::Topics;
 use crate::table::Table;
-use crate::topics::Topics;
 
 /// Batches remembered of one partition.
 const BATCHES: usize = 64;
@@ -20,7 +20,7 @@ const MAYBE_APPENDED: [i16; 2] = [7, 20];
 
 /// The batches that were produced lately, by partition.
 pub(crate) struct Arrivals {
-    partitions: Table<u64, VecDeque<Arrived>>,
+    partitions: Table<u64, VecDeque<ArrivedBatch>>,
     /// Keys are hashes, so that a look-up needs no copy of a name; a batch is checked for itself besides.
     hasher: RandomState,
     /// When the batches of one response had come, and their bytes; kept for its room.
@@ -28,7 +28,7 @@ pub(crate) struct Arrivals {
 }
 
 #[derive(Clone, Copy)]
-struct Arrived {
+struct ArrivedBatch {
     /// When the last byte of the request that brought it was seen.
     at: Nanos,
     crc: u32,
@@ -59,7 +59,7 @@ impl Arrivals {
                     ring.pop_front();
                 }
                 let (crc, bytes) = (batch.crc, batch.bytes);
-                ring.push_back(Arrived { at: row.arrival_end, crc, bytes, base_offset: None });
+                ring.push_back(ArrivedBatch { at: row.arrival_end, crc, bytes, base_offset: None });
             }
         }
     }
@@ -77,7 +77,7 @@ impl Arrivals {
                 ring.retain(|arrived| arrived.at != row.arrival_end || !sent(&partition.batches, arrived));
                 continue;
             }
-            let is_it = |arrived: &&mut Arrived| {
+            let is_it = |arrived: &&mut ArrivedBatch| {
                 arrived.at == row.arrival_end && (arrived.crc, arrived.bytes) == (batch.crc, batch.bytes)
             };
             // What is answered came lately. Only of several may another be like the first.
@@ -150,13 +150,13 @@ impl Arrivals {
     }
 }
 
-fn sent(batches: &[model::Batch], arrived: &Arrived) -> bool {
+fn sent(batches: &[model::Batch], arrived: &ArrivedBatch) -> bool {
     batches.iter().any(|batch| (batch.crc, batch.bytes) == (arrived.crc, arrived.bytes))
 }
 
 /// When a fetched batch had come: the one batch with its offset, or, as long as the producer has no answer,
 /// with its checksum and length. Nothing where it may be either of two, as after a retry.
-fn came(ring: &VecDeque<Arrived>, fetched: &BatchHeader) -> Option<Nanos> {
+fn came(ring: &VecDeque<ArrivedBatch>, fetched: &BatchHeader) -> Option<Nanos> {
     let mut came = None;
     let mut is_before = false;
     for arrived in ring {

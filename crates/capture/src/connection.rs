@@ -1,55 +1,34 @@
-//! One TCP connection: both directions put back in order, and what is made of them. Does not decode.
-
-use std::net::SocketAddr;
+//! One TCP connection: both directions put back in order, and handed to the decoders. Does not decode.
 
 use model::Nanos;
 use wire::stream::StreamCounts;
 
-use crate::books::{Books, Rows};
-use crate::early::Early;
-use crate::exchange::Unanswered;
-use crate::link::{Flags, Segment};
-use crate::lone_side::LoneSide;
-use crate::reassembly::{Chunk, Pool, Reassembly};
-use crate::speech::Speech;
-
-/// Which end of a connection: an index into its pair of ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    First,
-    Second,
-}
-
-impl Side {
-    pub(crate) fn other(self) -> Self {
-        if self == Self::First { Self::Second } else { Self::First }
-    }
-
-    /// The pair's own and other member, seen from this side.
-    pub(crate) fn split<T>(self, (first, second): (T, T)) -> (T, T) {
-        if self == Self::First { (first, second) } else { (second, first) }
-    }
-}
+use crate::context::Context;
+use crate::early::{CapturedSides, EarlySegments};
+use crate::exchange::NoResponse;
+use crate::link::{Flags, Segment, Side};
+use crate::reassembly::{Chunk, Pool, Reassembly, Sink};
+use crate::streams::{Ends, State};
 
 pub(crate) struct Connection {
-    ends: (SocketAddr, SocketAddr),
+    ends: Ends,
     directions: (Reassembly, Reassembly),
-    speech: Speech,
-    early: Early,
-    lone_side: LoneSide,
+    state: State,
+    early: EarlySegments,
+    captured_sides: CapturedSides,
     is_known_to_wait: bool,
     last: Nanos,
 }
 
 impl Connection {
     /// A connection between two ends, the client's where it is known already.
-    pub(crate) fn new(ends: (SocketAddr, SocketAddr), client: Option<Side>) -> Self {
+    pub(crate) fn new(ends: Ends, client: Option<Side>) -> Self {
         Self {
             ends,
             directions: Default::default(),
-            speech: Speech::new(ends, client),
-            early: Early::default(),
-            lone_side: LoneSide::default(),
+            state: State::new(ends, client),
+            early: EarlySegments::default(),
+            captured_sides: CapturedSides::default(),
             is_known_to_wait: false,
             last: Nanos::ZERO,
         }
@@ -67,31 +46,23 @@ impl Connection {
     }
 
     /// A segment sent by the end on `side`.
-    pub(crate) fn segment(
-        &mut self,
-        side: Side,
-        segment: &Segment<'_>,
-        at: Nanos,
-        pool: &mut Pool,
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
+    pub(crate) fn segment(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
         self.last = at;
         if self.is_stray(side, segment) {
-            books.counters.stray_segments += 1;
+            cx.counters.stray_segments += 1;
             return;
         }
-        self.lone_side.see(side, segment);
+        self.captured_sides.add(side, segment);
         self.early.count_packet();
-        if self.speech.is_done() {
+        if self.state.is_done() {
             self.synchronize(side, segment);
             return;
         }
-        if !(self.is_early(side, segment) && self.early.push(side, segment, at, pool)) {
-            self.take_in(side, segment, at, pool, books, out);
+        if !(self.is_early(side, segment) && self.early.push(side, segment, at, &mut cx.pool)) {
+            self.take_in(side, segment, at, cx);
         }
-        self.take_in_early(at, pool, books, out);
-        self.give_up_late(at, books, out);
+        self.take_in_early(at, cx);
+        self.give_up_late(at, cx);
     }
 
     /// Whether a segment is of an earlier connection between the same ends: none of its numbers fits this one.
@@ -102,7 +73,7 @@ impl Connection {
         !is_syn && acknowledges && !mine.is_plausible(segment.seq) && !theirs.is_plausible(segment.ack)
     }
 
-    /// Whether a segment tells of bytes that were not seen, so that they may be in the next packets: what
+    /// Whether a segment implies bytes that were not seen, so that they may be in the next packets: what
     /// it acknowledges, what its sender sent before it, or what a reset answers.
     fn is_early(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
@@ -126,7 +97,7 @@ impl Connection {
     }
 
     /// Takes in those segments that need not wait any longer.
-    fn take_in_early(&mut self, now: Nanos, pool: &mut Pool, books: &mut Books, out: &mut Rows<'_>) {
+    fn take_in_early(&mut self, now: Nanos, cx: &mut Context) {
         while !self.early.is_empty() {
             let mut next = self.early.position(|side, segment| !self.is_early(side, segment));
             if next.is_none() {
@@ -138,8 +109,8 @@ impl Connection {
                 let has_joined = self.join(side) | (acknowledges && self.join(side.other()));
                 next = (!has_joined).then_some(0);
             }
-            let Some(next) = next.and_then(|place| self.early.take(place, pool)) else { continue };
-            self.take_in(next.side, &next.segment(), next.at, pool, books, out);
+            let Some(next) = next.and_then(|place| self.early.take(place, &mut cx.pool)) else { continue };
+            self.take_in(next.side, &next.segment(), next.at, cx);
         }
     }
 
@@ -153,7 +124,7 @@ impl Connection {
         first.is_some()
     }
 
-    /// Whether segments wait, and nobody was told so since the last [`Self::give_up_waiting`].
+    /// Whether segments wait, for the first time since the last [`Self::give_up_waiting`].
     pub(crate) fn begins_to_wait(&mut self) -> bool {
         let begins = !self.is_known_to_wait && !self.early.is_empty();
         self.is_known_to_wait |= begins;
@@ -161,95 +132,65 @@ impl Connection {
     }
 
     /// Takes in what has waited enough, on a connection that may have fallen silent.
-    pub(crate) fn give_up_waiting(
-        &mut self,
-        now: Nanos,
-        pool: &mut Pool,
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
+    pub(crate) fn give_up_waiting(&mut self, now: Nanos, cx: &mut Context) {
         self.is_known_to_wait = false;
-        self.take_in_early(now, pool, books, out);
+        self.take_in_early(now, cx);
     }
 
-    fn take_in(
-        &mut self,
-        side: Side,
-        segment: &Segment<'_>,
-        at: Nanos,
-        pool: &mut Pool,
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
-        self.hear(side, segment, at, pool, books, out);
-        if self.is_over(side, segment) || self.speech.is_done() {
-            self.end(Unanswered::ConnectionEnded, pool, books, out);
+    fn take_in(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
+        self.take_in_order(side, segment, at, cx);
+        if self.is_over(side, segment) || self.state.is_done() {
+            self.end(NoResponse::ConnectionEnded, cx);
         }
     }
 
     /// Acknowledgement first: it tells what the other side had received when this was sent.
-    fn hear(
-        &mut self,
-        side: Side,
-        segment: &Segment<'_>,
-        at: Nanos,
-        pool: &mut Pool,
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
+    fn take_in_order(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
         self.synchronize(side, segment);
         if !segment.flags.has(Flags::RST) {
-            self.acknowledge(side, segment, at, pool, books, out);
-            self.deliver(side, segment, at, pool, books, out);
+            self.acknowledge(side, segment, at, cx);
+            self.deliver(side, segment, at, cx);
         }
     }
 
     /// What a segment says about the bytes its sender has received.
-    fn acknowledge(
-        &mut self,
-        side: Side,
-        segment: &Segment<'_>,
-        at: Nanos,
-        pool: &mut Pool,
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
+    fn acknowledge(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        let Self { ends, directions, speech, .. } = self;
-        let (_, theirs) = side.split((&mut directions.0, &mut directions.1));
-        let from_start = theirs.is_from_start();
-        let mut hear = |chunk: Chunk<'_>| speech.hear(side.other(), chunk, from_start, *ends, books, out);
-        theirs.acknowledge(segment.ack, at, pool, &mut hear);
-        // The broker answers what was not wholly seen: the rest of the request will not come any more.
-        if !segment.payload.is_empty() && speech.speaks_unprompted(side) {
-            let mut hear = |chunk: Chunk<'_>| speech.hear(side.other(), chunk, from_start, *ends, books, out);
-            theirs.give_up_unseen(at, pool, &mut hear);
-        }
+        self.with_stream(side.other(), cx, |theirs, sink| {
+            theirs.acknowledge(segment.ack, at, sink);
+            // The broker answers what was not wholly seen: the rest of the request will not come any more.
+            if !segment.payload.is_empty() && sink.state.speaks_unprompted(side) {
+                theirs.give_up_unseen(at, sink);
+            }
+        });
     }
 
     /// What a segment carries.
-    fn deliver(
-        &mut self,
-        side: Side,
-        segment: &Segment<'_>,
-        at: Nanos,
-        pool: &mut Pool,
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
+    fn deliver(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
         let fin = segment.flags.has(Flags::FIN);
         if !segment.has_payload() && !fin {
             return;
         }
-        let Self { ends, directions, speech, .. } = self;
-        let (mine, _) = side.split((&mut directions.0, &mut directions.1));
-        let from_start = mine.is_from_start();
         // A SYN takes up one sequence number, before the payload that TCP Fast Open sends with it.
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.has(Flags::SYN)));
-        let mut hear = |chunk: Chunk<'_>| speech.hear(side, chunk, from_start, *ends, books, out);
-        mine.segment((seq, fin), (segment.payload, segment.missing), at, pool, &mut hear);
+        self.with_stream(side, cx, |mine, sink| {
+            mine.segment((seq, fin), (segment.payload, segment.missing), at, sink);
+        });
+    }
+
+    /// Works on what `side` sends, together with what decodes it.
+    fn with_stream(
+        &mut self,
+        side: Side,
+        cx: &mut Context,
+        work: impl FnOnce(&mut Reassembly, &mut StreamSink<'_>),
+    ) {
+        let Self { ends, directions, state, .. } = self;
+        let (stream, _) = side.split((&mut directions.0, &mut directions.1));
+        let is_from_start = stream.is_from_start();
+        work(stream, &mut StreamSink { side, is_from_start, ends: *ends, state, cx });
     }
 
     fn is_over(&self, side: Side, segment: &Segment<'_>) -> bool {
@@ -273,31 +214,30 @@ impl Connection {
     }
 
     /// Gives their rows to requests that have waited too long on a connection that fell silent.
-    pub(crate) fn give_up_late(&mut self, now: Nanos, books: &mut Books, out: &mut Rows<'_>) {
-        self.speech.give_up_late(now, books, out);
+    pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
+        self.state.give_up_late(now, cx);
     }
 
     /// The connection is over, or nobody follows it any more: delivers what is held, then every request
     /// without a response gets its row.
-    pub(crate) fn end(&mut self, why: Unanswered, pool: &mut Pool, books: &mut Books, out: &mut Rows<'_>) {
+    pub(crate) fn end(&mut self, why: NoResponse, cx: &mut Context) {
         self.join(Side::First);
         self.join(Side::Second);
         while let Some(place) = self.next_at_the_end() {
-            let Some(next) = self.early.take(place, pool) else { break };
-            self.hear(next.side, &next.segment(), next.at, pool, books, out);
+            let Some(next) = self.early.take(place, &mut cx.pool) else { break };
+            self.take_in_order(next.side, &next.segment(), next.at, cx);
         }
-        let (ends, at) = (self.ends, self.last);
+        let at = self.last;
         for side in [Side::First, Side::Second] {
-            let (direction, _) = side.split((&mut self.directions.0, &mut self.directions.1));
-            if self.speech.is_done() {
-                direction.discard(pool);
-                continue;
-            }
-            let from_start = direction.is_from_start();
-            let speech = &mut self.speech;
-            direction.finish(at, pool, &mut |chunk| speech.hear(side, chunk, from_start, ends, books, out));
+            self.with_stream(side, cx, |stream, sink| {
+                if sink.state.is_done() {
+                    stream.discard(&mut sink.cx.pool);
+                } else {
+                    stream.finish(at, sink);
+                }
+            });
         }
-        self.speech.end(why, self.lone_side.is_proven(), books, out);
+        self.state.end(why, self.captured_sides.is_one(), cx);
     }
 
     /// Which waiting segment comes next when no more packets will.
@@ -308,6 +248,25 @@ impl Connection {
 
     /// What the streams counted that are still being read.
     pub(crate) fn counts(&self) -> StreamCounts {
-        self.speech.counts()
+        self.state.counts()
+    }
+}
+
+/// What decodes one direction.
+struct StreamSink<'c> {
+    side: Side,
+    is_from_start: bool,
+    ends: Ends,
+    state: &'c mut State,
+    cx: &'c mut Context,
+}
+
+impl Sink for StreamSink<'_> {
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.cx.pool
+    }
+
+    fn take(&mut self, chunk: Chunk<'_>) {
+        self.state.on_data(self.side, chunk, self.is_from_start, self.ends, self.cx);
     }
 }

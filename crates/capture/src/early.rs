@@ -1,37 +1,34 @@
-//! Segments of one connection that came before what they acknowledge. Whoever acknowledges a byte has
-//! received it, so in such a capture either the byte's packet was missed or the two packets changed
-//! places: network cards with several queues and per-processor buffers do that to neighbours. Such a
-//! segment waits a little for the other packet; then the byte counts as missed.
+//! Segments of one connection that came before what they acknowledge, and connections of which only one side was captured.
+//! Does not decode.
 //!
-//! It keeps segments. It does not know what they are waiting for, nor decode them.
+//! A receiver that acknowledges a byte has received it, so in such a capture either the byte's packet was missed or the two
+//! packets changed places: network cards with several queues and per-processor buffers do that to neighbours. Such a segment
+//! waits a little for the other packet; then the byte counts as missed.
 
 use std::collections::VecDeque;
 
 use model::Nanos;
 
-use crate::connection::Side;
-use crate::link::Segment;
+use crate::link::{Flags, Segment, Side};
 use crate::reassembly::Pool;
 
 /// How many further packets of the connection a segment waits for.
-const PATIENCE_PACKETS: u64 = 32;
-
+const MAX_WAIT_PACKETS: u64 = 32;
 /// How long it waits, in the packets' time.
-pub(crate) const PATIENCE: Nanos = Nanos::from_millis(50);
-
+pub(crate) const MAX_WAIT: Nanos = Nanos::from_millis(50);
 /// How far before the first one seen a stream may begin.
-const NEIGHBOURHOOD_BYTES: i32 = 1 << 24;
+const MAX_DISTANCE_BYTES: i32 = 1 << 24;
 
-/// At most [`PATIENCE_PACKETS`] segments, in the order they came.
+/// At most [`MAX_WAIT_PACKETS`] segments, in the order they came.
 #[derive(Default)]
-pub(crate) struct Early {
-    segments: VecDeque<Waiting>,
+pub(crate) struct EarlySegments {
+    segments: VecDeque<EarlySegment>,
     /// Packets of the connection so far.
     packets: u64,
 }
 
 /// A segment that waits.
-pub(crate) struct Waiting {
+pub(crate) struct EarlySegment {
     pub(crate) side: Side,
     pub(crate) at: Nanos,
     /// All but the payload.
@@ -41,35 +38,35 @@ pub(crate) struct Waiting {
     number: u64,
 }
 
-impl Waiting {
+impl EarlySegment {
     pub(crate) fn segment(&self) -> Segment<'_> {
         Segment { payload: &self.payload, ..self.head }
     }
 }
 
-impl Early {
+impl EarlySegments {
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// Another packet of the connection came.
+    /// Counts a packet of the connection.
     pub(crate) fn count_packet(&mut self) {
         self.packets += 1;
     }
 
-    /// Lets a segment wait. Refuses if the bounds on held bytes are reached.
+    /// Holds a segment back. Refuses if the bounds on held bytes are reached.
     pub(crate) fn push(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, pool: &mut Pool) -> bool {
         if !pool.reserve(segment.payload.len()) {
             return false;
         }
         let head = Segment { payload: &[], ..*segment };
         let payload = segment.payload.to_vec();
-        self.segments.push_back(Waiting { side, at, head, payload, number: self.packets });
+        self.segments.push_back(EarlySegment { side, at, head, payload, number: self.packets });
         true
     }
 
     /// The one that has waited longest.
-    pub(crate) fn first(&self) -> Option<&Waiting> {
+    pub(crate) fn first(&self) -> Option<&EarlySegment> {
         self.segments.front()
     }
 
@@ -79,15 +76,15 @@ impl Early {
     }
 
     /// Takes the segment at a place.
-    pub(crate) fn take(&mut self, place: usize, pool: &mut Pool) -> Option<Waiting> {
+    pub(crate) fn take(&mut self, place: usize, pool: &mut Pool) -> Option<EarlySegment> {
         let early = self.segments.remove(place)?;
         pool.refund(early.payload.len());
         Some(early)
     }
 
     /// Whether a segment has waited enough; `now` is the time of the newest packet.
-    pub(crate) fn is_over(&self, early: &Waiting, now: Nanos) -> bool {
-        self.packets - early.number >= PATIENCE_PACKETS || now - early.at >= PATIENCE
+    pub(crate) fn is_over(&self, early: &EarlySegment, now: Nanos) -> bool {
+        self.packets - early.number >= MAX_WAIT_PACKETS || now - early.at >= MAX_WAIT
     }
 
     /// The sequence number nearest to the stream's beginning of what waits from `side`.
@@ -96,7 +93,42 @@ impl Early {
         let first = waiting.next()?.head.seq;
         let earliest = waiting.map(|early| early.head.seq.wrapping_sub(first) as i32).min();
         // Anything far away is of another connection between the same ends.
-        let earliest = earliest.filter(|ahead| (-NEIGHBOURHOOD_BYTES..0).contains(ahead));
+        let earliest = earliest.filter(|ahead| (-MAX_DISTANCE_BYTES..0).contains(ahead));
         Some(first.wrapping_add_signed(earliest.unwrap_or(0)))
+    }
+}
+
+/// Whose packets were captured, and what they say of the other side's, as where traffic takes another way back.
+#[derive(Default)]
+pub(crate) enum CapturedSides {
+    #[default]
+    None,
+    /// Packets of this side only, the first of which acknowledged this.
+    One {
+        side: Side,
+        first_ack: Option<u32>,
+        is_answered: bool,
+    },
+    Both,
+}
+
+impl CapturedSides {
+    /// Takes note of a packet.
+    pub(crate) fn add(&mut self, sender: Side, segment: &Segment<'_>) {
+        let ack = segment.flags.has(Flags::ACK).then_some(segment.ack);
+        match self {
+            Self::None => *self = Self::One { side: sender, first_ack: ack, is_answered: false },
+            Self::One { side, .. } if *side != sender => *self = Self::Both,
+            Self::One { first_ack, is_answered, .. } => {
+                *is_answered |= ack.is_some() && first_ack.is_some() && ack != *first_ack;
+                *first_ack = first_ack.or(ack);
+            }
+            Self::Both => {}
+        }
+    }
+
+    /// Whether the other side was there throughout: what it sent was acknowledged and never seen.
+    pub(crate) fn is_one(&self) -> bool {
+        matches!(self, Self::One { is_answered: true, .. })
     }
 }

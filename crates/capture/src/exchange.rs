@@ -13,13 +13,13 @@ use model::{Nanos, Request, TopicId};
 use wire::ApiKey;
 use wire::stream::{RequestBody, RequestFrame, ResponseBody, ResponseFrame};
 
-use crate::books::{Books, Rows, add_error, between};
+use crate::context::{Context, add_error, between};
 use crate::reassembly::Stamp;
 
 pub(crate) struct Exchange {
     client: SocketAddr,
     broker: SocketAddr,
-    pending: VecDeque<Asked>,
+    pending: VecDeque<PendingRequest>,
     /// Bounds of the correlation ids in `pending`, so that a search through bytes that are no response
     /// is cheap.
     correlations: (i32, i32),
@@ -30,7 +30,7 @@ pub(crate) struct Exchange {
     client_id: Option<Arc<str>>,
 }
 
-struct Asked {
+struct PendingRequest {
     api_key: ApiKey,
     /// A fetch that sees only what is committed: data may be there long before it may have it.
     read_committed: bool,
@@ -50,7 +50,7 @@ pub(crate) enum Extent {
 
 /// Why a request gets its row without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unanswered {
+pub(crate) enum NoResponse {
     CaptureEnded,
     ConnectionEnded,
     LaterAnswered,
@@ -59,7 +59,7 @@ pub(crate) enum Unanswered {
     Forgotten,
 }
 
-impl Unanswered {
+impl NoResponse {
     fn text(self) -> &'static str {
         match self {
             Self::CaptureEnded => "no response before the capture ended",
@@ -90,16 +90,10 @@ impl Exchange {
     }
 
     /// A request was seen.
-    pub(crate) fn request(
-        &mut self,
-        frame: &RequestFrame<Stamp>,
-        extent: Extent,
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
-        let mut row = row::of_request(frame, (self.client, self.broker), &mut self.client_id, books);
+    pub(crate) fn request(&mut self, frame: &RequestFrame<Stamp>, extent: Extent, cx: &mut Context) {
+        let mut row = row::of_request(frame, (self.client, self.broker), &mut self.client_id, cx);
         match extent {
-            Extent::Whole if frame.api_key == ApiKey::PRODUCE => books.arrivals.produced(&row, &books.topics),
+            Extent::Whole if frame.api_key == ApiKey::PRODUCE => cx.arrivals.produced(&row, &cx.topics),
             Extent::Whole => {}
             Extent::Lost if row.error.is_some() => {}
             Extent::Lost => add_error(&mut row, "the end of the request was not captured"),
@@ -107,15 +101,15 @@ impl Exchange {
         }
         // Nothing is sent back for acks=0 (ProduceRequest, "acks").
         if row.acks == Some(0) {
-            books.emit(row, out);
+            cx.emit(row);
             return;
         }
-        self.make_room(books, out);
+        self.make_room(cx);
         let (low, high) = self.correlations;
         self.correlations = (low.min(frame.correlation_id), high.max(frame.correlation_id));
         let read_committed = matches!(&frame.body, RequestBody::Fetch(body) if body.isolation_level != 0);
-        self.pending.push_back(Asked { api_key: frame.api_key, read_committed, row });
-        books.pending += 1;
+        self.pending.push_back(PendingRequest { api_key: frame.api_key, read_committed, row });
+        cx.pending += 1;
     }
 
     /// What was asked under a correlation id and is not answered yet.
@@ -129,31 +123,25 @@ impl Exchange {
     }
 
     /// A response was seen.
-    pub(crate) fn response(
-        &mut self,
-        frame: &ResponseFrame<Stamp>,
-        extent: Extent,
-        books: &mut Books,
-        out: &mut Rows<'_>,
-    ) {
-        learn(&frame.body, books);
+    pub(crate) fn response(&mut self, frame: &ResponseFrame<Stamp>, extent: Extent, cx: &mut Context) {
+        learn(&frame.body, cx);
         let place = self.pending.iter().position(|asked| asked.row.correlation_id == frame.correlation_id);
         let Some(place) = place else {
-            books.counters.unmatched_responses += 1;
+            cx.counters.unmatched_responses += 1;
             return;
         };
         for _ in 0..place {
-            self.give_up_first(Unanswered::LaterAnswered, books, out);
+            self.give_up_first(NoResponse::LaterAnswered, cx);
         }
-        let Some(Asked { api_key, read_committed, mut row }) = self.take_first(books) else { return };
+        let Some(PendingRequest { api_key, read_committed, mut row }) = self.take_first(cx) else { return };
         self.stamp(&mut row, frame, extent);
-        row::add_response(&mut row, frame, books);
+        row::add_response(&mut row, frame, cx);
         match &frame.body {
-            ResponseBody::Produce { .. } => books.arrivals.answered(&row, &books.topics),
+            ResponseBody::Produce { .. } => cx.arrivals.answered(&row, &cx.topics),
             ResponseBody::Fetch(body)
                 if api_key == ApiKey::FETCH && !read_committed && is_whole(&row, extent) =>
             {
-                row.data = books.arrivals.of_fetched(&row, &body.partitions, &books.topics);
+                row.data = cx.arrivals.of_fetched(&row, &body.partitions, &cx.topics);
             }
             _ => {}
         }
@@ -163,7 +151,7 @@ impl Exchange {
             Extent::Cut => add_error(&mut row, "the capture ends inside the response"),
         }
         self.answers_lost = 0;
-        books.emit(row, out);
+        cx.emit(row);
     }
 
     fn stamp(&mut self, row: &mut Request, frame: &ResponseFrame<Stamp>, extent: Extent) {
@@ -184,31 +172,31 @@ impl Exchange {
     }
 
     /// Gives their rows to requests that have waited too long.
-    pub(crate) fn give_up_late(&mut self, now: Nanos, books: &mut Books, out: &mut Rows<'_>) {
-        let answer_within = books.limits.answer_within;
+    pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
+        let answer_within = cx.limits.answer_within;
         while self.pending.front().is_some_and(|asked| now - asked.row.arrival_end > answer_within) {
-            self.give_up_first(Unanswered::TooLong, books, out);
+            self.give_up_first(NoResponse::TooLong, cx);
         }
     }
 
     /// Gives their rows to all that still wait.
-    pub(crate) fn give_up_all(&mut self, why: Unanswered, books: &mut Books, out: &mut Rows<'_>) {
+    pub(crate) fn give_up_all(&mut self, why: NoResponse, cx: &mut Context) {
         while self.is_waiting() {
-            self.give_up_first(why, books, out);
+            self.give_up_first(why, cx);
         }
     }
 
-    fn make_room(&mut self, books: &mut Books, out: &mut Rows<'_>) {
-        if books.pending >= books.limits.pending {
-            self.give_up_first(Unanswered::TooMany, books, out);
+    fn make_room(&mut self, cx: &mut Context) {
+        if cx.pending >= cx.limits.pending {
+            self.give_up_first(NoResponse::TooMany, cx);
         }
-        while self.is_waiting() && self.pending.len() >= books.limits.pending_per_connection {
-            self.give_up_first(Unanswered::TooMany, books, out);
+        while self.is_waiting() && self.pending.len() >= cx.limits.pending_per_connection {
+            self.give_up_first(NoResponse::TooMany, cx);
         }
     }
 
-    fn give_up_first(&mut self, why: Unanswered, books: &mut Books, out: &mut Rows<'_>) {
-        let Some(Asked { mut row, .. }) = self.take_first(books) else { return };
+    fn give_up_first(&mut self, why: NoResponse, cx: &mut Context) {
+        let Some(PendingRequest { mut row, .. }) = self.take_first(cx) else { return };
         add_error(&mut row, why.text());
         if self.answers_lost > 0 {
             add_error(
@@ -216,13 +204,13 @@ impl Exchange {
                 &format!("{} bytes of the broker's answers were not captured", self.answers_lost),
             );
         }
-        books.counters.unanswered += 1;
-        books.emit(row, out);
+        cx.counters.unanswered += 1;
+        cx.emit(row);
     }
 
-    fn take_first(&mut self, books: &mut Books) -> Option<Asked> {
+    fn take_first(&mut self, cx: &mut Context) -> Option<PendingRequest> {
         let asked = self.pending.pop_front()?;
-        books.pending = books.pending.saturating_sub(1);
+        cx.pending = cx.pending.saturating_sub(1);
         if self.pending.is_empty() {
             self.correlations = (i32::MAX, i32::MIN);
         }
@@ -235,11 +223,11 @@ fn is_whole(row: &Request, extent: Extent) -> bool {
     extent == Extent::Whole && row.error.is_none()
 }
 
-fn learn(body: &ResponseBody, books: &mut Books) {
+fn learn(body: &ResponseBody, cx: &mut Context) {
     if let ResponseBody::Metadata { topics } = body {
         for (id, name) in topics {
             if let Some(name) = name {
-                books.topics.learn(TopicId(*id), name);
+                cx.topics.learn(TopicId(*id), name);
             }
         }
     }

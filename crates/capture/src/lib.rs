@@ -10,29 +10,25 @@
 
 mod analyzer;
 mod arrivals;
-mod books;
 mod captures;
 pub mod config;
 mod connection;
+mod context;
 pub mod counters;
-mod dialogue;
 mod early;
 pub mod error;
 mod exchange;
 pub mod file;
 pub mod link;
-mod listening;
 #[cfg(feature = "live")]
 pub mod live;
-mod lone_side;
 pub mod packet;
 pub mod reassembly;
-mod speech;
+mod streams;
 mod table;
-mod topics;
 
 #[cfg(test)]
-mod specimen;
+mod tests;
 
 pub use analyzer::Analyzer;
 pub use captures::Captures;

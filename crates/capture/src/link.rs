@@ -41,6 +41,24 @@ impl Segment<'_> {
     }
 }
 
+/// Which end of a connection: an index into its pair of ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    First,
+    Second,
+}
+
+impl Side {
+    pub(crate) fn other(self) -> Self {
+        if self == Self::First { Self::Second } else { Self::First }
+    }
+
+    /// The pair's own and other member, seen from this side.
+    pub(crate) fn split<T>(self, (first, second): (T, T)) -> (T, T) {
+        if self == Self::First { (first, second) } else { (second, first) }
+    }
+}
+
 /// The flags of a TCP header (RFC 9293, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);

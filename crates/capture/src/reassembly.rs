@@ -10,13 +10,9 @@
 //! comes here (`early.rs`). Positions are 64-bit offsets from where the stream was first seen; a sequence number means
 //! the offset nearest to the next one expected, so wrapping needs no special case.
 
-mod held;
-mod pool;
+use std::collections::BTreeMap;
 
 use model::Nanos;
-
-use held::{Held, Piece};
-pub use pool::{Pool, Tally};
 
 /// A segment further than this from what is expected belongs to a part of the stream that the capture
 /// lost sight of. No TCP window exceeds 2^30 bytes (RFC 7323, section 2.2); buffers stay far below.
@@ -59,6 +55,24 @@ pub enum Content<'a> {
     Gap(u64, Nanos),
 }
 
+/// Where a stream's parts go, and the bounds on what is held until they can.
+pub trait Sink {
+    /// The bounds.
+    fn pool(&mut self) -> &mut Pool;
+    /// Takes the next part of the stream.
+    fn take(&mut self, chunk: Chunk<'_>);
+}
+
+impl<F: FnMut(Chunk<'_>)> Sink for (&mut Pool, F) {
+    fn pool(&mut self) -> &mut Pool {
+        self.0
+    }
+
+    fn take(&mut self, chunk: Chunk<'_>) {
+        self.1(chunk);
+    }
+}
+
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub struct Reassembly {
@@ -68,7 +82,7 @@ pub struct Reassembly {
     next_seq: u32,
     acked: u64,
     fin: Option<u64>,
-    held: Held,
+    early: EarlyPieces,
 }
 
 impl Reassembly {
@@ -142,29 +156,28 @@ impl Reassembly {
         (seq, fin): (u32, bool),
         (payload, missing): (&[u8], u32),
         at: Nanos,
-        pool: &mut Pool,
-        out: &mut impl FnMut(Chunk<'_>),
+        sink: &mut impl Sink,
     ) {
         self.join(seq);
         if self.distance(seq).abs() > PLAUSIBLE_BYTES {
             if payload.is_empty() {
                 return;
             }
-            self.jump(seq, at, pool, out);
+            self.jump(seq, at, sink);
         }
         let start = self.next as i64 + self.distance(seq);
         let piece = Piece { bytes: payload, missing: u64::from(missing), at };
         let end = start.saturating_add_unsigned(piece.span());
         if self.is_keep_alive(end, &piece) {
-            pool.tally.keep_alives += 1;
+            sink.pool().counts.keep_alives += 1;
             return;
         }
         if fin && end >= 0 {
             self.fin = self.fin.or(Some(end as u64));
         }
         if piece.span() > 0 {
-            self.place(start, piece, pool, out);
-            self.give_up_acknowledged(at, pool, out);
+            self.place(start, piece, sink);
+            self.give_up_acknowledged(at, sink);
         }
     }
 
@@ -175,38 +188,38 @@ impl Reassembly {
     }
 
     /// The receiver expects `ack` next.
-    pub fn acknowledge(&mut self, ack: u32, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+    pub fn acknowledge(&mut self, ack: u32, at: Nanos, sink: &mut impl Sink) {
         let ahead = self.distance(ack);
         if !self.synchronized || ahead <= 0 || ahead > PLAUSIBLE_BYTES {
             return;
         }
         self.acked = self.acked.max(self.next.saturating_add_signed(ahead));
-        self.give_up_acknowledged(at, pool, out);
+        self.give_up_acknowledged(at, sink);
     }
 
     /// Gives up what the receiver acknowledged and nobody saw, although nothing later is held: for a
     /// caller who knows that the receiver has acted on those bytes.
-    pub fn give_up_unseen(&mut self, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+    pub fn give_up_unseen(&mut self, at: Nanos, sink: &mut impl Sink) {
         let unseen = self.acknowledged_unseen();
         if unseen > 0 {
-            self.gap_until(self.next + unseen, at, pool, out);
-            self.release(Stamp::at(at), pool, out);
+            self.gap_until(self.next + unseen, at, sink);
+            self.release(Stamp::at(at), sink);
         }
     }
 
     /// The connection is over: delivers what is held, with the gaps in between, and what was
     /// acknowledged beyond it as a last one.
-    pub fn finish(&mut self, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
-        while let Some(start) = self.held.first_start() {
-            self.gap_until(start, at, pool, out);
-            self.release(Stamp::default(), pool, out);
+    pub fn finish(&mut self, at: Nanos, sink: &mut impl Sink) {
+        while let Some(start) = self.early.first_start() {
+            self.gap_until(start, at, sink);
+            self.release(Stamp::default(), sink);
         }
-        self.give_up_unseen(at, pool, out);
+        self.give_up_unseen(at, sink);
     }
 
     /// Forgets what is held, as of a stream nobody wants any more.
     pub fn discard(&mut self, pool: &mut Pool) {
-        self.held.clear(pool);
+        self.early.clear(pool);
     }
 
     /// Signed distance of a sequence number from the next one expected.
@@ -215,24 +228,18 @@ impl Reassembly {
     }
 
     /// Takes up the stream at an implausible sequence number: whatever lies between was not captured.
-    fn jump(&mut self, seq: u32, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
-        self.finish(at, pool, out);
+    fn jump(&mut self, seq: u32, at: Nanos, sink: &mut impl Sink) {
+        self.finish(at, sink);
         let distance = u64::from(seq.wrapping_sub(self.next_seq));
-        self.gap_until(self.next + distance, at, pool, out);
+        self.gap_until(self.next + distance, at, sink);
         self.fin = None;
     }
 
-    fn place(
-        &mut self,
-        mut start: i64,
-        mut piece: Piece<&[u8]>,
-        pool: &mut Pool,
-        out: &mut impl FnMut(Chunk<'_>),
-    ) {
+    fn place(&mut self, mut start: i64, mut piece: Piece<&[u8]>, sink: &mut impl Sink) {
         loop {
             let old = (self.next as i64).saturating_sub(start).max(0) as u64;
             if old > 0 {
-                pool.tally.count_repeated(piece.captured_within(old), old >= piece.span());
+                sink.pool().counts.count_repeated(piece.captured_within(old), old >= piece.span());
                 piece = piece.without_first(old);
                 start = self.next as i64;
             }
@@ -241,114 +248,272 @@ impl Reassembly {
             }
             let offset = start as u64;
             if offset == self.next {
-                self.deliver_around_held(&piece, pool, out);
+                self.deliver_around_held(&piece, sink);
                 return;
             }
-            self.give_up_acknowledged_before(offset, piece.at, pool, out);
+            self.give_up_acknowledged_before(offset, piece.at, sink);
             if offset > self.next {
-                if self.held.insert(offset, &piece, pool) {
+                if self.early.insert(offset, &piece, sink.pool()) {
                     return;
                 }
-                pool.tally.overflows += 1;
-                let first = self.held.first_start().map_or(offset, |held| held.min(offset));
-                self.gap_until(first, piece.at, pool, out);
-                self.release(Stamp::at(piece.at), pool, out);
+                sink.pool().counts.overflows += 1;
+                let first = self.early.first_start().map_or(offset, |held| held.min(offset));
+                self.gap_until(first, piece.at, sink);
+                self.release(Stamp::at(piece.at), sink);
             }
         }
     }
 
     /// Delivers a piece that begins at the next byte. Where bytes of it are held already, those came
     /// first and count.
-    fn deliver_around_held(
-        &mut self,
-        piece: &Piece<&[u8]>,
-        pool: &mut Pool,
-        out: &mut impl FnMut(Chunk<'_>),
-    ) {
+    fn deliver_around_held(&mut self, piece: &Piece<&[u8]>, sink: &mut impl Sink) {
         let end = self.next + piece.span();
         let mut rest = *piece;
         while self.next < end {
-            let until = self.held.first_start().map_or(end, |held| held.min(end));
+            let until = self.early.first_start().map_or(end, |held| held.min(end));
             let fresh = rest.first(until - self.next);
-            self.deliver(&fresh, Stamp::at(piece.at), pool, out);
-            self.release(Stamp::at(piece.at), pool, out);
+            self.deliver(&fresh, Stamp::at(piece.at), sink);
+            self.release(Stamp::at(piece.at), sink);
             let passed = end.saturating_sub(self.next).min(rest.span());
             let skipped = rest.span() - passed;
             let repeated = rest.captured_within(skipped).saturating_sub(fresh.bytes.len() as u64);
-            pool.tally.count_repeated(repeated, false);
+            sink.pool().counts.count_repeated(repeated, false);
             rest = rest.without_first(skipped);
         }
-        self.release(Stamp::at(piece.at), pool, out);
+        self.release(Stamp::at(piece.at), sink);
     }
 
-    fn deliver(
-        &mut self,
-        piece: &Piece<&[u8]>,
-        stamp: Stamp,
-        pool: &mut Pool,
-        out: &mut impl FnMut(Chunk<'_>),
-    ) {
+    fn deliver(&mut self, piece: &Piece<&[u8]>, stamp: Stamp, sink: &mut impl Sink) {
         if !piece.bytes.is_empty() {
             let sequence = self.next_seq;
             self.advance(piece.bytes.len() as u64);
-            out(Chunk { sequence, content: Content::Data(piece.bytes, stamp) });
+            sink.take(Chunk { sequence, content: Content::Data(piece.bytes, stamp) });
         }
         if piece.missing > 0 {
             let sequence = self.next_seq;
-            self.miss(piece.missing, pool);
-            out(Chunk { sequence, content: Content::Cut(piece.missing, stamp) });
+            self.miss(piece.missing, sink.pool());
+            sink.take(Chunk { sequence, content: Content::Cut(piece.missing, stamp) });
         }
     }
 
     /// Delivers held pieces as long as they follow on; `filled` is when what they waited for came.
-    fn release(&mut self, filled: Stamp, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
-        while let Some(piece) = self.held.take_at(self.next, pool) {
+    fn release(&mut self, filled: Stamp, sink: &mut impl Sink) {
+        while let Some(piece) = self.early.take_at(self.next, sink.pool()) {
             let stamp = Stamp { seen: piece.at, complete: piece.at.max(filled.complete) };
-            self.deliver(&piece.borrowed(), stamp, pool, out);
+            self.deliver(&piece.borrowed(), stamp, sink);
         }
     }
 
-    fn give_up_acknowledged(&mut self, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
-        while let Some(start) = self.held.first_start().filter(|&start| start <= self.acked) {
-            self.gap_until(start, at, pool, out);
+    fn give_up_acknowledged(&mut self, at: Nanos, sink: &mut impl Sink) {
+        while let Some(start) = self.early.first_start().filter(|&start| start <= self.acked) {
+            self.gap_until(start, at, sink);
             // When the lost bytes came is not known, so these keep their own time.
-            self.release(Stamp::default(), pool, out);
+            self.release(Stamp::default(), sink);
         }
     }
 
     /// As [`Self::give_up_acknowledged`] where the later bytes, at `offset`, are about to be placed.
-    fn give_up_acknowledged_before(
-        &mut self,
-        offset: u64,
-        at: Nanos,
-        pool: &mut Pool,
-        out: &mut impl FnMut(Chunk<'_>),
-    ) {
-        self.give_up_acknowledged(at, pool, out);
-        let held_earlier = self.held.first_start().is_some_and(|held| held <= offset);
+    fn give_up_acknowledged_before(&mut self, offset: u64, at: Nanos, sink: &mut impl Sink) {
+        self.give_up_acknowledged(at, sink);
+        let held_earlier = self.early.first_start().is_some_and(|held| held <= offset);
         if offset <= self.acked && !held_earlier {
-            self.gap_until(offset, at, pool, out);
+            self.gap_until(offset, at, sink);
         }
     }
 
-    fn gap_until(&mut self, offset: u64, at: Nanos, pool: &mut Pool, out: &mut impl FnMut(Chunk<'_>)) {
+    fn gap_until(&mut self, offset: u64, at: Nanos, sink: &mut impl Sink) {
         let bytes = offset.saturating_sub(self.next);
         if bytes > 0 {
             let sequence = self.next_seq;
-            self.miss(bytes, pool);
-            out(Chunk { sequence, content: Content::Gap(bytes, at) });
+            self.miss(bytes, sink.pool());
+            sink.take(Chunk { sequence, content: Content::Gap(bytes, at) });
         }
     }
 
     fn miss(&mut self, bytes: u64, pool: &mut Pool) {
-        pool.tally.gaps += 1;
-        pool.tally.gap_bytes += bytes;
+        pool.counts.gaps += 1;
+        pool.counts.gap_bytes += bytes;
         self.advance(bytes);
     }
 
     fn advance(&mut self, bytes: u64) {
         self.next += bytes;
         self.next_seq = self.next_seq.wrapping_add(bytes as u32);
+    }
+}
+
+/// Bytes of a stream, then `missing` bytes of which only the number is known.
+#[derive(Clone, Copy, Debug)]
+struct Piece<B> {
+    bytes: B,
+    missing: u64,
+    at: Nanos,
+}
+
+impl<'a> Piece<&'a [u8]> {
+    fn span(&self) -> u64 {
+        self.bytes.len() as u64 + self.missing
+    }
+
+    /// How many of the first `n` bytes were captured.
+    fn captured_within(&self, n: u64) -> u64 {
+        n.min(self.bytes.len() as u64)
+    }
+
+    fn first(&self, n: u64) -> Self {
+        let captured = self.captured_within(n);
+        let bytes: &'a [u8] = self.bytes.get(..captured as usize).unwrap_or_default();
+        Self { bytes, missing: (n - captured).min(self.missing), at: self.at }
+    }
+
+    fn without_first(&self, n: u64) -> Self {
+        let captured = self.captured_within(n);
+        let bytes: &'a [u8] = self.bytes.get(captured as usize..).unwrap_or_default();
+        Self { bytes, missing: self.missing.saturating_sub(n - captured), at: self.at }
+    }
+}
+
+impl Piece<Vec<u8>> {
+    fn borrowed(&self) -> Piece<&[u8]> {
+        Piece { bytes: &self.bytes, missing: self.missing, at: self.at }
+    }
+}
+
+/// The bytes of one direction that came early: pieces that do not overlap, by offset.
+#[derive(Debug, Default)]
+struct EarlyPieces {
+    pieces: BTreeMap<u64, Piece<Vec<u8>>>,
+    used: usize,
+}
+
+impl EarlyPieces {
+    fn first_start(&self) -> Option<u64> {
+        self.pieces.first_key_value().map(|(&start, _)| start)
+    }
+
+    /// Takes the first piece if it begins at `offset`.
+    fn take_at(&mut self, offset: u64, pool: &mut Pool) -> Option<Piece<Vec<u8>>> {
+        let first = self.pieces.first_entry().filter(|entry| *entry.key() == offset)?;
+        let piece = first.remove();
+        self.refund(piece.bytes.len(), pool);
+        Some(piece)
+    }
+
+    /// Keeps what is not held yet of a piece. Refuses, and keeps nothing, if there might be no room.
+    fn insert(&mut self, offset: u64, piece: &Piece<&[u8]>, pool: &mut Pool) -> bool {
+        let end = offset + piece.span();
+        // Each piece that is held already may split this one.
+        let pieces = 1 + self.pieces.range(offset..end).count();
+        let cost = piece.bytes.len() + pieces * PIECE_OVERHEAD_BYTES;
+        if self.used + cost > pool.stream_limit || pool.used + cost > pool.total_limit {
+            return false;
+        }
+        pool.counts.out_of_order += 1;
+        let mut from = offset;
+        while from < end {
+            let covered = self.covered_until(from).min(end);
+            if covered > from {
+                let repeated = piece.captured_within(covered - offset) - piece.captured_within(from - offset);
+                pool.counts.count_repeated(repeated, false);
+                from = covered;
+                continue;
+            }
+            let until = self.pieces.range(from..).next().map_or(end, |(&start, _)| start.min(end));
+            self.keep(from, &piece.without_first(from - offset).first(until - from), pool);
+            from = until;
+        }
+        true
+    }
+
+    fn clear(&mut self, pool: &mut Pool) {
+        self.pieces.clear();
+        pool.used = pool.used.saturating_sub(self.used);
+        self.used = 0;
+    }
+
+    /// The end of the piece that covers `offset`, or `offset` itself.
+    fn covered_until(&self, offset: u64) -> u64 {
+        let before = self.pieces.range(..=offset).next_back();
+        before.map_or(offset, |(&start, piece)| (start + piece.borrowed().span()).max(offset))
+    }
+
+    fn keep(&mut self, offset: u64, piece: &Piece<&[u8]>, pool: &mut Pool) {
+        let cost = piece.bytes.len() + PIECE_OVERHEAD_BYTES;
+        self.used += cost;
+        pool.used += cost;
+        self.pieces
+            .insert(offset, Piece { bytes: piece.bytes.to_vec(), missing: piece.missing, at: piece.at });
+    }
+
+    fn refund(&mut self, bytes: usize, pool: &mut Pool) {
+        let cost = bytes + PIECE_OVERHEAD_BYTES;
+        self.used = self.used.saturating_sub(cost);
+        pool.used = pool.used.saturating_sub(cost);
+    }
+}
+
+/// What keeping a piece costs beside its bytes: the map's entry and the allocation, roughly. Without
+/// it one-byte segments would hold many times their size.
+const PIECE_OVERHEAD_BYTES: usize = 128;
+
+/// The bounds on held bytes and the counts, shared by every stream of an analysis.
+#[derive(Debug)]
+pub struct Pool {
+    /// Bytes one direction may hold.
+    pub stream_limit: usize,
+    /// Bytes all of them together may hold.
+    pub total_limit: usize,
+    /// Bytes held now.
+    pub used: usize,
+    /// What was met.
+    pub counts: ReassemblyCounts,
+}
+
+impl Pool {
+    /// A pool with these bounds, in bytes; bookkeeping counts towards them.
+    pub fn new(stream_limit: usize, total_limit: usize) -> Self {
+        Self { stream_limit, total_limit, used: 0, counts: ReassemblyCounts::default() }
+    }
+
+    /// Makes room for so many bytes kept outside the streams, if there is any.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
+        let cost = bytes + PIECE_OVERHEAD_BYTES;
+        let fits = self.used + cost <= self.total_limit;
+        self.used += if fits { cost } else { 0 };
+        fits
+    }
+
+    /// Gives back what [`Self::reserve`] made room for.
+    pub(crate) fn refund(&mut self, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes + PIECE_OVERHEAD_BYTES);
+    }
+}
+
+/// What reassembly met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReassemblyCounts {
+    /// Holes given up.
+    pub gaps: u64,
+    /// Bytes in them.
+    pub gap_bytes: u64,
+    /// Payload bytes seen again: retransmissions, duplicates, overlaps.
+    pub repeated_bytes: u64,
+    /// Keep-alives: an empty segment or one byte, just before what is expected.
+    pub keep_alives: u64,
+    /// Segments that came early and were held.
+    pub out_of_order: u64,
+    /// Times a hole was given up because no more could be held.
+    pub overflows: u64,
+}
+
+impl ReassemblyCounts {
+    /// Counts bytes seen again; `whole` if there was nothing else in the segment.
+    fn count_repeated(&mut self, bytes: u64, whole: bool) {
+        if whole && bytes == 1 {
+            self.keep_alives += 1;
+        } else {
+            self.repeated_bytes += bytes;
+        }
     }
 }
 

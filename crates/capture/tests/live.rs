@@ -13,7 +13,7 @@ use capture::{Analyzer, Config, Live, LiveConfig};
 
 /// The frames that the library's own tests are made of.
 #[allow(dead_code)]
-#[path = "../src/specimen/kafka.rs"]
+#[path = "../src/tests/kafka.rs"]
 mod kafka;
 
 const ENABLE: &str = "BROKERSCOPE_LIVE_TESTS";

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use super::Analyzer;
 use crate::config::{Config, Limits};
 use crate::packet::{LinkType, Packet};
-use crate::specimen::kafka;
-use crate::specimen::talk::Talk;
+use crate::tests::conversation::Conversation;
+use crate::tests::kafka;
 
 fn on_port() -> Analyzer {
     Analyzer::new(Config { ports: vec![9092], ..Config::default() })
@@ -41,7 +41,7 @@ fn timing(row: &Request) -> (i32, Option<i64>, Option<i64>) {
 
 #[test]
 fn pipelined_requests_are_paired_in_order_and_wait_at_the_head_of_the_line() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(1);
     talk.ask(100, &[kafka::small_request(1), kafka::small_request(2)].concat());
     talk.ask(150, &kafka::small_request(3));
@@ -79,7 +79,7 @@ fn a_produce_request_and_what_its_response_adds() {
     let (first, second) = (kafka::batch(0xc0ff_ee00, 3, &[1; 30]), kafka::batch(7, 2, &[2; 10]));
     let request = kafka::produce(9, -1, "topicA", [&first, &second]);
     let (head, tail) = request.split_at(50);
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, head).ask(25, tail);
     let response = kafka::produced(9, "topicA", [(5, 6, -1), (2, 0, 777)]);
     let (start, end) = response.split_at(10);
@@ -104,7 +104,7 @@ fn a_produce_request_and_what_its_response_adds() {
 #[test]
 fn acks_0_has_its_row_at_once_and_no_response() {
     let batch = kafka::batch(1, 1, &[0; 5]);
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::produce(1, 0, "t", [&batch, &batch])).ask(20, &kafka::small_request(2));
     let mut analyzer = on_port();
     let rows = talk.tell(&mut analyzer);
@@ -116,7 +116,7 @@ fn acks_0_has_its_row_at_once_and_no_response() {
 
 #[test]
 fn a_lost_response_costs_its_own_request_only() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0);
     for id in 1..=4 {
         talk.ask(10 * i64::from(id), &kafka::small_request(id));
@@ -146,7 +146,7 @@ fn a_request_whose_tail_was_not_captured_is_still_paired() {
     let batch = kafka::batch(1, 1, &[0; 5_000]);
     let request = kafka::produce(1, -1, "t", [&batch, &batch]);
     let (head, tail) = request.split_at(6_000);
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, head);
     let _lost = talk.sent(true, tail);
     talk.answer(90, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
@@ -162,7 +162,7 @@ fn a_request_whose_tail_was_not_captured_is_still_paired() {
 #[test]
 fn what_a_snap_length_cuts_off_does_not_lose_the_step() {
     let batch = kafka::batch(77, 1, &[0; 3_000]);
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::produce(1, -1, "t", [&batch, &batch]));
     talk.answer(20, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
     // The response is cut as well, to its end: its packet was seen, so its time is known.
@@ -190,7 +190,7 @@ fn what_a_snap_length_cuts_off_does_not_lose_the_step() {
 #[test]
 fn retransmitted_and_reordered_packets_change_times_only() {
     let request = kafka::small_request(1);
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0);
     let parts =
         [talk.sent(true, &request[..10]), talk.sent(true, &request[10..20]), talk.sent(true, &request[20..])];
@@ -212,7 +212,7 @@ fn retransmitted_and_reordered_packets_change_times_only() {
 
 #[test]
 fn a_port_used_again_is_another_connection() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1));
     talk.client.seq = talk.client.seq.wrapping_add(77_777);
     talk.broker.seq = 123;
@@ -226,7 +226,7 @@ fn a_port_used_again_is_another_connection() {
 
 #[test]
 fn a_closed_connection_gives_its_unanswered_requests_their_rows() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1)).close(20);
     let mut analyzer = on_port();
     let rows = talk.tell(&mut analyzer);
@@ -236,7 +236,7 @@ fn a_closed_connection_gives_its_unanswered_requests_their_rows() {
 
 #[test]
 fn one_direction_alone_gives_rows_without_responses() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.ask(10, &kafka::small_request(1)).ask(20, &kafka::small_request(2));
     let _unseen = talk.sent(false, &kafka::response(1, b""));
     let mut analyzer = on_port();
@@ -248,12 +248,12 @@ fn one_direction_alone_gives_rows_without_responses() {
 
 #[test]
 fn responses_alone_give_no_rows() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     for id in 0..50 {
         talk.answer(10, &kafka::response(id, &[7; 100]));
     }
     for mut analyzer in [on_port(), anywhere()] {
-        let mut again = Talk { packets: talk.packets.clone(), ..Talk::standard() };
+        let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
         assert_eq!(again.tell(&mut analyzer), []);
         assert_eq!(finish(&mut analyzer), []);
         assert_eq!(analyzer.counters().other_connections, 1);
@@ -262,7 +262,7 @@ fn responses_alone_give_no_rows() {
 
 #[test]
 fn an_unfinished_request_or_response_says_so_at_the_end() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, &[0; 50])[..30]);
     talk.ask(30, &kafka::small_request(2)[..20]);
     let mut analyzer = on_port();
@@ -278,7 +278,7 @@ fn an_unfinished_request_or_response_says_so_at_the_end() {
 fn without_ports_the_syn_or_the_content_tells_the_broker() {
     for opened in [true, false] {
         // The client's port is the lower one: numbers prove nothing.
-        let mut talk = Talk::new("10.0.0.1:1024", "10.0.0.7:50000");
+        let mut talk = Conversation::new("10.0.0.1:1024", "10.0.0.7:50000");
         if opened {
             talk.open(0);
         } else {
@@ -301,7 +301,7 @@ fn without_ports_the_syn_or_the_content_tells_the_broker() {
 
 #[test]
 fn other_ports_are_passed_over() {
-    let mut talk = Talk::new("10.0.0.7:41234", "10.0.0.1:9093");
+    let mut talk = Conversation::new("10.0.0.7:41234", "10.0.0.1:9093");
     talk.open(0).ask(10, &kafka::small_request(1));
     let mut analyzer = on_port();
     assert_eq!(talk.tell(&mut analyzer), []);
@@ -313,7 +313,7 @@ fn tls_on_the_port_is_counted_once_and_gives_no_rows() {
     let hello = [&[0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3][..], &[9; 194]].concat();
     let server = [&[0x16, 3, 3, 0, 80, 2, 0, 0, 76, 3, 3][..], &[9; 74]].concat();
     for mut analyzer in [on_port(), anywhere()] {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         talk.open(0)
             .ask(10, &hello)
             .answer(20, &server)
@@ -338,7 +338,7 @@ fn garbage_on_the_port_is_counted_once_and_gives_no_rows() {
     for (mut analyzer, opened) in
         [(on_port(), true), (on_port(), false), (anywhere(), true), (anywhere(), false)]
     {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         if opened {
             talk.open(0);
         }
@@ -357,7 +357,7 @@ fn topic_ids_are_named_by_metadata_responses_and_beforehand() {
     let mut known = HashMap::new();
     known.insert(TopicId([1; 16]), Arc::from("beforehand"));
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], topics: known, ..Config::default() });
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0);
     for (id, topic) in [(1, 1), (2, 2)] {
         talk.ask(10, &kafka::produce_by_id(id, [topic; 16], &batch));
@@ -385,7 +385,7 @@ fn topic_ids_are_named_by_metadata_responses_and_beforehand() {
 fn waiting_is_bounded_in_time_and_number() {
     let limits = Limits { pending_per_connection: 3, answer_within: Nanos(1_000), ..Limits::default() };
     let mut analyzer = Analyzer::new(Config { limits, ..Config::default() });
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0);
     for id in 1..=5 {
         talk.ask(i64::from(id), &kafka::small_request(id));
@@ -402,10 +402,10 @@ fn waiting_is_bounded_in_time_and_number() {
 #[test]
 fn a_silent_connection_is_asked_about_its_waiting_requests_too() {
     let mut analyzer = on_port();
-    let mut silent = Talk::standard();
+    let mut silent = Conversation::standard();
     silent.open(0).ask(10, &kafka::small_request(1));
     assert_eq!(silent.tell(&mut analyzer), []);
-    let mut busy = Talk::new("10.0.0.8:41234", "10.0.0.1:9092");
+    let mut busy = Conversation::new("10.0.0.8:41234", "10.0.0.1:9092");
     busy.open(800_000_000_000);
     assert_eq!(busy.tell(&mut analyzer).len(), 1);
 }
@@ -416,7 +416,7 @@ fn too_many_connections_forget_the_quietest() {
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
     let mut rows = Vec::new();
     for port in 1..=3 {
-        let mut talk = Talk::new(&format!("10.0.0.7:{port}"), "10.0.0.1:9092");
+        let mut talk = Conversation::new(&format!("10.0.0.7:{port}"), "10.0.0.1:9092");
         talk.open(0).ask(10, &kafka::small_request(port));
         rows.extend(talk.tell(&mut analyzer));
     }
@@ -442,7 +442,12 @@ fn streams(requests: i32) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Cuts a stream into packets of these lengths, then repeats and swaps some of them.
-fn shuffled(talk: &mut Talk, by_client: bool, stream: &[u8], cuts: &[(usize, bool, bool)]) -> Vec<Vec<u8>> {
+fn shuffled(
+    talk: &mut Conversation,
+    by_client: bool,
+    stream: &[u8],
+    cuts: &[(usize, bool, bool)],
+) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     let mut rest = stream;
     for (len, repeat, swap) in cuts.iter().cycle() {
@@ -471,7 +476,7 @@ proptest! {
         cuts in prop::collection::vec((1..900usize, prop::bool::weighted(0.1), prop::bool::weighted(0.2)), 1..40),
     ) {
         let (asked, answered) = streams(30);
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         talk.open(0);
         for (by_client, stream) in [(true, asked), (false, answered)] {
             let packets = shuffled(&mut talk, by_client, &stream, &cuts);
@@ -495,7 +500,7 @@ proptest! {
         kept in prop::collection::vec(prop::bool::weighted(0.9), 1..60),
     ) {
         let (asked, answered) = streams(30);
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         talk.open(0);
         for (by_client, stream) in [(true, asked), (false, answered)] {
             let packets = shuffled(&mut talk, by_client, &stream, &cuts);
@@ -522,7 +527,7 @@ proptest! {
     ) {
         let mut analyzer = anywhere();
         let (asked, answered) = streams(4);
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         talk.open(0).ask(1, &asked).answer(2, &answered).close(3);
         for (at, value) in flips {
             let len = talk.packets.len();

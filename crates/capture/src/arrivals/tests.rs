@@ -4,8 +4,8 @@ use model::Request;
 
 use crate::analyzer::Analyzer;
 use crate::config::{Config, Limits};
-use crate::specimen::kafka;
-use crate::specimen::talk::Talk;
+use crate::tests::conversation::Conversation;
+use crate::tests::kafka;
 
 fn string(text: &str) -> Vec<u8> {
     [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat()
@@ -53,14 +53,16 @@ fn rewritten(batch: &[u8]) -> Vec<u8> {
 
 /// One producer and one consumer.
 struct Scene {
-    producer: Talk,
-    consumer: Talk,
+    producer: Conversation,
+    consumer: Conversation,
 }
 
 impl Scene {
     fn new() -> Self {
-        let (mut producer, mut consumer) =
-            (Talk::new("10.0.0.7:50001", "10.0.0.1:9092"), Talk::new("10.0.0.8:50002", "10.0.0.1:9092"));
+        let (mut producer, mut consumer) = (
+            Conversation::new("10.0.0.7:50001", "10.0.0.1:9092"),
+            Conversation::new("10.0.0.8:50002", "10.0.0.1:9092"),
+        );
         producer.open(0);
         consumer.open(1);
         Self { producer, consumer }

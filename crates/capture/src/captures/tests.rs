@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::{Captures, SIDE_BY_SIDE_LIMIT};
 use crate::error::Error;
-use crate::specimen::pcap;
+use crate::tests::pcap;
 
 /// Milliseconds since 1970 and a packet's one byte.
 type Seen = (i64, u8);

@@ -11,7 +11,7 @@ use wire::stream::{
     ResponseFrame, TopicRef,
 };
 
-use crate::books::{Books, add_error};
+use crate::context::{Context, add_error};
 use crate::reassembly::Stamp;
 
 /// The row of a request without its response. `client_id` is the one last seen on the connection, so
@@ -20,7 +20,7 @@ pub(super) fn of_request(
     frame: &RequestFrame<Stamp>,
     (client, broker): (SocketAddr, SocketAddr),
     client_id: &mut Option<Arc<str>>,
-    books: &mut Books,
+    cx: &mut Context,
 ) -> Box<Request> {
     if client_id.as_deref() != frame.client_id.as_deref() {
         *client_id = frame.client_id.as_deref().map(Arc::from);
@@ -54,8 +54,8 @@ pub(super) fn of_request(
         partitions: Vec::new(),
     });
     match &frame.body {
-        RequestBody::Produce(body) => add_produce(&mut row, body, books),
-        RequestBody::Fetch(body) => add_fetch(&mut row, body, books),
+        RequestBody::Produce(body) => add_produce(&mut row, body, cx),
+        RequestBody::Fetch(body) => add_fetch(&mut row, body, cx),
         RequestBody::Ids(body) => {
             row.transactional_id = body.transactional_id.as_deref().map(Arc::from);
             row.group_id = body.group_id.as_deref().map(Arc::from);
@@ -66,12 +66,12 @@ pub(super) fn of_request(
 }
 
 /// The partitions asked for; the answer says what was fetched of them.
-fn add_fetch(row: &mut Request, body: &FetchBody, books: &mut Books) {
+fn add_fetch(row: &mut Request, body: &FetchBody, cx: &mut Context) {
     row.group_id = body.group_id.as_deref().map(Arc::from);
     (row.min_bytes, row.max_wait_ms) = (body.min_bytes, body.max_wait_ms);
     row.partitions.reserve_exact(body.partitions.len());
     for asked in &body.partitions {
-        let (topic, topic_id) = topic(&asked.topic, books);
+        let (topic, topic_id) = topic(&asked.topic, cx);
         row.partitions.push(Partition {
             topic,
             topic_id,
@@ -83,19 +83,19 @@ fn add_fetch(row: &mut Request, body: &FetchBody, books: &mut Books) {
 }
 
 /// A topic's name and id, as far as the wire says.
-fn topic(topic: &TopicRef, books: &mut Books) -> (Option<Arc<str>>, Option<TopicId>) {
+fn topic(topic: &TopicRef, cx: &mut Context) -> (Option<Arc<str>>, Option<TopicId>) {
     match topic {
-        TopicRef::Name(name) => (Some(books.topics.shared(name)), None),
+        TopicRef::Name(name) => (Some(cx.topics.shared(name)), None),
         TopicRef::Id(id) => (None, Some(TopicId(*id))),
     }
 }
 
-fn add_produce(row: &mut Request, body: &ProduceBody, books: &mut Books) {
+fn add_produce(row: &mut Request, body: &ProduceBody, cx: &mut Context) {
     row.acks = body.acks;
     row.transactional_id = body.transactional_id.as_deref().map(Arc::from);
     row.partitions.reserve_exact(body.partitions.len());
     for produced in &body.partitions {
-        let partition = partition(produced, books);
+        let partition = partition(produced, cx);
         if let Some(error) = produced.error {
             add_error(row, &format!("partition {}: {error}", produced.partition));
         }
@@ -107,8 +107,8 @@ fn add_produce(row: &mut Request, body: &ProduceBody, books: &mut Books) {
     }
 }
 
-fn partition(produced: &WirePartition, books: &mut Books) -> Partition {
-    let (topic, topic_id) = topic(&produced.topic, books);
+fn partition(produced: &WirePartition, cx: &mut Context) -> Partition {
+    let (topic, topic_id) = topic(&produced.topic, cx);
     Partition {
         topic,
         topic_id,
@@ -141,7 +141,7 @@ fn batch(header: &BatchHeader) -> Batch {
 }
 
 /// Adds what the response says, its times apart.
-pub(super) fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, books: &mut Books) {
+pub(super) fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, cx: &mut Context) {
     row.response_bytes = Some(frame.size);
     row.response_sequence = Some(frame.stream_start as u32);
     if let Some(error) = frame.error {
@@ -150,15 +150,15 @@ pub(super) fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, book
     row.throttle_ms = frame.throttle_ms;
     row.error_code = frame.error_code;
     match &frame.body {
-        ResponseBody::Produce { partitions, .. } => add_produced(&mut row.partitions, partitions, books),
-        ResponseBody::Fetch(body) => add_fetched(row, &body.partitions, books),
+        ResponseBody::Produce { partitions, .. } => add_produced(&mut row.partitions, partitions, cx),
+        ResponseBody::Fetch(body) => add_fetched(row, &body.partitions, cx),
         ResponseBody::Metadata { .. } | ResponseBody::Other => {}
     }
 }
 
 /// What was fetched of the partitions asked for. In a fetch session (KIP-227) a request names only those
 /// that changed, and an answer those that have something: they come after the ones named.
-fn add_fetched(row: &mut Request, fetched: &[WirePartition], books: &mut Books) {
+fn add_fetched(row: &mut Request, fetched: &[WirePartition], cx: &mut Context) {
     let mut places = HashMap::new();
     for (place, asked) in row.partitions.iter().enumerate() {
         places.insert((asked.topic.clone(), asked.topic_id, asked.partition), place);
@@ -167,7 +167,7 @@ fn add_fetched(row: &mut Request, fetched: &[WirePartition], books: &mut Books) 
         if let Some(error) = answered.error {
             add_error(row, &format!("response: partition {}: {error}", answered.partition));
         }
-        let (topic, topic_id) = topic(&answered.topic, books);
+        let (topic, topic_id) = topic(&answered.topic, cx);
         let place = places.get(&(topic.clone(), topic_id, answered.partition)).copied();
         let place = place.unwrap_or(row.partitions.len());
         if place == row.partitions.len() {
@@ -182,8 +182,8 @@ fn add_fetched(row: &mut Request, fetched: &[WirePartition], books: &mut Books) 
     }
 }
 
-/// Brokers list partitions in the request's order or group them anew; the first is tried first.
-fn add_produced(partitions: &mut [Partition], produced: &[WirePartition], books: &mut Books) {
+/// Brokers list partitions in the request's order or group them differently; the first is tried first.
+fn add_produced(partitions: &mut [Partition], produced: &[WirePartition], cx: &mut Context) {
     let in_order = partitions.len() == produced.len()
         && partitions.iter().zip(produced).all(|(asked, answered)| is_same(asked, answered));
     if in_order {
@@ -194,7 +194,7 @@ fn add_produced(partitions: &mut [Partition], produced: &[WirePartition], books:
     }
     let mut by_name = HashMap::new();
     for answered in produced {
-        let (topic, topic_id) = topic(&answered.topic, books);
+        let (topic, topic_id) = topic(&answered.topic, cx);
         by_name.insert((topic, topic_id, answered.partition), answered);
     }
     for asked in partitions {

@@ -5,8 +5,8 @@ use model::Request;
 use crate::analyzer::Analyzer;
 use crate::config::Config;
 use crate::packet::{LinkType, Packet};
-use crate::specimen::kafka;
-use crate::specimen::talk::Talk;
+use crate::tests::conversation::Conversation;
+use crate::tests::kafka;
 
 fn on_port() -> Analyzer {
     Analyzer::new(Config { ports: vec![9092], ..Config::default() })
@@ -53,7 +53,7 @@ fn partitions(row: &Request) -> Vec<(i32, u32, Option<u32>, Option<i16>)> {
 fn fetches_say_how_much_of_which_partition_came() {
     let batch = kafka::batch(77, 3, &[0; 40]);
     let two = [&batch[..], &batch[..50]].concat();
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, &fetch(1, &[2, 5]));
     // In another order, and one more of the session.
     talk.answer(20, &fetched(1, &[(5, 6, &[]), (2, 0, &two), (9, 0, &batch)]));
@@ -79,7 +79,7 @@ fn fetches_say_how_much_of_which_partition_came() {
 
 #[test]
 fn every_api_that_tells_them_has_its_throttle_time_error_group_and_transaction() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     // FindCoordinator, versions 0 and 1.
     talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, &[0, 0, 0, 7, 1, 2, 3]));
     let later = kafka::request(10, 1, 2, &[0, 1, b'x', 1]);
@@ -94,7 +94,7 @@ fn every_api_that_tells_them_has_its_throttle_time_error_group_and_transaction()
 
 #[test]
 fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0);
     for id in 1..=3 {
         let time = i64::from(id) * 100;

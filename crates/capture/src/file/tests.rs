@@ -5,7 +5,7 @@ use std::io::{Cursor, Write};
 use super::{Notes, PacketFile};
 use crate::error::Error;
 use crate::packet::LinkType;
-use crate::specimen::{block, pcap, pcap_of};
+use crate::tests::{block, pcap, pcap_of};
 
 mod blocks;
 mod packed;

@@ -2,24 +2,29 @@
 
 use super::{Flags, NoSegment, Segment, segment};
 use crate::packet::{LinkType, Packet};
-use crate::specimen::Specimen;
+use crate::tests::TestSegment;
 
 fn packet(link: LinkType, bytes: &[u8]) -> Packet<'_> {
     Packet { time_ns: 0, link, original_len: bytes.len() as u32, bytes }
 }
 
-fn sample() -> Specimen {
-    Specimen { seq: 7, ack: 9, payload: b"abc".to_vec(), ..Specimen::new("10.0.0.7:41234", "10.0.0.1:9092") }
+fn sample() -> TestSegment {
+    TestSegment {
+        seq: 7,
+        ack: 9,
+        payload: b"abc".to_vec(),
+        ..TestSegment::new("10.0.0.7:41234", "10.0.0.1:9092")
+    }
 }
 
-fn expected(specimen: &Specimen) -> Segment<'_> {
+fn expected(sent: &TestSegment) -> Segment<'_> {
     Segment {
-        src: specimen.src,
-        dst: specimen.dst,
-        seq: specimen.seq,
-        ack: specimen.ack,
-        flags: specimen.flags,
-        payload: &specimen.payload,
+        src: sent.src,
+        dst: sent.dst,
+        seq: sent.seq,
+        ack: sent.ack,
+        flags: sent.flags,
+        payload: &sent.payload,
         missing: 0,
     }
 }
@@ -44,15 +49,15 @@ fn a_segment_read_byte_by_byte() {
 #[test]
 fn every_link_type_leads_to_the_same_segment() {
     let v4 = sample();
-    let v6 = Specimen {
+    let v6 = TestSegment {
         src: "[fd00::7]:41234".parse().unwrap(),
         dst: "[fd00::1]:9092".parse().unwrap(),
         ..sample()
     };
-    for specimen in [v4, v6] {
-        let is_v4 = specimen.src.is_ipv4();
+    for sent in [v4, v6] {
+        let is_v4 = sent.src.is_ipv4();
         let ethertype: [u8; 2] = if is_v4 { [8, 0] } else { [0x86, 0xdd] };
-        let ip = specimen.ip();
+        let ip = sent.ip();
         let with = |header: &[u8]| [header, &ethertype, &ip].concat();
         let family = |bytes: [u8; 4]| [&bytes[..], &ip].concat();
         let macs = [0; 12];
@@ -68,19 +73,19 @@ fn every_link_type_leads_to_the_same_segment() {
             (LinkType::Loop, family([0, 0, 0, if is_v4 { 2 } else { 24 }])),
         ];
         for (link, bytes) in cases {
-            assert_eq!(segment(&packet(link, &bytes)), Ok(expected(&specimen)), "{link:?} {bytes:02x?}");
+            assert_eq!(segment(&packet(link, &bytes)), Ok(expected(&sent)), "{link:?} {bytes:02x?}");
         }
     }
 }
 
 #[test]
 fn ipv6_extension_headers_are_passed_over() {
-    let specimen = Specimen {
+    let sent = TestSegment {
         src: "[fd00::7]:41234".parse().unwrap(),
         dst: "[fd00::1]:9092".parse().unwrap(),
         ..sample()
     };
-    let tcp = specimen.tcp();
+    let tcp = sent.tcp();
     // Hop-by-hop (8 bytes), destination options (16), an authentication header (12), an atomic fragment.
     let extensions = [
         &[60, 0, 1, 4, 0, 0, 0, 0][..],
@@ -89,12 +94,12 @@ fn ipv6_extension_headers_are_passed_over() {
         &[6, 0, 0, 0, 0, 0, 0, 9],
     ]
     .concat();
-    let mut bytes = specimen.ip()[..40].to_vec();
+    let mut bytes = sent.ip()[..40].to_vec();
     bytes[6] = 0;
     bytes[4..6].copy_from_slice(&((extensions.len() + tcp.len()) as u16).to_be_bytes());
     bytes.extend(&extensions);
     bytes.extend(&tcp);
-    assert_eq!(segment(&packet(LinkType::RawIp, &bytes)), Ok(expected(&specimen)));
+    assert_eq!(segment(&packet(LinkType::RawIp, &bytes)), Ok(expected(&sent)));
     let fragment_offset = 40 + 8 + 16 + 12 + 3;
     bytes[fragment_offset] = 1;
     assert_eq!(segment(&packet(LinkType::RawIp, &bytes)), Err(NoSegment::Fragment));
@@ -113,14 +118,14 @@ fn ipv4_fragments_are_told_from_whole_packets() {
 
 #[test]
 fn what_a_snap_length_cut_is_missing_and_nothing_panics() {
-    let specimen = sample();
-    let whole = specimen.ethernet();
+    let sent = sample();
+    let whole = sent.ethernet();
     for len in 0..whole.len() {
         let cut = Packet { original_len: whole.len() as u32, ..packet(LinkType::Ethernet, &whole[..len]) };
         match segment(&cut) {
             Err(why) => assert!(len < 14 + 20 + 14, "{len}: {why:?}"),
             Ok(segment) => {
-                assert_eq!((segment.seq, segment.src), (specimen.seq, specimen.src), "{len}");
+                assert_eq!((segment.seq, segment.src), (sent.seq, sent.src), "{len}");
                 assert_eq!(segment.payload.len() + segment.missing as usize, 3, "{len}");
                 assert_eq!(segment.payload, &b"abc"[..len.saturating_sub(54)], "{len}");
             }

@@ -111,7 +111,7 @@ fn give(bytes: u32) -> Instruction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::specimen::Specimen;
+    use crate::tests::TestSegment;
 
     struct Seen<'a> {
         bytes: &'a [u8],
@@ -176,14 +176,14 @@ mod tests {
     fn tcp_of_the_ports_passes_at_either_end_and_in_both_families() {
         let many: Vec<u16> = (9000..9300).collect();
         for (src, dst) in [("10.0.0.7:41234", "10.0.0.1:9092"), ("[fd00::7]:41234", "[fd00::1]:9092")] {
-            let there = Specimen::new(src, dst);
-            let back = Specimen::new(dst, src);
-            for specimen in [there, back] {
-                let (ip, is_v4) = (specimen.ip(), specimen.src.is_ipv4());
+            let there = TestSegment::new(src, dst);
+            let back = TestSegment::new(dst, src);
+            for segment in [there, back] {
+                let (ip, is_v4) = (segment.ip(), segment.src.is_ipv4());
                 for (ports, expected) in
                     [(&[9092][..], true), (&[1, 9092], true), (&[9093], false), (&[], true), (&many, true)]
                 {
-                    assert_eq!(passes(ports, &ip, is_v4), expected, "{specimen:?} {ports:?}");
+                    assert_eq!(passes(ports, &ip, is_v4), expected, "{segment:?} {ports:?}");
                 }
             }
         }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn an_ipv4_header_with_options_moves_the_ports() {
-        let mut ip = Specimen::new("10.0.0.7:41234", "10.0.0.1:9092").ip();
+        let mut ip = TestSegment::new("10.0.0.7:41234", "10.0.0.1:9092").ip();
         ip[0] = 0x46;
         assert!(!passes(&[9092], &ip, true));
         ip.splice(20..20, [1, 1, 1, 1]);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn udp_later_fragments_and_other_protocols_do_not_pass() {
-        let whole = Specimen::new("10.0.0.7:41234", "10.0.0.1:9092").ip();
+        let whole = TestSegment::new("10.0.0.7:41234", "10.0.0.1:9092").ip();
         let mut udp = whole.clone();
         udp[9] = 17;
         let mut fragment = whole.clone();
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn ipv6_extension_headers_are_left_to_be_looked_behind() {
-        let mut ip = Specimen::new("[fd00::7]:1", "[fd00::1]:2").ip();
+        let mut ip = TestSegment::new("[fd00::7]:1", "[fd00::1]:2").ip();
         assert!(!passes(&[9092], &ip, false));
         ip[6] = 60;
         assert!(passes(&[9092], &ip, false));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn only_a_loopback_interface_has_its_outgoing_packets_left_out() {
-        let bytes = Specimen::new("127.0.0.1:41234", "127.0.0.1:9092").ip();
+        let bytes = TestSegment::new("127.0.0.1:41234", "127.0.0.1:9092").ip();
         for (device_type, packet_type, expected) in [
             (DEVICE_LOOPBACK, 0, 9),
             (DEVICE_LOOPBACK, PACKET_OUTGOING, 0),

@@ -42,18 +42,23 @@ impl Bench {
     fn cut_segment(&mut self, seq: u32, bytes: &[u8], missing: u32) -> &mut Self {
         self.clock += 1;
         let at = Nanos(self.clock);
-        self.stream.segment((seq, false), (bytes, missing), at, &mut self.pool, &mut collect(&mut self.out));
+        self.stream.segment(
+            (seq, false),
+            (bytes, missing),
+            at,
+            &mut (&mut self.pool, collect(&mut self.out)),
+        );
         self
     }
 
     fn acknowledge(&mut self, ack: u32) -> &mut Self {
         self.clock += 1;
-        self.stream.acknowledge(ack, Nanos(self.clock), &mut self.pool, &mut collect(&mut self.out));
+        self.stream.acknowledge(ack, Nanos(self.clock), &mut (&mut self.pool, collect(&mut self.out)));
         self
     }
 
     fn finish(&mut self) -> &mut Self {
-        self.stream.finish(Nanos(self.clock), &mut self.pool, &mut collect(&mut self.out));
+        self.stream.finish(Nanos(self.clock), &mut (&mut self.pool, collect(&mut self.out)));
         self
     }
 
@@ -89,7 +94,7 @@ fn a_hole_is_given_up_once_acknowledged_with_later_bytes_held() {
     assert_eq!(bench.taken(), [], "nothing later is held");
     bench.segment(20, b"x");
     assert_eq!(bench.taken(), [Out::Gap(14), data(b"x", 5)]);
-    assert_eq!((bench.pool.tally.gaps, bench.pool.tally.gap_bytes), (2, 18));
+    assert_eq!((bench.pool.counts.gaps, bench.pool.counts.gap_bytes), (2, 18));
 }
 
 #[test]
@@ -99,7 +104,7 @@ fn sequence_numbers_wrap() {
     bench.segment(first, b"abcd").segment(first.wrapping_add(6), b"gh").segment(first.wrapping_add(4), b"ef");
     bench.segment(first, b"abcd").acknowledge(first.wrapping_add(8));
     assert_eq!(bench.taken(), [data(b"abcd", 1), data(b"ef", 3), overtaken(b"gh", 2, 3)]);
-    assert_eq!(bench.pool.tally.repeated_bytes, 4);
+    assert_eq!(bench.pool.counts.repeated_bytes, 4);
 }
 
 #[test]
@@ -107,7 +112,7 @@ fn the_first_copy_of_a_byte_counts() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(2, b"CD").segment(0, b"abcdef").segment(0, b"xxxxxx");
     assert_eq!(bench.taken(), [data(b"ab", 2), overtaken(b"CD", 1, 2), data(b"ef", 2)]);
-    assert_eq!(bench.pool.tally.repeated_bytes, 2 + 6);
+    assert_eq!(bench.pool.counts.repeated_bytes, 2 + 6);
     bench.segment(8, b"ij").segment(7, b"hIJk").segment(6, b"g");
     assert_eq!(
         bench.taken(),
@@ -120,7 +125,7 @@ fn keep_alives_are_no_retransmissions() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(0, b"abc").segment(2, b"c").segment(2, b"");
     assert_eq!(bench.taken(), [data(b"abc", 1)]);
-    assert_eq!((bench.pool.tally.keep_alives, bench.pool.tally.repeated_bytes), (1, 0));
+    assert_eq!((bench.pool.counts.keep_alives, bench.pool.counts.repeated_bytes), (1, 0));
 }
 
 #[test]
@@ -149,7 +154,7 @@ fn a_full_buffer_gives_up_the_hole_instead_of_growing() {
         assert!(bench.pool.used <= 1_000);
     }
     bench.finish();
-    assert!(bench.pool.tally.overflows > 0);
+    assert!(bench.pool.counts.overflows > 0);
     assert_eq!(bench.pool.used, 0);
     let seen: usize =
         bench.taken().iter().map(|out| if let Out::Data(bytes, _) = out { bytes.len() } else { 0 }).sum();
@@ -192,7 +197,7 @@ fn bytes_acknowledged_but_never_seen_are_a_gap_at_the_end_except_a_fin() {
 #[test]
 fn a_stream_is_finished_when_everything_before_its_fin_was_delivered() {
     let mut bench = Bench::new(0, 4096);
-    bench.stream.segment((2, true), (b"cd", 0), Nanos(1), &mut bench.pool, &mut |_| ());
+    bench.stream.segment((2, true), (b"cd", 0), Nanos(1), &mut (&mut bench.pool, |_: Chunk<'_>| ()));
     assert!(!bench.stream.is_finished());
     bench.segment(0, b"ab");
     assert!(bench.stream.is_finished());
@@ -207,7 +212,7 @@ fn a_segment_split_by_many_that_are_held_stays_within_the_bound() {
     assert_eq!(bench.pool.used, 8 * 129);
     bench.segment(5, &[b'y'; 80]);
     assert!(bench.pool.used <= bench.pool.stream_limit, "{} bytes held", bench.pool.used);
-    assert_eq!(bench.pool.tally.overflows, 1);
+    assert_eq!(bench.pool.counts.overflows, 1);
 }
 
 /// A segment of the model's stream: where it begins, how long it is, whether the capture has it, and how

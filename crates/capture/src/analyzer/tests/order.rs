@@ -5,20 +5,20 @@ use proptest::prelude::*;
 
 use super::{error, finish, on_port};
 use crate::link::Flags;
-use crate::specimen::Specimen;
-use crate::specimen::kafka;
-use crate::specimen::talk::Talk;
+use crate::tests::TestSegment;
+use crate::tests::conversation::Conversation;
+use crate::tests::kafka;
 
 const MILLISECOND: i64 = 1_000_000;
 
 /// An acknowledgement of all that was sent so far, without payload.
-fn acknowledgement(talk: &Talk, by_client: bool) -> Vec<u8> {
+fn acknowledgement(talk: &Conversation, by_client: bool) -> Vec<u8> {
     let (from, to) = if by_client { (&talk.client, &talk.broker) } else { (&talk.broker, &talk.client) };
-    Specimen { ack: to.seq, flags: Flags::ACK, payload: Vec::new(), ..from.clone() }.ethernet()
+    TestSegment { ack: to.seq, flags: Flags::ACK, payload: Vec::new(), ..from.clone() }.ethernet()
 }
 
 /// A request of which only the first part was captured, acknowledged and answered.
-fn cut_short(talk: &mut Talk, time: i64) {
+fn cut_short(talk: &mut Conversation, time: i64) {
     let batch = kafka::batch(1, 1, &[0; 5_000]);
     let request = kafka::produce(1, -1, "t", [&batch, &batch]);
     let (head, tail) = request.split_at(6_000);
@@ -29,7 +29,7 @@ fn cut_short(talk: &mut Talk, time: i64) {
 
 #[test]
 fn what_is_acknowledged_before_it_is_seen_is_not_lost() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0);
     let request = talk.sent(true, &kafka::small_request(1));
     talk.answer(20, &kafka::response(1, b"one"));
@@ -39,12 +39,12 @@ fn what_is_acknowledged_before_it_is_seen_is_not_lost() {
     let rows = talk.tell(&mut analyzer);
     assert_eq!(rows.iter().map(|row| (row.correlation_id, error(row))).collect::<Vec<_>>(), [(1, "")]);
     assert_eq!((rows[0].arrival, rows[0].response), (Nanos(21), Some(Nanos(20))), "each keeps its time");
-    assert_eq!((analyzer.counters().gaps, analyzer.pool.used), (0, 0));
+    assert_eq!((analyzer.counters().gaps, analyzer.cx.pool.used), (0, 0));
 }
 
 #[test]
 fn a_hole_is_given_up_when_the_connection_goes_on_without_its_packet() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
     for number in 1..=32 {
@@ -53,16 +53,16 @@ fn a_hole_is_given_up_when_the_connection_goes_on_without_its_packet() {
     }
     let rows = talk.tell(&mut analyzer);
     assert_eq!(rows.iter().map(|row| row.end).collect::<Vec<_>>(), [Some(Nanos(10))]);
-    assert_eq!((analyzer.counters().gaps, analyzer.pool.used), (1, 0));
+    assert_eq!((analyzer.counters().gaps, analyzer.cx.pool.used), (1, 0));
 }
 
 #[test]
 fn a_hole_is_given_up_in_time_on_a_silent_connection_too() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
     assert_eq!(talk.tell(&mut analyzer), []);
-    let mut busy = Talk::new("10.0.0.8:41234", "10.0.0.1:9092");
+    let mut busy = Conversation::new("10.0.0.8:41234", "10.0.0.1:9092");
     busy.open(49 * MILLISECOND);
     assert_eq!(busy.tell(&mut analyzer), []);
     busy.ask(51 * MILLISECOND, &kafka::small_request(1));
@@ -72,10 +72,10 @@ fn a_hole_is_given_up_in_time_on_a_silent_connection_too() {
 
 #[test]
 fn a_reset_that_overtook_what_it_answers_costs_nothing() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1));
     let response = talk.sent(false, &kafka::response(1, b"late"));
-    let reset = Specimen { flags: Flags::RST, ack: 0, payload: Vec::new(), ..talk.client.clone() };
+    let reset = TestSegment { flags: Flags::RST, ack: 0, payload: Vec::new(), ..talk.client.clone() };
     talk.packets.push((20, reset.ethernet()));
     talk.packets.push((21, response));
     talk.ask(51 * MILLISECOND, &kafka::small_request(2));
@@ -90,16 +90,16 @@ fn a_reset_that_overtook_what_it_answers_costs_nothing() {
 
 #[test]
 fn a_full_pool_gives_a_hole_up_at_once() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
-    analyzer.pool.total_limit = 0;
+    analyzer.cx.pool.total_limit = 0;
     assert_eq!(talk.tell(&mut analyzer).len(), 1);
 }
 
 #[test]
 fn what_still_waits_when_the_port_is_used_again_belongs_to_the_old_connection() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     talk.client.seq = talk.client.seq.wrapping_add(77_777);
     talk.broker.seq = 123;
@@ -110,7 +110,7 @@ fn what_still_waits_when_the_port_is_used_again_belongs_to_the_old_connection() 
 }
 
 /// A conversation in small packets: requests, pipelined here and there, answers, acknowledgements.
-fn conversation(talk: &mut Talk, requests: i32, mtu: usize) {
+fn conversation(talk: &mut Conversation, requests: i32, mtu: usize) {
     let batch = kafka::batch(5, 2, &[3; 700]);
     talk.open(0);
     for id in 0..requests {
@@ -148,7 +148,7 @@ proptest! {
         mtu in 40..900usize,
         starts_midstream: bool,
     ) {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         conversation(&mut talk, 40, mtu);
         if starts_midstream {
             talk.packets.drain(..3);
@@ -166,6 +166,6 @@ proptest! {
         }
         let counters = analyzer.counters();
         prop_assert_eq!((counters.gaps, counters.unmatched_responses, counters.resyncs), (0, 0, 0));
-        prop_assert_eq!(analyzer.pool.used, 0);
+        prop_assert_eq!(analyzer.cx.pool.used, 0);
     }
 }

@@ -4,8 +4,8 @@ use model::Request;
 
 use super::{anywhere, finish, on_port};
 use crate::analyzer::Analyzer;
-use crate::specimen::kafka;
-use crate::specimen::talk::Talk;
+use crate::tests::conversation::Conversation;
+use crate::tests::kafka;
 
 /// A row's correlation id, and where it and its response begin and end.
 type Extents = (i32, [Option<u32>; 4]);
@@ -17,7 +17,7 @@ fn extents(row: &Request) -> Extents {
 
 /// One request and its answer, cut into packets of so many bytes; what its row must say. The numbers of
 /// the client's bytes wrap within the first request.
-fn exchange(talk: &mut Talk, correlation_id: i32, packet_bytes: usize) -> Extents {
+fn exchange(talk: &mut Conversation, correlation_id: i32, packet_bytes: usize) -> Extents {
     let time = i64::from(correlation_id) * 100;
     let (asked, answered) = (talk.client.seq, talk.broker.seq);
     for part in kafka::small_request(correlation_id).chunks(packet_bytes) {
@@ -29,7 +29,7 @@ fn exchange(talk: &mut Talk, correlation_id: i32, packet_bytes: usize) -> Extent
     (correlation_id, [asked, talk.client.seq, answered, talk.broker.seq].map(Some))
 }
 
-fn rows(analyzer: &mut Analyzer, talk: &mut Talk) -> Vec<Extents> {
+fn rows(analyzer: &mut Analyzer, talk: &mut Conversation) -> Vec<Extents> {
     let mut rows = talk.tell(analyzer);
     rows.extend(finish(analyzer));
     rows.iter().map(extents).collect()
@@ -39,7 +39,7 @@ fn rows(analyzer: &mut Analyzer, talk: &mut Talk) -> Vec<Extents> {
 fn they_are_those_of_the_packets() {
     for packet_bytes in [1, 5, 1000] {
         for mut analyzer in [on_port(), anywhere()] {
-            let mut talk = Talk::standard();
+            let mut talk = Conversation::standard();
             talk.open(0);
             let expected: Vec<_> = (1..=4).map(|id| exchange(&mut talk, id, packet_bytes)).collect();
             assert_eq!(rows(&mut analyzer, &mut talk), expected, "packets of {packet_bytes} bytes");
@@ -50,7 +50,7 @@ fn they_are_those_of_the_packets() {
 #[test]
 fn also_where_the_capture_begins_in_the_middle_of_a_frame() {
     for mut analyzer in [on_port(), anywhere()] {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         talk.ask(0, &[7; 33]).answer(1, &[8; 45]);
         let expected: Vec<_> = (1..=4).map(|id| exchange(&mut talk, id, 1000)).collect();
         assert_eq!(rows(&mut analyzer, &mut talk), expected);
@@ -61,7 +61,7 @@ fn also_where_the_capture_begins_in_the_middle_of_a_frame() {
 fn also_after_bytes_that_were_not_captured() {
     for lost in 0..4 {
         for mut analyzer in [on_port(), anywhere()] {
-            let mut talk = Talk::standard();
+            let mut talk = Conversation::standard();
             talk.open(0);
             let mut expected = Vec::new();
             for id in 1..=4 {

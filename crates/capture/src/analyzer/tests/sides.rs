@@ -8,9 +8,9 @@ use crate::analyzer::Analyzer;
 use crate::config::Config;
 use crate::link::Flags;
 use crate::packet::{LinkType, Packet};
-use crate::specimen::Specimen;
-use crate::specimen::kafka;
-use crate::specimen::talk::Talk;
+use crate::tests::TestSegment;
+use crate::tests::conversation::Conversation;
+use crate::tests::kafka;
 
 fn sized(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
@@ -28,7 +28,7 @@ fn handshake_response(correlation_id: i32) -> Vec<u8> {
 #[test]
 fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
     for (mut analyzer, opened) in [(on_port(), true), (anywhere(), true), (on_port(), false)] {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         if opened {
             talk.open(0);
         }
@@ -52,7 +52,7 @@ fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
 
 #[test]
 fn a_refused_handshake_of_version_0_may_be_followed_by_another() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     let refused = kafka::response(1, &[0, 33, 0, 0, 0, 1, 0, 5, b'P', b'L', b'A', b'I', b'N']);
     talk.open(0).ask(10, &handshake(0, 1)).answer(20, &refused);
     talk.ask(30, &handshake(0, 2)).answer(40, &handshake_response(2));
@@ -68,7 +68,7 @@ fn a_refused_handshake_of_version_0_may_be_followed_by_another() {
 fn tls_from_its_middle_is_named() {
     let record = |length: u8| [&[0x17, 3, 3, 0, length][..], &vec![0x9c; length.into()]].concat();
     for mut analyzer in [on_port(), anywhere()] {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         for i in 1..9 {
             talk.ask(i * 10, &record(30 + i as u8)).answer(i * 10 + 5, &record(90 + i as u8));
         }
@@ -80,11 +80,11 @@ fn tls_from_its_middle_is_named() {
 
 #[test]
 fn segments_of_an_earlier_connection_change_nothing() {
-    let mut before = Talk::standard();
+    let mut before = Conversation::standard();
     before.open(0);
     let old_request = before.sent(true, &kafka::small_request(77));
     let old_response = before.sent(false, &kafka::response(77, b"old"));
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.client.seq = talk.client.seq.wrapping_add(0x5000_0000);
     talk.broker.seq = 0x6000_0000;
     talk.open(10).ask(20, &kafka::small_request(1));
@@ -105,7 +105,7 @@ fn segments_of_an_earlier_connection_change_nothing() {
 #[test]
 fn requests_alone_have_their_rows() {
     for opened in [true, false] {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         if opened {
             talk.open(0);
             talk.packets.remove(1);
@@ -115,7 +115,7 @@ fn requests_alone_have_their_rows() {
             let _unseen = talk.sent(false, &kafka::response(id, &[7; 3_000]));
         }
         for mut analyzer in [on_port(), anywhere()] {
-            let mut again = Talk { packets: talk.packets.clone(), ..Talk::standard() };
+            let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
             let mut rows = again.tell(&mut analyzer);
             rows.extend(finish(&mut analyzer));
             assert_eq!(
@@ -135,7 +135,7 @@ fn requests_alone_have_their_rows() {
 #[test]
 fn responses_alone_are_said_to_be_that() {
     for opened in [true, false] {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         if opened {
             talk.open(0);
             let answered = talk.packets.remove(1);
@@ -146,7 +146,7 @@ fn responses_alone_are_said_to_be_that() {
             talk.answer(i64::from(id) * 10, &kafka::response(id, &[7; 3_000]));
         }
         for mut analyzer in [on_port(), anywhere()] {
-            let mut again = Talk { packets: talk.packets.clone(), ..Talk::standard() };
+            let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
             let mut rows = again.tell(&mut analyzer);
             rows.extend(finish(&mut analyzer));
             assert_eq!(rows, []);
@@ -159,7 +159,7 @@ fn responses_alone_are_said_to_be_that() {
 /// A capture that ends between a request and its answer has both sides as far as it goes.
 #[test]
 fn the_edge_of_a_capture_is_no_lone_side() {
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.ask(10, &kafka::small_request(1));
     let mut analyzer = on_port();
     let mut rows = talk.tell(&mut analyzer);
@@ -172,19 +172,19 @@ fn several_listeners_are_read_from_one_capture() {
     let ports = [9092, 9093, 19_092];
     let mut talks = Vec::new();
     for (i, port) in ports.into_iter().enumerate() {
-        let mut talk = Talk::new(&format!("10.0.0.7:{}", 50_000 + i), &format!("10.0.0.1:{port}"));
+        let mut talk = Conversation::new(&format!("10.0.0.7:{}", 50_000 + i), &format!("10.0.0.1:{port}"));
         talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"\0\0x"));
         talks.push(talk);
     }
     // A broker is a client of another one: both ends have a port that was asked for.
-    let mut between = Talk::new("10.0.0.2:9093", "10.0.0.1:9092");
+    let mut between = Conversation::new("10.0.0.2:9093", "10.0.0.1:9092");
     between.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"\0\0x"));
     talks.push(between);
     let brokers = |wanted: &[u16]| {
         let mut analyzer = Analyzer::new(Config { ports: wanted.to_vec(), ..Config::default() });
         let mut rows = Vec::new();
         for talk in &talks {
-            let mut again = Talk { packets: talk.packets.clone(), ..Talk::standard() };
+            let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
             rows.extend(again.tell(&mut analyzer));
         }
         assert!(rows.iter().all(|row| row.error.is_none() && row.end.is_some()), "{rows:?}");
@@ -205,7 +205,7 @@ fn the_largest_request_is_read_and_a_larger_one_is_not() {
         let request = kafka::produce(1, -1, "t", [&big, &kafka::batch(2, 1, &[])]);
         assert_eq!(request.len() - 4, size);
         let mut analyzer = on_port();
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         talk.open(0);
         let mut rows = talk.tell(&mut analyzer);
         for piece in request.chunks(60_000) {
@@ -232,7 +232,7 @@ fn the_largest_request_is_read_and_a_larger_one_is_not() {
 #[test]
 fn a_produce_request_cut_in_its_header_is_the_first_seen_of_a_known_client() {
     let batch = kafka::batch(1, 1, &[0; 200]);
-    let mut talk = Talk::standard();
+    let mut talk = Conversation::standard();
     talk.ask(10, &kafka::produce(4, -1, "topicA", [&batch, &batch]));
     talk.answer(20, &kafka::produced(4, "topicA", [(2, 0, 5), (5, 0, 6)]));
     for (mut analyzer, ids) in [(on_port(), vec![4]), (anywhere(), vec![])] {
@@ -262,13 +262,13 @@ proptest! {
     fn no_stray_segment_makes_a_row(
         strays in prop::collection::vec((any::<bool>(), 0x2000_0000..0xd000_0000u32, 0x2000_0000..0xd000_0000u32), 1..20),
     ) {
-        let mut talk = Talk::standard();
+        let mut talk = Conversation::standard();
         talk.open(0);
         for id in 1..=20 {
             talk.ask(i64::from(id), &kafka::small_request(id));
             if let Some((by_client, seq, ack)) = strays.get(id as usize % strays.len()) {
                 let (from, to) = if *by_client { (&talk.client, &talk.broker) } else { (&talk.broker, &talk.client) };
-                let stray = Specimen {
+                let stray = TestSegment {
                     seq: from.seq.wrapping_add(*seq),
                     ack: to.seq.wrapping_add(*ack),
                     flags: Flags::ACK,

@@ -2,23 +2,23 @@
 
 use model::Request;
 
-use super::Specimen;
+use super::TestSegment;
 use crate::analyzer::Analyzer;
 use crate::link::Flags;
 use crate::packet::{LinkType, Packet};
 
 /// A client and a broker on one connection; sends packets into an analyzer or drops them.
-pub(crate) struct Talk {
-    pub(crate) client: Specimen,
-    pub(crate) broker: Specimen,
+pub(crate) struct Conversation {
+    pub(crate) client: TestSegment,
+    pub(crate) broker: TestSegment,
     pub(crate) packets: Vec<(i64, Vec<u8>)>,
 }
 
-impl Talk {
+impl Conversation {
     pub(crate) fn new(client: &str, broker: &str) -> Self {
         let first = u32::MAX - 20;
-        let client = Specimen { seq: first, ..Specimen::new(client, broker) };
-        let broker = Specimen { seq: 5_000, src: client.dst, dst: client.src, ..client.clone() };
+        let client = TestSegment { seq: first, ..TestSegment::new(client, broker) };
+        let broker = TestSegment { seq: 5_000, src: client.dst, dst: client.src, ..client.clone() };
         Self { client, broker, packets: Vec::new() }
     }
 
@@ -28,12 +28,12 @@ impl Talk {
 
     /// The three packets that open the connection.
     pub(crate) fn open(&mut self, time: i64) -> &mut Self {
-        let syn = Specimen { flags: Flags::SYN, ack: 0, ..self.client.clone() };
+        let syn = TestSegment { flags: Flags::SYN, ack: 0, ..self.client.clone() };
         self.client.seq = self.client.seq.wrapping_add(1);
         let syn_ack =
-            Specimen { flags: Flags::SYN | Flags::ACK, ack: self.client.seq, ..self.broker.clone() };
+            TestSegment { flags: Flags::SYN | Flags::ACK, ack: self.client.seq, ..self.broker.clone() };
         self.broker.seq = self.broker.seq.wrapping_add(1);
-        let ack = Specimen { ack: self.broker.seq, ..self.client.clone() };
+        let ack = TestSegment { ack: self.broker.seq, ..self.client.clone() };
         for packet in [syn, syn_ack, ack] {
             self.packets.push((time, packet.ethernet()));
         }
@@ -58,7 +58,7 @@ impl Talk {
     pub(crate) fn sent(&mut self, by_client: bool, bytes: &[u8]) -> Vec<u8> {
         let (from, to) =
             if by_client { (&mut self.client, &self.broker) } else { (&mut self.broker, &self.client) };
-        let packet = Specimen { ack: to.seq, payload: bytes.to_vec(), ..from.clone() };
+        let packet = TestSegment { ack: to.seq, payload: bytes.to_vec(), ..from.clone() };
         from.seq = from.seq.wrapping_add(bytes.len() as u32);
         packet.ethernet()
     }
@@ -68,7 +68,7 @@ impl Talk {
         for by_client in [true, false] {
             let (from, to) =
                 if by_client { (&mut self.client, &self.broker) } else { (&mut self.broker, &self.client) };
-            let fin = Specimen { flags: Flags::FIN | Flags::ACK, ack: to.seq, ..from.clone() };
+            let fin = TestSegment { flags: Flags::FIN | Flags::ACK, ack: to.seq, ..from.clone() };
             from.seq = from.seq.wrapping_add(1);
             self.packets.push((time, fin.ethernet()));
         }

@@ -1,7 +1,7 @@
 //! Packets and capture files made by hand, for tests only.
 
+pub(crate) mod conversation;
 pub(crate) mod kafka;
-pub(crate) mod talk;
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use crate::link::Flags;
 
 /// A TCP segment to be wrapped in headers.
 #[derive(Clone, Debug)]
-pub(crate) struct Specimen {
+pub(crate) struct TestSegment {
     pub(crate) src: SocketAddr,
     pub(crate) dst: SocketAddr,
     pub(crate) seq: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Specimen {
     pub(crate) payload: Vec<u8>,
 }
 
-impl Specimen {
+impl TestSegment {
     pub(crate) fn new(src: &str, dst: &str) -> Self {
         Self {
             src: src.parse().unwrap(),

@@ -1,0 +1,107 @@
+//! What all connections of an analysis share: bounds, counters, topic names, produced batches, held bytes, and the finished
+//! rows.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use ahash::RandomState;
+use model::{Nanos, Request, TopicId};
+
+use crate::arrivals::Arrivals;
+use crate::config::{Config, Limits};
+use crate::counters::Counters;
+use crate::reassembly::Pool;
+
+/// Names and ids remembered; Kafka itself advises against clusters a tenth as large.
+const MAX_TOPICS: usize = 1 << 20;
+
+pub(crate) struct Context {
+    pub(crate) limits: Limits,
+    pub(crate) stream_options: wire::stream::Options,
+    pub(crate) counters: Counters,
+    pub(crate) topics: Topics,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) pool: Pool,
+    /// Requests waiting for their responses, over all connections.
+    pub(crate) pending: usize,
+    /// Rows that the caller has not got yet: boxed from the beginning, because a row is large and changes hands often.
+    finished: Vec<Box<Request>>,
+}
+
+impl Context {
+    pub(crate) fn new(config: Config) -> Self {
+        let limits = config.limits;
+        Self {
+            limits,
+            stream_options: config.stream_options(),
+            counters: Counters::default(),
+            topics: Topics { by_id: config.topics, names: HashSet::default() },
+            arrivals: Arrivals::new(limits.produced_partitions),
+            pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
+            pending: 0,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Finishes a row, its topics named as far as anything names them by now.
+    pub(crate) fn emit(&mut self, mut row: Box<Request>) {
+        for partition in &mut row.partitions {
+            if let (None, Some(id)) = (&partition.topic, partition.topic_id) {
+                partition.topic = self.topics.name_of(id).cloned();
+            }
+        }
+        *self.counters.requests_by_api.entry(row.api).or_default() += 1;
+        self.finished.push(row);
+    }
+
+    /// Hands over the finished rows.
+    pub(crate) fn drain(&mut self, out: &mut impl FnMut(Box<Request>)) {
+        self.finished.drain(..).for_each(out);
+    }
+}
+
+/// Adds to what could not be read of a request.
+pub(crate) fn add_error(row: &mut Request, text: &str) {
+    row.error = Some(match &row.error {
+        None => Arc::from(text),
+        Some(before) => Arc::from(format!("{before}; {text}")),
+    });
+}
+
+/// A length of time that is nothing where clocks disagree.
+pub(crate) fn between(earlier: Nanos, later: Nanos) -> Nanos {
+    (later - earlier).at_least_zero()
+}
+
+/// Topic names: each kept once, and found by id.
+#[derive(Debug, Default)]
+pub(crate) struct Topics {
+    by_id: HashMap<TopicId, Arc<str>>,
+    names: HashSet<Arc<str>, RandomState>,
+}
+
+impl Topics {
+    /// Remembers a topic's name. An id never changes its name, so the first one stays.
+    pub(crate) fn learn(&mut self, id: TopicId, name: &str) {
+        if id != TopicId::ZERO && !self.by_id.contains_key(&id) && self.by_id.len() < MAX_TOPICS {
+            let name = self.shared(name);
+            self.by_id.insert(id, name);
+        }
+    }
+
+    pub(crate) fn name_of(&self, id: TopicId) -> Option<&Arc<str>> {
+        self.by_id.get(&id)
+    }
+
+    /// The one shared copy of a name.
+    pub(crate) fn shared(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
+        }
+        let name: Arc<str> = name.into();
+        if self.names.len() < MAX_TOPICS {
+            self.names.insert(name.clone());
+        }
+        name
+    }
+}

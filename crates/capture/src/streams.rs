@@ -1,0 +1,383 @@
+//! What one connection's bytes are: Kafka's, decoded and paired, or something else. Does not know TCP, but that offsets in a
+//! stream start at its first byte's sequence number: modulo 2^32 they are sequence numbers.
+
+use std::net::SocketAddr;
+
+use model::Nanos;
+use wire::ApiKey;
+use wire::stream::{
+    FrameError, Options, Protocol, RequestFrame, RequestStream, ResponseStream, Start, StreamCounts,
+};
+
+use crate::context::Context;
+use crate::exchange::{Exchange, Extent, NoResponse};
+use crate::link::Side;
+use crate::reassembly::{Chunk, Content, Stamp};
+
+/// More bytes than any frame has: told to a stream at its end, so that it hands over the frame it is in.
+const REST_OF_STREAM: u64 = 1 << 40;
+
+/// Both ends of a connection.
+pub(crate) type Ends = (SocketAddr, SocketAddr);
+
+/// What a connection's bytes are taken for.
+pub(crate) enum State {
+    /// Nothing shows yet who the client is: of a connection joined midway on no known port, a stream of each side is
+    /// taken for the client's until one of them has what can only be a request.
+    Undecided(Box<(Candidate, Candidate)>),
+    /// The client is on this side.
+    Kafka(Side, Box<KafkaStreams>),
+    /// TLS: nothing can be read.
+    Tls,
+    /// Not Kafka, or over.
+    Done,
+}
+
+impl State {
+    /// Before the first byte; the client is on `client` where that is known already.
+    pub(crate) fn new(ends: Ends, client: Option<Side>) -> Self {
+        match client {
+            None => Self::Undecided(Box::default()),
+            Some(side) => Self::Kafka(side, Box::new(KafkaStreams::new(ends, side))),
+        }
+    }
+
+    /// Whether nothing more will be decoded.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self, Self::Tls | Self::Done)
+    }
+
+    /// Whether the broker is on `side` and no request that was wholly seen waits for its answer.
+    pub(crate) fn speaks_unprompted(&self, side: Side) -> bool {
+        matches!(self, Self::Kafka(client, streams) if *client != side && !streams.exchange.is_waiting())
+    }
+
+    /// Gives their rows to requests that have waited too long.
+    pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
+        if let Self::Kafka(_, streams) = self {
+            streams.exchange.give_up_late(now, cx);
+        }
+    }
+
+    /// Takes the next part of what `side` sends.
+    pub(crate) fn on_data(
+        &mut self,
+        side: Side,
+        chunk: Chunk<'_>,
+        is_from_start: bool,
+        ends: Ends,
+        cx: &mut Context,
+    ) {
+        match self {
+            Self::Tls | Self::Done => {}
+            Self::Undecided(candidates) => match recognize(candidates, side, chunk, is_from_start, cx) {
+                Recognition::Nothing => {}
+                Recognition::Other(protocol) => self.dismiss(protocol, cx),
+                Recognition::Request { stream, frame, rest } => {
+                    let mut streams = KafkaStreams::new(ends, side);
+                    (streams.requests, streams.has_data) = (Some(*stream), true);
+                    streams.exchange.request(&frame, Extent::Whole, cx);
+                    *self = Self::Kafka(side, Box::new(streams));
+                    if let Some(rest) = rest {
+                        self.on_data(side, rest, is_from_start, ends, cx);
+                    }
+                }
+            },
+            Self::Kafka(client, streams) => {
+                if *client == side {
+                    streams.on_client_data(chunk, is_from_start, cx);
+                } else {
+                    streams.on_broker_data(chunk, is_from_start, cx);
+                }
+                let protocol = streams.protocol();
+                if matches!(protocol, Protocol::Tls | Protocol::Other) {
+                    self.dismiss(protocol, cx);
+                }
+            }
+        }
+    }
+
+    /// From here on the connection costs nothing.
+    fn dismiss(&mut self, protocol: Protocol, cx: &mut Context) {
+        let is_tls = protocol == Protocol::Tls;
+        cx.counters.tls_connections += u64::from(is_tls);
+        cx.counters.other_connections += u64::from(!is_tls);
+        cx.counters.add_stream(self.counts());
+        if let Self::Kafka(_, streams) = self {
+            streams.exchange.give_up_all(NoResponse::ConnectionEnded, cx);
+        }
+        *self = if is_tls { Self::Tls } else { Self::Done };
+    }
+
+    /// No more bytes will come. A connection of which only one side was captured counts as that, also if it is not
+    /// Kafka: responses alone cannot be told from something else.
+    pub(crate) fn end(&mut self, why: NoResponse, is_one_sided: bool, cx: &mut Context) {
+        let (has_data, is_unrecognized) = match self {
+            Self::Tls | Self::Done => return,
+            Self::Undecided(candidates) => {
+                let has_data = !matches!(**candidates, (Candidate::Silent, Candidate::Silent));
+                (has_data, has_data)
+            }
+            Self::Kafka(_, streams) => {
+                (streams.has_data, streams.has_data && streams.protocol() == Protocol::Unknown)
+            }
+        };
+        if is_one_sided && has_data {
+            cx.counters.one_sided_connections += 1;
+        } else {
+            cx.counters.other_connections += u64::from(is_unrecognized);
+        }
+        cx.counters.add_stream(self.counts());
+        if let Self::Kafka(_, streams) = self {
+            streams.end(why, cx);
+        }
+        *self = Self::Done;
+    }
+
+    pub(crate) fn counts(&self) -> StreamCounts {
+        if let Self::Kafka(_, streams) = self { streams.counts() } else { StreamCounts::default() }
+    }
+}
+
+/// The two directions of a connection whose client is known.
+pub(crate) struct KafkaStreams {
+    requests: Option<RequestStream<Stamp>>,
+    responses: Option<ResponseStream<Stamp>>,
+    exchange: Exchange,
+    /// Counts of streams that are no more.
+    past: StreamCounts,
+    has_data: bool,
+}
+
+/// Bytes of a stream, or how many are missing.
+enum Input<'a> {
+    Bytes(&'a [u8]),
+    Lost(u64),
+}
+
+/// Feeds a part of a stream to a decoder, which says how many bytes it took and whether a frame ended.
+fn feed(content: Content<'_>, mut decode: impl FnMut(Input<'_>, Stamp, Extent) -> (usize, bool)) {
+    match content {
+        Content::Gap(bytes, at) => drop(decode(Input::Lost(bytes), Stamp::at(at), Extent::Lost)),
+        // The packet was seen, so when a frame ended that ends in it is known.
+        Content::Cut(bytes, stamp) => drop(decode(Input::Lost(bytes), stamp, Extent::Whole)),
+        Content::Data(mut bytes, stamp) => {
+            while !bytes.is_empty() {
+                let (used, found) = decode(Input::Bytes(bytes), stamp, Extent::Whole);
+                if used == 0 && !found {
+                    break;
+                }
+                bytes = bytes.get(used..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Whether a direction is known from its first byte.
+fn start(is_from_start: bool) -> Start {
+    if is_from_start { Start::Boundary } else { Start::Midstream }
+}
+
+impl KafkaStreams {
+    fn new(ends: Ends, client: Side) -> Self {
+        let (client, broker) = client.split(ends);
+        Self {
+            requests: None,
+            responses: None,
+            exchange: Exchange::new(client, broker),
+            past: StreamCounts::default(),
+            has_data: false,
+        }
+    }
+
+    fn on_client_data(&mut self, chunk: Chunk<'_>, is_from_start: bool, cx: &mut Context) {
+        let Self { requests, exchange, has_data, .. } = self;
+        *has_data |= matches!(chunk.content, Content::Data(..));
+        let stream =
+            requests.get_or_insert_with(|| request_stream(&chunk, is_from_start, &cx.stream_options));
+        feed(chunk.content, |input, stamp, extent| {
+            let (used, frame) = match input {
+                Input::Bytes(bytes) => stream.advance(bytes, stamp),
+                Input::Lost(bytes) => (0, stream.lost(bytes, stamp)),
+            };
+            let found = frame.map(|frame| exchange.request(frame, extent, cx));
+            (used, found.is_some())
+        });
+    }
+
+    fn on_broker_data(&mut self, chunk: Chunk<'_>, is_from_start: bool, cx: &mut Context) {
+        match chunk.content {
+            Content::Gap(bytes, _) | Content::Cut(bytes, _) => self.exchange.lose_answers(bytes),
+            Content::Data(..) => self.has_data = true,
+        }
+        self.begin_responses(is_from_start, chunk.sequence, &cx.stream_options);
+        let Self { responses: Some(stream), exchange, .. } = self else { return };
+        feed(chunk.content, |input, stamp, extent| {
+            let (used, frame) = match input {
+                Input::Bytes(bytes) => stream.advance(bytes, stamp, &mut |id| exchange.asked(id)),
+                Input::Lost(bytes) => (0, stream.lost(bytes, stamp)),
+            };
+            let found = frame.map(|frame| exchange.response(frame, extent, cx));
+            (used, found.is_some())
+        });
+    }
+
+    /// Makes sure that responses are decoded. In the middle of a stream only an expected correlation id shows
+    /// where one begins, so until a request waits there is nothing to look for; and a stream that gave up gets
+    /// another chance then.
+    fn begin_responses(&mut self, is_from_start: bool, sequence: u32, options: &Options) {
+        let gave_up = |stream: &mut ResponseStream<Stamp>| stream.protocol() == Protocol::Other;
+        if let Some(stream) = self.responses.take_if(gave_up) {
+            self.past = sum(self.past, stream.counts());
+        }
+        let is_first = self.past == StreamCounts::default();
+        if self.responses.is_none() && ((is_from_start && is_first) || self.exchange.is_waiting()) {
+            let stream = ResponseStream::new(options.clone(), start(is_from_start && is_first));
+            self.responses = Some(stream.from_offset(sequence.into()));
+        }
+    }
+
+    /// What the connection turned out to be: the client's side says, unless the broker's is TLS.
+    fn protocol(&self) -> Protocol {
+        let requests = self.requests.as_ref().map(RequestStream::protocol).unwrap_or_default();
+        let responses = self.responses.as_ref().map(ResponseStream::protocol).unwrap_or_default();
+        if responses == Protocol::Tls { Protocol::Tls } else { requests }
+    }
+
+    fn counts(&self) -> StreamCounts {
+        let requests = self.requests.as_ref().map(RequestStream::counts).unwrap_or_default();
+        let responses = self.responses.as_ref().map(ResponseStream::counts).unwrap_or_default();
+        sum(self.past, sum(requests, responses))
+    }
+
+    /// No more bytes will come: every request gets its row. Call [`Self::counts`] before.
+    fn end(&mut self, why: NoResponse, cx: &mut Context) {
+        let Self { requests, responses, exchange, .. } = self;
+        let at = Stamp::default();
+        if let Some(frame) = responses.as_mut().and_then(|stream| stream.lost(REST_OF_STREAM, at)) {
+            exchange.response(frame, Extent::Cut, cx);
+        }
+        if let Some(frame) = requests.as_mut().and_then(|stream| stream.lost(REST_OF_STREAM, at)) {
+            exchange.request(frame, Extent::Cut, cx);
+        }
+        exchange.give_up_all(why, cx);
+    }
+}
+
+fn request_stream(chunk: &Chunk<'_>, is_from_start: bool, options: &Options) -> RequestStream<Stamp> {
+    RequestStream::new(options.clone(), start(is_from_start)).from_offset(chunk.sequence.into())
+}
+
+fn sum(one: StreamCounts, other: StreamCounts) -> StreamCounts {
+    StreamCounts {
+        frames: one.frames + other.frames,
+        undecodable: one.undecodable + other.undecodable,
+        sasl_tokens: one.sasl_tokens + other.sasl_tokens,
+        resyncs: one.resyncs + other.resyncs,
+        skipped_bytes: one.skipped_bytes + other.skipped_bytes,
+        lost_bytes: one.lost_bytes + other.lost_bytes,
+    }
+}
+
+/// One side of a connection whose client is not known.
+#[derive(Default)]
+pub(crate) enum Candidate {
+    #[default]
+    Silent,
+    Sender(Box<RequestStream<Stamp>>),
+    NotAClient,
+}
+
+/// What the last bytes of such a connection show.
+enum Recognition<'a> {
+    Nothing,
+    /// The connection is none of Kafka's.
+    Other(Protocol),
+    /// A request: the side that sent it is the client.
+    Request {
+        stream: Box<RequestStream<Stamp>>,
+        frame: Box<RequestFrame<Stamp>>,
+        rest: Option<Chunk<'a>>,
+    },
+}
+
+fn recognize<'a>(
+    sides: &mut (Candidate, Candidate),
+    side: Side,
+    chunk: Chunk<'a>,
+    is_from_start: bool,
+    cx: &Context,
+) -> Recognition<'a> {
+    let (mine, theirs) = side.split((&mut sides.0, &mut sides.1));
+    if matches!(mine, Candidate::Silent) {
+        *mine = Candidate::Sender(Box::new(request_stream(&chunk, is_from_start, &cx.stream_options)));
+    }
+    let Candidate::Sender(stream) = mine else { return Recognition::Nothing };
+    if let Some((frame, rest)) = first_request(stream, chunk, &cx.stream_options) {
+        let Candidate::Sender(stream) = std::mem::take(mine) else { return Recognition::Nothing };
+        return Recognition::Request { stream, frame, rest };
+    }
+    match stream.protocol() {
+        Protocol::Tls => return Recognition::Other(Protocol::Tls),
+        Protocol::Other => *mine = Candidate::NotAClient,
+        Protocol::Unknown | Protocol::Kafka => {}
+    }
+    match (mine, theirs) {
+        (Candidate::NotAClient, Candidate::NotAClient) => Recognition::Other(Protocol::Other),
+        _ => Recognition::Nothing,
+    }
+}
+
+type FirstRequest<'a> = (Box<RequestFrame<Stamp>>, Option<Chunk<'a>>);
+
+/// The first request in a chunk that decodes, and the chunk's rest. A response taken for a request may
+/// look plausible at first; that its body decodes as well would be a strange accident.
+fn first_request<'a>(
+    stream: &mut RequestStream<Stamp>,
+    chunk: Chunk<'a>,
+    options: &Options,
+) -> Option<FirstRequest<'a>> {
+    let mut sequence = chunk.sequence;
+    match chunk.content {
+        Content::Gap(bytes, at) => request_at_loss(stream, sequence, bytes, Stamp::at(at), options),
+        Content::Cut(bytes, stamp) => request_at_loss(stream, sequence, bytes, stamp, options),
+        Content::Data(mut bytes, stamp) => {
+            while !bytes.is_empty() {
+                let (used, frame) = stream.advance(bytes, stamp);
+                let is_stuck = used == 0 && frame.is_none();
+                bytes = bytes.get(used..).unwrap_or_default();
+                sequence = sequence.wrapping_add(used as u32);
+                if let Some(frame) = frame.filter(|frame| is_request(frame)) {
+                    let rest = Chunk { sequence, content: Content::Data(bytes, stamp) };
+                    return Some((Box::new(frame.clone()), Some(rest)));
+                }
+                if is_stuck {
+                    break;
+                }
+            }
+            None
+        }
+    }
+}
+
+/// The request that missing bytes ended, and no rest. A Produce response starts like a Produce request (number,
+/// topics, name), so one that is cut there shows nothing, and the search starts over.
+fn request_at_loss<'a>(
+    stream: &mut RequestStream<Stamp>,
+    sequence: u32,
+    bytes: u64,
+    stamp: Stamp,
+    options: &Options,
+) -> Option<FirstRequest<'a>> {
+    let frame = stream.lost(bytes, stamp).filter(|frame| is_request(frame))?;
+    if frame.api_key == ApiKey::PRODUCE && frame.error.is_some() {
+        let fresh = RequestStream::new(options.clone(), Start::Midstream);
+        *stream = fresh.from_offset(sequence.wrapping_add(bytes as u32).into());
+        return None;
+    }
+    Some((Box::new(frame.clone()), None))
+}
+
+fn is_request(frame: &RequestFrame<Stamp>) -> bool {
+    !matches!(frame.error, Some(FrameError::Malformed(_)))
+}
