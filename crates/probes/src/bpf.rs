@@ -1,55 +1,342 @@
-//! The compiled BPF object and the C types of `bpf/events.h`, as the generated skeleton gives them.
-//! Nothing is loaded here.
+//! The compiled BPF objects: their types as the generated skeletons give them, and what it takes to load any of them, to
+//! look into its maps and to read its ring buffer. Knows no probe.
 
-#[allow(clippy::all, clippy::pedantic, clippy::indexing_slicing, clippy::undocumented_unsafe_blocks)]
-#[allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, unsafe_op_in_unsafe_fn, dead_code)]
-#[allow(unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/probes.skel.rs"));
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use libbpf_rs::{
+    Map, MapCore as _, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, ProgramMut,
+    RingBuffer, RingBufferBuilder,
+};
+
+use crate::error::Error;
+
+macro_rules! objects {
+    ($($object:ident),+) => {
+        $(pub(crate) mod $object {
+            #[allow(clippy::all, clippy::pedantic, clippy::indexing_slicing, clippy::undocumented_unsafe_blocks)]
+            #[allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, unsafe_op_in_unsafe_fn, dead_code)]
+            #[allow(unused_imports)]
+            mod skeleton {
+                include!(concat!(env!("OUT_DIR"), "/", stringify!($object), ".skel.rs"));
+            }
+
+            pub(crate) use skeleton::types;
+
+            /// The object file that the skeleton was generated from.
+            pub(crate) static OBJECT: &[u8] =
+                include_bytes!(concat!(env!("OUT_DIR"), "/", stringify!($object), ".bpf.o"));
+        })+
+    };
 }
 
-pub(crate) use skeleton::types;
+objects!(probes, profile, process_list, jvm);
 
-/// The object file that the skeleton was generated from.
-pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probes.bpf.o"));
+/// A C type of these objects: integers and arrays of them, so that any bytes make a valid value.
+///
+/// # Safety
+/// Only for `repr(C)` types without unnamed padding, references, `bool` or enums.
+pub(crate) unsafe trait Record: Default {}
 
-/// `enum event_kind`.
-pub(crate) mod kind {
-    pub(crate) const FILE_OP: u32 = 1;
-    pub(crate) const OFF_CPU: u32 = 2;
-    pub(crate) const JOURNAL_COMMIT: u32 = 3;
-    pub(crate) const BLOCK_IO: u32 = 4;
-    pub(crate) const DIRTY_THROTTLE: u32 = 5;
-    pub(crate) const FILE_PATH: u32 = 6;
-    pub(crate) const RECLAIM: u32 = 20;
-    pub(crate) const KERNEL_SPAN: u32 = 21;
-    pub(crate) const SOCKET: u32 = 22;
-    pub(crate) const TCP_TROUBLE: u32 = 23;
-    pub(crate) const KERNEL_WAIT: u32 = 24;
-    pub(crate) const WAKER_STACK: u32 = 25;
+macro_rules! records {
+    ($($object:ident: $($record:ident),+;)+) => {
+        // SAFETY: generated from C structures that hold integers and arrays only, every byte of them named.
+        $($(unsafe impl Record for $object::types::$record {})+)+
+    };
 }
 
-/// `enum block_flag`, and what stands for an operation.
-pub(crate) mod block {
-    pub(crate) const PREFLUSH: u16 = 1;
-    pub(crate) const FUA: u16 = 2;
-    pub(crate) const AHEAD: u16 = 4;
-    pub(crate) const SYNC: u16 = 8;
-    pub(crate) const META: u16 = 16;
-    pub(crate) const OP_IN_RWBS: u16 = 0xffff;
+records! {
+    probes: settings, field, file_op_event, given_path, file_path_event, socket_event, tcp_trouble_event, off_cpu_event,
+        waker_stack_event, journal_commit_event, block_io_event, dirty_throttle_event, reclaim_event, kernel_span_event,
+        kernel_wait_event;
+    profile: profile_settings, stack_key, stack_time, off_cpu, sample_event;
+    process_list: process_list_settings, process_ids;
+    jvm: jvm_settings, monitor_wait_event, jvm_pause_event;
 }
 
-/// `enum span_source`.
-pub(crate) mod source {
-    pub(crate) const FUNCTION: u8 = 0;
-    pub(crate) const TRACEPOINTS: u8 = 1;
+/// The record that these bytes are, if all of it is there.
+pub(crate) fn whole<T: Record>(bytes: &[u8]) -> Option<T> {
+    record(bytes, size_of::<T>())
 }
 
-/// `enum lost_slot`.
-pub(crate) mod lost {
-    pub(crate) const RING_FULL: u32 = 0;
-    pub(crate) const MAP_FULL: u32 = 1;
-    pub(crate) const HEAD: u32 = 2;
-    pub(crate) const STACK: u32 = 3;
-    pub(crate) const MAPPING: u32 = 4;
+/// The record that starts with these bytes, if there are at least `min_bytes`; what was not sent is zero.
+pub(crate) fn record<T: Record>(bytes: &[u8], min_bytes: usize) -> Option<T> {
+    if bytes.len() < min_bytes {
+        return None;
+    }
+    let mut value = T::default();
+    let length = bytes.len().min(size_of::<T>());
+    // SAFETY: `length` bytes are readable in `bytes` and writable in `value`, which do not overlap; any bytes
+    // are a valid T (see Record).
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut value).cast::<u8>(), length) };
+    Some(value)
+}
+
+fn as_bytes<T: Record>(value: &T) -> &[u8] {
+    // SAFETY: a Record has no bytes that are not set, and is readable for its size.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// A text of the kernel's, up to its first NUL.
+pub(crate) fn text_of(chars: &[i8]) -> &[u8] {
+    let bytes = bytes_of(chars);
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// The kernel's characters as bytes.
+pub(crate) fn bytes_of(chars: &[i8]) -> &[u8] {
+    // SAFETY: i8 and u8 have the same size, alignment and validity.
+    unsafe { std::slice::from_raw_parts(chars.as_ptr().cast::<u8>(), chars.len()) }
+}
+
+/// An object that is not loaded yet. libbpf's warnings go into errors, not to stderr.
+pub(crate) struct Loader(OpenObject);
+
+impl Loader {
+    /// Opens an object; the kernel shows its maps under the name.
+    pub(crate) fn open(name: &str, object: &[u8]) -> Result<Self, Error> {
+        catch_log();
+        let mut builder = ObjectBuilder::default();
+        builder.name(name).and_then(|builder| builder.open_memory(object)).map(Self).map_err(refused)
+    }
+
+    /// Has these programs loaded and no others.
+    pub(crate) fn choose_programs(&mut self, is_used: impl Fn(&str) -> bool) {
+        for mut program in self.0.progs_mut() {
+            let used = program.name().to_str().is_some_and(&is_used);
+            program.set_autoload(used);
+        }
+    }
+
+    /// Sets how many entries a map has room for; a ring's are bytes.
+    pub(crate) fn resize(&mut self, map: &str, entries: u32) -> Result<(), Error> {
+        self.map(map)?.set_max_entries(entries).map_err(refused)
+    }
+
+    /// Does without a map.
+    pub(crate) fn leave_out(&mut self, map: &str) -> Result<(), Error> {
+        self.map(map)?.set_autocreate(false).map_err(refused)
+    }
+
+    /// Fills in a constant of the programs, at its offset in `types::rodata`.
+    pub(crate) fn set<T: Record>(&mut self, offset: usize, value: &T) -> Result<(), Error> {
+        let mut constants = self.map(".rodata")?;
+        let bytes = constants.initial_value_mut().unwrap_or_default();
+        let target = bytes.get_mut(offset..offset + size_of::<T>()).ok_or_else(|| no_map(".rodata"))?;
+        target.copy_from_slice(as_bytes(value));
+        Ok(())
+    }
+
+    /// Hands the object to the kernel.
+    pub(crate) fn load(self) -> Result<Object, Error> {
+        self.0.load().map_err(refused)
+    }
+
+    /// By its name, which of `.rodata` begins with the object's.
+    fn map(&mut self, name: &str) -> Result<OpenMapMut<'_>, Error> {
+        let is_it = |map: &str| map == name || (name.starts_with('.') && map.ends_with(name));
+        self.0.maps_mut().find(|map| map.name().to_str().is_some_and(is_it)).ok_or_else(|| no_map(name))
+    }
+}
+
+/// A map of a loaded object.
+pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, Error> {
+    object.maps().find(|map| map.name() == name).ok_or_else(|| no_map(name))
+}
+
+/// A program of a loaded object.
+pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>, Error> {
+    let found = object.progs_mut().find(|program| program.name() == name);
+    found.ok_or_else(|| Error::NoSuchPart { what: "program", name: name.to_owned() })
+}
+
+/// A counter of a per-CPU array, summed over all CPUs. Such a slot always exists: a failed look-up has no meaning.
+pub(crate) fn sum_over_cpus(object: &Object, name: &str, slot: u32) -> u64 {
+    let counts = map(object, name).ok();
+    let counts = counts.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+    let counts = counts.unwrap_or_default();
+    counts.iter().filter_map(|count| count.as_slice().try_into().ok().map(u64::from_ne_bytes)).sum()
+}
+
+fn no_map(name: &str) -> Error {
+    Error::NoSuchPart { what: "map", name: name.to_owned() }
+}
+
+/// Records taken from a ring at a time: few enough to stay in a processor's own cache.
+pub(crate) const BATCH: usize = 512;
+
+/// The reading end of an object's map `ring`.
+pub(crate) struct Ring {
+    buffer: RingBuffer<'static>,
+    received: Arc<Mutex<Records>>,
+    /// Where a batch is read from while nothing is received; empty in between, kept for its memory.
+    batch: Records,
+}
+
+/// Records as they came, one behind the other.
+#[derive(Default)]
+struct Records {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Records {
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends
+            .iter()
+            .map(move |&end| self.bytes.get(std::mem::replace(&mut start, end)..end).unwrap_or_default())
+    }
+}
+
+impl Ring {
+    pub(crate) fn new(object: &Object) -> Result<Self, Error> {
+        let received = Arc::<Mutex<Records>>::default();
+        let sink = Arc::clone(&received);
+        let mut builder = RingBufferBuilder::new();
+        let receive = move |record: &[u8]| {
+            let records = &mut *lock(&sink);
+            records.bytes.extend_from_slice(record);
+            records.ends.push(records.bytes.len());
+            0
+        };
+        let map = map(object, "ring")?;
+        builder.add(&map, receive).map_err(Error::Ring)?;
+        let buffer = builder.build().map_err(Error::Ring)?;
+        Ok(Self { buffer, received, batch: Records::default() })
+    }
+
+    /// Sleeps until a program wakes the reader or the time is up. Whether it was woken.
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<bool, Error> {
+        let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        let mut watched = libc::pollfd { fd: self.buffer.epoll_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd.
+        let result = unsafe { libc::poll(&raw mut watched, 1, timeout_ms) };
+        let error = io::Error::last_os_error();
+        if result < 0 && error.kind() != io::ErrorKind::Interrupted {
+            return Err(Error::Read(error));
+        }
+        Ok(result > 0)
+    }
+
+    /// Delivers one [`BATCH`] at most. How many records there were.
+    pub(crate) fn read_batch(&mut self, out: impl FnMut(&[u8])) -> Result<usize, Error> {
+        let count = self.buffer.consume_raw_n(BATCH);
+        std::mem::swap(&mut *lock(&self.received), &mut self.batch);
+        self.batch.iter().for_each(out);
+        self.batch.bytes.clear();
+        self.batch.ends.clear();
+        usize::try_from(count).map_err(|_| Error::Read(io::Error::from_raw_os_error(-count)))
+    }
+
+    /// Delivers all that is there.
+    pub(crate) fn read_all(&mut self, mut out: impl FnMut(&[u8])) -> Result<(), Error> {
+        while self.read_batch(&mut out)? == BATCH {}
+        Ok(())
+    }
+}
+
+/// Nothing panics while it is held, and if it did, what it guards is still whole.
+fn lock(received: &Mutex<Records>) -> MutexGuard<'_, Records> {
+    received.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The verifier's log of one refused program can be megabytes; its end says why.
+const MAX_LOG_BYTES: usize = 8 << 10;
+/// The longest reason kept.
+const MAX_REASON_BYTES: usize = 300;
+
+static LOG: Mutex<String> = Mutex::new(String::new());
+
+/// From now on libbpf's warnings are collected instead of printed; earlier ones are forgotten.
+pub(crate) fn catch_log() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, collect_log)));
+    take_log();
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "libbpf-rs calls it so")]
+fn collect_log(_: PrintLevel, line: String) {
+    if let Ok(mut log) = LOG.lock() {
+        log.push_str(&line);
+        let excess = log.len().saturating_sub(MAX_LOG_BYTES);
+        let cut = (excess..=log.len()).find(|&at| log.is_char_boundary(at)).unwrap_or(0);
+        log.drain(..cut);
+    }
+}
+
+/// What libbpf said since its log was caught.
+pub(crate) fn take_log() -> String {
+    LOG.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default()
+}
+
+/// The error for an object that was not loaded: about one program where libbpf names one, in words only.
+fn refused(source: libbpf_rs::Error) -> Error {
+    let log = take_log();
+    match refused_program(&log) {
+        Some(program) => Error::Refused { program: program.to_owned(), why: reason(&log, program) },
+        None => Error::Load { source, log },
+    }
+}
+
+/// `libbpf: prog 'sched_switch': failed to load: -EACCES`: the last such line is about the one that failed.
+fn refused_program(log: &str) -> Option<&str> {
+    log.lines().rev().find_map(|line| {
+        let (name, rest) = line.split_once("prog '")?.1.split_once('\'')?;
+        rest.starts_with(": failed to ").then_some(name)
+    })
+}
+
+/// The verifier's last words before its statistics, else libbpf's own on that program.
+fn reason(log: &str, program: &str) -> String {
+    let mut lines = log.lines().rev().skip_while(|line| !line.starts_with("processed "));
+    let verifier = lines.nth(1).map(str::trim).filter(|line| !line.is_empty());
+    let libbpf =
+        || log.lines().find_map(|line| line.split_once(&format!("prog '{program}': "))).map(|it| it.1);
+    let mut why = verifier.or_else(libbpf).unwrap_or("it does not say why").to_owned();
+    let end = (0..=MAX_REASON_BYTES.min(why.len())).rev().find(|&at| why.is_char_boundary(at)).unwrap_or(0);
+    why.truncate(end);
+    why
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{reason, refused_program};
+
+    const VERIFIER: &str = "libbpf: prog 'sched_switch': BPF program load failed: Permission denied
+libbpf: prog 'sched_switch': -- BEGIN PROG LOAD LOG --
+; bpf_probe_read_kernel(event->stack, stack_bytes, op->stack);
+161: (85) call bpf_probe_read_kernel#113
+R2 unbounded memory access, use 'var &= const' or 'if (var < const)'
+processed 131 insns (limit 1000000) max_states_per_insn 0 total_states 11 peak_states 11 mark_read 5
+-- END PROG LOAD LOG --
+libbpf: prog 'sched_switch': failed to load: -EACCES
+libbpf: failed to load object 'brokerscope'
+";
+
+    #[test]
+    fn the_verifiers_last_words_are_the_reason() {
+        assert_eq!(refused_program(VERIFIER), Some("sched_switch"));
+        assert!(reason(VERIFIER, "sched_switch").starts_with("R2 unbounded memory access"));
+    }
+
+    #[test]
+    fn without_a_verifiers_log_libbpf_says_why() {
+        let log = "libbpf: prog 'a_called': failed to find kernel BTF type ID of 'a': -ESRCH
+libbpf: prog 'a_called': failed to prepare load attributes: -ESRCH
+libbpf: prog 'a_called': failed to load: -ESRCH
+";
+        assert_eq!(refused_program(log), Some("a_called"));
+        assert_eq!(reason(log, "a_called"), "failed to find kernel BTF type ID of 'a': -ESRCH");
+    }
+
+    #[test]
+    fn what_names_no_program_is_about_all() {
+        assert_eq!(
+            refused_program("libbpf: Error in bpf_object__probe_loading(): Operation not permitted\n"),
+            None
+        );
+        assert_eq!(refused_program(""), None);
+        assert_eq!(reason("", "x"), "it does not say why");
+    }
 }

@@ -1,32 +1,33 @@
-//! Records of the ring buffer to [`Event`]s. The layout is `bpf/events.h`; both sides assert it.
+//! Records of the ring buffer to [`Event`]s. The layout is `bpf/events.h`, from which the types are generated.
 
-mod block_io;
-mod file_op;
-mod kernel_span;
-mod kernel_wait;
-mod off_cpu;
-mod paths;
-mod reclaim;
-mod socket;
+mod files;
 
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use model::CommitPhases;
-use model::Nanos;
+use model::Waker;
+use model::{
+    ClockOffset, Device, DirtyThrottle, JournalCommit, KernelSpan, Nanos, OffCpu, Reclaim, SocketOp,
+    SocketOpKind, SpanSource, TcpEvent, TcpEventKind,
+};
 
-use crate::bpf::{kind, types};
-use crate::event::{DirtyThrottle, Event, JournalCommit};
+use crate::bpf::probes::types::{self, event_kind, file_op, span_function, span_source, tcp_trouble};
+use crate::bpf::{record, text_of, whole};
+use crate::event::Event;
 use crate::intern::Texts;
 use crate::stacks::Stacks;
 
-use kernel_span::Committing;
-use off_cpu::Wakers;
-use paths::Paths;
+use files::Paths;
 
-const _: () = {
-    assert!(size_of::<types::journal_commit_event>() == 88);
-    assert!(size_of::<types::dirty_throttle_event>() == 64);
-};
+/// Threads between their wake-up and their return: past this many, some returns were lost.
+const MAX_WOKEN: usize = 4_096;
+/// Threads in the middle of a btrfs commit: past this many their ends were missed.
+const MAX_COMMITTING: usize = 1_024;
+/// The function that ends with a tracepoint and begins at the latest where its thread first waits inside.
+const BTRFS_COMMIT: &str = "btrfs_commit_transaction";
 
 /// What a record was.
 #[expect(clippy::large_enum_variant, reason = "most are events, handed on where they are made")]
@@ -35,7 +36,7 @@ pub(crate) enum Decoded {
     /// Something that happened.
     Event(Event),
     /// Something that later records build on, or that says nothing by itself.
-    Learnt,
+    Context,
     /// Of no known kind, or shorter than its kind.
     Unknown,
 }
@@ -44,82 +45,265 @@ pub(crate) enum Decoded {
 pub(crate) struct Decoder {
     pid: u32,
     hz: Option<u32>,
+    clock: ClockOffset,
     texts: Texts,
     stacks: Stacks,
     paths: Paths,
-    committing: Committing,
-    wakers: Wakers,
+    /// When threads first waited within the btrfs commit that they are inside of.
+    committing: HashMap<u32, u64>,
+    /// The stacks of wakers, by the thread they woke and when.
+    wakers: HashMap<u32, (u64, Arc<str>)>,
+    unnamed: Arc<str>,
 }
 
 impl Decoder {
-    pub(crate) fn new(pid: u32, hz: Option<u32>, stacks: Stacks) -> Self {
+    pub(crate) fn new(pid: u32, hz: Option<u32>, clock: ClockOffset, stacks: Stacks) -> Self {
         Self {
             pid,
             hz: hz.filter(|&hz| hz > 0),
+            clock,
             texts: Texts::default(),
             stacks,
             paths: Paths::default(),
-            committing: Committing::default(),
-            wakers: Wakers::default(),
+            committing: HashMap::new(),
+            wakers: HashMap::new(),
+            unnamed: Arc::default(),
         }
     }
 
     /// One record.
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> Decoded {
-        let kind = bytes.get(..4).and_then(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)));
-        let learnt = |known: Option<()>| known.map_or(Decoded::Unknown, |()| Decoded::Learnt);
+        let kind = bytes.first_chunk().map(|word| event_kind(u32::from_ne_bytes(*word)));
         match kind {
-            Some(kind::FILE_PATH) => learnt(self.file_path(bytes)),
-            Some(kind::WAKER_STACK) => learnt(self.waker_stack(bytes)),
-            Some(kind::KERNEL_SPAN) => self.kernel_span(bytes),
-            Some(kind::KERNEL_WAIT) => self.kernel_wait(bytes),
+            Some(event_kind::EVENT_FILE_PATH) => context(self.file_path(bytes)),
+            Some(event_kind::EVENT_WAKER_STACK) => context(self.waker_stack(bytes)),
+            Some(event_kind::EVENT_KERNEL_SPAN) => self.kernel_span(bytes),
+            Some(event_kind::EVENT_KERNEL_WAIT) => self.kernel_wait(bytes),
             Some(kind) => self.event(kind, bytes).map_or(Decoded::Unknown, Decoded::Event),
             None => Decoded::Unknown,
         }
     }
 
-    fn event(&mut self, kind: u32, bytes: &[u8]) -> Option<Event> {
-        match kind {
-            kind::FILE_OP => Some(Event::FileOp(self.file_op(bytes)?)),
-            kind::OFF_CPU => Some(Event::OffCpu(self.off_cpu(bytes)?)),
-            kind::JOURNAL_COMMIT => Some(Event::JournalCommit(self.journal_commit(&whole(bytes)?))),
-            kind::BLOCK_IO => Some(Event::BlockIo(self.block_io(&whole(bytes)?))),
-            kind::DIRTY_THROTTLE => Some(Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))),
-            kind::RECLAIM => Some(Event::Reclaim(self.reclaim(&whole(bytes)?))),
-            kind::SOCKET => Some(Event::SocketOp(self.socket_op(bytes)?)),
-            kind::TCP_TROUBLE => Some(Event::TcpEvent(socket::tcp_trouble(bytes)?)),
-            _ => None,
-        }
+    fn event(&mut self, kind: event_kind, bytes: &[u8]) -> Option<Event> {
+        let row = match kind {
+            event_kind::EVENT_FILE_OP => return Some(Event::FileOp(self.file_op(bytes)?)),
+            event_kind::EVENT_BLOCK_IO => return Some(Event::BlockIo(self.block_io(&whole(bytes)?))),
+            event_kind::EVENT_OFF_CPU => model::Event::OffCpu(Box::new(self.off_cpu(bytes)?)),
+            event_kind::EVENT_JOURNAL_COMMIT => {
+                model::Event::JournalCommit(Box::new(self.journal_commit(&whole(bytes)?)))
+            }
+            event_kind::EVENT_DIRTY_THROTTLE => {
+                model::Event::DirtyThrottle(self.dirty_throttle(&whole(bytes)?))
+            }
+            event_kind::EVENT_RECLAIM => model::Event::Reclaim(Box::new(self.reclaim(&whole(bytes)?))),
+            event_kind::EVENT_SOCKET => model::Event::SocketOp(Box::new(self.socket_op(&whole(bytes)?)?)),
+            event_kind::EVENT_TCP_TROUBLE => {
+                model::Event::TcpEvent(Box::new(self.tcp_trouble(&whole(bytes)?)?))
+            }
+            _ => return None,
+        };
+        Some(Event::Row(row))
     }
 
     fn journal_commit(&self, record: &types::journal_commit_event) -> JournalCommit {
         JournalCommit {
-            start_ns: record.start_ns,
-            end_ns: record.end_ns,
-            device: device(record.device),
+            start: self.time(record.start_ns),
+            end: self.time(record.end_ns),
+            device: self.device(record.device),
             transaction: record.transaction,
             phases: self.hz.filter(|_| record.phases.seen != 0).map(|hz| phases(&record.phases, hz)),
         }
     }
 
-    fn dirty_throttle(&mut self, record: &types::dirty_throttle_event) -> DirtyThrottle {
+    fn dirty_throttle(&self, record: &types::dirty_throttle_event) -> DirtyThrottle {
+        let pause_ns = record.pause_ms.saturating_mul(1_000_000);
         DirtyThrottle {
-            start_ns: record.start_ns,
-            pause_ns: record.pause_ms.saturating_mul(1_000_000),
-            pid: self.pid,
+            start: self.time(record.start_ns),
+            end: self.time(record.start_ns.saturating_add(pause_ns)),
             tid: record.tid,
-            comm: self.text(&record.comm),
             dirty_pages: record.dirty_pages,
-            limit_pages: record.limit_pages,
-            setpoint_pages: record.setpoint_pages,
+            limit_pages: record.setpoint_pages,
         }
     }
 
-    /// Up to the first NUL.
-    fn text(&mut self, chars: &[i8]) -> Arc<str> {
-        let bytes = bytes_of(chars);
-        self.texts.share(bytes.split(|&byte| byte == 0).next().unwrap_or_default())
+    fn reclaim(&mut self, record: &types::reclaim_event) -> Reclaim {
+        Reclaim {
+            start: self.time(record.start_ns),
+            end: self.time(record.end_ns),
+            pid: self.pid,
+            tid: record.tid,
+            thread: self.text(&record.comm),
+            memcg: record.memcg != 0,
+            pages: record.pages,
+        }
     }
+
+    fn socket_op(&mut self, record: &types::socket_event) -> Option<SocketOp> {
+        let op = match file_op(u32::from(record.op)) {
+            file_op::OP_WRITE => SocketOpKind::Write,
+            file_op::OP_READ => SocketOpKind::Read,
+            file_op::OP_SENDFILE | file_op::OP_SPLICE => SocketOpKind::Sendfile,
+            _ => return None,
+        };
+        let (local, remote) = ends(&record.ends);
+        Some(SocketOp {
+            start: self.time(record.start_ns),
+            end: self.time(record.end_ns),
+            op,
+            pid: record.pid,
+            tid: record.tid,
+            thread: self.text(&record.comm),
+            local,
+            remote,
+            bytes: u64::try_from(record.result).ok(),
+            errno: record.result.checked_neg().filter(|code| *code > 0).map(errno_of_caller),
+            sequence: record.sequence,
+            sequence_end: record.sequence_end,
+            peer_window: (op != SocketOpKind::Read).then_some(record.peer_window),
+        })
+    }
+
+    fn tcp_trouble(&self, record: &types::tcp_trouble_event) -> Option<TcpEvent> {
+        let kind = match tcp_trouble(record.trouble) {
+            tcp_trouble::TCP_RETRANSMIT => TcpEventKind::Retransmit,
+            tcp_trouble::TCP_ZERO_WINDOW => TcpEventKind::ZeroWindow,
+            tcp_trouble::TCP_NO_WINDOW_SCALING => TcpEventKind::NoWindowScaling,
+            _ => return None,
+        };
+        let (local, remote) = ends(&record.ends);
+        Some(TcpEvent {
+            at: self.time(record.at_ns),
+            kind,
+            local: Some(local),
+            remote: Some(remote),
+            count: 1,
+        })
+    }
+
+    fn waker_stack(&mut self, bytes: &[u8]) -> Option<()> {
+        let record: types::waker_stack_event = record(bytes, offset_of!(types::waker_stack_event, stack))?;
+        let stack = self.stack(&record.stack, record.frames);
+        if self.wakers.len() >= MAX_WOKEN {
+            self.wakers.clear();
+        }
+        self.wakers.insert(record.tid, (record.woken_ns, stack));
+        Some(())
+    }
+
+    fn off_cpu(&mut self, bytes: &[u8]) -> Option<OffCpu> {
+        let record: types::off_cpu_event = record(bytes, offset_of!(types::off_cpu_event, stack))?;
+        let stack = self.stack(&record.stack, record.frames);
+        self.note_wait_in_commit(record.tid, record.start_ns, &stack);
+        let is_woken = record.woken_ns != 0;
+        Some(OffCpu {
+            start: self.time(record.start_ns),
+            end: self.time(record.end_ns),
+            woken: is_woken.then(|| self.time(record.woken_ns)),
+            pid: self.pid,
+            tid: record.tid,
+            thread: self.text(&record.comm),
+            preempted: record.preempted != 0,
+            stack,
+            waker: is_woken.then(|| self.waker(&record)),
+        })
+    }
+
+    /// The stack of an earlier wake-up is not this one's.
+    fn waker(&mut self, record: &types::off_cpu_event) -> Waker {
+        let stack = self.wakers.remove(&record.tid).filter(|(at_ns, _)| *at_ns == record.woken_ns);
+        Waker {
+            tid: record.waker_tid,
+            thread: self.text(&record.waker_comm),
+            stack: stack.map(|(_, stack)| stack).unwrap_or_default(),
+        }
+    }
+
+    /// A call of a kernel function. Says nothing of a commit whose beginning left no trace, nor of functions that this
+    /// build does not know.
+    fn kernel_span(&mut self, bytes: &[u8]) -> Decoded {
+        let Some(record) = whole(bytes) else { return Decoded::Unknown };
+        self.call_of(&record).map_or(Decoded::Context, Decoded::Event)
+    }
+
+    fn call_of(&mut self, record: &types::kernel_span_event) -> Option<Event> {
+        let (start_ns, seen_by) = match span_source(u32::from(record.source)) {
+            span_source::SPAN_BY_FUNCTION => (record.start_ns, SpanSource::Function),
+            span_source::SPAN_BY_TRACEPOINTS => (record.start_ns, SpanSource::Tracepoints),
+            _ => (self.committing.remove(&record.tid)?, SpanSource::OffCpu),
+        };
+        let function = function(span_function(u32::from(record.function)))?;
+        let device = (record.device != 0).then(|| self.device(record.device));
+        Some(self.span((start_ns, record.end_ns), function, device, record.tid, &record.comm, seen_by))
+    }
+
+    /// A file system's own thread waited long. Says nothing where it was at no file system's work, or within a commit whose
+    /// end will be reported.
+    fn kernel_wait(&mut self, bytes: &[u8]) -> Decoded {
+        let min_bytes = offset_of!(types::kernel_wait_event, stack);
+        let Some(record) = record::<types::kernel_wait_event>(bytes, min_bytes) else {
+            return Decoded::Unknown;
+        };
+        let stack = self.stack(&record.stack, record.frames);
+        self.note_wait_in_commit(record.tid, record.start_ns, &stack);
+        let Some(function) = file_system_function(&stack).filter(|&function| function != BTRFS_COMMIT) else {
+            return Decoded::Context;
+        };
+        let times = (record.start_ns, record.end_ns);
+        Decoded::Event(self.span(times, function, None, record.tid, &record.comm, SpanSource::OffCpu))
+    }
+
+    fn span(
+        &mut self,
+        (start_ns, end_ns): (u64, u64),
+        function: &str,
+        device: Option<Device>,
+        tid: u32,
+        comm: &[i8],
+        seen_by: SpanSource,
+    ) -> Event {
+        Event::Row(model::Event::KernelSpan(Box::new(KernelSpan {
+            start: self.time(start_ns),
+            end: self.time(end_ns),
+            function: self.texts.share(function.as_bytes()),
+            device,
+            tid,
+            thread: self.text(comm),
+            seen_by,
+        })))
+    }
+
+    /// A thread waited since then, with this stack.
+    fn note_wait_in_commit(&mut self, tid: u32, since_ns: u64, stack: &str) {
+        if !stack.split(';').any(|name| name == BTRFS_COMMIT) {
+            return;
+        }
+        if self.committing.len() >= MAX_COMMITTING {
+            self.committing.clear();
+        }
+        self.committing.entry(tid).or_insert(since_ns);
+    }
+
+    /// The length in a record is not trusted.
+    fn stack(&mut self, stack: &[u64], frames: u32) -> Arc<str> {
+        self.stacks.text(stack.get(..frames as usize).unwrap_or(stack))
+    }
+
+    fn text(&mut self, chars: &[i8]) -> Arc<str> {
+        self.texts.share(text_of(chars))
+    }
+
+    fn time(&self, monotonic_ns: u64) -> Nanos {
+        self.clock.from_monotonic(monotonic_ns)
+    }
+
+    fn device(&self, number: u32) -> Device {
+        let (major, minor) = device(number);
+        Device { major, minor, name: Arc::clone(&self.unnamed) }
+    }
+}
+
+fn context(known: Option<()>) -> Decoded {
+    known.map_or(Decoded::Unknown, |()| Decoded::Context)
 }
 
 /// `MAJOR` and `MINOR` of `include/linux/kdev_t.h`.
@@ -141,36 +325,48 @@ fn phases(record: &types::commit_phases, hz: u32) -> CommitPhases {
     }
 }
 
-/// A record type of `events.h`: integers and arrays of them, so that any bytes make a valid value.
-///
-/// # Safety
-/// Only for `repr(C)` types without padding, references, `bool` or enums.
-unsafe trait Record: Default {}
-// SAFETY: generated from the C structures in events.h, which hold integers and arrays only.
-unsafe impl Record for types::journal_commit_event {}
-// SAFETY: as above.
-unsafe impl Record for types::dirty_throttle_event {}
-
-fn whole<T: Record>(bytes: &[u8]) -> Option<T> {
-    record(bytes, size_of::<T>())
+/// The kernel's own numbers for a call that a signal interrupted (include/linux/errno.h): the caller gets
+/// `EINTR`, or the call is made again.
+fn errno_of_caller(errno: i32) -> i32 {
+    if (512..=516).contains(&errno) { libc::EINTR } else { errno }
 }
 
-/// The record that starts with these bytes, if there are at least `least`; what was not sent is zero.
-fn record<T: Record>(bytes: &[u8], least: usize) -> Option<T> {
-    if bytes.len() < least {
-        return None;
-    }
-    let mut value = T::default();
-    let length = bytes.len().min(size_of::<T>());
-    // SAFETY: `length` bytes are readable in `bytes` and writable in `value`, which do not overlap; any bytes
-    // are a valid T (see Record).
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut value).cast::<u8>(), length) };
-    Some(value)
+/// Words and ports as they are in packets. An IPv4 address comes mapped, as it is on a socket that takes both
+/// families (a JVM's), and is given as the packets have it.
+fn ends(ends: &types::endpoints) -> (SocketAddr, SocketAddr) {
+    let end = |words: [u32; 4], port: u16| {
+        let mut bytes = [0; 16];
+        bytes.chunks_exact_mut(4).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
+        SocketAddr::new(Ipv6Addr::from(bytes).to_canonical(), u16::from_be(port))
+    };
+    (end(ends.local, ends.local_port), end(ends.remote, ends.remote_port))
 }
 
-fn bytes_of(chars: &[i8]) -> &[u8] {
-    // SAFETY: i8 and u8 have the same size, alignment and validity.
-    unsafe { std::slice::from_raw_parts(chars.as_ptr().cast::<u8>(), chars.len()) }
+macro_rules! span_functions {
+    ($($function:ident)+) => {
+        /// The name of a function whose calls are reported.
+        fn function(number: span_function) -> Option<&'static str> {
+            match number {
+                $(span_function::$function => Some(stringify!($function)),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+span_functions! {
+    ext4_fc_commit xlog_grant_head_wait xlog_sync btrfs_commit_transaction ext4_file_write_iter ext4_sync_file
+    ext4_dirty_inode jbd2_log_wait_commit xfs_file_write_iter xfs_file_fsync xfs_log_force xfs_log_force_seq
+    btrfs_file_write_iter btrfs_sync_file
+}
+
+/// The outermost function of a file system that is more than its threads' loop.
+fn file_system_function(stack: &str) -> Option<&str> {
+    let mut names = stack.split(';').map(|name| name.split('.').next().unwrap_or(name));
+    let of_file_system =
+        |name: &str| ["xfs_", "xfsaild", "xlog_", "btrfs_"].iter().any(|p| name.starts_with(p));
+    let loops = ["xfsaild", "btrfs_work_helper"];
+    names.find(|name| of_file_system(name) && !loops.contains(name))
 }
 
 #[cfg(test)]

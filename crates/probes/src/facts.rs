@@ -1,12 +1,9 @@
 //! What this kernel and this user offer for probing, as data. Decides nothing: see [`crate::plan`].
 
-mod format;
 mod functions;
-mod pid_namespace;
 mod privileges;
 mod tick;
-mod tracefs;
-mod typed;
+mod tracepoints;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,14 +11,12 @@ use std::path::Path;
 
 use libbpf_rs::{MapType, libbpf_sys};
 
-pub use format::{Field, Format};
 pub use functions::Functions;
-pub use pid_namespace::PidNamespace;
 pub(crate) use privileges::has_helper;
-pub use privileges::{Capabilities, Lockdown};
-pub use tracefs::Tracefs;
+pub use privileges::{Capabilities, Lockdown, PidNamespace};
+pub use tracepoints::{Field, Format, Tracefs};
 
-use crate::tracepoints;
+use crate::registry::MODULES;
 
 /// The host as the survey found it.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not states of one thing")]
@@ -45,7 +40,7 @@ pub struct Facts {
     pub pid_namespace: PidNamespace,
     /// How the tracepoints' formats were read.
     pub tracefs: Tracefs,
-    /// The tracepoints of [`crate::tracepoints`] that exist, by group and name.
+    /// The tracepoints of [`crate::registry`] that exist, by group and name.
     pub tracepoints: BTreeMap<String, Format>,
     /// What it offers for hooking its functions.
     pub functions: Functions,
@@ -71,22 +66,22 @@ impl Facts {
     pub fn survey() -> Self {
         let kernel_release = read_line("/proc/sys/kernel/osrelease").unwrap_or_default();
         let bpf_refused = privileges::bpf_refused();
-        let (tracefs, tracepoints) = tracefs::survey();
+        let (tracefs, formats) = tracepoints::survey();
         Self {
             ring_buffer: bpf_refused.is_none() && MapType::RingBuf.is_supported().unwrap_or(false),
             functions: functions::survey(bpf_refused.as_deref()),
             bpf_refused,
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
-            find_vma: privileges::has_helper(libbpf_sys::BPF_FUNC_find_vma),
+            find_vma: has_helper(libbpf_sys::BPF_PROG_TYPE_TRACEPOINT, libbpf_sys::BPF_FUNC_find_vma),
             capabilities: Capabilities::of_this_process(),
             lockdown: Lockdown::current(),
             pid_namespace: PidNamespace::current(),
             jbd2: Path::new("/sys/module/jbd2").exists()
                 || Path::new("/proc/fs/jbd2").exists()
-                || tracepoints.keys().any(|name| name.starts_with("jbd2/")),
+                || formats.keys().any(|name| name.starts_with("jbd2/")),
             tracefs,
-            tracepoints,
-            block_queue_argument: typed::arguments("block_rq_issue") == Some(2),
+            block_queue_argument: tracepoints::arguments("block_rq_issue") == Some(2),
+            tracepoints: formats,
             untyped_modules: untyped_modules(),
             refused: BTreeMap::new(),
             kallsyms: crate::kallsyms::shows_addresses(),
@@ -104,26 +99,7 @@ fn read_line(path: &str) -> Option<String> {
 
 /// What is built into the kernel has no `initstate`, and its types are among the kernel's own.
 fn untyped_modules() -> BTreeSet<String> {
-    let names = ["jbd2", "ext4", "xfs", "btrfs"].into_iter();
-    let loaded = names.filter(|name| Path::new("/sys/module").join(name).join("initstate").exists());
+    let loaded = MODULES.iter().filter(|name| Path::new("/sys/module").join(name).join("initstate").exists());
     let untyped = loaded.filter(|name| !Path::new("/sys/kernel/btf").join(name).exists());
-    untyped.map(str::to_owned).collect()
-}
-
-/// The names of all tracepoints that any hook needs.
-fn needed_tracepoints() -> impl Iterator<Item = &'static str> {
-    let classic = tracepoints::ALL.iter().copied().flatten().map(|needed| needed.name);
-    classic.chain(tracepoints::TYPED.iter().copied())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Facts;
-
-    #[test]
-    fn a_survey_works_without_any_privilege() {
-        let facts = Facts::survey();
-        assert!(facts.kernel_release.starts_with(|c: char| c.is_ascii_digit()), "{facts:?}");
-        assert!(facts.bpf_refused.is_none() || !facts.ring_buffer);
-    }
+    untyped.map(|name| (*name).to_owned()).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ahash::RandomState;
 
 /// Distinct texts kept.
-const MOST_TEXTS: usize = 16_384;
+const MAX_TEXTS: usize = 16_384;
 
 /// Bytes from the kernel to shared text; bytes that are not UTF-8 are replaced.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Texts {
         if let Some(text) = self.known.get(bytes) {
             return Arc::clone(text);
         }
-        if self.known.len() >= MOST_TEXTS {
+        if self.known.len() >= MAX_TEXTS {
             self.known.clear();
         }
         let text: Arc<str> = String::from_utf8_lossy(bytes).into();
@@ -32,7 +32,7 @@ impl Texts {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_TEXTS, Texts};
+    use super::{MAX_TEXTS, Texts};
 
     #[test]
     fn equal_bytes_share_one_text() {
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn it_forgets_rather_than_grows() {
         let mut texts = Texts::default();
-        for i in 0..=MOST_TEXTS {
+        for i in 0..=MAX_TEXTS {
             texts.share(i.to_string().as_bytes());
         }
         assert_eq!(texts.known.len(), 1);

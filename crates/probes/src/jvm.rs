@@ -7,13 +7,11 @@
 mod decode;
 mod event;
 mod facts;
-mod flags;
+mod hotspot;
 mod library;
 mod notes;
-mod object;
 mod plan;
 mod session;
-mod tables;
 
 pub use event::{Holder, JvmEvent, MonitorWait, Pause, PauseKind};
 pub use facts::JvmFacts;

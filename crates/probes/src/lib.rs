@@ -15,29 +15,27 @@ mod decode;
 pub mod error;
 pub mod event;
 pub mod facts;
-pub mod functions;
 mod intern;
 pub mod jvm;
 mod kallsyms;
 pub mod losses;
 pub mod overhead;
+mod perf_event;
 pub mod plan;
-mod precedence;
 mod process_ids;
 pub mod profile;
+mod registry;
+mod sched_batch;
 mod session;
 mod stacks;
-pub mod tracepoints;
 mod user;
 
 pub use error::Error;
-pub use event::{
-    BlockFile, BlockIo, DirtyThrottle, Event, FileOp, JournalCommit, KernelSpan, OffCpu, Reclaim, SocketOp,
-    TcpEvent, Waker,
-};
+pub use event::{BlockFile, BlockIo, Event, FileOp};
 pub use facts::Facts;
 pub use losses::Losses;
 pub use overhead::ProgramCost;
 pub use plan::{Hook, Mechanism, Plan, Purpose, State};
-pub use precedence::set_sched_batch;
+pub use registry::{Function, Tracepoint, TracepointField};
+pub use sched_batch::set_sched_batch;
 pub use session::{Options, Probes, Target};

@@ -1,43 +1,41 @@
 //! Process ids where this process is in a pid namespace of its own: its `/proc` shows the namespace's, the kernel's
-//! programs go by the root namespace's. An iterator over tasks tells both; which ones are then shown for threads is
-//! `bpf/process_ids.h`'s business.
+//! programs go by the root namespace's. An iterator over tasks lists both; `bpf/process_ids.h` chooses for records.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read as _;
+use std::mem::offset_of;
 
-use libbpf_rs::{Iter, ObjectBuilder};
+use libbpf_rs::Iter;
 
+use crate::bpf::process_list::{OBJECT, types};
+use crate::bpf::{self, Loader, Record, whole};
 use crate::error::Error;
-use crate::session;
 
-#[allow(clippy::all, clippy::pedantic, clippy::indexing_slicing, clippy::undocumented_unsafe_blocks)]
-#[allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, unsafe_op_in_unsafe_fn, dead_code)]
-#[allow(unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/process_list.skel.rs"));
+/// More processes than a host has (`PID_MAX_LIMIT`, `include/linux/threads.h`).
+const MAX_BYTES: u64 = (4 << 20) * size_of::<types::process_ids>() as u64;
+
+/// `struct pid_settings`, which all objects have.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PidSettings {
+    namespace: u64,
+    level: u32,
+    reserved: u32,
 }
 
-use skeleton::types;
+// SAFETY: a C structure of integers, every byte of it named.
+unsafe impl Record for PidSettings {}
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/process_list.bpf.o"));
-const RECORD_BYTES: usize = size_of::<types::process_ids>();
-/// More processes than a host has (`PID_MAX_LIMIT`, `include/linux/threads.h`).
-const MOST_BYTES: u64 = (4 << 20) * RECORD_BYTES as u64;
-
-const _: () = {
-    assert!(RECORD_BYTES == 24);
-    assert!(size_of::<types::process_list_settings>() == 4);
-    assert!(std::mem::offset_of!(types::rodata, settings) == 0);
-};
+const _: () = assert!(size_of::<PidSettings>() == size_of::<types::pid_settings>());
 
 /// The processes that this one's `/proc` shows, by both their ids.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessIds {
     /// How many levels the namespace of these ids is below the root one; 0 where both ids are the same.
-    pub(crate) level: u32,
+    level: u32,
     /// Where the kernel keeps that namespace.
-    pub(crate) namespace: u64,
+    namespace: u64,
     roots: HashMap<u32, u32>,
 }
 
@@ -53,20 +51,27 @@ impl ProcessIds {
         if list.roots.is_empty() { Err(Error::ForeignProc) } else { Ok(list) }
     }
 
+    /// How many levels the namespace of these ids is below the root one.
+    pub(crate) fn level(&self) -> u32 {
+        self.level
+    }
+
     /// The id that the kernel's programs see of a process.
     pub(crate) fn root_of(&self, pid: u32) -> Option<u32> {
         if self.level == 0 { Some(pid) } else { self.roots.get(&pid).copied() }
     }
 
+    /// What the programs are to know of the namespace.
+    pub(crate) fn settings(&self) -> PidSettings {
+        PidSettings { namespace: self.namespace, level: self.level, reserved: 0 }
+    }
+
     fn parse(records: &[u8]) -> Self {
         let mut list = Self::default();
-        for record in records.chunks_exact(RECORD_BYTES) {
-            let word = |at: usize| Some(u32::from_ne_bytes(record.get(at..at + 4)?.try_into().ok()?));
-            let long = |at: usize| Some(u64::from_ne_bytes(record.get(at..at + 8)?.try_into().ok()?));
-            let (Some(namespace), Some(level)) = (long(0), word(8)) else { continue };
-            let (Some(root), Some(shown)) = (word(12), word(16)) else { continue };
-            (list.namespace, list.level) = (namespace, level);
-            list.roots.insert(shown, root);
+        for record in records.chunks_exact(size_of::<types::process_ids>()).filter_map(whole) {
+            let types::process_ids { pid_namespace, level, root, visible, .. } = record;
+            (list.namespace, list.level) = (pid_namespace, level);
+            list.roots.insert(visible, root);
         }
         list
     }
@@ -90,21 +95,14 @@ fn below_in(status: &str) -> Option<u32> {
 }
 
 fn read_list(below: u32) -> Result<Vec<u8>, Error> {
-    session::catch_log();
-    let refused = |source| Error::Load { source, log: session::take_log() };
-    let mut builder = ObjectBuilder::default();
-    let opened = builder.name("brokerscope_ids").and_then(|builder| builder.open_memory(OBJECT));
-    let mut opened = opened.map_err(refused)?;
-    let constants = opened.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
-    let no_map = || Error::NoSuchPart { what: "map", name: "of settings".to_owned() };
-    let mut constants = constants.ok_or_else(no_map)?;
-    let room = constants.initial_value_mut().and_then(|bytes| bytes.get_mut(..4)).ok_or_else(no_map)?;
-    room.copy_from_slice(&below.to_ne_bytes());
-    let object = opened.load().map_err(refused)?;
-    let link = session::program(&object, "list_processes")?.attach().map_err(refused)?;
+    let mut loader = Loader::open("brokerscope_ids", OBJECT)?;
+    loader.set(offset_of!(types::rodata, settings), &types::process_list_settings { below })?;
+    let object = loader.load()?;
+    let refused = |source| Error::Load { source, log: bpf::take_log() };
+    let link = bpf::program(&object, "list_processes")?.attach().map_err(refused)?;
     let mut records = Vec::new();
     let list = Iter::new(&link).map_err(refused)?;
-    list.take(MOST_BYTES).read_to_end(&mut records).map_err(Error::Read)?;
+    list.take(MAX_BYTES).read_to_end(&mut records).map_err(Error::Read)?;
     Ok(records)
 }
 

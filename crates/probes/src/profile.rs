@@ -1,8 +1,6 @@
 //! Where a process's threads spend their time, on and off the CPU: sampled and added up in the kernel,
 //! named here. Its own BPF object, so that it neither needs nor disturbs [`crate::Probes`]. Draws nothing.
 
-mod calls;
-mod cpu_clock;
 mod frames;
 mod object;
 mod sampler;
@@ -14,9 +12,9 @@ use libbpf_rs::{Link, Object};
 use model::{Nanos, StackTime};
 
 pub use crate::user::Java;
-pub use calls::call_number;
 pub use sampler::{Sample, Sampler};
 
+use crate::bpf;
 use crate::error::Error;
 use crate::overhead::{self, ProgramCost};
 use frames::Frames;
@@ -29,7 +27,7 @@ pub struct ProfileOptions {
     pub pid: u32,
     /// Sample what runs, so many times a second on each CPU.
     pub on_cpu_hz: Option<u32>,
-    /// Measure absences from the CPU that are at least this long.
+    /// Measure intervals off the CPU that are at least this long.
     pub off_cpu_from: Option<Duration>,
     /// Only within system calls of these numbers (at most 8); empty: wherever a thread is.
     pub calls: Vec<i32>,
@@ -56,7 +54,7 @@ pub struct ProfileResult {
     pub stacks: Vec<StackTime>,
     /// What could not be seen.
     pub losses: ProfileLosses,
-    /// Whether the kernel could tell what lies within [`ProfileOptions::calls`]; if not, all is there.
+    /// Whether the kernel could see what lies within [`ProfileOptions::calls`]; if not, all is there.
     pub in_calls: bool,
     /// What is known of Java's frames.
     pub java: Java,
@@ -93,7 +91,7 @@ impl Profile {
     /// Where the kernel refuses the programs or the clock.
     pub fn attach(options: &ProfileOptions) -> Result<Self, Error> {
         let measuring = if options.measure { overhead::count_run_time() } else { None };
-        let in_calls = options.calls.is_empty() || object::can_tell_calls();
+        let in_calls = options.calls.is_empty() || object::sees_calls();
         // The process may be gone when the profile ends.
         let frames = Frames::of(options.pid)?;
         let sampling = Sampling::Total { options, in_calls };
@@ -103,7 +101,7 @@ impl Profile {
             links.push(object::attach_switches(&object)?);
         }
         if let Some(hz) = options.on_cpu_hz {
-            links.extend(cpu_clock::attach(&crate::session::program(&object, "sample_total")?, hz)?);
+            links.extend(object::attach_clock(&bpf::program(&object, "sample_total")?, hz)?);
         }
         Ok(Self { links, object, options: options.clone(), frames, in_calls, _measuring: measuring })
     }
@@ -131,5 +129,41 @@ impl Profile {
             java: frames.java().clone(),
             costs,
         })
+    }
+}
+
+/// The number of a system call that works on files or sockets, where this architecture has it.
+pub fn call_number(name: &str) -> Option<i32> {
+    let number = match name {
+        "read" => libc::SYS_read,
+        "pread64" => libc::SYS_pread64,
+        "readv" => libc::SYS_readv,
+        "preadv" => libc::SYS_preadv,
+        "preadv2" => libc::SYS_preadv2,
+        "write" => libc::SYS_write,
+        "pwrite64" => libc::SYS_pwrite64,
+        "writev" => libc::SYS_writev,
+        "pwritev" => libc::SYS_pwritev,
+        "pwritev2" => libc::SYS_pwritev2,
+        "fsync" => libc::SYS_fsync,
+        "fdatasync" => libc::SYS_fdatasync,
+        "msync" => libc::SYS_msync,
+        "sync_file_range" => libc::SYS_sync_file_range,
+        "sendfile" => libc::SYS_sendfile,
+        "splice" => libc::SYS_splice,
+        _ => return None,
+    };
+    i32::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::call_number;
+
+    #[test]
+    fn calls_have_their_own_numbers() {
+        assert_eq!(call_number("write").map(i64::from), Some(libc::SYS_write));
+        assert_ne!(call_number("write"), call_number("writev"));
+        assert_eq!(call_number("vfs_write"), None);
     }
 }

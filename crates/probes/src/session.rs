@@ -1,36 +1,41 @@
 //! Probes on one process: loaded, attached, read, and gone when dropped. Decides nothing: see
 //! [`crate::plan`].
 
-mod children;
-mod kernel_threads;
 mod links;
-mod loss_counters;
-mod object;
-mod perf_event;
-mod refusal;
-mod ring;
+mod procfs;
 
+use std::mem::offset_of;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use libbpf_rs::{AsRawLibbpf as _, MapCore as _, MapFlags, Object, libbpf_sys};
+use model::ClockOffset;
 
-use crate::bpf::lost;
-use crate::decode::Decoder;
+use crate::bpf::probes::{OBJECT, types};
+use crate::bpf::{self, BATCH, Loader, Ring};
+use crate::decode::{Decoded, Decoder};
 use crate::error::Error;
 use crate::event::Event;
 use crate::kallsyms::Symbols;
 use crate::losses::Losses;
 use crate::overhead::{self, ProgramCost};
-use crate::plan::{Plan, Purpose};
+use crate::plan::{Mechanism, Plan, Purpose};
 use crate::process_ids::ProcessIds;
 use crate::stacks::Stacks;
 
-use kernel_threads::KernelThreads;
 use links::Links;
-pub(crate) use object::{catch_log, map, program, take_log};
-use ring::Ring;
-pub(crate) use ring::wait;
+use procfs::KernelThreads;
+
+/// The longest wait, and so the delay with which events arrive.
+const MAX_WAIT: Duration = Duration::from_millis(200);
+/// Batches in one poll, so that a reader slower than its writers still returns to its caller.
+const MAX_BATCHES: usize = 128;
+/// Between batches, unless the ring fills up: a thread that waits for this processor, as one of the broker may, gets it
+/// before the rest is read. A scheduler's slice is many times longer than a batch takes.
+const PAUSE: Duration = Duration::from_millis(1);
+/// About what a record takes in the ring.
+const RECORD_BYTES: usize = 160;
 
 /// What to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +55,14 @@ pub struct Options {
     pub devices: Vec<(u32, u32)>,
     /// Have the kernel measure the BPF programs' run time (see [`Probes::overhead`]).
     pub measure: bool,
+    /// From `CLOCK_MONOTONIC` to the clock of the events.
+    pub clock: ClockOffset,
 }
 
 impl Default for Options {
-    /// 4 MiB hold about 15,000 writes; all devices; no measuring.
+    /// 4 MiB hold about 15,000 writes; all devices; no measuring; the events' clock is `CLOCK_MONOTONIC`.
     fn default() -> Self {
-        Self { ring_bytes: 4 << 20, devices: Vec::new(), measure: false }
+        Self { ring_bytes: 4 << 20, devices: Vec::new(), measure: false, clock: ClockOffset::from_ns(0) }
     }
 }
 
@@ -65,6 +72,10 @@ pub struct Probes {
     _links: Links,
     ring: Ring,
     object: Object,
+    decoder: Decoder,
+    undecodable: u64,
+    /// Batches after which there are no more pauses: a quarter of the ring, where the programs wake the reader.
+    batches_with_pause: usize,
     kernel_threads: Option<KernelThreads>,
     _measuring: Option<OwnedFd>,
     plan: Plan,
@@ -98,19 +109,23 @@ impl Probes {
         let measuring = if options.measure { overhead::count_run_time() } else { None };
         let symbols =
             if stacks { Symbols::of_this_kernel().map_err(Error::Read)? } else { Symbols::default() };
-        let ids = ProcessIds::of_this_host()?;
-        let children: Vec<_> = children::of(target.pid).iter().filter_map(|&pid| ids.root_of(pid)).collect();
-        let filemap_fault = symbols.range_of("filemap_fault");
-        let pid = ids.root_of(target.pid).ok_or(Error::OtherPidNamespace { pid: target.pid })?;
-        let settings =
-            object::Settings { pid, ids: &ids, stacks, children: &children, filemap_fault, options };
-        let object = object::load(plan, &settings)?;
-        let decoder = Decoder::new(target.pid, plan.hz, Stacks::new(symbols));
-        let ring = Ring::new(&object::map(&object, "ring")?, decoder)?;
+        let object = load(plan, target.pid, stacks, &symbols, options)?;
+        let decoder = Decoder::new(target.pid, plan.hz, options.clock, Stacks::new(symbols));
+        let ring = Ring::new(&object)?;
         let mut kernel_threads = (stacks && plan.uses(Purpose::KernelThreads)).then(KernelThreads::default);
         kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&object))?;
         let links = attach_all(plan, &object)?;
-        Ok(Self { _links: links, ring, object, kernel_threads, _measuring: measuring, plan: plan.clone() })
+        Ok(Self {
+            _links: links,
+            ring,
+            object,
+            decoder,
+            undecodable: 0,
+            batches_with_pause: options.ring_bytes as usize / 4 / RECORD_BYTES / BATCH,
+            kernel_threads,
+            _measuring: measuring,
+            plan: plan.clone(),
+        })
     }
 
     /// What was attached: the plan less what the kernel refused.
@@ -119,73 +134,155 @@ impl Probes {
     }
 
     /// Waits until the ring buffer fills up, 200 ms have passed or the timeout has, then delivers what is
-    /// there: in the order in which the kernel finished the events, roughly by their end.
+    /// there: in the order in which the kernel finished the events, roughly by their end. The programs do not wake the
+    /// reader until a quarter of the ring is full, so that the broker's threads send no interrupts for it.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&self.object))?;
-        self.ring.wait(timeout)?;
-        self.ring.drain(out)
+        let is_filling = self.ring.wait(timeout.min(MAX_WAIT))?;
+        let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
+        let mut decode = |record: &[u8]| match decoder.decode(record) {
+            Decoded::Event(event) => out(event),
+            Decoded::Context => {}
+            Decoded::Unknown => *undecodable += 1,
+        };
+        for batch in 1..=MAX_BATCHES {
+            if self.ring.read_batch(&mut decode)? < BATCH {
+                break;
+            }
+            if !is_filling && batch <= self.batches_with_pause {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        Ok(())
     }
 
     /// What was lost since the probes were attached.
     pub fn losses(&self) -> Losses {
+        let lost = |slot: types::lost_slot| lost(&self.object, slot.0);
         Losses {
-            ring_full: self.lost(lost::RING_FULL),
-            map_full: self.lost(lost::MAP_FULL),
-            heads_unread: self.lost(lost::HEAD),
-            stacks_missing: self.lost(lost::STACK),
-            mappings_unseen: self.lost(lost::MAPPING),
+            ring_full: lost(types::lost_slot::LOST_RING_FULL),
+            map_full: lost(types::lost_slot::LOST_MAP_FULL),
+            heads_unread: lost(types::lost_slot::LOST_HEAD),
+            stacks_missing: lost(types::lost_slot::LOST_STACK),
+            mappings_unseen: lost(types::lost_slot::LOST_MAPPING),
             skipped: self.overhead().iter().map(|cost| cost.skipped).sum(),
-            undecodable: self.ring.undecodable(),
+            undecodable: self.undecodable,
         }
     }
 
-    /// Calls on TCP connections that moved nothing and are no [`crate::SocketOp`]: they would have had to wait, or
+    /// Calls on TCP connections that moved nothing and are no event: they would have had to wait, or
     /// the stream had ended.
-    pub fn quiet_socket_calls(&self) -> u64 {
-        self.sum("quiet", 0)
+    pub fn empty_socket_calls(&self) -> u64 {
+        bpf::sum_over_cpus(&self.object, "empty_socket_calls", 0)
     }
 
     /// What each BPF program cost so far; times and counts only with [`Options::measure`].
     pub fn overhead(&self) -> Vec<ProgramCost> {
         overhead::costs(&self.object)
     }
-
-    fn lost(&self, slot: u32) -> u64 {
-        loss_counters::count(&self.object, slot)
-    }
-
-    /// The sum over all CPUs. A slot of a per-CPU array always exists, so a failed look-up has no meaning.
-    fn sum(&self, map: &str, slot: u32) -> u64 {
-        let counts = object::map(&self.object, map).ok();
-        let counts =
-            counts.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
-        let counts = counts.unwrap_or_default();
-        counts.iter().filter_map(|count| count.as_slice().try_into().ok().map(u64::from_ne_bytes)).sum()
-    }
 }
 
 /// Returns of system calls before their entries, completions before issues: what is seen starting is then
-/// also seen ending. The tables list entries first, so the order is reversed.
+/// also seen ending. Declarations list entries first, so the order is reversed.
 fn attach_all(plan: &Plan, object: &Object) -> Result<Links, Error> {
     let mut links = Links::default();
     for hook in plan.used() {
         for name in hook.typed_programs().iter().rev() {
-            links.keep(attach_typed(object, name)?);
+            links.push(links::attach_typed(object, name)?);
         }
         for function in &hook.functions {
-            links.keep(attach_typed(object, &function.exit)?);
-            links.keep(attach_typed(object, &function.entry)?);
+            links.push(links::attach_typed(object, function.exit)?);
+            links.push(links::attach_typed(object, function.entry)?);
         }
         for point in hook.points.iter().rev() {
-            let program = object::program(object, point.program)?;
-            links.keep(perf_event::attach(&program, point)?);
+            links.push(links::attach_point(object, point)?);
         }
     }
     Ok(links)
 }
 
-/// To the tracepoint or function that the program names itself.
-fn attach_typed(object: &Object, name: &str) -> Result<Link, Error> {
-    let link = object::program(object, name)?.attach_trace();
-    link.map_err(|error| Error::Refused { program: name.to_owned(), why: error.to_string() })
+/// Loads the plan's programs, with their settings filled in, and attaches none.
+fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Options) -> Result<Object, Error> {
+    let ids = ProcessIds::of_this_host()?;
+    let children: Vec<_> = procfs::children_of(pid).iter().filter_map(|&pid| ids.root_of(pid)).collect();
+    let filemap_fault = symbols.range_of("filemap_fault").unwrap_or_default();
+    // Programs on functions of the kernel may be preempted, unlike those on its tracepoints.
+    let preemptible = plan.used().any(|hook| hook.mechanism == Mechanism::Functions);
+    let settings = types::settings {
+        tgid: ids.root_of(pid).ok_or(Error::OtherPidNamespace { pid })?,
+        stacks: u8::from(stacks),
+        sockets: u8::from(plan.uses(Purpose::SocketOps)),
+        jiffy_us: plan.hz.filter(|&hz| hz > 0).map_or(0, |hz| 1_000_000 / hz),
+        children: children.len() as u32,
+        filemap_fault: filemap_fault.start,
+        filemap_fault_end: filemap_fault.end,
+        page_shift: page_shift(),
+        only_devices: u8::from(!options.devices.is_empty()),
+        kernel_threads: u8::from(stacks && plan.uses(Purpose::KernelThreads)),
+        preemptible: u8::from(preemptible),
+        exact_commits: u8::from(plan.uses(Purpose::BtrfsFunctions)),
+        wake_bytes: u64::from(options.ring_bytes / 4),
+        ..types::settings::default()
+    };
+    let mut loader = Loader::open("brokerscope", OBJECT)?;
+    loader.choose_programs(|program| plan.needs(program));
+    if !preemptible {
+        // Kernels before 5.11 have no such map, nor need it.
+        loader.leave_out("thread_scratches")?;
+    }
+    loader.resize("ring", options.ring_bytes)?;
+    loader.resize(if plan.needs("rq_issue") { "requests" } else { "requests_at" }, 1)?;
+    loader.set(offset_of!(types::rodata, settings), &settings)?;
+    loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
+    for point in plan.used().flat_map(|hook| &hook.points) {
+        for (declared, found) in point.tracepoint.fields.iter().zip(&point.fields) {
+            let at = offset_of!(types::rodata, settings.at) + declared.slot;
+            loader.set(at, &types::field { offset: found.offset, size: found.size })?;
+        }
+    }
+    let object = loader.load()?;
+    fill_set(&object, "children", children.into_iter())?;
+    let devices = options.devices.iter().map(|&(major, minor)| (major << 20) | (minor & 0xf_ffff));
+    fill_set(&object, "devices", devices)?;
+    Ok(object)
 }
+
+/// Of the page size, which is a power of two.
+fn page_shift() -> u32 {
+    // SAFETY: the call takes a number only.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    bytes.trailing_zeros()
+}
+
+fn fill_set(object: &Object, name: &str, numbers: impl Iterator<Item = u32>) -> Result<(), Error> {
+    let map = bpf::map(object, name)?;
+    for number in numbers {
+        map.update(&number.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|source| Error::Load { source, log: format!("{name}: {number}") })?;
+    }
+    Ok(())
+}
+
+/// What a slot of `lost` counts so far, read from memory that the programs share with this process.
+///
+/// Not by system calls: as long as one looks into a map, no program on a classic tracepoint runs on that CPU
+/// (`bpf_disable_instrumentation`, include/linux/bpf.h), and a reader may lose the CPU meanwhile to the threads that it
+/// watches.
+fn lost(object: &Object, slot: u32) -> u64 {
+    let Some(map) = object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss")) else {
+        return 0;
+    };
+    let at = offset_of!(types::bss, lost) + slot as usize * size_of::<u64>();
+    let mut size = 0;
+    // SAFETY: the map lives as long as the object, which is borrowed; libbpf has mapped its memory and says how much.
+    let memory =
+        unsafe { libbpf_sys::bpf_map__initial_value(map.as_libbpf_object().as_ptr(), &raw mut size) };
+    if memory.is_null() || at + size_of::<u64>() > size as usize {
+        return 0;
+    }
+    // SAFETY: within the mapping, which begins at a page; the counters are 64-bit words that the compiler of the programs
+    // aligned, and both sides change and read them as such.
+    unsafe { AtomicU64::from_ptr(memory.cast::<u8>().add(at).cast()) }.load(Ordering::Relaxed)
+}
+
+const _: () = assert!(offset_of!(types::bss, lost) % size_of::<u64>() == 0);

@@ -8,7 +8,7 @@ use ahash::RandomState;
 use crate::kallsyms::Symbols;
 
 /// Distinct stacks kept: a handful in practice.
-const MOST_STACKS: usize = 8_192;
+const MAX_STACKS: usize = 8_192;
 /// The scheduler's own functions: what lies further inside is the tracepoint and the BPF program.
 const SCHEDULER: [&str; 2] = ["__schedule", "try_to_wake_up"];
 
@@ -33,7 +33,7 @@ impl Stacks {
         if let Some(text) = self.known.get(frames) {
             return Arc::clone(text);
         }
-        if self.known.len() >= MOST_STACKS {
+        if self.known.len() >= MAX_STACKS {
             self.known.clear();
         }
         let text: Arc<str> = self.resolve(frames).into();

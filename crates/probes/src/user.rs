@@ -20,7 +20,7 @@ use mappings::{Mapped, Mapping, Mappings};
 use perf_map::PerfMap;
 
 /// Names remembered; a broker runs some ten thousand methods.
-const MOST_NAMES: usize = 65_536;
+const MAX_NAMES: usize = 65_536;
 /// The library that makes a process a JVM.
 const LIBJVM: &str = "libjvm.so";
 /// Compiled code that no list names.
@@ -125,7 +125,7 @@ impl UserCode {
         if let Some(name) = self.names.get(&address) {
             return name.clone();
         }
-        if self.names.len() >= MOST_NAMES {
+        if self.names.len() >= MAX_NAMES {
             self.names.clear();
         }
         let name = self.look_up(address);

@@ -24,8 +24,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use model::FileOpKind;
-use probes::{Event, Facts, FileOp, JournalCommit, OffCpu, Options, Plan, Probes, Purpose, Target};
+use model::{Event as Row, FileOpKind, JournalCommit, OffCpu};
+use probes::{Event, Facts, FileOp, Options, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Frozen};
 use watched::Watched;
 
@@ -89,14 +89,18 @@ impl Watched {
 
     fn commits(&self, device: (u32, u32)) -> impl Iterator<Item = &JournalCommit> {
         self.events.iter().filter_map(move |event| match event {
-            Event::JournalCommit(commit) if commit.device == device => Some(commit),
+            Event::Row(Row::JournalCommit(commit))
+                if (commit.device.major, commit.device.minor) == device =>
+            {
+                Some(&**commit)
+            }
             _ => None,
         })
     }
 
     fn off_cpu(&self, tid: u32) -> impl Iterator<Item = &OffCpu> {
         self.events.iter().filter_map(move |event| match event {
-            Event::OffCpu(interval) if interval.tid == tid => Some(interval),
+            Event::Row(Row::OffCpu(interval)) if interval.tid == tid => Some(&**interval),
             _ => None,
         })
     }
@@ -198,7 +202,7 @@ fn check_commit(watched: &Watched, segment: &Segment) {
     let commits: Vec<_> =
         watched.commits(segment.device).filter(|commit| commit.transaction == transaction).collect();
     assert_eq!(commits.len(), 1, "transaction {transaction}: {:#?}", watched.events);
-    assert!(commits[0].start_ns < commits[0].end_ns);
+    assert!(commits[0].start < commits[0].end);
     let phases = commits[0].phases.expect("no phases");
     assert!(phases.handles > 0 && phases.blocks_logged > 0, "{phases:?}");
     // The transaction began after this test did: jiffies taken for something larger would say otherwise.
@@ -236,9 +240,10 @@ fn check_planted_wait(file_system: &FileSystem, watched: &mut Watched) {
     let inside: Vec<_> = watched.off_cpu(tid).filter(|interval| !interval.preempted).collect();
     assert!(!inside.is_empty(), "no off-CPU interval of thread {tid}");
     for interval in &inside {
-        assert!(write.start_ns <= interval.start_ns && interval.end_ns <= write.end_ns, "{interval:?}");
-        let woken = interval.woken_ns.expect("not seen waking");
-        assert!(interval.start_ns <= woken && woken <= interval.end_ns, "{interval:?}");
+        let (start_ns, end_ns) = (interval.start.0 as u64, interval.end.0 as u64);
+        assert!(write.start_ns <= start_ns && end_ns <= write.end_ns, "{interval:?}");
+        let woken = interval.woken.expect("not seen waking");
+        assert!(interval.start <= woken && woken <= interval.end, "{interval:?}");
     }
     let stack = &inside[0].stack;
     assert!(stack.contains("vfs_write;") && stack.ends_with(";__schedule"), "{stack}");
@@ -271,7 +276,7 @@ fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watched) {
     let write = watched.writes(device, inode)[0].clone();
     let waits: Vec<_> = watched.off_cpu(tid).filter(|wait| !wait.preempted).collect();
     assert_eq!(waits.len(), 1, "the wait for the other thread is none of it: {waits:?}");
-    assert!(waits[0].start_ns >= write.end_ns && !waits[0].preempted, "{:?}", waits[0]);
+    assert!(waits[0].start.0 as u64 >= write.end_ns && !waits[0].preempted, "{:?}", waits[0]);
     assert!(waits[0].stack.contains("ext4_page_mkwrite;"), "{}", waits[0].stack);
 }
 
@@ -298,9 +303,12 @@ fn check_no_cpu(file_system: &FileSystem, watched: &mut Watched) {
     let least_ns = BUSY.as_nanos() as u64 / 4;
     let without_cpu = |seen: &Watched| -> Vec<OffCpu> {
         let Some(write) = seen.writes(device, inode).first().copied().cloned() else { return Vec::new() };
-        seen.off_cpu(tid).filter(|away| away.start_ns >= write.end_ns && away.preempted).cloned().collect()
+        seen.off_cpu(tid)
+            .filter(|away| away.start.0 as u64 >= write.end_ns && away.preempted)
+            .cloned()
+            .collect()
     };
-    let length_ns = |away: &OffCpu| away.end_ns - away.start_ns;
+    let length_ns = |away: &OffCpu| away.length().0 as u64;
     watched.until("thread without a CPU", |seen| {
         without_cpu(seen).iter().map(length_ns).sum::<u64>() >= least_ns
     });
@@ -321,13 +329,15 @@ fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watched) {
         file.write_all(&chunk).unwrap();
     }
     let tid = scene::current_tid();
-    let of_this_thread = |event: &Event| matches!(event, Event::DirtyThrottle(pause) if pause.tid == tid);
+    let of_this_thread =
+        |event: &Event| matches!(event, Event::Row(Row::DirtyThrottle(pause)) if pause.tid == tid);
     watched.until("pause for dirty pages", |seen| seen.events.iter().any(of_this_thread));
     for event in &watched.events {
-        let Event::DirtyThrottle(pause) = event else { continue };
+        let Event::Row(Row::DirtyThrottle(pause)) = event else { continue };
         // MAX_PAUSE in mm/page-writeback.c is 200 ms, rounded up to a jiffy.
-        assert!((1_000_000..=210_000_000).contains(&pause.pause_ns), "{pause:?}");
-        assert!(pause.limit_pages > 0 && pause.setpoint_pages > 0, "{pause:?}");
+        let pause_ns = (pause.end - pause.start).0;
+        assert!((1_000_000..=210_000_000).contains(&pause_ns), "{pause:?}");
+        assert!(pause.limit_pages > 0 && pause.dirty_pages > 0, "{pause:?}");
     }
 }
 
@@ -336,7 +346,7 @@ fn check_full_ring(file_system: &FileSystem) {
     const WRITES: u64 = 100;
     // Requests of other devices would fill the ring before the first write.
     let devices = vec![file_system.device()];
-    let options = Options { ring_bytes: 4096, measure: true, devices };
+    let options = Options { ring_bytes: 4096, measure: true, devices, ..Options::default() };
     let mut watched = Watched::with(&options);
     let mut file = File::create(file_system.path().join("crowd")).unwrap();
     let inode = file.metadata().unwrap().ino();

@@ -23,8 +23,8 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, Instant};
 
-use model::FileOpKind;
-use probes::{Event, Facts, FileOp, KernelSpan, Mechanism, OffCpu, Plan, Probes, Purpose, Target};
+use model::{Event as Row, FileOpKind, KernelSpan, OffCpu};
+use probes::{Event, Facts, FileOp, Mechanism, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Making};
 use watched::Watched;
 
@@ -118,22 +118,28 @@ impl Watched {
 
     fn spans(&self, function: &str, within: &FileOp) -> Vec<&KernelSpan> {
         let spans = self.events.iter().filter_map(|event| match event {
-            Event::KernelSpan(span) if &*span.function == function && span.tid == within.tid => Some(span),
+            Event::Row(Row::KernelSpan(span)) if &*span.function == function && span.tid == within.tid => {
+                Some(&**span)
+            }
             _ => None,
         });
-        spans.filter(|span| within.start_ns <= span.start_ns && span.end_ns <= within.end_ns).collect()
+        spans
+            .filter(|span| within.start_ns <= span.start.0 as u64 && span.end.0 as u64 <= within.end_ns)
+            .collect()
     }
 
     fn waits(&self, within: &FileOp) -> Vec<&OffCpu> {
         let waits = self.events.iter().filter_map(|event| match event {
-            Event::OffCpu(wait) if wait.tid == within.tid && !wait.preempted => Some(wait),
+            Event::Row(Row::OffCpu(wait)) if wait.tid == within.tid && !wait.preempted => Some(&**wait),
             _ => None,
         });
-        waits.filter(|wait| within.start_ns <= wait.start_ns && wait.end_ns <= within.end_ns).collect()
+        waits
+            .filter(|wait| within.start_ns <= wait.start.0 as u64 && wait.end.0 as u64 <= within.end_ns)
+            .collect()
     }
 
     fn commits(&self, device: (u32, u32)) -> usize {
-        let of_device = |event: &&Event| matches!(event, Event::JournalCommit(it) if it.device == device);
+        let of_device = |event: &&Event| matches!(event, Event::Row(Row::JournalCommit(it)) if (it.device.major, it.device.minor) == device);
         self.events.iter().filter(of_device).count()
     }
 
@@ -212,7 +218,8 @@ fn check_functions(watched: &Watched, of_file: impl Fn(&FileOp) -> bool + Copy, 
         for op in watched.ops(op, of_file) {
             let spans = watched.spans(function, op);
             assert_eq!(spans.len(), 1, "{function} within {op:#?}");
-            assert_eq!(spans[0].device, Some(op.device), "{:?}", spans[0]);
+            let device = spans[0].device.as_ref().map(|device| (device.major, device.minor));
+            assert_eq!(device, Some(op.device), "{:?}", spans[0]);
         }
     }
 }

@@ -24,8 +24,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use model::SpanSource;
-use probes::{BlockIo, Event, Facts, KernelSpan, Options, Plan, Probes, Purpose, Target};
+use model::{Event as Row, KernelSpan, SpanSource};
+use probes::{BlockIo, Event, Facts, Options, Plan, Probes, Purpose, Target};
 use scene::{EXT4, FileSystem, Frozen, Making};
 use watched::Watched;
 
@@ -114,14 +114,17 @@ impl Watched {
 
     fn spans(&self, function: &str) -> Vec<&KernelSpan> {
         let spans = self.events.iter().filter_map(|event| match event {
-            Event::KernelSpan(span) => Some(span),
+            Event::Row(Row::KernelSpan(span)) => Some(&**span),
             _ => None,
         });
         spans.filter(|span| &*span.function == function).collect()
     }
 
     fn spans_on(&self, function: &str, device: (u32, u32)) -> Vec<&KernelSpan> {
-        self.spans(function).into_iter().filter(|span| span.device == Some(device)).collect()
+        self.spans(function)
+            .into_iter()
+            .filter(|span| span.device.as_ref().is_some_and(|it| (it.major, it.minor) == device))
+            .collect()
     }
 
     /// Writes to a device that it had at that time or later.
@@ -150,14 +153,17 @@ fn check_waker(stage: &Stage, watched: &mut Watched) {
     std::thread::sleep(Duration::from_millis(5));
     drop(frozen);
     writer.join().unwrap();
-    let long = |event: &Event| matches!(event, Event::OffCpu(away) if away.tid == tid && !away.preempted);
+    let long =
+        |event: &Event| matches!(event, Event::Row(Row::OffCpu(away)) if away.tid == tid && !away.preempted);
     watched.until("wait", |seen| seen.events.iter().any(long));
-    let Some(Event::OffCpu(wait)) = watched.events.iter().find(|event| long(event)) else { unreachable!() };
+    let Some(Event::Row(Row::OffCpu(wait))) = watched.events.iter().find(|event| long(event)) else {
+        unreachable!()
+    };
     let waker = wait.waker.as_ref().expect("nobody was seen waking it");
     assert_eq!(waker.tid, scene::current_tid(), "{waker:?}");
     assert!(waker.stack.contains("thaw") && waker.stack.ends_with(";try_to_wake_up"), "{waker:?}");
-    let woken = wait.woken_ns.unwrap();
-    assert!(wait.start_ns + 5_000_000 <= woken && woken <= wait.end_ns, "{wait:?}");
+    let woken = wait.woken.unwrap();
+    assert!(wait.start.0 + 5_000_000 <= woken.0 && woken <= wait.end, "{wait:?}");
 }
 
 /// A thread that writes more than its memory cgroup may hold frees pages itself.
@@ -165,14 +171,14 @@ fn check_memcg_reclaim(watched: &mut Watched) {
     let directory = tempfile::tempdir().unwrap();
     cgroup::in_small_memory(16 << 20, || write_much(&directory.path().join("much"), 64 << 20));
     let tid = scene::current_tid();
-    let is_it = |event: &Event| matches!(event, Event::Reclaim(reclaim) if reclaim.tid == tid);
+    let is_it = |event: &Event| matches!(event, Event::Row(Row::Reclaim(reclaim)) if reclaim.tid == tid);
     watched.until("reclaim", |seen| seen.events.iter().any(is_it));
     let mut freed = 0;
     for event in &watched.events {
-        let Event::Reclaim(reclaim) = event else { continue };
+        let Event::Row(Row::Reclaim(reclaim)) = event else { continue };
         assert_eq!((reclaim.pid, reclaim.tid), (std::process::id(), tid), "no other thread uses memory");
-        assert!(reclaim.memcg && reclaim.start_ns < reclaim.end_ns, "{reclaim:?}");
-        assert!(!reclaim.comm.is_empty());
+        assert!(reclaim.memcg && reclaim.start < reclaim.end, "{reclaim:?}");
+        assert!(!reclaim.thread.is_empty());
         freed += reclaim.pages;
     }
     assert!(freed > 0, "it freed nothing");
@@ -254,7 +260,7 @@ fn check_fast_commits(stage: &Stage, watched: &mut Watched) {
     watched.until("fast commits", |seen| seen.spans_on("ext4_fc_commit", device).len() >= SYNCS);
     for span in watched.spans_on("ext4_fc_commit", device) {
         assert_eq!((span.tid, span.seen_by), (scene::current_tid(), SpanSource::Tracepoints));
-        assert!(span.start_ns < span.end_ns, "{span:?}");
+        assert!(span.start < span.end, "{span:?}");
     }
 }
 
@@ -264,8 +270,8 @@ fn check_xfs_log(stage: &Stage, watched: &mut Watched) {
     let device = stage.xfs.device();
     watched.until("writes of the log", |seen| seen.spans_on("xlog_sync", device).len() >= SYNCS);
     for span in watched.spans_on("xlog_sync", device) {
-        assert!(span.start_ns < span.end_ns && span.seen_by == SpanSource::Tracepoints, "{span:?}");
-        assert!(span.tid != 0 && !span.comm.is_empty(), "{span:?}");
+        assert!(span.start < span.end && span.seen_by == SpanSource::Tracepoints, "{span:?}");
+        assert!(span.tid != 0 && !span.thread.is_empty(), "{span:?}");
     }
 }
 
@@ -278,7 +284,7 @@ fn check_btrfs_commits(stage: &Stage, watched: &mut Watched) {
     let ours = |span: &&KernelSpan| span.tid == tid;
     watched.until("commits", |seen| seen.spans(COMMIT).into_iter().filter(ours).count() >= SYNCS);
     for span in watched.spans(COMMIT).into_iter().filter(ours) {
-        assert!(span.start_ns < span.end_ns && span.seen_by == SpanSource::OffCpu, "{span:?}");
+        assert!(span.start < span.end && span.seen_by == SpanSource::OffCpu, "{span:?}");
         assert!(span.device.is_some(), "{span:?}");
     }
 }
@@ -290,8 +296,8 @@ fn check_commit_of_a_kernel_thread(stage: &Stage, watched: &mut Watched) {
     direct::ask_for_commit(&stage.btrfs);
     std::thread::sleep(HELD);
     drop(frozen);
-    let own = |span: &&KernelSpan| span.comm.starts_with("btrfs-transacti");
+    let own = |span: &&KernelSpan| span.thread.starts_with("btrfs-transacti");
     watched.until("commit of its own", |seen| seen.spans(COMMIT).into_iter().any(|span| own(&span)));
     let commit = watched.spans(COMMIT).into_iter().find(own).unwrap();
-    assert!(commit.end_ns - commit.start_ns >= HELD.as_nanos() as u64 / 2, "{commit:?}");
+    assert!(commit.latency().0 as u64 >= HELD.as_nanos() as u64 / 2, "{commit:?}");
 }

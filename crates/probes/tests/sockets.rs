@@ -22,8 +22,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use connection::{Connection, Queue};
-use model::{SocketOpKind, TcpEventKind};
-use probes::event::{SocketOp, TcpEvent};
+use model::{Event as Row, SocketOp, SocketOpKind, TcpEvent, TcpEventKind};
 use probes::{Event, Facts, FileOp, Plan, Probes, Purpose, Target};
 
 const GIVE_UP: Duration = Duration::from_secs(120);
@@ -79,8 +78,8 @@ impl Watched {
     fn poll(&mut self, timeout: Duration) {
         let Self { probes, ops, troubles, files } = self;
         let mut take = |event| match event {
-            Event::SocketOp(op) => ops.push(op),
-            Event::TcpEvent(trouble) => troubles.push(trouble),
+            Event::Row(Row::SocketOp(op)) => ops.push(*op),
+            Event::Row(Row::TcpEvent(trouble)) => troubles.push(*trouble),
             Event::FileOp(op) => files.push(op),
             _ => {}
         };
@@ -107,7 +106,9 @@ impl Watched {
     }
 
     fn troubles_of(&self, ends: (SocketAddr, SocketAddr), kind: TcpEventKind) -> usize {
-        let of = |trouble: &&TcpEvent| (trouble.local, trouble.remote) == ends && trouble.kind == kind;
+        let of = |trouble: &&TcpEvent| {
+            (trouble.local, trouble.remote) == (Some(ends.0), Some(ends.1)) && trouble.kind == kind
+        };
         self.troubles.iter().filter(of).count()
     }
 }
@@ -115,8 +116,13 @@ impl Watched {
 /// What a call must be reported as.
 type Expected = (SocketOpKind, i32, u32, u32);
 
+/// Bytes, or a negative errno.
+fn result(op: &SocketOp) -> i32 {
+    op.bytes.map_or_else(|| -op.errno.unwrap(), |bytes| bytes as i32)
+}
+
 fn seen(ops: &[&SocketOp]) -> Vec<Expected> {
-    ops.iter().map(|op| (op.op, op.result, op.sequence, op.sequence_end)).collect()
+    ops.iter().map(|op| (op.op, result(op), op.sequence, op.sequence_end)).collect()
 }
 
 /// Every call that moves bytes, both ends in this thread; what the kernel says of its queues is the truth.
@@ -124,7 +130,7 @@ fn check_every_call(watched: &mut Watched, listen: &str, connect: &str) {
     let connection = Connection::open(listen, connect);
     let (client, server) = (&connection.client, &connection.server);
     let (mut sent, mut received) = (Vec::new(), Vec::new());
-    let quiet = watched.probes.quiet_socket_calls();
+    let quiet = watched.probes.empty_socket_calls();
     let first = client.sequence(Queue::Send);
     for (send, bytes) in connection::SENDS {
         let before = client.sequence(Queue::Send);
@@ -156,9 +162,9 @@ fn check_every_call(watched: &mut Watched, listen: &str, connect: &str) {
     assert!(by_server.iter().all(|op| op.peer_window.is_none()), "{by_server:#?}");
     for op in by_client.iter().chain(&by_server) {
         assert_eq!((op.pid, op.tid), (std::process::id(), connection::current_tid()));
-        assert!(op.start_ns < op.end_ns && !op.comm.is_empty(), "{op:?}");
+        assert!(op.start < op.end && !op.thread.is_empty(), "{op:?}");
     }
-    assert_eq!(watched.probes.quiet_socket_calls() - quiet, 3);
+    assert_eq!(watched.probes.empty_socket_calls() - quiet, 3);
     check_the_files_side(watched, &by_client.iter().copied().cloned().collect::<Vec<_>>());
     check_failure(watched, connection);
 }
@@ -167,10 +173,11 @@ fn check_every_call(watched: &mut Watched, listen: &str, connect: &str) {
 fn check_the_files_side(watched: &Watched, by_client: &[SocketOp]) {
     let from_file: Vec<_> = by_client.iter().filter(|op| op.op == SocketOpKind::Sendfile).collect();
     let sendfile = from_file.first().expect("no sendfile");
-    let file = watched.files.iter().filter(|op| (op.tid, op.start_ns) == (sendfile.tid, sendfile.start_ns));
+    let file =
+        watched.files.iter().filter(|op| (op.tid, op.start_ns) == (sendfile.tid, sendfile.start.0 as u64));
     let file: Vec<_> = file.collect();
     assert_eq!(file.len(), 1, "{file:#?}");
-    assert_eq!(file[0].result, i64::from(sendfile.result));
+    assert_eq!(file[0].result, i64::from(result(sendfile)));
 }
 
 /// After a reset both calls fail; the second finds no connection any more.
@@ -181,14 +188,14 @@ fn check_failure(watched: &mut Watched, connection: Connection) {
     assert_eq!(client.fail_to_read(), libc::ECONNRESET);
     assert_eq!(client.fail_to_write(), libc::EPIPE);
     watched.all();
-    let failed: Vec<_> = watched.ops_of(ends)[before..].iter().map(|op| (op.op, op.result)).collect();
+    let failed: Vec<_> = watched.ops_of(ends)[before..].iter().map(|op| (op.op, result(op))).collect();
     let expected = [(SocketOpKind::Read, -libc::ECONNRESET), (SocketOpKind::Write, -libc::EPIPE)];
     assert_eq!(failed, expected);
 }
 
 fn check_what_is_no_connection(watched: &mut Watched) {
     watched.all();
-    let (ops, quiet) = (watched.ops.len(), watched.probes.quiet_socket_calls());
+    let (ops, quiet) = (watched.ops.len(), watched.probes.empty_socket_calls());
     let (mut one, other) = UnixStream::pair().unwrap();
     one.write_all(b"local").unwrap();
     connection::receive_from(&other);
@@ -201,7 +208,7 @@ fn check_what_is_no_connection(watched: &mut Watched) {
     std::io::Read::read_exact(&mut reader, &mut [0; 4]).unwrap();
     watched.all();
     assert_eq!(watched.ops.len(), ops, "{:#?}", &watched.ops[ops..]);
-    assert_eq!(watched.probes.quiet_socket_calls(), quiet);
+    assert_eq!(watched.probes.empty_socket_calls(), quiet);
 }
 
 /// A reader that stops closes its window: once, however often the writer tries, and again the next time; also
@@ -227,7 +234,7 @@ fn check_closed_window(watched: &mut Watched) {
         watched.all();
         assert_eq!(watched.troubles_of(writer.ends(), TcpEventKind::ZeroWindow), stalls);
     }
-    let moved = |ends| watched.ops_of(ends).iter().map(|op| i64::from(op.result)).sum::<i64>();
+    let moved = |ends| watched.ops_of(ends).iter().map(|op| i64::from(result(op))).sum::<i64>();
     let sent = i64::from(writer.sequence(Queue::Send).wrapping_sub(first));
     assert_eq!((moved(writer.ends()), moved(reader.ends())), (sent, sent));
 }

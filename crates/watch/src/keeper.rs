@@ -146,7 +146,8 @@ impl Attacher {
     ) -> Result<Option<Attached>, Box<dyn std::error::Error>> {
         let Some(plan) = &self.plan else { return Ok(None) };
         let target = Target { pid: subject.pid, stacks: true };
-        let options = probes::Options { ring_bytes: self.ring_bytes, ..probes::Options::default() };
+        let options =
+            probes::Options { ring_bytes: self.ring_bytes, clock: self.offset, ..probes::Options::default() };
         let probes = Probes::attach_with(plan, &target, &options)?;
         self.plan = Some(probes.plan().clone());
         let stop = Arc::new(AtomicBool::new(false));

@@ -3,17 +3,13 @@
 
 mod block_io;
 mod file_op;
-mod socket;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use model::off_cpu::Waker;
-use model::{
-    ClockOffset, DirtyThrottle, Event, JournalCommit, KernelSpan, Loss, LossKind, Nanos, OffCpu, Pid, Reclaim,
-};
+use model::{ClockOffset, Event, Loss, LossKind, Nanos, Pid};
 use probes::Probes;
 
 use crate::devices::Devices;
@@ -116,63 +112,35 @@ impl Names {
     fn event(&mut self, event: probes::Event, offset: ClockOffset) -> Event {
         match event {
             probes::Event::FileOp(op) => Event::FileOp(Box::new(self.file_op(op, offset))),
-            probes::Event::OffCpu(interval) => Event::OffCpu(Box::new(self.off_cpu(interval, offset))),
-            probes::Event::JournalCommit(commit) => Event::JournalCommit(Box::new(JournalCommit {
-                start: offset.from_monotonic(commit.start_ns),
-                end: offset.from_monotonic(commit.end_ns),
-                device: self.devices.device(commit.device),
-                transaction: commit.transaction,
-                phases: commit.phases,
-            })),
             probes::Event::BlockIo(io) => Event::BlockIo(Box::new(self.block_io(io, offset))),
-            probes::Event::SocketOp(op) => Event::SocketOp(Box::new(self.socket_op(op, offset))),
-            probes::Event::TcpEvent(trouble) => {
-                Event::TcpEvent(Box::new(socket::tcp_trouble(&trouble, offset)))
+            probes::Event::Row(mut event) => {
+                self.complete(&mut event);
+                event
             }
-            probes::Event::DirtyThrottle(pause) => Event::DirtyThrottle(DirtyThrottle {
-                start: offset.from_monotonic(pause.start_ns),
-                end: offset.from_monotonic(pause.start_ns.saturating_add(pause.pause_ns)),
-                tid: pause.tid,
-                dirty_pages: pause.dirty_pages,
-                limit_pages: pause.setpoint_pages,
-            }),
-            probes::Event::Reclaim(reclaim) => Event::Reclaim(Box::new(Reclaim {
-                start: offset.from_monotonic(reclaim.start_ns),
-                end: offset.from_monotonic(reclaim.end_ns),
-                pid: reclaim.pid,
-                tid: reclaim.tid,
-                thread: self.threads.full(reclaim.tid, reclaim.comm),
-                memcg: reclaim.memcg,
-                pages: reclaim.pages,
-            })),
-            probes::Event::KernelSpan(span) => Event::KernelSpan(Box::new(KernelSpan {
-                start: offset.from_monotonic(span.start_ns),
-                end: offset.from_monotonic(span.end_ns),
-                function: span.function,
-                device: span.device.map(|device| self.devices.device(device)),
-                tid: span.tid,
-                thread: self.threads.full(span.tid, span.comm),
-                seen_by: span.seen_by,
-            })),
         }
     }
 
-    fn off_cpu(&mut self, interval: probes::OffCpu, offset: ClockOffset) -> OffCpu {
-        let threads = &mut self.threads;
-        OffCpu {
-            start: offset.from_monotonic(interval.start_ns),
-            end: offset.from_monotonic(interval.end_ns),
-            woken: interval.woken_ns.map(|woken| offset.from_monotonic(woken)),
-            pid: interval.pid,
-            tid: interval.tid,
-            thread: threads.full(interval.tid, interval.comm),
-            preempted: interval.preempted,
-            stack: interval.stack,
-            waker: interval.waker.map(|waker| Waker {
-                tid: waker.tid,
-                thread: threads.full(waker.tid, waker.comm),
-                stack: waker.stack,
-            }),
+    /// Adds full names of threads, and names of devices.
+    fn complete(&mut self, event: &mut Event) {
+        match event {
+            Event::OffCpu(interval) => {
+                self.threads.complete(interval.tid, &mut interval.thread);
+                if let Some(waker) = &mut interval.waker {
+                    self.threads.complete(waker.tid, &mut waker.thread);
+                }
+            }
+            Event::Reclaim(reclaim) => self.threads.complete(reclaim.tid, &mut reclaim.thread),
+            Event::SocketOp(op) => self.threads.complete(op.tid, &mut op.thread),
+            Event::KernelSpan(span) => {
+                self.threads.complete(span.tid, &mut span.thread);
+                if let Some(device) = &mut span.device {
+                    *device = self.devices.device((device.major, device.minor));
+                }
+            }
+            Event::JournalCommit(commit) => {
+                commit.device = self.devices.device((commit.device.major, commit.device.minor));
+            }
+            _ => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a watch is for and whether that works, in words. Starts nothing: see `watch.rs`.
 
 use probes::jvm::JvmHook;
-use probes::{Hook, Mechanism, State};
+use probes::{Hook, State};
 
 /// Something a watch is for, and whether it works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) fn waits_seen(records: Result<(), String>) -> Outcome {
 }
 
 pub(crate) fn purpose(hook: &Hook) -> Purpose {
-    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome: outcome(&hook.state, means(hook)) }
+    Purpose { purpose: hook.purpose.as_str().to_owned(), outcome: outcome(&hook.state, hook.describe()) }
 }
 
 pub(crate) fn jvm_purpose(hook: &JvmHook) -> Purpose {
@@ -41,20 +41,5 @@ fn outcome(state: &State, means: String) -> Outcome {
         State::Missing { why, remedy } => {
             Outcome::Missing(remedy.as_ref().map_or_else(|| why.clone(), |remedy| format!("{why}; {remedy}")))
         }
-    }
-}
-
-fn means(hook: &Hook) -> String {
-    let points = hook.points.iter().map(|point| point.name);
-    match hook.mechanism {
-        Mechanism::Tracepoints => points.collect::<Vec<_>>().join(", "),
-        Mechanism::BtfTracepoints(names) => {
-            names.iter().copied().chain(points).collect::<Vec<_>>().join(", ")
-        }
-        Mechanism::Functions => {
-            let names = hook.functions.iter().map(|function| function.name.as_str());
-            format!("functions {}", names.collect::<Vec<_>>().join(", "))
-        }
-        Mechanism::StackHelper => "bpf_get_stack, /proc/kallsyms".to_owned(),
     }
 }

@@ -1,5 +1,5 @@
-//! The full names of the broker's threads, for every source that saw a thread: whoever finds names out publishes them,
-//! and readers look them up without waiting for each other. Finds nothing out.
+//! The full names of the broker's threads, for every source that saw a thread: one thread publishes them, and
+//! readers look them up without waiting for each other. Asks nobody for them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ struct Recent {
 }
 
 /// A power of two, more than the threads that are busy at a time.
-const PLACES: usize = 64;
+const SLOTS: usize = 64;
 
 impl ThreadNames {
     pub(crate) fn publish(&self, table: Table) {
@@ -56,29 +56,30 @@ impl ThreadNames {
     }
 
     pub(crate) fn reader(&self) -> NameReader {
-        let recent = (0..PLACES).map(|_| None).collect();
+        let recent = (0..SLOTS).map(|_| None).collect();
         NameReader { names: self.clone(), edition: 0, table: Arc::default(), recent }
     }
 }
 
 impl NameReader {
     /// The thread's full name where it is known, else what the kernel calls it.
-    pub(crate) fn full(&mut self, tid: Tid, comm: Arc<str>) -> Arc<str> {
+    pub(crate) fn full(&mut self, tid: Tid, mut comm: Arc<str>) -> Arc<str> {
+        self.complete(tid, &mut comm);
+        comm
+    }
+
+    /// Puts the thread's full name in place of what the kernel calls it, where it is known.
+    pub(crate) fn complete(&mut self, tid: Tid, name: &mut Arc<str>) {
         self.renew();
-        let place = self.recent.get_mut(tid as usize % PLACES);
-        if let Some(Some(recent)) = &place {
-            if recent.tid == tid && Arc::ptr_eq(&recent.comm, &comm) {
-                return Arc::clone(&recent.full);
-            }
+        let Some(slot) = self.recent.get_mut(tid as usize % SLOTS) else { return };
+        if let Some(recent) = slot.as_ref().filter(|it| it.tid == tid && Arc::ptr_eq(&it.comm, name)) {
+            *name = Arc::clone(&recent.full);
+            return;
         }
-        let full = match self.table.get(&tid) {
-            Some(named) if *named.comm == *comm => Arc::clone(&named.full),
-            _ => Arc::clone(&comm),
-        };
-        if let Some(place) = place {
-            *place = Some(Recent { tid, comm, full: Arc::clone(&full) });
-        }
-        full
+        let known = self.table.get(&tid).filter(|named| *named.comm == **name);
+        let full = Arc::clone(known.map_or(&*name, |named| &named.full));
+        let comm = std::mem::replace(name, Arc::clone(&full));
+        *slot = Some(Recent { tid, comm, full });
     }
 
     /// The thread's full name where it is known, of whichever thread has that id.

@@ -10,6 +10,8 @@
 #ifndef BROKERSCOPE_EVENTS_H
 #define BROKERSCOPE_EVENTS_H
 
+#include "kernel.h"
+
 /* The fixed part of a magic-2 record batch up to and with its record count (KIP-98). */
 #define HEAD_BYTES 61
 /* NAME_MAX and the terminating NUL. */
@@ -60,7 +62,7 @@ enum file_op {
 	OP_MMAP_FAULT = 14,
 };
 
-/* Slots of the per-CPU array `lost`. */
+/* Slots of `lost`. */
 enum lost_slot {
 	/* no room in the ring buffer */
 	LOST_RING_FULL = 0,
@@ -251,7 +253,7 @@ struct journal_commit_event {
 	struct commit_phases phases;
 };
 
-/* The flags of a block request that are told, whatever their places in the running kernel. */
+/* Flags of a block request as they are reported: the running kernel has them at other bits. */
 enum block_flag {
 	BLOCK_PREFLUSH = 1,
 	BLOCK_FUA = 2,
@@ -260,7 +262,7 @@ enum block_flag {
 	BLOCK_META = 16,
 };
 
-/* In place of an operation: rwbs tells it and the flags. */
+/* In place of an operation: rwbs has it and the flags. */
 #define BLOCK_OP_IN_RWBS 0xffff
 
 /* A request to a block device, when it was completed. */
@@ -314,23 +316,25 @@ struct reclaim_event {
 	char comm[TASK_COMM_LEN];
 };
 
-/* Kernel functions whose calls are reported; `event/kernel_span.rs` names them. */
+/* Kernel functions whose calls are reported, by their names. */
 enum span_function {
-	SPAN_NONE = 0,
-	SPAN_EXT4_FC_COMMIT = 1,
-	SPAN_XLOG_GRANT_HEAD_WAIT = 2,
-	SPAN_XLOG_SYNC = 3,
-	SPAN_BTRFS_COMMIT_TRANSACTION = 4,
-	SPAN_EXT4_FILE_WRITE_ITER = 5,
-	SPAN_EXT4_SYNC_FILE = 6,
-	SPAN_EXT4_DIRTY_INODE = 7,
-	SPAN_JBD2_LOG_WAIT_COMMIT = 8,
-	SPAN_XFS_FILE_WRITE_ITER = 9,
-	SPAN_XFS_FILE_FSYNC = 10,
-	SPAN_XFS_LOG_FORCE = 11,
-	SPAN_XFS_LOG_FORCE_SEQ = 12,
-	SPAN_BTRFS_FILE_WRITE_ITER = 13,
-	SPAN_BTRFS_SYNC_FILE = 14,
+	no_function,
+	ext4_fc_commit,
+	xlog_grant_head_wait,
+	xlog_sync,
+	btrfs_commit_transaction,
+	ext4_file_write_iter,
+	ext4_sync_file,
+	ext4_dirty_inode,
+	jbd2_log_wait_commit,
+	xfs_file_write_iter,
+	xfs_file_fsync,
+	xfs_log_force,
+	xfs_log_force_seq,
+	btrfs_file_write_iter,
+	btrfs_sync_file,
+	/* reported as reclaim_event */
+	direct_reclaim,
 };
 
 /* By what a call's ends are known. */
@@ -392,73 +396,27 @@ struct field {
 	__u16 size;
 };
 
-struct commit_fields {
-	struct field dev, transaction;
-};
+#define FIELDS(...)                                                                                          \
+	struct {                                                                                             \
+		struct field __VA_ARGS__;                                                                    \
+	}
 
-struct run_stats_fields {
-	struct field dev, tid, wait, running, locked, flushing, logging;
-	struct field handle_count, blocks, blocks_logged;
-};
-
-struct handle_fields {
-	struct field dev, tid;
-};
-
-struct rq_issue_fields {
-	struct field dev, sector, nr_sector, bytes, rwbs;
-};
-
-struct rq_complete_fields {
-	struct field dev, sector, nr_sector;
-};
-
-struct dirty_fields {
-	struct field limit, setpoint, dirty, pause;
-};
-
-struct reclaim_fields {
-	struct field nr_reclaimed;
-};
-
-struct span_fields {
-	struct field dev;
-};
-
-struct iclog_fields {
-	struct field dev, lsn;
-};
-
-struct page_added_fields {
-	struct field ino, dev, index;
-	/* of size 0 where the kernel has none */
-	struct field order;
-};
-
-struct page_fault_fields {
-	struct field ino, dev, index;
-};
-
-struct task_start_fields {
-	struct field pid, flags;
-};
-
+/* By program and by the field's name in the format file. Declared with the probes in registry.rs. */
 struct fields {
-	struct commit_fields start_commit;
-	struct commit_fields end_commit;
-	struct run_stats_fields run_stats;
-	struct handle_fields handle_start;
-	struct rq_issue_fields rq_issue;
-	struct rq_complete_fields rq_complete;
-	struct dirty_fields dirty;
-	struct reclaim_fields reclaim_end;
-	struct span_fields fc_commit_start;
-	struct span_fields grant_sleep;
-	struct iclog_fields iclog_syncing;
-	struct iclog_fields iclog_sync_done;
-	struct page_added_fields page_added;
-	struct page_fault_fields page_fault;
-	struct task_start_fields task_start;
+	FIELDS(dev, transaction) start_commit, end_commit;
+	FIELDS(dev, tid, wait, running, locked, flushing, logging, handle_count, blocks, blocks_logged)
+	run_stats;
+	FIELDS(dev, tid) handle_start;
+	FIELDS(dev, sector, nr_sector, bytes, rwbs) rq_issue;
+	FIELDS(dev, sector, nr_sector) rq_complete;
+	FIELDS(limit, setpoint, dirty, pause) balance_dirty_pages;
+	FIELDS(nr_reclaimed) reclaim_end;
+	FIELDS(dev) fc_commit_start, grant_sleep;
+	FIELDS(dev, lsn) iclog_syncing, iclog_sync_done;
+	/* `order` has size 0 where the kernel has none */
+	FIELDS(i_ino, s_dev, index, order) page_added;
+	FIELDS(i_ino, s_dev, index) page_fault;
+	FIELDS(pid, clone_flags) task_start;
 };
 
 /* Set once before loading; constants to the verifier. */
@@ -488,10 +446,6 @@ struct settings {
 	__u8 reserved[2];
 	/* wake the reader when this much is waiting in the ring buffer */
 	__u64 wake_bytes;
-	/* whose numbers records carry: process_ids.h */
-	__u64 pid_namespace;
-	__u32 pid_level;
-	__u32 reserved_ids;
 	struct fields at;
 };
 
@@ -511,6 +465,13 @@ struct records {
 	struct kernel_span_event kernel_span;
 	struct waker_stack_event waker_stack;
 	struct kernel_wait_event kernel_wait;
+	enum event_kind event_kind;
+	enum file_op file_operation;
+	enum tcp_trouble trouble;
+	enum block_flag block_flag;
+	enum span_function span_function;
+	enum span_source span_source;
+	enum lost_slot lost_slot;
 };
 
 _Static_assert(sizeof(struct file_op_event) == 112, "file_op_event");

@@ -8,23 +8,15 @@
  */
 #include "kernel.h"
 
-/* bpf_tracing.h then takes the kernel's names for registers, which kernel.h declares. */
-#define __VMLINUX_H__
-
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
-
 /* At most two places a probe in the JVMs that were looked at. */
 #define BPF_USDT_MAX_SPEC_CNT 64
 #include <bpf/usdt.bpf.h>
 
 #include "jvm.h"
+#include "process_ids.h"
 
 const volatile struct jvm_settings settings = {};
 const volatile struct jvm_records records = {};
-
-#include "process_ids.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -75,9 +67,415 @@ static __always_inline bool argument(struct pt_regs *ctx, __u64 number, long *va
 	return false;
 }
 
-#include "monitor.h"
-#include "monitor_waker.h"
-#include "safepoint.h"
+/*
+ * Contended waits for monitors, from HotSpot's monitor__contended__* (src/hotspot/share/runtime/objectMonitor.cpp): their
+ * arguments are the Java thread's number, the ObjectMonitor's address, and the class's name with its length. Does not
+ * see who takes a monitor without waiting. Who hands it over is seen by monitor_waker.h, or by the third of the probes.
+ */
+
+/* A thread that waits, or has waited. */
+struct monitor_wait {
+	__u64 start_ns;
+	/* 0 once it has the monitor */
+	__u64 monitor;
+	/* since when nobody could hand it the monitor unseen: when it was last woken by anything else, or began to wait */
+	__u64 seen_from_ns;
+};
+
+/* A thread that let go of a monitor for which others waited. */
+struct monitor_release {
+	/* whose place this is: places are written to where they are, and may just have become another's */
+	__u64 monitor;
+	__u64 ns;
+	/* as records give it; 0 where it is not certain who it was */
+	__u32 tid;
+	__u32 reserved;
+	char comm[TASK_COMM_LEN];
+};
+
+/*
+ * Keyed by tid, and never deleted from: a thread that has waited once waits again, and its place costs it a look, not an
+ * insertion and a removal. Far more threads than a broker has: those that did not wait for long make room.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct monitor_wait);
+} monitor_waits SEC(".maps");
+
+/* By monitor, the last one. Monitors come and go: what was not used for long makes room, and is then not known. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct monitor_release);
+} monitor_releases SEC(".maps");
+
+/*
+ * How many threads wait: as long as none does, most of the time, nobody who is woken need be looked up. A thread that
+ * lost its place while it waited counts for ever, which costs looks and nothing else.
+ */
+static __u64 waiting;
+
+SEC("usdt")
+int contended_enter(struct pt_regs *ctx)
+{
+	__u64 id = current_ids();
+	struct monitor_wait wait = {}, *known;
+	bool waits_already = false;
+	__u32 tid = id;
+	long monitor;
+
+	if (!is_target(id) || !argument(ctx, 1, &monitor))
+		return 0;
+	wait.monitor = monitor;
+	wait.start_ns = bpf_ktime_get_ns();
+	wait.seen_from_ns = wait.start_ns;
+	known = bpf_map_lookup_elem(&monitor_waits, &tid);
+	if (known) {
+		waits_already = known->monitor;
+		/* nobody else has a thread's own */
+		*known = wait;
+	} else if (bpf_map_update_elem(&monitor_waits, &tid, &wait, BPF_ANY)) {
+		count(JVM_MAP_FULL, 1);
+		return 0;
+	}
+	if (!waits_already)
+		__sync_fetch_and_add(&waiting, 1);
+	return 0;
+}
+
+/* Who was seen to hand the monitor over during the wait: then that thread had it until then. */
+static __always_inline void name_holder(struct monitor_wait_event *event, const struct monitor_wait *wait)
+{
+	/* Linux 6.1 takes no key from a ring. */
+	__u64 monitor = event->monitor;
+	struct monitor_release *release = bpf_map_lookup_elem(&monitor_releases, &monitor);
+
+	event->holder_tid = 0;
+	if (!release || release->monitor != monitor || release->ns < wait->seen_from_ns)
+		return;
+	event->holder_tid = release->tid;
+	__builtin_memcpy(event->holder_comm, release->comm, sizeof(event->holder_comm));
+}
+
+static __always_inline void name_class(struct pt_regs *ctx, struct monitor_wait_event *event)
+{
+	long name, bytes;
+
+	event->class_bytes = 0;
+	if (!argument(ctx, 2, &name) || !argument(ctx, 3, &bytes) || !name || bytes <= 0)
+		return;
+	if (bytes > CLASS_BYTES)
+		bytes = CLASS_BYTES;
+	if (!bpf_probe_read_user(event->class_name, bytes, (const void *)name))
+		event->class_bytes = bytes;
+}
+
+/* Written where it is read from: most of a record are names that are shorter than their room. */
+static __always_inline void report_wait(struct pt_regs *ctx, const struct monitor_wait *wait, __u64 end_ns)
+{
+	struct monitor_wait_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
+
+	if (!event) {
+		count(JVM_RING_FULL, 1);
+		return;
+	}
+	event->kind = JVM_MONITOR_WAIT;
+	event->tid = visible_tid();
+	event->start_ns = wait->start_ns;
+	event->end_ns = end_ns;
+	event->monitor = wait->monitor;
+	name_holder(event, wait);
+	name_class(ctx, event);
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	bpf_ringbuf_submit(event, wake());
+}
+
+/* The thread has the monitor now. What it waited for before the probes were there is not reported. */
+SEC("usdt")
+int contended_entered(struct pt_regs *ctx)
+{
+	__u64 end_ns = bpf_ktime_get_ns(), id = current_ids();
+	struct monitor_wait wait, *found;
+	__u32 tid = id;
+	long monitor;
+
+	if (!is_target(id) || !argument(ctx, 1, &monitor))
+		return 0;
+	found = bpf_map_lookup_elem(&monitor_waits, &tid);
+	if (!found || !found->monitor)
+		return 0;
+	wait = *found;
+	found->monitor = 0;
+	__sync_fetch_and_add(&waiting, -1);
+	/* A virtual thread may go on elsewhere, and leaves its wait with the thread that carried it. */
+	if (wait.monitor != monitor)
+		return 0;
+	if (end_ns - wait.start_ns >= settings.min_ns) {
+		report_wait(ctx, &wait, end_ns);
+		return 0;
+	}
+	count(JVM_SHORT_WAITS, 1);
+	count(JVM_SHORT_NS, end_ns - wait.start_ns);
+	return 0;
+}
+
+/* It cannot be too late: the thread that is about to be woken cannot be there before this has been stored. */
+static __always_inline void remember_release(__u64 monitor, __u32 tid)
+{
+	struct monitor_release release = { .monitor = monitor, .tid = tid }, *known;
+
+	release.ns = bpf_ktime_get_ns();
+	bpf_get_current_comm(release.comm, sizeof(release.comm));
+	known = bpf_map_lookup_elem(&monitor_releases, &release.monitor);
+	if (known)
+		*known = release;
+	else
+		bpf_map_update_elem(&monitor_releases, &release.monitor, &release, BPF_ANY);
+}
+
+/*
+ * The monitor is free and a waiting thread is about to be woken. A thread that took it in between may be here at the same
+ * time: whichever is stored had it during the wait. Not used where monitor_waker.h is, which is no trap.
+ */
+SEC("usdt")
+int contended_exit(struct pt_regs *ctx)
+{
+	long monitor;
+
+	if (is_target(current_ids()) && argument(ctx, 1, &monitor))
+		remember_release(monitor, visible_tid());
+	return 0;
+}
+
+/*
+ * Who hands a monitor over, told by who wakes a thread that waits for it: HotSpot's ObjectMonitor::ExitEpilog lets go of
+ * the monitor, fires monitor__contended__exit, and wakes the waiter (src/hotspot/share/runtime/objectMonitor.cpp). The
+ * kernel's tracepoint of wake-ups is no trap for the thread that lets go, as that probe is.
+ *
+ * Runs for every wake-up of the host, and leaves after one look at the woken task while none of the target's threads
+ * waits for a monitor. Does not see a waiter that is let in while it is awake: before it sleeps, or after a timer that
+ * older HotSpots set, as long as it has no processor. Then whoever was seen before was not the last.
+ */
+
+/* include/uapi/linux/futex.h; older C libraries signal a condition by FUTEX_WAKE_OP */
+#define FUTEX_WAKE 1
+#define FUTEX_WAKE_OP 5
+#define FUTEX_WAKE_BITSET 10
+/* FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME */
+#define FUTEX_FLAGS (128 | 256)
+
+/* include/uapi/asm-generic/unistd.h, arch/x86/entry/syscalls/syscall_64.tbl; and the calls' arguments as in kernel.h */
+#if defined(__TARGET_ARCH_arm64)
+#define FUTEX_CALL 98
+#define CALL_OF(registers) ((__s32)(registers)->syscallno)
+#define FIRST_OF(registers) ((registers)->regs[0])
+#define SECOND_OF(registers) ((registers)->regs[1])
+#define THIRD_OF(registers) ((registers)->regs[2])
+#else
+#define FUTEX_CALL 202
+#define CALL_OF(registers) ((__s32)(registers)->orig_ax)
+#define FIRST_OF(registers) ((registers)->di)
+#define SECOND_OF(registers) ((registers)->si)
+#define THIRD_OF(registers) ((registers)->dx)
+#endif
+
+/* With which a thread entered the kernel. */
+static __always_inline struct pt_regs *registers_of(struct task_struct *task)
+{
+	return (void *)bpf_task_pt_regs(task);
+}
+
+/* One thread is to be woken, as who has let go of a monitor does; the end of a safepoint wakes all that are there. */
+static __always_inline bool wakes_one(struct pt_regs *waker)
+{
+	__u32 operation = (__u32)SECOND_OF(waker) & ~FUTEX_FLAGS;
+
+	if (CALL_OF(waker) != FUTEX_CALL || (__u32)THIRD_OF(waker) != 1)
+		return false;
+	return operation == FUTEX_WAKE || operation == FUTEX_WAKE_BITSET || operation == FUTEX_WAKE_OP;
+}
+
+/*
+ * The thread that runs is waking that one, by the word that it sleeps on. A timer that ends a sleep, or a signal, comes
+ * from elsewhere, if in an interrupt of some thread; one that is inside this very call wakes the sleeper anyway.
+ */
+static __always_inline bool wakes(struct pt_regs *sleeper)
+{
+	struct pt_regs *waker = registers_of(bpf_get_current_task_btf());
+
+	return waker && wakes_one(waker) && FIRST_OF(waker) == FIRST_OF(sleeper);
+}
+
+/*
+ * Whoever lets go of a monitor has cleared its owner before. Thread.interrupt wakes a waiter too and lets go of nothing:
+ * mostly somebody has the monitor then. So it may be where another thread took the monitor within that moment, and then
+ * it is not certain who it was.
+ */
+static __always_inline bool is_free(__u64 monitor)
+{
+	__u64 owner = 1;
+
+	bpf_probe_read_user(&owner, sizeof(owner), (const void *)(monitor + settings.owner_at));
+	return !owner;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(contended_waking, struct task_struct *task)
+{
+	struct monitor_wait *wait;
+	struct pt_regs *sleeper;
+	__u64 monitor;
+	__u32 tid;
+
+	if (!waiting || task->tgid != settings.tgid)
+		return 0;
+	tid = task->pid;
+	wait = bpf_map_lookup_elem(&monitor_waits, &tid);
+	monitor = wait ? wait->monitor : 0;
+	sleeper = registers_of(task);
+	/* who is in no call waits for memory, as in the trap of the probe that tells that it has the monitor */
+	if (!monitor || !sleeper || CALL_OF(sleeper) < 0)
+		return 0;
+	if (is_target(current_ids()) && wakes(sleeper))
+		remember_release(monitor, is_free(monitor) ? visible_tid() : 0);
+	else
+		wait->seen_from_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* In place of the other, to be measured: what the kernel takes to call a program there. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(nothing_waking, struct task_struct *task)
+{
+	return 0;
+}
+
+/*
+ * Stops of all Java threads: safepoints as a whole (src/hotspot/share/services/runtimeService.cpp), the VM operation that
+ * they were for (src/hotspot/share/runtime/vmThread.cpp) and collections within them (src/hotspot/share/gc/shared/
+ * gcVMOperations.cpp). All of it happens in the VM's own thread, one after the other.
+ */
+
+struct safepoint {
+	/* 0 between safepoints */
+	__u64 start_ns;
+	/* its first operation; 0 before */
+	__u64 operation_ns;
+	/* 0 outside of collections */
+	__u64 collection_ns;
+	/* collections may be parts of others: only the outermost is told */
+	__u32 depth;
+	__u32 full;
+	__u32 operation_bytes;
+	__u32 reserved;
+	char operation[OPERATION_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct safepoint);
+} safepoints SEC(".maps");
+
+static __always_inline struct safepoint *current_safepoint(void)
+{
+	__u32 zero = 0;
+
+	return is_target(current_ids()) ? bpf_map_lookup_elem(&safepoints, &zero) : NULL;
+}
+
+static __always_inline void report_pause(const struct safepoint *safepoint, __u32 pause, __u64 start_ns)
+{
+	struct jvm_pause_event event = {
+		.kind = JVM_PAUSE,
+		.pause = pause,
+		.start_ns = start_ns,
+		.end_ns = bpf_ktime_get_ns(),
+		.operation_ns = safepoint->operation_ns,
+		.full = safepoint->full,
+		.operation_bytes = safepoint->operation_bytes,
+	};
+
+	__builtin_memcpy(event.operation, safepoint->operation, sizeof(event.operation));
+	emit(&event, sizeof(event));
+}
+
+SEC("usdt")
+int safepoint_begin(struct pt_regs *ctx)
+{
+	struct safepoint *safepoint = current_safepoint();
+
+	if (!safepoint)
+		return 0;
+	__builtin_memset(safepoint, 0, sizeof(*safepoint));
+	safepoint->start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Operations also run outside of safepoints; one may run others. */
+SEC("usdt")
+int operation_begin(struct pt_regs *ctx)
+{
+	struct safepoint *safepoint = current_safepoint();
+	long name, bytes;
+
+	if (!safepoint || !safepoint->start_ns || safepoint->operation_ns)
+		return 0;
+	safepoint->operation_ns = bpf_ktime_get_ns();
+	if (!argument(ctx, 0, &name) || !argument(ctx, 1, &bytes) || !name || bytes <= 0)
+		return 0;
+	if (bytes > OPERATION_BYTES)
+		bytes = OPERATION_BYTES;
+	if (!bpf_probe_read_user(safepoint->operation, bytes, (const void *)name))
+		safepoint->operation_bytes = bytes;
+	return 0;
+}
+
+SEC("usdt")
+int collection_begin(struct pt_regs *ctx)
+{
+	struct safepoint *safepoint = current_safepoint();
+	long full = 0;
+
+	if (!safepoint)
+		return 0;
+	argument(ctx, 0, &full);
+	if (safepoint->depth++ == 0) {
+		safepoint->collection_ns = bpf_ktime_get_ns();
+		safepoint->full = 0;
+	}
+	safepoint->full |= !!full;
+	return 0;
+}
+
+SEC("usdt")
+int collection_end(struct pt_regs *ctx)
+{
+	struct safepoint *safepoint = current_safepoint();
+
+	if (!safepoint || !safepoint->depth)
+		return 0;
+	if (--safepoint->depth == 0)
+		report_pause(safepoint, JVM_COLLECTION, safepoint->collection_ns);
+	return 0;
+}
+
+SEC("usdt")
+int safepoint_end(struct pt_regs *ctx)
+{
+	struct safepoint *safepoint = current_safepoint();
+
+	if (!safepoint || !safepoint->start_ns)
+		return 0;
+	report_pause(safepoint, JVM_SAFEPOINT, safepoint->start_ns);
+	safepoint->start_ns = 0;
+	safepoint->depth = 0;
+	return 0;
+}
 
 /* In place of any other, to be measured: what it costs is what the kernel takes to call a program. */
 SEC("usdt")

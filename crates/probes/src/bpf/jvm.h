@@ -8,6 +8,8 @@
 #ifndef BROKERSCOPE_JVM_H
 #define BROKERSCOPE_JVM_H
 
+#include "kernel.h"
+
 /* Bytes kept of a class's name: longer ones lose their end. A power of two. */
 #define CLASS_BYTES 128
 /* Bytes kept of a VM operation's name. */
@@ -49,10 +51,6 @@ struct jvm_settings {
 	__u64 wake_bytes;
 	/* where an ObjectMonitor keeps its owner, which is 0 where it has none; bytes from its address */
 	__u64 owner_at;
-	/* whose numbers threads are given by: process_ids.h */
-	__u64 pid_namespace;
-	__u32 pid_level;
-	__u32 reserved_ids;
 };
 
 struct monitor_wait_event {
@@ -93,9 +91,12 @@ struct jvm_pause_event {
 struct jvm_records {
 	struct monitor_wait_event monitor_wait;
 	struct jvm_pause_event pause;
+	enum jvm_event_kind kind;
+	enum jvm_pause_kind pause_kind;
+	enum jvm_count count;
 };
 
-_Static_assert(sizeof(struct jvm_settings) == 48, "jvm_settings");
+_Static_assert(sizeof(struct jvm_settings) == 32, "jvm_settings");
 _Static_assert(sizeof(struct monitor_wait_event) == 72 + CLASS_BYTES, "monitor_wait_event");
 _Static_assert(sizeof(struct jvm_pause_event) == 40 + OPERATION_BYTES, "jvm_pause_event");
 

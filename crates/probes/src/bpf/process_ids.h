@@ -2,12 +2,38 @@
 /*
  * By which numbers records name processes and threads: those of the pid namespace that user space reads in its /proc.
  * Everything else, filters and the maps' keys, goes by the root pid namespace's, which are the kernel's own. Where
- * that is the namespace, as it mostly is, the verifier drops the rest. Needs `settings`.
+ * that is the namespace, as it mostly is, the verifier drops the rest.
  */
 #ifndef BROKERSCOPE_PROCESS_IDS_H
 #define BROKERSCOPE_PROCESS_IDS_H
 
-#include "pid_number.h"
+#include "kernel.h"
+
+/* Set once before loading. */
+struct pid_settings {
+	/* the namespace, by where the kernel keeps it */
+	__u64 pid_namespace;
+	/* how far it is below the root one */
+	__u32 pid_level;
+	__u32 reserved;
+};
+
+const volatile struct pid_settings pid_settings = {};
+
+/* That of the namespace so far below the root one; none where the pid is above it. The numbers are an array. */
+static __always_inline struct upid number_at(struct pid *pid, __u32 level)
+{
+	struct upid id = {};
+	__u64 at;
+
+	if (!pid || BPF_CORE_READ(pid, level) < level)
+		return id;
+	at = (__u64)pid + bpf_core_field_offset(struct pid, numbers) +
+	     level * bpf_core_type_size(struct upid);
+	bpf_probe_read_kernel(&id.nr, sizeof(id.nr), (void *)at + bpf_core_field_offset(struct upid, nr));
+	bpf_probe_read_kernel(&id.ns, sizeof(id.ns), (void *)at + bpf_core_field_offset(struct upid, ns));
+	return id;
+}
 
 /*
  * The helper bpf_get_current_pid_tgid, said to be a function of nothing, as it is within a program: called once for all
@@ -16,44 +42,44 @@
 static __u64 (*const current_ids)(void) __attribute__((const)) = (void *)14;
 
 /* 0 for what the namespace does not see, as the kernel's own threads and the host's. */
-static __always_inline __u32 shown(struct pid *pid)
+static __always_inline __u32 visible(struct pid *pid)
 {
-	struct upid id = number_at(pid, settings.pid_level);
+	struct upid id = number_at(pid, pid_settings.pid_level);
 
-	return (__u64)id.ns == settings.pid_namespace ? id.nr : 0;
+	return (__u64)id.ns == pid_settings.pid_namespace ? id.nr : 0;
 }
 
 /* Of a task that a program got as an argument. */
-static __always_inline __u32 shown_thread(struct task_struct *task)
+static __always_inline __u32 visible_tid_of(struct task_struct *task)
 {
-	return settings.pid_level ? shown(BPF_CORE_READ(task, thread_pid)) : task->pid;
+	return pid_settings.pid_level ? visible(BPF_CORE_READ(task, thread_pid)) : task->pid;
 }
 
-static __always_inline __u32 shown_process(struct task_struct *task)
+static __always_inline __u32 visible_pid_of(struct task_struct *task)
 {
-	if (settings.pid_level)
-		return shown(BPF_CORE_READ(task, group_leader, thread_pid));
+	if (pid_settings.pid_level)
+		return visible(BPF_CORE_READ(task, group_leader, thread_pid));
 	return task->tgid;
 }
 
-static __always_inline __u32 shown_current(void)
+static __always_inline __u32 visible_tid(void)
 {
 	struct task_struct *task;
 
-	if (!settings.pid_level)
+	if (!pid_settings.pid_level)
 		return current_ids();
 	task = (void *)bpf_get_current_task();
-	return shown(BPF_CORE_READ(task, thread_pid));
+	return visible(BPF_CORE_READ(task, thread_pid));
 }
 
-static __always_inline __u32 shown_current_process(void)
+static __always_inline __u32 visible_current_pid(void)
 {
 	struct task_struct *task;
 
-	if (!settings.pid_level)
+	if (!pid_settings.pid_level)
 		return current_ids() >> 32;
 	task = (void *)bpf_get_current_task();
-	return shown(BPF_CORE_READ(task, group_leader, thread_pid));
+	return visible(BPF_CORE_READ(task, group_leader, thread_pid));
 }
 
 #endif

@@ -5,12 +5,31 @@
  */
 #include "kernel.h"
 
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
+#include "process_ids.h"
 
-#include "pid_number.h"
-#include "process_list.h"
+/* Set once before loading. */
+struct process_list_settings {
+	/* how many pid namespaces lie between the reader's and the one whose numbers its /proc shows, which is above */
+	__u32 below;
+};
+
+/* A process, by both its numbers. */
+struct process_ids {
+	/* the namespace, by where the kernel keeps it */
+	__u64 pid_namespace;
+	/* how far it is below the root one; there both numbers are one */
+	__u32 level;
+	__u32 root;
+	__u32 visible;
+	__u32 reserved;
+};
+
+/* Never read: it makes the type part of the object's BTF. */
+struct process_list_records {
+	struct process_ids process_ids;
+};
+
+_Static_assert(sizeof(struct process_ids) == 24, "process_ids");
 
 const volatile struct process_list_settings settings = {};
 const volatile struct process_list_records records = {};
@@ -47,7 +66,7 @@ int list_processes(struct bpf_iter__task *ctx)
 	ids.pid_namespace = (__u64)id.ns;
 	ids.level = level;
 	ids.root = task->pid;
-	ids.shown = id.nr;
+	ids.visible = id.nr;
 	bpf_seq_write(ctx->meta->seq, &ids, sizeof(ids));
 	return 0;
 }

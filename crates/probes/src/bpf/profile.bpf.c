@@ -9,14 +9,10 @@
  */
 #include "kernel.h"
 
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
-
+#include "process_ids.h"
 #include "profile.h"
 
 /* include/uapi/linux/bpf.h */
-#define BPF_NOEXIST 1
 #define BPF_F_USER_STACK (1ULL << 8)
 
 /* include/linux/sched.h: a thread's last switch */
@@ -24,8 +20,6 @@
 
 const volatile struct profile_settings settings = {};
 const volatile struct profile_records records = {};
-
-#include "process_ids.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -35,8 +29,8 @@ struct {
 } lost SEC(".maps");
 
 /*
- * Stacks by a hash of their frames. Not a BPF_MAP_TYPE_STACK_TRACE: that has one place for a hash's low bits,
- * and of two thousand stacks in sixteen thousand places one in sixteen would find its own taken.
+ * Stacks by a hash of their frames. Not a BPF_MAP_TYPE_STACK_TRACE: that has one slot for a hash's low bits,
+ * and of two thousand stacks in sixteen thousand slots one in sixteen would find its own taken.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -48,17 +42,17 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
-	__type(key, struct spent_key);
-	__type(value, struct spent);
-} spents SEC(".maps");
+	__type(key, struct stack_key);
+	__type(value, struct stack_time);
+} stack_times SEC(".maps");
 
 /* Keyed by tid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
 	__type(key, __u32);
-	__type(value, struct absence);
-} absences SEC(".maps");
+	__type(value, struct off_cpu);
+} off_cpu_threads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -71,7 +65,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct stack);
-} rooms SEC(".maps");
+} scratches SEC(".maps");
 
 static __always_inline void count_lost(__u32 slot, __u64 by)
 {
@@ -140,10 +134,10 @@ static __always_inline __u64 hash_of(const struct stack *stack)
 }
 
 /* The number of the current thread's stack, kernel or user; the stack itself is kept once. */
-static __always_inline __u64 keep_stack(void *ctx, __u64 flags)
+static __always_inline __u64 store_stack(void *ctx, __u64 flags)
 {
 	__u32 zero = 0;
-	struct stack *stack = bpf_map_lookup_elem(&rooms, &zero);
+	struct stack *stack = bpf_map_lookup_elem(&scratches, &zero);
 	__u64 hash;
 	long bytes;
 
@@ -162,23 +156,23 @@ static __always_inline __u64 keep_stack(void *ctx, __u64 flags)
 	return STACK_LOST;
 }
 
-static __always_inline void spend(struct spent_key *key, __u64 ns)
+static __always_inline void add_time(struct stack_key *key, __u64 ns)
 {
-	struct spent fresh = { .ns = ns, .count = 1 };
-	struct spent *spent = bpf_map_lookup_elem(&spents, key);
+	struct stack_time fresh = { .ns = ns, .count = 1 };
+	struct stack_time *spent = bpf_map_lookup_elem(&stack_times, key);
 
 	if (!spent) {
-		if (!bpf_map_update_elem(&spents, key, &fresh, BPF_NOEXIST))
+		if (!bpf_map_update_elem(&stack_times, key, &fresh, BPF_NOEXIST))
 			return;
 		/* another CPU may have been first */
-		spent = bpf_map_lookup_elem(&spents, key);
+		spent = bpf_map_lookup_elem(&stack_times, key);
 	}
 	if (spent) {
 		__sync_fetch_and_add(&spent->ns, ns);
 		__sync_fetch_and_add(&spent->count, 1);
 		return;
 	}
-	count_lost(PROFILE_LOST_SPENT, 1);
+	count_lost(PROFILE_LOST_TIME, 1);
 	count_lost(PROFILE_LOST_NS, ns);
 }
 
@@ -190,16 +184,16 @@ static __always_inline bool is_target_current(void)
 SEC("perf_event")
 int sample_total(void *ctx)
 {
-	struct spent_key key = { .state = SPENT_ON_CPU };
+	struct stack_key key = { .state = TIME_ON_CPU };
 
 	if (!is_target_current() || !is_inside())
 		return 0;
-	key.user_stack = keep_stack(ctx, BPF_F_USER_STACK);
-	key.kernel_stack = keep_stack(ctx, 0);
+	key.user_stack = store_stack(ctx, BPF_F_USER_STACK);
+	key.kernel_stack = store_stack(ctx, 0);
 	if (settings.by_thread)
-		key.tid = shown_current();
+		key.tid = visible_tid();
 	bpf_get_current_comm(key.comm, sizeof(key.comm));
-	spend(&key, settings.period_ns);
+	add_time(&key, settings.period_ns);
 	return 0;
 }
 
@@ -211,9 +205,9 @@ int sample_each(void *ctx)
 	if (!is_target_current())
 		return 0;
 	sample.at_ns = bpf_ktime_get_ns();
-	sample.tid = shown_current();
-	sample.user_stack = keep_stack(ctx, BPF_F_USER_STACK);
-	sample.kernel_stack = keep_stack(ctx, 0);
+	sample.tid = visible_tid();
+	sample.user_stack = store_stack(ctx, BPF_F_USER_STACK);
+	sample.kernel_stack = store_stack(ctx, 0);
 	bpf_get_current_comm(sample.comm, sizeof(sample.comm));
 	/* the reader looks once a second: samples are few, and waking it would cost more than they do */
 	if (bpf_ringbuf_output(&ring, &sample, sizeof(sample), BPF_RB_NO_WAKEUP))
@@ -235,8 +229,8 @@ static __always_inline bool is_dead(struct task_struct *task)
 static __always_inline void leave_cpu(void *ctx, struct task_struct *task)
 {
 	__u32 tid = task->pid;
-	struct absence *known = bpf_map_lookup_elem(&absences, &tid);
-	struct absence absence = {};
+	struct off_cpu *known = bpf_map_lookup_elem(&off_cpu_threads, &tid);
+	struct off_cpu away = {};
 
 	/* a dead thread's id may be given to another */
 	if (is_dead(task) || !is_inside()) {
@@ -244,35 +238,35 @@ static __always_inline void leave_cpu(void *ctx, struct task_struct *task)
 			known->since_ns = 0;
 		return;
 	}
-	absence.since_ns = bpf_ktime_get_ns();
-	absence.user_stack = keep_stack(ctx, BPF_F_USER_STACK);
-	absence.kernel_stack = keep_stack(ctx, 0);
-	bpf_probe_read_kernel_str(absence.comm, sizeof(absence.comm), task->comm);
+	away.since_ns = bpf_ktime_get_ns();
+	away.user_stack = store_stack(ctx, BPF_F_USER_STACK);
+	away.kernel_stack = store_stack(ctx, 0);
+	bpf_probe_read_kernel_str(away.comm, sizeof(away.comm), task->comm);
 	if (known)
-		*known = absence;
-	else if (bpf_map_update_elem(&absences, &tid, &absence, BPF_ANY))
+		*known = away;
+	else if (bpf_map_update_elem(&off_cpu_threads, &tid, &away, BPF_ANY))
 		count_lost(PROFILE_LOST_THREAD, 1);
 }
 
 static __always_inline void regain_cpu(struct task_struct *task)
 {
 	__u32 tid = task->pid;
-	struct absence *absence = bpf_map_lookup_elem(&absences, &tid);
-	struct spent_key key = { .state = SPENT_OFF_CPU };
+	struct off_cpu *away = bpf_map_lookup_elem(&off_cpu_threads, &tid);
+	struct stack_key key = { .state = TIME_OFF_CPU };
 	__u64 ns;
 
-	if (!absence || !absence->since_ns)
+	if (!away || !away->since_ns)
 		return;
-	ns = bpf_ktime_get_ns() - absence->since_ns;
-	absence->since_ns = 0;
+	ns = bpf_ktime_get_ns() - away->since_ns;
+	away->since_ns = 0;
 	if (ns < settings.min_ns)
 		return;
-	key.user_stack = absence->user_stack;
-	key.kernel_stack = absence->kernel_stack;
+	key.user_stack = away->user_stack;
+	key.kernel_stack = away->kernel_stack;
 	if (settings.by_thread)
-		key.tid = shown_thread(task);
+		key.tid = visible_tid_of(task);
 	bpf_probe_read_kernel_str(key.comm, sizeof(key.comm), task->comm);
-	spend(&key, ns);
+	add_time(&key, ns);
 }
 
 SEC("tp_btf/sched_switch")

@@ -9,6 +9,8 @@
 #ifndef BROKERSCOPE_PROFILE_H
 #define BROKERSCOPE_PROFILE_H
 
+#include "kernel.h"
+
 /* kernel.perf_event_max_stack as kernels have it by default: no stack is longer unless that was raised. */
 #define PROFILE_FRAMES 127
 /* System calls of a family: write(2) has five forms. */
@@ -17,9 +19,9 @@
 /* In place of a stack's number: there is none (all in user space, or all in the kernel), or it was lost. */
 enum { STACK_NONE = 0, STACK_LOST = 1 };
 
-enum spent_state {
-	SPENT_ON_CPU = 0,
-	SPENT_OFF_CPU = 1,
+enum time_state {
+	TIME_ON_CPU = 0,
+	TIME_OFF_CPU = 1,
 };
 
 /* Slots of the per-CPU array `lost`. */
@@ -27,7 +29,7 @@ enum profile_lost {
 	/* no room for another stack: the time is counted without it */
 	PROFILE_LOST_STACK = 0,
 	/* no room for another combination: time that is in no table */
-	PROFILE_LOST_SPENT = 1,
+	PROFILE_LOST_TIME = 1,
 	/* nanoseconds of those */
 	PROFILE_LOST_NS = 2,
 	/* no room for another thread: an interval that was not followed */
@@ -48,12 +50,8 @@ struct profile_settings {
 	__u16 reserved;
 	/* the time that a sample stands for */
 	__u64 period_ns;
-	/* shorter absences from the CPU are left out */
+	/* shorter off_cpu_threads from the CPU are left out */
 	__u64 min_ns;
-	/* whose numbers single threads are given by: process_ids.h */
-	__u64 pid_namespace;
-	__u32 pid_level;
-	__u32 reserved_ids;
 	/* only within these system calls, by number */
 	__s32 call[PROFILE_CALLS];
 };
@@ -65,7 +63,7 @@ struct stack {
 };
 
 /* What time is added up by. */
-struct spent_key {
+struct stack_key {
 	__u64 user_stack;
 	__u64 kernel_stack;
 	/* 0 unless by_thread */
@@ -74,14 +72,14 @@ struct spent_key {
 	char comm[TASK_COMM_LEN];
 };
 
-struct spent {
+struct stack_time {
 	__u64 ns;
 	__u64 count;
 };
 
 /* A thread that is off the CPU. */
-struct absence {
-	/* 0 while it runs, and where its absence is left out */
+struct off_cpu {
+	/* 0 while it runs, and where the interval is left out */
 	__u64 since_ns;
 	__u64 user_stack;
 	__u64 kernel_stack;
@@ -101,16 +99,17 @@ struct sample_event {
 /* Never read: it makes these types part of the object's BTF, from where the skeleton takes them. */
 struct profile_records {
 	struct stack stack;
-	struct spent_key spent_key;
-	struct spent spent;
-	struct absence absence;
+	struct stack_key stack_key;
+	struct stack_time stack_time;
+	enum profile_lost lost;
+	struct off_cpu away;
 	struct sample_event sample;
 };
 
 _Static_assert(sizeof(struct stack) == 8 + 8 * PROFILE_FRAMES, "stack");
-_Static_assert(sizeof(struct spent_key) == 40, "spent_key");
-_Static_assert(sizeof(struct spent) == 16, "spent");
-_Static_assert(sizeof(struct absence) == 40, "absence");
+_Static_assert(sizeof(struct stack_key) == 40, "stack_key");
+_Static_assert(sizeof(struct stack_time) == 16, "stack_time");
+_Static_assert(sizeof(struct off_cpu) == 40, "off_cpu");
 _Static_assert(sizeof(struct sample_event) == 48, "sample_event");
 
 #endif

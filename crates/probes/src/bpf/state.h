@@ -6,6 +6,10 @@
 #ifndef BROKERSCOPE_STATE_H
 #define BROKERSCOPE_STATE_H
 
+#include "events.h"
+#include "kernel.h"
+#include "process_ids.h"
+
 const volatile struct settings settings = {};
 const volatile struct records records = {};
 
@@ -15,7 +19,7 @@ struct {
 	__uint(max_entries, 4 * 1024 * 1024);
 } ring SEC(".maps");
 
-/* By enum lost_slot. User space reads it in memory that both share: session/loss_counters.rs says why. */
+/* By enum lost_slot. User space reads it in memory that both share: session.rs says why. */
 __u64 lost[LOST_SLOTS];
 
 /* The connection's side of a call on a socket, or of a sendfile or splice to one. */
@@ -107,26 +111,26 @@ enum phase {
 };
 
 /*
- * Threads' entries. Each has the place of its number's last bits, which threads that were started one after the other
+ * Threads' entries. Each has the slot of its number's last bits, which threads that were started one after the other
  * do not contend for; to find it there takes no call and no search. Made at a system call's entry: the scheduler's
  * handlers look up and change values in place, so they take no lock while holding the run queue's.
  */
-#define PLACES 4096
+#define SLOTS 4096
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PLACES);
+	__uint(max_entries, SLOTS);
 	__type(key, __u32);
 	__type(value, struct op);
 } ops SEC(".maps");
 
-/* Which places are taken: of several threads that want one at once, one gets it. Whose it is, the entry says. */
+/* Which slots are taken: of several threads that want one at once, one gets it. Whose it is, the entry says. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PLACES);
+	__uint(max_entries, SLOTS);
 	__type(key, __u32);
 	__type(value, __u8);
-} places SEC(".maps");
+} slots SEC(".maps");
 
 /* The entries of the others, by tid. Preallocated; beyond it calls are counted as lost. */
 struct {
@@ -134,10 +138,10 @@ struct {
 	__uint(max_entries, 1024);
 	__type(key, __u32);
 	__type(value, struct op);
-} displaced_ops SEC(".maps");
+} overflow_ops SEC(".maps");
 
 /* How many those are. */
-static __u32 displaced;
+static __u32 overflow;
 
 /* Room for what is larger than a BPF stack. */
 union scratch {
@@ -188,15 +192,15 @@ static __always_inline union scratch *cpu_scratch(void)
  */
 static __always_inline union scratch *scratch(void)
 {
-	union scratch *room;
+	union scratch *buffer;
 
 	if (!settings.preemptible)
 		return cpu_scratch();
-	room = bpf_task_storage_get(&thread_scratches, bpf_get_current_task_btf(), NULL,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!room)
+	buffer = bpf_task_storage_get(&thread_scratches, bpf_get_current_task_btf(), NULL,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!buffer)
 		count_lost(LOST_MAP_FULL);
-	return room;
+	return buffer;
 }
 
 /*
@@ -267,12 +271,12 @@ static __always_inline bool in_target(struct task_struct *task)
 /* The thread's last call, whatever its phase. */
 static __always_inline struct op *last_op_of(__u32 tid)
 {
-	__u32 place = tid & (PLACES - 1);
-	struct op *op = bpf_map_lookup_elem(&ops, &place);
+	__u32 slot = tid & (SLOTS - 1);
+	struct op *op = bpf_map_lookup_elem(&ops, &slot);
 
 	if (op && op->tid == tid)
 		return op;
-	return displaced ? bpf_map_lookup_elem(&displaced_ops, &tid) : NULL;
+	return overflow ? bpf_map_lookup_elem(&overflow_ops, &tid) : NULL;
 }
 
 /* The call on a file that the thread is inside of, if any. */
@@ -283,32 +287,32 @@ static __always_inline struct op *op_of(__u32 tid)
 	return op && op->phase == PHASE_INSIDE ? op : NULL;
 }
 
-static __always_inline void displace(__u32 tid)
+static __always_inline void add_overflow_op(__u32 tid)
 {
-	union scratch *room = scratch();
+	union scratch *buffer = scratch();
 
-	if (!room)
+	if (!buffer)
 		return;
-	__builtin_memset(&room->op, 0, sizeof(room->op));
-	room->op.tid = tid;
-	if (bpf_map_update_elem(&displaced_ops, &tid, &room->op, BPF_NOEXIST))
+	__builtin_memset(&buffer->op, 0, sizeof(buffer->op));
+	buffer->op.tid = tid;
+	if (bpf_map_update_elem(&overflow_ops, &tid, &buffer->op, BPF_NOEXIST))
 		count_lost(LOST_MAP_FULL);
 	else
-		__sync_fetch_and_add(&displaced, 1);
+		__sync_fetch_and_add(&overflow, 1);
 }
 
 /* Makes an entry of a thread that has none. */
 static __noinline int make_op(__u32 tid)
 {
-	__u32 place = tid & (PLACES - 1);
-	struct op *op = bpf_map_lookup_elem(&ops, &place);
+	__u32 slot = tid & (SLOTS - 1);
+	struct op *op = bpf_map_lookup_elem(&ops, &slot);
 	__u8 taken = 1;
 
-	if (op && !bpf_map_update_elem(&places, &place, &taken, BPF_NOEXIST)) {
+	if (op && !bpf_map_update_elem(&slots, &slot, &taken, BPF_NOEXIST)) {
 		__builtin_memset(op, 0, sizeof(*op));
 		op->tid = tid;
 	} else {
-		displace(tid);
+		add_overflow_op(tid);
 	}
 	return 0;
 }
@@ -316,14 +320,14 @@ static __noinline int make_op(__u32 tid)
 /* A thread has ended. */
 static __always_inline void drop_op(__u32 tid)
 {
-	__u32 place = tid & (PLACES - 1);
-	struct op *op = bpf_map_lookup_elem(&ops, &place);
+	__u32 slot = tid & (SLOTS - 1);
+	struct op *op = bpf_map_lookup_elem(&ops, &slot);
 
 	if (op && op->tid == tid) {
 		op->tid = 0;
-		bpf_map_delete_elem(&places, &place);
-	} else if (displaced && !bpf_map_delete_elem(&displaced_ops, &tid)) {
-		__sync_fetch_and_add(&displaced, -1);
+		bpf_map_delete_elem(&slots, &slot);
+	} else if (overflow && !bpf_map_delete_elem(&overflow_ops, &tid)) {
+		__sync_fetch_and_add(&overflow, -1);
 	}
 }
 
@@ -341,7 +345,7 @@ static __always_inline struct op *own_op(__u32 tid)
 	return last_op_of(tid);
 }
 
-/* What every call starts with; its start is set by the caller, last. What an absence needs, it sets (off_cpu.h). */
+/* What every call starts with; its start is set by the caller, last. leave_cpu() sets what an off-CPU interval needs. */
 static __always_inline void reset_op(struct op *op, __u8 kind)
 {
 	op->kind = kind;
@@ -383,6 +387,16 @@ static __always_inline struct file *open_file(__u32 fd)
 	return TYPED(struct file, file);
 }
 
+static __always_inline void identify(struct file_key *file, struct inode *found)
+{
+	struct inode *inode = TYPED(struct inode, found);
+	struct super_block *super = DIRECT(inode, i_sb);
+
+	file->inode = DIRECT(inode, i_ino);
+	file->generation = DIRECT(inode, i_generation);
+	file->device = DIRECT(super, s_dev);
+}
+
 /* What a tracepoint's task sleeps for, 0 if it is runnable. The field was renamed in 5.14. */
 static __always_inline __u32 state_of(struct task_struct *task)
 {
@@ -394,6 +408,7 @@ static __always_inline __u32 state_of(struct task_struct *task)
 }
 
 /* Reads a classic tracepoint's field from where its format file says it is. */
-#define READ_FIELD(to, ctx, at) bpf_probe_read_kernel(&(to), sizeof(to), (const void *)(ctx) + (at).offset)
+#define READ_FIELD(to, ctx, field)                                                                           \
+	bpf_probe_read_kernel(&(to), sizeof(to), (const void *)(ctx) + settings.at.field.offset)
 
 #endif

@@ -1,15 +1,23 @@
 //! Records as the C structures lay them out, written by hand, and everything shorter.
 
-use model::{FileOpKind, Nanos, SpanSource};
+mod sockets;
 
-use super::{Decoded, Decoder};
+use model::Event::{DirtyThrottle, JournalCommit, KernelSpan, OffCpu, Reclaim};
+use model::{ClockOffset, FileOpKind, Nanos, SpanSource};
+
+use super::{Decoded, Decoder, file_system_function};
 use crate::event::{BlockFile, Event, FileOp, FilePath, PathArgument};
 use crate::kallsyms::Symbols;
 use crate::stacks::Stacks;
 
+/// Rows have the times of the records.
+fn clock() -> ClockOffset {
+    ClockOffset::from_ns(0)
+}
+
 fn decoder(hz: Option<u32>) -> Decoder {
     let symbols = Symbols::read("1000 T ksys_write\n2000 T __schedule\n".as_bytes()).unwrap();
-    Decoder::new(42, hz, Stacks::new(symbols))
+    Decoder::new(42, hz, clock(), Stacks::new(symbols))
 }
 
 #[derive(Default)]
@@ -92,7 +100,7 @@ fn operation(decoder: &mut Decoder, bytes: &[u8]) -> FileOp {
 fn a_write() {
     let mut decoder = decoder(None);
     let path = file_path(99, 500, b"0000.log\0topicA-0\0data\0");
-    assert_eq!(decoder.decode(&path), Decoded::Learnt);
+    assert_eq!(decoder.decode(&path), Decoded::Context);
     let write = operation(&mut decoder, &file_op(1, 99, 500, 61, &[b'H'; 61]));
     assert_eq!((write.op, write.start_ns, write.end_ns), (FileOpKind::Write, 1_000, 2_000));
     assert_eq!((write.pid, write.tid, &*write.comm, &*write.fs), (42, 7, "data-plane-kafk", "ext4"));
@@ -107,7 +115,7 @@ fn a_write() {
 #[test]
 fn a_read_whose_path_was_lost() {
     let mut decoder = decoder(None);
-    assert_eq!(decoder.decode(&file_path(99, 500, b"old.log\0")), Decoded::Learnt);
+    assert_eq!(decoder.decode(&file_path(99, 500, b"old.log\0")), Decoded::Context);
     let read = operation(&mut decoder, &file_op(2, 99, 501, 0, b""));
     assert_eq!((read.path, &*read.fs, read.inode), (None, "", 99));
     assert_eq!((read.disk_bytes, read.readahead_bytes), (Some(8192), Some(4096)));
@@ -132,7 +140,7 @@ fn a_rename() {
     let absolute = |text: &str| PathArgument { text: Some(text.into()), start: None };
     assert_eq!((given.from, given.to), (absolute("/d/a"), Some(absolute("/d/b"))));
 
-    assert_eq!(decoder.decode(&file_path(5, 500, b"d\0")), Decoded::Learnt);
+    assert_eq!(decoder.decode(&file_path(5, 500, b"d\0")), Decoded::Context);
     let unlink = operation(&mut decoder, &file_op(12, 0, 0, 0, &given_paths(true, b"a\0", b"")));
     let given = unlink.given.unwrap();
     let start = given.from.start.unwrap();
@@ -157,10 +165,10 @@ fn lengths_in_a_record_are_not_trusted() {
     assert_eq!(decode(&mut decoder(None), &bytes), None);
     let mut bytes = file_path(9, 500, b"a\0");
     bytes[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
-    assert_eq!(decoder(None).decode(&bytes), Decoded::Learnt);
+    assert_eq!(decoder(None).decode(&bytes), Decoded::Context);
     let mut bytes = off_cpu();
     bytes[72..76].copy_from_slice(&u32::MAX.to_ne_bytes());
-    let Some(Event::OffCpu(interval)) = decode(&mut decoder(None), &bytes) else { panic!() };
+    let Some(Event::Row(OffCpu(interval))) = decode(&mut decoder(None), &bytes) else { panic!() };
     assert!(interval.stack.ends_with("ksys_write;__schedule"));
 }
 
@@ -172,13 +180,13 @@ fn off_cpu() -> Vec<u8> {
 
 #[test]
 fn an_off_cpu_interval() {
-    let Some(Event::OffCpu(interval)) = decode(&mut decoder(None), &off_cpu()) else { panic!() };
-    assert_eq!((interval.start_ns, interval.end_ns, interval.woken_ns), (10, 30, Some(20)));
-    assert_eq!((interval.pid, interval.tid, &*interval.comm), (42, 7, "kafka"));
+    let Some(Event::Row(OffCpu(interval))) = decode(&mut decoder(None), &off_cpu()) else { panic!() };
+    assert_eq!((interval.start.0, interval.end.0, interval.woken), (10, 30, Some(Nanos(20))));
+    assert_eq!((interval.pid, interval.tid, &*interval.thread), (42, 7, "kafka"));
     assert!(interval.preempted);
     assert_eq!(&*interval.stack, "ksys_write;__schedule");
     let waker = interval.waker.unwrap();
-    assert_eq!((waker.tid, &*waker.comm, &*waker.stack), (11, "jbd2/sda1-8", ""));
+    assert_eq!((waker.tid, &*waker.thread, &*waker.stack), (11, "jbd2/sda1-8", ""));
 }
 
 #[test]
@@ -186,9 +194,9 @@ fn a_wakers_stack_belongs_to_its_own_wake_up() {
     for (woken_ns, stack) in [(20, "ksys_write"), (19, "")] {
         let mut decoder = decoder(None);
         let waker = Bytes::default().u32(25).u32(7).u64(woken_ns).u32(0).u32(1).u64(0x1010).0;
-        assert_eq!(decoder.decode(&waker), Decoded::Learnt);
+        assert_eq!(decoder.decode(&waker), Decoded::Context);
         for expected in [stack, ""] {
-            let Some(Event::OffCpu(interval)) = decode(&mut decoder, &off_cpu()) else { panic!() };
+            let Some(Event::Row(OffCpu(interval))) = decode(&mut decoder, &off_cpu()) else { panic!() };
             assert_eq!(&*interval.waker.unwrap().stack, expected, "told once");
         }
     }
@@ -203,15 +211,16 @@ fn kernel_wait(tid: u32, caller: u64) -> Vec<u8> {
 fn a_long_wait_of_a_file_systems_thread() {
     let symbols =
         "1000 T xfsaild_push\n2000 T __schedule\n3000 T btrfs_commit_transaction\n4000 T wb_workfn\n";
-    let mut decoder = Decoder::new(42, None, Stacks::new(Symbols::read(symbols.as_bytes()).unwrap()));
-    let Some(Event::KernelSpan(wait)) = decode(&mut decoder, &kernel_wait(7, 0x1010)) else { panic!() };
-    assert_eq!((&*wait.function, &*wait.comm, wait.tid), ("xfsaild_push", "xfsaild/sda1", 7));
-    assert_eq!((wait.start_ns, wait.end_ns, wait.seen_by), (10, 30, SpanSource::OffCpu));
+    let mut decoder =
+        Decoder::new(42, None, clock(), Stacks::new(Symbols::read(symbols.as_bytes()).unwrap()));
+    let Some(Event::Row(KernelSpan(wait))) = decode(&mut decoder, &kernel_wait(7, 0x1010)) else { panic!() };
+    assert_eq!((&*wait.function, &*wait.thread, wait.tid), ("xfsaild_push", "xfsaild/sda1", 7));
+    assert_eq!((wait.start.0, wait.end.0, wait.seen_by), (10, 30, SpanSource::OffCpu));
     for caller in [0x3010, 0x4010] {
-        assert_eq!(decoder.decode(&kernel_wait(7, caller)), Decoded::Learnt);
+        assert_eq!(decoder.decode(&kernel_wait(7, caller)), Decoded::Context);
     }
-    let Some(Event::KernelSpan(commit)) = decode(&mut decoder, &span(4, 2)) else { panic!() };
-    assert_eq!((commit.start_ns, commit.end_ns), (10, 90), "the wait began it");
+    let Some(Event::Row(KernelSpan(commit))) = decode(&mut decoder, &span(4, 2)) else { panic!() };
+    assert_eq!((commit.start.0, commit.end.0), (10, 90), "the wait began it");
 }
 
 fn commit(seen: u32) -> Vec<u8> {
@@ -223,9 +232,11 @@ fn commit(seen: u32) -> Vec<u8> {
 #[test]
 fn a_commits_phases_are_jiffies_at_the_kernels_own_rate() {
     for (hz, flushing_ms) in [(100, 300), (250, 120), (1000, 30)] {
-        let Some(Event::JournalCommit(commit)) = decode(&mut decoder(Some(hz)), &commit(1)) else { panic!() };
-        assert_eq!((commit.device, commit.transaction), ((7, 0), 2285));
-        assert_eq!((commit.start_ns, commit.end_ns), (100, 900));
+        let Some(Event::Row(JournalCommit(commit))) = decode(&mut decoder(Some(hz)), &commit(1)) else {
+            panic!()
+        };
+        assert_eq!((commit.device.major, commit.device.minor, commit.transaction), (7, 0, 2285));
+        assert_eq!((commit.start.0, commit.end.0), (100, 900));
         let phases = commit.phases.unwrap();
         assert_eq!(phases.flushing, Nanos(flushing_ms * 1_000_000));
         assert_eq!((phases.handles, phases.blocks, phases.blocks_logged), (6, 7, 8));
@@ -235,7 +246,9 @@ fn a_commits_phases_are_jiffies_at_the_kernels_own_rate() {
 #[test]
 fn phases_are_left_out_where_they_were_not_seen_or_the_rate_is_unknown() {
     for (hz, seen) in [(Some(250), 0), (None, 1), (Some(0), 1)] {
-        let Some(Event::JournalCommit(commit)) = decode(&mut decoder(hz), &commit(seen)) else { panic!() };
+        let Some(Event::Row(JournalCommit(commit))) = decode(&mut decoder(hz), &commit(seen)) else {
+            panic!()
+        };
         assert_eq!(commit.phases, None);
     }
 }
@@ -258,7 +271,7 @@ fn a_block_request() {
 #[test]
 fn a_block_request_of_a_file_that_was_told() {
     let mut decoder = decoder(None);
-    assert_eq!(decoder.decode(&file_path(99, 500, b"0000.log\0topicA-0\0")), Decoded::Learnt);
+    assert_eq!(decoder.decode(&file_path(99, 500, b"0000.log\0topicA-0\0")), Decoded::Context);
     let Some(Event::BlockIo(io)) = decode(&mut decoder, &block_io(1, "")) else { panic!() };
     assert_eq!(&*io.file.unwrap().path.unwrap().path, "topicA-0/0000.log");
 }
@@ -275,9 +288,9 @@ fn a_block_request_of_a_kernel_without_types() {
 #[test]
 fn a_pause_for_dirty_pages() {
     let bytes = Bytes::default().u32(5).u32(7).u64(1).u64(200).u64(10).u64(20).u64(15).text("kafka", 16).0;
-    let Some(Event::DirtyThrottle(pause)) = decode(&mut decoder(None), &bytes) else { panic!() };
-    assert_eq!((pause.start_ns, pause.pause_ns, pause.tid), (1, 200_000_000, 7));
-    assert_eq!((pause.dirty_pages, pause.limit_pages, pause.setpoint_pages), (10, 20, 15));
+    let Some(Event::Row(DirtyThrottle(pause))) = decode(&mut decoder(None), &bytes) else { panic!() };
+    assert_eq!((pause.start.0, pause.end.0, pause.tid), (1, 200_000_001, 7));
+    assert_eq!((pause.dirty_pages, pause.limit_pages), (10, 15));
 }
 
 #[test]
@@ -310,9 +323,9 @@ fn every_shorter_record_is_none() {
 #[test]
 fn a_direct_reclaim() {
     let bytes = Bytes::default().u32(20).u32(7).u64(5).u64(9).u64(32).u8(1).text("", 7).text("kafka", 16).0;
-    let Decoded::Event(Event::Reclaim(reclaim)) = decoder(None).decode(&bytes) else { panic!() };
-    assert_eq!((reclaim.start_ns, reclaim.end_ns, reclaim.pid, reclaim.tid), (5, 9, 42, 7));
-    assert_eq!((reclaim.memcg, reclaim.pages, &*reclaim.comm), (true, 32, "kafka"));
+    let Decoded::Event(Event::Row(Reclaim(reclaim))) = decoder(None).decode(&bytes) else { panic!() };
+    assert_eq!((reclaim.start.0, reclaim.end.0, reclaim.pid, reclaim.tid), (5, 9, 42, 7));
+    assert_eq!((reclaim.memcg, reclaim.pages, &*reclaim.thread), (true, 32, "kafka"));
 }
 
 fn span(function: u16, source: u8) -> Vec<u8> {
@@ -324,13 +337,16 @@ fn span(function: u16, source: u8) -> Vec<u8> {
 fn a_call_of_a_kernel_function() {
     for (source, seen_by) in [(0, SpanSource::Function), (1, SpanSource::Tracepoints)] {
         let decoded = decoder(None).decode(&span(2, source));
-        let Decoded::Event(Event::KernelSpan(span)) = decoded else { panic!() };
+        let Decoded::Event(Event::Row(KernelSpan(span))) = decoded else { panic!() };
         assert_eq!((&*span.function, span.seen_by), ("xlog_grant_head_wait", seen_by));
-        assert_eq!((span.start_ns, span.end_ns, span.tid), (5, 90, 7));
-        assert_eq!((span.device, &*span.comm), (Some((7, 0)), "xfsaild/loop0"));
+        assert_eq!((span.start.0, span.end.0, span.tid), (5, 90, 7));
+        assert_eq!(
+            (span.device.map(|device| (device.major, device.minor)), &*span.thread),
+            (Some((7, 0)), "xfsaild/loop0")
+        );
     }
     for function in [0, u16::MAX] {
-        assert_eq!(decoder(None).decode(&span(function, 0)), Decoded::Learnt);
+        assert_eq!(decoder(None).decode(&span(function, 0)), Decoded::Context);
     }
 }
 
@@ -338,8 +354,8 @@ fn a_call_of_a_kernel_function() {
 fn a_commit_of_which_only_the_end_is_seen_began_with_the_threads_first_wait_in_it() {
     let symbols = "1000 T btrfs_commit_transaction\n2000 T __schedule\n3000 T read\n";
     let symbols = Symbols::read(symbols.as_bytes()).unwrap();
-    let mut decoder = Decoder::new(42, None, Stacks::new(symbols));
-    assert_eq!(decoder.decode(&span(4, 2)), Decoded::Learnt, "its beginning left no trace");
+    let mut decoder = Decoder::new(42, None, clock(), Stacks::new(symbols));
+    assert_eq!(decoder.decode(&span(4, 2)), Decoded::Context, "its beginning left no trace");
     let wait = |start: u64, caller: u64| {
         let record = Bytes::default().u32(2).u32(7).u64(start).u64(start + 5).u64(0).text("kafka", 16);
         let record = record.u32(0).text("", 16).u8(0).text("", 3).u32(2).u32(0);
@@ -348,8 +364,28 @@ fn a_commit_of_which_only_the_end_is_seen_began_with_the_threads_first_wait_in_i
     for (start, caller) in [(10, 0x3010), (20, 0x1010), (40, 0x1010)] {
         decoder.decode(&wait(start, caller));
     }
-    let Decoded::Event(Event::KernelSpan(commit)) = decoder.decode(&span(4, 2)) else { panic!() };
-    assert_eq!((&*commit.function, commit.start_ns, commit.end_ns), ("btrfs_commit_transaction", 20, 90));
+    let Decoded::Event(Event::Row(KernelSpan(commit))) = decoder.decode(&span(4, 2)) else { panic!() };
+    assert_eq!((&*commit.function, commit.start.0, commit.end.0), ("btrfs_commit_transaction", 20, 90));
     assert_eq!(commit.seen_by, SpanSource::OffCpu);
-    assert_eq!(decoder.decode(&span(4, 2)), Decoded::Learnt, "it is told once");
+    assert_eq!(decoder.decode(&span(4, 2)), Decoded::Context, "it is told once");
+}
+
+#[test]
+fn the_function_is_the_outermost_of_a_file_system() {
+    for (stack, function) in [
+        ("ret_from_fork;kthread;xfsaild;xfsaild_push;xfs_log_force;__schedule", Some("xfsaild_push")),
+        (
+            "kthread;worker_thread;process_one_work;xlog_cil_push_work;down;__schedule",
+            Some("xlog_cil_push_work"),
+        ),
+        ("kthread;transaction_kthread;btrfs_commit_transaction;__schedule", Some("btrfs_commit_transaction")),
+        (
+            "worker_thread;btrfs_work_helper;btrfs_finish_one_ordered.isra.0;__schedule",
+            Some("btrfs_finish_one_ordered"),
+        ),
+        ("worker_thread;process_one_work;wb_workfn;__schedule", None),
+        ("", None),
+    ] {
+        assert_eq!(file_system_function(stack), function, "{stack}");
+    }
 }

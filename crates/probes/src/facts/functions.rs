@@ -8,14 +8,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{MapType, libbpf_sys as sys};
 
-use crate::functions;
+use crate::registry;
 
 /// What the kernel offers for hooking its functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Functions {
     /// Why none can be hooked; none where they can.
     pub refused: Option<String>,
-    /// Those of [`crate::functions`] that exist, by name.
+    /// Those of [`crate::registry`] that exist, by name.
     pub known: BTreeSet<String>,
 }
 
@@ -35,20 +35,19 @@ pub(super) fn survey(bpf_refused: Option<&str>) -> Functions {
     let Some(kernel) = Btf::of_kernel() else {
         return Functions { refused: Some("the kernel has no BTF".to_owned()), known: BTreeSet::new() };
     };
-    let modules: Vec<Btf> = functions::MODULES.iter().filter_map(|name| kernel.of_module(name)).collect();
+    let modules: Vec<Btf> = registry::MODULES.iter().filter_map(|name| kernel.of_module(name)).collect();
     let has = |name: &&str| kernel.function(name).is_some() || modules.iter().any(|btf| btf.has(name));
-    let wanted = functions::wanted();
-    // Their programs need room of their thread's.
-    let has_rooms = MapType::TaskStorage.is_supported().unwrap_or(false);
-    let rooms = if let Some(why) = bpf_refused {
+    // Their programs need storage of their thread's.
+    let has_storage = MapType::TaskStorage.is_supported().unwrap_or(false);
+    let storage = if let Some(why) = bpf_refused {
         Err(why.to_owned())
-    } else if has_rooms {
+    } else if has_storage {
         Ok(())
     } else {
         Err("no BPF task storage: Linux 5.11 has it".to_owned())
     };
-    let known = wanted.iter().map(String::as_str).filter(has).map(str::to_owned).collect();
-    Functions { refused: rooms.and_then(|()| try_hook(&kernel)).err(), known }
+    let known = registry::function_names().filter(has).map(str::to_owned).collect();
+    Functions { refused: storage.and_then(|()| try_hook(&kernel)).err(), known }
 }
 
 fn try_hook(kernel: &Btf) -> Result<(), String> {

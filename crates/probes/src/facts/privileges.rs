@@ -1,8 +1,10 @@
-//! What this process may do: `bpf(2)`, capabilities, lockdown. Asks for nothing more.
+//! What this process may do: `bpf(2)`, capabilities, lockdown; and whose process ids it knows. Asks for nothing more.
 
 use std::fs;
 
 use libbpf_rs::{MapHandle, MapType, ProgramType, libbpf_sys};
+
+use crate::process_ids::ProcessIds;
 
 /// Effective capabilities as the kernel's bit set (`include/uapi/linux/capability.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,13 +95,32 @@ pub(super) fn bpf_refused() -> Option<String> {
     }
 }
 
-/// Whether tracepoint programs may call a helper.
-pub(crate) fn has_helper(helper: libbpf_sys::bpf_func_id) -> bool {
+/// Whether programs of a kind may call a helper.
+pub(crate) fn has_helper(kind: libbpf_sys::bpf_prog_type, helper: libbpf_sys::bpf_func_id) -> bool {
     let none = std::ptr::null();
     // SAFETY: numbers, and options that may be null.
-    let known =
-        unsafe { libbpf_sys::libbpf_probe_bpf_helper(libbpf_sys::BPF_PROG_TYPE_TRACEPOINT, helper, none) };
-    known == 1
+    unsafe { libbpf_sys::libbpf_probe_bpf_helper(kind, helper, none) == 1 }
+}
+
+/// By whose ids this process knows others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PidNamespace {
+    /// The host's, which are the kernel's own.
+    Root,
+    /// Those of a namespace so many levels below the host's; the probes translate.
+    Below(u32),
+    /// That cannot be told, and why.
+    Unknown(String),
+}
+
+impl PidNamespace {
+    pub(super) fn current() -> Self {
+        match ProcessIds::of_this_host() {
+            Ok(ids) if ids.level() == 0 => Self::Root,
+            Ok(ids) => Self::Below(ids.level()),
+            Err(error) => Self::Unknown(error.to_string()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,27 +1,12 @@
-//! Records of the JVM's probes to [`JvmEvent`]s. The layout is `bpf/jvm.h`; both sides assert it.
+//! Records of the JVM's probes to [`JvmEvent`]s. The layout is `bpf/jvm.h`'s.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use super::event::{Holder, JvmEvent, MonitorWait, Pause, PauseKind};
-use super::object::types;
+use crate::bpf::jvm::types::{self, jvm_event_kind};
+use crate::bpf::{record, text_of};
 use crate::intern::Texts;
-
-const MONITOR_WAIT: u32 = 1;
-const PAUSE: u32 = 2;
-/// `enum jvm_pause_kind`.
-const COLLECTION: u32 = 1;
-const COMM_BYTES: usize = 16;
-const CLASS_AT: usize = 72;
-const OPERATION_AT: usize = 40;
-
-const _: () = {
-    use std::mem::offset_of;
-    assert!(size_of::<types::monitor_wait_event>() == CLASS_AT + 128);
-    assert!(offset_of!(types::monitor_wait_event, comm) == 40);
-    assert!(offset_of!(types::monitor_wait_event, class_name) == CLASS_AT);
-    assert!(size_of::<types::jvm_pause_event>() == OPERATION_AT + 64);
-    assert!(offset_of!(types::jvm_pause_event, operation) == OPERATION_AT);
-};
 
 /// Decodes one JVM's records.
 #[derive(Default)]
@@ -33,48 +18,44 @@ pub(super) struct Decoder {
 impl Decoder {
     /// One record; none if it is of no known kind or shorter than its kind.
     pub(super) fn decode(&mut self, bytes: &[u8]) -> Option<JvmEvent> {
-        match word(bytes, 0)? {
-            MONITOR_WAIT => Some(JvmEvent::MonitorWait(self.monitor_wait(bytes)?)),
-            PAUSE => Some(JvmEvent::Pause(self.pause(bytes)?)),
+        match jvm_event_kind(u32::from_ne_bytes(*bytes.first_chunk()?)) {
+            jvm_event_kind::JVM_MONITOR_WAIT => Some(JvmEvent::MonitorWait(self.monitor_wait(bytes)?)),
+            jvm_event_kind::JVM_PAUSE => Some(JvmEvent::Pause(self.pause(bytes)?)),
             _ => None,
         }
     }
 
     fn monitor_wait(&mut self, bytes: &[u8]) -> Option<MonitorWait> {
-        let holder = word(bytes, 32)?;
-        let class = counted(bytes, CLASS_AT, word(bytes, 36)?)?;
+        let record: types::monitor_wait_event =
+            record(bytes, offset_of!(types::monitor_wait_event, class_name))?;
+        let class = counted(bytes, offset_of!(types::monitor_wait_event, class_name), record.class_bytes)?;
         Some(MonitorWait {
-            tid: word(bytes, 4)?,
-            start_ns: long(bytes, 8)?,
-            end_ns: long(bytes, 16)?,
-            monitor: long(bytes, 24)?,
-            comm: self.comm(bytes, 40)?,
-            holder: if holder == 0 {
-                None
-            } else {
-                Some(Holder { tid: holder, comm: self.comm(bytes, 40 + COMM_BYTES)? })
-            },
+            tid: record.tid,
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            monitor: record.monitor,
+            comm: self.texts.share(text_of(&record.comm)),
+            holder: (record.holder_tid != 0).then(|| Holder {
+                tid: record.holder_tid,
+                comm: self.texts.share(text_of(&record.holder_comm)),
+            }),
             class: self.class(class),
         })
     }
 
     fn pause(&mut self, bytes: &[u8]) -> Option<Pause> {
-        let collection = word(bytes, 4)? == COLLECTION;
-        let operation_ns = long(bytes, 24)?;
-        let full = word(bytes, 32)? != 0;
-        let operation = counted(bytes, OPERATION_AT, word(bytes, 36)?)?;
+        let record: types::jvm_pause_event = record(bytes, offset_of!(types::jvm_pause_event, operation))?;
+        let operation =
+            counted(bytes, offset_of!(types::jvm_pause_event, operation), record.operation_bytes)?;
+        let is_collection = record.pause == types::jvm_pause_kind::JVM_COLLECTION.0;
+        let full = record.full != 0;
         Some(Pause {
-            start_ns: long(bytes, 8)?,
-            end_ns: long(bytes, 16)?,
-            kind: if collection { PauseKind::Collection { full } } else { PauseKind::Safepoint },
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            kind: if is_collection { PauseKind::Collection { full } } else { PauseKind::Safepoint },
             operation: self.texts.share(operation),
-            operation_ns: Some(operation_ns).filter(|&ns| ns != 0 && !collection),
+            operation_ns: Some(record.operation_ns).filter(|&ns| ns != 0 && !is_collection),
         })
-    }
-
-    fn comm(&mut self, bytes: &[u8], at: usize) -> Option<Arc<str>> {
-        let name = bytes.get(at..at.checked_add(COMM_BYTES)?)?;
-        Some(self.texts.share(name.split(|&byte| byte == 0).next().unwrap_or_default()))
     }
 
     /// As Java writes it, not as class files do: every other tool shows it so.
@@ -85,14 +66,6 @@ impl Decoder {
         let dotted: Vec<u8> = name.iter().map(|&byte| if byte == b'/' { b'.' } else { byte }).collect();
         self.classes.share(&dotted)
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
 fn counted(bytes: &[u8], at: usize, length: u32) -> Option<&[u8]> {

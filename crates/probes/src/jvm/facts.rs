@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 
 use libbpf_rs::libbpf_sys;
 
-use super::flags;
+use super::hotspot::{self, Tables};
 use super::library::Library;
-use super::tables::Tables;
 use crate::facts;
 
 /// The flag without which the monitors' probes are passed by.
 const FLAG: &str = "DTraceMonitorProbes";
 /// An `ObjectMonitor` has some 200 bytes.
-const MOST_MONITOR_BYTES: u64 = 4_096;
+const MAX_MONITOR_BYTES: u64 = 4_096;
 
 /// A process as the survey found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +40,14 @@ impl JvmFacts {
         let library = Library::of(pid);
         Self {
             pid,
-            monitor_probes: ask(pid, &library, "flags", |tables| flags::is_on(tables, FLAG)),
+            monitor_probes: ask(pid, &library, "flags", |tables| hotspot::is_on(tables, FLAG)),
             owner_at: ask(pid, &library, "monitors' owners", owner_at),
             probes: library.as_ref().map(|library| library.probes.clone()).unwrap_or_default(),
             library: library.map(|library| library.path),
-            call_registers: facts::has_helper(libbpf_sys::BPF_FUNC_task_pt_regs),
+            call_registers: facts::has_helper(
+                libbpf_sys::BPF_PROG_TYPE_TRACEPOINT,
+                libbpf_sys::BPF_FUNC_task_pt_regs,
+            ),
             uprobes: Path::new("/sys/bus/event_source/devices/uprobe/type").exists(),
         }
     }
@@ -66,7 +68,7 @@ fn ask<T>(
 }
 
 fn owner_at(tables: &Tables<'_>) -> Option<u64> {
-    tables.field("ObjectMonitor", "_owner", false).filter(|&at| at < MOST_MONITOR_BYTES)
+    tables.field("ObjectMonitor", "_owner", false).filter(|&at| at < MAX_MONITOR_BYTES)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::user::mappings::{Mapped, Mapping, Mappings};
 
 const NAME: &str = "libjvm.so";
 /// JDK 25's is 30 MB.
-const MOST_BYTES: u64 = 128 << 20;
+const MAX_BYTES: u64 = 128 << 20;
 /// What `HotSpot` exports for the Serviceability Agent begins so.
 const EXPORTED: &[u8] = b"gHotSpotVM";
 
@@ -56,11 +56,11 @@ fn reached(process: &Path, mapping: &Mapping) -> PathBuf {
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > MOST_BYTES {
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
         return Err(std::io::Error::other("no regular file, or a very large one"));
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -10,15 +10,15 @@ const HEADER_BYTES: usize = 12;
 /// Place of the probe, base and semaphore, before the names.
 const ADDRESSES_BYTES: usize = 24;
 /// A libjvm has some 700.
-const MOST: usize = 8_192;
-const MOST_NAME_BYTES: usize = 256;
+const MAX_PROBES: usize = 8_192;
+const MAX_NAME_BYTES: usize = 256;
 
 /// Provider and name of each probe, with a colon between. Ends where the bytes make no sense any more.
 pub(super) fn probes(mut section: &[u8]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     while let Some((description, rest)) = note(section) {
         found.extend(description.and_then(name));
-        if found.len() >= MOST {
+        if found.len() >= MAX_PROBES {
             break;
         }
         section = rest;
@@ -45,7 +45,7 @@ fn padded(length: usize) -> Option<usize> {
 fn name(description: &[u8]) -> Option<String> {
     let mut texts = description.get(ADDRESSES_BYTES..)?.split(|&byte| byte == 0);
     let (provider, name) = (texts.next()?, texts.next()?);
-    if provider.len() + name.len() > MOST_NAME_BYTES {
+    if provider.len() + name.len() > MAX_NAME_BYTES {
         return None;
     }
     // Without the zero that ends it, the name is cut.

@@ -1,19 +1,21 @@
 //! Probes on one JVM: loaded, attached, read, and gone when dropped. Decides nothing: see [`super::JvmPlan`].
 
+use std::mem::offset_of;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, Object};
 
 use super::decode::Decoder;
 use super::event::JvmEvent;
-use super::object;
-use super::plan::{JvmHook, JvmMechanism, JvmPlan};
+use super::plan::{JvmHook, JvmMechanism, JvmPlan, Probe};
+use crate::bpf::jvm::OBJECT;
+use crate::bpf::jvm::types::{self, jvm_count};
+use crate::bpf::{self, Loader, Ring};
 use crate::error::Error;
 use crate::overhead::{self, ProgramCost};
 use crate::plan::State;
-use crate::session;
+use crate::process_ids::ProcessIds;
 
 /// Shorter waits explain no slow request, and are most of all waits.
 pub const DEFAULT_MIN_WAIT: Duration = Duration::from_micros(100);
@@ -37,15 +39,6 @@ impl Default for JvmOptions {
     fn default() -> Self {
         Self { min_wait: DEFAULT_MIN_WAIT, ring_bytes: 256 << 10, measure: false, idle: false }
     }
-}
-
-/// `enum jvm_count`.
-mod count {
-    pub(super) const RING_FULL: u32 = 0;
-    pub(super) const MAP_FULL: u32 = 1;
-    pub(super) const NO_ARGUMENT: u32 = 2;
-    pub(super) const SHORT_WAITS: u32 = 3;
-    pub(super) const SHORT_NS: u32 = 4;
 }
 
 /// What the probes could not report, since they were attached.
@@ -83,18 +76,12 @@ pub struct ShortWaits {
 pub struct JvmProbes {
     // Dropped in this order: no more events, then the buffer, then the maps.
     _links: Vec<Link>,
-    ring: RingBuffer<'static>,
+    ring: Ring,
     object: Object,
-    received: Arc<Mutex<Received>>,
+    decoder: Decoder,
+    undecodable: u64,
     plan: JvmPlan,
     _measuring: Option<OwnedFd>,
-}
-
-#[derive(Default)]
-struct Received {
-    decoder: Decoder,
-    events: Vec<JvmEvent>,
-    undecodable: u64,
 }
 
 impl JvmProbes {
@@ -109,10 +96,10 @@ impl JvmProbes {
         }
         let measuring = if options.measure { overhead::count_run_time() } else { None };
         let (object, plan) = load(plan, options)?;
-        let received = Arc::<Mutex<Received>>::default();
-        let ring = reading(&object, &received)?;
+        let ring = Ring::new(&object)?;
         let (links, plan) = attach_all(&object, &plan, options)?;
-        Ok(Self { _links: links, ring, object, received, plan, _measuring: measuring })
+        let decoder = Decoder::default();
+        Ok(Self { _links: links, ring, object, decoder, undecodable: 0, plan, _measuring: measuring })
     }
 
     /// What was attached: the plan less what could not be.
@@ -126,27 +113,31 @@ impl JvmProbes {
     /// # Errors
     /// Where the ring buffer cannot be read.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(JvmEvent)) -> Result<(), Error> {
-        session::wait(&self.ring, timeout)?;
-        self.ring.consume().map_err(Error::Ring)?;
-        let events = std::mem::take(&mut lock(&self.received).events);
-        events.into_iter().for_each(out);
-        Ok(())
+        self.ring.wait(timeout)?;
+        let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
+        self.ring.read_all(|record| match decoder.decode(record) {
+            Some(event) => out(event),
+            None => *undecodable += 1,
+        })
     }
 
     /// What was lost since the probes were attached.
     pub fn losses(&self) -> JvmLosses {
         JvmLosses {
-            ring_full: self.counted(count::RING_FULL),
-            map_full: self.counted(count::MAP_FULL),
+            ring_full: self.count(jvm_count::JVM_RING_FULL),
+            map_full: self.count(jvm_count::JVM_MAP_FULL),
             skipped: self.overhead().iter().map(|cost| cost.skipped).sum(),
-            arguments_unread: self.counted(count::NO_ARGUMENT),
-            undecodable: lock(&self.received).undecodable,
+            arguments_unread: self.count(jvm_count::JVM_NO_ARGUMENT),
+            undecodable: self.undecodable,
         }
     }
 
     /// Waits below [`JvmOptions::min_wait`] since the probes were attached.
     pub fn short_waits(&self) -> ShortWaits {
-        ShortWaits { count: self.counted(count::SHORT_WAITS), total_ns: self.counted(count::SHORT_NS) }
+        ShortWaits {
+            count: self.count(jvm_count::JVM_SHORT_WAITS),
+            total_ns: self.count(jvm_count::JVM_SHORT_NS),
+        }
     }
 
     /// What each BPF program cost so far; times and counts only with [`JvmOptions::measure`].
@@ -154,41 +145,21 @@ impl JvmProbes {
         overhead::costs(&self.object)
     }
 
-    /// The sum over all CPUs. A slot of a per-CPU array always exists, so a failed look-up has no meaning.
-    fn counted(&self, slot: u32) -> u64 {
-        let map = session::map(&self.object, "counts").ok();
-        let counts = map.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
-        let counts = counts.unwrap_or_default();
-        counts.iter().filter_map(|count| count.as_slice().try_into().ok().map(u64::from_ne_bytes)).sum()
+    fn count(&self, slot: jvm_count) -> u64 {
+        bpf::sum_over_cpus(&self.object, "counts", slot.0)
     }
 }
 
 /// As planned; where the kernel refuses that, with the JVM's own probe in place of wake-ups.
 fn load(plan: &JvmPlan, options: &JvmOptions) -> Result<(Object, JvmPlan), Error> {
     let on_wakeups = plan.used().any(|hook| hook.mechanism == JvmMechanism::Wakeups);
-    match object::load(plan, options) {
+    match load_planned(plan, options) {
         Err(error) if on_wakeups => {
             let plan = plan.without_wakeups(&error.to_string());
-            Ok((object::load(&plan, options)?, plan))
+            Ok((load_planned(&plan, options)?, plan))
         }
         loaded => Ok((loaded?, plan.clone())),
     }
-}
-
-fn reading(object: &Object, received: &Arc<Mutex<Received>>) -> Result<RingBuffer<'static>, Error> {
-    let sink = Arc::clone(received);
-    let map = session::map(object, "ring")?;
-    let mut builder = RingBufferBuilder::new();
-    let take = move |record: &[u8]| {
-        let received = &mut *lock(&sink);
-        match received.decoder.decode(record) {
-            Some(event) => received.events.push(event),
-            None => received.undecodable += 1,
-        }
-        0
-    };
-    builder.add(&map, take).map_err(Error::Ring)?;
-    builder.build().map_err(Error::Ring)
 }
 
 fn attach_all(object: &Object, plan: &JvmPlan, options: &JvmOptions) -> Result<(Vec<Link>, JvmPlan), Error> {
@@ -196,7 +167,7 @@ fn attach_all(object: &Object, plan: &JvmPlan, options: &JvmOptions) -> Result<(
     let mut links = Vec::new();
     let mut first = None;
     for hook in plan.used().cloned().collect::<Vec<JvmHook>>() {
-        match object::attach(object, &plan, &hook, options) {
+        match attach_hook(object, &plan, &hook, options) {
             Ok(attached) => links.extend(attached),
             Err(error) => {
                 if let Some(hook) = plan.hooks.iter_mut().find(|it| it.purpose == hook.purpose) {
@@ -212,7 +183,89 @@ fn attach_all(object: &Object, plan: &JvmPlan, options: &JvmOptions) -> Result<(
     }
 }
 
-/// Nothing panics while it is held, and if it did, what it guards is still whole.
-fn lock(received: &Mutex<Received>) -> MutexGuard<'_, Received> {
-    received.lock().unwrap_or_else(PoisonError::into_inner)
+/// The programs that do nothing, on a probe and on wake-ups.
+const NOTHING: &str = "nothing";
+const NOTHING_ON_WAKEUPS: &str = "nothing_waking";
+
+/// Loads the plan's programs.
+fn load_planned(plan: &JvmPlan, options: &JvmOptions) -> Result<Object, Error> {
+    let ids = ProcessIds::of_this_host()?;
+    let tgid = ids.root_of(plan.pid).ok_or(Error::OtherPidNamespace { pid: plan.pid })?;
+    let mut loader = Loader::open("brokerscope_jvm", OBJECT)?;
+    loader.choose_programs(|program| {
+        plan.used().flat_map(JvmHook::programs).any(|name| program == program_or_idle(name, options))
+    });
+    loader.resize("ring", options.ring_bytes)?;
+    loader.set(offset_of!(types::rodata, settings), &settings(tgid, plan.owner_at, options))?;
+    loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
+    loader.load()
+}
+
+fn settings(tgid: u32, owner_at: u64, options: &JvmOptions) -> types::jvm_settings {
+    types::jvm_settings {
+        tgid,
+        min_ns: u64::try_from(options.min_wait.as_nanos()).unwrap_or(u64::MAX),
+        wake_bytes: u64::from(options.ring_bytes / 4),
+        owner_at,
+        ..types::jvm_settings::default()
+    }
+}
+
+fn program_or_idle(program: &'static str, options: &JvmOptions) -> &'static str {
+    match program {
+        _ if !options.idle => program,
+        JvmHook::ON_WAKEUPS => NOTHING_ON_WAKEUPS,
+        _ => NOTHING,
+    }
+}
+
+/// Attaches a hook's programs: to the process's library, to the kernel's wake-ups.
+fn attach_hook(
+    object: &Object,
+    plan: &JvmPlan,
+    hook: &JvmHook,
+    options: &JvmOptions,
+) -> Result<Vec<Link>, Error> {
+    let probes = hook.probes().iter();
+    let probes =
+        probes.map(|probe| attach_probe(object, plan, probe, program_or_idle(probe.program, options)));
+    let wakeups = hook.on_wakeups().map(|program| attach_wakeups(object, program_or_idle(program, options)));
+    probes.chain(wakeups).collect()
+}
+
+fn attach_wakeups(object: &Object, program: &'static str) -> Result<Link, Error> {
+    let link = bpf::program(object, program)?.attach_trace();
+    link.map_err(|source| Error::Attach { program: program.to_owned(), source })
+}
+
+fn attach_probe(
+    object: &Object,
+    plan: &JvmPlan,
+    probe: &Probe,
+    program: &'static str,
+) -> Result<Link, Error> {
+    bpf::catch_log();
+    let pid = i32::try_from(plan.pid).unwrap_or(i32::MAX);
+    let link = bpf::program(object, program)?.attach_usdt(pid, &plan.library, probe.provider, probe.name);
+    link.map_err(|error| {
+        let log = bpf::take_log();
+        let why = log.lines().last().map_or_else(|| error.to_string(), |last| format!("{error}: {last}"));
+        Error::Refused { program: program.to_owned(), why }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{JvmOptions, settings};
+
+    #[test]
+    fn shorter_waits_and_a_quarter_of_the_ring_are_left_to_the_programs() {
+        let min_wait = Duration::from_micros(5);
+        let options = JvmOptions { min_wait, ring_bytes: 4096, ..JvmOptions::default() };
+        let settings = settings(7, 64, &options);
+        assert_eq!((settings.tgid, settings.owner_at), (7, 64));
+        assert_eq!((settings.min_ns, settings.wake_bytes), (5_000, 1_024));
+    }
 }

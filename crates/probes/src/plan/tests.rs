@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Mechanism, Plan, Purpose, State};
 use crate::facts::{Capabilities, Facts, Field, Format, Functions, Lockdown, PidNamespace, Tracefs};
-use crate::{functions, tracepoints};
+use crate::registry::{self, declarations};
 
 /// A host that lacks nothing but leave to hook the kernel's functions.
 fn able() -> Facts {
     let mut id = 100;
-    let formats = tracepoints::ALL.iter().copied().flatten().map(|needed| {
+    let formats = declarations().flat_map(|declaration| declaration.tracepoints).map(|needed| {
         id += 1;
         let mut offset = 8;
         let fields = needed.fields.iter().map(|field| {
             offset += 8;
-            (field.name.to_owned(), Field { offset, size: field.min })
+            (field.name.to_owned(), Field { offset, size: field.min_bytes })
         });
         (needed.name.to_owned(), Format { id, fields: fields.collect() })
     });
     let mut formats: BTreeMap<_, _> = formats.collect();
-    formats.extend(tracepoints::TYPED.iter().map(|&name| (name.to_owned(), Format::default())));
+    formats.extend([("btrfs/btrfs_transaction_commit".to_owned(), Format::default())]);
     Facts {
         kernel_release: "6.18.0".to_owned(),
         bpf_refused: None,
@@ -33,7 +33,7 @@ fn able() -> Facts {
         tracepoints: formats,
         functions: Functions {
             refused: Some("EPERM".to_owned()),
-            known: functions::wanted().into_iter().collect(),
+            known: registry::function_names().map(str::to_owned).collect(),
         },
         refused: BTreeMap::new(),
         jbd2: true,
@@ -72,7 +72,7 @@ fn an_able_host_uses_everything() {
     let plan = Plan::choose(&able());
     assert_eq!(plan.used().count(), Purpose::ALL.len() - BY_FUNCTIONS.len());
     let writes = &plan.hooks[0];
-    assert_eq!(writes.points.len(), tracepoints::FILE_WRITES.len());
+    assert_eq!(writes.points.len(), Purpose::FileWrites.declaration().tracepoints.len());
     let off_cpu = plan.hooks.iter().find(|hook| hook.purpose == Purpose::OffCpu).unwrap();
     assert_eq!(off_cpu.mechanism, Mechanism::BtfTracepoints(&["sched_switch"]));
     assert_eq!(off_cpu.programs().collect::<Vec<_>>(), ["sched_switch"]);

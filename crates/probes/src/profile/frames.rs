@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::StackTime;
 
-use super::object::MOST_FRAMES;
+use super::object::MAX_FRAMES;
 use crate::error::Error;
 use crate::kallsyms::Symbols;
 use crate::user::{Java, UserCode};
@@ -16,12 +16,12 @@ const TRUNCATED: &str = "[truncated]";
 const LOST: &str = "[stack lost]";
 
 /// One of the two stacks of a thread: return addresses, innermost first.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Half<'a> {
+#[derive(Clone, Debug)]
+pub(super) enum Half {
     /// The thread was not there.
     None,
     Lost,
-    Frames(&'a [u64]),
+    Frames(Vec<u64>),
 }
 
 /// Names addresses.
@@ -45,27 +45,14 @@ impl Frames {
         self.user.refresh();
     }
 
-    pub(super) fn text(&mut self, user: Half<'_>, kernel: Half<'_>) -> Arc<str> {
-        let mut names: Vec<Arc<str>> = Vec::new();
-        match user {
-            Half::None => {}
-            Half::Lost => names.push(LOST.into()),
-            Half::Frames(frames) => {
-                if frames.len() >= MOST_FRAMES {
-                    names.push(TRUNCATED.into());
-                }
-                names.extend(self.user.names(frames));
-            }
+    pub(super) fn text(&mut self, user: &Half, kernel: &Half) -> Arc<str> {
+        let mut names: Vec<Arc<str>> = note(user).into_iter().map(Into::into).collect();
+        if let Half::Frames(frames) = user {
+            names.extend(self.user.names(frames));
         }
-        match kernel {
-            Half::None => {}
-            Half::Lost => names.push(format!("{LOST}{}", StackTime::KERNEL).into()),
-            Half::Frames(frames) => {
-                if frames.len() >= MOST_FRAMES {
-                    names.push(format!("{TRUNCATED}{}", StackTime::KERNEL).into());
-                }
-                names.extend(self.kernel_names(frames));
-            }
+        names.extend(note(kernel).map(|note| format!("{note}{}", StackTime::KERNEL).into()));
+        if let Half::Frames(frames) = kernel {
+            names.extend(self.kernel_names(frames));
         }
         names.join(";").into()
     }
@@ -83,9 +70,18 @@ impl Frames {
     }
 }
 
+/// What stands before a stack's names.
+fn note(half: &Half) -> Option<&'static str> {
+    match half {
+        Half::Lost => Some(LOST),
+        Half::Frames(frames) if frames.len() >= MAX_FRAMES => Some(TRUNCATED),
+        Half::None | Half::Frames(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Frames, Half, MOST_FRAMES};
+    use super::{Frames, Half, MAX_FRAMES};
     use crate::kallsyms::Symbols;
     use crate::user::UserCode;
 
@@ -97,19 +93,19 @@ mod tests {
 
     #[test]
     fn the_kernels_frames_are_marked_and_the_tracers_own_left_out() {
-        let text = frames().text(Half::None, Half::Frames(&[0x4010, 0x3010, 0x2010, 0x1010]));
+        let text = frames().text(&Half::None, &Half::Frames(vec![0x4010, 0x3010, 0x2010, 0x1010]));
         assert_eq!(&*text, "ksys_write_[k];io_schedule_[k];__schedule_[k]");
         assert_eq!(
-            &*frames().text(Half::None, Half::Frames(&[0x2000, 0x2000])),
+            &*frames().text(&Half::None, &Half::Frames(vec![0x2000, 0x2000])),
             "ksys_write_[k];io_schedule_[k]"
         );
     }
 
     #[test]
     fn what_is_missing_is_said() {
-        assert_eq!(&*frames().text(Half::Lost, Half::Lost), "[stack lost];[stack lost]_[k]");
-        let deep = [0x1010; MOST_FRAMES];
-        let text = frames().text(Half::Frames(&deep), Half::Frames(&deep));
+        assert_eq!(&*frames().text(&Half::Lost, &Half::Lost), "[stack lost];[stack lost]_[k]");
+        let deep = Half::Frames(vec![0x1010; MAX_FRAMES]);
+        let text = frames().text(&deep, &deep);
         assert!(text.starts_with("[truncated];[truncated]_[k];ksys_write_[k];"), "{text}");
     }
 }

@@ -1,37 +1,26 @@
-//! Opens the profile's BPF object, fills in its settings and loads the programs that are asked for. Reads no
-//! tables.
+//! The profile's BPF object: loaded with its settings, attached to the scheduler and to a sampling clock. Reads no tables.
+//!
+//! The clock is one of the kernel's timers on each CPU. It needs no hardware counter, so that it works in virtual machines
+//! too. What runs with interrupts off, as the scheduler itself, is counted where they are on again: a thread that runs for
+//! microseconds at a time is given a little less than it takes.
 
-use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, ProgramType, libbpf_sys};
+use std::fs;
+use std::mem::offset_of;
 
-use super::{ProfileOptions, cpu_clock};
+use libbpf_rs::{Link, Object, ProgramMut, libbpf_sys};
+
+use super::ProfileOptions;
+use crate::bpf::profile::{OBJECT, types};
+use crate::bpf::{self, Loader};
 use crate::error::Error;
 use crate::process_ids::ProcessIds;
-use crate::session;
-
-#[allow(clippy::all, clippy::pedantic, clippy::indexing_slicing, clippy::undocumented_unsafe_blocks)]
-#[allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, unsafe_op_in_unsafe_fn, dead_code)]
-#[allow(unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/profile.skel.rs"));
-}
-
-use skeleton::types;
-
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
+use crate::{facts, perf_event};
 
 /// Return addresses kept of a stack.
-pub(super) const MOST_FRAMES: usize = 127;
-const MOST_CALLS: usize = 8;
+pub(super) const MAX_FRAMES: usize = 127;
+const MAX_CALLS: usize = 8;
 
-const _: () = {
-    assert!(size_of::<types::profile_settings>() == 72);
-    assert!(size_of::<types::stack>() == 8 + 8 * MOST_FRAMES);
-    assert!(size_of::<types::spent_key>() == 40);
-    assert!(size_of::<types::spent>() == 16);
-    assert!(size_of::<types::absence>() == 40);
-    assert!(size_of::<types::sample_event>() == 48);
-    assert!(std::mem::offset_of!(types::rodata, settings) == 0);
-};
+const _: () = assert!(size_of::<types::stack>() == 8 + 8 * MAX_FRAMES);
 
 /// What to load it for.
 pub(super) enum Sampling<'a> {
@@ -46,44 +35,28 @@ pub(super) enum Sampling<'a> {
 }
 
 pub(super) fn load(sampling: &Sampling<'_>) -> Result<Object, Error> {
-    session::catch_log();
-    let refused = |source| Error::Load { source, log: session::take_log() };
-    let mut builder = ObjectBuilder::default();
-    let opened = builder.name("brokerscope_prof").and_then(|builder| builder.open_memory(OBJECT));
-    let mut opened = opened.map_err(refused)?;
-    choose_programs(&mut opened, sampling);
-    shrink_maps(&mut opened, sampling).map_err(refused)?;
-    fill_in(&mut opened, &settings(sampling, &ProcessIds::of_this_host()?)?)?;
-    opened.load().map_err(refused)
-}
-
-fn choose_programs(object: &mut OpenObject, sampling: &Sampling<'_>) {
-    for mut program in object.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        program.set_autoload(match sampling {
-            Sampling::Total { options, .. } => match name.as_str() {
+    let ids = ProcessIds::of_this_host()?;
+    let mut loader = Loader::open("brokerscope_prof", OBJECT)?;
+    // What is not used takes no memory. Single samples are read soon, so few stacks are there at a time.
+    match sampling {
+        Sampling::Total { options, .. } => {
+            loader.choose_programs(|program| match program {
                 "sample_total" => options.on_cpu_hz.is_some(),
                 "sched_switch" => options.off_cpu_from.is_some(),
                 _ => false,
-            },
-            Sampling::Each { .. } => name == "sample_each",
-        });
-    }
-}
-
-/// What is not used takes no memory. Single samples are read soon, so few stacks are there at a time.
-fn shrink_maps(object: &mut OpenObject, sampling: &Sampling<'_>) -> libbpf_rs::Result<()> {
-    let page = 4096;
-    for mut map in object.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        match (sampling, name.as_str()) {
-            (Sampling::Total { .. }, "ring") => map.set_max_entries(page)?,
-            (Sampling::Each { .. }, "spents" | "absences") => map.set_max_entries(1)?,
-            (Sampling::Each { .. }, "stacks") => map.set_max_entries(1024)?,
-            _ => {}
+            });
+            loader.resize("ring", 4096)?;
+        }
+        Sampling::Each { .. } => {
+            loader.choose_programs(|program| program == "sample_each");
+            for (map, entries) in [("stack_times", 1), ("off_cpu_threads", 1), ("stacks", 1024)] {
+                loader.resize(map, entries)?;
+            }
         }
     }
-    Ok(())
+    loader.set(offset_of!(types::rodata, settings), &settings(sampling, &ids)?)?;
+    loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
+    loader.load()
 }
 
 fn settings(sampling: &Sampling<'_>, ids: &ProcessIds) -> Result<types::profile_settings, Error> {
@@ -93,13 +66,11 @@ fn settings(sampling: &Sampling<'_>, ids: &ProcessIds) -> Result<types::profile_
     };
     let of_process = types::profile_settings {
         tgid: ids.root_of(pid).ok_or(Error::OtherPidNamespace { pid })?,
-        pid_namespace: ids.namespace,
-        pid_level: ids.level,
         ..types::profile_settings::default()
     };
     Ok(match *sampling {
         Sampling::Total { options, in_calls } => {
-            let mut call = [0; MOST_CALLS];
+            let mut call = [0; MAX_CALLS];
             let calls = if in_calls { options.calls.as_slice() } else { &[] };
             for (slot, number) in call.iter_mut().zip(calls) {
                 *slot = *number;
@@ -107,48 +78,66 @@ fn settings(sampling: &Sampling<'_>, ids: &ProcessIds) -> Result<types::profile_
             let min = options.off_cpu_from.unwrap_or_default().as_nanos();
             types::profile_settings {
                 by_thread: u8::from(options.by_thread),
-                calls: calls.len().min(MOST_CALLS) as u8,
-                period_ns: cpu_clock::period_ns(options.on_cpu_hz.unwrap_or(1)),
+                calls: calls.len().min(MAX_CALLS) as u8,
+                period_ns: period_ns(options.on_cpu_hz.unwrap_or(1)),
                 min_ns: u64::try_from(min).unwrap_or(u64::MAX),
                 call,
                 ..of_process
             }
         }
-        Sampling::Each { hz, .. } => {
-            types::profile_settings { period_ns: cpu_clock::period_ns(hz), ..of_process }
-        }
+        Sampling::Each { hz, .. } => types::profile_settings { period_ns: period_ns(hz), ..of_process },
     })
 }
 
-fn fill_in(object: &mut OpenObject, settings: &types::profile_settings) -> Result<(), Error> {
-    let no_map = || Error::NoSuchPart { what: "map", name: "of settings".to_owned() };
-    let mut maps = object.maps_mut();
-    let mut constants =
-        maps.find(|map| map.name().to_string_lossy().ends_with(".rodata")).ok_or_else(no_map)?;
-    let bytes = constants.initial_value_mut().unwrap_or_default();
-    let room = bytes.get_mut(..size_of::<types::profile_settings>()).ok_or_else(no_map)?;
-    // SAFETY: the settings are a C structure of integers without padding (the C side names every byte),
-    // readable for its size; in the object it is the first of the constants (asserted above).
-    room.copy_from_slice(unsafe {
-        std::slice::from_raw_parts(
-            std::ptr::from_ref(settings).cast::<u8>(),
-            size_of::<types::profile_settings>(),
-        )
-    });
-    Ok(())
-}
-
 pub(super) fn attach_switches(object: &Object) -> Result<Link, Error> {
-    let program = session::program(object, "sched_switch")?;
+    let program = bpf::program(object, "sched_switch")?;
     program.attach_trace().map_err(|source| Error::Attach { program: "sched_switch".to_owned(), source })
 }
 
 /// Whether programs can look at the registers with which a thread entered the kernel (Linux 5.15).
-pub(super) fn can_tell_calls() -> bool {
-    let kind = ProgramType::PerfEvent as libbpf_sys::bpf_prog_type;
-    // SAFETY: the call takes numbers, and a null pointer for no options.
-    let found = unsafe {
-        libbpf_sys::libbpf_probe_bpf_helper(kind, libbpf_sys::BPF_FUNC_task_pt_regs, std::ptr::null())
+pub(super) fn sees_calls() -> bool {
+    facts::has_helper(libbpf_sys::BPF_PROG_TYPE_PERF_EVENT, libbpf_sys::BPF_FUNC_task_pt_regs)
+}
+
+/// Has the program run so many times a second on each CPU that is online now.
+pub(super) fn attach_clock(program: &ProgramMut<'_>, hz: u32) -> Result<Vec<Link>, Error> {
+    let cpus = fs::read_to_string("/sys/devices/system/cpu/online").map_err(Error::Sampling)?;
+    let attach_one = |cpu| {
+        let event = perf_event::cpu_clock(cpu, period_ns(hz)).map_err(Error::Sampling)?;
+        let name = || program.name().to_string_lossy().into_owned();
+        perf_event::attach(program, event).map_err(|source| Error::Attach { program: name(), source })
     };
-    found == 1
+    listed(&cpus).map(attach_one).collect()
+}
+
+/// The time between two samples of a CPU.
+pub(super) fn period_ns(hz: u32) -> u64 {
+    1_000_000_000 / u64::from(hz.max(1))
+}
+
+/// The kernel's lists of CPUs: `0-3,8`.
+fn listed(cpus: &str) -> impl Iterator<Item = i32> + '_ {
+    cpus.trim().split(',').flat_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let numbers = first.parse::<i32>().ok().zip(last.parse::<i32>().ok());
+        numbers.map(|(first, last)| first..=last).into_iter().flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{listed, period_ns};
+
+    #[test]
+    fn cpus_are_listed_as_the_kernel_lists_them() {
+        assert_eq!(listed("0-3,8\n").collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
+        assert_eq!(listed("0\n").collect::<Vec<_>>(), [0]);
+        assert_eq!(listed("\n").count(), 0);
+    }
+
+    #[test]
+    fn a_clock_of_no_ticks_ticks_once_a_second() {
+        assert_eq!(period_ns(99), 10_101_010);
+        assert_eq!(period_ns(0), 1_000_000_000);
+    }
 }

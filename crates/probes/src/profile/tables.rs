@@ -7,72 +7,60 @@ use model::{CpuState, Nanos, StackTime};
 
 use super::frames::{Frames, Half};
 use super::{ProfileLosses, ProfileOptions};
+use crate::bpf::profile::types::{self, profile_lost};
+use crate::bpf::{self, text_of, whole};
 use crate::error::Error;
-use crate::session;
 
 const STACK_NONE: u64 = 0;
 const STACK_LOST: u64 = 1;
 
-/// `enum profile_lost`.
-mod lost {
-    pub(super) const STACK: u32 = 0;
-    pub(super) const SPENT: u32 = 1;
-    pub(super) const NS: u32 = 2;
-    pub(super) const THREAD: u32 = 3;
-    pub(super) const RING: u32 = 4;
-}
-
-/// Where the time went, absences that last added.
+/// Where the time went, with intervals off the CPU that have not ended.
 pub(super) fn read(
     object: &Object,
     options: &ProfileOptions,
     frames: &mut Frames,
 ) -> Result<Vec<StackTime>, Error> {
-    let stacks = session::map(object, "stacks")?;
-    let mut found = Vec::new();
-    let mut add = |spent: Spent| {
-        let (user, kernel) = (stack(&stacks, spent.user_stack), stack(&stacks, spent.kernel_stack));
-        found.push(StackTime {
-            state: spent.state,
-            thread: spent.thread,
-            tid: Some(spent.tid).filter(|&tid| tid != 0),
-            stack: frames.text(user.half(), kernel.half()),
-            time: Nanos(i64::try_from(spent.ns).unwrap_or(i64::MAX)),
-            count: spent.count,
-        });
-    };
-    let spents = session::map(object, "spents")?;
-    for key in spents.keys() {
-        let value = spents.lookup(&key, MapFlags::ANY).ok().flatten().unwrap_or_default();
-        Spent::read(&key, &value).into_iter().for_each(&mut add);
-    }
     let now = monotonic_ns();
-    let absences = session::map(object, "absences")?;
-    for key in absences.keys() {
-        let value = absences.lookup(&key, MapFlags::ANY).ok().flatten().unwrap_or_default();
-        Spent::lasting(&key, &value, now, options).into_iter().for_each(&mut add);
-    }
-    Ok(found)
+    let mut entries = read_map(object, "stack_times", Entry::read)?;
+    entries.extend(read_map(object, "off_cpu_threads", |tid, off_cpu| {
+        Entry::ongoing(tid, off_cpu, now, options)
+    })?);
+    let stacks = bpf::map(object, "stacks")?;
+    let time = |entry: Entry| StackTime {
+        state: entry.state,
+        thread: entry.thread,
+        tid: Some(entry.tid).filter(|&tid| tid != 0),
+        stack: frames.text(&stack(&stacks, entry.user_stack), &stack(&stacks, entry.kernel_stack)),
+        time: Nanos(i64::try_from(entry.ns).unwrap_or(i64::MAX)),
+        count: entry.count,
+    };
+    Ok(entries.into_iter().map(time).collect())
+}
+
+fn read_map(
+    object: &Object,
+    name: &str,
+    read: impl Fn(&[u8], &[u8]) -> Option<Entry>,
+) -> Result<Vec<Entry>, Error> {
+    let map = bpf::map(object, name)?;
+    let entries = map.keys().filter_map(|key| read(&key, &map.lookup(&key, MapFlags::ANY).ok()??));
+    Ok(entries.collect())
 }
 
 /// What was lost; `skipped` are runs that the kernel left out.
 pub(super) fn losses(object: &Object, skipped: u64) -> ProfileLosses {
-    let lost = |slot: u32| {
-        let map = session::map(object, "lost").ok();
-        let counts = map.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
-        counts.unwrap_or_default().iter().filter_map(|count| number(count, 0)).sum::<u64>()
-    };
+    let lost = |slot: profile_lost| bpf::sum_over_cpus(object, "lost", slot.0);
     ProfileLosses {
-        stacks: lost(lost::STACK),
-        uncounted: lost(lost::SPENT),
-        uncounted_time: Nanos(i64::try_from(lost(lost::NS)).unwrap_or(i64::MAX)),
-        intervals: lost(lost::THREAD) + skipped,
-        samples: lost(lost::RING),
+        stacks: lost(profile_lost::PROFILE_LOST_STACK),
+        uncounted: lost(profile_lost::PROFILE_LOST_TIME),
+        uncounted_time: Nanos(i64::try_from(lost(profile_lost::PROFILE_LOST_NS)).unwrap_or(i64::MAX)),
+        intervals: lost(profile_lost::PROFILE_LOST_THREAD) + skipped,
+        samples: lost(profile_lost::PROFILE_LOST_RING),
     }
 }
 
 /// One entry of the table, or one that is still to come.
-struct Spent {
+struct Entry {
     user_stack: u64,
     kernel_stack: u64,
     tid: u32,
@@ -82,83 +70,59 @@ struct Spent {
     count: u64,
 }
 
-impl Spent {
+impl Entry {
     fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let (key, value): (types::stack_key, types::stack_time) = (whole(key)?, whole(value)?);
         Some(Self {
-            user_stack: number(key, 0)?,
-            kernel_stack: number(key, 8)?,
-            tid: small_number(key, 16)?,
-            state: if small_number(key, 20)? == 0 { CpuState::On } else { CpuState::Off },
-            thread: name(key.get(24..)?),
-            ns: number(value, 0)?,
-            count: number(value, 8)?,
+            user_stack: key.user_stack,
+            kernel_stack: key.kernel_stack,
+            tid: key.tid,
+            state: if key.state == 0 { CpuState::On } else { CpuState::Off },
+            thread: name(&key.comm),
+            ns: value.ns,
+            count: value.count,
         })
     }
 
-    fn lasting(tid: &[u8], absence: &[u8], now: u64, options: &ProfileOptions) -> Option<Self> {
-        let since = number(absence, 0).filter(|&since| since != 0)?;
-        let ns = now.checked_sub(since)?;
-        let tid = small_number(tid, 0)?;
+    fn ongoing(tid: &[u8], off_cpu: &[u8], now: u64, options: &ProfileOptions) -> Option<Self> {
+        let off_cpu: types::off_cpu = whole(off_cpu)?;
+        let ns = now.checked_sub(off_cpu.since_ns).filter(|_| off_cpu.since_ns != 0)?;
+        let tid = u32::from_ne_bytes(tid.try_into().ok()?);
         (u128::from(ns) >= options.off_cpu_from?.as_nanos()).then_some(())?;
         Some(Self {
-            user_stack: number(absence, 8)?,
-            kernel_stack: number(absence, 16)?,
+            user_stack: off_cpu.user_stack,
+            kernel_stack: off_cpu.kernel_stack,
             tid: if options.by_thread { tid } else { 0 },
             state: CpuState::Off,
-            thread: name(absence.get(24..)?),
+            thread: name(&off_cpu.comm),
             ns,
             count: 1,
         })
     }
 }
 
-/// A stack as it was kept.
-pub(super) enum Kept {
-    None,
-    Lost,
-    Frames(Vec<u64>),
-}
-
-impl Kept {
-    pub(super) fn half(&self) -> Half<'_> {
-        match self {
-            Self::None => Half::None,
-            Self::Lost => Half::Lost,
-            Self::Frames(frames) => Half::Frames(frames),
-        }
-    }
-}
-
 /// The stack of that number.
-pub(super) fn stack(stacks: &Map<'_>, id: u64) -> Kept {
+pub(super) fn stack(stacks: &Map<'_>, id: u64) -> Half {
     match id {
-        STACK_NONE => Kept::None,
-        STACK_LOST => Kept::Lost,
+        STACK_NONE => Half::None,
+        STACK_LOST => Half::Lost,
         _ => match stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY) {
             Ok(Some(bytes)) => frames_of(&bytes),
-            _ => Kept::Lost,
+            _ => Half::Lost,
         },
     }
 }
 
-fn frames_of(bytes: &[u8]) -> Kept {
-    let count = number(bytes, 0).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
-    let frames = (1..=count).map_while(|i| number(bytes, i.checked_mul(8)?));
-    Kept::Frames(frames.collect())
+/// A count of frames, then the frames.
+fn frames_of(bytes: &[u8]) -> Half {
+    let mut words = bytes.chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes));
+    let count = words.next().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    Half::Frames(words.take(count).collect())
 }
 
-pub(super) fn number(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_ne_bytes)
-}
-
-pub(super) fn small_number(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_ne_bytes)
-}
-
-/// A thread's name up to its NUL.
-pub(super) fn name(bytes: &[u8]) -> Arc<str> {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into()
+/// A thread's name.
+pub(super) fn name(comm: &[i8]) -> Arc<str> {
+    String::from_utf8_lossy(text_of(comm)).into()
 }
 
 fn monotonic_ns() -> u64 {
@@ -172,7 +136,7 @@ fn monotonic_ns() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{CpuState, Kept, Spent, frames_of};
+    use super::{CpuState, Entry, Half, frames_of};
     use crate::profile::ProfileOptions;
 
     fn key(state: u32) -> Vec<u8> {
@@ -185,15 +149,15 @@ mod tests {
     #[test]
     fn an_entry_is_read_as_the_kernel_wrote_it() {
         let value = [10_u64.to_ne_bytes(), 3_u64.to_ne_bytes()].concat();
-        let spent = Spent::read(&key(1), &value).unwrap();
-        assert_eq!((spent.user_stack, spent.kernel_stack, spent.state), (7, 9, CpuState::Off));
-        assert_eq!((&*spent.thread, spent.ns, spent.count), ("handler", 10, 3));
-        assert!(Spent::read(&key(0)[..30], &value).is_some() && Spent::read(&key(0)[..20], &value).is_none());
-        assert!(Spent::read(&key(0), &value[..12]).is_none());
+        let entry = Entry::read(&key(1), &value).unwrap();
+        assert_eq!((entry.user_stack, entry.kernel_stack, entry.state), (7, 9, CpuState::Off));
+        assert_eq!((&*entry.thread, entry.ns, entry.count), ("handler", 10, 3));
+        assert!(Entry::read(&key(0), &value).is_some() && Entry::read(&key(0)[..20], &value).is_none());
+        assert!(Entry::read(&key(0), &value[..12]).is_none());
     }
 
     #[test]
-    fn an_absence_counts_until_now_if_it_is_long_enough() {
+    fn an_interval_counts_until_now_if_it_is_long_enough() {
         let options = ProfileOptions {
             pid: 1,
             on_cpu_hz: None,
@@ -202,23 +166,23 @@ mod tests {
             by_thread: true,
             measure: false,
         };
-        let absence = |since: u64| {
+        let off_cpu = |since: u64| {
             let mut bytes = [since.to_ne_bytes(), [0; 8], [0; 8]].concat();
             bytes.extend(*b"handler\0\0\0\0\0\0\0\0\0");
             bytes
         };
-        let lasting = |since| Spent::lasting(&5_u32.to_ne_bytes(), &absence(since), 1000, &options);
-        assert_eq!(lasting(900).map(|spent| (spent.ns, spent.tid)), Some((100, 5)));
-        assert!(lasting(960).is_none(), "too short");
-        assert!(lasting(0).is_none() && lasting(2000).is_none(), "not absent");
+        let ongoing = |since| Entry::ongoing(&5_u32.to_ne_bytes(), &off_cpu(since), 1000, &options);
+        assert_eq!(ongoing(900).map(|entry| (entry.ns, entry.tid)), Some((100, 5)));
+        assert!(ongoing(960).is_none(), "too short");
+        assert!(ongoing(0).is_none() && ongoing(2000).is_none(), "not off the CPU");
     }
 
     #[test]
     fn a_stack_says_how_many_frames_it_has() {
         let bytes = [2_u64.to_ne_bytes(), 0x10_u64.to_ne_bytes(), 0x20_u64.to_ne_bytes(), [0; 8]].concat();
-        assert!(matches!(frames_of(&bytes), Kept::Frames(frames) if frames == [0x10, 0x20]));
+        assert!(matches!(frames_of(&bytes), Half::Frames(frames) if frames == [0x10, 0x20]));
         let lying = [u64::MAX.to_ne_bytes(), 0x10_u64.to_ne_bytes()].concat();
-        assert!(matches!(frames_of(&lying), Kept::Frames(frames) if frames == [0x10]));
-        assert!(matches!(frames_of(&[]), Kept::Frames(frames) if frames.is_empty()));
+        assert!(matches!(frames_of(&lying), Half::Frames(frames) if frames == [0x10]));
+        assert!(matches!(frames_of(&[]), Half::Frames(frames) if frames.is_empty()));
     }
 }

@@ -1,16 +1,21 @@
-//! Programs on their hooks, and off them again without anybody waiting for it.
+//! Attaches programs to their hooks, and detaches them without waiting.
 //!
-//! Taking a program off a tracepoint waits until every task has been seen outside of such programs
-//! (`perf_event_detach_bpf_prog`, `kernel/trace/bpf_trace.c`), and closing the tracepoint's event waits for that once more, under
-//! one lock for all events (`perf_trace_event_unreg`, `kernel/trace/trace_event_perf.c`): some 30 ms each, and with ninety
-//! of them three seconds and more, of any length where the machine is busy. So that is left to a process that does nothing but end,
-//! once this one has closed its own.
+//! Detaching a program from a tracepoint waits until every task has been seen outside of such programs
+//! (`perf_event_detach_bpf_prog`, `kernel/trace/bpf_trace.c`), and closing the tracepoint's event waits for that again, under
+//! one lock for all events (`perf_trace_event_unreg`, `kernel/trace/trace_event_perf.c`): some 30 ms each, three seconds and
+//! more for ninety of them. A process that does nothing but exit does that, after this one has closed its own descriptors.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
-use libbpf_rs::Link;
+use libbpf_rs::{Link, Object};
 
-/// What the process is called that lets go last: at most 15 characters.
+use crate::bpf;
+use crate::error::Error;
+use crate::perf_event;
+use crate::plan::Point;
+use crate::registry::Tracepoint;
+
+/// The name of the process that closes last: at most 15 characters.
 const NAME: &std::ffi::CStr = c"brokerscope-end";
 
 /// What is attached, until it is dropped.
@@ -18,7 +23,7 @@ const NAME: &std::ffi::CStr = c"brokerscope-end";
 pub(super) struct Links(Vec<Link>);
 
 impl Links {
-    pub(super) fn keep(&mut self, link: Link) {
+    pub(super) fn push(&mut self, link: Link) {
         self.0.push(link);
     }
 }
@@ -26,32 +31,32 @@ impl Links {
 impl Drop for Links {
     fn drop(&mut self) {
         let kept: Vec<RawFd> = self.0.iter().map(|link| link.as_fd().as_raw_fd()).collect();
-        let held = leave_to_another(&kept);
+        let held = close_elsewhere(&kept);
         self.0.clear();
-        // Only now: whoever closes last is the one who waits.
+        // Only now: the one that closes last waits.
         drop(held);
     }
 }
 
-/// Has a process of its own be the last to close these: it does so when what is returned is closed. Where there can be none, its
+/// Starts a process that is the last to close these: it does so when the result is dropped. Without such a process the
 /// caller is the last.
-fn leave_to_another(kept: &[RawFd]) -> Option<OwnedFd> {
+fn close_elsewhere(kept: &[RawFd]) -> Option<OwnedFd> {
     if kept.is_empty() {
         return None;
     }
-    let (told, tells) = pipe()?;
+    let (reads, writes) = pipe()?;
     let mut kept = kept.to_vec();
-    kept.push(told.as_raw_fd());
+    kept.push(reads.as_raw_fd());
     kept.sort_unstable();
     // SAFETY: the child goes on in `end`, which keeps to what it may do.
     match unsafe { libc::fork() } {
         // SAFETY: this is the child.
-        0 => unsafe { end(&kept, told.as_raw_fd()) },
+        0 => unsafe { end(&kept, reads.as_raw_fd()) },
         child if child > 0 => {
             let mut status = 0;
             // SAFETY: a child of this process, and a place for its status; it ends at once.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
-            Some(tells)
+            Some(writes)
         }
         _ => None,
     }
@@ -64,18 +69,18 @@ fn pipe() -> Option<(OwnedFd, OwnedFd)> {
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return None;
     }
-    let [told, tells] = ends;
+    let [reads, writes] = ends;
     // SAFETY: the kernel has just returned these and nobody else has them.
-    Some(unsafe { (OwnedFd::from_raw_fd(told), OwnedFd::from_raw_fd(tells)) })
+    Some(unsafe { (OwnedFd::from_raw_fd(reads), OwnedFd::from_raw_fd(writes)) })
 }
 
-/// Ends once more, as nobody's child, holding nothing but these, as soon as nobody can write to `told` any more: the kernel closes
+/// Ends once more, as nobody's child, holding nothing but these, as soon as nobody can write to `reads` any more: the kernel closes
 /// them as the process exits.
 ///
 /// # Safety
 /// In a child of `fork` that has called nothing before. It makes system calls only, since other threads' locks may be
 /// held for ever in its memory.
-unsafe fn end(kept: &[RawFd], told: RawFd) -> ! {
+unsafe fn end(kept: &[RawFd], reads: RawFd) -> ! {
     // SAFETY: all of them take numbers, text that lives for ever, or a byte of this stack.
     unsafe {
         if libc::fork() > 0 {
@@ -92,7 +97,7 @@ unsafe fn end(kept: &[RawFd], told: RawFd) -> ! {
         close_range(from, RawFd::MAX);
         let mut byte = 0_u8;
         // Nobody writes: it returns when the last who could has closed it, or has ended.
-        while libc::read(told, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
+        while libc::read(reads, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
         libc::_exit(0)
     }
 }
@@ -106,13 +111,28 @@ unsafe fn close_range(first: RawFd, last: RawFd) {
     }
 }
 
+/// To the tracepoint or function that the program names itself.
+pub(super) fn attach_typed(object: &Object, name: &str) -> Result<Link, Error> {
+    let link = bpf::program(object, name)?.attach_trace();
+    link.map_err(|error| Error::Refused { program: name.to_owned(), why: error.to_string() })
+}
+
+/// To a classic tracepoint.
+pub(super) fn attach_point(object: &Object, point: &Point) -> Result<Link, Error> {
+    let Tracepoint { name, program, .. } = point.tracepoint;
+    let event = perf_event::tracepoint(point.id);
+    let event = event.map_err(|source| Error::Tracepoint { tracepoint: (*name).to_owned(), source })?;
+    let link = perf_event::attach(&bpf::program(object, program)?, event);
+    link.map_err(|error| Error::Refused { program: (*program).to_owned(), why: error.to_string() })
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
     use std::io::Read as _;
     use std::os::fd::{AsRawFd as _, RawFd};
 
-    use super::{leave_to_another, pipe};
+    use super::{close_elsewhere, pipe};
 
     /// Whether the other ends of all that is written to are closed within so many milliseconds.
     fn is_closed(fd: RawFd, within_ms: i32) -> bool {
@@ -125,7 +145,7 @@ mod tests {
     #[test]
     fn another_process_closes_last_and_not_before_this_one_has() {
         let (reads, writes) = pipe().unwrap();
-        let held = leave_to_another(&[writes.as_raw_fd()]).unwrap();
+        let held = close_elsewhere(&[writes.as_raw_fd()]).unwrap();
         assert!(!is_closed(reads.as_raw_fd(), 0));
         drop(writes);
         // It would take no time at all to end: it waits.
@@ -137,6 +157,6 @@ mod tests {
 
     #[test]
     fn for_nothing_there_is_no_other() {
-        assert!(leave_to_another(&[]).is_none());
+        assert!(close_elsewhere(&[]).is_none());
     }
 }

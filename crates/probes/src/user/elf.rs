@@ -9,9 +9,9 @@ use std::path::Path;
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
 /// A JVM is 20 MiB. Larger files go without names.
-const MOST_BYTES: u64 = 128 << 20;
-const MOST_SYMBOLS: usize = 4 << 20;
-const MOST_NAME_BYTES: usize = 4096;
+const MAX_BYTES: u64 = 128 << 20;
+const MAX_SYMBOLS: usize = 4 << 20;
+const MAX_NAME_BYTES: usize = 4096;
 
 /// A file's functions.
 #[derive(Debug, Default)]
@@ -28,11 +28,11 @@ impl Functions {
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() > MOST_BYTES {
+        if !metadata.is_file() || metadata.len() > MAX_BYTES {
             return Err(io::Error::other("no regular file, or a very large one"));
         }
         let mut bytes = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
         Self::parse(&bytes).map_err(io::Error::other)
     }
 
@@ -43,7 +43,7 @@ impl Functions {
             let (offset, length) = segment.file_range();
             functions.segments.push((offset, length, segment.address()));
         }
-        for symbol in file.symbols().chain(file.dynamic_symbols()).take(MOST_SYMBOLS) {
+        for symbol in file.symbols().chain(file.dynamic_symbols()).take(MAX_SYMBOLS) {
             if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
                 functions.add(symbol.address(), symbol.size(), symbol.name_bytes().unwrap_or_default());
             }
@@ -54,7 +54,7 @@ impl Functions {
 
     fn add(&mut self, start: u64, size: u64, name: &[u8]) {
         let (Ok(name), Ok(at)) = (std::str::from_utf8(name), u32::try_from(self.names.len())) else { return };
-        if name.is_empty() || name.len() > MOST_NAME_BYTES || size == 0 {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || size == 0 {
             return;
         }
         self.sorted.push((start, start.saturating_add(size), at, name.len() as u16));
@@ -83,7 +83,7 @@ fn demangled(name: &str) -> String {
         cpp_demangle::DemangleOptions::new().no_params().no_return_type().hide_expression_literal_types();
     let symbol = cpp_demangle::Symbol::new(name);
     let text = symbol.ok().and_then(|symbol| symbol.demangle_with_options(&options).ok());
-    text.filter(|text| text.len() <= MOST_NAME_BYTES).unwrap_or_else(plain)
+    text.filter(|text| text.len() <= MAX_NAME_BYTES).unwrap_or_else(plain)
 }
 
 #[cfg(test)]

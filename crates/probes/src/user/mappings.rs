@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// `vm.max_map_count` is 65,530 unless raised, 1,048,576 on some; a line is some 100 bytes.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// One executable mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) struct Mappings(Vec<Mapping>);
 impl Mappings {
     /// Of the process whose directory in `/proc` this is.
     pub(crate) fn read(process: &Path) -> io::Result<Self> {
-        Self::parse(BufReader::new(File::open(process.join("maps"))?.take(MOST_BYTES)))
+        Self::parse(BufReader::new(File::open(process.join("maps"))?.take(MAX_BYTES)))
     }
 
     fn parse(mut lines: impl BufRead) -> io::Result<Self> {

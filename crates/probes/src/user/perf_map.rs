@@ -8,10 +8,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// A large broker's list is some 5 MiB.
-const MOST_BYTES: u64 = 64 << 20;
-const MOST_ENTRIES: usize = 1 << 20;
+const MAX_BYTES: u64 = 64 << 20;
+const MAX_ENTRIES: usize = 1 << 20;
 /// Longer names are cut.
-const MOST_NAME_BYTES: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 /// Where entries overlap, how many before an address are looked at.
 const LOOK_BACK: usize = 16;
 
@@ -44,14 +44,14 @@ impl PerfMap {
             return Err(io::Error::other("it belongs neither to the process's user nor to root"));
         }
         let mut bytes = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
         Ok(Self::parse(&bytes))
     }
 
     fn parse(bytes: &[u8]) -> Self {
         let mut map = Self::default();
         for line in bytes.split(|&byte| byte == b'\n') {
-            if map.entries.len() >= MOST_ENTRIES {
+            if map.entries.len() >= MAX_ENTRIES {
                 break;
             }
             map.add(line);
@@ -96,7 +96,7 @@ fn parse_hex(word: &[u8]) -> Option<u64> {
 }
 
 fn cut(name: &str) -> &str {
-    let end = (0..=name.len().min(MOST_NAME_BYTES)).rev().find(|&at| name.is_char_boundary(at));
+    let end = (0..=name.len().min(MAX_NAME_BYTES)).rev().find(|&at| name.is_char_boundary(at));
     name.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
@@ -112,7 +112,7 @@ fn short_name(name: &str) -> &str {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::{MOST_NAME_BYTES, PerfMap};
+    use super::{MAX_NAME_BYTES, PerfMap};
 
     #[test]
     fn entries_are_found_by_address_in_whatever_order_they_came() {
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_between_characters() {
-        let line = format!("1000 10 {}", "é".repeat(MOST_NAME_BYTES));
+        let line = format!("1000 10 {}", "é".repeat(MAX_NAME_BYTES));
         let map = PerfMap::parse(line.as_bytes());
         let name = map.name_of(0x1000).unwrap();
-        assert_eq!(name.len(), MOST_NAME_BYTES);
+        assert_eq!(name.len(), MAX_NAME_BYTES);
         assert!(name.chars().all(|c| c == 'é'));
     }
 

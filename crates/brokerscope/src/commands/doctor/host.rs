@@ -2,7 +2,7 @@
 
 use capture::live::{Live, LiveConfig};
 use probes::facts::{Capabilities, PidNamespace};
-use probes::{Facts, Hook, Mechanism, Plan, State};
+use probes::{Facts, Hook, Plan, State};
 use report::doctor::{Examination, Fact, Hook as HookShown, Remedy};
 
 /// Surveys the host, and tries to open a capture.
@@ -88,25 +88,11 @@ fn capabilities(held: Capabilities) -> String {
 fn hook_shown(hook: &Hook) -> HookShown {
     HookShown {
         purpose: hook.purpose.as_str().to_owned(),
-        mechanism: mechanism(hook),
+        mechanism: hook.describe(),
         missing: match &hook.state {
             State::Use => None,
             State::Missing { why, .. } => Some(why.clone()),
         },
-    }
-}
-
-fn mechanism(hook: &Hook) -> String {
-    match hook.mechanism {
-        Mechanism::Tracepoints if hook.points.is_empty() => "tracepoints".to_owned(),
-        Mechanism::Tracepoints => hook.points.iter().map(|point| point.name).collect::<Vec<_>>().join(" "),
-        Mechanism::BtfTracepoints(names) => format!("BTF tracepoints {}", names.join(" ")),
-        Mechanism::Functions if hook.functions.is_empty() => "kernel functions".to_owned(),
-        Mechanism::Functions => {
-            let names = hook.functions.iter().map(|function| function.name.as_str());
-            format!("functions {}", names.collect::<Vec<_>>().join(" "))
-        }
-        Mechanism::StackHelper => "bpf_get_stack".to_owned(),
     }
 }
 

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Calls inside file systems: ext4's fast commits, XFS's log, btrfs's commits, and hooked functions. */
+#include "spans.h"
+#include "state.h"
+
+/*
+ * ext4's fast commits: an fsync that writes a few blocks beside the journal instead of a whole transaction.
+ * They run in the thread that asked, of whichever process. A call that finds no fast commit possible falls back
+ * to a jbd2 commit and waits for it before it returns (ext4_fc_commit, fs/ext4/fast_commit.c).
+ */
+
+SEC("tracepoint/ext4/ext4_fc_commit_start")
+int fc_commit_start(void *ctx)
+{
+	__u32 device = 0;
+
+	READ_FIELD(device, ctx, fc_commit_start.dev);
+	return span_enter(ext4_fc_commit, device);
+}
+
+SEC("tracepoint/ext4/ext4_fc_commit_stop")
+int fc_commit_stop(void *ctx)
+{
+	return span_exit(ext4_fc_commit, SPAN_BY_TRACEPOINTS);
+}
+
+/*
+ * XFS's log: waits for space in it, and writes of its in-core buffers to the disk, by whichever thread. Classic
+ * tracepoints, which need no BTF of the module. Who waits for a log force or an inode lock is in off-CPU stacks.
+ */
+
+/* Fires each time the thread goes to sleep for space (xlog_grant_head_wait, fs/xfs/xfs_log.c). */
+SEC("tracepoint/xfs/xfs_log_grant_sleep")
+int grant_sleep(void *ctx)
+{
+	__u32 device = 0;
+
+	READ_FIELD(device, ctx, grant_sleep.dev);
+	return span_enter(xlog_grant_head_wait, device);
+}
+
+SEC("tracepoint/xfs/xfs_log_grant_wake")
+int grant_wake(void *ctx)
+{
+	return span_exit(xlog_grant_head_wait, SPAN_BY_TRACEPOINTS);
+}
+
+/* A log's device and the sequence number of the buffer's first record, which no other buffer has. */
+struct iclog_key {
+	__u64 lsn;
+	__u32 device;
+	__u32 reserved;
+};
+
+struct iclog_write {
+	__u64 start_ns;
+	__u32 tid;
+	__u32 reserved;
+	char comm[TASK_COMM_LEN];
+};
+
+/* A log has eight buffers at most; entries of a file system that was shut down meanwhile go by and by. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct iclog_key);
+	__type(value, struct iclog_write);
+} iclog_writes SEC(".maps");
+
+/* The last to use a buffer hands it to the disk: an fsync's thread or a worker of the log's. */
+SEC("tracepoint/xfs/xlog_iclog_syncing")
+int iclog_syncing(void *ctx)
+{
+	struct iclog_write write = {};
+	struct iclog_key key = {};
+
+	READ_FIELD(key.device, ctx, iclog_syncing.dev);
+	READ_FIELD(key.lsn, ctx, iclog_syncing.lsn);
+	write.tid = visible_tid();
+	bpf_get_current_comm(write.comm, sizeof(write.comm));
+	write.start_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&iclog_writes, &key, &write, BPF_ANY))
+		count_lost(LOST_MAP_FULL);
+	return 0;
+}
+
+/* In a worker, once the disk has it. */
+SEC("tracepoint/xfs/xlog_iclog_sync_done")
+int iclog_sync_done(void *ctx)
+{
+	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN };
+	struct iclog_write *write;
+	struct iclog_key key = {};
+
+	READ_FIELD(key.device, ctx, iclog_sync_done.dev);
+	READ_FIELD(key.lsn, ctx, iclog_sync_done.lsn);
+	write = bpf_map_lookup_elem(&iclog_writes, &key);
+	if (!write)
+		return 0;
+	event.tid = write->tid;
+	event.start_ns = write->start_ns;
+	event.end_ns = bpf_ktime_get_ns();
+	event.device = key.device;
+	event.function = xlog_sync;
+	event.source = SPAN_BY_TRACEPOINTS;
+	__builtin_memcpy(event.comm, write->comm, sizeof(event.comm));
+	bpf_map_delete_elem(&iclog_writes, &key);
+	emit(&event, sizeof(event));
+	return 0;
+}
+
+/*
+ * btrfs: commits of transactions, of all processes. The only tracepoint of a commit fires at its end, so this
+ * reports ends; user space finds the beginning in what the thread waited for inside. fentry sees both ends:
+ * span_functions.h.
+ */
+
+SEC("tp_btf/btrfs_transaction_commit")
+int BPF_PROG(btrfs_transaction_commit, struct btrfs_fs_info *fs)
+{
+	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN };
+
+	/* Linux 6.12 takes no argument of a module's tracepoint for granted */
+	if (!fs || settings.exact_commits)
+		return 0;
+	event.tid = visible_tid();
+	event.end_ns = bpf_ktime_get_ns();
+	event.device = BPF_CORE_READ(fs, sb, s_dev);
+	event.function = btrfs_commit_transaction;
+	event.source = SPAN_END_ONLY;
+	bpf_get_current_comm(event.comm, sizeof(event.comm));
+	emit(&event, sizeof(event));
+	return 0;
+}
+
+/*
+ * File-system functions whose entry and return are hooked where the kernel allows fentry: exact lengths, which
+ * off-CPU stacks give only in part. One pair of programs a function, `NAME_enter` and `NAME_leave`; loaded only
+ * if the plan names them, for most are in modules that need not be there. Calls that can hold up others are
+ * reported of all processes, calls that serve one caller only of the target.
+ */
+
+static __always_inline __u32 device_of_inode(struct inode *inode)
+{
+	return BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
+static __always_inline __u32 device_of_file(struct file *file)
+{
+	return device_of_inode(BPF_CORE_READ(file, f_inode));
+}
+
+static __always_inline __u32 device_of_kiocb(struct kiocb *kiocb)
+{
+	return device_of_file(BPF_CORE_READ(kiocb, ki_filp));
+}
+
+static __always_inline __u32 device_of_journal(struct journal_s *journal)
+{
+	return BPF_CORE_READ(journal, j_fs_dev, bd_dev);
+}
+
+static __always_inline __u32 device_of_xfs(struct xfs_mount *mount)
+{
+	return BPF_CORE_READ(mount, m_super, s_dev);
+}
+
+static __always_inline __u32 device_of_btrfs(struct btrfs_trans_handle *handle)
+{
+	return BPF_CORE_READ(handle, fs_info, sb, s_dev);
+}
+
+static __always_inline bool of_anyone(void)
+{
+	return true;
+}
+
+static __always_inline bool of_target(void)
+{
+	return is_target(current_ids());
+}
+
+/* `argument` is the function's first, from which `device` finds the file system. */
+#define SPAN(name, whose, argument, device)                                                                  \
+	SEC("fentry/" #name)                                                                                 \
+	int BPF_PROG(name##_enter, argument)                                                                 \
+	{                                                                                                    \
+		return whose() ? span_enter(name, device) : 0;                                               \
+	}                                                                                                    \
+	SEC("fexit/" #name)                                                                                  \
+	int BPF_PROG(name##_leave)                                                                           \
+	{                                                                                                    \
+		return whose() ? span_exit(name, SPAN_BY_FUNCTION) : 0;                                      \
+	}
+
+SPAN(ext4_file_write_iter, of_target, struct kiocb *k, device_of_kiocb(k))
+SPAN(ext4_sync_file, of_target, struct file *f, device_of_file(f))
+SPAN(ext4_dirty_inode, of_target, struct inode *i, device_of_inode(i))
+SPAN(jbd2_log_wait_commit, of_target, struct journal_s *j, device_of_journal(j))
+SPAN(xfs_file_write_iter, of_target, struct kiocb *k, device_of_kiocb(k))
+SPAN(xfs_file_fsync, of_target, struct file *f, device_of_file(f))
+SPAN(xfs_log_force, of_anyone, struct xfs_mount *m, device_of_xfs(m))
+SPAN(xfs_log_force_seq, of_anyone, struct xfs_mount *m, device_of_xfs(m))
+SPAN(btrfs_file_write_iter, of_target, struct kiocb *k, device_of_kiocb(k))
+SPAN(btrfs_sync_file, of_target, struct file *f, device_of_file(f))
+SPAN(btrfs_commit_transaction, of_anyone, struct btrfs_trans_handle *h, device_of_btrfs(h))

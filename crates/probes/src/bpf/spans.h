@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef BROKERSCOPE_SPANS_H
+#define BROKERSCOPE_SPANS_H
+
+#include "state.h"
+
+/*
+ * Calls of kernel functions, from entry to return, one table for all of them. Does not know which functions
+ * those are nor which hooks show their ends: filesystems.bpf.c and memory.bpf.c do.
+ */
+
+struct span_key {
+	__u32 tid;
+	/* enum span_function: a thread may be inside several at once, but in each of them only once */
+	__u32 function;
+};
+
+struct span_start {
+	__u64 ns;
+	/* of the file system; of reclaim: whether a memory cgroup asked for it */
+	__u32 device;
+	__u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct span_key);
+	__type(value, struct span_start);
+} spans SEC(".maps");
+
+static __always_inline int span_enter(__u32 function, __u32 device)
+{
+	struct span_key key = { .tid = current_ids(), .function = function };
+	struct span_start start = { .ns = bpf_ktime_get_ns(), .device = device };
+
+	if (bpf_map_update_elem(&spans, &key, &start, BPF_ANY))
+		count_lost(LOST_MAP_FULL);
+	return 0;
+}
+
+/* The entry of the call that the thread is inside of, forgotten with this; false where it was not seen. */
+static __always_inline bool take_span(__u32 function, struct span_start *start)
+{
+	struct span_key key = { .tid = current_ids(), .function = function };
+	struct span_start *entered = bpf_map_lookup_elem(&spans, &key);
+
+	if (!entered)
+		return false;
+	*start = *entered;
+	bpf_map_delete_elem(&spans, &key);
+	return true;
+}
+
+/* A call whose entry was not seen is not reported: it has no length. */
+static __always_inline int span_exit(__u32 function, __u8 source)
+{
+	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN };
+	struct span_start start;
+
+	if (!take_span(function, &start))
+		return 0;
+	event.tid = visible_tid();
+	event.start_ns = start.ns;
+	event.end_ns = bpf_ktime_get_ns();
+	event.device = start.device;
+	event.function = function;
+	event.source = source;
+	bpf_get_current_comm(event.comm, sizeof(event.comm));
+	emit(&event, sizeof(event));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,181 @@
+//! The tracepoints of the running kernel: their numbers and fields from tracefs, how many arguments they pass from BTF. Does
+//! not say which are needed. Reads a mounted tracefs, else a private mount that no other process sees and that ends with the
+//! survey: the host's mounts stay as they are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::btf::types::FuncProto;
+use libbpf_rs::btf::{Btf, BtfType};
+
+use crate::registry;
+
+/// One tracepoint of the running kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    /// The number that `perf_event_open` wants.
+    pub id: u64,
+    /// Its fields by name.
+    pub fields: BTreeMap<String, Field>,
+}
+
+/// Where a field lies in a tracepoint's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Bytes from the record's start.
+    pub offset: u16,
+    /// Bytes.
+    pub size: u16,
+}
+
+impl Format {
+    /// Reads a format file; none where it has no number.
+    pub fn parse(text: &str) -> Option<Self> {
+        let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
+        let fields = text.lines().filter_map(parse_field).collect();
+        Some(Self { id, fields })
+    }
+}
+
+/// `field:char rwbs[10]; offset:34; size:10; signed:0;`, with tabs between the parts
+fn parse_field(line: &str) -> Option<(String, Field)> {
+    let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
+    let declaration = parts.next()?;
+    let mut offset = None;
+    let mut size = None;
+    for part in parts {
+        if let Some(value) = part.strip_prefix("offset:") {
+            offset = value.parse().ok();
+        } else if let Some(value) = part.strip_prefix("size:") {
+            size = value.parse().ok();
+        }
+    }
+    let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
+    Some((name.to_owned(), Field { offset: offset?, size: size? }))
+}
+
+const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// How tracefs could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tracefs {
+    /// It is mounted there.
+    Mounted(PathBuf),
+    /// It is not mounted where this process can read it; a private mount served.
+    Private,
+    /// It cannot be read; why.
+    Missing(String),
+}
+
+/// Where tracefs is, and the tracepoints of interest that exist.
+pub(super) fn survey() -> (Tracefs, BTreeMap<String, Format>) {
+    if let Some(place) =
+        MOUNT_POINTS.into_iter().map(Path::new).find(|place| fs::read_dir(place.join("events")).is_ok())
+    {
+        return (Tracefs::Mounted(place.to_owned()), read_formats(place));
+    }
+    match mount_privately() {
+        Ok(mount) => {
+            let place = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+            (Tracefs::Private, read_formats(&place))
+        }
+        Err(error) => (
+            Tracefs::Missing(format!(
+                "not mounted where this user may read it, and a private mount failed: {error}"
+            )),
+            BTreeMap::new(),
+        ),
+    }
+}
+
+fn read_formats(tracefs: &Path) -> BTreeMap<String, Format> {
+    let formats = registry::tracepoint_names().filter_map(|name| {
+        let text = fs::read_to_string(tracefs.join("events").join(name).join("format")).ok()?;
+        Some((name.to_owned(), Format::parse(&text)?))
+    });
+    formats.collect()
+}
+
+/// include/uapi/linux/mount.h
+const FSOPEN_CLOEXEC: libc::c_long = 1;
+const FSCONFIG_CMD_CREATE: libc::c_long = 6;
+const FSMOUNT_CLOEXEC: libc::c_long = 1;
+
+/// A detached mount (Linux 5.2): it is in no directory and goes away with the file descriptor.
+fn mount_privately() -> io::Result<OwnedFd> {
+    let nothing = std::ptr::null::<libc::c_char>();
+    // SAFETY: fsopen reads a NUL-terminated string that outlives the call.
+    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), FSOPEN_CLOEXEC) })?;
+    // SAFETY: this command of fsconfig takes neither key nor value.
+    checked(unsafe {
+        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, nothing, nothing, 0)
+    })?;
+    // SAFETY: fsmount takes numbers only.
+    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, 0) })
+}
+
+fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
+    let fd = checked(result)?;
+    // SAFETY: the kernel has just returned this descriptor and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The arguments of a tracepoint of the kernel itself; none where it has no BTF or no such tracepoint. The kernel
+/// declares `typedef void (*btf_trace_NAME)(void *, …)` for each (`include/trace/bpf_probe.h`).
+pub(super) fn arguments(tracepoint: &str) -> Option<usize> {
+    let kernel = Btf::from_vmlinux().ok()?;
+    let pointer = kernel.type_by_name::<BtfType<'_>>(&format!("btf_trace_{tracepoint}"))?.next_type()?;
+    let function = FuncProto::try_from(pointer.next_type()?).ok()?;
+    function.iter().count().checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Field, Format, arguments};
+
+    const ISSUE: &str = "name: block_rq_issue
+ID: 2104
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;
+\tfield:const char * buf;\toffset:24;\tsize:8;\tsigned:0;
+\tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;
+\tfield:__data_loc char[] cmd;\toffset:60;\tsize:4;\tsigned:0;
+
+print fmt: \"%d,%d field:\", REC->dev
+";
+
+    #[test]
+    fn fields_have_names_places_and_sizes() {
+        let format = Format::parse(ISSUE).unwrap();
+        assert_eq!(format.id, 2104);
+        assert_eq!(format.fields["dev"], Field { offset: 8, size: 4 });
+        assert_eq!(format.fields["buf"], Field { offset: 24, size: 8 });
+        assert_eq!(format.fields["rwbs"], Field { offset: 34, size: 10 });
+        assert_eq!(format.fields["cmd"], Field { offset: 60, size: 4 });
+        assert_eq!(format.fields.len(), 5);
+    }
+
+    #[test]
+    fn what_is_no_format_is_none() {
+        assert_eq!(Format::parse(""), None);
+        assert_eq!(Format::parse("ID: many\n"), None);
+        assert_eq!(
+            Format::parse("ID: 1\n\tfield:int;\n\tfield:int x;\toffset:99999999;\n").unwrap().fields.len(),
+            0
+        );
+    }
+
+    #[test]
+    fn what_is_no_tracepoint_has_no_arguments() {
+        assert_eq!(arguments("of_nobody"), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! `HotSpot`'s own descriptions of its types and its flags, in a running JVM: what it exports for its Serviceability Agent
+//! (`src/hotspot/share/runtime/vmStructs.hpp`). Reads the process's memory without stopping it, and changes nothing.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// JDK 25 has some 4,000 fields and 1,900 types.
+const MAX_ENTRIES: u64 = 20_000;
+const TEXT_BYTES: usize = 64;
+
+/// Another process's memory.
+pub(super) trait Memory {
+    /// Fills the bytes; whether all of them are there.
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
+}
+
+impl Memory for File {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        self.read_exact_at(bytes, address).is_ok()
+    }
+}
+
+/// `HotSpot`'s descriptions of its own types.
+pub(super) struct Tables<'a> {
+    pub(super) memory: &'a dyn Memory,
+    /// Addresses of the library's variables.
+    pub(super) exported: &'a HashMap<String, u64>,
+}
+
+impl Tables<'_> {
+    /// Bytes of a type.
+    pub(super) fn size_of(&self, kind: &str) -> Option<u64> {
+        let name_at = self.exported("gHotSpotVMTypeEntryTypeNameOffset")?;
+        let size_at = self.exported("gHotSpotVMTypeEntrySizeOffset")?;
+        let entry = self.entry("gHotSpotVMTypes", "gHotSpotVMTypeEntryArrayStride", |entry| {
+            self.names(entry, name_at, kind)
+        })?;
+        self.long(entry.checked_add(size_at)?)
+    }
+
+    /// A static field's address, or another one's offset.
+    pub(super) fn field(&self, kind: &str, field: &str, fixed: bool) -> Option<u64> {
+        let kind_at = self.exported("gHotSpotVMStructEntryTypeNameOffset")?;
+        let field_at = self.exported("gHotSpotVMStructEntryFieldNameOffset")?;
+        let place = if fixed { "Address" } else { "Offset" };
+        let place_at = self.exported(&format!("gHotSpotVMStructEntry{place}Offset"))?;
+        let entry = self.entry("gHotSpotVMStructs", "gHotSpotVMStructEntryArrayStride", |entry| {
+            self.names(entry, kind_at, kind) && self.names(entry, field_at, field)
+        })?;
+        self.long(entry.checked_add(place_at)?)
+    }
+
+    /// The first entry of a table that is the one. Tables end with zeros.
+    fn entry(&self, table: &str, stride: &str, is_it: impl Fn(u64) -> bool) -> Option<u64> {
+        let (first, stride) = (self.exported(table)?, self.exported(stride)?);
+        let entries = (0..MAX_ENTRIES).map_while(|index| first.checked_add(index.checked_mul(stride)?));
+        entries
+            .take_while(|&entry| self.long(entry).is_some_and(|word| word != 0))
+            .find(|&entry| is_it(entry))
+    }
+
+    fn names(&self, entry: u64, at: u64, text: &str) -> bool {
+        let address = entry.checked_add(at).and_then(|place| self.long(place));
+        address.is_some_and(|address| self.is_text(address, text))
+    }
+
+    /// Whether that text stands there, and ends there.
+    pub(super) fn is_text(&self, address: u64, text: &str) -> bool {
+        let mut room = [0; TEXT_BYTES];
+        let Some(room) = room.get_mut(..=text.len()) else { return false };
+        self.memory.read(address, room) && room.strip_suffix(&[0]) == Some(text.as_bytes())
+    }
+
+    fn exported(&self, name: &str) -> Option<u64> {
+        self.long(*self.exported.get(name)?)
+    }
+
+    /// What stands there, if that can be read.
+    pub(super) fn long(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.memory.read(address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
+    }
+}
+
+/// A flag's entry; JDK 25 has 1,500 flags.
+const MAX_STRIDE: u64 = 256;
+
+/// The value of a flag that is on or off; none where the JVM has no such flag or its tables cannot be read.
+pub(super) fn is_on(tables: &Tables<'_>, flag: &str) -> Option<bool> {
+    // JDK 8 calls it `Flag`.
+    let (kind, size) = ["JVMFlag", "Flag"].iter().find_map(|kind| Some((*kind, tables.size_of(kind)?)))?;
+    let [flags, count] =
+        [("flags", true), ("numFlags", true)].map(|(name, fixed)| tables.field(kind, name, fixed));
+    let [name_at, value_at] =
+        [("_name", false), ("_addr", false)].map(|(name, fixed)| tables.field(kind, name, fixed));
+    let (first, count) = (tables.long(flags?)?, tables.long(count?)?.min(MAX_ENTRIES));
+    let (name_at, value_at) = (name_at?, value_at?);
+    let places = (0..count).filter_map(|index| first.checked_add(index.checked_mul(size)?));
+    let is_it = |place: &u64| {
+        let name = place.checked_add(name_at).and_then(|address| tables.long(address));
+        name.is_some_and(|address| tables.is_text(address, flag))
+    };
+    let place = places.filter(|_| size <= MAX_STRIDE).find(is_it)?;
+    let value = tables.long(place.checked_add(value_at)?)?;
+    let mut byte = [0];
+    tables.memory.read(value, &mut byte).then_some(byte != [0])
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::HashMap;
+
+    use super::{Memory, Tables};
+
+    /// Memory that begins at `BASE`.
+    pub(in crate::jvm) struct Bytes(pub(in crate::jvm) Vec<u8>);
+    pub(in crate::jvm) const BASE: u64 = 0x1000;
+
+    impl Memory for Bytes {
+        fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+            let at = usize::try_from(address.wrapping_sub(BASE)).unwrap_or(usize::MAX);
+            let found = self.0.get(at..at.saturating_add(bytes.len()));
+            found.is_some_and(|found| {
+                bytes.copy_from_slice(found);
+                true
+            })
+        }
+    }
+
+    impl Bytes {
+        fn add(&mut self, bytes: &[u8]) -> u64 {
+            self.0.extend(bytes);
+            BASE + (self.0.len() - bytes.len()) as u64
+        }
+
+        fn words(&mut self, words: &[u64]) -> u64 {
+            self.add(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>())
+        }
+
+        fn text(&mut self, text: &str) -> u64 {
+            self.add(format!("{text}\0").as_bytes())
+        }
+    }
+
+    /// Two flags: one that is off, then `DTraceMonitorProbes`; and where a monitor keeps its owner.
+    pub(in crate::jvm) fn jvm(value: u8) -> (Bytes, HashMap<String, u64>) {
+        let mut memory = Bytes(Vec::new());
+        let kind = memory.text("JVMFlag");
+        let monitor = memory.text("ObjectMonitor");
+        let texts = ["flags", "numFlags", "_name", "_addr", "Other", "DTraceMonitorProbes", "_owner"]
+            .map(|text| memory.text(text));
+        let (off, on) = (memory.add(&[0]), memory.add(&[value]));
+        let flags = memory.words(&[off, texts[4], on, texts[5]]);
+        let (flags_at, count_at) = (memory.words(&[flags]), memory.words(&[2]));
+        // Entries of kind, field, offset, address; of kind, size.
+        let structs = memory.words(
+            &[
+                [kind, texts[0], 0, flags_at],
+                [kind, texts[1], 0, count_at],
+                [kind, texts[2], 8, 0],
+                [kind, texts[3], 0, 0],
+                [monitor, texts[6], 64, 0],
+                [0; 4],
+            ]
+            .concat(),
+        );
+        let types = memory.words(&[kind, 16, 0, 0]);
+        let exported = [
+            ("gHotSpotVMStructs", structs),
+            ("gHotSpotVMStructEntryArrayStride", 32),
+            ("gHotSpotVMStructEntryTypeNameOffset", 0),
+            ("gHotSpotVMStructEntryFieldNameOffset", 8),
+            ("gHotSpotVMStructEntryOffsetOffset", 16),
+            ("gHotSpotVMStructEntryAddressOffset", 24),
+            ("gHotSpotVMTypes", types),
+            ("gHotSpotVMTypeEntryArrayStride", 16),
+            ("gHotSpotVMTypeEntryTypeNameOffset", 0),
+            ("gHotSpotVMTypeEntrySizeOffset", 8),
+        ]
+        .map(|(name, value)| (name.to_owned(), memory.words(&[value])));
+        (memory, exported.into())
+    }
+
+    #[test]
+    fn a_field_is_where_the_tables_say() {
+        let (memory, exported) = jvm(1);
+        let tables = Tables { memory: &memory, exported: &exported };
+        assert_eq!(tables.field("ObjectMonitor", "_owner", false), Some(64));
+        assert_eq!(tables.field("ObjectMonitor", "_name", false), None, "another type's");
+        assert_eq!(tables.size_of("JVMFlag"), Some(16));
+        let no_fields = HashMap::new();
+        let tables = Tables { memory: &memory, exported: &no_fields };
+        assert_eq!(tables.field("ObjectMonitor", "_owner", false), None);
+    }
+
+    fn is_on(memory: &dyn Memory, exported: &HashMap<String, u64>, flag: &str) -> Option<bool> {
+        super::is_on(&Tables { memory, exported }, flag)
+    }
+
+    #[test]
+    fn a_flag_has_the_value_that_memory_holds() {
+        for value in [0, 1] {
+            let (memory, exported) = jvm(value);
+            assert_eq!(is_on(&memory, &exported, "DTraceMonitorProbes"), Some(value == 1));
+            assert_eq!(is_on(&memory, &exported, "DTraceMonitorProbe"), None, "a name that only begins so");
+            assert_eq!(is_on(&memory, &exported, &"x".repeat(100)), None);
+        }
+    }
+
+    #[test]
+    fn memory_that_is_not_there_or_makes_no_sense_gives_no_value() {
+        let (memory, exported) = jvm(1);
+        for missing in exported.keys() {
+            let mut fewer = exported.clone();
+            fewer.remove(missing);
+            assert_eq!(is_on(&memory, &fewer, "DTraceMonitorProbes"), None, "without {missing}");
+        }
+        for length in (0..memory.0.len()).step_by(5) {
+            let cut = Bytes(memory.0[..length].to_vec());
+            let _ = is_on(&cut, &exported, "DTraceMonitorProbes");
+        }
+        let mut full = Bytes(vec![0xff; 4096]);
+        full.0[..8].copy_from_slice(&BASE.to_ne_bytes());
+        assert_eq!(is_on(&full, &exported, "DTraceMonitorProbes"), None);
+    }
+}

@@ -1,0 +1,520 @@
+//! Every probe, declared once: what it is for, the tracepoints and functions that it hooks, the BPF programs, the fields
+//! they read and what they need of a host. The plan, what is loaded, the fields' places in the programs' settings and the
+//! lists of `doctor` and of reports follow from here.
+//!
+//! A field that the C structure `fields` (`bpf/events.h`) does not have is an error of the compiler; a unit test compares
+//! every program and every field with the compiled object.
+
+use std::mem::offset_of;
+
+use crate::bpf::probes::types;
+use crate::facts::Facts;
+
+/// What the probes for one [`Purpose`] take.
+pub(crate) struct Declaration {
+    /// The purposes without which this one sees nothing.
+    pub(crate) requires: &'static [Purpose],
+    /// What it needs of the host, by whichever hooks.
+    pub(crate) needs: &'static [Need],
+    /// The kernel's functions that serve it where they can be hooked. One that the kernel lacks may be optional.
+    pub(crate) functions: &'static [Function],
+    /// Classic tracepoints, where no function serves and no alternative of `typed` holds.
+    pub(crate) tracepoints: &'static [Tracepoint],
+    /// Programs on tracepoints with typed arguments: the first alternative that holds.
+    pub(crate) typed: &'static [(When, &'static [&'static str])],
+}
+
+const NONE: Declaration =
+    Declaration { requires: &[], needs: PROCESS, functions: &[], tracepoints: &[], typed: &[] };
+
+/// What a purpose needs of the host besides BPF itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The kernel's number of the process.
+    Process,
+    /// The kernel's own threads to be in this pid namespace.
+    KernelThreads,
+    /// BTF of the kernel, to read its structures.
+    Btf,
+    /// Addresses in `/proc/kallsyms`.
+    Symbols,
+    /// The kernel's HZ.
+    TickRate,
+    /// The helper `bpf_find_vma`.
+    FindVma,
+    /// A module's tracepoint with typed arguments, by group and name.
+    Typed(&'static str),
+}
+
+const PROCESS: &[Need] = &[Need::Process];
+const STRUCTURES: &[Need] = &[Need::Process, Need::Btf];
+const WHOLE_HOST: &[Need] = &[];
+
+/// The kernels that an alternative is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Always,
+    /// The kernel has BTF.
+    Btf,
+    /// Tracepoints of block requests pass their queue first (before Linux 5.11).
+    BlockQueueArgument,
+}
+
+impl When {
+    pub(crate) fn holds(self, facts: &Facts) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Btf => facts.btf,
+            Self::BlockQueueArgument => facts.btf && facts.block_queue_argument,
+        }
+    }
+}
+
+/// A classic tracepoint and the BPF program on it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tracepoint {
+    /// Group and name (`block/block_rq_issue`), as under `events/` in tracefs.
+    pub name: &'static str,
+    /// The program in `bpf/`.
+    pub program: &'static str,
+    /// The fields that the program reads; none where the layout is ABI.
+    pub fields: &'static [TracepointField],
+    /// Whether the purpose is served on a kernel without it.
+    pub optional: bool,
+}
+
+/// A field of a tracepoint.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TracepointField {
+    /// Its name in the format file.
+    pub name: &'static str,
+    /// The least size that the program takes, bytes; 0 where it does without the field.
+    pub min_bytes: u16,
+    /// The greatest.
+    pub max_bytes: u16,
+    /// Where the program reads its place from: an offset in `struct fields`.
+    pub(crate) slot: usize,
+}
+
+/// A function of the kernel and the programs at its entry and its return.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name (`__x64_sys_write`).
+    pub name: &'static str,
+    /// The program at its entry.
+    pub entry: &'static str,
+    /// The program at its return.
+    pub exit: &'static str,
+    /// Whether the purpose is served on a kernel without it.
+    pub optional: bool,
+}
+
+/// `program(field: size, …) on "group/name"`; a size is a number of bytes or a range.
+macro_rules! tracepoints {
+    ($($program:ident($($field:ident: $min:literal $(..= $max:literal)?),*) on $name:literal $($optional:ident)?),+ $(,)?) => {
+        &[$(Tracepoint {
+            name: $name,
+            program: stringify!($program),
+            fields: &[$(TracepointField {
+                name: stringify!($field),
+                min_bytes: $min,
+                max_bytes: last!($min $($max)?),
+                slot: offset_of!(types::fields, $program.$field),
+            }),*],
+            optional: is_some!($($optional)?),
+        }),+]
+    };
+}
+
+macro_rules! last {
+    ($first:literal) => {
+        $first
+    };
+    ($first:literal $last:literal) => {
+        $last
+    };
+}
+
+macro_rules! is_some {
+    () => {
+        false
+    };
+    (optional) => {
+        true
+    };
+}
+
+/// System calls: their tracepoints, whose layout is ABI. One program serves the returns of all.
+macro_rules! call_tracepoints {
+    ($($call:ident $($optional:ident)?),+) => {
+        &[$(
+            Tracepoint {
+                name: concat!("syscalls/sys_enter_", stringify!($call)),
+                program: concat!(stringify!($call), "_enter"),
+                fields: &[],
+                optional: is_some!($($optional)?),
+            },
+            Tracepoint {
+                name: concat!("syscalls/sys_exit_", stringify!($call)),
+                program: "call_exit",
+                fields: &[],
+                optional: is_some!($($optional)?),
+            },
+        )+]
+    };
+}
+
+/// What the kernel puts before a system call's name (`arch/*/include/asm/syscall_wrapper.h`).
+#[cfg(target_arch = "aarch64")]
+macro_rules! call_function {
+    ($call:ident) => {
+        concat!("__arm64_sys_", stringify!($call))
+    };
+}
+#[cfg(not(target_arch = "aarch64"))]
+macro_rules! call_function {
+    ($call:ident) => {
+        concat!("__x64_sys_", stringify!($call))
+    };
+}
+
+/// System calls; `optional` ones only old architectures have.
+macro_rules! calls {
+    ($($call:ident $($optional:ident)?),+ $(,)?) => {
+        Declaration {
+            needs: STRUCTURES,
+            functions: &[$(Function {
+                name: call_function!($call),
+                entry: concat!(stringify!($call), "_called"),
+                exit: concat!(stringify!($call), "_returned"),
+                optional: is_some!($($optional)?),
+            }),+],
+            tracepoints: call_tracepoints!($($call $($optional)?),+),
+            ..NONE
+        }
+    };
+}
+
+/// Functions of a file system, which may be in a module that is not there.
+macro_rules! functions {
+    ($($function:ident),+) => {
+        Declaration {
+            functions: &[$(Function {
+                name: stringify!($function),
+                entry: concat!(stringify!($function), "_enter"),
+                exit: concat!(stringify!($function), "_leave"),
+                optional: true,
+            }),+],
+            ..NONE
+        }
+    };
+}
+
+/// One entry a purpose, those that others build upon first.
+macro_rules! purposes {
+    ($($(#[doc = $doc:literal])+ $purpose:ident = $name:literal: $declaration:expr;)+) => {
+        /// What a probe is for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Purpose {
+            $($(#[doc = $doc])+ $purpose),+
+        }
+
+        impl Purpose {
+            /// Every purpose, those that others build upon first.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$purpose),+];
+
+            /// The name in tables and JSON.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$purpose => $name),+
+                }
+            }
+
+            pub(crate) fn declaration(self) -> &'static Declaration {
+                match self {
+                    $(Self::$purpose => const { &$declaration }),+
+                }
+            }
+        }
+    };
+}
+
+purposes! {
+    /// Writes of the broker to files.
+    FileWrites = "file-writes": calls![write, pwrite64, writev, pwritev, pwritev2];
+    /// Its reads of files.
+    FileReads = "file-reads": calls![read, pread64, readv, preadv, preadv2];
+    /// `sendfile`, `splice`, `copy_file_range`.
+    FileTransfers = "file-transfers": calls![sendfile64, splice, copy_file_range];
+    /// `fsync`, `fdatasync`.
+    FileSyncs = "file-syncs": calls![fsync, fdatasync];
+    /// Truncation and allocation.
+    FileSizes = "file-sizes": calls![ftruncate, truncate, fallocate];
+    /// Renames and removals.
+    FileNames = "file-names":
+        calls![rename optional, renameat optional, renameat2, unlink optional, unlinkat];
+    /// Opens.
+    FileOpens = "file-opens": calls![open optional, creat optional, openat, openat2];
+    /// `msync`.
+    MappedSyncs = "mapped-syncs":
+        Declaration { needs: &[Need::Process, Need::Btf, Need::FindVma], ..calls![msync] };
+    /// How much of what is read comes from the device.
+    DiskReads = "disk-reads": Declaration {
+        requires: &[Purpose::FileReads],
+        // `order` came with large pages in the page cache (Linux 5.18).
+        tracepoints: tracepoints![
+            page_added(i_ino: 8, s_dev: 4, index: 8, order: 0..=1) on "filemap/mm_filemap_add_to_page_cache",
+        ],
+        ..NONE
+    };
+    /// Operations of processes that the broker starts.
+    ChildProcesses = "child-processes": Declaration {
+        requires: &[Purpose::FileWrites],
+        tracepoints: tracepoints![
+            task_start(pid: 4, clone_flags: 8) on "task/task_newtask",
+            task_end() on "sched/sched_process_exit",
+        ],
+        ..NONE
+    };
+    /// Off-CPU intervals within these.
+    OffCpu = "off-cpu": Declaration {
+        requires: &[Purpose::FileWrites],
+        needs: STRUCTURES,
+        typed: &[(When::Always, &["sched_switch"])],
+        ..NONE
+    };
+    /// Faults on mapped files that wait for the device.
+    MmapFaults = "mmap-faults": Declaration {
+        requires: &[Purpose::OffCpu, Purpose::DiskReads],
+        // Since Linux 6.12. Without it a fault is known by the pages it adds.
+        tracepoints: tracepoints![
+            page_fault(i_ino: 8, s_dev: 4, index: 8) on "filemap/mm_filemap_fault" optional,
+        ],
+        ..NONE
+    };
+    /// When a thread off the CPU became runnable, and by whom.
+    Wakeups = "wakeups": Declaration {
+        requires: &[Purpose::OffCpu],
+        needs: STRUCTURES,
+        typed: &[(When::Always, &["sched_waking"])],
+        ..NONE
+    };
+    /// Kernel stacks of off-CPU intervals, by name.
+    KernelStacks = "kernel-stacks": Declaration {
+        requires: &[Purpose::OffCpu],
+        needs: &[Need::Process, Need::Symbols],
+        ..NONE
+    };
+    /// jbd2 commits.
+    JournalCommits = "journal-commits": Declaration {
+        needs: WHOLE_HOST,
+        tracepoints: tracepoints![
+            start_commit(dev: 4, transaction: 4) on "jbd2/jbd2_start_commit",
+            end_commit(dev: 4, transaction: 4) on "jbd2/jbd2_end_commit",
+        ],
+        ..NONE
+    };
+    /// How long each phase of a commit took.
+    CommitPhases = "commit-phases": Declaration {
+        requires: &[Purpose::JournalCommits],
+        needs: &[Need::TickRate],
+        tracepoints: tracepoints![
+            run_stats(
+                dev: 4, tid: 4, wait: 8, running: 8, locked: 8, flushing: 8, logging: 8, handle_count: 4, blocks: 4,
+                blocks_logged: 4
+            ) on "jbd2/jbd2_run_stats",
+        ],
+        ..NONE
+    };
+    /// Which transaction a write joined.
+    JournalHandles = "journal-handles": Declaration {
+        requires: &[Purpose::FileWrites],
+        tracepoints: tracepoints![handle_start(dev: 4, tid: 4) on "jbd2/jbd2_handle_start"],
+        ..NONE
+    };
+    /// Requests to block devices.
+    BlockIo = "block-io": Declaration {
+        needs: WHOLE_HOST,
+        // Completions come in interrupts, in which programs on classic tracepoints may be skipped.
+        typed: &[
+            (When::BlockQueueArgument, &["block_rq_issue_of_queue", "block_rq_complete"]),
+            (When::Btf, &["block_rq_issue", "block_rq_complete"]),
+        ],
+        // `rwbs` grew from 8 to 10 bytes; the program keeps up to 15.
+        tracepoints: tracepoints![
+            rq_issue(dev: 4, sector: 8, nr_sector: 4, bytes: 4, rwbs: 1..=15) on "block/block_rq_issue",
+            rq_complete(dev: 4, sector: 8, nr_sector: 4) on "block/block_rq_complete",
+        ],
+        ..NONE
+    };
+    /// How long they waited before the driver had them.
+    BlockQueue = "block-queue": Declaration {
+        requires: &[Purpose::BlockIo],
+        needs: &[Need::Btf],
+        typed: &[
+            (When::BlockQueueArgument, &["block_bio_queue_of_queue", "block_split_of_queue"]),
+            (When::Always, &["block_bio_queue", "block_split"]),
+        ],
+        ..NONE
+    };
+    /// Pauses for dirty pages.
+    DirtyThrottling = "dirty-throttling": Declaration {
+        tracepoints: tracepoints![
+            balance_dirty_pages(limit: 8, setpoint: 8, dirty: 8, pause: 8) on "writeback/balance_dirty_pages",
+        ],
+        ..NONE
+    };
+    /// Direct reclaim because the host is short of memory.
+    DirectReclaim = "direct-reclaim": Declaration {
+        tracepoints: tracepoints![
+            reclaim_begin() on "vmscan/mm_vmscan_direct_reclaim_begin",
+            reclaim_end(nr_reclaimed: 8) on "vmscan/mm_vmscan_direct_reclaim_end",
+        ],
+        ..NONE
+    };
+    /// Direct reclaim because a memory cgroup is.
+    MemcgReclaim = "memcg-reclaim": Declaration {
+        // One program serves both ends: they are of one class and have the same fields.
+        tracepoints: tracepoints![
+            memcg_reclaim_begin() on "vmscan/mm_vmscan_memcg_reclaim_begin",
+            reclaim_end(nr_reclaimed: 8) on "vmscan/mm_vmscan_memcg_reclaim_end",
+        ],
+        ..NONE
+    };
+    /// ext4's fast commits.
+    FastCommits = "fast-commits": Declaration {
+        needs: WHOLE_HOST,
+        tracepoints: tracepoints![
+            fc_commit_start(dev: 4) on "ext4/ext4_fc_commit_start",
+            fc_commit_stop() on "ext4/ext4_fc_commit_stop",
+        ],
+        ..NONE
+    };
+    /// Waits for space in XFS's log.
+    XfsLogGrants = "xfs-log-grants": Declaration {
+        needs: WHOLE_HOST,
+        tracepoints: tracepoints![
+            grant_sleep(dev: 4) on "xfs/xfs_log_grant_sleep",
+            grant_wake() on "xfs/xfs_log_grant_wake",
+        ],
+        ..NONE
+    };
+    /// Writes of XFS's log.
+    XfsLogWrites = "xfs-log-writes": Declaration {
+        needs: WHOLE_HOST,
+        tracepoints: tracepoints![
+            iclog_syncing(dev: 4, lsn: 8) on "xfs/xlog_iclog_syncing",
+            iclog_sync_done(dev: 4, lsn: 8) on "xfs/xlog_iclog_sync_done",
+        ],
+        ..NONE
+    };
+    /// Commits of btrfs transactions.
+    BtrfsCommits = "btrfs-commits": Declaration {
+        // Without the waits inside, a commit has an end and no beginning.
+        requires: &[Purpose::KernelStacks],
+        needs: &[Need::Btf, Need::Typed("btrfs/btrfs_transaction_commit")],
+        typed: &[(When::Always, &["btrfs_transaction_commit"])],
+        ..NONE
+    };
+    /// Calls on its TCP connections, closed windows and windows that do not scale.
+    SocketOps = "socket-ops": Declaration {
+        // Most calls on sockets are calls on files too.
+        requires: &[Purpose::FileTransfers],
+        ..calls![recvfrom, recvmsg, sendto, sendmsg]
+    };
+    /// Segments sent again on these.
+    TcpRetransmits = "tcp-retransmits": Declaration {
+        requires: &[Purpose::SocketOps],
+        needs: STRUCTURES,
+        typed: &[(When::Always, &["tcp_retransmit_skb"])],
+        ..NONE
+    };
+    /// Long waits of file systems' own threads.
+    KernelThreads = "kernel-threads": Declaration {
+        requires: &[Purpose::KernelStacks],
+        needs: &[Need::KernelThreads, Need::Process],
+        ..NONE
+    };
+    /// ext4's and its journal's functions, from entry to return.
+    Ext4Functions = "ext4-functions":
+        functions![ext4_file_write_iter, ext4_sync_file, ext4_dirty_inode, jbd2_log_wait_commit];
+    /// XFS's.
+    XfsFunctions = "xfs-functions":
+        functions![xfs_file_write_iter, xfs_file_fsync, xfs_log_force, xfs_log_force_seq];
+    /// btrfs's.
+    BtrfsFunctions = "btrfs-functions":
+        functions![btrfs_file_write_iter, btrfs_sync_file, btrfs_commit_transaction];
+}
+
+/// Modules that may hold hooked functions and tracepoints. Where one is built in, they are the kernel's own.
+pub(crate) const MODULES: [&str; 4] = ["ext4", "jbd2", "xfs", "btrfs"];
+
+/// All that is declared.
+pub(crate) fn declarations() -> impl Iterator<Item = &'static Declaration> {
+    Purpose::ALL.into_iter().map(Purpose::declaration)
+}
+
+/// Group and name of every tracepoint that a plan may use.
+pub(crate) fn tracepoint_names() -> impl Iterator<Item = &'static str> {
+    declarations().flat_map(|declaration| {
+        let typed = declaration.needs.iter().filter_map(|need| match need {
+            Need::Typed(name) => Some(*name),
+            _ => None,
+        });
+        declaration.tracepoints.iter().map(|tracepoint| tracepoint.name).chain(typed)
+    })
+}
+
+/// Every function that a plan may use.
+pub(crate) fn function_names() -> impl Iterator<Item = &'static str> {
+    declarations().flat_map(|declaration| declaration.functions.iter().map(|function| function.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use libbpf_rs::ObjectBuilder;
+
+    use super::{declarations, types};
+    use crate::bpf::probes::OBJECT;
+
+    /// Names of programs, the one for all returns of system calls once.
+    fn declared() -> BTreeSet<&'static str> {
+        let programs = declarations().flat_map(|declaration| {
+            let tracepoints = declaration.tracepoints.iter().map(|tracepoint| tracepoint.program);
+            let functions = declaration.functions.iter().flat_map(|function| [function.entry, function.exit]);
+            let typed = declaration.typed.iter().flat_map(|(_, programs)| programs.iter().copied());
+            tracepoints.chain(functions).chain(typed)
+        });
+        programs.collect()
+    }
+
+    #[test]
+    fn the_object_has_every_declared_program_and_no_other() {
+        let mut builder = ObjectBuilder::default();
+        let object = builder.name("registry").unwrap().open_memory(OBJECT).unwrap();
+        let built: BTreeSet<_> =
+            object.progs().map(|program| program.name().to_str().unwrap().to_owned()).collect();
+        assert_eq!(built, declared().into_iter().map(str::to_owned).collect());
+    }
+
+    #[test]
+    fn every_field_that_a_program_reads_is_declared() {
+        let mut is_declared = [false; size_of::<types::fields>() / size_of::<types::field>()];
+        for field in declarations().flat_map(|declaration| declaration.tracepoints).flat_map(|it| it.fields) {
+            is_declared[field.slot / size_of::<types::field>()] = true;
+        }
+        let missing: Vec<_> = (0..is_declared.len()).filter(|&slot| !is_declared[slot]).collect();
+        assert_eq!(missing, [], "slots of struct fields that no declaration fills in");
+    }
+
+    #[test]
+    fn a_purpose_requires_only_purposes_before_it() {
+        for (index, purpose) in super::Purpose::ALL.into_iter().enumerate() {
+            for required in purpose.declaration().requires {
+                assert!(super::Purpose::ALL[..index].contains(required), "{purpose:?} requires {required:?}");
+            }
+        }
+    }
+}
