@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use model::{Cause, Tid};
+use model::{Cause, Nanos, Tid};
 use report::files::GroupKey;
+use report::quantity::NONE;
 
 use crate::palette::Tone;
-use crate::state::about::BrokerInfo;
+use crate::state::BrokerInfo;
 
 /// A column of a view.
 #[derive(Clone, Copy, Debug)]
@@ -62,14 +63,40 @@ pub(crate) enum Rank {
     Text(String),
 }
 
-impl Rank {
-    /// Of a fraction, down to a millionth.
-    pub(crate) fn of_share(share: f64) -> Self {
+impl From<i64> for Rank {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<u64> for Rank {
+    fn from(count: u64) -> Self {
+        Self::Number(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Nanos> for Rank {
+    fn from(time: Nanos) -> Self {
+        Self::Number(time.0)
+    }
+}
+
+/// A fraction, down to a millionth.
+impl From<f64> for Rank {
+    fn from(share: f64) -> Self {
         Self::Number((share * 1e6) as i64)
     }
+}
 
-    pub(crate) fn of_count(count: u64) -> Self {
-        Self::Number(i64::try_from(count).unwrap_or(i64::MAX))
+impl From<&str> for Rank {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Rank {
+    fn from(text: String) -> Self {
+        Self::Text(text)
     }
 }
 
@@ -79,6 +106,16 @@ pub(crate) type Cell = Vec<(String, Tone)>;
 /// One piece.
 pub(crate) fn cell(text: String, tone: Tone) -> Cell {
     vec![(text, tone)]
+}
+
+/// One piece without emphasis.
+pub(crate) fn plain(text: impl Into<String>) -> Cell {
+    cell(text.into(), Tone::Plain)
+}
+
+/// What is not known, or nothing: columns of zeros hide what is not.
+pub(crate) fn dash() -> Cell {
+    cell(NONE.to_owned(), Tone::Faint)
 }
 
 /// A row.
@@ -94,6 +131,44 @@ pub(crate) trait Item {
     /// All words that it can be found by.
     fn words(&self) -> String;
 }
+
+/// Declares the columns of a kind of row: for each its heading, what it sorts by, and its cell in a column that is so wide.
+/// Declares too what a row is known by, and the words that it can be found by.
+macro_rules! columns {
+    ($COLUMNS:ident for $Row:ty, |$row:ident, $width:ident, $about:ident| {
+        key: $key:expr,
+        words: $words:expr,
+        $($column:expr => $rank:expr, $cell:expr;)*
+    }) => {
+        pub(crate) const $COLUMNS: [Column; [$(stringify!($column)),*].len()] = [$($column),*];
+
+        impl Item for $Row {
+            fn key(&self) -> RowKey {
+                let $row = self;
+                $key
+            }
+
+            fn rank(&self, column: usize) -> Rank {
+                let ranks: &[fn(&Self) -> Rank] = &[$(|$row| $rank.into()),*];
+                ranks.get(column).map_or(Rank::Number(0), |rank| rank(self))
+            }
+
+            fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell {
+                let cells: &[fn(&Self, usize, &BrokerInfo) -> Cell] = &[$(|$row, $width, $about| {
+                    let _ = ($width, $about);
+                    $cell
+                }),*];
+                cells.get(column).map_or_else(Cell::new, |cell| cell(self, width, about))
+            }
+
+            fn words(&self) -> String {
+                let $row = self;
+                $words
+            }
+        }
+    };
+}
+pub(crate) use columns;
 
 /// Parts of a whole as letters, each as many as its share of the width: `QQAAAAAAAA`. A part that is too small for a letter
 /// has none.

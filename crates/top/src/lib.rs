@@ -22,7 +22,5 @@ pub use draw::draw;
 pub use keys::Key;
 pub use palette::Palette;
 pub use screen::Screen;
-pub use state::State;
-pub use state::about::{BrokerInfo, Progress};
-pub use state::overhead::Overhead;
+pub use state::{BrokerInfo, Overhead, Progress, State};
 pub use ui::{Outcome, Ui};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::item::{Item, Rank, RowKey};
 use crate::state::State;
-use crate::view::View;
+use crate::view::{Items, Table, View};
 
 /// Rows that may be tagged.
 const MOST_TAGGED: usize = 1_000;
@@ -30,7 +30,7 @@ pub(crate) struct Listing {
 
 /// Rows in order, and what is known of them.
 pub(crate) struct Rows<'s> {
-    pub(crate) items: Vec<Box<dyn Item + 's>>,
+    pub(crate) items: Items<'s>,
     /// How many there are without the filter.
     pub(crate) all: usize,
 }
@@ -52,25 +52,30 @@ impl Listing {
         listing
     }
 
+    pub(crate) fn table(&self) -> &'static Table {
+        self.view.table(self.grouped)
+    }
+
     /// Lists rows apart or together, in the order that shows most of that.
     pub(crate) fn group(&mut self, grouped: bool) {
         self.grouped = grouped;
-        self.sort(self.view.sorted_by(grouped));
+        let table = self.table();
+        let sorted_by = table.columns.iter().position(|column| column.name == table.sorted_by);
+        self.sort(sorted_by.unwrap_or(0));
         self.look_at(None);
     }
 
     /// Sorts by a column: numbers with the highest first.
     pub(crate) fn sort(&mut self, column: usize) {
         self.sorted_by = column;
-        let columns = self.view.columns(self.grouped);
-        let is_text = columns.get(column).is_some_and(|column| !column.is_number);
-        let is_time = columns.get(column).is_some_and(|column| matches!(column.name, "TIME" | "LAST"));
-        self.descending = !is_text || is_time;
+        let column = self.table().columns.get(column);
+        self.descending =
+            column.is_none_or(|column| column.is_number || matches!(column.name, "TIME" | "LAST"));
     }
 
     /// The rows that the filter lets through, in order.
     pub(crate) fn rows<'s>(&self, state: &'s State) -> Rows<'s> {
-        let mut items = self.view.items(self.grouped, state);
+        let mut items = (self.table().items)(state);
         let all = items.len();
         let filter = Pattern::of(&self.filter);
         items.retain(|item| filter.is_in(&item.words()));

@@ -1,27 +1,23 @@
 //! What is shown: a pure function of events and verdicts, in bounded memory. Does not know what of it is looked at.
 
-pub(crate) mod about;
-mod latencies;
-pub(crate) mod losses;
 pub(crate) mod operations;
-pub(crate) mod overhead;
 pub(crate) mod pulse;
 pub(crate) mod roots;
 #[cfg(test)]
+#[path = "tests/sample.rs"]
 pub(crate) mod sample;
 mod seconds;
 pub(crate) mod slow;
 pub(crate) mod threads;
 pub(crate) mod traffic;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use model::{BrokerState, Event, Nanos, Verdict};
+use model::{BrokerState, Event, Loss, LossKind, Nanos, Verdict};
+use report::Zone;
+use report::explanation::Unobservable;
 
-use about::{BrokerInfo, Progress};
-use losses::Losses;
 use operations::Operations;
-use overhead::Overhead;
 use pulse::Pulse;
 use roots::Roots;
 use slow::Slow;
@@ -29,7 +25,7 @@ use threads::Threads;
 use traffic::FileTraffic;
 
 /// Sentences that are kept.
-const MOST_NOTES: usize = 50;
+const MAX_NOTES: usize = 50;
 
 /// Everything that is shown.
 pub struct State {
@@ -130,9 +126,79 @@ impl State {
 
     /// Takes a sentence about what is shown.
     pub fn note(&mut self, sentence: String) {
-        if self.notes.len() >= MOST_NOTES {
+        if self.notes.len() >= MAX_NOTES {
             self.notes.pop_front();
         }
         self.notes.push_back(sentence);
+    }
+}
+
+/// What does not change while it is shown.
+#[derive(Clone, Debug)]
+pub struct BrokerInfo {
+    /// The broker, in a few words (`broker 1 on vm`).
+    pub broker: String,
+    /// From which latency on a request counts as slow.
+    pub slower_than: Nanos,
+    /// The zone in which times are shown.
+    pub zone: Zone,
+    /// Whether threads off the CPU are seen.
+    pub off_cpu: bool,
+    /// What cannot be seen, and why.
+    pub unobservable: Vec<Unobservable>,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress {
+    /// A broker is watched, for so long.
+    Live {
+        /// How long.
+        since: Nanos,
+    },
+    /// A recording is replayed.
+    Replay {
+        /// How much of it has been shown.
+        at: Nanos,
+        /// How long it is.
+        of: Nanos,
+        /// How many times as fast as it was.
+        speed: f64,
+        /// Whether its end was reached.
+        ended: bool,
+    },
+}
+
+/// What this process takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overhead {
+    /// Processor time since it was measured last, in processors.
+    pub processors: f64,
+    /// Memory that is resident, in bytes.
+    pub resident_bytes: u64,
+}
+
+/// Counts of losses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Losses {
+    by_kind: BTreeMap<LossKind, u64>,
+    last: Option<Nanos>,
+}
+
+impl Losses {
+    pub(crate) fn add(&mut self, loss: &Loss) {
+        let count = self.by_kind.entry(loss.kind).or_default();
+        *count = count.saturating_add(loss.count);
+        self.last = self.last.max(Some(loss.end));
+    }
+
+    /// The kinds of which anything was lost.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LossKind, u64)> + '_ {
+        self.by_kind.iter().map(|(kind, count)| (*kind, *count)).filter(|(_, count)| *count > 0)
+    }
+
+    /// When anything was lost last.
+    pub(crate) fn last(&self) -> Option<Nanos> {
+        self.last
     }
 }

@@ -168,9 +168,8 @@ impl Ui {
     }
 
     fn group(&mut self) {
-        let view = self.view;
         let listing = self.listing_mut();
-        if view.grouping(listing.grouped).is_some() {
+        if listing.table().grouping.is_some() {
             listing.group(!listing.grouped);
         } else {
             self.said =
@@ -257,7 +256,7 @@ impl Ui {
     }
 
     fn choose(&mut self, key: Key) {
-        let last = self.view.columns(self.listing().grouped).len() - 1;
+        let last = self.listing().table().columns.len() - 1;
         let Mode::Sort { choice } = &mut self.mode else { return };
         match key {
             Key::Up | Key::Char('k') => *choice = choice.saturating_sub(1),

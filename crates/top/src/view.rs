@@ -9,6 +9,24 @@ pub(crate) mod writes;
 use crate::item::{Column, Item};
 use crate::state::State;
 
+/// Rows of one kind.
+pub(crate) struct Table {
+    /// What they are grouped by; none if there is but one way.
+    pub(crate) grouping: Option<&'static str>,
+    pub(crate) columns: &'static [Column],
+    /// The column that it is sorted by at first: what costs most comes first.
+    pub(crate) sorted_by: &'static str,
+    /// Its rows, in no order.
+    pub(crate) items: fn(&State) -> Items<'_>,
+}
+
+/// Rows of any kind.
+pub(crate) type Items<'s> = Vec<Box<dyn Item + 's>>;
+
+fn rows<'s, T: Item + 's>(rows: impl Iterator<Item = T>) -> Items<'s> {
+    rows.map(|row| Box::new(row) as Box<dyn Item + 's>).collect()
+}
+
 /// A view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
@@ -45,60 +63,18 @@ impl View {
         Self::ALL.get(at).copied().unwrap_or(Self::Requests)
     }
 
-    /// What it lists, apart or together; none where there is but one way.
-    pub(crate) fn grouping(self, grouped: bool) -> Option<&'static str> {
-        Some(match (self, grouped) {
-            (Self::Requests, _) => return None,
-            (Self::Causes, false) => "by root",
-            (Self::Causes, true) => "by cause",
-            (Self::Writes, false) => "one by one",
-            (Self::Writes, true) | (Self::Files, false) => "by file",
-            (Self::Files, true) => "by kind",
-            (Self::Threads, false) => "by thread",
-            (Self::Threads, true) => "by role",
-        })
-    }
-
-    pub(crate) fn columns(self, grouped: bool) -> &'static [Column] {
+    /// What it lists, apart or together.
+    pub(crate) fn table(self, grouped: bool) -> &'static Table {
         match (self, grouped) {
-            (Self::Requests, _) => &requests::COLUMNS,
-            (Self::Causes, false) => &causes::ROOT_COLUMNS,
-            (Self::Causes, true) => &causes::CAUSE_COLUMNS,
-            (Self::Writes, false) => &writes::COLUMNS,
-            (Self::Writes, true) => &writes::FILE_COLUMNS,
-            (Self::Files, false) => &files::COLUMNS,
-            (Self::Files, true) => &files::KIND_COLUMNS,
-            (Self::Threads, false) => &threads::COLUMNS,
-            (Self::Threads, true) => &threads::ROLE_COLUMNS,
-        }
-    }
-
-    /// The column that it is sorted by at first: what costs most comes first.
-    pub(crate) fn sorted_by(self, grouped: bool) -> usize {
-        match (self, grouped) {
-            (Self::Requests, _) => requests::LATENCY,
-            (Self::Causes, false) => causes::ROOT_TIME,
-            (Self::Causes, true) => causes::CAUSE_TIME,
-            (Self::Writes, false) => writes::LATENCY,
-            (Self::Writes, true) => writes::FILE_SLOWEST,
-            (Self::Files, _) => files::MOVED,
-            (Self::Threads, false) => threads::BUSY,
-            (Self::Threads, true) => threads::ROLE_BUSY,
-        }
-    }
-
-    /// Its rows, in no order.
-    pub(crate) fn items(self, grouped: bool, state: &State) -> Vec<Box<dyn Item + '_>> {
-        match (self, grouped) {
-            (Self::Requests, _) => requests::items(state),
-            (Self::Causes, false) => causes::roots(state),
-            (Self::Causes, true) => causes::causes(state),
-            (Self::Writes, false) => writes::operations(state),
-            (Self::Writes, true) => writes::by_file(state),
-            (Self::Files, false) => files::items(state.traffic.by_file()),
-            (Self::Files, true) => files::items(state.traffic.by_kind()),
-            (Self::Threads, false) => threads::threads(state),
-            (Self::Threads, true) => threads::roles(state),
+            (Self::Requests, _) => &requests::ALL,
+            (Self::Causes, false) => &causes::BY_ROOT,
+            (Self::Causes, true) => &causes::BY_CAUSE,
+            (Self::Writes, false) => &writes::ONE_BY_ONE,
+            (Self::Writes, true) => &writes::BY_FILE,
+            (Self::Files, false) => &files::BY_FILE,
+            (Self::Files, true) => &files::BY_KIND,
+            (Self::Threads, false) => &threads::BY_THREAD,
+            (Self::Threads, true) => &threads::BY_ROLE,
         }
     }
 

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn every_view_shows_what_it_must_in_80_columns_and_no_width_is_passed() {
         for (view, grouped) in View::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
-            let columns = view.columns(grouped);
+            let columns = view.table(grouped).columns;
             let needed = columns.iter().filter(|column| column.spare == 0).count();
             assert!(fit(columns, 79).len() >= needed, "{view:?} {grouped}");
             for room in 20..250 {

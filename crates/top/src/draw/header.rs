@@ -10,8 +10,8 @@ use super::{Canvas, width_of};
 use crate::clip::clip;
 use crate::item::Cell;
 use crate::palette::Tone;
+use crate::state::Progress;
 use crate::state::State;
-use crate::state::about::Progress;
 use crate::ui::Ui;
 
 pub(super) const LINES: u16 = 4;

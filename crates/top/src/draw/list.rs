@@ -26,7 +26,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
     let top = ui.listing_mut().scroll(&rows, height);
     names(canvas, area, ui, &rows);
     let listing = ui.listing();
-    let shown = ui.view.columns(listing.grouped);
+    let shown = listing.table().columns;
     let places = columns::fit(shown, usize::from(area.width).saturating_sub(MARK));
     headings(canvas, area, ui, shown, &places);
     let selected = listing.place(&rows);
@@ -95,7 +95,7 @@ fn counts(ui: &Ui, rows: &Rows<'_>) -> Cell {
         parts.push((format!("{} tagged ", listing.tagged()), Tone::Tagged));
     }
     parts.push((format!("{count} "), Tone::Strong));
-    if let Some(grouping) = ui.view.grouping(listing.grouped) {
+    if let Some(grouping) = listing.table().grouping {
         parts.push((grouping.to_owned(), Tone::Plain));
     }
     parts

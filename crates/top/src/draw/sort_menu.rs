@@ -11,7 +11,7 @@ const WIDTH: u16 = 20;
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui) {
     let Mode::Sort { choice } = ui.mode else { return };
-    let columns = ui.view.columns(ui.listing().grouped);
+    let columns = ui.listing().table().columns;
     let height = (columns.len() as u16 + 2).min(area.height.saturating_sub(1));
     let menu = Rect { y: area.y + 1, width: WIDTH.min(area.width), height, ..area };
     Clear.render(menu, canvas.buffer);

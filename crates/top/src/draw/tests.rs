@@ -1,4 +1,4 @@
-//! Screens against their golden files, `tests/expected`. `BLESS=1 cargo test -p top` writes them anew; a missing one fails.
+//! Screens against their golden files, `tests/expected`. `BLESS=1 cargo test -p top` writes them; a missing one fails.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use report::escape;
 use super::draw;
 use crate::keys::Key;
 use crate::palette::Palette;
-use crate::state::about::Progress;
-use crate::state::overhead::Overhead;
+use crate::state::Overhead;
+use crate::state::Progress;
 use crate::state::{State, sample};
 use crate::ui::Ui;
 

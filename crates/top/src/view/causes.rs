@@ -3,99 +3,51 @@
 use model::{Cause, Nanos};
 use report::quantity::format_count;
 
-use super::requests::of_cause;
+use super::{Table, requests::cause_tone, rows};
 use crate::clip::clip;
-use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell};
+use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell, columns, plain};
 use crate::palette::Tone;
-use crate::state::State;
-use crate::state::about::BrokerInfo;
-use crate::state::roots::{OfCause, Root, Toll};
+use crate::state::BrokerInfo;
+use crate::state::roots::{OfCause, Root};
 
-pub(crate) const ROOT_TIME: usize = 2;
-pub(crate) const CAUSE_TIME: usize = 3;
+pub(crate) const BY_ROOT: Table = Table {
+    grouping: Some("by root"),
+    columns: &ROOT_COLUMNS,
+    sorted_by: "TIME",
+    items: |state| rows(state.roots.iter()),
+};
 
-pub(crate) const ROOT_COLUMNS: [Column; 7] = [
-    Column::text("CAUSE", 16).growing(1, 28),
-    Column::number("VICTIMS", 7),
-    Column::number("TIME", 8),
-    Column::number("SLOWEST", 8),
-    Column::text("LAST", 12),
-    Column::text("WHAT", 22).growing(6, 110),
-    Column::text("ROOT", 28).growing(1, 40).spare(1),
-];
+pub(crate) const BY_CAUSE: Table = Table {
+    grouping: Some("by cause"),
+    columns: &CAUSE_COLUMNS,
+    sorted_by: "TIME",
+    items: |state| {
+        let whole = state.roots.time();
+        rows(state.roots.causes().map(move |(cause, of)| CauseRow { cause, of, whole }))
+    },
+};
 
-pub(crate) const CAUSE_COLUMNS: [Column; 8] = [
-    Column::text("CAUSE", 16).growing(1, 28),
-    Column::number("ROOTS", 7),
-    Column::number("VICTIMS", 8),
-    Column::number("TIME", 9),
-    Column::text("SHARE", 10).growing(2, 30),
-    Column::number("SLOWEST", 8),
-    Column::text("LAST", 12),
-    Column::text("ADVICE", 30).growing(8, 120).spare(1),
-];
-
-pub(crate) fn roots(state: &State) -> Vec<Box<dyn Item + '_>> {
-    state.roots.iter().map(|root| Box::new(root) as Box<dyn Item + '_>).collect()
-}
-
-pub(crate) fn causes(state: &State) -> Vec<Box<dyn Item + '_>> {
-    let whole = state.roots.time();
-    let causes = state.roots.causes();
-    causes.map(|(cause, of)| Box::new(CauseRow { cause, of, whole }) as Box<dyn Item + '_>).collect()
-}
-
-/// The columns that both have.
-fn tolled(toll: &Toll, what: &str, about: &BrokerInfo) -> Cell {
-    match what {
-        "VICTIMS" => cell(format_count(toll.victims), Tone::Strong),
-        "TIME" => cell(toll.time.to_string(), Tone::Plain),
-        "SLOWEST" => cell(toll.slowest.to_string(), Tone::Bad),
-        _ => cell(about.zone.time_of_day(toll.last), Tone::Plain),
-    }
-}
-
-fn rank_of(toll: &Toll, what: &str) -> Rank {
-    match what {
-        "VICTIMS" => Rank::of_count(toll.victims),
-        "TIME" => Rank::Number(toll.time.0),
-        "SLOWEST" => Rank::Number(toll.slowest.0),
-        _ => Rank::Number(toll.last.0),
-    }
-}
-
-fn what(columns: &[Column], column: usize) -> &'static str {
-    columns.get(column).map_or("", |column| column.name)
-}
-
-impl Item for &Root {
-    fn key(&self) -> RowKey {
-        RowKey::Root(self.id.clone())
-    }
-
-    fn rank(&self, column: usize) -> Rank {
-        match what(&ROOT_COLUMNS, column) {
-            "CAUSE" => Rank::Text(self.cause.to_string()),
-            "WHAT" => Rank::Text(self.text.clone()),
-            "ROOT" => Rank::Text(self.id.to_string()),
-            other => rank_of(&self.toll, other),
-        }
-    }
-
-    fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell {
-        match what(&ROOT_COLUMNS, column) {
-            "CAUSE" => cell(clip(self.cause.as_str(), width), of_cause(self.cause)),
-            "WHAT" if self.text.is_empty() => cell(clip("nothing that was seen", width), Tone::Faint),
-            "WHAT" => cell(clip(&self.text, width), Tone::Plain),
-            "ROOT" => cell(clip(&self.id, width), Tone::Faint),
-            other => tolled(&self.toll, other, about),
-        }
-    }
-
-    fn words(&self) -> String {
-        format!("{} {} {}", self.cause, self.id, self.text)
-    }
-}
+columns! { ROOT_COLUMNS for &Root, |row, width, about| {
+    key: RowKey::Root(row.id.clone()),
+    words: format!("{} {} {}", row.cause, row.id, row.text),
+    Column::text("CAUSE", 16).growing(1, 28) =>
+        row.cause.as_str(), cell(clip(row.cause.as_str(), width), cause_tone(row.cause));
+    Column::number("VICTIMS", 7) =>
+        row.toll.victims, cell(format_count(row.toll.victims), Tone::Strong);
+    Column::number("TIME", 8) =>
+        row.toll.time, plain(row.toll.time.to_string());
+    Column::number("SLOWEST", 8) =>
+        row.toll.slowest, cell(row.toll.slowest.to_string(), Tone::Bad);
+    Column::text("LAST", 12) =>
+        row.toll.last, plain(about.zone.time_of_day(row.toll.last));
+    Column::text("WHAT", 22).growing(6, 110) =>
+        row.text.as_str(), match row.text.as_str() {
+            "" => cell(clip("nothing that was seen", width), Tone::Faint),
+            text => plain(clip(text, width)),
+        };
+    Column::text("ROOT", 28).growing(1, 40).spare(1) =>
+        &*row.id, cell(clip(&row.id, width), Tone::Faint);
+} }
 
 struct CauseRow<'a> {
     cause: Cause,
@@ -104,32 +56,23 @@ struct CauseRow<'a> {
     whole: Nanos,
 }
 
-impl Item for CauseRow<'_> {
-    fn key(&self) -> RowKey {
-        RowKey::Cause(self.cause)
-    }
-
-    fn rank(&self, column: usize) -> Rank {
-        match what(&CAUSE_COLUMNS, column) {
-            "CAUSE" | "ADVICE" => Rank::Text(self.cause.to_string()),
-            "ROOTS" => Rank::of_count(self.of.roots),
-            "SHARE" => Rank::Number(self.of.toll.time.0),
-            other => rank_of(&self.of.toll, other),
-        }
-    }
-
-    fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell {
-        let share = self.of.toll.time.0 as f64;
-        match what(&CAUSE_COLUMNS, column) {
-            "CAUSE" => cell(clip(self.cause.as_str(), width), of_cause(self.cause)),
-            "ROOTS" => cell(format_count(self.of.roots), Tone::Plain),
-            "SHARE" => bar(&[('█', Tone::Name, share)], self.whole.0 as f64, width),
-            "ADVICE" => cell(clip(diagnose::advice(self.cause).first().unwrap_or(&""), width), Tone::Plain),
-            other => tolled(&self.of.toll, other, about),
-        }
-    }
-
-    fn words(&self) -> String {
-        self.cause.to_string()
-    }
-}
+columns! { CAUSE_COLUMNS for CauseRow<'_>, |row, width, about| {
+    key: RowKey::Cause(row.cause),
+    words: row.cause.to_string(),
+    Column::text("CAUSE", 16).growing(1, 28) =>
+        row.cause.as_str(), cell(clip(row.cause.as_str(), width), cause_tone(row.cause));
+    Column::number("ROOTS", 7) =>
+        row.of.roots, plain(format_count(row.of.roots));
+    Column::number("VICTIMS", 8) =>
+        row.of.toll.victims, cell(format_count(row.of.toll.victims), Tone::Strong);
+    Column::number("TIME", 9) =>
+        row.of.toll.time, plain(row.of.toll.time.to_string());
+    Column::text("SHARE", 10).growing(2, 30) =>
+        row.of.toll.time, bar(&[('█', Tone::Name, row.of.toll.time.0 as f64)], row.whole.0 as f64, width);
+    Column::number("SLOWEST", 8) =>
+        row.of.toll.slowest, cell(row.of.toll.slowest.to_string(), Tone::Bad);
+    Column::text("LAST", 12) =>
+        row.of.toll.last, plain(about.zone.time_of_day(row.of.toll.last));
+    Column::text("ADVICE", 30).growing(8, 120).spare(1) =>
+        row.cause.as_str(), plain(clip(diagnose::advice(row.cause).first().unwrap_or(&""), width));
+} }

@@ -6,8 +6,8 @@ use model::{
 };
 use report::Zone;
 
+use super::BrokerInfo;
 use super::State;
-use super::about::BrokerInfo;
 
 /// 2026-11-22 12:00:00 UTC.
 pub(crate) const NOON: Nanos = Nanos(1_795_348_800_000_000_000);
