@@ -29,12 +29,12 @@ pub(crate) fn read(
     sink: &mut Sink<'_>,
 ) -> anyhow::Result<()> {
     let recording = grounds.recording().context("only a recording is read in parts")?;
-    let gists = recording.gists()?;
+    let summaries = recording.request_summaries()?;
     let tables = Table::ALL.into_iter().filter(|table| !OF_NETWORK.contains(table)).collect::<Vec<_>>();
     let others = others.map(|take| (take, recording.events_ahead(&tables)));
     let (read, errors) = std::thread::scope(|threads| {
         let of_requests = threads
-            .spawn(move || gists.filter_map(|batch| batch.map(|batch| requests(&batch)).err()).collect());
+            .spawn(move || summaries.filter_map(|batch| batch.map(|batch| requests(&batch)).err()).collect());
         let of_others = others.map(|(take, events)| {
             threads.spawn(move || events.filter_map(|event| event.map(|event| take(&event)).err()).collect())
         });

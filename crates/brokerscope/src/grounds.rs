@@ -233,7 +233,7 @@ impl Recorded {
             partial,
             // Of a partial recording, joins of requests that were not slow would find nothing and say nothing.
             files_seen: partial.is_none() && (record::sees_files(&manifest.plan) || seen(&[Table::FileOps])),
-            jvm_seen: !beside.is_empty() || seen(&[Table::LockWaits, Table::GcPauses]),
+            jvm_seen: !beside.is_empty() || seen(&[Table::LockWaits, Table::JvmPauses]),
             missing: record::missing(&manifest.plan),
             notes: Vec::new(),
             recording,

@@ -94,7 +94,7 @@ pub(crate) fn open_recording(dir: &Path) -> anyhow::Result<Recording> {
 /// Opens a recording for who reads nothing of it but what figures of many brokers are made of.
 pub(crate) fn open_for_figures(dir: &Path) -> anyhow::Result<Recording> {
     check_directory(dir)?;
-    Recording::open_for_gists(dir).map_err(of_recording)
+    Recording::open_for_summaries(dir).map_err(of_recording)
 }
 
 fn check_directory(dir: &Path) -> anyhow::Result<()> {

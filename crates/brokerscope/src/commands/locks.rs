@@ -23,7 +23,7 @@ use flame::Flame;
 /// What waits, their holders and what those were doing are told from.
 const TABLES: [Table; 8] = [
     Table::LockWaits,
-    Table::GcPauses,
+    Table::JvmPauses,
     Table::Requests,
     Table::OffCpu,
     Table::Reclaims,
