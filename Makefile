@@ -1,27 +1,29 @@
 # Everything that is run on this project, by name. CI runs `make test` and nothing else.
 #
+#   make quick   format, clippy and tests of the crates that changed, in under three minutes; while you work
+#   make test    format, lints, docs, every test that needs no privilege, fuzz targets; as root the live tests too (BPF, real
+#                broker, real clients), faults-short and a kernel in a virtual machine. 28 minutes on two idle cores
+#   make test-long   what takes long and rarely fails: see TEST_LONG below; prints its list first
 #   make demo    a real broker, a real stall, a verdict, and a page of it (root; installs what it needs)
 #   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
 #                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
 #                PARTS="files memory live segment explain live-verdicts export page compare fleet advise logs kernel
 #                kernel-paced locks")
-#   make latency latencies beside Kafka's own request log, of every client; on a machine that does nothing else
-#   make faults  plants causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
+#   make latency latencies beside Kafka's own request log, of every client; on an otherwise idle machine
+#   make faults  injects causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);
-#                `make faults-short` plants a dozen of them once each, on three brokers: part of `make live`
-#   make fs      the same broker and load on one file system after the other, 15 minutes on a machine that does nothing
-#                else (root; target/fs keeps recordings and results, and what is there is not done again; ANEW=1 drops it)
+#                `make faults-short` injects a dozen of them once each, on three brokers: part of `make test`
+#   make fs      the same broker and load on one file system after the other, 15 minutes on an otherwise idle machine
+#                (root; target/fs keeps recordings and results, and what is there is not done again; ANEW=1 drops it)
 #   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune;
-#                `make tune-advice` lets `advise` say what to change, and holds where that leads against a search: half an
-#                hour, target/tune-advice
+#                `make tune-advice` follows what `advise` says, and compares where that leads with a search: half an hour,
+#                target/tune-advice
 #   make fleet   mysterious disk reads on one broker of nine, with real brokers: fleet, files, logs and advise must name
-#                what was planted (root; 3 minutes, 4 GB of memory; target/fleet keeps it)
+#                what was injected (root; 3 minutes, 4 GB of memory; target/fleet keeps it)
 #   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
-#   make test    format, lints, docs, every test, 40 s of each fuzz target; as root the live tests too (BPF, real
-#                broker, real clients) and `make vmtest`
-#   make page    the page of `report`: built anew and compared, and tried in Chromium; `make web` builds it, `make picture`
-#                takes the picture in README of it, and `make fs-picture` that of `make fs`'s
-#   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others than CI's
+#   make page    the page of `report`: built, compared with the one in the repository, and tried in Chromium; `make web`
+#                builds it, `make picture` takes the picture in README of it, and `make fs-picture` that of `make fs`'s
+#   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others
 #   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
 
 CARGO ?= cargo
@@ -39,7 +41,10 @@ ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/rel
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-.PHONY: demo faults faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-corpus clean
+# Of vmtest; `make test` takes the first.
+KERNELS ?= 6.1 6.12
+
+.PHONY: quick test-long live-long demo faults faults-short fleet fs tune tune-advice test bench latency stages build vmtest setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 
 build: setup-build
 	$(CARGO) build --release -p brokerscope
@@ -48,7 +53,22 @@ demo: setup-demo
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab demo --page target/demo.html
 
-test: setup-test fmt-check lint doc offline unit page fuzz-smoke live
+test: setup-test fmt-check lint doc unit page fuzz-smoke live
+
+quick:
+	@scripts/quick
+
+# Live tests that take long and whose subject rarely changes: brokers and clients of old versions, following advice, object
+# stores, SQL engines. The rest of the list is of the same kind: the build without Linux, more inputs for each fuzz target, one
+# kernel more.
+LIVE_LONG := old_versions stores tuning
+TEST_LONG := offline fuzz-long live-long vmtest
+test-long: setup-test
+	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"
+	$(MAKE) $(TEST_LONG)
+
+live-long:
+	tests/run $(LIVE_LONG)
 
 setup-bench setup-build setup-demo setup-faults setup-fs setup-test setup-vmtest: setup-%:
 	@setup/debian $*
@@ -64,7 +84,7 @@ latency: setup-test
 	$(CARGO) build --release -p brokerscope -p lab -p e2e
 	target/release/latency
 
-# Fails where a target is missed. On a machine that does nothing else: what others slow is slow for a reason of its own.
+# Fails where a target is missed. On an otherwise idle machine: what others slow is slow for another reason.
 # Ends with what README shows.
 SEEDS ?= 10
 SEED ?= 1
@@ -117,9 +137,6 @@ lint:
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
-# What needs more than a file: every test behind the gate, by the name of its file.
-LIVE_TESTS := $(sort $(basename $(notdir $(shell grep -lE 'gate::|LIVE_TESTS' crates/*/tests/*.rs tests/*.rs))))
-
 # Tests are always picked from the whole workspace, never from a package: of a package alone cargo enables fewer features of
 # the dependencies, and builds those and all above them once more.
 OF_WORKSPACE = $(CARGO) test --workspace
@@ -161,14 +178,18 @@ golden:
 	BLESS=1 $(CARGO) test -p top
 	BLESS=1 $(CARGO) test -p brokerscope --test sample
 
-# Records the shipped sample anew; on a machine that does nothing else meanwhile.
+# Records the shipped sample again; on an otherwise idle machine.
 sample: setup-demo
 	$(CARGO) build --release -p brokerscope -p lab
 	rm -rf samples/journal-stall
 	XDG_CACHE_HOME=/var/tmp target/release/brokerscope-lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
 
 # Every fuzz target, one for each processor at a time: the same inputs every time, so that a failure can be seen again.
+# The first half of those of `fuzz-long`.
 fuzz-smoke:
+	FUZZ_PERCENT=50 fuzz/run smoke
+
+fuzz-long:
 	fuzz/run smoke
 
 fuzz:
@@ -178,19 +199,18 @@ fuzz:
 fuzz-corpus:
 	fuzz/run corpus
 
+# By binaries that are built once; a test is repeated only where the machine was at fault (tests/run).
 live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
-	$(OF_WORKSPACE) --test sample --test live --no-run
-	BROKERSCOPE_LIVE_TESTS=1 $(OF_WORKSPACE) $(addprefix --test ,$(LIVE_TESTS)) --no-fail-fast -- --test-threads=1
+	tests/run $(filter-out $(LIVE_LONG),$(shell tests/run --list))
 	$(MAKE) faults-short
-	$(MAKE) vmtest
+	$(MAKE) vmtest KERNELS=$(firstword $(KERNELS))
 else
 	@echo "LEFT OUT: the live tests (BPF, packet capture, a real broker, real clients) need root:"
 	@echo "LEFT OUT: run 'make test' as root, or 'make live BROKERSCOPE_LIVE_TESTS=1'"
 endif
 
 # Each kernel is booted once; it needs no root, but the right to run apt-get download.
-KERNELS ?= 6.1 6.12
 vmtest: setup-vmtest
 	vmtest/matrix $(KERNELS)
 

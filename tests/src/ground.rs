@@ -81,7 +81,7 @@ impl Ground {
     pub fn delay(&mut self, direction: Direction, ms: u64) {
         let everywhere = (0, u64::MAX);
         let (offset, length) = everywhere;
-        let delay = Delay { direction, offset, length, least_ms: ms, most_ms: ms, window_ms: None };
+        let delay = Delay { direction, offset, length, least_ms: ms, most_ms: ms };
         self.volume.device().delay(delay).unwrap_or_else(|error| panic!("{error}"));
     }
 
@@ -107,7 +107,7 @@ impl Ground {
             let range = (from, offset - from);
             if range.1 > 0 {
                 let (offset, length) = range;
-                let delay = Delay { direction, offset, length, least_ms: ms, most_ms: ms, window_ms: None };
+                let delay = Delay { direction, offset, length, least_ms: ms, most_ms: ms };
                 self.volume.device().delay(delay).unwrap_or_else(|error| panic!("{error}"));
             }
             from = offset + length;

@@ -1,8 +1,9 @@
-//! Work on a thread of its own until nobody wants it any more. Does not know what it is.
+//! Work on other threads: until nobody wants it any more, or one thread for each of several elements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
+use std::thread::JoinHandle;
 
 use crate::error::Error;
 
@@ -37,6 +38,19 @@ impl<T> Drop for Background<T> {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
     }
+}
+
+/// Does the same on as many threads as there are elements, and waits for all.
+pub(crate) fn in_parallel<I: Send, T: Send>(
+    elements: Vec<I>,
+    act: impl Fn(I) -> Result<T, Error> + Sync,
+) -> Vec<Result<T, Error>> {
+    thread::scope(|scope| {
+        let act = &act;
+        let started: Vec<_> = elements.into_iter().map(|element| scope.spawn(move || act(element))).collect();
+        let died = || Err(Error::Unusable("a thread died".to_owned()));
+        started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect()
+    })
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 //!
 //! A group can be removed when nobody is in it any more: processes are ended first.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::error::Error;
 

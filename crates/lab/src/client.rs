@@ -8,8 +8,7 @@ mod request;
 mod traffic;
 
 pub use connection::Connection;
-pub(crate) use connection::create_topic;
-pub(crate) use connection::{connect_with_small_window, sip, trickle, wait_for_close};
+pub(crate) use connection::{connect_with_small_window, create_topic, sip, trickle, wait_for_close};
 pub(crate) use request::words;
 pub use request::{Fetched, Request, Topic};
 pub(crate) use traffic::now_ns;

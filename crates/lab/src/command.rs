@@ -12,8 +12,7 @@ use crate::faults::FaultsArguments;
 use crate::file_systems::FsArguments;
 use crate::fleet::FleetArguments;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::session::Interrupt;
-use crate::session::Steps;
+use crate::session::{Interrupt, Steps};
 use crate::site::Site;
 use crate::tuning::TuneArguments;
 use crate::{clean, demo, device, faults, file_systems, fleet, tuning};
@@ -22,7 +21,7 @@ use crate::{clean, demo, device, faults, file_systems, fleet, tuning};
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "brokerscope-lab", version, arg_required_else_help = true)]
 pub struct Arguments {
-    /// Run this brokerscope [default: BROKERSCOPE_BIN, else the one beside this program]
+    /// Run this brokerscope [default: what `BROKERSCOPE_BIN` names, else the one beside this program]
     #[arg(long, value_name = "PATH", global = true)]
     pub brokerscope: Option<PathBuf>,
     /// The experiment.

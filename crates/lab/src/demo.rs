@@ -1,25 +1,20 @@
 //! `demo`: a real broker on a device whose journal is slow, recorded and explained by brokerscope as a
 //! user would do it.
 
-mod observe;
-
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::broker::{Broker, BrokerOptions};
-use crate::clean;
 use crate::device::DeviceOptions;
 use crate::error::Error;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::load::{Load, Producer};
-use crate::program;
-use crate::session::Interrupt;
-use crate::session::Steps;
-use crate::session::draw_seed;
+use crate::load::{Load, Producer, ProducerMetrics};
+use crate::observer::Observer;
+use crate::session::{Interrupt, Session, Steps, draw_seed};
 use crate::site::Site;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
-
-use observe::Observer;
 
 /// The planted delay of every write into the journal.
 const LEAST_MS: u64 = 120;
@@ -31,6 +26,8 @@ const PRODUCERS: usize = 3;
 const RATE: u32 = 150;
 /// How long the JVMs and the compiler get to settle before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(6);
+/// How much longer than asked a recording may take to attach and to finish its files; and how long an explanation may take.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Arguments of `demo`.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,16 +54,8 @@ pub struct DemoArguments {
 /// # Errors
 /// When nothing could be shown: no broker, or neither `record` nor `explain` worked.
 pub fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
-    let steps = Steps::aloud();
-    let interrupt = Interrupt::catch()?;
     let started = Instant::now();
-    clean::sweep(steps)?;
-    let observer = Observer {
-        exe: brokerscope.map_or_else(program::brokerscope, |exe| Ok(exe.to_owned()))?,
-        seconds: arguments.seconds,
-        interrupt: interrupt.clone(),
-        steps,
-    };
+    let (Session { steps, interrupt }, observer) = Session::start(brokerscope)?;
     let kafka = Kafka::prepare(&arguments.kafka, steps)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let site = Site::claim()?;
@@ -76,15 +65,15 @@ pub fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<(), 
     let load = start_load(&kafka, &broker, &site, &interrupt, steps)?;
     plant(volume.as_mut(), seed, steps)?;
     let recording = arguments.keep.clone().unwrap_or_else(|| site.path().join("recording"));
-    let recorded = observer.record(&recording, broker.pid, site.path(), load);
+    let user =
+        User { observer: &observer, recording: &recording, site: site.path(), interrupt: &interrupt, steps };
+    let recorded = user.record(broker.pid, arguments.seconds, load);
     if let Some(volume) = &mut volume {
         volume.device().clear()?;
     }
-    let shown = recorded.and_then(|()| observer.explain(&recording, site.path())).and_then(|()| {
-        match &arguments.page {
-            Some(page) => observer.report(&recording, page, site.path()),
-            None => Ok(()),
-        }
+    let shown = recorded.and_then(|()| user.explain()).and_then(|()| match &arguments.page {
+        Some(page) => user.report(page),
+        None => Ok(()),
     });
     take_down(broker, volume, site, steps);
     shown?;
@@ -202,4 +191,70 @@ fn take_down(broker: Broker, volume: Option<Volume>, site: Site, steps: Steps) {
     drop(volume);
     drop(site);
     steps.took(started, &format!("broker stopped{what}"));
+}
+
+/// Runs brokerscope as a user would, and says how it went.
+struct User<'a> {
+    observer: &'a Observer,
+    recording: &'a Path,
+    site: &'a Path,
+    interrupt: &'a Interrupt,
+    steps: Steps,
+}
+
+impl User<'_> {
+    /// Records the broker while `load` runs, then ends the load and says what the producers saw.
+    ///
+    /// # Errors
+    /// When there is nothing to explain; a recorder that failed after it had written something is only reported.
+    fn record(&self, pid: u32, seconds: u64, mut load: Load) -> Result<(), Error> {
+        let started = Instant::now();
+        let (length, pid) = (format!("{seconds}s"), pid.to_string());
+        self.steps.say(&format!("running `brokerscope record --for {length} --pid {pid}`"));
+        load.measure();
+        let further = ["--for", &length, "--pid", &pid].map(OsStr::new);
+        let arguments = [&[OsStr::new("-o"), self.recording.as_os_str()], &further[..]].concat();
+        let limit = Duration::from_secs(seconds) + COMMAND_TIMEOUT;
+        // Its data goes to the recording; what it prints must not mix with the explanation's.
+        let recorded =
+            self.observer.show(("record", &arguments), self.site, Stdio::null(), limit, || load.check());
+        let ProducerMetrics { records, mean_ms, max_ms, .. } = load.stop();
+        if records > 0 {
+            self.steps.say(&format!(
+                "the producers themselves saw {mean_ms:.1} ms on average and {max_ms:.0} ms at worst over {records} records"
+            ));
+        }
+        self.interrupt.check()?;
+        match recorded {
+            Err(error @ Error::Tool { .. }) if self.recording.is_dir() => {
+                self.steps.say(&format!("{error}; explaining what there is"));
+            }
+            recorded => {
+                recorded?;
+                self.steps.took(started, &format!("recorded into {}", self.recording.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the explanation on stdout.
+    fn explain(&self) -> Result<(), Error> {
+        self.steps.say("running `brokerscope explain` on it");
+        self.show("explain", &[self.recording.as_os_str()], "explained")
+    }
+
+    /// Writes a page of the recording.
+    fn report(&self, page: &Path) -> Result<(), Error> {
+        let arguments =
+            [self.recording.as_os_str(), OsStr::new("-o"), page.as_os_str(), OsStr::new("--quiet")];
+        let done = format!("the same as a page: open {} in a browser", page.display());
+        self.show("report", &arguments, &done)
+    }
+
+    fn show(&self, command: &str, arguments: &[&OsStr], done: &str) -> Result<(), Error> {
+        let started = Instant::now();
+        self.observer.show((command, arguments), self.site, Stdio::inherit(), COMMAND_TIMEOUT, || Ok(()))?;
+        self.steps.took(started, done);
+        Ok(())
+    }
 }

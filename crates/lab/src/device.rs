@@ -11,7 +11,6 @@ pub mod order;
 mod server;
 
 pub use client::{Device, DeviceOptions};
-pub use delay::Pace;
-pub use delay::{Delay, Direction};
+pub use delay::{Delay, Direction, Pace};
 pub use order::Served;
 pub use server::{ServeArguments, serve};

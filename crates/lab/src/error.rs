@@ -1,7 +1,8 @@
 //! What can go wrong in an experiment, each as one line that says what to do.
 
+use std::io;
 use std::path::Path;
-use std::{io, time::Duration};
+use std::time::Duration;
 
 /// Why an experiment could not be set up, run or cleaned away.
 #[derive(Debug, thiserror::Error)]

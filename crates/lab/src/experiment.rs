@@ -22,16 +22,13 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::kafka::Kafka;
 use crate::observer::Observer;
-use crate::session::Interrupt;
-use crate::session::Session;
-use crate::session::Steps;
+use crate::session::{Interrupt, Session, Steps};
 use crate::site;
 
 pub(crate) use adaptive::Adaptive;
 use machine::Machine;
 use run_log::{FinishedRun, RunLog, RunSpec};
-use schedule::roughly;
-use schedule::{Estimate, Run};
+use schedule::{Estimate, Run, roughly};
 pub use setup::ExperimentArguments;
 use setup::Setup;
 pub(crate) use summary::median;

@@ -27,8 +27,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::experiment::print;
 use crate::observer::Observer;
-use crate::session::Interrupt;
-use crate::session::{Session, draw_seed};
+use crate::session::{Interrupt, Session, draw_seed};
 use crate::site::Site;
 
 pub use matrix::Form;

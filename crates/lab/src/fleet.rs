@@ -12,11 +12,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fastrand::Rng;
+
 use crate::error::Error;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::session::{Session, draw_seed};
 use crate::site::Site;
-use fastrand::Rng;
 
 use member::Context;
 use questions::Operator;

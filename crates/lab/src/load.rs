@@ -1,7 +1,8 @@
 //! Drives a broker with Kafka's own producer: several processes of `ProducerPerformance` at a limited rate,
 //! so that several request handlers meet at one partition's lock.
 
-use std::fs::{self, File};
+use std::fs;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,8 @@
 //! An experiment's user: runs `brokerscope record` on a broker, and other commands on what was recorded.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -9,10 +10,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::process;
 use crate::process::Process;
-use crate::program;
 use crate::session::Interrupt;
+use crate::{process, program};
 
 /// How long a recorder may take to attach, and to finish.
 const RECORDER_TIMEOUT: Duration = Duration::from_secs(180);
@@ -92,6 +92,31 @@ impl Observer {
     ) -> Result<String, Error> {
         self.have_said("compare", |command| command.args(configurations).args(further), said)?;
         fs::read_to_string(said).map_err(Error::io("read", said))
+    }
+
+    /// Runs a command to its end on the lab's own terminal; `meanwhile` is asked while it runs.
+    pub(crate) fn show(
+        &self,
+        (subcommand, arguments): (&str, &[&OsStr]),
+        site: &Path,
+        stdout: Stdio,
+        limit: Duration,
+        mut meanwhile: impl FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let what = format!("brokerscope {subcommand}");
+        let mut command = Command::new(&self.exe);
+        command.arg(subcommand).args(arguments).stdin(Stdio::null()).stdout(stdout);
+        let mut process = Process::spawn(&mut command, Some(site))?;
+        let ended = || meanwhile().and_then(|()| process.ended());
+        let late = || Error::TooSlow { what: what.clone(), limit, hint: String::new() };
+        let status = self.interrupt.wait(limit, ended, late);
+        if status.is_err() {
+            process.signal(Signal::INT);
+        }
+        match status? {
+            status if status.success() => Ok(()),
+            status => Err(Error::Tool { tool: what, said: format!("{status} (its own words are above)") }),
+        }
     }
 
     /// Runs a command to its end; what it says goes into `said`, and its complaints into the log beside that.

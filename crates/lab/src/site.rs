@@ -5,7 +5,8 @@
 //! the kernel lets go of however the owner ends; a site that nobody holds is stale, whatever became of
 //! process ids. What is found there is taken down by [`crate::clean`].
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

@@ -17,6 +17,7 @@ use crate::device::Pace;
 use crate::error::Error;
 use crate::experiment::setup::Setup;
 use crate::experiment::{Experiment, ExperimentArguments, run as run_experiment};
+
 use setting::{Configuration, Setting};
 
 /// A disk that small records keep busy, with little memory before it.

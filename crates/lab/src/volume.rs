@@ -15,9 +15,8 @@ use crate::device::{Delay, Device, DeviceOptions, Direction};
 use crate::error::Error;
 use crate::site::Site;
 
-pub(crate) use block_device::DirtyLimit;
 use block_device::LoopDevice;
-pub(crate) use block_device::{detach, loops_beneath};
+pub(crate) use block_device::{DirtyLimit, detach, loops_beneath};
 pub use file_system::FileSystem;
 pub use journal::{Extent, journal_extents};
 
@@ -131,7 +130,7 @@ impl Volume {
         (least_ms, most_ms): (u64, u64),
     ) -> Result<(), Error> {
         for &Extent { offset, length } in ranges {
-            self.device.delay(Delay { direction, offset, length, least_ms, most_ms, window_ms: None })?;
+            self.device.delay(Delay { direction, offset, length, least_ms, most_ms })?;
         }
         Ok(())
     }

@@ -133,6 +133,7 @@ impl Request {
 
     /// The bytes on the wire: size, header, body.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "never")]
     #[expect(clippy::expect_used, reason = "as of new")]
     pub fn frame(&self, correlation_id: i32, client_id: &str) -> Vec<u8> {
         let header = RequestHeader::default()

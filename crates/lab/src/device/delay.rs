@@ -1,5 +1,5 @@
-//! Which reads and writes are held back, and for how long: ranges of offsets, windows of time and seeded
-//! chance. Knows nothing of FUSE or of clocks: times are milliseconds since the server's start.
+//! Which reads and writes are held back, and for how long: ranges of offsets, and seeded chance. Knows
+//! nothing of FUSE or of clocks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,16 +31,13 @@ pub struct Delay {
     pub least_ms: u64,
     /// Longest extra time.
     pub most_ms: u64,
-    /// From when (inclusive) to when (exclusive) it holds; `None` is always.
-    pub window_ms: Option<(u64, u64)>,
 }
 
 impl Delay {
-    fn applies(&self, direction: Direction, offset: u64, length: u64, now_ms: u64) -> bool {
+    fn applies(&self, direction: Direction, offset: u64, length: u64) -> bool {
         let overlaps =
             offset < self.offset.saturating_add(self.length) && self.offset < offset.saturating_add(length);
-        let open = self.window_ms.is_none_or(|(from, until)| (from..until).contains(&now_ms));
-        self.direction == direction && overlaps && open
+        self.direction == direction && overlaps
     }
 }
 
@@ -69,9 +66,9 @@ impl Delays {
     }
 
     /// How long this operation is held back, in milliseconds: the longest of the rules that apply.
-    pub fn hold_ms(&mut self, direction: Direction, offset: u64, length: u64, now_ms: u64) -> u64 {
+    pub fn hold_ms(&mut self, direction: Direction, offset: u64, length: u64) -> u64 {
         let Self { rules, chance } = self;
-        let applying = rules.iter().filter(|rule| rule.applies(direction, offset, length, now_ms));
+        let applying = rules.iter().filter(|rule| rule.applies(direction, offset, length));
         applying.map(|rule| chance.u64(rule.least_ms..=rule.most_ms.max(rule.least_ms))).max().unwrap_or(0)
     }
 }
@@ -179,7 +176,7 @@ mod tests {
 
     fn journal() -> Delay {
         let direction = Direction::Write;
-        Delay { direction, offset: 4096, length: 8192, least_ms: 120, most_ms: 400, window_ms: None }
+        Delay { direction, offset: 4096, length: 8192, least_ms: 120, most_ms: 400 }
     }
 
     #[test]
@@ -189,20 +186,11 @@ mod tests {
         for (offset, length, held) in
             [(0, 4096, false), (0, 4097, true), (4096, 1, true), (12_287, 1, true), (12_288, 4096, false)]
         {
-            assert_eq!(delays.hold_ms(Direction::Write, offset, length, 0) > 0, held, "{offset}+{length}");
-            assert_eq!(delays.hold_ms(Direction::Read, offset, length, 0), 0);
+            assert_eq!(delays.hold_ms(Direction::Write, offset, length) > 0, held, "{offset}+{length}");
+            assert_eq!(delays.hold_ms(Direction::Read, offset, length), 0);
         }
         delays.clear();
-        assert_eq!(delays.hold_ms(Direction::Write, 4096, 1, 0), 0);
-    }
-
-    #[test]
-    fn a_window_opens_and_closes() {
-        let mut delays = Delays::new(1);
-        delays.add(Delay { window_ms: Some((10, 20)), ..journal() });
-        let held: Vec<bool> =
-            [9, 10, 19, 20].map(|now| delays.hold_ms(Direction::Write, 4096, 1, now) > 0).to_vec();
-        assert_eq!(held, [false, true, true, false]);
+        assert_eq!(delays.hold_ms(Direction::Write, 4096, 1), 0);
     }
 
     #[test]
@@ -210,7 +198,7 @@ mod tests {
         let draw = |seed| {
             let mut delays = Delays::new(seed);
             delays.add(journal());
-            (0..500).map(|_| delays.hold_ms(Direction::Write, 5000, 10, 0)).collect::<Vec<_>>()
+            (0..500).map(|_| delays.hold_ms(Direction::Write, 5000, 10)).collect::<Vec<_>>()
         };
         assert!(draw(7).iter().all(|ms| (120..=400).contains(ms)));
         assert!(draw(7).iter().any(|ms| *ms < 200) && draw(7).iter().any(|ms| *ms > 320));
@@ -223,10 +211,10 @@ mod tests {
         let mut delays = Delays::new(1);
         delays.add(Delay { length: u64::MAX, least_ms: 5, most_ms: 5, ..journal() });
         delays.add(Delay { least_ms: 9, most_ms: 9, ..journal() });
-        assert_eq!(delays.hold_ms(Direction::Write, u64::MAX - 1, u64::MAX, 0), 5);
-        assert_eq!(delays.hold_ms(Direction::Write, 4096, 1, 0), 9);
+        assert_eq!(delays.hold_ms(Direction::Write, u64::MAX - 1, u64::MAX), 5);
+        assert_eq!(delays.hold_ms(Direction::Write, 4096, 1), 9);
         delays.add(Delay { least_ms: 0, most_ms: u64::MAX, ..journal() });
-        delays.hold_ms(Direction::Write, 4096, 1, 0);
+        delays.hold_ms(Direction::Write, 4096, 1);
     }
 }
 

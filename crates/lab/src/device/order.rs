@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::delay::Pace;
-use super::delay::{Delay, Direction};
+use super::delay::{Delay, Direction, Pace};
 
 /// What the server is to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,14 +47,8 @@ mod tests {
 
     #[test]
     fn orders_are_lines_that_are_read_as_they_were_meant() {
-        let delay = Delay {
-            direction: Direction::Write,
-            offset: 4096,
-            length: u64::MAX,
-            least_ms: 1,
-            most_ms: 2,
-            window_ms: Some((3, 4)),
-        };
+        let delay =
+            Delay { direction: Direction::Write, offset: 4096, length: u64::MAX, least_ms: 1, most_ms: 2 };
         for order in [
             Order::Delay(delay),
             Order::Pace(Pace { write_us: 5, bytes_per_second: 6 }),

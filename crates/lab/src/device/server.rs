@@ -80,13 +80,7 @@ fn carry_out(order: Order, steering: &Steering) -> Vec<Served> {
         Order::Clear => steering.clear(),
         Order::Pace(pace) => steering.keep(pace),
         Order::Trace => return steering.take_trace().into(),
-        Order::Delay(mut rule) => {
-            let now_ms = steering.now_ms();
-            let shift =
-                |(from, until): (u64, u64)| (from.saturating_add(now_ms), until.saturating_add(now_ms));
-            rule.window_ms = rule.window_ms.map(shift);
-            steering.delays().add(rule);
-        }
+        Order::Delay(rule) => steering.delays().add(rule),
     }
     Vec::new()
 }
@@ -122,10 +116,6 @@ impl Steering {
         Arc::new(Self { started: Instant::now(), delays, busy: Mutex::default(), trace: Mutex::default() })
     }
 
-    pub(crate) fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
     pub(crate) fn delays(&self) -> MutexGuard<'_, Delays> {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,7 +149,7 @@ impl Steering {
     }
 
     fn hold(&self, direction: Direction, offset: u64, length: u64) -> Duration {
-        let delay = Duration::from_millis(self.delays().hold_ms(direction, offset, length, self.now_ms()));
+        let delay = Duration::from_millis(self.delays().hold_ms(direction, offset, length));
         let hold = delay.max(self.turn(direction, length));
         let held_ms = u64::try_from(hold.as_millis()).unwrap_or(u64::MAX);
         let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);

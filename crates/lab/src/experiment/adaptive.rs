@@ -8,11 +8,10 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::run_log::{self, RunSpec};
-use super::schedule::Estimate;
-use super::schedule::roughly;
+use super::run_log::RunSpec;
+use super::schedule::{Estimate, roughly};
 use super::setup::Setup;
-use super::{ExperimentArguments, Lab, print};
+use super::{ExperimentArguments, Lab, print, run_log};
 use crate::error::Error;
 
 /// An experiment in the middle.

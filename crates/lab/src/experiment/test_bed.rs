@@ -6,8 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::load::ClientMetrics;
-use super::load::{Clients, Driving};
+use super::load::{ClientMetrics, Clients, Driving};
 use super::run_log::RunSpec;
 use super::schedule;
 use super::setup::{Network as Between, Setup};

@@ -9,7 +9,8 @@ use super::plan::{
     Declaration, Fault, Injected, OpenWindow, Proof, Truth, describe, slower_than, standard_load,
 };
 use super::prepared;
-use super::test_bed::{BrokerAccess, TestBed, in_parallel};
+use super::test_bed::{BrokerAccess, TestBed};
+use crate::background::in_parallel;
 use crate::broker::BrokerOptions;
 use crate::client::{Connection, Request, Topic, Traffic, wait_for_close, words};
 use crate::error::Error;
@@ -160,8 +161,9 @@ impl Fault for HandlersBusy {
             let bytes = codec.batch_bytes(rng) / (2 * self.handlers as usize);
             let producers: Result<Vec<RawProducer>, Error> =
                 (0..self.handlers).map(|number| RawProducer::new(&bed.access(), number, rng)).collect();
-            let took = in_parallel(producers?, |mut producer| producer.send(bytes))?;
-            busy_ms.push(took.into_iter().min().unwrap_or_default());
+            let took: Result<Vec<u128>, Error> =
+                in_parallel(producers?, |mut producer| producer.send(bytes)).into_iter().collect();
+            busy_ms.push(took?.into_iter().min().unwrap_or_default());
             bed.sleep(Duration::from_millis(apart_ms))?;
         }
         Ok(Injected {

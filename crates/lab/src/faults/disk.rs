@@ -1,6 +1,7 @@
 //! Faults of the disk and of the file system on it.
 
-use std::fs::{self, File};
+use std::fs;
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

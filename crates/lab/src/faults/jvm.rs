@@ -1,8 +1,7 @@
 //! Faults of the JVM: pauses, and threads that are late for them.
 
-use std::fs;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use fastrand::Rng;
 

@@ -5,12 +5,11 @@
 //! slow, where the broker's files lie there (`/sys/dev/block/MAJOR:MINOR/stat`, Documentation/block/stat.rst). Costs a
 //! processor some per cent.
 
-use std::fs;
 use std::os::linux::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use super::ground_truth::Observation;
 use super::plan::Truth;

@@ -9,8 +9,8 @@ use super::plan::{
     Declaration, Fault, Injected, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, standard_load,
 };
 use super::prepared;
-use super::test_bed::{BrokerAccess, Slow, TestBed, in_parallel};
-use crate::background::Background;
+use super::test_bed::{BrokerAccess, Slow, TestBed};
+use crate::background::{Background, in_parallel};
 use crate::broker::BrokerOptions;
 use crate::client::{Connection, Request, Traffic, connect_with_small_window, sip, trickle};
 use crate::error::Error;
@@ -128,8 +128,8 @@ fn with_clients(
 ) -> Result<String, Error> {
     let clients: Vec<(u32, Rng)> = (1..=count).map(|number| (number, window.rng.fork())).collect();
     let access = window.bed.access();
-    let said = in_parallel(clients, |(number, mut rng)| run(&access, number, &mut rng))?;
-    Ok(said.join("; ") + "; beside")
+    let said = in_parallel(clients, |(number, mut rng)| run(&access, number, &mut rng));
+    Ok(said.into_iter().collect::<Result<Vec<String>, Error>>()?.join("; ") + "; beside")
 }
 
 /// A consumer that reads its responses a little at a time, with a small receive window: the broker has written the

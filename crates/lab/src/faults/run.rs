@@ -95,13 +95,13 @@ pub(super) fn run(
     let declarations = group.declarations();
     let Group { volume, mut faults } = group;
     make_directories(run, &declarations)?;
-    let (injected, observed) = record(run, (volume, &mut faults), session, observer)?;
+    let (injected, seen) = record(run, (volume, &mut faults), session, observer)?;
     drop(faults);
     let results = declarations.iter().enumerate().map(|(at, declared)| {
         let windows = injected.get(at).cloned().unwrap_or_default();
         let others = injected.iter().enumerate().filter(|(other, _)| *other != at);
         let others = others.flat_map(|(_, windows)| windows).map(|window| (window.start_ns, window.end_ns));
-        let HostObservations { pauses, waits, slow, busy } = observed.clone();
+        let HostObservations { pauses, waits, slow, busy } = seen.clone();
         let busy = if declared.is_quiet() { busy } else { Vec::new() };
         let result = FaultResult::of(declared.name, run, windows, [pauses, waits, slow, busy].concat());
         let result = FaultResult { others: others.collect(), ..result };
@@ -127,7 +127,7 @@ fn make_directories(run: &Run, declarations: &[&Declaration]) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns the windows of each fault, and what was observed meanwhile. The test bed is taken down after what the faults
+/// Returns the windows of each fault, and what was seen meanwhile. The test bed is taken down after what the faults
 /// hold outside it.
 fn record(
     run: &Run,
@@ -146,9 +146,9 @@ fn record(
     let pauses = bed.pauses();
     faults.clear();
     drop(bed);
-    let (windows, observed) = injected?;
+    let (windows, seen) = injected?;
     let pauses = [others?.concat(), Observation::by_jvm(&pauses?)].concat();
-    Ok((windows, HostObservations { pauses, ..observed }))
+    Ok((windows, HostObservations { pauses, ..seen }))
 }
 
 /// The windows of each fault, and what the kernel's statistics showed meanwhile where they are read.
@@ -180,9 +180,9 @@ fn inject_all(
     }
     bed.settle()?;
     recorder.stop()?;
-    let observed = stats.map(KernelStats::stop).transpose()?.unwrap_or_default();
+    let seen = stats.map(KernelStats::stop).transpose()?.unwrap_or_default();
     let slow = disk.map(DiskStats::stop).transpose()?.unwrap_or_default();
-    Ok((injected, HostObservations { slow, ..observed }))
+    Ok((injected, HostObservations { slow, ..seen }))
 }
 
 /// Hashes a name, so that two faults of one seed draw different numbers (FNV-1a).

@@ -15,8 +15,7 @@ use crate::error::Error;
 use crate::jvm::{Pause, pauses, pauses_argument};
 use crate::kafka::Kafka;
 use crate::net::Place;
-use crate::session::Interrupt;
-use crate::session::Session;
+use crate::session::{Interrupt, Session};
 use crate::site::Site;
 use crate::volume::{Volume, VolumeOptions};
 
@@ -253,17 +252,4 @@ impl BrokerAccess {
         self.interrupt.check()?;
         self.place.within(|| Connection::open(self.address, client_id))?
     }
-}
-
-/// Does the same on as many threads as there are elements, and waits for all; the first failure counts.
-pub(super) fn in_parallel<I: Send, T: Send>(
-    elements: Vec<I>,
-    act: impl Fn(I) -> Result<T, Error> + Sync,
-) -> Result<Vec<T>, Error> {
-    std::thread::scope(|scope| {
-        let act = &act;
-        let started: Vec<_> = elements.into_iter().map(|element| scope.spawn(move || act(element))).collect();
-        let died = || Err(Error::Unusable("a client died".to_owned()));
-        started.into_iter().map(|client| client.join().unwrap_or_else(|_| died())).collect()
-    })
 }

@@ -3,13 +3,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::tier_state::{CleanupResult, FILE, PARTITIONS, TOPIC};
 use crate::error::Error;
+use crate::experiment::print;
 use crate::observer::Observer;
 
 /// What was seen while the brokers ran, and where it is.
@@ -113,11 +113,6 @@ fn conclusion(seen: &FleetData, answers: &[NamedAnswer]) -> String {
         Err(why) => format!("  {name:<7} MISSED: {why}\n"),
     };
     answers.iter().map(line).fold(head, |text, line| text + &line)
-}
-
-fn print(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::system("write to stdout"))
 }
 
 /// What it says of it; or in what it falls short.

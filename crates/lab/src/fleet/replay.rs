@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::member::SmallCache;
-use super::member::{self, Context, Member, Members};
+use super::member::{Context, Member, Members, SmallCache};
 use super::questions::FleetData;
 use super::tier_state::{CleanupResult, PARTITIONS, TierState};
-use super::{FleetArguments, made};
+use super::{FleetArguments, made, member};
+use crate::background::in_parallel;
 use crate::device::DeviceOptions;
 use crate::error::Error;
 use crate::observer::Observer;
@@ -98,7 +98,7 @@ impl Replay<'_> {
             if some.is_empty() {
                 return Ok(());
             }
-            let results = side_by_side(some, |(number, volume)| {
+            let results = in_parallel(some, |(number, volume)| {
                 let agent = (number == self.planted).then_some(state);
                 Member::start(&self.context, number, volume, agent)
             });
@@ -184,17 +184,4 @@ impl Replay<'_> {
             .took(started, &format!("brokers stopped, devices detached; {answered} requests were answered"));
         Ok(())
     }
-}
-
-/// Does the same on as many threads as there are elements, and waits for all.
-fn side_by_side<I: Send, T: Send>(
-    elements: Vec<I>,
-    act: impl Fn(I) -> Result<T, Error> + Sync,
-) -> Vec<Result<T, Error>> {
-    std::thread::scope(|scope| {
-        let act = &act;
-        let started: Vec<_> = elements.into_iter().map(|element| scope.spawn(move || act(element))).collect();
-        let died = || Err(Error::Unusable("a thread that starts a broker died".to_owned()));
-        started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| died())).collect()
-    })
 }

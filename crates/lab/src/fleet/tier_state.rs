@@ -4,7 +4,8 @@
 //! It gives the agent orders, and looks at the files itself: what a log tells can be held to that.
 
 use std::fmt::Display;
-use std::fs::{self, File};
+use std::fs;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

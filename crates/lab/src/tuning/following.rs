@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use super::advice::Measuring;
-use super::report::{self, SearchResult};
+use super::report::SearchResult;
 use super::search::search;
-use super::setting::{self, Configuration, Setting};
+use super::setting::{Configuration, Setting};
 use super::tuning_loop::{Bench, TuningLoop, follow};
-use super::{DIRTY_BYTES, EXPLAINED_MS, PACE, SECONDS, TuneArguments, after_all_steps};
+use super::{DIRTY_BYTES, EXPLAINED_MS, PACE, SECONDS, TuneArguments, after_all_steps, report, setting};
 use crate::error::Error;
 use crate::experiment::{Adaptive, print};
 

@@ -1,10 +1,11 @@
 //! A search over the settings that advice may change, to hold against where advice leads: some configurations drawn by chance
 //! first, then one setting after the other from the best so far. Knows nothing of advice.
 
+use fastrand::Rng;
+
 use super::setting::{Configuration, Setting};
 use super::tuning_loop::Bench;
 use crate::error::Error;
-use fastrand::Rng;
 
 /// Of the configurations that a search tries, one in so many is drawn by chance: one setting at a time does not find what only
 /// two together make better.
@@ -43,7 +44,7 @@ fn drawn(rng: &mut Rng) -> Configuration {
     Setting::ALL.into_iter().fold(Configuration::out_of_the_box(), |tuned, setting| {
         let values = setting.searched();
         let at = rng.usize(..values.len().max(1));
-        let value = values.get(usize::try_from(at).unwrap_or(0)).copied();
+        let value = values.get(at).copied();
         tuned.with(setting, value.unwrap_or_else(|| setting.default()))
     })
 }

@@ -1,4 +1,4 @@
-//! The tuning_loop of following advice: the first that can be done is done, measured, and kept where nothing got worse; then advice
+//! The tuning loop: the first that can be done is done, measured, and kept where nothing got worse; then advice
 //! is asked for anew. Knows nothing of how configurations are measured.
 
 use super::advice::{Advice, Choice, Selection, choose};
