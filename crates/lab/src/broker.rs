@@ -80,7 +80,7 @@ impl BrokerOptions {
     }
 }
 
-/// A running broker; dropping it pauses it.
+/// A running broker; dropping it stops it.
 #[derive(Debug)]
 pub struct Broker {
     /// Its process id.

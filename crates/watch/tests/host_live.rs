@@ -135,7 +135,7 @@ fn plant(volume: &mut Volume) {
     gaps.push((from, DEVICE_BYTES - from));
     for (offset, length) in gaps.into_iter().filter(|(_, length)| *length > 0) {
         let (least_ms, most_ms) = (DELAY_MS, DELAY_MS);
-        let rule = Delay { direction: Direction::Write, offset, length, least_ms, most_ms, window_ms: None };
+        let rule = Delay { direction: Direction::Write, offset, length, least_ms, most_ms };
         volume.device().delay(rule).unwrap();
     }
 }
