@@ -1,19 +1,89 @@
-//! One file a command.
+//! The commands, one file each.
 
-pub(crate) mod advise;
-pub(crate) mod compare;
-pub(crate) mod doctor;
-pub(crate) mod explain;
-pub(crate) mod export;
-pub(crate) mod files;
-pub(crate) mod fleet;
-pub(crate) mod io;
-pub(crate) mod kernel;
-pub(crate) mod locks;
-pub(crate) mod logs;
-pub(crate) mod record;
-pub(crate) mod report;
-pub(crate) mod requests;
-pub(crate) mod segment;
-pub(crate) mod stacks;
-pub(crate) mod top;
+mod advise;
+mod compare;
+mod doctor;
+mod explain;
+mod export;
+mod files;
+mod fleet;
+mod io;
+mod kernel;
+mod locks;
+mod logs;
+mod record;
+mod report;
+mod requests;
+mod segment;
+mod stacks;
+mod top;
+
+use clap::ArgMatches;
+
+use crate::args::Flags;
+
+/// A command.
+trait Run: clap::Args {
+    /// What the command makes of shared flags.
+    const FLAGS: Flags = Flags::NONE;
+
+    fn run(&self) -> anyhow::Result<()>;
+}
+
+/// Declares the commands: the first line of help, the module and its arguments.
+macro_rules! commands {
+    ($($(#[$help:meta])* $variant:ident($arguments:path),)+) => {
+        /// What to do.
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum Command { $($(#[$help])* $variant($arguments),)+ }
+
+        impl Command {
+            /// Runs the command. Flags that mean nothing to it are reported or refused first.
+            pub(crate) fn run(&self, matches: &ArgMatches) -> anyhow::Result<()> {
+                match self {
+                    $(Self::$variant(arguments) => {
+                        <$arguments as Run>::FLAGS.check(matches)?;
+                        arguments.run()
+                    })+
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    /// List requests.
+    Requests(requests::Requests),
+    /// List file operations of the broker.
+    Io(io::Io),
+    /// Rank files by what is read and written.
+    Files(files::Files),
+    /// List journal commits and calls of file-system functions, side by side in time.
+    Kernel(kernel::Kernel),
+    /// List waits for locks, with their holders.
+    Locks(locks::Locks),
+    /// Draw where threads spend their time, on and off the CPU.
+    Stacks(stacks::Stacks),
+    /// List the batches of a segment file.
+    Segment(segment::Segment),
+    /// Record a broker, to explain it later.
+    Record(record::Record),
+    /// Explain slow requests.
+    Explain(explain::Explain),
+    /// Export metrics to Prometheus.
+    Export(export::Export),
+    /// Write a page that explains slow requests, to look at and pass on.
+    Report(report::Report),
+    /// Compare configurations.
+    Compare(compare::Compare),
+    /// Advise what to change.
+    Advise(advise::Advise),
+    /// Compare the brokers of a fleet.
+    Fleet(fleet::Fleet),
+    /// Read slow events from the broker's own logs.
+    Logs(logs::Logs),
+    /// Show a broker on the whole screen.
+    Top(top::Top),
+    /// Check what can be seen on this host, and what is missing.
+    Doctor(doctor::Doctor),
+}

@@ -1,27 +1,32 @@
-//! What the kernel says of this process: `/proc/self/stat` and `/proc/self/status` (proc(5)). Where they are not there, nothing is
-//! known. Does not know what anybody makes of it.
+//! What this process takes: processors, memory, BPF programs (proc(5)). Where the kernel does not say, it is not known.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use export::ProcessUsage;
+use top::Overhead;
 
 /// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
 const TICKS_A_SECOND: f64 = 100.0;
 
 /// `/proc/self/stat`, as it was read.
 #[derive(Debug)]
-pub(crate) struct Stat(String);
+struct Stat(String);
 
 impl Stat {
-    pub(crate) fn read() -> Self {
+    fn read() -> Self {
         Self(read("/proc/self/stat"))
     }
 
     /// Processor time in user and kernel mode, of all threads, those that ended included.
-    pub(crate) fn cpu_seconds(&self) -> Option<f64> {
+    fn cpu_seconds(&self) -> Option<f64> {
         Some((self.field(14)? + self.field(15)?) as f64 / TICKS_A_SECOND)
     }
 
     /// When it was started, in seconds of UTC.
-    pub(crate) fn start_time_seconds(&self) -> Option<f64> {
+    fn start_time_seconds(&self) -> Option<f64> {
         let after_boot = self.field(22)? as f64 / TICKS_A_SECOND;
         let boot: f64 =
             read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()?;
@@ -37,18 +42,18 @@ impl Stat {
 
 /// `/proc/self/status`, as it was read.
 #[derive(Debug)]
-pub(crate) struct Status(String);
+struct Status(String);
 
 impl Status {
-    pub(crate) fn read() -> Self {
+    fn read() -> Self {
         Self(read("/proc/self/status"))
     }
 
-    pub(crate) fn resident_bytes(&self) -> Option<u64> {
+    fn resident_bytes(&self) -> Option<u64> {
         self.bytes("VmRSS:")
     }
 
-    pub(crate) fn virtual_bytes(&self) -> Option<u64> {
+    fn virtual_bytes(&self) -> Option<u64> {
         self.bytes("VmSize:")
     }
 
@@ -62,9 +67,95 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
+/// The kernel counts in steps of 10 ms: over less than this they are much of what is counted.
+const MIN_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Measures what this process takes, for the screen.
+#[derive(Debug, Default)]
+pub(crate) struct OverheadMeter {
+    before: Option<(Instant, f64)>,
+}
+
+impl OverheadMeter {
+    /// The usage since the last time; none before some time has passed, and where the kernel does not say.
+    pub(crate) fn read(&mut self) -> Option<Overhead> {
+        if self.before.is_some_and(|(at, _)| at.elapsed() < MIN_INTERVAL) {
+            return None;
+        }
+        let now = (Instant::now(), Stat::read().cpu_seconds()?);
+        let (at, before) = self.before.replace(now)?;
+        let resident_bytes = Status::read().resident_bytes()?;
+        Some(Overhead { processors: (now.1 - before) / at.elapsed().as_secs_f64(), resident_bytes })
+    }
+}
+
+/// Measures this process and its BPF programs, for metrics.
+#[derive(Debug)]
+pub(crate) struct OwnProcess {
+    start_time_seconds: Option<f64>,
+    /// Programs that were ever seen, where they are measured: what one that is gone took stays in the sum.
+    programs: Option<Mutex<BTreeMap<u32, Cost>>>,
+}
+
+/// What a BPF program took since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cost {
+    run_time_ns: u64,
+    runs: u64,
+}
+
+impl OwnProcess {
+    /// `measured` says whether the kernel measures BPF programs.
+    pub(crate) fn new(measured: bool) -> Self {
+        Self {
+            start_time_seconds: Stat::read().start_time_seconds(),
+            programs: measured.then(Mutex::default),
+        }
+    }
+
+    /// What it took so far.
+    pub(crate) fn usage(&self) -> ProcessUsage {
+        let status = Status::read();
+        let cost = self.programs.as_ref().map(sum);
+        ProcessUsage {
+            cpu_seconds: Stat::read().cpu_seconds(),
+            resident_bytes: status.resident_bytes(),
+            virtual_bytes: status.virtual_bytes(),
+            open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64),
+            start_time_seconds: self.start_time_seconds,
+            bpf_seconds: cost.map(|cost| cost.run_time_ns as f64 / 1e9),
+            bpf_runs: cost.map(|cost| cost.runs),
+        }
+    }
+}
+
+/// All programs this process ever had. Programs are descriptors, and the kernel tells of each in `fdinfo` without a call of
+/// bpf(2), which would hold programs up and takes a capability.
+fn sum(programs: &Mutex<BTreeMap<u32, Cost>>) -> Cost {
+    let mut programs = programs.lock().unwrap_or_else(PoisonError::into_inner);
+    for descriptor in fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten() {
+        if let Some((id, cost)) = fs::read_to_string(descriptor.path()).ok().as_deref().and_then(program) {
+            programs.insert(id, cost);
+        }
+    }
+    programs.values().fold(Cost::default(), |sum, cost| Cost {
+        run_time_ns: sum.run_time_ns + cost.run_time_ns,
+        runs: sum.runs + cost.runs,
+    })
+}
+
+/// A program's id and what it took (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c); none of another descriptor.
+fn program(fdinfo: &str) -> Option<(u32, Cost)> {
+    let field =
+        |name: &str| fdinfo.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    field("prog_type:")?;
+    let (run_time_ns, runs) = (field("run_time_ns:")?, field("run_cnt:")?);
+    Some((u32::try_from(field("prog_id:")?).ok()?, Cost { run_time_ns, runs }))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Stat, Status};
+    use super::{Cost, OwnProcess, Stat, Status, program};
 
     #[test]
     fn names_with_anything_in_them_are_passed_over() {
@@ -82,5 +173,25 @@ mod tests {
         let both = status("Name:\tx\nVmRSS:\t    34816 kB\nVmSize:\t 1 kB\nVmSwap:\t0 kB\n");
         assert_eq!((both.resident_bytes(), both.virtual_bytes()), (Some(34 << 20), Some(1024)));
         assert_eq!(status("").resident_bytes(), None);
+    }
+
+    #[test]
+    fn programs_are_told_from_other_descriptors() {
+        let fdinfo = "pos:\t0\nflags:\t02000000\nprog_type:\t17\nprog_jited:\t1\nprog_tag:\tab\nmemlock:\t4096\n\
+                      prog_id:\t42\nrun_time_ns:\t1500\nrun_cnt:\t3\nrecursion_misses:\t0\n";
+        assert_eq!(program(fdinfo), Some((42, Cost { run_time_ns: 1_500, runs: 3 })));
+        assert_eq!(program("pos:\t0\nflags:\t0100002\nlink_type:\traw_tracepoint\nprog_id:\t42\n"), None);
+        assert_eq!(program(""), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_process_has_memory_and_a_start() {
+        let own = OwnProcess::new(false).usage();
+        assert!(own.resident_bytes > Some(1 << 20), "{own:?}");
+        assert!(own.virtual_bytes >= own.resident_bytes, "{own:?}");
+        assert!(own.open_fds >= Some(3) && own.cpu_seconds.is_some(), "{own:?}");
+        assert!(own.start_time_seconds > Some(1.7e9), "{own:?}");
+        assert_eq!(own.bpf_seconds, None);
     }
 }

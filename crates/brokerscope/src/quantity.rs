@@ -1,6 +1,17 @@
-//! Times and sizes as people write them: `150ms`, `1.5s`, `1m30s`, `64KiB`. Does not print them.
+//! Values of flags as people write them: times (`150ms`, `1m30s`), sizes (`64KiB`), names. Does not print them.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use model::Nanos;
+
+/// A value that is chosen by name; where the name is wrong, all are listed.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
+    values: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(values.iter().map(move |value| name(*value))).try_map(move |given| {
+        values.iter().copied().find(|value| name(*value) == given).ok_or("no such name")
+    })
+}
 
 const TIME_UNITS: [(&str, f64); 10] = [
     ("ns", 1.0),
@@ -49,27 +60,27 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     if bytes < 9e15 { Ok(bytes.round() as u64) } else { Err(wrong()) }
 }
 
-/// The least of a packet worth capturing: IP and TCP headers take up to 120 bytes, and a request's own
+/// The shortest part of a packet worth capturing: IP and TCP headers take up to 120 bytes, and a request's own
 /// header must be behind them.
-const SNAPLEN_AT_LEAST: u64 = 160;
+const MIN_SNAPLEN_BYTES: u64 = 160;
 
 /// How much of a packet to capture. No packet is longer than a `u32` can say.
 pub(crate) fn snaplen(text: &str) -> Result<u32, String> {
     let bytes = size(text)?;
-    if bytes < SNAPLEN_AT_LEAST {
-        return Err(format!("packets' headers and a request's alone can take {SNAPLEN_AT_LEAST} bytes"));
+    if bytes < MIN_SNAPLEN_BYTES {
+        return Err(format!("packets' headers and a request's alone can take {MIN_SNAPLEN_BYTES} bytes"));
     }
     Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
 /// The least memory that a recorder works with.
-const MEMORY_AT_LEAST: u64 = 96 << 20;
+const MIN_MEMORY_BYTES: u64 = 96 << 20;
 
 /// How much memory to take at most.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
     let bytes = size(text)?;
-    if bytes < MEMORY_AT_LEAST {
-        return Err(format!("a recorder needs at least {}MiB", MEMORY_AT_LEAST >> 20));
+    if bytes < MIN_MEMORY_BYTES {
+        return Err(format!("a recorder needs at least {}MiB", MIN_MEMORY_BYTES >> 20));
     }
     Ok(bytes)
 }
@@ -155,7 +166,7 @@ mod tests {
             assert_eq!(memory(text).map_err(drop), bytes, "{text}");
         }
         #[cfg(feature = "live")]
-        assert_eq!(super::MEMORY_AT_LEAST, watch::MIN_MEMORY_BYTES);
+        assert_eq!(super::MIN_MEMORY_BYTES, watch::MIN_MEMORY_BYTES);
     }
 
     #[test]

@@ -22,7 +22,7 @@ row! {
         /// The thread's name as far as it is known.
         thread: Arc<str>,
         /// How its ends were seen.
-        seen_by: SpanSource,
+        seen_by: SpanSource as "source",
     }
 }
 

@@ -27,7 +27,7 @@ row! {
         /// Java stack of the wait, outermost method first, joined by `;`; empty where none was taken.
         stack: Arc<str>,
         /// How it was seen.
-        source: LockSource as "seen_by",
+        source: LockSource,
     }
 }
 
@@ -72,7 +72,7 @@ row! {
         /// The thread, where its id is known.
         tid: Option<Tid> as "holder_tid",
         /// Its full name.
-        thread: Arc<str> as "holder",
+        thread: Arc<str> as "holder_thread",
     }
 }
 

@@ -219,7 +219,7 @@ impl<T: Display> Field for Shown<T> {
 
 /// Declares a row: `row! { request_row => /// … pub struct Request { /// … arrival: Nanos as "arrival_ns", … } }`.
 ///
-/// Each field is public, and documented but for those of a subset of another row. `as "…"` gives its column another name than the field's; `in Kind` says how it
+/// Each field is documented and public. `as "…"` gives its column another name than the field's; `in Kind` says how it
 /// is stored where its type does not; `=> latency: Option<Nanos> as "latency_ns" "…"` adds a column that the method of
 /// that name computes. A field that is a row itself is a group: its columns take its place. The first name is that of
 /// the exported macro: `request_row!(m)` expands to `m! { … }` with the declaration in it.
@@ -236,13 +236,13 @@ macro_rules! row {
 #[macro_export]
 macro_rules! declare_row {
     ($(#[$meta:meta])* pub struct $Row:ident { $(
-        $(#[doc = $doc:literal])*
+        $(#[doc = $doc:literal])+
         $field:ident: $ty:ty $(as $column:literal $(in $kind:ty)? $(
             => $derived:ident: $derived_ty:ty as $derived_column:literal $derived_doc:literal
         )?)?,
     )* }) => {
         $(#[$meta])*
-        pub struct $Row { $($(#[doc = $doc])* pub $field: $ty,)* }
+        pub struct $Row { $($(#[doc = $doc])+ pub $field: $ty,)* }
 
         impl $crate::Row for $Row {
             fn columns() -> Vec<$crate::Column> {
@@ -262,7 +262,7 @@ macro_rules! declare_row {
             fn add_columns(group: $crate::Column, to: &mut Vec<$crate::Column>) {
                 $(
                     let column = $crate::column!(
-                        $crate::column_name!($field $($column)?), group.nullable, concat!($($doc,)*)
+                        $crate::column_name!($field $($column)?), group.nullable, concat!($($doc,)+)
                     );
                     <$crate::field_kind!($ty $($(, $kind)?)?) as $crate::row::Field>::add_columns(column, to);
                     $($(

@@ -118,15 +118,11 @@ impl Field for Stages {
     type Value = Self;
 
     fn add_columns(column: Column, to: &mut Vec<Column>) {
-        for name in STAGE_COLUMNS {
-            Nanos::add_columns(Column { name, ..column.clone() }, to);
-        }
+        STAGE_COLUMNS.into_iter().for_each(|name| Nanos::add_columns(Column { name, ..column.clone() }, to));
     }
 
     fn visit(stages: &Self, _: &'static str, out: ValueVisitor<'_>) {
-        for (name, time) in STAGE_COLUMNS.into_iter().zip(stages.0) {
-            out(name, Value::Nanos(time));
-        }
+        STAGE_COLUMNS.into_iter().zip(stages.0).for_each(|(name, time)| out(name, Value::Nanos(time)));
     }
 }
 
@@ -203,7 +199,7 @@ row! {
         /// Its id.
         tid: Tid as "waiter_tid",
         /// Its name.
-        thread: Arc<str> as "waiter",
+        thread: Arc<str> as "waiter_thread",
     }
 }
 

@@ -1,159 +1,251 @@
-//! `advise`: what to change about a broker, and why. Collects what rules may look at, as far as it can be had, and shows what
-//! they say; changes nothing and judges nothing itself.
+//! `advise`: what to change about a broker, and why. Collects what rules may look at and shows what they say; changes
+//! nothing and judges nothing itself.
 
-mod dumps;
-mod recorded;
 #[cfg(feature = "live")]
 mod running;
-mod seen;
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use advise::{Advice, Inputs, RULES, Rule, Settings};
+use analysis::advice::{AdviceTotals, recorded_inputs};
+use analysis::recorder::broker_settings;
+use analysis::{Analysis, Output, Usage, file_error, open_file, source};
 use anyhow::Context as _;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use report::advice::{AdviceReport, Views, explained, json, text};
 use report::blocked::BlockedRow;
 
-use crate::cli::Advise;
-use crate::failure::{self, Usage};
-use crate::options::Format;
+use super::{Run, locks};
+use crate::args::{
+    DumpFiles, Duration, Filter, Flags, Format, JfrFiles, Presentation, Slow, Target, read_options,
+};
 use crate::output::{self, Pace};
 
 /// A command line has no limit below this.
-const MOST_OPTION_BYTES: u64 = 4 << 20;
+const MAX_OPTION_BYTES: u64 = 4 << 20;
+/// Why there are no thread dumps where the user gave none.
+const NO_DUMPS: &str =
+    "none were given: --dump takes files that jstack, jcmd PID Thread.print or OpenJ9 wrote";
+/// What a file of settings does not hold.
+const FILE_ONLY: &str =
+    "settings that were changed while the broker runs (kafka-configs) are not in its file and not known here";
+
+/// `advise`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Advise::FLAGS.adapt(flag)))]
+#[command(mut_arg("for", |flag| flag.conflicts_with("input")))]
+#[command(
+    after_help = "Each piece of advice says what was seen, the setting with its old and new value, what that cost slow
+requests here, the risk, and by which comparison to see whether it helped. Where something is not known,
+advice that needs it is left out and one line says so. Nothing on the host is changed.
+
+Examples:
+  brokerscope advise DIR
+  brokerscope advise --for 60s
+  brokerscope advise --all
+  brokerscope advise server.properties --dump threads-*.txt
+  brokerscope advise DIR --explain journal-commit
+  brokerscope advise DIR --format json | jq -r 'select(.type == \"advice\") | .changes[0].setting'"
+)]
+pub(crate) struct Advise {
+    /// A recording's directory, or a server.properties; without it, the broker that runs here.
+    #[arg(value_name = "INPUT")]
+    input: Option<PathBuf>,
+    /// Take the broker's settings from this server.properties.
+    #[arg(long, value_name = "FILE")]
+    properties: Option<PathBuf>,
+    /// Take the JVM's options from this file: its command line, as ps shows it.
+    #[arg(long, value_name = "FILE")]
+    jvm_options: Option<PathBuf>,
+    /// Show also the rules that have nothing to advise, and why not.
+    #[arg(long)]
+    all: bool,
+    /// Explain one rule: when it speaks, where its threshold comes from, and what it says of INPUT.
+    #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(RULES.iter().map(|rule| rule.name)), hide_possible_values = true, conflicts_with = "all")]
+    explain: Option<String>,
+    #[command(flatten)]
+    length: Duration,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    dump: DumpFiles,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
+}
 
 /// What was found of the broker that advice is asked for.
-struct Gathered {
+struct Findings {
     inputs: Inputs,
     /// Locks that thread dumps show threads to be blocked on, for people.
     blocked: Vec<BlockedRow>,
     /// What it is, for people.
     subject: String,
     notes: Vec<String>,
-    /// What could not be read, for when everything else was shown.
+    /// What could not be read; to be reported after everything else was shown.
     whole: anyhow::Result<()>,
 }
 
-/// Advises.
-pub(crate) fn run(args: &Advise) -> anyhow::Result<()> {
-    let rule = args.explain.as_deref().and_then(|name| RULES.iter().find(|rule| rule.name == name));
-    if args.presentation.format == Format::Csv {
-        return Err(Usage("advise has no csv; use --format json".to_owned()).into());
+impl Findings {
+    fn new(inputs: Inputs, subject: String, notes: Vec<String>) -> Self {
+        Self { inputs, blocked: Vec::new(), subject, notes, whole: Ok(()) }
     }
-    if let Some(rule) = rule {
-        return explain(args, rule);
-    }
-    let Gathered { inputs, blocked, subject, notes, whole } = gather(args)?;
-    let watched = inputs.costs.as_ref().ok().map(|costs| (costs.window, costs.slow()));
-    let advised = AdviceReport {
-        subject,
-        watched,
-        slower_than: inputs.slower_than,
-        advice: Advice::of(&inputs),
-        views: views(&inputs, blocked),
-        comparison: inputs.comparison(),
-        all: args.all,
-        notes,
+}
+
+impl Run for Advise {
+    const FLAGS: Flags = Flags {
+        hidden: &["utc", "wide"],
+        help: &[
+            (
+                "for",
+                "Watch the broker that runs here for this time first: without it no cost of anything is known",
+            ),
+            ("slower-than", "Find out why requests were slow that took at least this long"),
+        ],
+        defaults: &[("slower-than", "100ms")],
+        ..Flags::NONE
     };
-    let out = output::stdout(Pace::AllThere);
-    let written = match args.presentation.format {
-        Format::Table => text::write(out, &args.presentation.look(Pace::AllThere), &advised),
-        Format::Json | Format::Csv => json::write(out, &advised),
-    };
-    written.context(output::CANNOT_WRITE)?;
-    args.presentation.say_each(&advised.notes);
-    whole
-}
 
-/// What advice rests on, as far as it is something to look at.
-fn views(inputs: &Inputs, blocked: Vec<BlockedRow>) -> Views {
-    let in_dumps = inputs.dumps.as_ref().ok().map(|dumps| (dumps.dumps, dumps.running.clone()));
-    Views { blocked, in_dumps, on_cpu: inputs.profile.as_ref().ok().cloned() }
-}
-
-/// One rule; of an input only where one is named, because a rule can be explained anywhere.
-fn explain(args: &Advise, rule: &Rule) -> anyhow::Result<()> {
-    if args.presentation.format != Format::Table {
-        return Err(Usage(
-            "--explain is for people to read; --format json has each rule's source".to_owned(),
-        )
-        .into());
+    fn run(&self) -> anyhow::Result<()> {
+        let rule = self.explain.as_deref().and_then(|name| RULES.iter().find(|rule| rule.name == name));
+        if self.presentation.format == Format::Csv {
+            return Err(Usage("advise has no csv; use --format json".to_owned()).into());
+        }
+        if let Some(rule) = rule {
+            return self.explain(rule);
+        }
+        let Findings { inputs, blocked, subject, notes, whole } = self.collect()?;
+        let in_dumps = inputs.dumps.as_ref().ok().map(|dumps| (dumps.dumps, dumps.running.clone()));
+        let report = AdviceReport {
+            subject,
+            watched: inputs.costs.as_ref().ok().map(|costs| (costs.window, costs.slow())),
+            slower_than: inputs.slower_than,
+            advice: Advice::of(&inputs),
+            views: Views { blocked, in_dumps, on_cpu: inputs.profile.as_ref().ok().cloned() },
+            comparison: inputs.comparison(),
+            all: self.all,
+            notes,
+        };
+        let out = output::stdout(Pace::AllThere);
+        let written = match self.presentation.format {
+            Format::Table => text::write(out, &self.presentation.look(Pace::AllThere), &report),
+            Format::Json | Format::Csv => json::write(out, &report),
+        };
+        written.context(output::CANNOT_WRITE)?;
+        output::say_each(&report.notes);
+        whole
     }
-    let named = args.input.is_some() || args.duration.is_some() || args.target.pid.is_some();
-    let gathered = if named { Some(gather(args)?) } else { None };
-    let judged = gathered.as_ref().map(|gathered| rule.evaluate(&gathered.inputs));
-    let look = args.presentation.look(Pace::AllThere);
-    let out = output::stdout(Pace::AllThere);
-    explained::write(out, &look, rule, judged.as_ref()).context(output::CANNOT_WRITE)?;
-    gathered.map_or(Ok(()), |gathered| gathered.whole)
 }
 
-/// All that is known, with what the user gave beside it.
-fn gather(args: &Advise) -> anyhow::Result<Gathered> {
-    let mut gathered = match &args.input {
-        Some(input) if is_properties(input) => of_properties(input)?,
-        Some(input) => recorded::gather(args, input)?,
-        None => of_running(args)?,
-    };
-    let inputs = &mut gathered.inputs;
-    inputs.slower_than = args.slower_than;
-    if let Some(file) = &args.properties {
-        inputs.settings = Ok(settings(file)?);
+impl Advise {
+    /// Explains one rule; with an input only where one is named, because a rule can be explained anywhere.
+    fn explain(&self, rule: &Rule) -> anyhow::Result<()> {
+        if self.presentation.format != Format::Table {
+            let why = "--explain is for people to read; --format json has each rule's source";
+            return Err(Usage(why.to_owned()).into());
+        }
+        let named = self.input.is_some() || self.length.duration.is_some() || self.target.pid.is_some();
+        let findings = if named { Some(self.collect()?) } else { None };
+        let evaluated = findings.as_ref().map(|findings| rule.evaluate(&findings.inputs));
+        let look = self.presentation.look(Pace::AllThere);
+        let out = output::stdout(Pace::AllThere);
+        explained::write(out, &look, rule, evaluated.as_ref()).context(output::CANNOT_WRITE)?;
+        findings.map_or(Ok(()), |findings| findings.whole)
     }
-    if let Some(file) = &args.jvm_options {
-        inputs.surroundings.jvm_arguments = Ok(jvm_options(file)?);
+
+    /// All that is known, with what the user gave beside it.
+    fn collect(&self) -> anyhow::Result<Findings> {
+        let mut findings = match &self.input {
+            Some(input) if is_properties(input) => of_properties(input)?,
+            Some(input) => self.of_recording(input)?,
+            None => self.of_running()?,
+        };
+        let inputs = &mut findings.inputs;
+        inputs.slower_than = self.slow.slower_than;
+        if let Some(file) = &self.properties {
+            inputs.settings = Ok(settings(file)?);
+        }
+        if let Some(file) = &self.jvm_options {
+            inputs.surroundings.jvm_arguments = Ok(jvm_options(file)?);
+        }
+        if !self.dump.dump.is_empty() {
+            let (series, blocked) = locks::dumps::read(&self.dump.dump, &mut findings.notes)?;
+            inputs.dumps = Ok(series);
+            findings.blocked = blocked;
+        }
+        Ok(findings)
     }
-    if !args.dump.is_empty() {
-        let (series, blocked) = dumps::read(&args.dump, &mut gathered.notes)?;
-        inputs.dumps = Ok(series);
-        gathered.blocked = blocked;
+
+    #[cfg(feature = "live")]
+    fn of_running(&self) -> anyhow::Result<Findings> {
+        running::collect(self)
     }
-    Ok(gathered)
+
+    #[cfg(not(feature = "live"))]
+    fn of_running(&self) -> anyhow::Result<Findings> {
+        let why =
+            "name a recording or a server.properties: this brokerscope was built without the feature `live`";
+        Err(Usage(why.to_owned()).into())
+    }
+
+    fn of_recording(&self, input: &Path) -> anyhow::Result<Findings> {
+        let times = self.presentation.times;
+        let options = read_options(&Filter::default(), &self.target, &JfrFiles::default(), times);
+        let mut source = source::open(&[input.to_owned()], &options)?;
+        let slower_than = self.slow.slower_than;
+        let mut analysis = Analysis::new(source.config(slower_than));
+        let mut totals = AdviceTotals::default();
+        analysis.run(&mut *source, &mut |output| {
+            add(&mut totals, output);
+            Ok::<_, anyhow::Error>(())
+        })?;
+        let requests = analysis.summary().requests > 0;
+        let inputs = recorded_inputs(totals, requests, input, source.recording(), slower_than);
+        let gaps = source.gaps(slower_than);
+        let losses: Vec<_> = gaps.loss_notes().collect();
+        let settings = source.recording().and_then(|recording| broker_settings::note(recording.manifest()));
+        let notes = gaps.notes.into_iter().chain(settings).chain(losses).collect();
+        let what = if source.recording().is_some() { "recording" } else { "capture" };
+        let inputs = Inputs { dumps: Err(NO_DUMPS.into()), ..inputs };
+        let findings = Findings::new(inputs, format!("{what} {}", input.display()), notes);
+        Ok(Findings { whole: source.check().map_err(Into::into), ..findings })
+    }
 }
 
-#[cfg(feature = "live")]
-fn of_running(args: &Advise) -> anyhow::Result<Gathered> {
-    running::gather(args)
-}
-
-#[cfg(not(feature = "live"))]
-fn of_running(_args: &Advise) -> anyhow::Result<Gathered> {
-    let why =
-        "name a recording or a server.properties: this brokerscope was built without the feature `live`";
-    Err(Usage(why.to_owned()).into())
+fn add(totals: &mut AdviceTotals, output: Output<'_>) {
+    match output {
+        Output::Event(event) => totals.event(event),
+        Output::Verdict(verdict) => totals.verdict(&verdict),
+        Output::Pause(_) => {}
+    }
 }
 
 fn is_properties(input: &Path) -> bool {
     input.extension().is_some_and(|extension| extension == "properties") && !input.is_dir()
 }
 
-fn of_properties(file: &Path) -> anyhow::Result<Gathered> {
+fn of_properties(file: &Path) -> anyhow::Result<Findings> {
     let why = "only server.properties was given: name a recording, or run advise beside the broker";
-    let settings = Ok(settings(file)?);
-    let inputs = Inputs { settings, dumps: Err(dumps::NONE.into()), ..Inputs::unknown(why) };
-    let subject = file.display().to_string();
-    let notes = vec![FILE_ONLY.to_owned()];
-    Ok(Gathered { inputs, blocked: Vec::new(), subject, notes, whole: Ok(()) })
+    let inputs =
+        Inputs { settings: Ok(settings(file)?), dumps: Err(NO_DUMPS.into()), ..Inputs::unknown(why) };
+    Ok(Findings::new(inputs, file.display().to_string(), vec![FILE_ONLY.to_owned()]))
 }
 
-/// What a file of settings does not hold.
-const FILE_ONLY: &str =
-    "settings that were changed while the broker runs (kafka-configs) are not in its file and not known here";
-
 fn settings(file: &Path) -> anyhow::Result<Settings> {
-    // What is no file at all is told as everywhere.
-    failure::open(file)?;
-    let properties = broker::properties::read(file)?;
-    Ok(Settings::from(properties))
+    // What is no file at all gets the same message as everywhere.
+    open_file(file)?;
+    Ok(Settings::from(broker::properties::read(file)?))
 }
 
 /// Options of the JVM among the words of a file.
 fn jvm_options(file: &Path) -> anyhow::Result<Vec<Arc<str>>> {
     let mut bytes = Vec::new();
-    let read = failure::open(file)?.take(MOST_OPTION_BYTES).read_to_end(&mut bytes);
-    read.map_err(|error| failure::of_file(file, &error))?;
+    let read = open_file(file)?.take(MAX_OPTION_BYTES).read_to_end(&mut bytes);
+    read.map_err(|error| file_error(file, &error))?;
     let text = String::from_utf8_lossy(&bytes);
     let words = text.split(|c: char| c.is_whitespace() || c == '\0' || c == '"' || c == '\'');
     Ok(words.filter(|word| word.starts_with("-X")).map(Into::into).collect())

@@ -1,130 +1,159 @@
-//! `compare`: runs of a broker under several configurations. Of each recording the engine that `explain` uses is told what
-//! verdicts depend on, and counts of all requests are kept, nothing else.
+//! `compare`: runs of a broker under several configurations. Of each recording, the engine gets the events that verdicts
+//! depend on, and all requests are counted; nothing else is read.
 
 mod configurations;
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use analysis::background::Totals;
+use analysis::comparison::ComparisonRuns;
+use analysis::filter::same_api;
+use analysis::{Analysis, Output, source};
 use anyhow::Context as _;
-use compare::{Run, Setup};
-use diagnose::Engine;
-use model::{Event, Request};
+use clap::{Args, ValueEnum};
+use compare::{Run as ComparedRun, Setup};
+use model::Nanos;
 use page::{Page, html};
 use report::comparison::page::ComparisonData;
 use report::comparison::{ComparisonReport, csv, json, markdown, text};
 use report::quantity::{format_bytes, format_count_of};
 
-use crate::apart;
-use crate::cli::{Compare, ComparisonFormat};
-use crate::comparing::Comparing;
-use crate::failure;
-use crate::filter::same_api;
-use crate::grounds::Grounds;
-use crate::options::{Format, Presentation, Target};
+use super::Run;
+use crate::args::{Filter, Flags, JfrFiles, Target, Times, read_options};
 use crate::output::{self, Pace};
-use crate::packets;
+use crate::quantity;
 use configurations::Recorded;
 
-/// Compares.
-pub(crate) fn run(args: &Compare) -> anyhow::Result<()> {
-    let mut comparing = Comparing::new(args.slo, &args.apis, &args.topics);
-    packets::check_apis(comparing.filter())?;
-    // All are looked for before the first is read, and so are places to write: reading takes time.
-    let files = [args.output.as_deref(), args.md.as_deref()].into_iter().flatten();
-    files.filter(|path| *path != Path::new("-")).try_for_each(failure::check_place)?;
-    let configurations = configurations::find(&args.configurations, args.skip)?;
-    let (mut setups, mut whole) = (Vec::new(), Ok(()));
-    for of in configurations {
-        let runs = of.runs.iter().map(|run| read(args, &mut comparing, run, &mut whole));
-        setups.push(Setup { name: of.name, note: of.note, runs: runs.collect::<Result<_, _>>()? });
-    }
-    write(args, &comparing.compare(setups))?;
-    whole
+/// `compare`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Compare::FLAGS.adapt(flag)))]
+#[command(after_help = "Each CONFIGURATION is a recording, a directory that holds the repetitions of one, or
+NAME=DIR,DIR... for repetitions and names of your own. Behind a directory, @10s-20s takes only that part
+of the run, from the first request on (@10s- and @-20s too): one recording compares with itself before
+and after a change. The first one is the base.
+
+Examples:
+  brokerscope compare before/ after/ --slo 65ms
+  brokerscope compare ext4=a1,a2,a3 xfs=b1,b2,b3 -o compare.html
+  brokerscope compare before=DIR@-60s after=DIR@60s- --api fetch --topic orders")]
+pub(crate) struct Compare {
+    /// Configurations to compare, at least two: DIR, DIR@FROM-TO or NAME=DIR,DIR... (see below).
+    #[arg(value_name = "CONFIGURATION", required = true, num_args = 2..)]
+    configurations: Vec<String>,
+    /// Call a request slow that takes as long, or longer, and find its cause.
+    #[arg(long, alias = "slower-than", value_name = "TIME", default_value = "100ms", value_parser = quantity::time)]
+    slo: Nanos,
+    /// Compare only requests of this API (repeatable).
+    #[arg(long = "api", value_name = "API", default_value = "produce")]
+    apis: Vec<String>,
+    /// Compare only requests for this topic (repeatable).
+    #[arg(long = "topic", value_name = "TOPIC")]
+    topics: Vec<String>,
+    /// Leave out the beginning of every run, which warms up.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    skip: Nanos,
+    /// Write in this format; json is one object a line.
+    #[arg(long, value_enum, default_value_t = ComparisonFormat::Table)]
+    format: ComparisonFormat,
+    /// Write a page for a browser too; `-` for standard output, and nothing else there.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write a note in Markdown too.
+    #[arg(long, value_name = "FILE")]
+    md: Option<PathBuf>,
+    /// Cut no names and leave out no causes.
+    #[arg(long)]
+    wide: bool,
+    #[command(flatten)]
+    times: Times,
 }
 
-/// Counts a run. What could not be read of it to the end is told after the rest was shown.
-fn read(
-    args: &Compare,
-    comparing: &mut Comparing,
-    recorded: &Recorded,
-    whole: &mut anyhow::Result<()>,
-) -> anyhow::Result<Run> {
-    let paths = std::slice::from_ref(&recorded.path);
-    let mut grounds = Grounds::open(paths, &[], comparing.filter(), &Target::default())?;
-    // Only what is compared is judged.
-    let mut config = grounds.config(args.slo);
-    config.apis.retain(|api| args.apis.iter().any(|wanted| same_api(wanted, api)));
-    let counted = comparing.count(&recorded.name(), recorded.part);
-    let near_slow = grounds.near_slow(&config);
-    let mut engine = Engine::new(config);
-    let mut judge = |event| {
-        engine.push(event);
-        counted.verdicts(&engine.take_verdicts());
-    };
-    match near_slow {
-        Some(near_slow) => {
-            let count = &mut |requests: &[Request]| counted.requests(requests);
-            apart::read(&mut grounds, near_slow, count, None, &mut |event| {
-                judge(event);
-                Ok(())
-            })?;
+/// The forms of a comparison. Their names say enough in a list of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ComparisonFormat {
+    // For people.
+    Table,
+    // One JSON object a line.
+    Json,
+    // Comma-separated values.
+    Csv,
+    // Markdown.
+    Md,
+}
+
+impl Run for Compare {
+    // A comparison has no times of day but in notes.
+    const FLAGS: Flags = Flags { hidden: &["utc"], ..Flags::NONE };
+
+    fn run(&self) -> anyhow::Result<()> {
+        let mut runs = ComparisonRuns::new(self.slo, &self.apis, &self.topics);
+        runs.filter().check()?;
+        // All are looked for before the first is read, and so are places to write: reading takes time.
+        output::check_places([self.output.as_deref(), self.md.as_deref()].into_iter().flatten())?;
+        let configurations = configurations::find(&self.configurations, self.skip)?;
+        let (mut setups, mut whole) = (Vec::new(), Ok(()));
+        for of in configurations {
+            let counted = of.runs.iter().map(|run| self.read(&mut runs, run, &mut whole));
+            setups.push(Setup { name: of.name, note: of.note, runs: counted.collect::<Result<_, _>>()? });
         }
-        None => grounds.read(&mut |event| {
-            if let Event::Request(request) = &event {
-                counted.requests(std::slice::from_ref(request));
+        self.write(&runs.compare(setups))?;
+        whole
+    }
+}
+
+impl Compare {
+    /// Counts a run. What could not be read of it to the end is reported after the rest was shown.
+    fn read(
+        &self,
+        runs: &mut ComparisonRuns,
+        recorded: &Recorded,
+        whole: &mut anyhow::Result<()>,
+    ) -> anyhow::Result<ComparedRun> {
+        let options = read_options(&Filter::default(), &Target::default(), &JfrFiles::default(), self.times);
+        let mut source = source::open(std::slice::from_ref(&recorded.path), &options)?;
+        // Only what is compared is judged.
+        let mut config = source.config(self.slo);
+        config.apis.retain(|api| self.apis.iter().any(|wanted| same_api(wanted, api)));
+        let counter = runs.count(&recorded.name(), recorded.part);
+        let selected = source.select(&config);
+        let mut analysis = Analysis::new(config);
+        let totals = Totals { requests: &mut |requests| counter.requests(requests), others: None };
+        analysis.run_with(&mut *source, selected, totals, &mut |output| {
+            if let Output::Verdict(verdict) = output {
+                counter.verdict(&verdict);
             }
-            judge(event);
-            Ok(())
-        })?,
-    }
-    let summary = engine.finish();
-    counted.verdicts(&engine.take_verdicts());
-    let run = counted.into_run();
-    let conclusion = grounds.known(args.slo, &presentation(args)).conclude(summary, args.slo, None);
-    comparing.concluded(&recorded.name(), grounds.recording(), &conclusion);
-    if whole.is_ok() {
-        *whole = grounds.check();
-    }
-    Ok(run)
-}
-
-fn presentation(args: &Compare) -> Presentation {
-    Presentation { format: Format::Table, utc: args.utc, quiet: args.quiet, wide: args.wide }
-}
-
-fn write(args: &Compare, compared: &ComparisonReport) -> anyhow::Result<()> {
-    let presentation = presentation(args);
-    if let Some(path) = &args.md {
-        to_file(path, |out| markdown::write(out, compared))?;
-    }
-    let page = |out: &mut dyn Write| html::write(out, &Page::comparing(ComparisonData::of(compared)));
-    match args.output.as_deref() {
-        Some(path) if path == Path::new("-") => {
-            let mut out = output::stdout(Pace::AllThere);
-            return page(&mut out).and_then(|()| out.flush()).context(output::CANNOT_WRITE);
+            Ok::<_, anyhow::Error>(())
+        })?;
+        let run = counter.into_run();
+        let conclusion = analysis.finish(source.gaps(self.slo), self.slo);
+        runs.concluded(&recorded.name(), source.recording(), &conclusion);
+        if whole.is_ok() {
+            *whole = source.check().map_err(Into::into);
         }
-        Some(path) => {
-            to_file(path, page)?;
-            let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+        Ok(run)
+    }
+
+    fn write(&self, compared: &ComparisonReport) -> anyhow::Result<()> {
+        if let Some(path) = &self.md {
+            output::write(path, |out| markdown::write(out, compared))?;
+        }
+        if let Some(path) = self.output.as_deref() {
+            output::write(path, |out| html::write(out, &Page::comparing(ComparisonData::of(compared))))?;
+            if path == Path::new("-") {
+                return Ok(());
+            }
+            let bytes = format_bytes(std::fs::metadata(path).map_or(0, |file| file.len()));
             let count = format_count_of(compared.comparison.configurations.len() as u64, "configuration");
-            presentation.say(&format!("{} written to {}: {count}", format_bytes(bytes), path.display()));
+            tracing::info!("{bytes} written to {}: {count}", path.display());
         }
-        None => {}
+        let mut out = output::stdout(Pace::AllThere);
+        let look = output::look(self.times.zone(), self.wide, Pace::AllThere);
+        let written = match self.format {
+            ComparisonFormat::Table => text::write(&mut out, &look, compared),
+            ComparisonFormat::Json => json::write(&mut out, compared),
+            ComparisonFormat::Csv => csv::write(&mut out, compared),
+            ComparisonFormat::Md => markdown::write(&mut out, compared),
+        };
+        written.context(output::CANNOT_WRITE)
     }
-    let mut out = output::stdout(Pace::AllThere);
-    let written = match args.format {
-        ComparisonFormat::Table => text::write(&mut out, &presentation.look(Pace::AllThere), compared),
-        ComparisonFormat::Json => json::write(&mut out, compared),
-        ComparisonFormat::Csv => csv::write(&mut out, compared),
-        ComparisonFormat::Md => markdown::write(&mut out, compared),
-    };
-    written.context(output::CANNOT_WRITE)
-}
-
-fn to_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> anyhow::Result<()> {
-    let cannot = || format!("{}: cannot write", path.display());
-    let mut out = BufWriter::new(File::create(path).with_context(cannot)?);
-    write(&mut out).and_then(|()| out.flush()).with_context(cannot)
 }

@@ -1,80 +1,291 @@
 //! `explain`: why requests were slow, from a recording, live, or, as far as packets say, from a capture.
 
-mod judged;
-mod keep;
-#[cfg(feature = "live")]
-mod live;
 #[cfg(feature = "live")]
 mod timeliness;
 
 use std::path::PathBuf;
+use std::time::{Duration as StdDuration, Instant};
 
+use analysis::source::{self, ONLY_READ};
+use analysis::{Analysis, CrossCheck, EventSource, Gaps, Output, Stop, Usage, input};
+use anyhow::Context as _;
+use clap::Args;
 use diagnose::Config;
+use model::{Nanos, Verdict};
+use recording::VerdictWriter;
+use report::explanation::{
+    Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText, TopVerdicts,
+};
+use report::quantity::format_count_of;
 
-use crate::cli::Explain;
-use crate::failure::Usage;
-use crate::grounds::Grounds;
-use crate::output::Pace;
-use crate::packets;
-use crate::stop::Stop;
-use judged::Judged;
+use super::Run;
+use crate::args::{
+    Duration, Filter, Flags, Format, JfrFiles, Jvm, Presentation, Slow, Target, Top, read_options,
+};
+use crate::output::{self, Pace};
+use crate::selection::{Selection, Wanted};
 
-/// Explains the slow requests.
-pub(crate) fn run(args: &Explain) -> anyhow::Result<()> {
-    packets::check_apis(&args.filter)?;
-    if let Some(interface) = live_interface(&args.inputs) {
-        if args.follow || args.save {
-            return Err(Usage("--follow and --save go with a recording".to_owned()).into());
+/// How long verdicts may wait to be written with others.
+const MAX_WRITE_DELAY: StdDuration = StdDuration::from_millis(100);
+/// What a recording that cannot be written to is good for, before the reason.
+const CANNOT_SAVE: &str =
+    "the verdicts cannot be kept (explain a copy that you may write to, or leave --save away)";
+
+/// `explain`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Explain::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope explain DIR --slower-than 50ms --topic orders
+  brokerscope explain DIR --request 371409 --client 10.0.0.7:41234
+  brokerscope explain DIR --format json | jq .cause
+  brokerscope explain DIR --follow --slower-than 50ms
+  brokerscope explain DIR --save --quiet > /dev/null && duckdb -c \
+    \"select cause, count(*), max(latency_ns) from 'DIR/verdicts/*.parquet' group by cause\"
+  brokerscope explain live --slower-than 50ms --for 10m")]
+pub(crate) struct Explain {
+    /// A recording's directory, also while it is written; pcap or pcapng files, plain or compressed (stages on the
+    /// wire only); or live, or live:IFACE, for the broker that runs here, on all interfaces or this one.
+    #[arg(value_name = "INPUT", required = true)]
+    inputs: Vec<PathBuf>,
+    /// Explain the request with this correlation id, however quick it was. Each connection numbers its requests:
+    /// --client ADDRESS:PORT says which.
+    #[arg(long, value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
+    request: Option<i32>,
+    /// Explain a recording while it is written: each verdict comes as soon as everything that bears on it is there, some
+    /// 12 s after the request. Ends with the recorder, or on Ctrl-C.
+    #[arg(long, conflicts_with = "top")]
+    follow: bool,
+    /// Keep the verdicts in the recording too, as the table verdicts/ (Parquet) beside its events, in place of earlier ones.
+    #[arg(long, conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits"])]
+    save: bool,
+    /// Show what Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip) says of each request beside what
+    /// was seen, and how far both agree (several files after one --request-log).
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    request_log: Vec<PathBuf>,
+    /// Show for requests that nothing explains, or that only the time ties to a cause, what could not be decided and
+    /// what would decide it.
+    #[arg(long)]
+    why_not: bool,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    top: Top,
+    #[command(flatten)]
+    length: Duration,
+    #[command(flatten)]
+    jvm: Jvm,
+    #[command(flatten)]
+    jfr: JfrFiles,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
+}
+
+impl Run for Explain {
+    const FLAGS: Flags = Flags {
+        help: &[
+            ("slower-than", "Explain requests that took at least this long"),
+            ("top", "Show only the N slowest requests; the totals are of all"),
+            ("for", "Stop after this time (live, --follow)"),
+            ("pid", "Take topic names from this broker's log dirs; without it, from any that runs here"),
+            ("log-dir", "Take topic names from this log dir (repeatable)"),
+            ("message-id", "Show this record header as message id (captures; `record` takes it too)"),
+            (
+                "flight-recorder",
+                "Have the broker's JVM record who waits for locks, by Flight Recorder (live): verdicts then come 3 s later",
+            ),
+        ],
+        // By itself nothing here stalls the broker.
+        defaults: &[("slower-than", "100ms"), ("flight-recorder", "never")],
+        ..Flags::NONE
+    };
+
+    fn run(&self) -> anyhow::Result<()> {
+        self.filter.requests().check()?;
+        if let Some(interface) = self.live_interface() {
+            if self.follow || self.save {
+                return Err(Usage("--follow and --save go with a recording".to_owned()).into());
+            }
+            if !self.jfr.jfr.is_empty() {
+                let why = "--jfr goes with a recording; live there is --flight-recorder";
+                return Err(Usage(why.to_owned()).into());
+            }
+            return self.run_live(interface);
         }
-        return live(args, interface);
-    }
-    if args.duration.is_some() && !args.follow {
-        return Err(
-            Usage("--for is for live input and --follow; a recording is read to its end".to_owned()).into()
-        );
-    }
-    from_files(args)
-}
-
-/// The interface to capture on, where the broker that runs here is meant.
-fn live_interface(inputs: &[PathBuf]) -> Option<&str> {
-    let [input] = inputs else { return None };
-    match input.to_str()? {
-        "live" => Some("any"),
-        other => other.strip_prefix("live:"),
+        if self.length.duration.is_some() && !self.follow {
+            let why = "--for is for live input and --follow; a recording is read to its end";
+            return Err(Usage(why.to_owned()).into());
+        }
+        self.run_files()
     }
 }
 
-#[cfg(feature = "live")]
-fn live(args: &Explain, interface: &str) -> anyhow::Result<()> {
-    if !args.beside.jfr.is_empty() {
-        return Err(Usage("--jfr goes with a recording; live there is --flight-recorder".to_owned()).into());
+impl Explain {
+    /// The interface to capture on, where the broker that runs here is meant.
+    fn live_interface(&self) -> Option<&str> {
+        let [input] = &self.inputs[..] else { return None };
+        match input.to_str()? {
+            "live" => Some("any"),
+            other => other.strip_prefix("live:"),
+        }
     }
-    live::run(args, interface)
-}
 
-#[cfg(not(feature = "live"))]
-fn live(_args: &Explain, _interface: &str) -> anyhow::Result<()> {
-    Err(Usage("name a recording: this brokerscope was built without the feature `live`".to_owned()).into())
-}
-
-/// How the engine works, with what the user asked for.
-fn config(args: &Explain, config: Config) -> Config {
-    Config { only_request: args.request, ..config }
-}
-
-fn from_files(args: &Explain) -> anyhow::Result<()> {
-    let mut grounds = Grounds::open(&args.inputs, &args.beside.jfr, &args.filter, &args.target)?;
-    let kept = if args.save { Some(keep::in_recording(&grounds, args.slower_than)?) } else { None };
-    let config = config(args, grounds.config(args.slower_than));
-    let pace = if args.follow { Pace::AsTheyCome } else { Pace::AllThere };
-    let mut judged = Judged::new(args, config.clone(), grounds.watched(), pace)?.keeping(kept);
-    let mut sink = |event| judged.event(event);
-    if args.follow {
-        grounds.follow(&Stop::after(args.duration)?, &args.presentation, &mut sink)?;
-    } else {
-        grounds.read_for_verdicts(&config, &mut sink)?;
+    fn run_files(&self) -> anyhow::Result<()> {
+        let options = read_options(&self.filter, &self.target, &self.jfr, self.presentation.times);
+        if self.save && self.inputs.iter().any(|input| input::url(input).is_some()) {
+            return Err(Usage(ONLY_READ.to_owned()).into());
+        }
+        let (mut source, pace): (Box<dyn EventSource>, _) = if self.follow {
+            let stop = Stop::after(self.length.duration)?;
+            (Box::new(source::follow(&self.inputs, &options, stop)?), Pace::AsTheyCome)
+        } else {
+            (source::open(&self.inputs, &options)?, Pace::AllThere)
+        };
+        let saved = if self.save { Some(self.create_table(&*source)?) } else { None };
+        let mut explanation = Explanation { saved, ..Explanation::new(self, pace) };
+        let mut analysis = self.analysis(&*source)?;
+        source.select(analysis.config());
+        analysis.run(&mut *source, &mut |output| match output {
+            Output::Verdict(verdict) => explanation.verdict(verdict),
+            _ => Ok(()),
+        })?;
+        explanation.finish(&analysis.finish(source.gaps(self.slow.slower_than), self.slow.slower_than))?;
+        Ok(source.check()?)
     }
-    judged.finish(grounds.known(args.slower_than, &args.presentation))?;
-    grounds.check()
+
+    #[cfg(feature = "live")]
+    fn run_live(&self, interface: &str) -> anyhow::Result<()> {
+        use analysis::source::{Live, LiveOptions};
+
+        let stop = Stop::after(None)?;
+        let options = crate::args::live_options(&self.target, &self.filter, self.jvm);
+        let options = LiveOptions { interface: Some(interface.to_owned()), ..options };
+        let mut live = Live::start(options, Some(stop), self.length.duration)?;
+        let (pid, slow) = (live.broker().pid, self.slow.slower_than);
+        tracing::info!("explaining what takes broker {pid} {slow} or longer{}", self.length.until());
+        let mut analysis = self.analysis(&live)?;
+        let mut timeliness = timeliness::Timeliness::new(analysis.config());
+        let mut explanation = Explanation::new(self, Pace::HandedOn);
+        analysis.run(&mut live, &mut |output| {
+            match output {
+                Output::Verdict(verdict) => explanation.verdict(verdict)?,
+                Output::Event(model::Event::Loss(loss)) => timeliness.lost(loss),
+                Output::Event(_) => {}
+                Output::Pause(pause) => {
+                    explanation.flush(|ended| timeliness.told(pause.now - ended))?;
+                    if let Some(warning) = timeliness.warning(pause.now) {
+                        tracing::warn!("{warning}");
+                    }
+                }
+            }
+            Ok::<_, anyhow::Error>(())
+        })?;
+        let gaps = Gaps { lag: timeliness.conclude(), ..live.gaps(slow) };
+        explanation.finish(&analysis.finish(gaps, slow))
+    }
+
+    #[cfg(not(feature = "live"))]
+    fn run_live(&self, _interface: &str) -> anyhow::Result<()> {
+        Err(Usage("name a recording: this brokerscope was built without the feature `live`".to_owned())
+            .into())
+    }
+
+    /// The analysis that was asked for: of one request, with doubts, with Kafka's request log.
+    fn analysis(&self, source: &dyn EventSource) -> anyhow::Result<Analysis<'_>> {
+        // The one that was asked for may be quick.
+        let slower_than = if self.request.is_some() { Nanos::ZERO } else { self.slow.slower_than };
+        let wanted = Wanted::new(&self.filter, &self.selection, slower_than);
+        let config = Config { only_request: self.request, ..source.config(self.slow.slower_than) };
+        let analysis = Analysis::new(config)
+            .only(move |request| wanted.wants(request))
+            .with_cross_check(CrossCheck::read(&self.request_log)?);
+        Ok(if self.why_not { analysis.with_doubts(source.watched()) } else { analysis })
+    }
+
+    /// The table of verdicts in the recording that they are about.
+    fn create_table(&self, source: &dyn EventSource) -> anyhow::Result<VerdictWriter> {
+        match source.recording() {
+            Some(recording) => VerdictWriter::create(recording, self.slow.slower_than).context(CANNOT_SAVE),
+            None => {
+                let why = "--save goes with a recording: packets have no place for verdicts";
+                Err(Usage(why.to_owned()).into())
+            }
+        }
+    }
+}
+
+/// The output of verdicts.
+struct Explanation {
+    report: Box<dyn ExplanationReport>,
+    pace: Pace,
+    saved: Option<VerdictWriter>,
+    /// When verdicts were flushed last.
+    flushed: Option<Instant>,
+    /// The ends of requests whose verdicts wait to be flushed.
+    waiting: Vec<Nanos>,
+}
+
+impl Explanation {
+    /// With [`Pace::AsTheyCome`], verdicts are shown when they are reached; with [`Pace::HandedOn`], by [`Self::flush`].
+    fn new(args: &Explain, pace: Pace) -> Self {
+        Self { report: report(args, pace), pace, saved: None, flushed: None, waiting: Vec::new() }
+    }
+
+    fn verdict(&mut self, verdict: Verdict) -> anyhow::Result<()> {
+        if let Some(saved) = &mut self.saved {
+            saved.write(&verdict).context(CANNOT_SAVE)?;
+        }
+        if self.pace == Pace::HandedOn {
+            self.waiting.push(verdict.request.last_seen());
+        }
+        self.report.verdict(verdict).context(output::CANNOT_WRITE)?;
+        if self.pace != Pace::HandedOn && self.flushed.is_none_or(|at| at.elapsed() >= MAX_WRITE_DELAY) {
+            self.report.flush().context(output::CANNOT_WRITE)?;
+            self.flushed = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Lets the verdicts since the last time be read; `shown` learns when each one's request ended.
+    #[cfg(feature = "live")]
+    fn flush(&mut self, shown: impl FnMut(Nanos)) -> anyhow::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.report.flush().context(output::CANNOT_WRITE)?;
+        self.waiting.drain(..).for_each(shown);
+        Ok(())
+    }
+
+    fn finish(mut self, conclusion: &Conclusion) -> anyhow::Result<()> {
+        self.report.finish(conclusion).context(output::CANNOT_WRITE)?;
+        if let Some(saved) = self.saved {
+            let count = saved.finish().context(CANNOT_SAVE)?;
+            tracing::info!("{} kept in the recording's verdicts/", format_count_of(count, "verdict"));
+        }
+        Ok(())
+    }
+}
+
+fn report(args: &Explain, pace: Pace) -> Box<dyn ExplanationReport> {
+    let out = output::stdout(pace);
+    let look = args.presentation.look(pace);
+    let all: Box<dyn ExplanationReport> = match (args.presentation.format, args.request) {
+        (Format::Table, Some(number)) => Box::new(RequestText::new(out, &look, number)),
+        (Format::Table, None) if pace != Pace::AllThere && args.top.top.is_none() => {
+            Box::new(ExplanationText::as_they_come(out, &look))
+        }
+        (Format::Table, None) => Box::new(ExplanationText::new(out, &look)),
+        (Format::Json, _) => Box::new(ExplanationJson(out)),
+        (Format::Csv, _) => Box::new(ExplanationCsv::new(out)),
+    };
+    match args.top.top {
+        Some(most) => Box::new(TopVerdicts::new(most as usize, all)),
+        None => all,
+    }
 }

@@ -1,119 +1,186 @@
-//! `export`: what is seen of a broker as metrics, for as long as it is let.
+//! `export`: what is seen of a broker as metrics, until it is time to stop.
 
-#[cfg(feature = "live")]
-mod live;
-mod own;
 mod replay;
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Duration as StdDuration;
 
 use anyhow::Context as _;
+use clap::Args;
 use diagnose::Config;
 use export::otlp::{self, Otlp};
 use export::{BrokerInfo, Classifiers, Exporter, MetricsService, Server};
 use model::FileKind;
 
-use crate::cli::Export;
-use crate::failure::Usage;
-use crate::options::Filter;
+use super::Run;
+use crate::args::{
+    Duration, Filter, Flags, From, Interface, JfrFiles, Jvm, MaxMemory, Presentation, Slow, Speed, Target,
+    read_options,
+};
 use crate::output;
-use own::OwnProcess;
+use crate::own_process::OwnProcess;
 
-/// Events taken at once: whoever asks meanwhile waits for them.
-const BURST: usize = 1_000;
-/// What is not for events: code, the kernel's symbols, pieces of streams, or of a recording that is read ahead.
+/// Memory that is not for events: code, the kernel's symbols, pieces of streams, or of a recording that is read ahead.
 const FIXED_BYTES: u64 = 64 << 20;
 /// At the end, traces that are not sent yet are waited for so long.
-const LAST_TRACES: Duration = Duration::from_secs(5);
+const MAX_TRACE_WAIT: StdDuration = StdDuration::from_secs(5);
 /// An event in the engine's window and its allocations, generously.
 const EVENT_BYTES: u64 = 400;
 
-/// Exports until it is time to stop.
-pub(crate) fn run(args: &Export) -> anyhow::Result<()> {
-    refuse_filters(&args.filter)?;
-    let server = Server::bind(args.listen)?;
-    if !args.listen.ip().is_loopback() {
-        output::warn(&format!(
-            "{}: whoever reaches this address can read the names of topics and clients; it asks nobody who he is",
-            args.listen
-        ));
-    }
-    match &args.from {
-        Some(dir) => replay::run(args, dir, server),
-        None => live(args, server),
-    }
+/// `export`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Export::FLAGS.adapt(flag)))]
+#[command(
+    after_help = "Needs root, but for --from. /metrics answers as Prometheus' text, OpenMetrics or protobuf, whichever is
+asked for; /healthz and /readyz say how it is. crates/export/METRICS.md lists all metrics.
+
+Examples:
+  brokerscope export
+  brokerscope export --listen 10.0.0.1:9465 --slower-than 65ms --top-topics 50
+  brokerscope export --otlp http://127.0.0.1:4318
+  brokerscope export --from DIR --speed 60"
+)]
+pub(crate) struct Export {
+    /// Listen on this address. Anyone who reaches it learns the names of topics and clients.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9465")]
+    listen: SocketAddr,
+    /// Export this many topics one by one, those with the most bytes.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    top_topics: u32,
+    /// Send slow requests as traces to this collector, too (OTLP/HTTP, `http://HOST:4318`). No TLS: a collector beside it does that.
+    #[arg(long, value_name = "URL")]
+    otlp: Option<otlp::Endpoint>,
+    /// Send at most this many traces a second, of the slowest requests.
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "otlp", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    otlp_traces: u32,
+    /// Have the kernel measure what the BPF programs take (live): that costs a clock reading or two a run.
+    #[arg(long, conflicts_with = "from")]
+    measure_probes: bool,
+    #[command(flatten)]
+    from: From,
+    #[command(flatten)]
+    speed: Speed,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    memory: MaxMemory,
+    #[command(flatten)]
+    length: Duration,
+    #[command(flatten)]
+    interface: Interface,
+    #[command(flatten)]
+    jvm: Jvm,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
 }
 
-#[cfg(feature = "live")]
-fn live(args: &Export, server: Server) -> anyhow::Result<()> {
-    live::run(args, server)
-}
+impl Run for Export {
+    const FLAGS: Flags = Flags {
+        hidden: &["message-id", "format", "utc", "wide"],
+        refused: &["topic", "api"],
+        refused_why: "what slowed a request is often another's; choose by labels when you ask",
+        help: &[
+            (
+                "from",
+                "Export a recording instead of the broker that runs here, and go on when it has been read",
+            ),
+            (
+                "speed",
+                "Replay the recording this many times as fast as it was recorded; without it, as fast as it can be read",
+            ),
+            ("slower-than", "Explain requests that took at least this long"),
+            (
+                "for",
+                "Stop after this time; without it, on Ctrl-C. A broker that is restarted meanwhile is followed",
+            ),
+            ("port", "Capture this port (repeatable); without it, the broker's own"),
+            (
+                "flight-recorder",
+                "Have the broker's JVM record who waits for locks, by Flight Recorder (live): causes then come 3 s later",
+            ),
+        ],
+        // By itself nothing here stalls the broker.
+        defaults: &[("slower-than", "100ms"), ("flight-recorder", "never"), ("max-memory", "128MiB")],
+        ..Flags::NONE
+    };
 
-#[cfg(not(feature = "live"))]
-fn live(_args: &Export, _server: Server) -> anyhow::Result<()> {
-    Err(crate::options::cannot_watch().into())
-}
-
-/// A request is slow because of what others did.
-fn refuse_filters(filter: &Filter) -> anyhow::Result<()> {
-    let given = [("--topic", !filter.topics.is_empty()), ("--api", !filter.apis.is_empty())];
-    match given.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => {
-            let what = "what slowed a request is often another's; choose by labels when you ask";
-            Err(Usage(format!("export takes no {flag}: {what}")).into())
+    fn run(&self) -> anyhow::Result<()> {
+        let server = Server::bind(self.listen)?;
+        if !self.listen.ip().is_loopback() {
+            tracing::warn!(
+                "{}: whoever reaches this address can read the names of topics and clients; it asks nobody who he is",
+                self.listen
+            );
         }
-        None => Ok(()),
+        if let Some(directory) = &self.from.from {
+            return self.replay(directory, server);
+        }
+        #[cfg(feature = "live")]
+        return live::run(self, server);
+        #[cfg(not(feature = "live"))]
+        return crate::args::cannot_watch();
     }
 }
 
-/// As the engine is configured otherwise, within the memory that it may take.
-fn bounded(args: &Export, config: Config) -> Config {
-    let events = args.max_memory.saturating_sub(FIXED_BYTES) / 2 / EVENT_BYTES;
-    Config { max_events: config.max_events.min(events as usize), ..config }
-}
-
-fn exporter(args: &Export, config: Config, about: BrokerInfo) -> anyhow::Result<Exporter> {
-    let about = BrokerInfo {
-        top_topics: args.top_topics as usize,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..about
-    };
-    let otlp = otlp(args, &about)?;
-    let mut exporter = Exporter::new(bounded(args, config), about, Classifiers { role_of, kind_of });
-    if let Some(otlp) = otlp {
-        exporter.send_traces(otlp);
+impl Export {
+    /// Exports a recording.
+    fn replay(&self, directory: &Path, server: Server) -> anyhow::Result<()> {
+        let times = self.presentation.times;
+        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), times);
+        replay::run(self, directory, server, &options)
     }
-    Ok(exporter)
+
+    fn exporter(&self, config: Config, info: BrokerInfo) -> anyhow::Result<Exporter> {
+        let info = BrokerInfo {
+            top_topics: self.top_topics as usize,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..info
+        };
+        let otlp = self.otlp(&info)?;
+        // As the engine is configured otherwise, within the memory that it may take.
+        let events = self.memory.max_memory.saturating_sub(FIXED_BYTES) / 2 / EVENT_BYTES;
+        let config = Config { max_events: config.max_events.min(events as usize), ..config };
+        let mut exporter = Exporter::new(config, info, Classifiers { role_of, kind_of });
+        if let Some(otlp) = otlp {
+            exporter.send_traces(otlp);
+        }
+        Ok(exporter)
+    }
+
+    /// The sender of slow requests as traces, if it was asked for.
+    fn otlp(&self, info: &BrokerInfo) -> anyhow::Result<Option<Otlp>> {
+        let Some(endpoint) = self.otlp.clone() else { return Ok(None) };
+        let resource = otlp::Resource {
+            host: info.host.clone(),
+            broker_id: info.node_id.map(|id| id.to_string()),
+            version: info.version.clone(),
+        };
+        let options =
+            otlp::Options { traces_per_second: self.otlp_traces as usize, ..otlp::Options::default() };
+        Ok(Some(Otlp::start(endpoint, resource, options, drop_capabilities)?))
+    }
 }
 
-/// What sends slow requests as traces, where that is asked for.
-fn otlp(args: &Export, about: &BrokerInfo) -> anyhow::Result<Option<Otlp>> {
-    let Some(endpoint) = args.otlp.clone() else { return Ok(None) };
-    let source = otlp::Resource {
-        host: about.host.clone(),
-        broker_id: about.node_id.map(|id| id.to_string()),
-        version: about.version.clone(),
-    };
-    let options = otlp::Options { traces_per_second: args.otlp_traces as usize, ..otlp::Options::default() };
-    Ok(Some(Otlp::start(endpoint, source, options, give_rights_away)?))
-}
-
-/// For a thread that talks with strangers. Where there is nothing to give away, nothing is to be feared of them.
-fn give_rights_away() {
+/// Drops all capabilities of a thread that talks with strangers. Where that fails, there are none.
+fn drop_capabilities() {
     #[cfg(feature = "live")]
     let _ = watch::drop_all_capabilities();
 }
 
-/// Waits a while until what is left was sent, and says what was not.
-fn finish_traces(site: &MetricsService) {
-    let Some(otlp) = site.feed(Exporter::take_traces) else { return };
-    let counts = otlp.close(LAST_TRACES);
+/// Waits a while until what is left was sent, and reports what was not.
+fn finish_traces(service: &MetricsService) {
+    let Some(otlp) = service.feed(Exporter::take_traces) else { return };
+    let counts = otlp.close(MAX_TRACE_WAIT);
     let lost = counts.dropped + counts.refused;
     if lost > 0 {
-        output::warn(&format!("{lost} traces were not taken by the collector, {} were", counts.sent));
+        tracing::warn!("{lost} traces were not taken by the collector, {} were", counts.sent);
     }
 }
 
@@ -128,19 +195,104 @@ fn kind_of(path: &str) -> FileKind {
 /// Begins to answer, and says where. `measured` says whether the kernel measures BPF programs.
 fn serve(server: Server, exporter: Exporter, measured: bool) -> anyhow::Result<Arc<MetricsService>> {
     let own = OwnProcess::new(measured);
-    let site = Arc::new(MetricsService::new(exporter, Box::new(move || own.read())));
-    let (address, shared) = (server.address(), Arc::clone(&site));
+    let service = Arc::new(MetricsService::new(exporter, Box::new(move || own.usage())));
+    let (address, shared) = (server.address(), Arc::clone(&service));
     let answer = move || {
-        give_rights_away();
+        drop_capabilities();
         server.serve(&shared);
     };
     std::thread::Builder::new().name("http".to_owned()).spawn(answer).context("cannot start a thread")?;
-    say_where(address)?;
-    Ok(site)
+    // On standard output: scripts that chose port 0 read it.
+    let mut out = io::stdout().lock();
+    writeln!(out, "http://{address}/metrics").and_then(|()| out.flush()).context(output::CANNOT_WRITE)?;
+    Ok(service)
 }
 
-/// On standard output: scripts that chose port 0 read it.
-fn say_where(address: SocketAddr) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "http://{address}/metrics").and_then(|()| out.flush()).context(output::CANNOT_WRITE)
+/// The broker that runs here, until it is time to stop.
+#[cfg(feature = "live")]
+mod live {
+    use std::path::PathBuf;
+
+    use analysis::source::{Live, LiveOptions, Pause};
+    use analysis::{EventSource as _, Step, Stop};
+    use export::LogDir;
+    use watch::{Memory, Outcome};
+
+    use super::{BrokerInfo, Export, Exporter, MetricsService, Server, StdDuration, finish_traces, serve};
+    use crate::args::live_options;
+    use crate::commands::record::manifest;
+
+    /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
+    const PAUSE: StdDuration = StdDuration::from_millis(50);
+    const GONE: &str = "the broker is gone; waiting for it to come back";
+
+    pub(super) fn run(args: &Export, server: Server) -> anyhow::Result<()> {
+        let stop = Stop::after(None)?;
+        // For as long as this is held, also for programs that are loaded after a restart. The right to ask for it is given
+        // away when the watch has begun.
+        let measuring = if args.measure_probes { probes::overhead::count_run_time() } else { None };
+        let options = LiveOptions {
+            interface: Some(args.interface.interface.clone()),
+            memory: Memory::within(args.memory.max_memory),
+            wait: StdDuration::ZERO,
+            ..live_options(&args.target, &args.filter, args.jvm)
+        };
+        let mut live = Live::start(options, Some(stop), args.length.duration)?;
+        if args.measure_probes && measuring.is_none() {
+            tracing::warn!(
+                "the kernel does not measure BPF programs: that takes CAP_SYS_ADMIN and Linux 5.8"
+            );
+        }
+        let exporter = args.exporter(live.config(args.slow.slower_than), info(&live))?;
+        let service = serve(server, exporter, measuring.is_some())?;
+        let pid = live.broker().pid;
+        tracing::info!("exporting what is seen of broker {pid}{}", args.length.until());
+        // Where the kernel does not let it, it does as much.
+        let _ = watch::set_sched_batch();
+        let mut burst = Vec::new();
+        loop {
+            match live.next() {
+                // How long a scrape waits for the last events does not matter.
+                Step::Event(event) if live.is_ending() => service.feed(|exporter| exporter.push(event)),
+                Step::Event(event) => burst.push(event),
+                Step::Pause(pause) => take(&service, &mut burst, pause),
+                Step::End => break,
+            }
+        }
+        service.feed(Exporter::finish);
+        finish_traces(&service);
+        live.gaps(args.slow.slower_than).notes.iter().for_each(|note| tracing::warn!("{note}"));
+        Ok(())
+    }
+
+    /// Takes the events of a burst together: a scrape waits for that.
+    fn take(service: &MetricsService, burst: &mut Vec<model::Event>, pause: Pause) {
+        let is_watched = service.feed(|exporter| {
+            burst.drain(..).for_each(|event| exporter.push(event));
+            if pause.drained {
+                exporter.tick(pause.now);
+            }
+            exporter.is_watched()
+        });
+        service.set_ready(if is_watched { Ok(()) } else { Err(GONE.to_owned()) });
+        if pause.drained {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn info(live: &Live) -> BrokerInfo {
+        let host = manifest::host();
+        let located = |dir: &PathBuf| {
+            Some(LogDir { device: watch::device_of(dir)?, path: dir.to_string_lossy().into_owned() })
+        };
+        let seen = |outcome: &Outcome| matches!(outcome, Outcome::Active(_));
+        BrokerInfo {
+            log_dirs: live.broker().log_dirs.iter().filter_map(located).collect(),
+            node_id: live.broker().node_id,
+            host: host.name,
+            kernel: host.kernel,
+            plan: live.plan().iter().map(|of| (of.purpose.clone(), seen(&of.outcome))).collect(),
+            ..BrokerInfo::default()
+        }
+    }
 }

@@ -1,33 +1,77 @@
 //! `files`: what was read and written of which file, from a recording or live.
 
 use anyhow::Context as _;
+use clap::Args;
 use model::{Event, Nanos};
 use recording::Table;
-use report::files::{Files, Interval, Traffic};
+use report::files::{Files as FileTotals, GroupBy, Interval, Sort, Traffic};
 use report::quantity::format_count_of;
 
-use crate::cli::Files as Args;
-use crate::options::{Filter, Format};
+use super::Run;
+use crate::args::{Filter, Flags, Format, JfrFiles, Presentation, Slow, Source, Target, Top, read_options};
 use crate::output::{self, Pace};
-use crate::seen::{self, About, Reader};
+use crate::quantity;
+use crate::reader::{self, Input, Reader};
 
 /// What traffic is told from, and what it is compared with.
 const TABLES: [Table; 4] = [Table::FileOps, Table::BlockIos, Table::SocketOps, Table::HostSamples];
 /// Rows of a table, unless more are asked for. Programs get all.
-const SHOWN: usize = 20;
+const DEFAULT_ROWS: usize = 20;
 
-/// Adds up, and shows the sums when the input has ended.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Filter { ports, apis, message_id, .. } = &args.filter;
-    let unused =
-        [("--port", !ports.is_empty()), ("--api", !apis.is_empty()), ("--message-id", message_id.is_some())];
-    args.presentation.say_unused("files", &unused);
-    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Counted::new(args, about))
+/// `files`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Files::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope files --for 60s
+  brokerscope files --for 60s --rated-iops 40000
+  brokerscope files --from DIR --by kind
+  brokerscope files --from DIR --sort reads --top 10
+
+Where the disk is read and what was read is sent to nobody, the first line says so.")]
+pub(crate) struct Files {
+    /// Group by this.
+    #[arg(long, value_name = "WHAT", default_value = "file", value_parser = quantity::one_of(&GroupBy::ALL, GroupBy::as_str))]
+    by: GroupBy,
+    /// Put this first; bytes are those read from disk and those written.
+    #[arg(long, value_name = "WHAT", default_value = "bytes", value_parser = quantity::one_of(&Sort::ALL, Sort::as_str))]
+    sort: Sort,
+    /// Compare with the requests a second that each device is rated for.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rated_iops: Option<u64>,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    top: Top,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
 }
 
-struct Counted<'a> {
-    files: Files,
-    args: &'a Args,
+impl Run for Files {
+    const FLAGS: Flags = Flags {
+        hidden: &["flight-recorder"],
+        unused: &["port", "api", "message-id"],
+        help: &[
+            ("slower-than", "Count only operations that took at least this long"),
+            ("top", "Show only the first N; without it, 20 in a table and all elsewhere"),
+        ],
+        ..Flags::NONE
+    };
+
+    fn run(&self) -> anyhow::Result<()> {
+        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), self.presentation.times);
+        reader::read(&self.source, &self.target, &options, &TABLES, |input| Totals::new(self, input))
+    }
+}
+
+struct Totals<'a> {
+    files: FileTotals,
+    args: &'a Files,
     ops: u64,
     /// What is known of it beforehand.
     interval: Interval,
@@ -36,26 +80,32 @@ struct Counted<'a> {
     last: Nanos,
 }
 
-impl<'a> Counted<'a> {
-    fn new(args: &'a Args, about: &About) -> Self {
+impl<'a> Totals<'a> {
+    fn new(args: &'a Files, input: &Input) -> Self {
         if args.source.is_endless() {
-            args.presentation.say("Ctrl-C shows what was found");
+            tracing::info!("Ctrl-C shows what was found");
         }
         let interval = Interval {
-            span: about.span.or(args.source.duration),
+            span: input.span.or(args.source.length.duration),
             rated_iops: args.rated_iops,
-            partial: about.partial || args.slower_than > Nanos::ZERO || !args.filter.topics.is_empty(),
+            partial: input.partial || args.slow.slower_than > Nanos::ZERO || !args.filter.topics.is_empty(),
         };
         let (first, last) = (Nanos::MAX, Nanos::MIN);
-        Self { files: Files::new(args.by), args, ops: 0, interval, first, last }
+        Self { files: FileTotals::new(args.by), args, ops: 0, interval, first, last }
     }
 }
 
-impl Reader for Counted<'_> {
+impl Totals<'_> {
+    fn wants(&self, op: &model::FileOp) -> bool {
+        op.latency() >= self.args.slow.slower_than && self.args.filter.admits(op)
+    }
+}
+
+impl Reader for Totals<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
         (self.first, self.last) = (self.first.min(event.time()), self.last.max(event.time()));
         match event {
-            Event::FileOp(op) if self.args.filter.admits(&op, self.args.slower_than) => {
+            Event::FileOp(op) if self.wants(&op) => {
                 self.ops += 1;
                 self.files.file_op(&op);
             }
@@ -75,20 +125,20 @@ impl Reader for Counted<'_> {
             // Among them are those of the topics left out.
             totals.unknown = Traffic::default();
         }
-        let asked = args.top.map(|most| most as usize);
+        let asked = args.top.top.map(|most| most as usize);
         let all = asked.unwrap_or(usize::MAX);
         let mut out = output::stdout(Pace::AllThere);
         let written = match args.presentation.format {
             Format::Table => {
                 let look = args.presentation.look(Pace::AllThere);
-                totals.write_table(&mut out, &look, asked.unwrap_or(SHOWN))
+                totals.write_table(&mut out, &look, asked.unwrap_or(DEFAULT_ROWS))
             }
             Format::Json => totals.write_json(&mut out, all),
             Format::Csv => totals.write_csv(&mut out, all),
         };
         written.context(output::CANNOT_WRITE)?;
-        args.presentation.say(&format!("{} counted", format_count_of(ops, "file operation")));
-        args.presentation.say_each(notes);
+        tracing::info!("{} counted", format_count_of(ops, "file operation"));
+        output::say_each(notes);
         Ok(())
     }
 }

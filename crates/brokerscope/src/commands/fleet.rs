@@ -1,55 +1,234 @@
 //! `fleet`: recordings of many brokers, here or in an object store, read one broker after the other, and which broker differs in
-//! what. Of each only sums are kept.
+//! what. Of each only sums are kept: its tables are counted side by side, each by another thread and of few columns.
 
-mod counted;
 mod folders;
 
+use std::path::{Path, PathBuf};
+
+use analysis::bucket::{self, Bucket, Columns, Copy};
+use analysis::recorder::partial;
+use analysis::source::check_parts;
+use analysis::{Error, input};
 use anyhow::Context as _;
-use fleet::{Broker, Fleet};
+use clap::Args;
+use fleet::{
+    Broker, BrokerName, BrokerStats, FileStats, Fleet as Brokers, HostStats, RequestStats, VerdictStats,
+};
+use model::{Cause, Nanos};
+use recording::{Gists, Manifest, Recording};
 use report::fleet::{Differences, Figures};
 use report::quantity::format_count_of;
 
-use crate::cli::FleetArgs;
-use crate::failure;
-use crate::options::Format;
+use super::Run;
+use crate::args::{Flags, Format, Presentation, Top};
 use crate::output::{self, Pace};
-use crate::remote::Source;
 
 /// Rows of a table, unless more are asked for. Programs get all.
-const SHOWN: usize = 20;
+const DEFAULT_ROWS: usize = 20;
 
-/// Reads all of them, and compares.
-pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<()> {
-    let presentation = &args.presentation;
-    let source = Source::of(&args.directory)?;
-    let folders = folders::find(&args.directory, source.as_ref(), &args.clusters, &args.dates)?;
-    let recordings = folders.values().map(Vec::len).sum::<usize>() as u64;
-    let (mut brokers, mut unread) = (Vec::new(), 0);
-    for (name, recordings) in folders {
-        let (stats, damaged) = counted::count(&name, &recordings, source.as_ref(), presentation)?;
-        unread += damaged;
-        brokers.push(Broker::of(name, &stats));
-    }
-    show(args, &Fleet::of(brokers))?;
-    presentation.say(&format!("{} read", format_count_of(recordings, "recording")));
-    if let Some(source) = &source {
-        presentation.say(&source.said());
-    }
-    failure::of_parts(&args.directory, unread)
+/// `fleet`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Fleet::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope fleet /recordings
+  brokerscope fleet /recordings --cluster prod --date 2026-11-22 --wide
+  brokerscope fleet /recordings --figures --format csv
+  brokerscope fleet s3://bucket/recordings --date 2026-11-22
+
+Recordings lie in folders cluster=NAME/broker=NAME/date=DAY, directly or one below the other; those of one broker are taken
+together. Where no folder names the broker, each recording is one. The same folders are read in SQL: deploy/sql.")]
+pub(crate) struct Fleet {
+    /// The directory with recordings of many brokers, or `s3://BUCKET/PREFIX`: where that is and who asks, the environment says
+    /// by the variables of AWS.
+    directory: PathBuf,
+    /// Read only this cluster (repeatable).
+    #[arg(long = "cluster", value_name = "NAME")]
+    clusters: Vec<String>,
+    /// Read only this day, as its folder is called (repeatable).
+    #[arg(long = "date", value_name = "DAY")]
+    dates: Vec<String>,
+    /// Show the figures of every broker instead.
+    #[arg(long, conflicts_with = "top")]
+    figures: bool,
+    #[command(flatten)]
+    top: Top,
+    #[command(flatten)]
+    presentation: Presentation,
 }
 
-fn show(args: &FleetArgs, fleet: &Fleet) -> anyhow::Result<()> {
-    let mut out = output::stdout(Pace::AllThere);
-    let look = args.presentation.look(Pace::AllThere);
-    let asked = args.top.map(|most| most as usize);
-    let (differences, figures) = (Differences(fleet), Figures(&fleet.brokers));
-    let written = match (args.presentation.format, args.figures) {
-        (Format::Table, false) => differences.write_table(&mut out, &look, asked.unwrap_or(SHOWN)),
-        (Format::Json, false) => differences.write_json(&mut out, asked.unwrap_or(usize::MAX)),
-        (Format::Csv, false) => differences.write_csv(&mut out, asked.unwrap_or(usize::MAX)),
-        (Format::Table, true) => figures.write_table(&mut out, &look),
-        (Format::Json, true) => figures.write_json(&mut out),
-        (Format::Csv, true) => figures.write_csv(&mut out),
+impl Run for Fleet {
+    // Brokers compared have no times.
+    const FLAGS: Flags = Flags {
+        hidden: &["utc"],
+        help: &[
+            ("wide", "Show more of the files or partitions that make a difference"),
+            ("top", "Show only the first N differences; without it, 20 in a table and all elsewhere"),
+        ],
+        ..Flags::NONE
     };
-    written.context(output::CANNOT_WRITE)
+
+    fn run(&self) -> anyhow::Result<()> {
+        let bucket = Bucket::open(&self.directory)?;
+        let folders = folders::find(&self.directory, bucket.as_ref(), &self.clusters, &self.dates)?;
+        let recordings = folders.values().map(Vec::len).sum::<usize>() as u64;
+        let (mut brokers, mut unread) = (Vec::new(), 0);
+        for (name, recordings) in folders {
+            let (stats, damaged) = count(&name, &recordings, bucket.as_ref())?;
+            unread += damaged;
+            brokers.push(Broker::of(name, &stats));
+        }
+        self.show(&Brokers::of(brokers))?;
+        tracing::info!("{} read", format_count_of(recordings, "recording"));
+        if let Some(bucket) = &bucket {
+            tracing::info!("{}", bucket.fetched());
+        }
+        Ok(check_parts(&self.directory, unread)?)
+    }
+}
+
+impl Fleet {
+    fn show(&self, fleet: &Brokers) -> anyhow::Result<()> {
+        let mut out = output::stdout(Pace::AllThere);
+        let look = self.presentation.look(Pace::AllThere);
+        let asked = self.top.top.map(|most| most as usize);
+        let (differences, figures) = (Differences(fleet), Figures(&fleet.brokers));
+        let written = match (self.presentation.format, self.figures) {
+            (Format::Table, false) => differences.write_table(&mut out, &look, asked.unwrap_or(DEFAULT_ROWS)),
+            (Format::Json, false) => differences.write_json(&mut out, asked.unwrap_or(usize::MAX)),
+            (Format::Csv, false) => differences.write_csv(&mut out, asked.unwrap_or(usize::MAX)),
+            (Format::Table, true) => figures.write_table(&mut out, &look),
+            (Format::Json, true) => figures.write_json(&mut out),
+            (Format::Csv, true) => figures.write_csv(&mut out),
+        };
+        written.context(output::CANNOT_WRITE)
+    }
+}
+
+/// Counts a broker's recordings. A recording that cannot be read, or a part of one, is said; how many there were of them.
+///
+/// # Errors
+/// Where there can be no threads, and where the object store does not answer.
+fn count(
+    name: &BrokerName,
+    recordings: &[PathBuf],
+    bucket: Option<&Bucket>,
+) -> anyhow::Result<(BrokerStats, u64)> {
+    let (mut stats, mut damaged) = (BrokerStats::default(), 0);
+    for path in recordings {
+        match open(path, bucket) {
+            Ok((recording, _copy)) => {
+                damaged += add(&recording, &mut stats)?;
+                say(path, &recording);
+            }
+            Err(error) if bucket.is_some() && bucket::ends_all(&error) => return Err(error.into()),
+            Err(error) => {
+                damaged += 1;
+                let error = anyhow::Error::from(error);
+                tracing::warn!("broker {} of {}: {error:#}", name.broker, name.cluster);
+            }
+        }
+    }
+    Ok((stats, damaged))
+}
+
+/// A recording, and the copy of it that is read where it is not here.
+fn open(path: &Path, bucket: Option<&Bucket>) -> Result<(Recording, Option<Copy>), Error> {
+    let Some(bucket) = bucket else { return Ok((input::open_for_figures(path)?, None)) };
+    let copy = bucket.fetch(path, Columns::Figures)?;
+    // Named while it is known whose copy it was.
+    let named = |error: Error| Error::input(bucket::with_urls(&error.to_string()).into_owned());
+    Ok((input::open_for_figures(copy.path()).map_err(named)?, Some(copy)))
+}
+
+/// What to know of a recording.
+fn say(path: &Path, recording: &Recording) {
+    let mut notes = recording.notes();
+    if partial::threshold(&recording.manifest().settings).is_some() {
+        notes.push("operations on files were left out on purpose: no sums are made of them".to_owned());
+    }
+    for note in notes {
+        tracing::info!("{}: {note}", path.display());
+    }
+}
+
+fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
+    let manifest = recording.manifest();
+    if partial::threshold(&manifest.settings).is_some() {
+        stats.files.mark_partial();
+    }
+    let (requests, file_ops) = (recording.gists()?, recording.file_gists()?);
+    let (samples, verdicts) = (recording.samples(HostStats::is_counted)?, recording.verdict_gists()?);
+    let BrokerStats { files, requests: of_requests, host, verdicts: of_verdicts, .. } = stats;
+    let damaged = std::thread::scope(|threads| {
+        let others = threads.spawn(move || {
+            let samples = each(samples, host, |host: &mut HostStats, sample| host.host_sample(sample));
+            let Some(verdicts) = verdicts else { return samples };
+            of_verdicts.mark_saved();
+            let count =
+                |of: &mut VerdictStats, (cause, latency): &(Cause, Nanos)| of.verdict(*cause, *latency);
+            samples + each(verdicts, of_verdicts, count)
+        });
+        let counted = threads
+            .spawn(move || each(requests, of_requests, |of: &mut RequestStats, request| of.request(request)));
+        let damaged = each(file_ops, files, |of: &mut FileStats, op| of.file_op(op));
+        damaged + joined(others) + joined(counted)
+    });
+    stats.watched += watched(manifest, stats.host.take_span());
+    Ok(damaged)
+}
+
+/// How long a recording's broker was watched. A recorder's clock starts before its sources do, of which the host's comes last but for
+/// the packets: so from the host's first reading, where there is one. Until the recording ended, or, of one that was not finished,
+/// until the last reading.
+fn watched(manifest: &Manifest, sampled: Option<(Nanos, Nanos)>) -> Nanos {
+    let Some(started) = Some(Nanos(manifest.started_ns)).filter(|started| *started > Nanos::ZERO) else {
+        return Nanos::ZERO;
+    };
+    let started = sampled.map_or(started, |(first, _)| first.max(started));
+    let ended = manifest.ended_ns.map(Nanos).or(sampled.map(|(_, last)| last));
+    ended.map_or(Nanos::ZERO, |ended| (ended - started).at_least_zero())
+}
+
+/// Counts each, and says what cannot be read: how much that is.
+fn each<T, C>(gists: Gists<T>, counter: &mut C, count: impl Fn(&mut C, &T)) -> u64 {
+    let mut damaged = 0;
+    for batch in gists {
+        match batch {
+            Ok(batch) => batch.iter().for_each(|event| count(counter, event)),
+            Err(error) => {
+                damaged += 1;
+                tracing::warn!("{error}");
+            }
+        }
+    }
+    damaged
+}
+
+fn joined(thread: std::thread::ScopedJoinHandle<'_, u64>) -> u64 {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+    use recording::Manifest;
+
+    use super::watched;
+
+    #[test]
+    fn a_recording_lasts_until_its_end_or_the_last_that_is_known_of_it() {
+        let of = |started_ns, ended_ns, sampled: Option<(i64, i64)>| {
+            let sampled = sampled.map(|(first, last)| (Nanos(first), Nanos(last)));
+            watched(&Manifest { started_ns, ended_ns, ..Manifest::default() }, sampled).0
+        };
+        assert_eq!(of(1_000, Some(5_500), None), 4_500);
+        assert_eq!(of(1_000, Some(5_500), Some((1_600, 5_000))), 3_900);
+        assert_eq!(of(1_000, None, Some((1_600, 5_000))), 3_400);
+        assert_eq!(of(1_000, None, None), 0);
+        // What no clock says is no time.
+        assert_eq!(
+            [of(0, Some(5_000), None), of(-5, Some(5_000), None), of(9, Some(i64::MIN), None)],
+            [0, 0, 0]
+        );
+    }
 }

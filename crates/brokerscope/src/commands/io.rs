@@ -1,8 +1,9 @@
 //! `io`: the broker's file operations, from a recording or live.
 
 use anyhow::Context as _;
+use clap::Args;
 use diagnose::Reasons;
-use model::{Event, FileOp, FileOpKind};
+use model::{Event, FileKind, FileOp, FileOpKind};
 use recording::Table;
 use report::file_ops::{
     FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
@@ -10,25 +11,63 @@ use report::file_ops::{
 };
 use report::quantity::format_count;
 
-use crate::cli::Io;
-use crate::options::{Filter, Format};
+use self::message_ids::MessageIds;
+use super::Run;
+use crate::args::{Filter, Flags, Format, JfrFiles, Presentation, Slow, Source, Target, Top, read_options};
 use crate::output::{self, Pace};
-use crate::seen::{self, About, Reader};
-use crate::segments::MessageIds;
+use crate::quantity;
+use crate::reader::{self, Input, Reader};
 
-/// What operations and their reasons are told from.
+mod message_ids;
+
+/// What operations and their reasons are found in.
 const TABLES: [Table; 5] =
     [Table::OffCpu, Table::Reclaims, Table::DirtyThrottles, Table::BlockIos, Table::FileOps];
 
-/// Shows the operations.
-pub(crate) fn run(args: &Io) -> anyhow::Result<()> {
-    let Filter { ports, apis, .. } = &args.filter;
-    args.presentation.say_unused("io", &[("--port", !ports.is_empty()), ("--api", !apis.is_empty())]);
-    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Shown::new(args, about))
+/// `io`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Io::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope io --slower-than 50ms
+  brokerscope io --op fsync --op rename --slower-than 1ms --wide
+  brokerscope io --summary --for 30s
+  brokerscope io --from DIR --top 20
+  brokerscope io --from DIR --slower-than 50ms --message-id id")]
+pub(crate) struct Io {
+    /// Show only this operation (repeatable).
+    #[arg(long = "op", value_name = "OP", value_parser = quantity::one_of(&FileOpKind::ALL, FileOpKind::as_str))]
+    ops: Vec<FileOpKind>,
+    /// Show only operations on this kind of file (repeatable).
+    #[arg(long = "kind", value_name = "KIND", value_parser = quantity::one_of(&FileKind::ALL, FileKind::as_str))]
+    kinds: Vec<FileKind>,
+    /// Sum up instead: how many of each operation on each kind of file, how long they took, and why.
+    #[arg(long, conflicts_with = "top")]
+    summary: bool,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    top: Top,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
+}
+
+impl Run for Io {
+    const FLAGS: Flags = Flags { hidden: &["flight-recorder"], unused: &["port", "api"], ..Flags::NONE };
+
+    fn run(&self) -> anyhow::Result<()> {
+        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), self.presentation.times);
+        reader::read(&self.source, &self.target, &options, &TABLES, |input| Operations::new(self, input))
+    }
 }
 
 /// The output, and how many operations went to it.
-struct Shown<'a> {
+struct Operations<'a> {
     report: Box<dyn FileOpReport>,
     message_ids: Option<MessageIds>,
     reasons: Reasons,
@@ -37,18 +76,18 @@ struct Shown<'a> {
     count: u64,
 }
 
-impl<'a> Shown<'a> {
-    fn new(args: &'a Io, about: &About) -> Self {
-        let waits_for_end = args.summary || args.top.is_some();
-        let pace = if waits_for_end { Pace::AllThere } else { about.pace };
+impl<'a> Operations<'a> {
+    fn new(args: &'a Io, input: &Input) -> Self {
+        let waits_for_end = args.summary || args.top.top.is_some();
+        let pace = if waits_for_end { Pace::AllThere } else { input.pace };
         if waits_for_end && args.source.is_endless() {
-            args.presentation.say("Ctrl-C shows what was found");
+            tracing::info!("Ctrl-C shows what was found");
         }
         let ids = args.filter.message_id.as_deref().filter(|_| !args.summary);
         Self {
             report: report(args, pace),
-            message_ids: ids.map(|header| MessageIds::new(header, about.log_dirs.clone())),
-            reasons: Reasons::new(about.off_cpu),
+            message_ids: ids.map(|header| MessageIds::new(header, input.log_dirs.clone())),
+            reasons: Reasons::new(input.off_cpu),
             args,
             seen: 0,
             count: 0,
@@ -57,7 +96,7 @@ impl<'a> Shown<'a> {
 
     fn file_op(&mut self, op: &FileOp) -> anyhow::Result<()> {
         self.seen += 1;
-        // Asked of every operation: what is told of one is forgotten.
+        // Asked of every operation: the reasons of one are forgotten then.
         let reasons = self.reasons.of(op);
         if !self.wants(op) {
             return Ok(());
@@ -70,14 +109,15 @@ impl<'a> Shown<'a> {
     }
 
     fn wants(&self, op: &FileOp) -> bool {
-        let Io { ops, kinds, filter, slower_than, .. } = self.args;
-        filter.admits(op, *slower_than)
+        let Io { ops, kinds, filter, slow, .. } = self.args;
+        op.latency() >= slow.slower_than
+            && filter.admits(op)
             && (ops.is_empty() || ops.contains(&op.op))
             && (kinds.is_empty() || kinds.contains(&op.kind))
     }
 }
 
-impl Reader for Shown<'_> {
+impl Reader for Operations<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
         match event {
             Event::FileOp(op) => self.file_op(&op),
@@ -90,15 +130,10 @@ impl Reader for Shown<'_> {
 
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
         self.report.finish().context(output::CANNOT_WRITE)?;
-        let presentation = &self.args.presentation;
-        let shown = self.args.top.map_or(self.count, |most| self.count.min(u64::from(most)));
+        let shown = self.args.top.top.map_or(self.count, |most| self.count.min(u64::from(most)));
         let what = if self.args.summary { "summed up" } else { "shown" };
-        presentation.say(&format!(
-            "{} {what} of {} file operations",
-            format_count(shown),
-            format_count(self.seen)
-        ));
-        presentation.say_each(notes);
+        tracing::info!("{} {what} of {} file operations", format_count(shown), format_count(self.seen));
+        output::say_each(notes);
         Ok(())
     }
 }
@@ -119,7 +154,7 @@ fn report(args: &Io, pace: Pace) -> Box<dyn FileOpReport> {
         Format::Json => Box::new(FileOpJson(out)),
         Format::Csv => Box::new(FileOpCsv::new(out)),
     };
-    match args.top {
+    match args.top.top {
         Some(most) => Box::new(TopFileOps::new(most as usize, rows)),
         None => rows,
     }

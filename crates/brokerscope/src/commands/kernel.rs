@@ -1,38 +1,66 @@
 //! `kernel`: journal commits and calls of file-system functions side by side in time, from a recording or live.
 
 use anyhow::Context as _;
+use clap::Args;
 use diagnose::{Call, Calls};
 use model::{Event, Nanos};
 use recording::Table;
 use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
 use report::quantity::format_count_of;
 
-use crate::cli::Kernel;
-use crate::options::{Filter, Format};
+use super::Run;
+use crate::args::{Filter, Flags, Format, JfrFiles, Presentation, Slow, Source, Target, read_options};
 use crate::output::{self, Pace};
-use crate::seen::{self, About, Reader};
+use crate::reader::{self, Input, Reader};
+use crate::selection::FunctionName;
 
-/// What calls are told from.
+/// What calls are found in.
 const TABLES: [Table; 5] =
     [Table::JournalCommits, Table::KernelSpans, Table::Reclaims, Table::OffCpu, Table::FileOps];
-/// How long a call may take and still stand in its place among the others: who watches does not want to wait longer.
-const LIVE: Nanos = Nanos::from_millis(2_000);
-const REPLAY: Nanos = Nanos::from_millis(60_000);
+/// How long a call may take and still be listed in order: live, nobody wants to wait longer.
+const LIVE_REORDER_WINDOW: Nanos = Nanos::from_millis(2_000);
+const REPLAY_REORDER_WINDOW: Nanos = Nanos::from_millis(60_000);
 
-/// Shows the calls.
-pub(crate) fn run(args: &Kernel) -> anyhow::Result<()> {
-    let Filter { ports, topics, apis, message_id } = &args.filter;
-    let unused = [
-        ("--port", !ports.is_empty()),
-        ("--topic", !topics.is_empty()),
-        ("--api", !apis.is_empty()),
-        ("--message-id", message_id.is_some()),
-    ];
-    args.presentation.say_unused("kernel", &unused);
-    seen::read(&args.source, &args.target, &args.presentation, &TABLES, |about| Shown::new(args, about))
+/// `kernel`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Kernel::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope kernel --slower-than 50ms
+  brokerscope kernel --from DIR --slower-than 100ms --wide
+  brokerscope kernel --from DIR --function 'ext4_*' --device sda1")]
+pub(crate) struct Kernel {
+    /// Show only this function; `*` at the end for any more (repeatable).
+    #[arg(long = "function", value_name = "FUNCTION")]
+    functions: Vec<FunctionName>,
+    /// Show only calls for this device, by name or major:minor (repeatable).
+    #[arg(long = "device", value_name = "DEVICE")]
+    devices: Vec<String>,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
 }
 
-struct Shown<'a> {
+impl Run for Kernel {
+    const FLAGS: Flags = Flags {
+        hidden: &["flight-recorder"],
+        unused: &["port", "topic", "api", "message-id"],
+        ..Flags::NONE
+    };
+
+    fn run(&self) -> anyhow::Result<()> {
+        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), self.presentation.times);
+        reader::read(&self.source, &self.target, &options, &TABLES, |input| Rows::new(self, input))
+    }
+}
+
+struct Rows<'a> {
     calls: Calls,
     report: Box<dyn KernelReport>,
     args: &'a Kernel,
@@ -41,16 +69,22 @@ struct Shown<'a> {
     off_cpu: bool,
 }
 
-impl<'a> Shown<'a> {
-    fn new(args: &'a Kernel, about: &About) -> Self {
-        let out = output::stdout(about.pace);
+impl<'a> Rows<'a> {
+    fn new(args: &'a Kernel, input: &Input) -> Self {
+        let out = output::stdout(input.pace);
         let report: Box<dyn KernelReport> = match args.presentation.format {
-            Format::Table => Box::new(KernelTable::new(out, &args.presentation.look(about.pace))),
+            Format::Table => Box::new(KernelTable::new(out, &args.presentation.look(input.pace))),
             Format::Json => Box::new(KernelJson(out)),
             Format::Csv => Box::new(KernelCsv::new(out)),
         };
-        let held_for = if about.pace == Pace::AllThere { REPLAY } else { LIVE };
-        Self { calls: Calls::new(args.slower_than, held_for), report, args, count: 0, off_cpu: about.off_cpu }
+        let held_for = if input.pace == Pace::AllThere { REPLAY_REORDER_WINDOW } else { LIVE_REORDER_WINDOW };
+        Self {
+            calls: Calls::new(args.slow.slower_than, held_for),
+            report,
+            args,
+            count: 0,
+            off_cpu: input.off_cpu,
+        }
     }
 
     fn show(&mut self, all: bool) -> anyhow::Result<()> {
@@ -76,7 +110,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl Reader for Shown<'_> {
+impl Reader for Rows<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
         self.calls.event(&event);
         self.show(false)
@@ -85,14 +119,13 @@ impl Reader for Shown<'_> {
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
         self.show(true)?;
         self.report.finish().context(output::CANNOT_WRITE)?;
-        let presentation = &self.args.presentation;
-        presentation.say(&format!("{} shown", format_count_of(self.count, "call")));
+        tracing::info!("{} shown", format_count_of(self.count, "call"));
         if !self.off_cpu {
-            presentation.say(
+            tracing::info!(
                 "threads off the CPU were not watched: of calls, only those whose own ends were recorded are shown",
             );
         }
-        presentation.say_each(notes);
+        output::say_each(notes);
         Ok(())
     }
 }

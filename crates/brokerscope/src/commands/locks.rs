@@ -1,29 +1,33 @@
-//! `locks`: who waited for which lock, held by whom, and when the JVM stopped; from a recording, the JVM's own files, or live.
+//! `locks`: who waited for which lock, held by whom, and JVM pauses; from a recording, the JVM's own files, or live.
 
-pub(crate) mod dump;
-mod files;
-mod flame;
+pub(super) mod dumps;
 
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use analysis::{Usage, open_file, read_flight_recording};
 use anyhow::Context as _;
-use diagnose::{Config, LockRow, Locks, PauseMerger};
-use model::{Event, JvmPause, Nanos};
+use clap::Args;
+use diagnose::{Config, LockRow, Locks as LockEngine, PauseMerger};
+use jvm::gc_log::GcLog;
+use model::{CpuState, Event, JvmPause, Nanos};
+use page::flame_graph::{self, FoldedStacks, Header};
 use recording::Table;
-use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable};
+use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable, stack_time};
 use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
 use report::quantity::{format_count, format_count_of};
 
-use crate::cli::Locks as Args;
-use crate::failure;
-use crate::flight_recordings::Beside;
-use crate::options::{Filter, Format};
+use super::Run;
+use crate::args::{
+    DumpFiles, Filter, Flags, Format, JfrFiles, Presentation, Slow, Source, Target, read_options,
+};
 use crate::output::{self, Pace};
-use crate::seen::{self, About, Reader};
-use flame::Flame;
+use crate::reader::{self, Input, Reader};
 
-/// What waits, their holders and what those were doing are told from.
+/// What waits, their holders and what those were doing are found in.
 const TABLES: [Table; 8] = [
     Table::LockWaits,
-    Table::JvmPauses,
+    Table::GcPauses,
     Table::Requests,
     Table::OffCpu,
     Table::Reclaims,
@@ -32,37 +36,129 @@ const TABLES: [Table; 8] = [
     Table::FileOps,
 ];
 
-/// How far apart two accounts of one stop may come: a flight recording holds events back longer than a recording of ours.
-const STOPS_APART: Nanos = Nanos::from_millis(10_000);
+/// How far apart two reports of one pause may come: a flight recording holds events back longer than a recording of ours.
+const MAX_PAUSE_SKEW: Nanos = Nanos::from_millis(10_000);
 
-/// Shows the waits, or the stops of the JVM.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Filter { ports, apis, message_id, .. } = &args.filter;
-    let unused =
-        [("--port", !ports.is_empty()), ("--api", !apis.is_empty()), ("--message-id", message_id.is_some())];
-    args.presentation.say_unused("locks", &unused);
-    if !args.dump.is_empty() {
-        return dump::read(args);
+/// `locks`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Locks::FLAGS.adapt(flag)))]
+#[command(mut_arg("jfr", |flag| flag.conflicts_with("for")))]
+#[command(mut_arg("dump", |flag| flag.conflicts_with_all(["from", "jfr", "gc_log", "summary", "pauses", "flame"])))]
+#[command(after_help = "Examples:
+  brokerscope locks --slower-than 10ms
+  brokerscope locks --from DIR --slower-than 50ms --topic orders
+  brokerscope locks --from DIR --summary
+  brokerscope locks --from DIR --flame waits.svg
+  brokerscope locks --from DIR --pauses
+  brokerscope locks --jfr broker.jfr --slower-than 1ms
+  brokerscope locks --gc-log kafkaServer-gc.log* --slower-than 50ms
+  brokerscope locks --dump jstack-*.txt javacore.*.txt
+
+Waits come from the broker's JVM. Where it reported none, those for a partition's log are inferred
+from the order of the appends of produce requests; their start is the earliest that it can be.")]
+pub(crate) struct Locks {
+    /// Sum up instead: by lock and by holder, how many waits, how long, and for what.
+    #[arg(long, conflicts_with = "pauses")]
+    summary: bool,
+    /// Show JVM pauses instead: when it stopped all of its threads, for its collector or anything else.
+    #[arg(long)]
+    pauses: bool,
+    /// Read logs of the JVM's collector (-Xlog:gc*,safepoint): the pauses in them.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["from", "jfr"])]
+    gc_log: Vec<PathBuf>,
+    /// Write a flame graph of the stacks at which threads waited, an SVG.
+    #[arg(long, value_name = "FILE")]
+    flame: Option<PathBuf>,
+    #[command(flatten)]
+    jfr: JfrFiles,
+    #[command(flatten)]
+    dump: DumpFiles,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
+}
+
+impl Run for Locks {
+    const FLAGS: Flags = Flags {
+        unused: &["port", "api", "message-id"],
+        help: &[
+            ("slower-than", "Show only waits, or pauses, that took at least this long"),
+            (
+                "jfr",
+                "Read recordings of JDK Flight Recorder, or of async-profiler in that format (several after one \
+                 --jfr); with --from, what they hold of the broker that was recorded at the same time on the same host",
+            ),
+            (
+                "dump",
+                "Read thread dumps (jstack, jcmd PID Thread.print, kill -QUIT in a log) and OpenJ9 javacores, several \
+                 in one file too: who is blocked on which lock, held by whom, in which method, in how many of the dumps",
+            ),
+        ],
+        ..Flags::NONE
+    };
+
+    fn run(&self) -> anyhow::Result<()> {
+        if !self.dump.dump.is_empty() {
+            return dumps::show(self);
+        }
+        output::check_places(self.flame.as_deref())?;
+        let files = !self.jfr.jfr.is_empty() || !self.gc_log.is_empty();
+        if files && self.source.recording()?.is_none() {
+            return self.read_files();
+        }
+        let options = read_options(&self.filter, &self.target, &self.jfr, self.presentation.times);
+        reader::read(&self.source, &self.target, &options, &TABLES, |input| Rows::new(self, input))
     }
-    args.flame.as_deref().map_or(Ok(()), failure::check_place)?;
-    let files = !args.jfr.is_empty() || !args.gc_log.is_empty();
-    if files && args.source.from.is_none() {
-        return files::read(args);
+}
+
+impl Locks {
+    /// Shows what is in the JVM's own files, which know nothing of the kernel's side.
+    fn read_files(&self) -> anyhow::Result<()> {
+        self.refuse_duration()?;
+        let (pace, span, partial) = (Pace::AllThere, None, false);
+        let input = Input { log_dirs: Vec::new(), off_cpu: false, pace, span, partial };
+        let mut rows = Rows::new(self, &input);
+        let mut notes = Vec::new();
+        for path in &self.jfr.jfr {
+            let mut taken = Ok(());
+            notes.extend(read_flight_recording(path, self.target.pid, &mut |event| {
+                if taken.is_ok() {
+                    taken = rows.event(event);
+                }
+            })?);
+            taken?;
+        }
+        for path in &self.gc_log {
+            for pause in GcLog::new(BufReader::new(open_file(path)?), None) {
+                let pause = pause.with_context(|| path.display().to_string())?;
+                rows.event(Event::JvmPause(Box::new(pause)))?;
+            }
+        }
+        rows.finish(&notes)
     }
-    let beside = Beside::read(&args.jfr, args.target.pid)?;
-    let start = |about: &About| Shown { beside, ..Shown::new(args, about) };
-    seen::read(&args.source, &args.target, &args.presentation, &TABLES, start)
+
+    fn refuse_duration(&self) -> Result<(), Usage> {
+        match self.source.length.duration {
+            Some(_) => Err(Usage("--for is for live input; a file is read to its end".to_owned())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The output, and what went to it.
-struct Shown<'a> {
-    locks: Locks,
+struct Rows<'a> {
+    locks: LockEngine,
     stops: PauseMerger,
-    /// What the JVM's own files hold, to be told among the rest.
-    beside: Beside,
     to: To,
-    flame: Option<Flame<'a>>,
-    args: &'a Args,
+    flame: Option<WaitGraph<'a>>,
+    args: &'a Locks,
     waits: Count,
     pauses: Count,
 }
@@ -89,23 +185,24 @@ impl Count {
     }
 }
 
-impl<'a> Shown<'a> {
-    fn new(args: &'a Args, about: &About) -> Self {
-        let pace = if args.summary { Pace::AllThere } else { about.pace };
+impl<'a> Rows<'a> {
+    fn new(args: &'a Locks, input: &Input) -> Self {
+        let pace = if args.summary { Pace::AllThere } else { input.pace };
         if args.summary && args.source.is_endless() {
-            args.presentation.say("Ctrl-C shows what was found");
+            tracing::info!("Ctrl-C shows what was found");
         }
         // A live watch tells each stop once.
-        let (config, apart) = match about.pace {
-            Pace::AllThere => (Config::replay(args.slower_than), STOPS_APART),
-            Pace::AsTheyCome | Pace::HandedOn => (Config::live(args.slower_than).with_jvm(), Nanos::ZERO),
+        let (config, apart) = match input.pace {
+            Pace::AllThere => (Config::replay(args.slow.slower_than), MAX_PAUSE_SKEW),
+            Pace::AsTheyCome | Pace::HandedOn => {
+                (Config::live(args.slow.slower_than).with_jvm(), Nanos::ZERO)
+            }
         };
         Self {
-            locks: Locks::new(config, about.off_cpu),
+            locks: LockEngine::new(config, input.off_cpu),
             stops: PauseMerger::new(apart),
-            beside: Beside::default(),
             to: to(args, pace),
-            flame: args.flame.as_deref().map(Flame::new),
+            flame: args.flame.as_deref().map(WaitGraph::new),
             args,
             waits: Count::default(),
             pauses: Count::default(),
@@ -136,7 +233,7 @@ impl<'a> Shown<'a> {
     }
 
     fn pause(&mut self, pause: &JvmPause) -> anyhow::Result<()> {
-        let wanted = pause.length() >= self.args.slower_than;
+        let wanted = pause.length() >= self.args.slow.slower_than;
         self.pauses.add(pause.length(), wanted);
         match &mut self.to {
             To::Pauses(report) if wanted => report.pause(pause).context(output::CANNOT_WRITE),
@@ -146,18 +243,16 @@ impl<'a> Shown<'a> {
 
     fn wants(&self, row: &LockRow) -> bool {
         // A dump shows a moment: how long its waits were it does not know.
-        let long = row.latency() >= self.args.slower_than || row.latency() == Nanos::ZERO;
-        let topics = &self.args.filter.topics;
-        let topic = row.partition.as_ref().map(|of| &*of.topic);
-        long && (topics.is_empty() || topics.iter().any(|wanted| Some(wanted.as_str()) == topic))
+        let long = row.latency() >= self.args.slow.slower_than || row.latency() == Nanos::ZERO;
+        long && self.args.filter.admits_topic(row.partition.as_ref())
     }
 
     fn say(&self) {
-        let Self { waits, pauses, args, .. } = self;
+        let Self { waits, pauses, .. } = self;
         let stops = |count: &Count| {
             format!("{} of the JVM, the longest {}", format_count_of(count.seen, "stop"), count.longest)
         };
-        args.presentation.say(&match &self.to {
+        let said = match &self.to {
             To::Waits(_) if pauses.seen > 0 => format!(
                 "{} shown of {} waits for locks; {} (--pauses shows them)",
                 format_count(waits.shown),
@@ -169,32 +264,21 @@ impl<'a> Shown<'a> {
             }
             To::Pauses(_) if pauses.seen == 0 => "no stop of the JVM was seen".to_owned(),
             To::Pauses(_) => format!("{} shown of {}", format_count(pauses.shown), stops(pauses)),
-        });
+        };
+        tracing::info!("{said}");
     }
 }
 
-impl Shown<'_> {
-    fn take(&mut self, event: Event) -> anyhow::Result<()> {
+impl Reader for Rows<'_> {
+    fn event(&mut self, event: Event) -> anyhow::Result<()> {
         if let Event::JvmPause(pause) = &event {
             self.stops.push((**pause).clone());
         }
         self.locks.push(event);
         self.show(false)
     }
-}
-
-impl Reader for Shown<'_> {
-    fn event(&mut self, event: Event) -> anyhow::Result<()> {
-        while let Some(earlier) = self.beside.before(&event) {
-            self.take(earlier)?;
-        }
-        self.take(event)
-    }
 
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
-        while let Some(last) = self.beside.next() {
-            self.take(last)?;
-        }
         self.show(true)?;
         match &mut self.to {
             To::Waits(report) => report.finish(),
@@ -205,13 +289,12 @@ impl Reader for Shown<'_> {
             flame.write(notes)?;
         }
         self.say();
-        self.args.presentation.say_each(self.beside.notes());
-        self.args.presentation.say_each(notes);
+        output::say_each(notes);
         Ok(())
     }
 }
 
-fn to(args: &Args, pace: Pace) -> To {
+fn to(args: &Locks, pace: Pace) -> To {
     let out = output::stdout(pace);
     let look = args.presentation.look(pace);
     let format = args.presentation.format;
@@ -230,4 +313,37 @@ fn to(args: &Args, pace: Pace) -> To {
         (false, Format::Json) => Box::new(LockJson(out)),
         (false, Format::Csv) => Box::new(LockCsv::new(out)),
     })
+}
+
+/// The flame graph of the stacks at which threads waited.
+struct WaitGraph<'a> {
+    file: &'a Path,
+    fold: FoldedStacks,
+    inferred: u64,
+}
+
+impl<'a> WaitGraph<'a> {
+    /// To be written to this file.
+    fn new(file: &'a Path) -> Self {
+        Self { file, fold: FoldedStacks::default(), inferred: 0 }
+    }
+
+    fn add(&mut self, row: &LockRow) {
+        self.inferred += u64::from(row.stack.is_empty());
+        self.fold.add(&stack_time(row));
+    }
+
+    fn write(&self, notes: &[String]) -> anyhow::Result<()> {
+        let total = self.fold.total(CpuState::Off);
+        let mut missing = notes.to_vec();
+        if self.inferred > 0 {
+            missing.push(format!("of {} waits no stack was taken", self.inferred));
+        }
+        let about = Header {
+            title: "Where threads waited for locks".to_owned(),
+            notes: vec![format!("{} in {} waits; the lock is on top", total.time, total.count)],
+            missing,
+        };
+        output::write(self.file, |out| flame_graph::write_svg(out, &self.fold, &[CpuState::Off], &about))
+    }
 }

@@ -1,60 +1,134 @@
 //! `logs`: what a broker's own logs say about slow things, from files, a pipe, or a log that is being written.
 
-mod shown;
-mod wanted;
+mod rows;
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::Duration as StdDuration;
 
+use analysis::{Stop, Usage, file_error, input, open_file};
 use anyhow::{Context as _, bail};
-use broker::server_log::{self, Counts, LogFollower, LogScanner, Patterns, Piece, ReadError, Zone};
+use broker::server_log::{self, LogFollower, LogScanner, Patterns, Piece, ReadError, Zone};
+use clap::Args;
+use model::LogKind;
 
-use crate::cli::Logs as Args;
-use crate::failure::{self, Usage};
-use crate::input;
-use crate::options::Filter;
-use crate::stop::Stop;
-use shown::Shown;
-use wanted::Wanted;
+use self::rows::Rows;
+use super::Run;
+use crate::args::{Duration, Filter, Flags, Presentation, Slow, Top};
+use crate::quantity;
 
 /// How often a log that nothing was added to is looked at again.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK_INTERVAL: StdDuration = StdDuration::from_millis(200);
 /// A file of patterns is small.
-const PATTERN_BYTES: u64 = 1 << 20;
+const MAX_PATTERN_BYTES: u64 = 1 << 20;
 
-/// Shows what the logs tell.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Filter { ports, message_id, .. } = &args.filter;
-    let unused = [("--port", !ports.is_empty()), ("--message-id", message_id.is_some())];
-    args.presentation.say_unused("logs", &unused);
-    let stdin = args.files.iter().filter(|file| is_stdin(file)).count();
-    if stdin > 1 || stdin == 1 && args.follow {
-        return Err(
-            Usage("- stands once, and without --follow: a pipe is read as it comes".to_owned()).into()
-        );
+/// `logs`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Logs::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope logs server.log*
+  brokerscope logs server.log.2024-05-19-15.gz --list --kind segment-roll --slower-than 50ms
+  brokerscope logs server.log --kind tier-cleanup --format csv
+  brokerscope logs kafka-request.log --api produce --since '2024-05-19 15:00' --until '2024-05-19 16:00'
+  brokerscope logs /var/log/kafka/server.log --follow --slower-than 100ms
+  kubectl logs kafka-0 --timestamps | brokerscope logs - --patterns ours.txt
+
+Known are lines of Kafka 2.0 to 4.1 in its own layout, log4j2's and others like them, as JSON, and behind
+the prefixes of kubectl, the journal and containers; Kafka's request log at DEBUG; ends of the JVM's pauses.
+A file of patterns has one a line, NAME UNIT EXPRESSION, as in:
+  slow-disk ms write of (?<topic>[\\w.]+)-(?<partition>\\d+) stalled for (?<value>\\d+)
+UNIT is that of the group value: ns, us, ms, s, min, bytes, count, or - for none.")]
+pub(crate) struct Logs {
+    /// Logs, plain or compressed (gzip, zstd), in the order in which their lines are listed; - for a pipe.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// List what each line reports as it comes, and go on as the log is written to, also when it is rotated or
+    /// emptied, until Ctrl-C.
+    #[arg(long)]
+    follow: bool,
+    /// List what each line reports instead of the totals (JSON has both, CSV the list).
+    #[arg(long)]
+    list: bool,
+    /// Show only lines of this kind (repeatable).
+    #[arg(long = "kind", value_name = "KIND", value_parser = quantity::one_of(&LogKind::ALL, LogKind::as_str))]
+    kinds: Vec<LogKind>,
+    /// Show only lines written at this time or later: 2024-05-19, '2024-05-19 15:04', 2024-05-19T15:04:47.458Z, or how
+    /// long ago, as in 2h.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Show only lines written before this time.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+    /// Look for the patterns in this file too.
+    #[arg(long, value_name = "FILE")]
+    patterns: Option<PathBuf>,
+    /// Read times that name no zone in this one: UTC, or +02:00. Without it, this machine's (TZ).
+    #[arg(long, value_name = "ZONE")]
+    log_zone: Option<String>,
+    /// Use this day for the first line of logs whose times have no date, as 2024-05-19.
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
+    #[command(flatten)]
+    length: Duration,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    top: Top,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    presentation: Presentation,
+}
+
+impl Run for Logs {
+    const FLAGS: Flags = Flags {
+        unused: &["port", "message-id"],
+        help: &[
+            ("for", "Stop after this time (--follow and -)"),
+            (
+                "slower-than",
+                "Show only what took at least this long; of a request log, then each such request too",
+            ),
+            ("top", "Show only this many of the slowest in the totals [default: 10]"),
+            (
+                "topic",
+                "Show only this topic (repeatable); Kafka 4.1's request log has ids instead of names in many requests",
+            ),
+            ("api", "Of Kafka's request log, show only this API, for example produce (repeatable)"),
+        ],
+        ..Flags::NONE
+    };
+
+    fn run(&self) -> anyhow::Result<()> {
+        let args = self;
+        let stdin = args.files.iter().filter(|file| is_stdin(file)).count();
+        if stdin > 1 || stdin == 1 && args.follow {
+            return Err(
+                Usage("- stands once, and without --follow: a pipe is read as it comes".to_owned()).into()
+            );
+        }
+        if args.length.duration.is_some() && !args.follow && stdin == 0 {
+            return Err(Usage("--for is for --follow and -; a file is read to its end".to_owned()).into());
+        }
+        let zone = zone(args)?;
+        let scan = LogScanner::new(zone.clone(), day(args)?, patterns(args)?);
+        let rows = Rows::new(args, &zone)?;
+        if args.follow { follow(args, &scan, rows) } else { read(args, &scan, rows) }
     }
-    if args.duration.is_some() && !args.follow && stdin == 0 {
-        return Err(Usage("--for is for --follow and -; a file is read to its end".to_owned()).into());
-    }
-    let zone = zone(args)?;
-    let scan = LogScanner::new(zone.clone(), day(args)?, patterns(args)?);
-    let shown = Shown::new(args, Wanted::new(args, &zone)?);
-    if args.follow { follow(args, &scan, shown) } else { read(args, &scan, shown) }
 }
 
 fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-fn zone(args: &Args) -> anyhow::Result<Zone> {
+fn zone(args: &Logs) -> anyhow::Result<Zone> {
     let Some(text) = &args.log_zone else { return Ok(Zone::system()) };
     let wrong = "write UTC or an offset as +02:00; for a zone by its name, set TZ";
     Ok(Zone::parse(text).ok_or_else(|| Usage(format!("--log-zone {text:?} is no zone: {wrong}")))?)
 }
 
-fn day(args: &Args) -> anyhow::Result<Option<(i16, i8, i8)>> {
+fn day(args: &Logs) -> anyhow::Result<Option<(i16, i8, i8)>> {
     let Some(text) = &args.date else { return Ok(None) };
     let mut parts = text.splitn(3, '-');
     let mut part = || parts.next().and_then(|part| part.parse::<i16>().ok());
@@ -67,54 +141,49 @@ fn day(args: &Args) -> anyhow::Result<Option<(i16, i8, i8)>> {
     }
 }
 
-fn patterns(args: &Args) -> anyhow::Result<Patterns> {
+fn patterns(args: &Logs) -> anyhow::Result<Patterns> {
     let Some(path) = &args.patterns else { return Ok(Patterns::default()) };
     let mut text = String::new();
-    let read = failure::open(path)?.take(PATTERN_BYTES + 1).read_to_string(&mut text);
-    read.map_err(|error| failure::of_file(path, &error))?;
-    if text.len() as u64 > PATTERN_BYTES {
+    let read = open_file(path)?.take(MAX_PATTERN_BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| file_error(path, &error))?;
+    if text.len() as u64 > MAX_PATTERN_BYTES {
         bail!("{}: it is larger than 1 MiB: a file of patterns has one a line, at most 64", path.display());
     }
     Patterns::parse(&text).with_context(|| path.display().to_string())
 }
 
 /// Reads the logs one after the other. What can be read is shown, also where something cannot.
-fn read(args: &Args, scan: &LogScanner, mut shown: Shown<'_>) -> anyhow::Result<()> {
+fn read(args: &Logs, scan: &LogScanner, mut rows: Rows<'_>) -> anyhow::Result<()> {
     for path in args.files.iter().filter(|path| !is_stdin(path)) {
-        failure::open(path)?;
+        open_file(path)?;
     }
     let mut failed = Vec::new();
     for path in &args.files {
         let mut scan = scan.clone();
         let read = if is_stdin(path) {
-            let stop = Stop::after(args.duration)?;
-            read_one(input::stdin(&stop), &mut scan, path, &mut shown)
+            let stop = Stop::after(args.length.duration)?;
+            read_one(input::stdin(&stop), &mut scan, path, &mut rows)
         } else {
-            read_one(failure::open(path)?, &mut scan, path, &mut shown)
+            read_one(open_file(path)?, &mut scan, path, &mut rows)
         };
-        shown.read(scan.counts());
+        rows.count(scan.counts());
         match read.map_err(anyhow::Error::downcast::<ReadError>) {
             Ok(()) => {}
             Err(Ok(error)) => failed.push(format!("{}: {error}", path.display())),
             Err(Err(error)) => return Err(error),
         }
     }
-    shown.finish()?;
+    rows.finish()?;
     if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("; ")) }
 }
 
-fn read_one(
-    input: impl Read,
-    scan: &mut LogScanner,
-    path: &Path,
-    shown: &mut Shown<'_>,
-) -> anyhow::Result<()> {
+fn read_one(input: impl Read, scan: &mut LogScanner, path: &Path, rows: &mut Rows<'_>) -> anyhow::Result<()> {
     let file = path.to_string_lossy();
-    let read = server_log::read(input, |block| scan.feed(block, &mut |told| shown.told(told, &file)));
+    let read = server_log::read(input, |block| scan.feed(block, &mut |item| rows.add(item, &file)));
     let is_cut = |error: &anyhow::Error| error.is::<ReadError>();
     // Of a log that cannot be read on, what there is counts.
     if read.as_ref().err().is_none_or(is_cut) {
-        scan.finish(&mut |told| shown.told(told, &file))?;
+        scan.finish(&mut |item| rows.add(item, &file))?;
     }
     read
 }
@@ -126,39 +195,39 @@ struct Followed {
     scan: LogScanner,
 }
 
-/// Goes on with what is added to the logs until it is told to stop.
-fn follow(args: &Args, scan: &LogScanner, mut shown: Shown<'_>) -> anyhow::Result<()> {
+/// Goes on with what is added to the logs until it is time to stop.
+fn follow(args: &Logs, scan: &LogScanner, mut rows: Rows<'_>) -> anyhow::Result<()> {
     let mut logs = args.files.iter().map(|path| Followed::open(path, scan)).collect::<Result<Vec<_>, _>>()?;
-    let stop = Stop::after(args.duration)?;
+    let stop = Stop::after(args.length.duration)?;
     while !stop.asked() {
         let mut any = false;
         for log in &mut logs {
-            any |= log.poll(&mut shown)?;
+            any |= log.poll(&mut rows)?;
         }
         if !any {
-            thread::sleep(LOOK);
+            thread::sleep(LOOK_INTERVAL);
         }
     }
     for mut log in logs {
         let Followed { file, scan, .. } = &mut log;
-        scan.finish(&mut |told| shown.told(told, file))?;
-        shown.read(scan.counts());
+        scan.finish(&mut |item| rows.add(item, file))?;
+        rows.count(scan.counts());
     }
-    shown.finish()
+    rows.finish()
 }
 
 impl Followed {
     fn open(path: &Path, scan: &LogScanner) -> anyhow::Result<Self> {
-        failure::open(path)?;
+        open_file(path)?;
         let log = LogFollower::open(path).with_context(|| path.display().to_string())?;
         Ok(Self { file: path.to_string_lossy().into_owned(), log, scan: scan.clone() })
     }
 
-    fn poll(&mut self, shown: &mut Shown<'_>) -> anyhow::Result<bool> {
+    fn poll(&mut self, rows: &mut Rows<'_>) -> anyhow::Result<bool> {
         let Self { file, log, scan } = self;
         let polled = log.poll(&mut |piece| match piece {
-            Piece::Data(more) => scan.feed(more, &mut |told| shown.told(told, file)),
-            Piece::Restart => scan.finish(&mut |told| shown.told(told, file)),
+            Piece::Data(more) => scan.feed(more, &mut |item| rows.add(item, file)),
+            Piece::Restart => scan.finish(&mut |item| rows.add(item, file)),
         });
         polled.map_err(
             |error: anyhow::Error| {
@@ -166,13 +235,4 @@ impl Followed {
             },
         )
     }
-}
-
-/// Adds what was read of one log to what was read of others.
-fn add(read: &mut report::logs::LogStats, counts: Counts) {
-    read.files += 1;
-    read.bytes += counts.bytes;
-    read.lines += counts.lines;
-    read.cut_lines += counts.cut;
-    read.unreadable_requests += counts.unreadable_requests;
 }

@@ -1,85 +1,101 @@
 //! `record`: collects everything that can be seen of a broker, to be explained later.
 
-pub(crate) mod in_force;
 #[cfg(feature = "live")]
 mod intake;
 #[cfg(feature = "live")]
-mod live;
+pub(super) mod manifest;
 #[cfg(feature = "live")]
-pub(crate) mod manifest;
-pub(crate) mod partial;
-mod processes;
-pub(crate) mod runs_on;
+mod recorder;
 
-use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use recording::Manifest;
-use report::explanation::Unobservable;
+use clap::Args;
+use model::Nanos;
 
-use crate::cli::Record;
-use crate::failure::Usage;
-use crate::options::{Filter, Presentation};
+use super::Run;
+use crate::args::{
+    Duration, Filter, Flags, Interface, Jvm, MIN_LOCK_WAIT, MaxMemory, Presentation, Slow, Target,
+};
+use crate::quantity;
 
-/// The manifest's setting that says why a recording ended before it was told to.
-const ENDED_BECAUSE: &str = "ended_because";
-/// How the manifest's plan marks what was seen and what could not be.
-pub(crate) const SEEN: &str = "seen: ";
-const MISSING: &str = "missing: ";
-/// What a plan calls it that writes to files are seen.
-const WRITES: &str = "file-writes";
+/// `record`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Record::FLAGS.adapt(flag)))]
+#[command(after_help = "Needs root. What cannot be seen is said and recorded; the rest is.
 
-/// Records until it is time to stop.
-#[cfg(feature = "live")]
-pub(crate) fn run(args: &Record) -> anyhow::Result<()> {
-    refuse_filters(args)?;
-    live::run(args)
+Examples:
+  brokerscope record -o DIR --for 60s && brokerscope explain DIR
+  brokerscope record -o DIR --slower-than 100ms
+  brokerscope record -o DIR --pid 4400 --message-id id")]
+pub(crate) struct Record {
+    /// Write to this directory; it must not exist or be empty.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Sample this many times a second what the broker runs on each CPU; 0 takes no samples.
+    #[arg(long, value_name = "HZ", default_value_t = 49, value_parser = clap::value_parser!(u32).range(0..=999))]
+    cpu_samples: u32,
+    /// Record waits for a Java monitor of at least this time, where the broker's JVM runs with
+    /// -XX:+DTraceMonitorProbes.
+    #[arg(long, value_name = "TIME", default_value_t = MIN_LOCK_WAIT, value_parser = quantity::time)]
+    lock_waits: Nanos,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    memory: MaxMemory,
+    #[command(flatten)]
+    length: Duration,
+    #[command(flatten)]
+    interface: Interface,
+    #[command(flatten)]
+    jvm: Jvm,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
 }
 
-/// Says that nothing can be recorded.
-#[cfg(not(feature = "live"))]
-pub(crate) fn run(args: &Record) -> anyhow::Result<()> {
-    refuse_filters(args)?;
-    anyhow::bail!(
-        "{}: this brokerscope was built without the feature `live` and can only read; build it with that feature, \
-         on Linux",
-        args.output.display()
-    )
-}
+impl Run for Record {
+    const FLAGS: Flags = Flags {
+        hidden: &["format", "utc", "wide"],
+        refused: &["topic", "api"],
+        refused_why: "what slowed a request is often another's; give it to explain",
+        help: &[
+            (
+                "slower-than",
+                "Keep fine detail only around requests and file operations that took at least this long; every request \
+                 and the host's samples are kept. Without it, everything is kept",
+            ),
+            (
+                "for",
+                "Stop after this time; without it, on Ctrl-C. A broker that is restarted meanwhile is followed",
+            ),
+            ("port", "Capture this port (repeatable); without it, the broker's own"),
+            ("message-id", "Record this record header as message id"),
+        ],
+        ..Flags::NONE
+    };
 
-/// A request is slow because of what others did: a recording of one topic could not say why.
-fn refuse_filters(args: &Record) -> anyhow::Result<()> {
-    let Filter { topics, apis, .. } = &args.filter;
-    let given = [("--topic", !topics.is_empty()), ("--api", !apis.is_empty())];
-    match given.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Usage(format!(
-            "record takes no {flag}: what slowed a request is often another's; give it to explain"
-        ))
-        .into()),
-        None => Ok(()),
+    #[cfg(feature = "live")]
+    fn run(&self) -> anyhow::Result<()> {
+        recorder::run(self)
+    }
+
+    #[cfg(not(feature = "live"))]
+    fn run(&self) -> anyhow::Result<()> {
+        anyhow::bail!(
+            "{}: this brokerscope was built without the feature `live` and can only read; build it with that feature, \
+             on Linux",
+            self.output.display()
+        )
     }
 }
 
-/// What a reader should know of how a recording was made.
-pub(crate) fn notes(manifest: &Manifest, presentation: &Presentation) -> Vec<String> {
-    let zone = presentation.zone();
-    let mut notes = processes::notes(manifest.broker.as_ref(), &|time| zone.time_of_day(time));
-    notes.extend(partial::note(&manifest.settings));
-    notes.extend(early_end(&manifest.settings));
-    notes
-}
-
-/// How it ended, where it was not told to.
-fn early_end(settings: &BTreeMap<String, String>) -> Option<String> {
-    settings.get(ENDED_BECAUSE).map(|why| format!("the recording ended by itself: {why}"))
-}
-
-/// Whether a recording's plan says that writes to files were seen.
-pub(crate) fn sees_files(plan: &[(String, String)]) -> bool {
-    plan.iter().any(|(what, outcome)| what == WRITES && outcome.starts_with(SEEN))
-}
-
-/// What a recording's plan says could not be observed.
-pub(crate) fn missing(plan: &[(String, String)]) -> Vec<Unobservable> {
-    let missing = plan.iter().filter_map(|(what, outcome)| Some((what, outcome.strip_prefix(MISSING)?)));
-    missing.map(|(what, why)| Unobservable { what: what.clone(), why: why.to_owned() }).collect()
+impl Record {
+    /// From where on something is slow, if only what is near it is kept.
+    #[cfg(feature = "live")]
+    fn keep_near(&self) -> Option<Nanos> {
+        Some(self.slow.slower_than).filter(|slower_than| *slower_than > Nanos::ZERO)
+    }
 }

@@ -1,99 +1,270 @@
 //! `report`: recordings, or a capture, as a page; several recordings are compared on it too. Reads each input once, or of a long one
-//! apart what verdicts depend on and what sums are made of, and reaches the verdicts that `explain` does.
+//! apart what verdicts depend on and what totals are made of, and reaches the verdicts that `explain` does.
 
-mod about;
-pub(crate) mod judged;
+mod info;
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use advise::{Advice, Inputs};
+use analysis::advice::{AdviceTotals, recorded_inputs};
+use analysis::background::Totals;
+use analysis::comparison::{ComparisonRuns, RunCounter};
+use analysis::{Analysis, EventSource, Output, Usage, file_error, input, source};
+use clap::Args;
 use compare::{Part, Setup};
-use page::{Page, RecordingData, RecordingInfo, html, markdown, perfetto};
+use model::{Event, Nanos, Request, Verdict};
+use page::{Collector, Page, RecordingData, RecordingInfo, html, markdown, perfetto};
+use report::advice::{AdviceReport, Views};
 use report::comparison::page::ComparisonData;
 use report::explanation::Conclusion;
 use report::quantity::{format_bytes, format_count_of};
 
-use crate::cli::{PageFormat, Report};
-use crate::comparing::{Comparing, Counted};
-use crate::failure::{self, Usage};
-use crate::grounds::Grounds;
-use crate::options::{Format, Presentation};
-use crate::output::{self, Pace};
-use judged::Judged;
+use super::Run;
+use crate::args::{Filter, Flags, JfrFiles, Slow, Target, Times, read_options};
+use crate::output;
 
-/// What is compared of several recordings.
-const COMPARED: &str = "produce";
+/// The API that is compared of several recordings.
+const COMPARED_API: &str = "produce";
+/// Why nothing is known of thread dumps.
+const NO_DUMPS: &str = "a page is made without them: see advise --dump";
+/// Why nothing is known of what is read and not sent.
+const NO_SOCKETS: &str = "a page is made without what happened to sockets: see advise";
 
-/// Writes the page.
-pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
-    if !args.beside.jfr.is_empty() && args.inputs.len() > 1 {
-        return Err(
-            Usage("--jfr goes with one recording: it tells of one broker at one time".to_owned()).into()
-        );
-    }
-    let presentation = Presentation { format: Format::Table, utc: args.utc, quiet: args.quiet, wide: false };
-    let narrowing = [("--topic", !args.filter.topics.is_empty()), ("--api", !args.filter.apis.is_empty())];
-    presentation.say_unused("report (the page itself can be searched)", &narrowing);
-    let to_file = args.output != Path::new("-");
-    if to_file {
-        failure::check_place(&args.output)?;
-    }
-    let mut whole = Ok(());
-    let page = read(args, &presentation, &mut whole)?;
-    write(args, &page)?;
-    if to_file {
-        let bytes = std::fs::metadata(&args.output).map_or(0, |file| file.len());
-        let slow: u64 = page.recordings.iter().map(|recording| recording.slow.slow).sum();
-        let told: usize = page.recordings.iter().map(|recording| recording.requests.len()).sum();
-        presentation.say(&format!(
-            "{} written to {}: {}, {told} of them in detail",
-            format_bytes(bytes),
-            args.output.display(),
-            format_count_of(slow, "slow request"),
-        ));
-    }
-    whole
+/// `report`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Report::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope report DIR -o page.html
+  brokerscope report before/ after/ -o both.html --slower-than 65ms
+
+The page is one file that needs no network: mail it, or attach it to an incident.")]
+pub(crate) struct Report {
+    /// Directories of recordings, or the pcap or pcapng files of one capture, plain or compressed (stages on the wire
+    /// only).
+    #[arg(value_name = "INPUT", required = true)]
+    inputs: Vec<PathBuf>,
+    /// Write to this file; `-` for standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Write in this format.
+    #[arg(long, value_enum, default_value_t = PageFormat::Html)]
+    format: PageFormat,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    jfr: JfrFiles,
+    #[command(flatten)]
+    times: Times,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
 }
 
-/// Recordings one by one; whatever else was named is one capture. What could not be read of them to the end is told after
-/// the rest was written.
-fn read(args: &Report, presentation: &Presentation, whole: &mut anyhow::Result<()>) -> anyhow::Result<Page> {
-    if let Some(file) = args.inputs.iter().find(|input| !input.is_dir()) {
-        std::fs::metadata(file).map_err(|error| failure::of_file(file, &error))?;
-        let mut grounds = open(args, &args.inputs)?;
-        let about = about::capture(&args.inputs);
-        let (data, _) = one(args, presentation, &mut grounds, (about, file), None)?;
-        *whole = grounds.check();
-        return Ok(Page::of(vec![data]));
-    }
-    let mut comparing = Comparing::new(args.slower_than, &[COMPARED.to_owned()], &[]);
-    let (mut recordings, mut setups) = (Vec::new(), Vec::new());
-    for (dir, name) in args.inputs.iter().zip(names(&args.inputs)) {
-        let mut grounds = open(args, std::slice::from_ref(dir))?;
-        let about = grounds.recording().map(about::recording).unwrap_or_default();
-        let counted = comparing.count(&name, Part::WHOLE);
-        let about = RecordingInfo { name: name.clone(), ..about };
-        let compared = (args.inputs.len() > 1).then_some(&counted);
-        let (data, conclusion) = one(args, presentation, &mut grounds, (about, dir), compared)?;
-        let run = counted.into_run();
-        if whole.is_ok() {
-            *whole = grounds.check();
+/// The forms of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PageFormat {
+    /// A page for a browser
+    Html,
+    /// The page's data
+    Json,
+    /// A trace of the slow requests told in detail, for ui.perfetto.dev and Chrome
+    Perfetto,
+    /// A note for an issue or an incident
+    Md,
+}
+
+impl Run for Report {
+    const FLAGS: Flags = Flags {
+        unused: &["topic", "api"],
+        unused_why: " (the page itself can be searched)",
+        help: &[
+            ("slower-than", "Explain requests that took at least this long"),
+            ("port", "The broker's port in a capture (repeatable); without it, whatever speaks Kafka"),
+            ("pid", "Take topic names from this broker's log dirs; without it, from any that runs here"),
+            ("log-dir", "Take topic names from this log dir (repeatable)"),
+            ("message-id", "Show this record header as message id (captures; `record` takes it too)"),
+        ],
+        defaults: &[("slower-than", "100ms")],
+        ..Flags::NONE
+    };
+
+    fn run(&self) -> anyhow::Result<()> {
+        if !self.jfr.jfr.is_empty() && self.inputs.len() > 1 {
+            let why = "--jfr goes with one recording: it tells of one broker at one time";
+            return Err(Usage(why.to_owned()).into());
         }
-        comparing.concluded(&name, grounds.recording(), &conclusion);
-        recordings.push(data);
-        setups.push(Setup { name, note: None, runs: vec![run] });
+        output::check_places([self.output.as_path()])?;
+        let mut whole = Ok(());
+        let page = self.read(&mut whole)?;
+        output::write(&self.output, |out| match self.format {
+            PageFormat::Html => html::write(out, &page),
+            PageFormat::Json => html::write_json(out, &page),
+            PageFormat::Perfetto => perfetto::write(out, &page),
+            PageFormat::Md => markdown::write(out, &page),
+        })?;
+        if self.output != Path::new("-") {
+            let bytes = std::fs::metadata(&self.output).map_or(0, |file| file.len());
+            let slow: u64 = page.recordings.iter().map(|recording| recording.slow.slow).sum();
+            let detailed: usize = page.recordings.iter().map(|recording| recording.requests.len()).sum();
+            tracing::info!(
+                "{} written to {}: {}, {detailed} of them in detail",
+                format_bytes(bytes),
+                self.output.display(),
+                format_count_of(slow, "slow request"),
+            );
+        }
+        whole
     }
-    let page = Page::of(recordings);
-    let several = setups.len() > 1 && setups.iter().flat_map(|setup| &setup.runs).any(|run| !run.is_empty());
-    let comparison = several.then(|| ComparisonData::of(&comparing.compare(setups)));
-    Ok(Page { comparison, ..page })
 }
 
-fn open(args: &Report, inputs: &[PathBuf]) -> anyhow::Result<Grounds> {
-    Grounds::open(inputs, &args.beside.jfr, &args.filter, &args.target)
+impl Report {
+    /// Reads recordings one by one; anything else that was named is one capture. What could not be read of them to the end is
+    /// reported after the rest was written.
+    fn read(&self, whole: &mut anyhow::Result<()>) -> anyhow::Result<Page> {
+        let is_recording = |input: &&PathBuf| input.is_dir() || input::url(input).is_some();
+        if let Some(file) = self.inputs.iter().find(|input| !is_recording(input)) {
+            std::fs::metadata(file).map_err(|error| file_error(file, &error))?;
+            let mut source = self.open(&self.inputs)?;
+            let (data, _) = self.one(&mut *source, info::capture(&self.inputs), file, None)?;
+            *whole = source.check().map_err(Into::into);
+            return Ok(Page::of(vec![data]));
+        }
+        let mut runs = ComparisonRuns::new(self.slow.slower_than, &[COMPARED_API.to_owned()], &[]);
+        let (mut recordings, mut setups) = (Vec::new(), Vec::new());
+        for (path, name) in self.inputs.iter().zip(names(&self.inputs)) {
+            let mut source = self.open(std::slice::from_ref(path))?;
+            let info = source.recording().map(info::recording).unwrap_or_default();
+            let counter = runs.count(&name, Part::WHOLE);
+            let info = RecordingInfo { name: name.clone(), ..info };
+            let compared = (self.inputs.len() > 1).then_some(&counter);
+            let (data, conclusion) = self.one(&mut *source, info, path, compared)?;
+            let run = counter.into_run();
+            if whole.is_ok() {
+                *whole = source.check().map_err(Into::into);
+            }
+            runs.concluded(&name, source.recording(), &conclusion);
+            recordings.push(data);
+            setups.push(Setup { name, note: None, runs: vec![run] });
+        }
+        let page = Page::of(recordings);
+        let several =
+            setups.len() > 1 && setups.iter().flat_map(|setup| &setup.runs).any(|run| !run.is_empty());
+        let comparison = several.then(|| ComparisonData::of(&runs.compare(setups)));
+        Ok(Page { comparison, ..page })
+    }
+
+    fn open(&self, inputs: &[PathBuf]) -> anyhow::Result<Box<dyn EventSource>> {
+        let options = read_options(&self.filter, &self.target, &self.jfr, self.times);
+        Ok(source::open(inputs, &options)?)
+    }
+
+    /// One input on the page. What is compared is counted too.
+    fn one(
+        &self,
+        source: &mut dyn EventSource,
+        info: RecordingInfo,
+        input: &Path,
+        compared: Option<&RunCounter<'_>>,
+    ) -> anyhow::Result<(RecordingData, Conclusion)> {
+        let slower_than = self.slow.slower_than;
+        let selected = began(source).is_some() && source.select(&source.config(slower_than));
+        collect(source, selected, info, input, slower_than, compared)
+    }
+}
+
+/// Reads all of a source for a page; in parts where it was narrowed to a selection.
+fn collect(
+    source: &mut dyn EventSource,
+    selected: bool,
+    info: RecordingInfo,
+    input: &Path,
+    slower_than: Nanos,
+    compared: Option<&RunCounter<'_>>,
+) -> anyhow::Result<(RecordingData, Conclusion)> {
+    let mut analysis = Analysis::new(source.config(slower_than)).with_doubts(source.watched());
+    let mut collector = Collector::new(began(source), slower_than);
+    let AdviceTotals { traffic: mut advice_traffic, work: mut advice_work, mut costs } =
+        AdviceTotals::without_files();
+    let mut requests = |requests: &[Request]| {
+        if let Some(counter) = compared {
+            counter.requests(requests);
+        }
+        requests.iter().for_each(|request| advice_traffic.request(request));
+    };
+    let mut verdict = |verdict: &Verdict| {
+        if let Some(counter) = compared {
+            counter.verdict(verdict);
+        }
+        costs.add(verdict);
+    };
+    if selected {
+        let (mut traffic, mut work, mut cases) = collector.part();
+        let totals = Totals {
+            requests: &mut |batch| {
+                requests(batch);
+                batch.iter().for_each(|request| traffic.request(request));
+            },
+            others: Some(&mut |event: &Event| {
+                advice_work.event(event);
+                work.event(event);
+            }),
+        };
+        analysis.run_with(source, true, totals, &mut |output| {
+            match output {
+                Output::Event(event) => cases.event(event),
+                Output::Verdict(of) => {
+                    verdict(&of);
+                    cases.verdict(&of);
+                }
+                Output::Pause(_) => {}
+            }
+            Ok::<_, anyhow::Error>(())
+        })?;
+        collector = Collector::of(traffic, work, cases);
+    } else {
+        let others = &mut |event: &Event| advice_work.event(event);
+        let totals = Totals { requests: &mut requests, others: Some(others) };
+        analysis.run_with(source, false, totals, &mut |output| {
+            match output {
+                Output::Event(event) => collector.event(event),
+                Output::Verdict(of) => {
+                    verdict(&of);
+                    collector.verdict(&of);
+                }
+                Output::Pause(_) => {}
+            }
+            Ok::<_, anyhow::Error>(())
+        })?;
+    }
+    let totals = AdviceTotals { traffic: advice_traffic, work: advice_work, costs };
+    let any = analysis.summary().requests > 0;
+    let conclusion = analysis.finish(source.gaps(slower_than), slower_than);
+    let inputs = recorded_inputs(totals, any, input, source.recording(), slower_than);
+    let inputs = Inputs { dumps: Err(NO_DUMPS.into()), unsent: Err(NO_SOCKETS.into()), ..inputs };
+    let advice = advice(&inputs, &info.name);
+    Ok((collector.finish(info, &conclusion).advised(&advice), conclusion))
+}
+
+/// What rules say of it. Notes stand elsewhere on the page.
+fn advice(inputs: &Inputs, subject: &str) -> AdviceReport {
+    AdviceReport {
+        subject: subject.to_owned(),
+        watched: inputs.costs.as_ref().ok().map(|costs| (costs.window, costs.slow())),
+        slower_than: inputs.slower_than,
+        advice: Advice::of(inputs),
+        views: Views::default(),
+        comparison: inputs.comparison(),
+        all: true,
+        notes: Vec::new(),
+    }
+}
+
+/// When a recording began, where it says so.
+fn began(source: &dyn EventSource) -> Option<Nanos> {
+    let started = Nanos(source.recording()?.manifest().started_ns);
+    (started > Nanos::ZERO).then_some(started)
 }
 
 /// The ends of the directories' paths, as long as it takes to tell them apart.
@@ -115,44 +286,5 @@ fn names(dirs: &[PathBuf]) -> Vec<String> {
     (1..longest).map(ends).find(apart).unwrap_or_else(|| ends(longest))
 }
 
-fn one(
-    args: &Report,
-    presentation: &Presentation,
-    grounds: &mut Grounds,
-    (about, input): (RecordingInfo, &Path),
-    counted: Option<&Counted<'_>>,
-) -> anyhow::Result<(RecordingData, Conclusion)> {
-    let judged = Judged::read(grounds, args.slower_than, counted)?;
-    let known = grounds.known(args.slower_than, presentation);
-    Ok(judged.finish(about, known, input, grounds))
-}
-
-fn write(args: &Report, page: &Page) -> anyhow::Result<()> {
-    let mut out: Box<dyn Write> = if args.output == Path::new("-") {
-        output::stdout(Pace::AllThere)
-    } else {
-        let created = File::create(&args.output);
-        Box::new(BufWriter::new(created.with_context(|| format!("{}: cannot write", args.output.display()))?))
-    };
-    let written = match args.format {
-        PageFormat::Html => html::write(&mut out, page),
-        PageFormat::Json => html::write_json(&mut out, page),
-        PageFormat::Perfetto => perfetto::write(&mut out, page),
-        PageFormat::Md => markdown::write(&mut out, page),
-    };
-    written.and_then(|()| out.flush()).with_context(|| format!("{}: cannot write", args.output.display()))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::names;
-
-    #[test]
-    fn recordings_are_called_by_the_ends_of_their_paths_that_tell_them_apart() {
-        let named = |dirs: &[&str]| names(&dirs.iter().map(Into::into).collect::<Vec<_>>());
-        assert_eq!(named(&["/no/ext4/1"]), ["1"]);
-        assert_eq!(named(&["/no/a", "/no/b"]), ["a", "b"]);
-        assert_eq!(named(&["/no/ext4/1", "/no/xfs/1", "/no/xfs/2"]), ["ext4/1", "xfs/1", "xfs/2"]);
-        assert_eq!(named(&["/no/a", "/no/a"]), ["/no/a", "/no/a"]);
-    }
-}
+mod tests;

@@ -1,80 +1,281 @@
 //! `requests`: every request of a capture, with its latency.
 
-mod shown;
+use analysis::input::{self, Packets};
+use analysis::source::Capture;
+use analysis::{EventSource as _, Stop, Usage};
+use anyhow::Context as _;
+use capture::Counters;
+use clap::Args;
+use model::{IntendedWait, Request};
+use report::quantity::format_count_of;
+use report::requests::overview::{Overview, OverviewCsv, OverviewJson, OverviewTable};
+use report::requests::{RequestCsv, RequestJson, RequestReport, RequestSummary, RequestTable, TopRequests};
 
-use capture::{Analyzer, Captures};
+use super::Run;
+use crate::args::{Duration, Filter, Flags, Format, JfrFiles, Presentation, Slow, Target, Top, read_options};
+use crate::output::{self, Pace};
+use crate::quantity;
+use crate::selection::{Selection, Wanted};
 
-use crate::cli::Requests;
-use crate::failure::Usage;
-use crate::input::{self, Packets};
-use crate::output::Pace;
-use crate::packets;
-use crate::stop::Stop;
-use shown::Shown;
+/// `requests`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Requests::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope requests trace.pcap --api produce --slower-than 100ms
+  brokerscope requests ring.pcap* --format json
+  brokerscope requests trace.pcap --summary
+  brokerscope requests trace.pcap --top 20 --client 'payments-*' --no-waits
+  tcpdump -i any -U -w - port 9092 | brokerscope requests - --message-id id
+  brokerscope requests live:any --port 9092 --for 30s --format json")]
+pub(crate) struct Requests {
+    /// pcap or pcapng files, plain or compressed (gzip, zstd, lz4), in any order: they are read by the time of
+    /// their packets; `-` for a pipe from tcpdump; or live:IFACE (live:any, live:lo).
+    #[arg(value_name = "INPUT", required = true)]
+    inputs: Vec<String>,
+    /// Capture only this many bytes of each packet, from its IP header on (live; without it, whole packets).
+    /// Costs less, and what begins further inside a packet is not seen: a request behind others, a later
+    /// partition. Rows that lack something say so; requests that were not seen at all count as gaps.
+    #[arg(long, value_name = "BYTES", value_parser = quantity::snaplen)]
+    snaplen: Option<u32>,
+    /// Show one view of all instead: latency percentiles by API, topic, client and connection, and
+    /// how full the producers' batches are.
+    #[arg(long, conflicts_with = "top")]
+    summary: bool,
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    top: Top,
+    #[command(flatten)]
+    length: Duration,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
+}
 
-/// Shows the requests.
-pub(crate) fn run(args: &Requests) -> anyhow::Result<()> {
-    let input = Packets::of(&args.inputs)?;
-    if args.duration.is_some() && matches!(input, Packets::Files(_)) {
-        return Err(Usage("--for is for live input and `-`; a file is read to its end".to_owned()).into());
-    }
-    check_snaplen(args, &input)?;
-    // Files are opened before anything is written: one that cannot be read leaves no headings behind.
-    let stop = Stop::after(args.duration)?;
-    let analyzer = packets::analyzer(&args.filter, &args.target)?;
-    match input {
-        Packets::Files(paths) => read(args, input::open_files(&paths)?, analyzer, &stop, Pace::AllThere),
-        Packets::Pipe(path) => read(args, input::open_pipe(&path, &stop)?, analyzer, &stop, Pace::AsTheyCome),
-        Packets::Stdin => read(args, input::open_stdin(&stop)?, analyzer, &stop, Pace::AsTheyCome),
-        Packets::Live(interface) => live(args, &interface, analyzer, &stop),
+impl Run for Requests {
+    const FLAGS: Flags = Flags {
+        help: &[
+            ("slower-than", "Show only requests that took at least this long"),
+            ("for", "Stop after this time (live and `-`)"),
+            ("pid", "Take topic names from this broker's log dirs; without it, from any that runs here"),
+            ("log-dir", "Take topic names from this log dir (repeatable)"),
+        ],
+        ..Flags::NONE
+    };
+
+    fn run(&self) -> anyhow::Result<()> {
+        let input = Packets::of(&self.inputs)?;
+        if self.length.duration.is_some() && matches!(input, Packets::Files(_)) {
+            let why = "--for is for live input and `-`; a file is read to its end";
+            return Err(Usage(why.to_owned()).into());
+        }
+        self.check_snaplen(&input)?;
+        self.filter.requests().check()?;
+        let stop = Stop::after(self.length.duration)?;
+        let times = self.presentation.times;
+        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), times);
+        // Files are opened before anything is written: one that cannot be read leaves no headings behind.
+        let (captures, pace) = match input {
+            Packets::Files(paths) => (input::open_files(&paths)?, Pace::AllThere),
+            Packets::Pipe(path) => (input::open_pipe(&path, &stop)?, Pace::AsTheyCome),
+            Packets::Stdin => (input::open_stdin(&stop)?, Pace::AsTheyCome),
+            #[cfg(feature = "live")]
+            Packets::Live(interface) => {
+                let capture = Capture::on_interface(&interface, self.snaplen, &options, stop.clone())?;
+                return self.show(capture, Pace::AsTheyCome, &stop);
+            }
+            #[cfg(not(feature = "live"))]
+            Packets::Live(interface) => anyhow::bail!(
+                "live:{interface}: this brokerscope was built without live capture; pipe `tcpdump -U -w -` into \
+                 `brokerscope requests -`"
+            ),
+        };
+        self.show(Capture::new(captures, &options, stop.clone())?, pace, &stop)
     }
 }
 
-/// A snap length that is not obeyed, or that hides what was asked for, must not look as if it were fine.
-fn check_snaplen(args: &Requests, input: &Packets) -> Result<(), Usage> {
-    let refuse = |why: &str| Err(Usage(format!("--snaplen {why}")));
-    match (args.snaplen, input) {
-        (Some(_), Packets::Files(_) | Packets::Pipe(_) | Packets::Stdin) => {
-            refuse("is for live input; what tcpdump keeps of a packet, tcpdump's own -s says")
+impl Requests {
+    fn show(&self, mut capture: Capture, pace: Pace, stop: &Stop) -> anyhow::Result<()> {
+        let mut rows = Rows::new(self, pace);
+        while let Some(request) = capture.next_request()? {
+            rows.request(*request)?;
         }
-        (Some(_), Packets::Live(_)) if args.filter.message_id.is_some() => {
-            refuse("cuts off the records in which --message-id looks; leave one of them out")
+        let was_stopped = pace == Pace::AsTheyCome && stop.asked();
+        rows.finish(&capture.counters()?, capture.notes(was_stopped))?;
+        Ok(capture.check()?)
+    }
+
+    /// A snap length that is not obeyed, or that hides what was asked for, must not look as if it were fine.
+    fn check_snaplen(&self, input: &Packets) -> Result<(), Usage> {
+        let refuse = |why: &str| Err(Usage(format!("--snaplen {why}")));
+        match (self.snaplen, input) {
+            (Some(_), Packets::Files(_) | Packets::Pipe(_) | Packets::Stdin) => {
+                refuse("is for live input; what tcpdump keeps of a packet, tcpdump's own -s says")
+            }
+            (Some(_), Packets::Live(_)) if self.filter.message_id.is_some() => {
+                refuse("cuts off the records in which --message-id looks; leave one of them out")
+            }
+            _ => Ok(()),
         }
-        _ => Ok(()),
     }
 }
 
-fn read(
-    args: &Requests,
-    mut captures: Captures,
-    mut analyzer: Analyzer,
-    stop: &Stop,
+/// The output and how many requests went to it.
+struct Rows<'a> {
+    form: Form,
+    args: &'a Requests,
+    wanted: Wanted<'a>,
     pace: Pace,
-) -> anyhow::Result<()> {
-    let mut shown = Shown::new(args, pace);
-    packets::read_files(&mut captures, &mut analyzer, stop, &mut |request| shown.request(request))?;
-    let was_stopped = pace == Pace::AsTheyCome && stop.asked();
-    shown.finish(&analyzer.counters(), packets::notes(&captures, was_stopped))?;
-    packets::check(&captures)
+    count: u64,
 }
 
-#[cfg(feature = "live")]
-fn live(args: &Requests, interface: &str, mut analyzer: Analyzer, stop: &Stop) -> anyhow::Result<()> {
-    let mut shown = Shown::new(args, Pace::AsTheyCome);
-    let drops = packets::read_live(
-        &packets::live_config(interface, &args.filter, args.snaplen),
-        &mut analyzer,
-        stop,
-        &mut |request| shown.request(request),
-    )?;
-    let counters = capture::Counters { kernel_drops: drops, ..analyzer.counters() };
-    shown.finish(&counters, Vec::new())
+enum Form {
+    Rows(Box<dyn RequestReport>),
+    Top(TopRequests),
+    Overview(Box<Overview>),
 }
 
-#[cfg(not(feature = "live"))]
-fn live(_args: &Requests, interface: &str, _analyzer: Analyzer, _stop: &Stop) -> anyhow::Result<()> {
-    anyhow::bail!(
-        "live:{interface}: this brokerscope was built without live capture; pipe `tcpdump -U -w -` into \
-         `brokerscope requests -`"
-    )
+impl<'a> Rows<'a> {
+    /// What the flags say. Only rows are shown as they come: the rest is shown when the input has ended.
+    fn new(args: &'a Requests, pace: Pace) -> Self {
+        let form = match args.top.top {
+            _ if args.summary => Form::Overview(Box::default()),
+            Some(most) => {
+                let top = TopRequests::new(most as usize, rows(args, Pace::AllThere));
+                Form::Top(top.less_waits(args.selection.no_waits))
+            }
+            None => Form::Rows(rows(args, pace)),
+        };
+        if pace == Pace::AsTheyCome && !matches!(form, Form::Rows(_)) && args.length.duration.is_none() {
+            tracing::info!("Ctrl-C ends it and shows what was found");
+        }
+        let wanted = Wanted::new(&args.filter, &args.selection, args.slow.slower_than);
+        Self { form, args, wanted, pace, count: 0 }
+    }
+
+    /// Takes every request that was read.
+    fn request(&mut self, mut request: Request) -> anyhow::Result<()> {
+        if let Form::Overview(overview) = &mut self.form {
+            overview.saw(&request);
+        }
+        let hold = request.intended_wait();
+        if self.wanted.admit(&mut request) {
+            self.count += 1;
+            self.show(&request, hold)?;
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, request: &Request, hold: Option<IntendedWait>) -> anyhow::Result<()> {
+        match &mut self.form {
+            Form::Rows(rows) => rows.request(request).context(output::CANNOT_WRITE)?,
+            Form::Top(top) => top.request(request),
+            Form::Overview(overview) => overview.request(request, hold),
+        }
+        Ok(())
+    }
+
+    /// Shows what is left to show, and says what was read and what is missing.
+    fn finish(self, counters: &Counters, notes: Vec<String>) -> anyhow::Result<()> {
+        let Self { form, args, pace, count, .. } = self;
+        let mut summary = summary(counters, count, notes);
+        match form {
+            Form::Rows(mut rows) => rows.finish(&summary).context(output::CANNOT_WRITE)?,
+            Form::Top(top) => {
+                summary.shown = top.held();
+                summary.notes.extend(unranked(top.unranked()));
+                top.finish(&summary).context(output::CANNOT_WRITE)?;
+            }
+            Form::Overview(overview) => write(args, pace, *overview, &summary)?,
+        }
+        if args.presentation.format != Format::Json {
+            for sentence in summary.sentences() {
+                tracing::info!("{sentence}");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rows(args: &Requests, pace: Pace) -> Box<dyn RequestReport> {
+    let out = output::stdout(pace);
+    match args.presentation.format {
+        Format::Table => {
+            Box::new(RequestTable::with(out, &args.presentation.look(pace), &extra_columns(args)))
+        }
+        Format::Json => Box::new(RequestJson(out)),
+        Format::Csv => Box::new(RequestCsv::new(out)),
+    }
+}
+
+/// Columns that answer the question of a flag. Who waited behind another is a victim, not the culprit.
+fn extra_columns(args: &Requests) -> Vec<&'static str> {
+    let mut headings = Vec::new();
+    if args.top.top.is_some() || args.selection.errors {
+        headings.push("API");
+    }
+    if args.top.top.is_some() {
+        headings.push("HEAD_OF_LINE(ms)");
+    }
+    if args.selection.errors {
+        headings.extend(["ERROR_CODE", "ERROR_NAME", "ERROR"]);
+    }
+    headings
+}
+
+fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSummary) -> anyhow::Result<()> {
+    let groups = overview.finish();
+    let out = output::stdout(Pace::AllThere);
+    let written = match args.presentation.format {
+        Format::Table => OverviewTable::new(out, &args.presentation.look(pace)).write(&groups),
+        Format::Json => OverviewJson(out).write(&groups, summary),
+        Format::Csv => OverviewCsv(out).write(&groups),
+    };
+    written.context(output::CANNOT_WRITE)
+}
+
+/// A request without a latency is neither slow nor quick.
+fn unranked(count: u64) -> Option<String> {
+    (count > 0).then(|| format!("{} without a latency not ranked", format_count_of(count, "request")))
+}
+
+/// What the capture counted, as reports show it.
+fn summary(counters: &Counters, shown: u64, notes: Vec<String>) -> RequestSummary {
+    RequestSummary {
+        requests: counters.requests_by_api.values().sum(),
+        shown,
+        requests_by_api: counters.requests_by_api.iter().map(|(&api, &n)| (api.to_owned(), n)).collect(),
+        unanswered: counters.unanswered,
+        unmatched_responses: counters.unmatched_responses,
+        packets: counters.packets,
+        bytes: counters.bytes,
+        connections: counters.connections,
+        gaps: counters.gaps,
+        gap_bytes: counters.gap_bytes,
+        retransmitted_bytes: counters.retransmitted_bytes,
+        out_of_order_segments: counters.out_of_order_segments,
+        keep_alives: counters.keep_alives,
+        reassembly_overflows: counters.reassembly_overflows,
+        stray_segments: counters.stray_segments,
+        undecodable_frames: counters.undecodable_frames,
+        resyncs: counters.resyncs,
+        skipped_bytes: counters.skipped_bytes,
+        sasl_tokens: counters.sasl_tokens,
+        tls_connections: counters.tls_connections,
+        other_connections: counters.other_connections,
+        one_sided_connections: counters.one_sided_connections,
+        evicted_connections: counters.evicted_connections,
+        kernel_drops: counters.kernel_drops,
+        not_tcp: counters.not_tcp,
+        other_ports: counters.other_ports,
+        fragments: counters.fragments,
+        malformed_packets: counters.malformed_packets,
+        truncated_packets: counters.truncated_packets,
+        notes,
+    }
 }

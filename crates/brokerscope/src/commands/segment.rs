@@ -3,35 +3,67 @@
 mod reading;
 
 use std::io;
+use std::path::PathBuf;
 use std::thread;
 
+use analysis::file_error;
 use anyhow::Context as _;
+use clap::Args;
 use report::quantity::{format_count, format_count_of};
 use report::segments::{SegmentCsv, SegmentFile, SegmentJson, SegmentReport, SegmentTable};
 
-use crate::cli::Segment;
-use crate::failure;
-use crate::options::Format;
+use super::Run;
+use crate::args::{Format, Presentation};
 use crate::output::{self, Pace};
-use reading::{Begun, Piece, Reading};
+use crate::quantity;
+use reading::{BatchStart, Piece, Reading};
 
-/// Damaged places told at most.
-const MOST_NOTES: usize = 20;
+/// Notes about damaged places at most.
+const MAX_NOTES: usize = 20;
 
-/// Shows what is in the segment.
-pub(crate) fn run(args: &Segment) -> anyhow::Result<()> {
-    let mut segment =
-        broker::Segment::open(&args.file).map_err(|error| failure::of_file(&args.file, &error))?;
-    let mut shown = Shown::new(args);
-    thread::scope(|scope| {
-        let (reading, pieces) = Reading::new(args);
-        scope.spawn(move || reading.run(&mut segment));
-        pieces.each(|piece| shown.piece(piece))
-    })?;
-    shown.finish()
+/// `segment`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Payloads are never shown. The offset and the bytes are those of a write, as\n`io --format json` shows them.
+
+Examples:
+  brokerscope segment /data/topicA-0/00000000000000000000.log --records --message-id id
+  brokerscope segment FILE --offset 90979668000 --bytes 2009 --message-id id"
+)]
+pub(crate) struct Segment {
+    /// A segment's .log file.
+    file: PathBuf,
+    /// Show only what was written at this file position.
+    #[arg(long, value_name = "N", requires = "bytes", value_parser = quantity::size)]
+    offset: Option<u64>,
+    /// Show this many bytes that were written there.
+    #[arg(long, value_name = "M", requires = "offset", value_parser = quantity::size)]
+    bytes: Option<u64>,
+    /// Show every record, not only batches.
+    #[arg(long)]
+    records: bool,
+    /// Show this record header as message id.
+    #[arg(long, value_name = "HEADER")]
+    message_id: Option<String>,
+    #[command(flatten)]
+    presentation: Presentation,
 }
 
-struct Shown<'a> {
+impl Run for Segment {
+    fn run(&self) -> anyhow::Result<()> {
+        let mut segment =
+            broker::Segment::open(&self.file).map_err(|error| file_error(&self.file, &error))?;
+        let mut rows = Rows::new(self);
+        thread::scope(|scope| {
+            let (reading, pieces) = Reading::new(self);
+            scope.spawn(move || reading.run(&mut segment));
+            pieces.each(|piece| rows.piece(piece))
+        })?;
+        rows.finish()
+    }
+}
+
+struct Rows<'a> {
     report: Box<dyn SegmentReport>,
     args: &'a Segment,
     batches: u64,
@@ -41,7 +73,7 @@ struct Shown<'a> {
     more_notes: u64,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> Rows<'a> {
     fn new(args: &'a Segment) -> Self {
         let out = output::stdout(Pace::AllThere);
         let look = args.presentation.look(Pace::AllThere);
@@ -62,7 +94,7 @@ impl<'a> Shown<'a> {
     fn write(&mut self, piece: &Piece) -> io::Result<()> {
         let mut records = piece.records.iter();
         let mut written = 0;
-        for Begun { batch, after } in &piece.batches {
+        for BatchStart { batch, after } in &piece.batches {
             records.by_ref().take(after - written).try_for_each(|record| self.report.record(record))?;
             written = *after;
             self.batches += 1;
@@ -75,25 +107,18 @@ impl<'a> Shown<'a> {
 
     /// Keeps a sentence for the end. A file that is no segment at all must not fill the screen.
     fn note(&mut self, sentence: String) {
-        if self.notes.len() < MOST_NOTES { self.notes.push(sentence) } else { self.more_notes += 1 }
+        if self.notes.len() < MAX_NOTES { self.notes.push(sentence) } else { self.more_notes += 1 }
     }
 
     fn finish(mut self) -> anyhow::Result<()> {
         self.report.finish().context(output::CANNOT_WRITE)?;
-        let presentation = &self.args.presentation;
-        presentation.say(&format!(
-            "{} with {}",
-            batches(self.batches),
-            format_count_of(self.records, "record")
-        ));
+        tracing::info!("{} with {}", batches(self.batches), format_count_of(self.records, "record"));
         if self.damaged > 0 {
-            presentation.say(&format!("{} with a wrong CRC", batches(self.damaged)));
+            tracing::info!("{} with a wrong CRC", batches(self.damaged));
         }
-        for note in &self.notes {
-            presentation.say(note);
-        }
+        output::say_each(&self.notes);
         if self.more_notes > 0 {
-            presentation.say(&format!("and {} more places like these", format_count(self.more_notes)));
+            tracing::info!("and {} more places like these", format_count(self.more_notes));
         }
         // A segment that holds nothing yet is empty; what was written somewhere may be no batch.
         let is_none = self.batches == 0 && !self.notes.is_empty() && self.args.offset.is_none();

@@ -1,63 +1,122 @@
 //! `stacks`: where threads spend their time, as a flame graph and as folded text.
 
+mod inside;
 #[cfg(feature = "live")]
 mod live;
-mod recorded;
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::path::Path;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use model::{CpuState, StackTime};
+use analysis::source::{self, Recording};
+use analysis::{EventSource as _, Step, Usage};
+use clap::Args;
+use model::{CpuState, Event, Nanos, StackTime};
 use page::flame_graph::{self, FoldedStacks, Header};
+use recording::Table;
 use report::quantity::format_count;
 
-use crate::cli::Stacks;
-use crate::failure::{self, Usage};
-use crate::output::{self, Pace};
+use self::inside::Inside;
+use super::Run;
+use crate::args::{Filter, Flags, JfrFiles, Presentation, Source, Target, read_options};
+use crate::output;
+use crate::quantity;
 
-/// The kernel keeps so many bytes of a thread's name (`TASK_COMM_LEN` less the NUL).
-const NAME_BYTES: usize = 15;
+/// The kernel keeps this many bytes of a thread's name (`TASK_COMM_LEN` less the NUL).
+const MAX_NAME_BYTES: usize = 15;
+/// What a recording holds of time off the CPU.
+const ABSENCES: &str =
+    "off CPU: what the recording holds, which is absences within operations and long waits after";
 
-/// Shows where the time goes.
-pub(crate) fn run(args: &Stacks) -> anyhow::Result<()> {
-    let sinks = Sinks::of(args)?;
-    args.presentation.say_unused("stacks", &[("--log-dir", !args.target.log_dirs.is_empty())]);
-    let seen = match args.source.recording()? {
-        Some(dir) => recorded::read(args, dir)?,
-        None => live(args)?,
+/// `stacks`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Stacks::FLAGS.adapt(flag)))]
+#[command(after_help = "Examples:
+  brokerscope stacks --for 10s -o stacks.svg
+  brokerscope stacks --off-cpu --inside write --for 30s -o write.svg --folded write.folded
+  brokerscope stacks --inside ext4_dirty_inode --thread data-plane -o dirty.svg
+  brokerscope stacks --from DIR --on-cpu -o cpu.svg
+
+Java's own frames need a broker that was started with -XX:+PreserveFramePointer, and the list
+that `jcmd PID Compiler.perfmap` (JDK 17) writes.")]
+pub(crate) struct Stacks {
+    /// Show time on the CPU (without this and --off-cpu, both).
+    #[arg(long)]
+    on_cpu: bool,
+    /// Show time off the CPU.
+    #[arg(long)]
+    off_cpu: bool,
+    /// Show only stacks within this system call (write, read, fsync, sendfile, each with its variants) or function
+    /// (`*` at its end for any more, as in ext4_*).
+    #[arg(long, value_name = "CALL|FUNCTION")]
+    inside: Option<Inside>,
+    /// Show only threads whose name begins with this. The kernel knows fifteen characters of a name.
+    #[arg(long, value_name = "NAME")]
+    thread: Option<String>,
+    /// Keep threads of the same name apart.
+    #[arg(long)]
+    each_thread: bool,
+    /// Take this many samples a second on each CPU (live).
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    frequency: u32,
+    /// Leave out shorter absences from the CPU.
+    #[arg(long, alias = "slower-than", value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    min: Nanos,
+    /// Write the flame graph to this file, an SVG; `-` for standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write folded stacks (frames;joined microseconds) for other tools; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
+}
+
+impl Run for Stacks {
+    const FLAGS: Flags = Flags {
+        hidden: &["format", "wide", "no-attach", "flight-recorder"],
+        unused: &["log-dir"],
+        help: &[(
+            "pid",
+            "Profile this process, a broker or any other; without it, the broker that runs here",
+        )],
+        ..Flags::NONE
     };
-    sinks.write(args, &seen)?;
-    args.source.from.as_deref().map_or(Ok(()), |dir| failure::of_parts(dir, seen.damaged))
+
+    fn run(&self) -> anyhow::Result<()> {
+        let sinks = Sinks::of(self)?;
+        if let Some(directory) = self.source.recording()? {
+            let times = self.presentation.times;
+            let options = read_options(&Filter::default(), &self.target, &JfrFiles::default(), times);
+            let mut recording =
+                source::open_tables(directory, &[Table::CpuSamples, Table::OffCpu], &options)?;
+            sinks.write(self, &Profile::read(self, directory, &mut recording))?;
+            return Ok(recording.check()?);
+        }
+        #[cfg(feature = "live")]
+        return sinks.write(self, &live::profile(self)?);
+        #[cfg(not(feature = "live"))]
+        return crate::args::cannot_watch();
+    }
 }
 
-#[cfg(feature = "live")]
-fn live(args: &Stacks) -> anyhow::Result<Seen> {
-    live::take(args)
-}
-
-#[cfg(not(feature = "live"))]
-fn live(_args: &Stacks) -> anyhow::Result<Seen> {
-    Err(crate::options::cannot_watch().into())
-}
-
-/// What was seen, and what is to be said of it.
-struct Seen {
-    fold: FoldedStacks,
-    about: Header,
-    /// Parts of a recording that could not be read.
-    damaged: u64,
+/// Time by stack, and what is to be said of it.
+struct Profile {
+    stacks: FoldedStacks,
+    header: Header,
 }
 
 /// Which stacks are meant.
-struct Meant<'a> {
+struct StackFilter<'a> {
     args: &'a Stacks,
     /// Whether the kernel has left out what is not inside the system call.
     in_calls: bool,
 }
 
-impl Meant<'_> {
+impl StackFilter<'_> {
     fn admits(&self, spent: &StackTime) -> bool {
         let state = states(self.args).contains(&spent.state);
         let thread = self.args.thread.as_deref().is_none_or(|wanted| is_named(&spent.thread, wanted));
@@ -68,7 +127,7 @@ impl Meant<'_> {
 
 /// Whether a thread's name, of which the kernel knows only the beginning, may begin as is wanted.
 fn is_named(name: &str, wanted: &str) -> bool {
-    name.starts_with(wanted) || (name.len() >= NAME_BYTES && wanted.starts_with(name))
+    name.starts_with(wanted) || (name.len() >= MAX_NAME_BYTES && wanted.starts_with(name))
 }
 
 /// What to show.
@@ -87,6 +146,71 @@ fn conditions(args: &Stacks) -> String {
     [inside, thread].into_iter().flatten().collect()
 }
 
+impl Profile {
+    /// Reads the time by stack out of a recording.
+    fn read(args: &Stacks, directory: &Path, recording: &mut Recording) -> Self {
+        let filter = StackFilter { args, in_calls: false };
+        let mut time = RecordedTime::default();
+        while let Step::Event(event) = recording.next() {
+            time.event(&event, &filter);
+        }
+        let mut missing = Vec::new();
+        let mut broker = "the broker".to_owned();
+        if let Some(reader) = recording.recording() {
+            missing = reader.notes();
+            broker = reader.manifest().broker.as_ref().map_or(broker, |of| format!("broker {}", of.pid));
+        }
+        if states(args).contains(&CpuState::On) && time.samples == 0 {
+            missing.push("the recording holds no samples of time on the CPU".to_owned());
+        }
+        let title = format!("Where {broker} spent its time{}", conditions(args));
+        let header = Header { title, notes: vec![time.how(args, directory)], missing };
+        Self { stacks: time.stacks, header }
+    }
+}
+
+/// Time by stack in a recording, so far.
+#[derive(Default)]
+struct RecordedTime {
+    stacks: FoldedStacks,
+    samples: u64,
+    period: Option<Nanos>,
+    span: Option<(Nanos, Nanos)>,
+}
+
+impl RecordedTime {
+    fn event(&mut self, event: &Event, filter: &StackFilter<'_>) {
+        let mut spent = match event {
+            Event::CpuSample(sample) => {
+                self.samples += 1;
+                self.period.get_or_insert(sample.period);
+                StackTime::from(&**sample)
+            }
+            Event::OffCpu(interval) if interval.length() >= filter.args.min => StackTime::from(&**interval),
+            _ => return,
+        };
+        let (first, last) = self.span.unwrap_or((event.time(), event.time()));
+        self.span = Some((first.min(event.time()), last.max(event.time())));
+        spent.tid = spent.tid.filter(|_| filter.args.each_thread);
+        if filter.admits(&spent) {
+            self.stacks.add(&spent);
+        }
+    }
+
+    fn how(&self, args: &Stacks, dir: &Path) -> String {
+        let mut parts = vec![format!("from {}", dir.display())];
+        parts.extend(self.span.map(|(first, last)| format!("{} of observation", last - first)));
+        if let Some(period) = self.period.filter(|_| states(args).contains(&CpuState::On)) {
+            let hz = 1e9 / period.0.max(1) as f64;
+            parts.push(format!("on CPU: {hz:.0} samples a second on each CPU"));
+        }
+        if states(args).contains(&CpuState::Off) {
+            parts.push(ABSENCES.to_owned());
+        }
+        parts.join("; ")
+    }
+}
+
 /// Where it is to be written: looked at before anything is measured.
 struct Sinks<'a> {
     svg: Option<&'a Path>,
@@ -96,60 +220,44 @@ struct Sinks<'a> {
 impl<'a> Sinks<'a> {
     fn of(args: &'a Stacks) -> anyhow::Result<Self> {
         let (svg, folded) = (args.output.as_deref(), args.folded.as_deref());
-        let dash = Path::new("-");
         match (svg, folded) {
             (None, None) if io::stdout().is_terminal() => {
                 Err(Usage("say where to write the flame graph: -o FILE.svg, or --folded -".to_owned()).into())
             }
-            (None, None) => Ok(Self { svg: Some(dash), folded }),
+            (None, None) => Ok(Self { svg: Some(Path::new("-")), folded }),
             _ if svg == folded => {
                 Err(Usage("the flame graph and the folded stacks need a place each".to_owned()).into())
             }
             _ => {
-                let files = [svg, folded].into_iter().flatten().filter(|path| *path != dash);
-                files.into_iter().try_for_each(failure::check_place)?;
+                output::check_places([svg, folded].into_iter().flatten())?;
                 Ok(Self { svg, folded })
             }
         }
     }
 
-    fn write(&self, args: &Stacks, seen: &Seen) -> anyhow::Result<()> {
+    fn write(&self, args: &Stacks, profile: &Profile) -> anyhow::Result<()> {
         let states = states(args);
         if let Some(path) = self.folded {
-            write_to(path, |out| seen.fold.write_folded(out, states))?;
+            output::write(path, |out| profile.stacks.write_folded(out, states))?;
         }
         if let Some(path) = self.svg {
-            write_to(path, |out| flame_graph::write_svg(out, &seen.fold, states, &seen.about))?;
+            output::write(path, |out| flame_graph::write_svg(out, &profile.stacks, states, &profile.header))?;
         }
-        if seen.fold.is_empty() {
-            output::warn(&format!("no time was seen{}", conditions(args)));
+        if profile.stacks.is_empty() {
+            tracing::warn!("no time was seen{}", conditions(args));
         }
         let totals = states.iter().map(|&state| {
-            let total = seen.fold.total(state);
+            let total = profile.stacks.total(state);
             let (place, of) = match state {
                 CpuState::On => ("on", "samples"),
                 CpuState::Off => ("off", "intervals"),
             };
             format!("{} {place} CPU in {} {of}", total.time, format_count(total.count))
         });
-        args.presentation.say(&totals.collect::<Vec<_>>().join(", "));
-        for note in &seen.about.missing {
-            args.presentation.say(note);
-        }
+        tracing::info!("{}", totals.collect::<Vec<_>>().join(", "));
+        output::say_each(&profile.header.missing);
         Ok(())
     }
-}
-
-fn write_to(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-    if path == Path::new("-") {
-        let mut out = output::stdout(Pace::AllThere);
-        return write(&mut out).and_then(|()| out.flush()).context(output::CANNOT_WRITE);
-    }
-    let written = File::create(path).map(BufWriter::new).and_then(|mut out| {
-        write(&mut out)?;
-        out.flush()
-    });
-    written.with_context(|| format!("{}: cannot write", path.display()))
 }
 
 #[cfg(test)]

@@ -3,59 +3,132 @@
 #[cfg(feature = "live")]
 mod live;
 mod replay;
-mod wanted;
+mod verdicts;
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
+use analysis::Stop;
 use anyhow::{Context as _, bail};
+use clap::Args;
+use model::{Event, Nanos, Request};
 use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTSTP};
 use top::{Outcome, Palette, Screen, State, Ui, draw};
 
-use crate::cli::Top;
-use crate::output::{HeldBack, Pace};
-use crate::own_cost::OwnCost;
-use crate::packets;
-use crate::stop::Stop;
+use super::Run;
+use crate::args::{Filter, Flags, Interface, Presentation, Slow, Source, Speed, Target};
+use crate::log::HeldBack;
+use crate::output::Pace;
+use crate::own_process::OverheadMeter;
+use crate::selection::{Selection, Wanted};
 
 /// What is drawn changes no more often than this, unless a key was pressed.
 const FRAME: Duration = Duration::from_millis(200);
 const NO_TERMINAL: &str = "cannot draw on the terminal";
 
-/// Who has events and verdicts for the screen.
-trait Feed {
-    /// Tells what there is by now.
-    fn tell(&mut self, state: &mut State) -> anyhow::Result<()>;
+/// `top`.
+#[derive(Debug, Args)]
+#[command(mut_args(|flag| Top::FLAGS.adapt(flag)))]
+#[command(mut_arg("interface", |flag| flag.conflicts_with("from")))]
+#[command(after_help = "Examples:
+  brokerscope top
+  brokerscope top --slower-than 50ms --topic orders
+  brokerscope top --from DIR --speed 10
 
-    /// How long keys may be waited for until it has more to tell.
-    fn patience(&self) -> Duration;
+Keys are those of htop; F1 lists them.")]
+pub(crate) struct Top {
+    #[command(flatten)]
+    slow: Slow,
+    #[command(flatten)]
+    speed: Speed,
+    #[command(flatten)]
+    interface: Interface,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    presentation: Presentation,
+}
+
+impl Run for Top {
+    const FLAGS: Flags = Flags {
+        hidden: &["format", "wide", "message-id"],
+        help: &[
+            ("slower-than", "Explain requests that took at least this long"),
+            ("speed", "Replay a recording this many times as fast as it was [default: 1]"),
+            ("pid", "Watch this broker's process; without it, the broker that runs here (live)"),
+            ("log-dir", "Use this log dir of the broker (repeatable); without it, the broker's own (live)"),
+            ("port", "Show only the broker's port (repeatable); without it, the broker's own"),
+            (
+                "flight-recorder",
+                "Have the broker's JVM record who waits for locks, by Flight Recorder (live): verdicts then come 3 s later",
+            ),
+        ],
+        // By itself nothing here stalls the broker.
+        defaults: &[("slower-than", "100ms"), ("flight-recorder", "never")],
+        ..Flags::NONE
+    };
+
+    fn run(&self) -> anyhow::Result<()> {
+        self.filter.requests().check()?;
+        let recording = self.source.recording()?;
+        check_terminal()?;
+        if let Some(directory) = recording {
+            return replay::run(self, directory);
+        }
+        #[cfg(feature = "live")]
+        return live::run(self);
+        #[cfg(not(feature = "live"))]
+        return crate::args::cannot_watch();
+    }
+}
+
+/// What the user wants to see of everything. Verdicts rest on all of it.
+#[derive(Clone, Debug)]
+struct ScreenFilter<'a> {
+    filter: &'a Filter,
+    wanted: Wanted<'a>,
+}
+
+impl<'a> ScreenFilter<'a> {
+    fn new(args: &'a Top) -> Self {
+        let wanted = Wanted::new(&args.filter, &args.selection, Nanos::ZERO);
+        Self { filter: &args.filter, wanted }
+    }
+
+    /// Whether an event is counted and listed.
+    fn event(&self, event: &Event) -> bool {
+        match event {
+            Event::Request(request) => self.request(request),
+            Event::FileOp(op) => self.filter.admits(op),
+            _ => true,
+        }
+    }
+
+    /// Whether a request is.
+    fn request(&self, request: &Request) -> bool {
+        self.wanted.wants(request)
+    }
+}
+
+/// Feeds events and verdicts to the screen.
+trait Feed {
+    /// Adds what there is by now.
+    fn update(&mut self, state: &mut State) -> anyhow::Result<()>;
+
+    /// How long keys may be waited for until it has more.
+    fn key_timeout(&self) -> Duration;
 
     /// Stands still, or goes on. Says whether it goes on all the same: then the screen stands still.
     fn pause(&mut self, paused: bool) -> bool;
 
     /// Goes so many times as fast, where that is possible.
     fn hasten(&mut self, times: f64);
-}
-
-/// Shows it until the user has seen enough.
-pub(crate) fn run(args: &Top) -> anyhow::Result<()> {
-    packets::check_apis(&args.filter)?;
-    let recording = args.source.recording()?;
-    check_terminal()?;
-    match recording {
-        Some(dir) => replay::run(args, dir),
-        None => live(args),
-    }
-}
-
-#[cfg(feature = "live")]
-fn live(args: &Top) -> anyhow::Result<()> {
-    live::run(args)
-}
-
-#[cfg(not(feature = "live"))]
-fn live(_args: &Top) -> anyhow::Result<()> {
-    Err(crate::options::cannot_watch().into())
 }
 
 fn check_terminal() -> anyhow::Result<()> {
@@ -71,7 +144,7 @@ fn check_terminal() -> anyhow::Result<()> {
 
 /// What asks it to stop, beside keys.
 fn stop() -> anyhow::Result<Stop> {
-    Stop::after(None)?.also_by(&[SIGHUP, SIGQUIT])
+    Ok(Stop::after(None)?.also_by(&[SIGHUP, SIGQUIT])?)
 }
 
 /// Shows what is fed until the user has seen enough, and gives the terminal back.
@@ -81,12 +154,12 @@ fn show(args: &Top, feed: &mut impl Feed, state: &mut State, stop: &Stop) -> any
     let said = HeldBack::begin();
     let screen = Screen::take().context(NO_TERMINAL)?;
     let palette = Palette::new(colour);
-    let mut shown = Shown { screen, palette, ui: Ui::new(), frozen: None, drawn: None, ended: false };
-    let mut overhead = OwnCost::default();
+    let mut shown = Display { screen, palette, ui: Ui::new(), frozen: None, drawn: None, ended: false };
+    let mut overhead = OverheadMeter::default();
     while !shown.ended && !stop.is_due() {
-        feed.tell(state)?;
+        feed.update(state)?;
         said.fresh().into_iter().for_each(|sentence| state.note(sentence));
-        if let Some(overhead) = overhead.told() {
+        if let Some(overhead) = overhead.read() {
             state.overhead(overhead);
         }
         shown.keys(feed, state)?;
@@ -96,7 +169,7 @@ fn show(args: &Top, feed: &mut impl Feed, state: &mut State, stop: &Stop) -> any
 }
 
 /// The screen, and what is on it.
-struct Shown {
+struct Display {
     screen: Screen,
     palette: Palette,
     ui: Ui,
@@ -107,10 +180,10 @@ struct Shown {
     ended: bool,
 }
 
-impl Shown {
+impl Display {
     /// Takes the keys that were pressed, and waits a little for the first.
     fn keys(&mut self, feed: &mut impl Feed, state: &State) -> anyhow::Result<()> {
-        let mut wait = feed.patience();
+        let mut wait = feed.key_timeout();
         while let Some(key) = self.screen.key(wait).context(NO_TERMINAL)? {
             wait = Duration::ZERO;
             self.drawn = None;

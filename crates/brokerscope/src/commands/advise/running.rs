@@ -2,29 +2,22 @@
 //! watching it. Advises nothing. A broker of which little can be read is still told about, with what is missing.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use advise::{Inputs, Settings};
+use analysis::advice::{AdviceTotals, WhyNot};
+use analysis::source::{Live, LiveOptions};
+use analysis::{Analysis, EventSource as _, Stop};
 use anyhow::Context as _;
 use broker::{Broker, Error, Processes};
-use diagnose::Config;
 use model::{Known, Pid};
 use report::quantity::format_count_of;
 use watch::read_host_facts;
-use watch::{Memory, Watch};
 
-use super::seen::Seen;
-use super::{Gathered, dumps};
-use crate::advising::WhyNot;
-use crate::cli::Advise;
-use crate::options::{CPU_SAMPLES, Filter};
-use crate::stop::Stop;
-use crate::watched;
+use super::{Advise, Findings, NO_DUMPS, add};
+use crate::args::{Filter, Jvm, live_options};
 
 /// Settings named in a note.
-const MOST_NAMES: usize = 8;
-/// The longest that is waited for an event.
-const WAIT: Duration = Duration::from_millis(50);
+const MAX_NAMES: usize = 8;
 /// Why nothing of requests is known where nobody watched.
 const NOT_WATCHED: &str = "the broker was not watched: advise --for 60s, or name a recording";
 const NOTHING_SEEN: WhyNot = WhyNot {
@@ -35,7 +28,7 @@ const NOTHING_SEEN: WhyNot = WhyNot {
 };
 
 /// Reads what can be read, and watches where that is asked for.
-pub(super) fn gather(args: &Advise) -> anyhow::Result<Gathered> {
+pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
     let stop = Stop::after(None)?;
     let pid = pid(args)?;
     let broker = match Broker::of_pid(pid) {
@@ -46,17 +39,16 @@ pub(super) fn gather(args: &Advise) -> anyhow::Result<Gathered> {
     let mut inputs = Inputs {
         settings: broker.as_ref().map(|broker| in_force(broker, &mut notes)).map_err(why),
         surroundings: read_host_facts(pid, &log_dirs(args, &broker)),
-        dumps: Err(dumps::NONE.into()),
+        dumps: Err(NO_DUMPS.into()),
         ..Inputs::unknown(NOT_WATCHED)
     };
-    if args.duration.is_some() {
+    if args.length.duration.is_some() {
         let broker =
             broker.context("the broker cannot be watched; without --for there is advice all the same")?;
-        watch(args, &broker, &stop, &mut inputs, &mut notes)?;
+        watch(args, &broker, stop, &mut inputs, &mut notes)?;
     }
     notes.push("BEFORE and AFTER are recordings of before and after a change: brokerscope record -o BEFORE --for 60s".to_owned());
-    let subject = format!("broker {pid}");
-    Ok(Gathered { inputs, blocked: Vec::new(), subject, notes, whole: Ok(()) })
+    Ok(Findings::new(inputs, format!("broker {pid}"), notes))
 }
 
 /// The broker's process: command lines are open to everybody, whatever else is not.
@@ -71,13 +63,13 @@ fn pid(args: &Advise) -> Result<Pid, Error> {
     }
 }
 
-/// Its file's settings, brought up to date by what it says itself, where it answers.
+/// Its file's settings, updated by what the broker answers.
 fn in_force(broker: &Broker, notes: &mut Vec<String>) -> Settings {
     let mut properties = broker.properties.clone();
     match watch::admin::settings(broker) {
         Ok(answered) => {
             let names =
-                answered.dynamic.keys().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+                answered.dynamic.keys().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
             let changed = answered.dynamic.len() as u64;
             if changed > 0 {
                 let settings = format_count_of(changed, "setting");
@@ -108,37 +100,27 @@ fn why(error: &Error) -> std::sync::Arc<str> {
 fn watch(
     args: &Advise,
     broker: &Broker,
-    stop: &Stop,
+    stop: Stop,
     inputs: &mut Inputs,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let packets = watched::packets(&Filter::default(), broker, "any");
-    let mut watch = watched::start(&args.target, broker, Some(packets), true, None, Memory::default())?;
-    watch.sample_cpu(broker.pid, CPU_SAMPLES);
-    watched::drop_privileges(None);
-    let stop = stop.clone().within(args.duration);
-    args.presentation.say(&format!("watching broker {}", broker.pid));
-    let config = Config { file_ops_observed: watch.sees_files(), ..Config::live(args.slower_than) };
-    let mut seen = Seen::new(config);
-    while !stop.asked() {
-        if let Some(event) = watch.next(WAIT) {
-            seen.event(event);
-        }
+    let jvm = Jvm { no_attach: true, ..Jvm::default() };
+    let options = live_options(&args.target, &Filter::default(), jvm);
+    let options = LiveOptions { pid: Some(broker.pid), min_lock_wait: None, ..options };
+    let mut live = Live::start(options, Some(stop), args.length.duration)?;
+    tracing::info!("watching broker {}", broker.pid);
+    let mut analysis = Analysis::new(live.config(args.slow.slower_than));
+    let mut totals = AdviceTotals::default();
+    analysis.run(&mut live, &mut |output| {
+        add(&mut totals, output);
+        Ok::<_, anyhow::Error>(())
+    })?;
+    let gaps = live.gaps(args.slow.slower_than);
+    notes.extend(gaps.unobservable.iter().map(|gap| format!("not seen: {}: {}", gap.what, gap.why)));
+    let dropped: u64 = gaps.losses.iter().map(|(_, count)| count).sum();
+    if dropped > 0 {
+        notes.push(format!("{dropped} events could not be taken in time and were dropped"));
     }
-    notes.extend(unseen(&watch));
-    let ended = watch.stop(&mut |rest| seen.event(rest));
-    if ended.unreported > 0 {
-        notes.push(format!("{} events could not be taken in time and were dropped", ended.unreported));
-    }
-    let (advising, requests) = seen.finish();
-    advising.finish(inputs, requests, None, &NOTHING_SEEN);
+    totals.finish(inputs, analysis.summary().requests > 0, None, &NOTHING_SEEN);
     Ok(())
-}
-
-fn unseen(watch: &Watch) -> Vec<String> {
-    let missing = watch.plan().iter().filter_map(|purpose| match &purpose.outcome {
-        watch::Outcome::Missing(why) => Some(format!("not seen: {}: {why}", purpose.purpose)),
-        watch::Outcome::Active(_) => None,
-    });
-    missing.collect()
 }

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use analysis::{Usage, file_error};
 use compare::Part;
 use model::Nanos;
 use serde::Deserialize;
 
-use crate::failure::{self, Usage};
 use crate::quantity;
 
 /// Beside the repetitions of a configuration: what it is called, and a sentence about it.
@@ -125,11 +125,11 @@ fn part(span: &str) -> Result<Part, String> {
 /// The recording itself, or those in a directory that is none, by name.
 fn repetitions(recorded: Recorded) -> anyhow::Result<Vec<Recorded>> {
     let path = &recorded.path;
-    let there = std::fs::metadata(path).map_err(|error| failure::of_file(path, &error))?;
+    let there = std::fs::metadata(path).map_err(|error| file_error(path, &error))?;
     if !there.is_dir() || path.join(MANIFEST).exists() {
         return Ok(vec![recorded]);
     }
-    let inside = std::fs::read_dir(path).map_err(|error| failure::of_file(path, &error))?;
+    let inside = std::fs::read_dir(path).map_err(|error| file_error(path, &error))?;
     let mut inside: Vec<PathBuf> =
         inside.flatten().map(|entry| entry.path()).filter(|path| path.join(MANIFEST).exists()).collect();
     inside.sort();
@@ -151,7 +151,7 @@ fn about(path: &Path) -> anyhow::Result<About> {
     let path = path.join(ABOUT);
     let Ok(file) = File::open(&path) else { return Ok(About::default()) };
     let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| failure::of_file(&path, &error))?;
+    file.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| file_error(&path, &error))?;
     serde_json::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
 }
 

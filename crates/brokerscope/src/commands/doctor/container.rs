@@ -1,5 +1,5 @@
-//! What sets a broker apart from this process: namespaces of its own, as in a container, and files under a root of its
-//! own, of which it enters none; and what it does that cannot be seen.
+//! What sets a broker apart from this process: other namespaces, as in a container, and files under another root; and what
+//! it does that cannot be seen. Enters no namespace.
 
 use std::fs;
 
@@ -7,12 +7,13 @@ use broker::Broker;
 use probes::facts::Capabilities;
 use report::doctor::{Fact, Remedy};
 
+use super::{fact, remedy};
+
 /// What is worth saying of a broker's surroundings; nothing of one that shares this process's.
 pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
-    let fact = |name: &str, value: &str| Fact { name: name.to_owned(), value: value.to_owned() };
     let mut facts = Vec::new();
     if let Some(inside) = own_pid(broker.pid) {
-        facts.push(fact("pid namespace", &format!("one below this one: it is pid {inside} there")));
+        facts.push(fact("pid namespace", format!("one below this one: it is pid {inside} there")));
     }
     if !watch::network::shares_network(broker.pid) {
         facts.push(fact("network", "a namespace of its own: its packets are captured there"));
@@ -24,34 +25,34 @@ pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
 }
 
 /// What is in the way of watching it there, and of seeing all that it does.
-pub(super) fn remedies(broker: &Broker, held: Capabilities) -> Vec<Remedy> {
-    network(broker, held).into_iter().chain(io_uring(broker)).collect()
+pub(super) fn remedies(broker: &Broker) -> Vec<Remedy> {
+    network(broker, Capabilities::of_this_process()).into_iter().chain(io_uring(broker)).collect()
 }
 
 fn io_uring(broker: &Broker) -> Option<Remedy> {
     let problem = watch::io_uring::warning(broker.pid)?;
-    Some(Remedy {
-        problem: format!("broker {}: {problem}", broker.pid),
-        action: "Kafka itself does not use it: look for an agent or a library that does; or sysctl \
-                 kernel.io_uring_disabled=2, and start the broker again"
-            .to_owned(),
-    })
+    Some(remedy(
+        format!("broker {}: {problem}", broker.pid),
+        "Kafka itself does not use it: look for an agent or a library that does; or sysctl \
+         kernel.io_uring_disabled=2, and start the broker again",
+    ))
 }
 
 fn network(broker: &Broker, held: Capabilities) -> Option<Remedy> {
     let barred = !watch::network::shares_network(broker.pid) && !held.has(Capabilities::SYS_ADMIN);
-    barred.then(|| Remedy {
-        problem: format!(
-            "requests of broker {} cannot be captured: it is in another network namespace, and entering that takes \
-             CAP_SYS_ADMIN",
-            broker.pid
-        ),
-        action: format!(
-            "run as root (brokerscope gives that capability away once it has attached); nsenter -t {} -n \
-             brokerscope …; Kubernetes: securityContext.capabilities.add: [SYS_ADMIN], or brokerscope as a container \
-             of the broker's pod",
-            broker.pid
-        ),
+    let pid = broker.pid;
+    barred.then(|| {
+        remedy(
+            format!(
+                "requests of broker {pid} cannot be captured: it is in another network namespace, and entering that \
+                 takes CAP_SYS_ADMIN"
+            ),
+            format!(
+                "run as root (brokerscope gives that capability away once it has attached); nsenter -t {pid} -n \
+                 brokerscope …; Kubernetes: securityContext.capabilities.add: [SYS_ADMIN], or brokerscope as a \
+                 container of the broker's pod"
+            ),
+        )
     })
 }
 

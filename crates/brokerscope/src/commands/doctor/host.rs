@@ -3,7 +3,9 @@
 use capture::live::{Live, LiveConfig};
 use probes::facts::{Capabilities, PidNamespace};
 use probes::{Facts, Hook, Plan, State};
-use report::doctor::{Examination, Fact, Hook as HookShown, Remedy};
+use report::doctor::{Examination, Fact, Hook as HookRow, Remedy};
+
+use super::{fact, remedy};
 
 /// Surveys the host, and tries to open a capture.
 pub(super) fn examine() -> Examination {
@@ -11,19 +13,17 @@ pub(super) fn examine() -> Examination {
     let plan = Plan::choose(&facts);
     let capture = Live::open(&LiveConfig { interface: "lo".to_owned(), ..LiveConfig::default() });
     let mut examination = Examination { live: true, facts: facts_shown(&facts), ..Examination::default() };
-    examination.hooks.push(HookShown {
+    examination.hooks.push(HookRow {
         purpose: "requests".to_owned(),
         mechanism: "packet socket".to_owned(),
         missing: capture.as_ref().err().map(ToString::to_string),
     });
     examination.hooks.extend(plan.hooks.iter().map(hook_shown));
     examination.remedies.extend(capture.err().map(|error| {
-        Remedy {
-            problem: format!("requests cannot be captured: {error}"),
-            action:
-                "run as root, or `setcap cap_net_raw+ep` on the binary; tcpdump's files can be read without"
-                    .to_owned(),
-        }
+        remedy(
+            format!("requests cannot be captured: {error}"),
+            "run as root, or `setcap cap_net_raw+ep` on the binary; tcpdump's files can be read without",
+        )
     }));
     examination.remedies.extend(remedies(&plan.hooks));
     examination
@@ -31,7 +31,6 @@ pub(super) fn examine() -> Examination {
 
 fn facts_shown(facts: &Facts) -> Vec<Fact> {
     let yes_no = |value: bool| if value { "yes" } else { "no" }.to_owned();
-    let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
     let number = |value: Option<u32>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     vec![
         fact("kernel", facts.kernel_release.clone()),
@@ -85,8 +84,8 @@ fn capabilities(held: Capabilities) -> String {
     if held.is_empty() { "none of those that probes need".to_owned() } else { held.join(" ") }
 }
 
-fn hook_shown(hook: &Hook) -> HookShown {
-    HookShown {
+fn hook_shown(hook: &Hook) -> HookRow {
+    HookRow {
         purpose: hook.purpose.as_str().to_owned(),
         mechanism: hook.describe(),
         missing: match &hook.state {
@@ -98,18 +97,24 @@ fn hook_shown(hook: &Hook) -> HookShown {
 
 /// One for all that lack the same.
 fn remedies(hooks: &[Hook]) -> Vec<Remedy> {
-    let mut found: Vec<(Vec<&str>, &str, &str)> = Vec::new();
-    for hook in hooks {
-        let State::Missing { why, remedy: Some(action) } = &hook.state else { continue };
-        let purpose = hook.purpose.as_str();
+    let states = hooks.iter().map(|hook| (hook.purpose.as_str(), &hook.state));
+    let remedies = by_reason(states).into_iter();
+    remedies
+        .map(|(purposes, why, action)| remedy(format!("{purposes} cannot be seen: {why}"), action))
+        .collect()
+}
+
+/// The purposes that lack the same, why, and what to do about it.
+pub(super) fn by_reason<'a>(
+    states: impl Iterator<Item = (&'a str, &'a State)>,
+) -> Vec<(String, &'a str, &'a str)> {
+    let mut found: Vec<(String, &str, &str)> = Vec::new();
+    for (purpose, state) in states {
+        let State::Missing { why, remedy: Some(action) } = state else { continue };
         match found.iter_mut().find(|(_, known, done)| known == why && done == action) {
-            Some((purposes, ..)) => purposes.push(purpose),
-            None => found.push((vec![purpose], why, action)),
+            Some((purposes, ..)) => purposes.extend([", ", purpose]),
+            None => found.push((purpose.to_owned(), why, action)),
         }
     }
-    let remedy = |(purposes, why, action): (Vec<&str>, &str, &str)| Remedy {
-        problem: format!("{} cannot be seen: {why}", purposes.join(", ")),
-        action: action.to_owned(),
-    };
-    found.into_iter().map(remedy).collect()
+    found
 }

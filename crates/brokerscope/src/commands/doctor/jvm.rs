@@ -1,9 +1,18 @@
-//! What a broker's JVM offers for a live watch, in words. The survey of its probes and the decision are `probes`';
-//! whether it can be asked says `attach.rs`.
+//! What a broker's JVM offers for a live watch: USDT probes, and whether it can be asked who its threads are and to record
+//! who waits for locks. Asks it nothing: the first question makes a JVM listen.
 
+use std::path::Path;
+
+use jvm::{Error, Machine, flight, may_act_as};
 use probes::jvm::{JvmFacts, JvmHook, JvmPlan};
 use probes::{Facts, State};
 use report::doctor::{Examination, Fact, Hook, Remedy};
+
+use super::{fact, remedy};
+
+/// What `record`'s plan calls them.
+const NAMES: &str = "thread-names";
+const WAITS: &str = "lock-waits";
 
 /// Looks at the JVMs of the brokers that were found.
 pub(super) fn examine(examination: &mut Examination) {
@@ -14,7 +23,7 @@ pub(super) fn examine(examination: &mut Examination) {
     for broker in &mut examination.brokers {
         let jvm = JvmFacts::survey(broker.pid);
         let plan = JvmPlan::choose(&host, &jvm);
-        let asking = super::attach::examine(broker.pid, jvm.library.as_deref().ok());
+        let asking = examine_attach(broker.pid, jvm.library.as_deref().ok());
         broker.facts.extend(asking.facts);
         examination.hooks.extend(asking.hooks);
         examination.remedies.extend(asking.remedies);
@@ -25,7 +34,6 @@ pub(super) fn examine(examination: &mut Examination) {
 }
 
 fn facts_shown(jvm: &JvmFacts) -> [Fact; 2] {
-    let fact = |name: &str, value| Fact { name: name.to_owned(), value };
     let probes = match &jvm.library {
         Ok(_) => format!("{} in its libjvm.so", jvm.probes.len()),
         Err(why) => why.clone(),
@@ -51,17 +59,93 @@ fn hook_shown(pid: u32, hook: &JvmHook) -> Hook {
 
 /// One for all purposes that lack the same.
 fn remedies(pid: u32, plan: &JvmPlan) -> Vec<Remedy> {
-    let mut found: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for hook in &plan.hooks {
-        let State::Missing { why, remedy: Some(action) } = &hook.state else { continue };
-        match found.iter_mut().find(|(known, ..)| known == why) {
-            Some((.., purposes)) => purposes.push(hook.purpose.as_str()),
-            None => found.push((why, action, vec![hook.purpose.as_str()])),
-        }
-    }
-    let remedies = found.into_iter().map(|(why, action, purposes)| Remedy {
-        problem: format!("{} of broker {pid} cannot be seen by USDT: {why}", purposes.join(", ")),
-        action: action.to_owned(),
+    let states = plan.hooks.iter().map(|hook| (hook.purpose.as_str(), &hook.state));
+    let remedies = super::host::by_reason(states).into_iter().map(|(purposes, why, action)| {
+        remedy(format!("{purposes} of broker {pid} cannot be seen by USDT: {why}"), action)
     });
     remedies.collect()
+}
+
+/// What was found of one broker.
+struct AttachFacts {
+    facts: Vec<Fact>,
+    hooks: Vec<Hook>,
+    remedies: Vec<Remedy>,
+}
+
+/// Looks at the JVM of a process whose `libjvm.so` is here, where it is known.
+fn examine_attach(pid: u32, library: Option<&Path>) -> AttachFacts {
+    let machine = Machine::of(pid);
+    let answers = machine.as_ref().map_err(ToString::to_string).and_then(|machine| {
+        machine.check_attachable().and_then(|()| may_act_as(machine)).map_err(|error| error.to_string())
+    });
+    let library = library.unwrap_or(Path::new(""));
+    let costs = machine.as_ref().ok().and_then(|machine| flight::start_cost_of_library(machine, library));
+    let recorded = answers.clone().and_then(|()| costs.map_or(Ok(()), Err));
+    let hook = |purpose: &str, means: &str, state: &Result<(), String>| Hook {
+        purpose: purpose.to_owned(),
+        mechanism: format!("{means} of broker {pid}"),
+        missing: state.clone().err(),
+    };
+    let mut remedies = Vec::new();
+    if let Err(why) = &answers {
+        remedies.push(remedy(
+            format!("{NAMES}, {WAITS} of broker {pid} cannot be seen: {why}"),
+            attach_remedy(machine.as_ref()),
+        ));
+    } else if let Err(why) = &recorded {
+        remedies.push(remedy(
+            format!("{WAITS} of broker {pid} are not recorded unasked: {why}"),
+            "give record or locks --flight-recorder always, which accepts that, once for each start of the \
+                     broker; or run it with JDK 25 or newer",
+        ));
+    }
+    AttachFacts {
+        facts: attach_facts(&answers, &recorded),
+        hooks: vec![
+            hook(NAMES, "attach protocol", &answers),
+            hook(WAITS, "Flight Recorder, by attach protocol,", &recorded),
+        ],
+        remedies,
+    }
+}
+
+fn attach_facts(answers: &Result<(), String>, recorded: &Result<(), String>) -> Vec<Fact> {
+    let start = match (answers, recorded) {
+        (Err(_), _) => "cannot be started",
+        (Ok(()), Ok(())) => "record and locks start it (--flight-recorder auto)",
+        (Ok(()), Err(_)) => "started only with --flight-recorder always",
+    };
+    vec![fact("JVM can be asked", if answers.is_ok() { "yes" } else { "no" }), fact("Flight Recorder", start)]
+}
+
+/// By what is in the way.
+fn attach_remedy(machine: Result<&Machine, &Error>) -> &'static str {
+    match machine.map(Machine::check_attachable) {
+        Ok(Err(Error::Disabled { .. })) => {
+            "start the broker without -XX:+DisableAttachMechanism; or with -XX:+DTraceMonitorProbes, by which waits for \
+             monitors are seen without asking"
+        }
+        Ok(Err(Error::OpenJ9 { .. })) => "give its javacores to locks --dump",
+        _ => "run as root, or as the broker's user with the same capabilities",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::examine_attach;
+
+    #[test]
+    fn what_runs_no_jvm_cannot_be_asked_and_the_reason_is_said_once() {
+        let asking = examine_attach(std::process::id(), None);
+        assert!(
+            asking.hooks.iter().all(|hook| hook.missing.as_ref().is_some_and(|why| why.contains("no JVM")))
+        );
+        assert_eq!(asking.hooks.len(), 2);
+        assert_eq!(asking.remedies.len(), 1);
+        assert_eq!(
+            asking.facts.iter().map(|fact| &*fact.value).collect::<Vec<_>>(),
+            ["no", "cannot be started"]
+        );
+    }
 }

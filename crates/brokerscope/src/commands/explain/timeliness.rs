@@ -7,9 +7,9 @@ use report::explanation::{Lag, Lags};
 use report::quantity::format_count_of;
 
 /// Verdicts that come so much later than they have to are behind.
-const BEHIND: Nanos = Nanos::from_millis(2_000);
+const MAX_LAG: Nanos = Nanos::from_millis(2_000);
 /// Between two warnings.
-const SELDOM: Nanos = Nanos::from_millis(10_000);
+const WARNING_INTERVAL: Nanos = Nanos::from_millis(10_000);
 
 /// What is known of it.
 pub(super) struct Timeliness {
@@ -25,7 +25,7 @@ pub(super) struct Timeliness {
 impl Timeliness {
     /// Of verdicts that are decided like this.
     pub(super) fn new(config: &Config) -> Self {
-        let late = config.disorder + config.lateness + BEHIND;
+        let late = config.disorder + config.lateness + MAX_LAG;
         Self { lags: Lags::default(), late, longest: Nanos::ZERO, dropped: 0, warned: None }
     }
 
@@ -52,7 +52,7 @@ impl Timeliness {
                 "{events} dropped, which came faster than they could be explained: verdicts near them say so"
             )
         });
-        if self.warned.is_some_and(|warned| now - warned < SELDOM) {
+        if self.warned.is_some_and(|warned| now - warned < WARNING_INTERVAL) {
             return None;
         }
         let said =

@@ -1,86 +1,82 @@
-//! Tells of a recording as if it happened now: as fast as it can be read, or so many times as fast as it was. Answers on when it
-//! has been read.
+//! Exports a recording as if it happened now: as fast as it can be read, or so many times as fast as it was. Answers on when
+//! it has been read.
 
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use export::{BrokerInfo, LogDir, MetricsService, Server};
+use analysis::recorder::plan;
+use analysis::source::{self, ReadOptions};
+use analysis::{EventSource, Step, Stop, Usage};
+use export::{BrokerInfo, Exporter, LogDir, MetricsService, Server};
 use model::{Event, Nanos};
 use recording::Manifest;
 
-use super::BURST;
-use crate::cli::Export;
-use crate::commands::record;
-use crate::failure::Usage;
-use crate::grounds::Grounds;
-use crate::stop::Stop;
+use super::{Export, finish_traces, serve};
+use crate::output;
 
-/// How often it is looked whether it is time to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// Events taken at once: a scrape meanwhile waits for them.
+const MAX_BURST: usize = 1_000;
+/// How often to look whether to stop.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const READING: &str = "the recording is still being read";
 
-/// It was time to stop before all was read.
-#[derive(Debug)]
-struct Stopped;
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("stopped")
-    }
-}
-
-impl std::error::Error for Stopped {}
-
 /// Exports until it is time to stop.
-pub(super) fn run(args: &Export, dir: &Path, server: Server) -> anyhow::Result<()> {
-    let stop = Stop::after(args.duration)?;
-    let mut grounds = Grounds::open(&[dir.to_owned()], &[], &args.filter, &args.target)?;
-    let Some(recording) = grounds.recording() else {
+pub(super) fn run(
+    args: &Export,
+    directory: &Path,
+    server: Server,
+    options: &ReadOptions,
+) -> anyhow::Result<()> {
+    let stop = Stop::after(args.length.duration)?;
+    let mut source = source::open(&[directory.to_owned()], options)?;
+    let Some(recording) = source.recording() else {
         return Err(Usage("--from is for a recording: packets alone tell too little".to_owned()).into());
     };
-    let about = about(recording.manifest());
-    let exporter = super::exporter(args, grounds.config(args.slower_than), about)?;
-    let site = super::serve(server, exporter, false)?;
-    site.set_ready(Err(READING.to_owned()));
-    let mut replay = Replay { site: &site, stop: &stop, pace: args.speed.map(Pace::new), burst: Vec::new() };
-    match grounds.read(&mut |event| replay.take(event)) {
-        Err(error) if error.is::<Stopped>() => return Ok(()),
-        read => read?,
+    let info = info(recording.manifest());
+    let exporter = args.exporter(source.config(args.slow.slower_than), info)?;
+    let service = serve(server, exporter, false)?;
+    service.set_ready(Err(READING.to_owned()));
+    let pace = args.speed.speed.map(Pace::new);
+    let mut replay = Replay { service: &service, stop: &stop, pace, burst: Vec::new() };
+    if !replay.read(&mut *source) {
+        return Ok(());
     }
-    replay.hand_on();
-    site.feed(export::Exporter::finish);
-    site.set_ready(Ok(()));
-    args.presentation.say_each(&grounds.known(args.slower_than, &args.presentation).notes);
-    args.presentation.say(&format!("{}: read to its end; Ctrl-C ends this", dir.display()));
+    service.feed(Exporter::finish);
+    service.set_ready(Ok(()));
+    output::say_each(&source.gaps(args.slow.slower_than).notes);
+    tracing::info!("{}: read to its end; Ctrl-C ends this", directory.display());
     while !stop.asked() {
-        sleep(LOOK);
-        site.feed(|_| ());
+        sleep(LOOK_INTERVAL);
+        service.feed(|_| ());
     }
-    super::finish_traces(&site);
-    grounds.check()
+    finish_traces(&service);
+    Ok(source.check()?)
 }
 
-fn about(manifest: &Manifest) -> BrokerInfo {
+fn info(manifest: &Manifest) -> BrokerInfo {
     let broker = manifest.broker.as_ref();
     let dirs = broker.iter().flat_map(|broker| broker.log_dir_devices.iter().zip(&broker.log_dirs));
     let log_dirs = dirs.filter_map(|(device, dir)| {
         Some(LogDir { device: (*device)?, path: dir.to_string_lossy().into_owned() })
     });
-    let seen = |outcome: &str| outcome.starts_with(record::SEEN);
     BrokerInfo {
         log_dirs: log_dirs.collect(),
         node_id: broker.and_then(|broker| broker.node_id),
         host: manifest.host.name.clone(),
         kernel: manifest.host.kernel.clone(),
-        plan: manifest.plan.iter().map(|(purpose, outcome)| (purpose.clone(), seen(outcome))).collect(),
+        plan: manifest
+            .plan
+            .iter()
+            .map(|(of, outcome)| (of.clone(), outcome.starts_with(plan::SEEN)))
+            .collect(),
         ..BrokerInfo::default()
     }
 }
 
 /// Hands events on, in time.
 struct Replay<'a> {
-    site: &'a MetricsService,
+    service: &'a MetricsService,
     stop: &'a Stop,
     /// None as fast as it goes.
     pace: Option<Pace>,
@@ -88,35 +84,41 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    fn take(&mut self, event: Event) -> anyhow::Result<()> {
-        if let Some(due) = self.pace.as_mut().map(|pace| pace.due(event.time())) {
-            self.wait_until(due)?;
-        }
-        self.burst.push(event);
-        if self.burst.len() >= BURST {
-            if self.stop.asked() {
-                return Err(Stopped.into());
+    /// Reads to the end; false if it was time to stop before.
+    fn read(&mut self, source: &mut dyn EventSource) -> bool {
+        while let Step::Event(event) = source.next() {
+            if let Some(due) = self.pace.as_mut().map(|pace| pace.due(event.time())) {
+                if !self.wait_until(due) {
+                    return false;
+                }
             }
-            self.hand_on();
+            self.burst.push(event);
+            if self.burst.len() >= MAX_BURST {
+                if self.stop.asked() {
+                    return false;
+                }
+                self.hand_on();
+            }
         }
-        Ok(())
+        self.hand_on();
+        true
     }
 
-    /// What is there is told before it is waited for more.
-    fn wait_until(&mut self, due: Instant) -> anyhow::Result<()> {
+    /// Hands on what is there before waiting for more; false if it is time to stop.
+    fn wait_until(&mut self, due: Instant) -> bool {
         while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             if self.stop.asked() {
-                return Err(Stopped.into());
+                return false;
             }
             self.hand_on();
-            sleep(left.min(LOOK));
+            sleep(left.min(LOOK_INTERVAL));
         }
-        Ok(())
+        true
     }
 
     fn hand_on(&mut self) {
         let burst = &mut self.burst;
-        self.site.feed(|exporter| burst.drain(..).for_each(|event| exporter.push(event)));
+        self.service.feed(|exporter| burst.drain(..).for_each(|event| exporter.push(event)));
     }
 }
 

@@ -1,20 +1,19 @@
-//! Where recordings of many brokers lie: folders that are called `cluster=…`, `broker=…` and `date=…`, as Hive and whatever reads
-//! its partitions have them. Reads no recording.
+//! Where recordings of many brokers lie: folders that are called `cluster=…`, `broker=…` and `date=…`, as Hive and readers of its
+//! partitions have them. Reads no recording.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use analysis::bucket::Bucket;
+use analysis::file_error;
 use fleet::BrokerName;
-
-use crate::failure;
-use crate::remote::Source;
 
 /// What every recording has.
 const MANIFEST: &str = "manifest.json";
 /// The folders of a partition, and one or two below them.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// A thousand brokers for a hundred days.
-const MOST_RECORDINGS: usize = 100_000;
+const MAX_RECORDINGS: usize = 100_000;
 /// The cluster of recordings whose folders name none.
 const UNNAMED: &str = "-";
 
@@ -35,13 +34,13 @@ struct Partition {
 /// Where there are none, or more than can be meant, or a folder cannot be read, or what the object store says.
 pub(super) fn find(
     directory: &Path,
-    source: Option<&Source>,
+    bucket: Option<&Bucket>,
     clusters: &[String],
     dates: &[String],
 ) -> anyhow::Result<Folders> {
     let mut looking = Looking { clusters, dates, folders: Folders::new(), found: 0, others: 0 };
-    match source {
-        Some(source) => looking.take(directory, &source.recordings(MOST_RECORDINGS)?)?,
+    match bucket {
+        Some(bucket) => looking.take(directory, &bucket.recordings(MAX_RECORDINGS)?)?,
         None => looking.visit(directory, &Partition::default(), 0)?,
     }
     let shown = directory.display();
@@ -72,12 +71,12 @@ impl Looking<'_> {
         if directory.join(MANIFEST).is_file() {
             return self.recording(directory, partition);
         }
-        let entries = std::fs::read_dir(directory).map_err(|error| failure::of_file(directory, &error))?;
+        let entries = std::fs::read_dir(directory).map_err(|error| file_error(directory, &error))?;
         let mut below = entries.flatten().collect::<Vec<_>>();
         // Links are not followed: they may lead anywhere, in circles too.
         below.retain(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         below.sort_by_key(std::fs::DirEntry::file_name);
-        for entry in below.iter().filter(|_| depth < DEEPEST) {
+        for entry in below.iter().filter(|_| depth < MAX_DEPTH) {
             let partition = partition.within(&entry.file_name().to_string_lossy());
             self.visit(&entry.path(), &partition, depth + 1)?;
         }
@@ -88,7 +87,7 @@ impl Looking<'_> {
     fn take(&mut self, url: &Path, places: &[String]) -> anyhow::Result<()> {
         let url = url.display().to_string();
         let url = url.trim_end_matches('/');
-        for place in places.iter().filter(|place| place.split('/').count() <= DEEPEST) {
+        for place in places.iter().filter(|place| place.split('/').count() <= MAX_DEPTH) {
             let within = |partition: Partition, folder: &str| partition.within(folder);
             let partition = place.split('/').fold(Partition::default(), within);
             let recording = if place.is_empty() { url.to_owned() } else { format!("{url}/{place}") };
@@ -107,8 +106,8 @@ impl Looking<'_> {
         }
         self.found += 1;
         anyhow::ensure!(
-            self.found <= MOST_RECORDINGS,
-            "{}: more than {MOST_RECORDINGS} recordings: name a --date, or read them in SQL (deploy/sql)",
+            self.found <= MAX_RECORDINGS,
+            "{}: more than {MAX_RECORDINGS} recordings: name a --date, or read them in SQL (deploy/sql)",
             directory.display()
         );
         let own = || directory.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::thread::available_parallelism;
 
+use analysis::recorder::partial::PARTIAL;
+use analysis::recorder::plan::{MISSING, SEEN};
+use analysis::recorder::{broker_settings, host_facts};
 use broker::Broker;
 use recording::{Clock, Host, Jvm, Manifest};
 use watch::admin::{self, EffectiveConfig};
 use watch::read_host_facts;
 use watch::{Outcome, Purpose, Watch};
 
-use super::partial::PARTIAL;
-use super::{MISSING, SEEN, in_force, runs_on};
-use crate::cli::Record;
+use super::Record;
 
 /// Parts of a property's name that mark its value as a secret.
 const SECRETS: [&str; 5] = ["password", "secret", "jaas", "credential", "keystore.key"];
@@ -27,9 +28,9 @@ pub(super) fn at_start(
     let (offset, started) = watch.clock();
     let mut settings = settings(args, broker);
     if let Err(error) = &asked {
-        settings.insert(in_force::UNKNOWN.to_owned(), error.to_string());
+        settings.insert(broker_settings::UNKNOWN.to_owned(), error.to_string());
     }
-    let settings_in_force = asked.ok().map(|answered| in_force::kept(broker, answered));
+    let settings_in_force = asked.ok().map(|answered| broker_settings::kept(broker, answered));
     Manifest {
         started_ns: started.realtime_ns,
         host: host(),
@@ -55,7 +56,7 @@ fn plan_line(purpose: &Purpose) -> (String, String) {
 }
 
 /// This host.
-pub(crate) fn host() -> Host {
+pub(in crate::commands) fn host() -> Host {
     let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     Host {
         name: line("/proc/sys/kernel/hostname"),
@@ -94,15 +95,15 @@ fn public(broker: &Broker) -> BTreeMap<String, String> {
 
 fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([
-        ("max_memory_bytes".to_owned(), args.max_memory.to_string()),
-        ("interface".to_owned(), args.interface.clone()),
+        ("max_memory_bytes".to_owned(), args.memory.max_memory.to_string()),
+        ("interface".to_owned(), args.interface.interface.clone()),
     ]);
-    runs_on::note(&read_host_facts(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
+    host_facts::note(&read_host_facts(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
     // Whose numbers all ids of processes and threads are.
     if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
         settings.insert("pid_namespace".to_owned(), namespace.to_string_lossy().into_owned());
     }
-    if let Some(slower_than) = args.slower_than {
+    if let Some(slower_than) = args.keep_near() {
         settings.insert("slower_than_ns".to_owned(), slower_than.0.to_string());
         settings.insert(PARTIAL.to_owned(), slower_than.0.to_string());
     }

@@ -9,34 +9,34 @@ use broker::segment::{Batch, message_id};
 use report::segments::{BatchRow, RecordRow};
 use wire::record::Record;
 
-use crate::cli::Segment;
+use super::Segment;
 
 /// Records in a piece at most: enough that handing pieces over costs nothing beside filling them.
-const PIECE_RECORDS: usize = 4096;
+const MAX_PIECE_RECORDS: usize = 4096;
 /// Batches that may begin in a piece.
-const PIECE_BATCHES: usize = 128;
+const MAX_PIECE_BATCHES: usize = 128;
 /// Pieces on their way at most.
-const PIECES: usize = 4;
+const MAX_PIECES: usize = 4;
 
 /// Records in the order of the segment, the batches that begin among them, and sentences on what could not
 /// be read.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     pub(super) records: Vec<RecordRow>,
-    pub(super) batches: Vec<Begun>,
+    pub(super) batches: Vec<BatchStart>,
     pub(super) notes: Vec<String>,
 }
 
 /// A batch, and how many records of its piece come before it.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct BatchStart {
     pub(super) batch: BatchRow,
     pub(super) after: usize,
 }
 
 impl Piece {
     fn is_full(&self) -> bool {
-        self.records.len() >= PIECE_RECORDS || self.batches.len() >= PIECE_BATCHES
+        self.records.len() >= MAX_PIECE_RECORDS || self.batches.len() >= MAX_PIECE_BATCHES
     }
 
     fn clear(&mut self) {
@@ -81,7 +81,7 @@ impl Pieces {
 impl<'a> Reading<'a> {
     /// Both ends.
     pub(super) fn new(args: &'a Segment) -> (Self, Pieces) {
-        let (to_fill, filled) = sync_channel(PIECES);
+        let (to_fill, filled) = sync_channel(MAX_PIECES);
         let (to_reuse, used) = channel();
         let reading = Self { args, filled: to_fill, used, piece: Piece::default(), scratch: Vec::new() };
         (reading, Pieces { filled, used: to_reuse })
@@ -110,7 +110,7 @@ impl<'a> Reading<'a> {
     }
 
     fn batch(&mut self, batch: &Batch) -> Result<(), Gone> {
-        let begun = Begun { batch: self.row(batch), after: self.piece.records.len() };
+        let begun = BatchStart { batch: self.row(batch), after: self.piece.records.len() };
         self.piece.batches.push(begun);
         if self.args.records { self.records_of(batch) } else { Ok(()) }
     }

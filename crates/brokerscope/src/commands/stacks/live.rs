@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use analysis::{Stop, source};
 use anyhow::Context as _;
 use broker::Broker;
 use model::{CpuState, Nanos};
@@ -11,24 +12,20 @@ use probes::profile::{Java, Profile, ProfileLosses, ProfileOptions, ProfileResul
 use report::quantity::{format_count, format_count_of};
 use watch::Process;
 
-use super::{Meant, Seen, conditions, states};
-use crate::cli::Stacks;
-use crate::inside::Inside;
-use crate::stop::Stop;
-use crate::watched;
+use super::inside::Inside;
+use super::{StackFilter, Stacks, conditions, states};
 
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) fn take(args: &Stacks) -> anyhow::Result<Seen> {
-    let stop = Stop::after(args.source.duration)?;
+pub(super) fn profile(args: &Stacks) -> anyhow::Result<super::Profile> {
+    let stop = Stop::after(args.source.length.duration)?;
     let (pid, name) = process(args)?;
     let options = options(args, pid);
     let profile = Profile::attach(&options).with_context(|| format!("{name}: no profile can be taken"))?;
-    let until = if args.source.duration.is_some() { "" } else { "; Ctrl-C ends it" };
-    args.presentation.say(&format!("profiling {name}{until}"));
+    tracing::info!("profiling {name}{}", args.source.length.until());
     let (started, process) = (Instant::now(), Process::of(pid));
     while !stop.asked() && !process.is_gone() {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(LOOK_INTERVAL);
     }
     let took = Nanos(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX));
     let profiled = profile.finish()?;
@@ -36,11 +33,11 @@ pub(super) fn take(args: &Stacks) -> anyhow::Result<Seen> {
     if process.is_gone() {
         missing.push(format!("{name} is gone: it was profiled until then"));
     }
-    let about = Header { title: title(args, &name), notes: vec![how(args, took)], missing };
-    let mut fold = FoldedStacks::default();
-    let meant = Meant { args, in_calls: profiled.in_calls && !options.calls.is_empty() };
-    profiled.stacks.iter().filter(|spent| meant.admits(spent)).for_each(|spent| fold.add(spent));
-    Ok(Seen { fold, about, damaged: 0 })
+    let header = Header { title: title(args, &name), notes: vec![how(args, took)], missing };
+    let mut stacks = FoldedStacks::default();
+    let meant = StackFilter { args, in_calls: profiled.in_calls && !options.calls.is_empty() };
+    profiled.stacks.iter().filter(|spent| meant.admits(spent)).for_each(|spent| stacks.add(spent));
+    Ok(super::Profile { stacks, header })
 }
 
 /// The process and what to call it: a broker unless the user names another.
@@ -51,7 +48,7 @@ fn process(args: &Stacks) -> anyhow::Result<(u32, String)> {
             return Ok((pid, format!("process {pid} ({})", command.trim_end())));
         }
     }
-    let broker = watched::broker(&args.target)?;
+    let broker = source::broker(args.target.pid)?;
     Ok((broker.pid, format!("broker {}", broker.pid)))
 }
 

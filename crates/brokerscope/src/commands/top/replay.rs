@@ -1,69 +1,69 @@
 //! Shows a recording, as fast as it was made or faster. Its events come in their own time; verdicts, which rest on what came
 //! after their requests, are reached ahead of that, so that each is shown when its request is answered.
 
-mod ahead;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use analysis::recorder::plan;
+use analysis::source;
+use analysis::{EventSource, Step};
 use model::{Event, Nanos};
-use recording::{Events, Manifest, Table};
+use recording::Manifest;
 use top::{BrokerInfo, Progress, State};
 
-use self::ahead::Verdicts;
-use super::wanted::WantedOnScreen;
-use super::{Feed, show, stop};
-use crate::cli::Top;
-use crate::commands::record;
-use crate::{failure, input, output};
+use super::verdicts::Verdicts;
+use super::{Feed, ScreenFilter, Top, show, stop};
+use crate::args::{Filter, JfrFiles, read_options};
 
 /// Events told at once: keys wait for as long as that takes.
-const BURST: usize = 20_000;
+const MAX_BURST: usize = 20_000;
 /// How long keys are waited for while it runs, and while it stands still.
-const PATIENCE: Duration = Duration::from_millis(25);
-const STILL: Duration = Duration::from_millis(100);
-const SLOWEST: f64 = 0.001;
-const FASTEST: f64 = 1e6;
-/// What a plan calls it that threads off the CPU are seen.
-const OFF_CPU: &str = "off-cpu";
+const KEY_TIMEOUT: Duration = Duration::from_millis(25);
+const PAUSED_KEY_TIMEOUT: Duration = Duration::from_millis(100);
+const MIN_SPEED: f64 = 0.001;
+const MAX_SPEED: f64 = 1e6;
 
 /// Shows it until the user has seen enough.
 pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
     let stop = stop()?;
-    let recording = input::open_recording(dir)?;
-    let mut state = State::new(about(args, recording.manifest()));
+    let target = &args.target;
+    let options = read_options(&Filter::default(), target, &JfrFiles::default(), args.presentation.times);
+    let mut source = source::open_recording(dir, &options)?;
+    let manifest = source.manifest();
+    let mut state = State::new(info(args, manifest));
+    let end = Nanos(manifest.ended_ns.unwrap_or(0));
+    let verdicts = Verdicts::of(args.slow.slower_than, source.dir(), &options)?;
+    source.reader_notes().into_iter().for_each(|note| state.note(note));
     let mut replay = Replay {
-        events: recording.events_ahead(&Table::ALL),
+        source: &mut source,
         next: None,
-        verdicts: Verdicts::of(args, dir)?,
-        clock: Clock::new(args.speed),
+        verdicts,
+        clock: Clock::new(args.speed.speed.unwrap_or(1.0)),
         start: None,
-        end: Nanos(recording.manifest().ended_ns.unwrap_or(0)),
+        end,
         ended: false,
-        damaged: 0,
-        wanted: WantedOnScreen::new(args),
+        filter: ScreenFilter::new(args),
     };
-    recording.notes().into_iter().for_each(|note| state.note(note));
     show(args, &mut replay, &mut state, &stop)?;
-    failure::of_parts(dir, replay.damaged)
+    Ok(source.check()?)
 }
 
-fn about(args: &Top, manifest: &Manifest) -> BrokerInfo {
+fn info(args: &Top, manifest: &Manifest) -> BrokerInfo {
     let id = manifest.broker.as_ref().and_then(|broker| broker.node_id);
     let broker = id.map_or_else(|| "broker".to_owned(), |id| format!("broker {id}"));
-    let unobservable = record::missing(&manifest.plan);
-    let planned = manifest.plan.iter().any(|(what, _)| what == OFF_CPU);
+    let unobservable = plan::missing(&manifest.plan);
+    let planned = manifest.plan.iter().any(|(what, _)| what == plan::OFF_CPU);
     BrokerInfo {
         broker: format!("{broker} on {}", manifest.host.name),
-        slower_than: args.slower_than,
-        zone: args.presentation.zone(),
-        off_cpu: planned && !unobservable.iter().any(|missing| missing.what == OFF_CPU),
+        slower_than: args.slow.slower_than,
+        zone: args.presentation.times.zone(),
+        off_cpu: planned && !unobservable.iter().any(|missing| missing.what == plan::OFF_CPU),
         unobservable,
     }
 }
 
 struct Replay<'a> {
-    events: Events,
+    source: &'a mut source::Recording,
     /// The event that comes next, where it is known.
     next: Option<Event>,
     verdicts: Verdicts,
@@ -71,20 +71,19 @@ struct Replay<'a> {
     start: Option<Nanos>,
     end: Nanos,
     ended: bool,
-    damaged: u64,
-    wanted: WantedOnScreen<'a>,
+    filter: ScreenFilter<'a>,
 }
 
 impl Feed for Replay<'_> {
-    fn tell(&mut self, state: &mut State) -> anyhow::Result<()> {
+    fn update(&mut self, state: &mut State) -> anyhow::Result<()> {
         let Some(at) = self.now()? else {
             self.ended = true;
             state.reach(Nanos::ZERO, self.progress(Nanos::ZERO));
             return Ok(());
         };
-        let reached = self.tell_events(at, state);
+        let reached = self.add_events(at, state);
         for verdict in self.verdicts.until(reached) {
-            if self.wanted.request(&verdict.request) {
+            if self.filter.request(&verdict.request) {
                 state.verdict(verdict, None);
             }
         }
@@ -93,8 +92,8 @@ impl Feed for Replay<'_> {
         Ok(())
     }
 
-    fn patience(&self) -> Duration {
-        if self.clock.paused || self.ended { STILL } else { PATIENCE }
+    fn key_timeout(&self) -> Duration {
+        if self.clock.paused || self.ended { PAUSED_KEY_TIMEOUT } else { KEY_TIMEOUT }
     }
 
     fn pause(&mut self, paused: bool) -> bool {
@@ -103,7 +102,7 @@ impl Feed for Replay<'_> {
     }
 
     fn hasten(&mut self, times: f64) {
-        self.clock.speed = (self.clock.speed * times).clamp(SLOWEST, FASTEST);
+        self.clock.speed = (self.clock.speed * times).clamp(MIN_SPEED, MAX_SPEED);
     }
 }
 
@@ -123,10 +122,10 @@ impl Replay<'_> {
         Ok(Some(wanted.min(reached).max(self.clock.at.unwrap_or(start))))
     }
 
-    /// Tells what happened until then, or as much of it as is good at once; until when that was.
-    fn tell_events(&mut self, until: Nanos, state: &mut State) -> Nanos {
+    /// Adds what happened until then, or as much of it as is good at once; until when that was.
+    fn add_events(&mut self, until: Nanos, state: &mut State) -> Nanos {
         let mut last = self.clock.at.or(self.start).unwrap_or(until);
-        for _ in 0..BURST {
+        for _ in 0..MAX_BURST {
             let Some(time) = self.peek().map(Event::time) else {
                 self.ended = true;
                 return last.max(self.end).min(until);
@@ -136,7 +135,7 @@ impl Replay<'_> {
             }
             last = last.max(time);
             let Some(event) = self.next.take() else { return last };
-            if self.wanted.event(&event) {
+            if self.filter.event(&event) {
                 state.event(&event);
             }
         }
@@ -144,14 +143,9 @@ impl Replay<'_> {
     }
 
     fn peek(&mut self) -> Option<&Event> {
-        while self.next.is_none() {
-            match self.events.next()? {
-                Ok(event) => self.next = Some(event),
-                // The other parts still tell.
-                Err(error) => {
-                    self.damaged += 1;
-                    output::warn(&error.to_string());
-                }
+        if self.next.is_none() {
+            if let Step::Event(event) = self.source.next() {
+                self.next = Some(event);
             }
         }
         self.next.as_ref()

@@ -1,0 +1,180 @@
+//! The engine over a source: verdicts with their doubts and the cross-check with Kafka's request log.
+
+use diagnose::{Config, Coverage, Engine, Summary};
+use model::{Event, Nanos, Request, Verdict};
+use report::explanation::Conclusion;
+
+use crate::background::{self, Totals};
+use crate::source::Pause;
+use crate::{CrossCheck, Error, EventSource, Gaps, Step};
+
+/// What an analysis has next.
+pub enum Output<'e> {
+    /// An event, before the engine gets it.
+    Event(&'e Event),
+    /// A verdict on a request that was asked for.
+    Verdict(Verdict),
+    /// A pause of a live watch.
+    Pause(Pause),
+}
+
+/// Analyses the events of one source.
+pub struct Analysis<'a> {
+    engine: Engine,
+    config: Config,
+    /// What was watched, where it is asked what could not be decided.
+    doubts: Option<Coverage>,
+    cross_check: Option<CrossCheck>,
+    /// Which requests are asked for.
+    wanted: Box<dyn Fn(&Request) -> bool + 'a>,
+    left_out: u64,
+    summary: Summary,
+}
+
+impl<'a> Analysis<'a> {
+    /// An analysis of all requests that this configuration calls slow.
+    pub fn new(config: Config) -> Self {
+        Self {
+            engine: Engine::new(config.clone()),
+            config,
+            doubts: None,
+            cross_check: None,
+            wanted: Box::new(|_| true),
+            left_out: 0,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Adds to each verdict what could not be decided, given what was watched.
+    #[must_use]
+    pub fn with_doubts(self, watched: Coverage) -> Self {
+        Self { doubts: Some(watched), ..self }
+    }
+
+    /// Adds to each verdict what Kafka's request log says.
+    #[must_use]
+    pub fn with_cross_check(self, cross_check: Option<CrossCheck>) -> Self {
+        Self { cross_check, ..self }
+    }
+
+    /// Hands out verdicts on these requests only; the others are counted.
+    #[must_use]
+    pub fn only(self, wanted: impl Fn(&Request) -> bool + 'a) -> Self {
+        Self { wanted: Box::new(wanted), ..self }
+    }
+
+    /// How the engine works.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The engine's totals, after the end.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Analyses a source to its end.
+    ///
+    /// # Errors
+    /// The taker's.
+    pub fn run<E>(
+        &mut self,
+        source: &mut dyn EventSource,
+        take: &mut dyn FnMut(Output<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while self.step(source, take)? {}
+        Ok(())
+    }
+
+    /// The same; totals get every request and other event too, on threads of their own where the source was narrowed to a
+    /// selection.
+    ///
+    /// # Errors
+    /// The taker's; or totals cannot be read.
+    pub fn run_with<E: From<Error>>(
+        &mut self,
+        source: &mut dyn EventSource,
+        selected: bool,
+        totals: Totals<'_>,
+        take: &mut dyn FnMut(Output<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if selected {
+            return background::read(source, totals, |source| self.run(source, take));
+        }
+        let Totals { requests, others } = totals;
+        let mut others = others;
+        self.run(source, &mut |output| {
+            if let Output::Event(event) = &output {
+                match (event, &mut others) {
+                    (Event::Request(request), _) => requests(std::slice::from_ref(&**request)),
+                    (Event::SocketOp(_) | Event::TcpEvent(_), _) | (_, None) => {}
+                    (_, Some(others)) => others(event),
+                }
+            }
+            take(output)
+        })
+    }
+
+    /// Analyses the next step; whether there is more.
+    ///
+    /// # Errors
+    /// The taker's.
+    pub fn step<E>(
+        &mut self,
+        source: &mut dyn EventSource,
+        take: &mut dyn FnMut(Output<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        match source.next() {
+            Step::Event(event) => {
+                take(Output::Event(&event))?;
+                self.engine.push(event);
+                self.hand_out(take)?;
+            }
+            Step::Pause(pause) => {
+                if pause.drained {
+                    self.engine.tick(pause.now);
+                    self.hand_out(take)?;
+                }
+                take(Output::Pause(pause))?;
+            }
+            Step::End => {
+                self.summary = self.engine.finish();
+                self.hand_out(take)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn hand_out<E>(&mut self, take: &mut dyn FnMut(Output<'_>) -> Result<(), E>) -> Result<(), E> {
+        for mut verdict in self.engine.take_verdicts() {
+            if !(self.wanted)(&verdict.request) {
+                self.left_out += 1;
+                continue;
+            }
+            if let Some(watched) = &self.doubts {
+                verdict.doubts = diagnose::doubts(&verdict, watched);
+            }
+            if let Some(cross_check) = &mut self.cross_check {
+                cross_check.apply(&mut verdict);
+            }
+            take(Output::Verdict(verdict))?;
+        }
+        Ok(())
+    }
+
+    /// The totals, beside what the source could not see.
+    pub fn finish(self, mut gaps: Gaps, slower_than: Nanos) -> Conclusion {
+        if self.left_out > 0 {
+            gaps.notes.push(format!(
+                "{} slow requests that were not asked for are counted in the totals but not told",
+                self.left_out
+            ));
+        }
+        let agreement = self.cross_check.map(CrossCheck::finish).map(|(agreement, notes)| {
+            gaps.notes.extend(notes);
+            agreement
+        });
+        gaps.conclude(self.summary, slower_than, agreement)
+    }
+}

@@ -1,0 +1,107 @@
+//! Comparison runs: the figures of recordings, counted as they are read, and notes on the recordings. Reads nothing itself.
+
+use std::sync::{Mutex, PoisonError};
+
+use compare::{Comparison, Part, Run, Setup};
+use model::{Nanos, Request, Verdict};
+use recording::Recording;
+use report::comparison::ComparisonReport;
+use report::explanation::Conclusion;
+
+use crate::filter::{RequestFilter, same_api};
+use crate::gaps::loss_notes;
+
+/// Collects runs.
+pub struct ComparisonRuns {
+    slo: Nanos,
+    filter: RequestFilter,
+    hosts: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// One run that is being counted. Requests and verdicts may come from two threads.
+pub struct RunCounter<'f> {
+    filter: &'f RequestFilter,
+    run: Mutex<Run>,
+}
+
+impl ComparisonRuns {
+    /// Compares requests of these APIs and topics. One that takes as long as `slo`, or longer, misses the objective.
+    pub fn new(slo: Nanos, apis: &[String], topics: &[String]) -> Self {
+        let filter =
+            RequestFilter { topics: topics.to_vec(), apis: apis.to_vec(), ..RequestFilter::default() };
+        Self { slo, filter, hosts: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Which requests are compared.
+    pub fn filter(&self) -> &RequestFilter {
+        &self.filter
+    }
+
+    /// A run that has seen nothing.
+    pub fn count(&self, name: &str, part: Part) -> RunCounter<'_> {
+        RunCounter { filter: &self.filter, run: Mutex::new(Run::new(name, self.slo, part)) }
+    }
+
+    /// Keeps what to know of a recording beside its figures.
+    pub fn concluded(&mut self, name: &str, recording: Option<&Recording>, conclusion: &Conclusion) {
+        self.hosts.extend(recording.map(host));
+        self.notes.extend(conclusion.notes.iter().map(|note| format!("{name}: {note}")));
+        self.notes.extend(loss_notes(&conclusion.summary.losses).map(|note| format!("{name}: {note}")));
+    }
+
+    /// Compares; the first one is the base.
+    pub fn compare(mut self, setups: Vec<Setup>) -> ComparisonReport {
+        self.hosts.sort();
+        self.hosts.dedup();
+        if self.hosts.len() > 1 {
+            self.notes.insert(0, format!("not recorded on one machine: {}", self.hosts.join("; ")));
+        }
+        let name = |wanted: &String| {
+            let known = wire::ApiKey::known().find(|api| same_api(wanted, api.name()));
+            known.map_or_else(|| wanted.clone(), |api| api.name().to_owned())
+        };
+        let comparison = Comparison::of(self.slo, setups);
+        for empty in comparison.configurations.iter().filter(|one| one.requests == 0) {
+            self.notes.push(format!("{}: there is no such request: nothing compares with it", empty.name));
+        }
+        ComparisonReport {
+            apis: self.filter.apis.iter().map(name).collect(),
+            topics: self.filter.topics,
+            comparison,
+            notes: self.notes,
+        }
+    }
+}
+
+impl RunCounter<'_> {
+    /// Counts those of some requests that are compared, but for long polls.
+    pub fn requests(&self, requests: &[Request]) {
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        for request in requests {
+            if let Some(bytes) =
+                self.filter.record_bytes(request).filter(|_| request.intended_wait().is_none())
+            {
+                run.request(request.arrival, request.latency_less_wait(), bytes);
+            }
+        }
+    }
+
+    /// Counts a verdict, if its request is compared.
+    pub fn verdict(&self, verdict: &Verdict) {
+        if self.filter.record_bytes(&verdict.request).is_some() {
+            self.run.lock().unwrap_or_else(PoisonError::into_inner).verdict(verdict);
+        }
+    }
+
+    /// What was counted.
+    pub fn into_run(self) -> Run {
+        self.run.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a recording was made on, as far as figures hang on it.
+fn host(recording: &Recording) -> String {
+    let host = &recording.manifest().host;
+    format!("{}, Linux {} {}, {} CPUs", host.name, host.kernel, host.machine, host.cpus)
+}

@@ -1,0 +1,47 @@
+//! The cross-check of verdicts with Kafka's own request log.
+
+use std::path::PathBuf;
+
+use broker::RequestLog;
+pub use diagnose::request_log_check::Agreement;
+use model::Verdict;
+
+use crate::Error;
+
+/// Kafka's request log, and how far it agrees with the verdicts.
+#[derive(Default)]
+pub struct CrossCheck {
+    log: RequestLog,
+    agreement: Agreement,
+}
+
+impl CrossCheck {
+    /// Reads the files of one log; none where no files are given.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read(files: &[PathBuf]) -> Result<Option<Self>, Error> {
+        let mut log = RequestLog::default();
+        files.iter().try_for_each(|file| log.read(file)).map_err(Error::RequestLog)?;
+        Ok((!files.is_empty()).then(|| Self { log, ..Self::default() }))
+    }
+
+    /// Puts what the log says beside a verdict.
+    pub(crate) fn apply(&mut self, verdict: &mut Verdict) {
+        verdict.kafka = self.log.times(&verdict.request);
+        self.agreement.add(verdict);
+    }
+
+    /// How far both agree, and what to know of the log.
+    pub(crate) fn finish(self) -> (Agreement, Vec<String>) {
+        let mut notes = Vec::new();
+        if self.log.is_empty() {
+            notes
+                .push("the request log holds no request as Kafka 2.7 or later writes it at DEBUG".to_owned());
+        }
+        if self.log.left_out() > 0 {
+            notes.push(format!("{} lines of the request log could not be read", self.log.left_out()));
+        }
+        (self.agreement, notes)
+    }
+}

@@ -1,0 +1,90 @@
+//! What keeps a source from being read, and what to do about it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::input;
+
+/// Arguments that do not go together, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Why a source cannot be opened, or not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The arguments do not go together.
+    #[error(transparent)]
+    Usage(#[from] Usage),
+    /// Says what is wrong, and what to do.
+    #[error("{0}")]
+    Input(String),
+    /// Something cannot be done on this disk.
+    #[error("{what}")]
+    Disk {
+        /// What, and what to do.
+        what: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] recording::Error),
+    /// Packets cannot be read.
+    #[error(transparent)]
+    Capture(#[from] capture::Error),
+    /// No broker to watch.
+    #[error(transparent)]
+    Broker(#[from] broker::Error),
+    /// A file of the JVM's cannot be read.
+    #[error("{}: {error}", path.display())]
+    Jfr {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        error: jvm::jfr::Error,
+    },
+    /// Kafka's request log cannot be read.
+    #[error("--request-log: {0}")]
+    RequestLog(broker::Error),
+    /// An object store did not answer.
+    #[cfg(feature = "object-stores")]
+    #[error(transparent)]
+    Store(#[from] stores::Error),
+    /// No thread can be started, or no signal caught.
+    #[error("{0}: {1}")]
+    System(&'static str, std::io::Error),
+}
+
+impl Error {
+    /// A sentence that says what is wrong and what to do.
+    pub fn input(sentence: impl Into<String>) -> Self {
+        Self::Input(sentence.into())
+    }
+
+    /// Names what cannot be done on this disk.
+    pub fn disk(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        |source| Self::Disk { what: what.into(), source }
+    }
+}
+
+/// Says that a file cannot be read, and what to do.
+pub fn file_error(path: &Path, error: &(dyn std::error::Error + 'static)) -> Error {
+    if input::url(path).is_some() {
+        return Error::input(format!("{}: a URL: here only files and directories are read", path.display()));
+    }
+    let root = std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error);
+    Error::input(format!("{}: cannot read: {root}; check the path and who may read it", path.display()))
+}
+
+/// Opens a file to read it.
+///
+/// # Errors
+/// What the user can do about it.
+pub fn open_file(path: &Path) -> Result<File, Error> {
+    let file = File::open(path).map_err(|error| file_error(path, &error))?;
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        return Err(Error::input(format!("{}: it is a directory; name the files in it", path.display())));
+    }
+    Ok(file)
+}

@@ -1,0 +1,87 @@
+//! Filters of requests and file operations, by port, topic and API.
+
+use model::Request;
+
+use crate::Usage;
+
+/// Which requests and file operations to look at; an empty list lets everything through.
+#[derive(Clone, Debug, Default)]
+pub struct RequestFilter {
+    /// Ports of the broker.
+    pub ports: Vec<u16>,
+    /// Topics.
+    pub topics: Vec<String>,
+    /// APIs, in any spelling.
+    pub apis: Vec<String>,
+}
+
+impl RequestFilter {
+    /// Whether it lets everything through.
+    pub fn is_empty(&self) -> bool {
+        self.ports.is_empty() && self.topics.is_empty() && self.apis.is_empty()
+    }
+
+    /// Refuses a misspelt API, which would silently show nothing.
+    ///
+    /// # Errors
+    /// The first API that Kafka does not have.
+    pub fn check(&self) -> Result<(), Usage> {
+        let known = |wanted: &str| wire::ApiKey::known().any(|api| same_api(wanted, api.name()));
+        match self.apis.iter().find(|wanted| !known(wanted)) {
+            Some(wanted) => {
+                Err(Usage(format!("--api {wanted}: Kafka has no such API; try produce, fetch, metadata")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a request is of a wanted API, topic and port.
+    pub fn wants(&self, request: &Request) -> bool {
+        let api = self.apis.is_empty() || self.apis.iter().any(|wanted| same_api(wanted, request.api));
+        let port = self.ports.is_empty() || self.ports.contains(&request.broker.port());
+        let mut partitions = request.partitions.iter();
+        let topic =
+            self.topics.is_empty() || partitions.any(|partition| self.has_topic(partition.topic.as_deref()));
+        api && port && topic
+    }
+
+    /// The bytes of records in the wanted partitions of a request; none of one that is not wanted.
+    pub fn record_bytes(&self, request: &Request) -> Option<u64> {
+        let wanted = |topic: Option<&str>| self.topics.is_empty() || self.has_topic(topic);
+        let partitions = request.partitions.iter().filter(|partition| wanted(partition.topic.as_deref()));
+        self.wants(request).then(|| partitions.map(|partition| u64::from(partition.bytes)).sum())
+    }
+
+    /// Leaves out the partitions of other topics.
+    pub fn narrow(&self, request: &mut Request) {
+        if !self.topics.is_empty() {
+            request.partitions.retain(|partition| self.has_topic(partition.topic.as_deref()));
+        }
+    }
+
+    fn has_topic(&self, topic: Option<&str>) -> bool {
+        self.topics.iter().any(|wanted| Some(wanted.as_str()) == topic)
+    }
+}
+
+/// Kafka writes an API as `INIT_PRODUCER_ID` in one place and `InitProducerId` in another; people write
+/// `init-producer-id`.
+pub fn same_api(wanted: &str, api: &str) -> bool {
+    fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase())
+    }
+    letters(wanted).eq(letters(api))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_api;
+
+    #[test]
+    fn an_api_is_known_by_any_of_its_spellings() {
+        for wanted in ["init-producer-id", "InitProducerId", "INIT_PRODUCER_ID"] {
+            assert!(same_api(wanted, "INIT_PRODUCER_ID"));
+        }
+        assert!(!same_api("produce", "INIT_PRODUCER_ID"));
+    }
+}

@@ -1,0 +1,99 @@
+//! What a source could not see, and what it lost: what to know beside the verdicts.
+
+use diagnose::{Coverage, JoinStats, Summary};
+use model::{LossKind, Nanos};
+use report::explanation::{Conclusion, Lag, Unobservable};
+
+use crate::cross_check::Agreement;
+
+/// What a source could not see or read.
+#[derive(Clone, Debug, Default)]
+pub struct Gaps {
+    /// What could not be observed, and why.
+    pub unobservable: Vec<Unobservable>,
+    /// What else to say.
+    pub notes: Vec<String>,
+    /// What was lost beside what events report.
+    pub losses: Vec<(LossKind, u64)>,
+    /// Counts of what was not read for verdicts.
+    pub rest: Option<RestCounts>,
+    /// How far behind verdicts were, in a live watch.
+    pub lag: Option<Lag>,
+}
+
+/// What the engine would have counted, had it been given every event.
+#[derive(Clone, Copy, Debug)]
+pub struct RestCounts {
+    pub(crate) requests: u64,
+    /// None where no file operations were watched: the engine counts what it is given.
+    pub(crate) joins: Option<JoinStats>,
+}
+
+impl RestCounts {
+    /// Puts the counts of all events in place of those of the selection.
+    pub fn add_to(&self, summary: &mut Summary) {
+        summary.requests = self.requests;
+        summary.joins = self.joins.unwrap_or(summary.joins);
+    }
+}
+
+impl Gaps {
+    /// The losses that happened, as sentences.
+    pub fn loss_notes(&self) -> impl Iterator<Item = String> + '_ {
+        loss_notes(&self.losses)
+    }
+
+    /// Puts it beside the engine's totals.
+    pub fn conclude(
+        self,
+        mut summary: Summary,
+        slower_than: Nanos,
+        agreement: Option<Agreement>,
+    ) -> Conclusion {
+        let Self { unobservable, mut notes, losses, rest, lag } = self;
+        if let Some(rest) = rest {
+            rest.add_to(&mut summary);
+        }
+        if summary.requests == 0 {
+            notes.push(NO_REQUEST.to_owned());
+        }
+        summary.losses.extend(losses.into_iter().filter(|(_, count)| *count > 0));
+        Conclusion { summary, slower_than, unobservable, agreement, lag, notes }
+    }
+}
+
+pub(crate) fn loss_notes<'l>(
+    losses: impl IntoIterator<Item = &'l (LossKind, u64)>,
+) -> impl Iterator<Item = String> {
+    let losses = losses.into_iter().filter(|(_, lost)| *lost > 0);
+    losses.map(|(kind, lost)| format!("lost {lost} {}", kind.as_str()))
+}
+
+/// What a recording without the JVM's own events lacks, and why.
+pub(crate) const JVM: (&str, &str) = (
+    "what the broker's JVM did (collections, queues, locks)",
+    "the recording holds nothing of the JVM; waits for a log's lock are inferred from the order of writes, and time \
+     spent elsewhere in the JVM is unobserved",
+);
+/// What no recording holds.
+pub(crate) const QUEUES: (&str, &str) = (
+    "when a request handler took a request out of the queue",
+    "nothing watches the queue itself; it is told from the work before by what the handler's thread is known to have done last",
+);
+/// What no capture holds.
+pub(crate) const BROKER: (&str, &str) = (
+    "what the broker, its kernel and its disk did",
+    "a packet capture holds no kernel events; `brokerscope record -o DIR` on the broker's host, as root, collects them",
+);
+/// What to know where there was nothing to explain.
+const NO_REQUEST: &str =
+    "no request was seen: nothing spoke Kafka then, or it was on a port that was not captured, or encrypted";
+
+pub(crate) fn unobservable((what, why): (&str, &str)) -> Unobservable {
+    Unobservable { what: what.to_owned(), why: why.to_owned() }
+}
+
+/// What was watched, by what was not.
+pub(crate) fn watched(missing: &[Unobservable]) -> Coverage {
+    Coverage::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)))
+}

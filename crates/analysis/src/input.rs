@@ -1,0 +1,261 @@
+//! Input files: captures, pipes and recordings, opened by what is in them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use capture::{Captures, PacketFile};
+use recording::Recording;
+
+use crate::{Error, Stop, Usage, file_error};
+
+/// Where packets come from.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Packets {
+    /// Capture files.
+    Files(Vec<PathBuf>),
+    /// A pipe with a name.
+    Pipe(PathBuf),
+    /// A pipe, as from `tcpdump -U -w -`.
+    Stdin,
+    /// A network interface, or `any`.
+    Live(String),
+}
+
+impl Packets {
+    /// What the user named.
+    ///
+    /// # Errors
+    /// [`Usage`] if what stands alone does not.
+    pub fn of(inputs: &[String]) -> Result<Self, Usage> {
+        let stands_alone = |input: &&String| *input == "-" || input.starts_with("live:");
+        match (inputs, inputs.iter().find(stands_alone)) {
+            ([_], Some(input)) => Ok(input
+                .strip_prefix("live:")
+                .map_or(Self::Stdin, |interface| Self::Live(interface.to_owned()))),
+            (_, Some(input)) => {
+                Err(Usage(format!("{input} stands alone; several inputs must be capture files")))
+            }
+            ([input], None) if is_pipe(Path::new(input)) => Ok(Self::Pipe(PathBuf::from(input))),
+            (_, None) => Ok(Self::Files(inputs.iter().map(PathBuf::from).collect())),
+        }
+    }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// An input that can be explained.
+pub enum Evidence {
+    /// Everything that was seen.
+    Recording(Box<Recording>),
+    /// Packets only.
+    Packets(Captures),
+}
+
+impl Evidence {
+    /// Opens what the user named, by what is in it.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
+        if let [path] = paths {
+            let found = std::fs::metadata(path).map_err(|error| file_error(path, &error))?;
+            if found.is_dir() {
+                return Recording::open(path).map(Box::new).map(Self::Recording).map_err(not_a_recording);
+            }
+        }
+        open_files(paths).map(Self::Packets).map_err(|error| match error {
+            Error::Capture(error @ capture::Error::NotACapture { .. }) => {
+                Error::input(format!("{error}; or name the directory that `brokerscope record -o` wrote"))
+            }
+            error => error,
+        })
+    }
+}
+
+/// The URL, if the path is one.
+pub fn url(path: &Path) -> Option<&str> {
+    let is_scheme =
+        |scheme: &str| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    path.to_str().filter(|text| text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)))
+}
+
+/// Opens a recording.
+pub fn open_recording(dir: &Path) -> Result<Recording, Error> {
+    check_directory(dir)?;
+    Recording::open(dir).map_err(recording_error)
+}
+
+/// Opens a recording for the columns that figures of many brokers are made of.
+pub fn open_for_figures(dir: &Path) -> Result<Recording, Error> {
+    check_directory(dir)?;
+    Recording::open_for_gists(dir).map_err(recording_error)
+}
+
+fn check_directory(dir: &Path) -> Result<(), Error> {
+    let found = std::fs::metadata(dir).map_err(|error| file_error(dir, &error))?;
+    if !found.is_dir() {
+        let dir = dir.display();
+        return Err(Error::input(format!(
+            "{dir}: it is no directory: name the one that `brokerscope record -o` wrote"
+        )));
+    }
+    Ok(())
+}
+
+fn recording_error(error: recording::Error) -> Error {
+    match &error {
+        recording::Error::Io { path, .. } => file_error(path, &error),
+        _ => error.into(),
+    }
+}
+
+fn not_a_recording(error: recording::Error) -> Error {
+    match error {
+        recording::Error::NotARecording { .. } => Error::input(format!("{error}, or captures one by one")),
+        _ => recording_error(error),
+    }
+}
+
+/// Opens files as one capture. Each is looked at first: one that cannot be read is an error before anything is shown.
+pub fn open_files(paths: &[PathBuf]) -> Result<Captures, Error> {
+    if let Some(dir) = paths.iter().find(|path| path.is_dir()) {
+        let shown = dir.display();
+        if dir.join("manifest.json").exists() {
+            return Err(Error::input(format!(
+                "{shown}: it is a recording; read it alone, with `brokerscope explain {shown}`"
+            )));
+        }
+        return Err(Error::input(format!(
+            "{shown}: it is a directory; name the captures in it, {shown}/*, in any order"
+        )));
+    }
+    Captures::open(paths).map_err(capture_error)
+}
+
+/// A named pipe as a capture.
+pub fn open_pipe(path: &Path, stop: &Stop) -> Result<Captures, Error> {
+    let pipe = File::open(path).map_err(|error| file_error(path, &error))?;
+    let reader = Box::new(StoppablePipe::start(pipe, stop.clone()));
+    PacketFile::from_named_reader(&path.display().to_string(), reader)
+        .map(Captures::from)
+        .map_err(capture_error)
+}
+
+/// Standard input as a capture.
+pub fn open_stdin(stop: &Stop) -> Result<Captures, Error> {
+    let reader = Box::new(StoppablePipe::start(io::stdin(), stop.clone()));
+    PacketFile::from_reader(reader)
+        .map(Captures::from)
+        .map_err(|error| Error::input(format!("{error}; pipe `tcpdump -U -w -` into it")))
+}
+
+fn capture_error(error: capture::Error) -> Error {
+    match &error {
+        capture::Error::Read { name, .. } => file_error(Path::new(name), &error),
+        _ => error.into(),
+    }
+}
+
+/// Pieces of a pipe on their way, 64 KiB each: a reader that falls behind holds up the pipe.
+const MAX_PIECES: usize = 16;
+/// How often a silent pipe looks whether to stop.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Standard input as text, which ends when it is time to stop.
+pub fn stdin(stop: &Stop) -> impl Read + use<> {
+    StoppablePipe::start(io::stdin(), stop.clone())
+}
+
+/// A pipe that ends when it is time to stop, also while nothing comes.
+struct StoppablePipe {
+    pieces: Receiver<io::Result<Vec<u8>>>,
+    piece: Vec<u8>,
+    read: usize,
+    stop: Stop,
+}
+
+impl StoppablePipe {
+    /// Starts reading in another thread, which stays behind in its last read.
+    fn start(mut pipe: impl Read + Send + 'static, stop: Stop) -> Self {
+        let (sender, pieces) = sync_channel(MAX_PIECES);
+        thread::spawn(move || {
+            loop {
+                let mut piece = vec![0; 64 * 1024];
+                let read = pipe.read(&mut piece).map(|length| {
+                    piece.truncate(length);
+                    piece
+                });
+                let last = read.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(read).is_err() || last {
+                    return;
+                }
+            }
+        });
+        Self { pieces, piece: Vec::new(), read: 0, stop }
+    }
+
+    /// The next piece; empty at the end.
+    fn next_piece(&self) -> io::Result<Vec<u8>> {
+        while !self.stop.asked() {
+            match self.pieces.recv_timeout(LOOK_INTERVAL) {
+                Ok(piece) => return piece,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Read for StoppablePipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.piece.len() {
+            self.piece = self.next_piece()?;
+            self.read = 0;
+        }
+        let mut rest = self.piece.get(self.read..).unwrap_or_default();
+        let length = rest.read(into)?;
+        self.read += length;
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Packets, url};
+
+    #[test]
+    fn a_url_is_no_path() {
+        for text in ["s3://b/k", "gs://b"] {
+            assert_eq!(url(Path::new(text)), Some(text));
+        }
+        for text in ["", "dir", "/a/b", "live:lo", "://x", "a/b://c", "s3:/b"] {
+            assert_eq!(url(Path::new(text)), None, "{text}");
+        }
+    }
+
+    fn of(inputs: &[&str]) -> Option<Packets> {
+        Packets::of(&inputs.iter().map(|&input| input.to_owned()).collect::<Vec<_>>()).ok()
+    }
+
+    #[test]
+    fn an_input_is_what_its_name_says() {
+        for (inputs, packets) in [
+            (&["-"][..], Some(Packets::Stdin)),
+            (&["live:lo"], Some(Packets::Live("lo".to_owned()))),
+            (&["a.pcap"], Some(Packets::Files(vec!["a.pcap".into()]))),
+            (&["b", "a"], Some(Packets::Files(vec!["b".into(), "a".into()]))),
+            (&["/dev/null"], Some(Packets::Pipe("/dev/null".into()))),
+            (&["-", "a"], None),
+            (&["a", "live:lo"], None),
+            (&["-", "-"], None),
+        ] {
+            assert_eq!(of(inputs), packets, "{inputs:?}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Recordings that hold fine events only around what was slow: how they are made, and what a reader should know.
+
+use std::collections::BTreeMap;
+
+use model::Nanos;
+use report::quantity::format_count;
+
+/// The manifest's setting that says from which length on something was slow. Absent: everything was recorded.
+pub const PARTIAL: &str = "fine_events_around_slower_than_ns";
+/// How many events were left out.
+pub const LEFT_OUT: &str = "fine_events_left_out";
+
+/// A recorder's memory of the last seconds: beyond, the beginning of what took even longer is not there.
+#[cfg(feature = "live")]
+const FLIGHT_MEMORY: Nanos = Nanos::from_millis(30_000);
+
+/// Decides what is kept.
+#[cfg(feature = "live")]
+pub fn flight(slower_than: Nanos, memory: watch::Memory) -> watch::FlightRecorder {
+    watch::FlightRecorder::new(watch::Flight {
+        slower_than,
+        apis: diagnose::Config::replay(slower_than).apis,
+        hold: FLIGHT_MEMORY,
+        max_bytes: memory.flight_bytes,
+    })
+}
+
+/// From which length on a recording tells all, where it does not of everything.
+pub fn threshold(settings: &BTreeMap<String, String>) -> Option<Nanos> {
+    settings.get(PARTIAL)?.parse().ok().map(Nanos)
+}
+
+/// What a reader of such a recording should know.
+pub(super) fn note(settings: &BTreeMap<String, String>) -> Option<String> {
+    let threshold = threshold(settings)?;
+    let left_out = settings.get(LEFT_OUT).and_then(|count| count.parse().ok()).unwrap_or(0);
+    let count = if left_out > 0 {
+        format!("; {} others were left out", format_count(left_out))
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "the recording holds what the kernel saw only around requests and file operations that took {threshold} or \
+         longer{count}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEFT_OUT, PARTIAL, note};
+
+    #[test]
+    fn a_partial_recording_says_so_and_by_what() {
+        let settings = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        assert_eq!(note(&settings(&[])), None);
+        assert_eq!(note(&settings(&[(PARTIAL, "soon")])), None);
+        let told = note(&settings(&[(PARTIAL, "100000000"), (LEFT_OUT, "12345")])).unwrap();
+        assert!(told.contains("100 ms or longer; 12,345 others"), "{told}");
+    }
+}

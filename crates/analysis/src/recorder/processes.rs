@@ -1,0 +1,72 @@
+//! The processes that a broker had while it was recorded: kept in the manifest, told by whoever reads it.
+
+use model::Nanos;
+use recording::{Broker, BrokerProcess};
+
+/// Notes a change in a broker's manifest entry.
+#[cfg(feature = "live")]
+pub fn note(broker: &mut Broker, change: &model::BrokerChange) {
+    let model::BrokerChange { at, pid, state } = *change;
+    match state {
+        model::BrokerState::Watched => {
+            broker.processes.push(BrokerProcess { pid, watched_ns: at.0, gone_ns: None });
+        }
+        model::BrokerState::Gone => {
+            let ended = broker.processes.iter_mut().rfind(|process| process.pid == pid);
+            if let Some(process) = ended {
+                process.gone_ns = Some(at.0);
+            }
+        }
+    }
+}
+
+/// What a reader of a recording should know of them: one line for each process that ended.
+pub(super) fn notes(broker: Option<&Broker>, show: &dyn Fn(Nanos) -> String) -> Vec<String> {
+    let processes = broker.map(|broker| &broker.processes[..]).unwrap_or_default();
+    let following = processes.iter().skip(1).map(Some).chain([None]);
+    processes.iter().zip(following).filter_map(|(process, next)| note_of(process, next, show)).collect()
+}
+
+fn note_of(
+    process: &BrokerProcess,
+    next: Option<&BrokerProcess>,
+    show: &dyn Fn(Nanos) -> String,
+) -> Option<String> {
+    let gone = show(Nanos(process.gone_ns?));
+    let pid = process.pid;
+    Some(match next {
+        Some(next) => format!(
+            "the broker was restarted: process {pid} was gone at {gone}, process {} was watched from {} on; what \
+             the new one did before that was not seen",
+            next.pid,
+            show(Nanos(next.watched_ns))
+        ),
+        None => format!("the broker's process {pid} was gone at {gone} and did not come back"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::notes;
+    use model::Nanos;
+    use recording::{Broker, BrokerProcess};
+
+    fn process(pid: u32, watched_ns: i64, gone_ns: Option<i64>) -> BrokerProcess {
+        BrokerProcess { pid, watched_ns, gone_ns }
+    }
+
+    #[test]
+    fn a_restart_and_an_end_are_told_and_a_broker_that_ran_on_is_not() {
+        let show = |time: Nanos| time.0.to_string();
+        let told = |processes| notes(Some(&Broker { processes, ..Broker::default() }), &show);
+        assert!(notes(None, &show).is_empty());
+        assert!(told(vec![process(1, 10, None)]).is_empty());
+        let restarted = told(vec![process(1, 10, Some(20)), process(2, 30, None)]);
+        assert_eq!(restarted.len(), 1);
+        for part in ["process 1 was gone at 20", "process 2 was watched from 30"] {
+            assert!(restarted[0].contains(part), "{restarted:?}");
+        }
+        let ended = told(vec![process(1, 10, Some(20)), process(2, 30, Some(40))]);
+        assert_eq!(ended[1], "the broker's process 2 was gone at 40 and did not come back");
+    }
+}

@@ -1,0 +1,100 @@
+//! What is read near slow requests gives the verdicts that everything gives, on recordings of brokers that look random.
+
+mod broker;
+
+use diagnose::{Config, Engine, Summary};
+use model::{Event, Nanos, Verdict};
+use recording::{Error, Recording, Table};
+
+use super::{SelectiveRead, looked_through};
+use broker::{Habits, recorded};
+
+/// What comes of events, and how many they were.
+fn judged(
+    config: &Config,
+    events: impl Iterator<Item = Result<Event, Error>>,
+) -> (Vec<Verdict>, Summary, u64) {
+    let mut engine = Engine::new(config.clone());
+    let mut count = 0;
+    for event in events {
+        engine.push(event.unwrap());
+        count += 1;
+    }
+    let summary = engine.finish();
+    (engine.take_verdicts(), summary, count)
+}
+
+/// Judges both ways and compares; the verdicts, and which share of the events was read for them.
+fn compared(config: &Config, recording: &Recording) -> (Vec<Verdict>, f64) {
+    let (whole, summary, all) = judged(config, recording.events_of(&Table::ALL));
+    let mut near = SelectiveRead::of(recording, config).unwrap_or_else(|| {
+        let focus = looked_through(recording, config).unwrap();
+        panic!("read whole: {} verdicts, {focus:?}", whole.len())
+    });
+    let (verdicts, mut near_summary, read) = judged(config, &mut near);
+    near.rest().unwrap().add_to(&mut near_summary);
+    for (verdict, expected) in verdicts.iter().zip(&whole) {
+        assert_eq!(verdict, expected);
+    }
+    assert_eq!(verdicts.len(), whole.len());
+    assert_eq!(near_summary.requests, summary.requests);
+    assert_eq!(near_summary.joins, summary.joins);
+    assert_eq!(near_summary.not_judged, summary.not_judged);
+    assert_eq!(near_summary.by_cause, summary.by_cause);
+    assert_eq!(near_summary.by_root, summary.by_root);
+    (verdicts, read as f64 / all as f64)
+}
+
+#[test]
+fn verdicts_are_those_of_all_events() {
+    let mut causes = std::collections::BTreeSet::new();
+    for (seed, habits) in
+        [Habits::alone(), Habits::followed(), Habits::read_from_disk()].into_iter().enumerate()
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let recording = recorded(&directory.path().join("r"), habits, seed as u64);
+        let (verdicts, share) = compared(&Config::replay(Nanos::from_millis(100)), &recording);
+        assert!(verdicts.len() > 20, "{} of {habits:?}", verdicts.len());
+        assert!(share < 0.8, "{share} of all was read of {habits:?}");
+        causes.extend(verdicts.iter().flat_map(|verdict| verdict.chain.iter().map(|cause| cause.as_str())));
+    }
+    // Else much of what is compared would be alike for nothing.
+    for cause in [
+        "journal-commit",
+        "log-lock",
+        "handlers-busy",
+        "gc-pause",
+        "head-of-line",
+        "replication-wait",
+        "run-queue",
+        "slow-device",
+    ] {
+        assert!(causes.contains(cause), "{cause} is not among {causes:?}");
+    }
+}
+
+#[test]
+fn one_that_is_asked_for_is_told_however_quick_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let recording = recorded(&directory.path().join("r"), Habits::alone(), 9);
+    for number in [17, 4_000] {
+        let config = Config { only_request: Some(number), ..Config::replay(Nanos::from_millis(100)) };
+        let (verdicts, share) = compared(&config, &recording);
+        assert!(verdicts.len() == 1 && share < 0.1, "{} {share}", verdicts.len());
+    }
+}
+
+#[test]
+fn where_nothing_was_slow_hardly_anything_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let recording = recorded(&directory.path().join("r"), Habits::quiet(), 1);
+    let (verdicts, share) = compared(&Config::replay(Nanos::from_millis(100)), &recording);
+    assert!(verdicts.is_empty() && share < 0.1, "{} {share}", verdicts.len());
+}
+
+#[test]
+fn where_most_is_slow_all_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let recording = recorded(&directory.path().join("r"), Habits::quiet(), 1);
+    assert!(SelectiveRead::of(&recording, &Config::replay(Nanos(1))).is_none());
+}

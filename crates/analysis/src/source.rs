@@ -1,0 +1,156 @@
+//! Sources of events: what was seen of a broker, in the order of time. Reaches no verdicts.
+
+mod capture;
+mod growing;
+#[cfg(feature = "live")]
+mod live;
+mod recording;
+
+use std::path::{Path, PathBuf};
+
+use diagnose::{Config, Coverage};
+use model::{Event, Nanos, Pid};
+use report::Zone;
+
+pub use self::capture::Capture;
+pub use self::growing::GrowingRecording;
+#[cfg(feature = "live")]
+pub use self::live::{Live, LiveOptions, announce, broker, drop_privileges, missing, start_watch};
+pub use self::recording::{Recording, check_parts};
+use crate::gaps::Gaps;
+use crate::input::Evidence;
+use crate::{Error, Stop, Usage};
+
+/// What a source has next.
+#[derive(Debug)]
+pub enum Step {
+    /// An event, nearly in the order of [`Event::time`].
+    Event(Event),
+    /// A pause of a live watch, between two bursts of events.
+    Pause(Pause),
+    /// Nothing more.
+    End,
+}
+
+/// A pause between two bursts of events.
+#[derive(Clone, Copy, Debug)]
+pub struct Pause {
+    /// The time, on the clock of the events.
+    pub now: Nanos,
+    /// Whether everything that was seen before has been handed out.
+    pub drained: bool,
+}
+
+/// Where events come from.
+pub trait EventSource {
+    /// The next event. A part that cannot be read is logged and counted; the rest is still handed out.
+    fn next(&mut self) -> Step;
+
+    /// How the engine works on this source.
+    fn config(&self, slower_than: Nanos) -> Config;
+
+    /// What was watched: the basis of doubts about a verdict.
+    fn watched(&self) -> Coverage;
+
+    /// What the source could not see or read of what took so long. Complete after [`Step::End`].
+    fn gaps(&mut self, slower_than: Nanos) -> Gaps;
+
+    /// Narrows the source to the events that verdicts depend on, if those are much fewer. Says whether it did.
+    fn select(&mut self, _config: &Config) -> bool {
+        false
+    }
+
+    /// The recording behind it, if it is one.
+    fn recording(&self) -> Option<&::recording::Recording> {
+        None
+    }
+
+    /// Counts a part that somebody else could not read.
+    fn note_damage(&mut self, _error: &::recording::Error) {}
+
+    /// Fails if not everything could be read; to be asked after everything else was shown.
+    ///
+    /// # Errors
+    /// The first fault of a capture, or the number of damaged parts of a recording.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// How to read files.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// Flight Recorder's files of the same broker, read beside a recording.
+    pub jfr: Vec<PathBuf>,
+    /// The broker's process: topic names of a capture come from its log dirs, and Flight Recorder's events are its.
+    pub pid: Option<Pid>,
+    /// Log dirs to take the topic names of a capture from.
+    pub log_dirs: Vec<PathBuf>,
+    /// The broker's ports in a capture; none for any that speaks Kafka.
+    pub ports: Vec<u16>,
+    /// The record header that is a message's id.
+    pub message_id: Option<String>,
+    /// The time zone of notes.
+    pub zone: Zone,
+}
+
+/// Opens one recording, here or in a bucket, or the files of one capture.
+///
+/// # Errors
+/// What cannot be opened, and [`Usage`] where Flight Recorder's files stand beside packets.
+pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSource>, Error> {
+    if let [path] = inputs {
+        if let Some(copy) = crate::bucket::copy(path)? {
+            return Ok(Box::new(Recording::of_copy(copy, options)?));
+        }
+    }
+    match Evidence::open(inputs)? {
+        Evidence::Recording(reader) => Ok(Box::new(Recording::new(*reader, options)?)),
+        Evidence::Packets(_) if !options.jfr.is_empty() => {
+            Err(Usage("--jfr goes with a recording: packets say nothing of threads".to_owned()).into())
+        }
+        Evidence::Packets(captures) => Ok(Box::new(Capture::new(captures, options, Stop::after(None)?)?)),
+    }
+}
+
+/// Opens a recording that is being written, to read it as it grows.
+///
+/// # Errors
+/// As [`open`], and [`Usage`] where only packets are named.
+pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<GrowingRecording, Error> {
+    if inputs.iter().any(|input| crate::input::url(input).is_some()) {
+        return Err(Usage(ONLY_READ.to_owned()).into());
+    }
+    match Evidence::open(inputs)? {
+        Evidence::Recording(reader) => Ok(GrowingRecording::new(Recording::new(*reader, options)?, stop)),
+        Evidence::Packets(_) => {
+            Err(Usage("--follow goes with a recording that is being written".to_owned()).into())
+        }
+    }
+}
+
+/// What is wrong with writing to a bucket, or waiting for more in it.
+pub const ONLY_READ: &str = "--follow and --save are for a directory; an object store is only read";
+
+/// Opens a recording, here or in a bucket.
+///
+/// # Errors
+/// What cannot be opened.
+pub fn open_recording(directory: &Path, options: &ReadOptions) -> Result<Recording, Error> {
+    match crate::bucket::copy(directory)? {
+        Some(copy) => Recording::of_copy(copy, options),
+        None => Recording::new(crate::input::open_recording(directory)?, options),
+    }
+}
+
+/// Opens some tables of a recording; losses come first, because they leave the others in doubt.
+///
+/// # Errors
+/// What cannot be opened.
+pub fn open_tables(
+    directory: &Path,
+    tables: &[::recording::Table],
+    options: &ReadOptions,
+) -> Result<Recording, Error> {
+    Ok(open_recording(directory, options)?.with_tables(tables))
+}

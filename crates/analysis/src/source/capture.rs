@@ -1,0 +1,215 @@
+//! Packets as a source of requests: captures of tcpdump, read to their end.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use broker::Broker;
+use capture::{Analyzer, Captures, Counters};
+use diagnose::{Config, Coverage};
+use model::{Event, LossKind, Nanos, Pid, Request, TopicId};
+
+use super::{EventSource, ReadOptions, Step};
+use crate::gaps::{self, Gaps};
+use crate::{Error, Stop};
+
+/// The longest wait for a packet of an interface.
+#[cfg(feature = "live")]
+const WAIT: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Packets of capture files, a pipe or an interface.
+pub struct Capture {
+    packets: Packets,
+    analyzer: Analyzer,
+    stop: Stop,
+    found: VecDeque<Box<Request>>,
+    ended: bool,
+}
+
+enum Packets {
+    Captures(Captures),
+    #[cfg(feature = "live")]
+    Interface(capture::Live),
+}
+
+impl Capture {
+    /// Reads captures until their end, or until it is time to stop.
+    ///
+    /// # Errors
+    /// The process is no broker.
+    pub fn new(captures: Captures, options: &ReadOptions, stop: Stop) -> Result<Self, Error> {
+        Ok(Self {
+            packets: Packets::Captures(captures),
+            analyzer: analyzer(options)?,
+            stop,
+            found: VecDeque::new(),
+            ended: false,
+        })
+    }
+
+    /// Reads an interface until it is time to stop: `snaplen` bytes of each packet, or all.
+    ///
+    /// # Errors
+    /// The interface cannot be captured on.
+    #[cfg(feature = "live")]
+    pub fn on_interface(
+        interface: &str,
+        snaplen: Option<u32>,
+        options: &ReadOptions,
+        stop: Stop,
+    ) -> Result<Self, Error> {
+        let analyzer = analyzer(options)?;
+        let config = capture::LiveConfig::default();
+        // Whole packets by default, since Kafka's frames begin anywhere in them.
+        let live = capture::Live::open(&capture::LiveConfig {
+            interface: interface.to_owned(),
+            ports: options.ports.clone(),
+            snaplen: snaplen.unwrap_or(config.snaplen),
+            ..config
+        })?;
+        Ok(Self { packets: Packets::Interface(live), analyzer, stop, found: VecDeque::new(), ended: false })
+    }
+
+    /// Reads on; there may be no request in it.
+    fn read(&mut self) -> Result<(), Error> {
+        let found = &mut self.found;
+        let mut keep = |request: Box<Request>| found.push_back(request);
+        // Packets of an interface that passed before it was time to stop are handed over within one more wait.
+        let is_last = self.stop.asked();
+        self.ended = match &mut self.packets {
+            Packets::Captures(captures) => match captures.next().filter(|_| !is_last) {
+                Some(packet) => {
+                    self.analyzer.packet(&packet, &mut keep);
+                    false
+                }
+                None => true,
+            },
+            #[cfg(feature = "live")]
+            Packets::Interface(live) => {
+                live.next_packets(WAIT, &mut |packet| self.analyzer.packet(packet, &mut keep))?;
+                is_last
+            }
+        };
+        if self.ended {
+            self.analyzer.finish(&mut keep);
+        }
+        Ok(())
+    }
+
+    /// The next request; none at the end.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub fn next_request(&mut self) -> Result<Option<Box<Request>>, Error> {
+        while self.found.is_empty() && !self.ended {
+            self.read()?;
+        }
+        Ok(self.found.pop_front())
+    }
+
+    /// What was counted.
+    ///
+    /// # Errors
+    /// The kernel does not say how many packets it dropped.
+    pub fn counters(&mut self) -> Result<Counters, Error> {
+        let counters = self.analyzer.counters();
+        Ok(match &mut self.packets {
+            Packets::Captures(_) => counters,
+            #[cfg(feature = "live")]
+            Packets::Interface(live) => Counters { kernel_drops: live.drops()?, ..counters },
+        })
+    }
+
+    /// What is wrong with the capture files themselves. Where a pipe `was_stopped` by the user, its end says nothing.
+    pub fn notes(&self, was_stopped: bool) -> Vec<String> {
+        match &self.packets {
+            Packets::Captures(captures) => notes(captures, was_stopped),
+            #[cfg(feature = "live")]
+            Packets::Interface(_) => Vec::new(),
+        }
+    }
+}
+
+impl EventSource for Capture {
+    fn next(&mut self) -> Step {
+        match self.next_request() {
+            Ok(request) => request.map_or(Step::End, |request| Step::Event(Event::Request(request))),
+            Err(error) => {
+                tracing::warn!("{error}");
+                Step::End
+            }
+        }
+    }
+
+    fn config(&self, slower_than: Nanos) -> Config {
+        Config { file_ops_observed: false, ..Config::replay(slower_than) }
+    }
+
+    fn watched(&self) -> Coverage {
+        Coverage::only_packets()
+    }
+
+    fn gaps(&mut self, _slower_than: Nanos) -> Gaps {
+        let counters = self.analyzer.counters();
+        let losses = vec![
+            (LossKind::PacketsDropped, counters.kernel_drops),
+            (LossKind::StreamGapBytes, counters.gap_bytes),
+            (LossKind::FramesUndecodable, counters.undecodable_frames),
+        ];
+        let unobservable = vec![gaps::unobservable(gaps::BROKER)];
+        Gaps { unobservable, notes: self.notes(false), losses, ..Gaps::default() }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let faults = match &self.packets {
+            Packets::Captures(captures) => captures.faults(),
+            #[cfg(feature = "live")]
+            Packets::Interface(_) => &[],
+        };
+        match faults {
+            [] => Ok(()),
+            [fault] => Err(Error::input(fault.to_string())),
+            [first, others @ ..] => Err(Error::input(format!("{first} (and {} more)", others.len()))),
+        }
+    }
+}
+
+/// An analyzer for these ports, with the topic names that this machine's log dirs know.
+fn analyzer(options: &ReadOptions) -> Result<Analyzer, Error> {
+    Ok(Analyzer::new(capture::Config {
+        ports: options.ports.clone(),
+        message_id_header: options.message_id.clone().map(String::into_bytes),
+        topics: topic_names(&options.log_dirs, options.pid)?,
+        ..capture::Config::default()
+    }))
+}
+
+/// Names from the log dirs that were named; else from those of the process; else from those of all brokers here.
+fn topic_names(named: &[PathBuf], pid: Option<Pid>) -> Result<HashMap<TopicId, Arc<str>>, Error> {
+    let log_dirs = match pid {
+        _ if !named.is_empty() => named.to_vec(),
+        Some(pid) => Broker::of_pid(pid)?.log_dirs,
+        None => broker::find().into_iter().flat_map(|broker| broker.log_dirs).collect(),
+    };
+    Ok(broker::topic_ids::scan(&log_dirs))
+}
+
+fn notes(captures: &Captures, was_stopped: bool) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (name, notes) in captures.notes() {
+        let name = if name == "-" { "the capture" } else { name };
+        if notes.is_empty {
+            sentences.push(format!("{name} is empty"));
+        }
+        if notes.cut_records > 0 && !was_stopped {
+            sentences.push(format!("{name} ends in the middle of a packet"));
+        }
+        if notes.damaged_records > 0 {
+            sentences.push(format!("{} damaged records in {name} were left out", notes.damaged_records));
+        }
+    }
+    if !captures.faults().is_empty() {
+        sentences.push(format!("{} captures were not read to their end", captures.faults().len()));
+    }
+    sentences
+}

@@ -1,0 +1,270 @@
+//! A broker that runs here as a source: a watch on it, its events as they come. What is held is bounded; what could not
+//! be taken in time is dropped and counted.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use broker::Broker;
+use diagnose::{Config, Coverage};
+use model::{BrokerChange, BrokerState, Event, LossKind, Nanos, Pid};
+use report::explanation::Unobservable;
+use watch::{Jfr, Memory, Outcome, Packets, Purpose, Watch, WatchSummary};
+
+use super::{EventSource, Pause, Step};
+use crate::gaps::{self, Gaps};
+use crate::{Error, Stop};
+
+/// Events taken between two looks at the clock and the signals.
+const MAX_BURST: usize = 1_000;
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct LiveOptions {
+    /// The broker's process; none for the only one that runs here.
+    pub pid: Option<Pid>,
+    /// Its log dirs; none for those of its configuration.
+    pub log_dirs: Vec<PathBuf>,
+    /// A network interface, or `any`; none captures no packets.
+    pub interface: Option<String>,
+    /// The ports to capture; none for the broker's own.
+    pub ports: Vec<u16>,
+    /// The record header that is a message's id.
+    pub message_id: Option<String>,
+    /// When to have the JVM record its lock waits; none asks the JVM nothing.
+    pub jvm: Option<Jfr>,
+    /// The shortest wait for a Java monitor that the JVM's own probes report; none sets no such probes.
+    pub min_lock_wait: Option<Nanos>,
+    /// Samples a second on each CPU; 0 takes none.
+    pub cpu_samples_hz: u32,
+    /// Memory that may be taken.
+    pub memory: Memory,
+    /// The longest wait for an event.
+    pub wait: Duration,
+}
+
+/// The broker that was named, or the only one that runs here.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn broker(pid: Option<Pid>) -> Result<Broker, Error> {
+    Ok(match pid {
+        Some(pid) => Broker::of_pid(pid)?,
+        None => Broker::only()?,
+    })
+}
+
+/// Starts to watch a broker.
+///
+/// # Errors
+/// Nothing at all can be seen of it.
+pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Error> {
+    let packets = options.interface.as_ref().map(|interface| Packets {
+        interface: interface.clone(),
+        ports: if options.ports.is_empty() { broker.client_ports() } else { options.ports.clone() },
+        message_id_header: options.message_id.clone().map(String::into_bytes),
+    });
+    let mut watch = Watch::start(&watch::Options {
+        pid: broker.pid,
+        node_id: broker.node_id,
+        log_dirs: broker.log_dirs.clone(),
+        named_dirs: (!options.log_dirs.is_empty()).then(|| options.log_dirs.clone()),
+        host: packets.is_some(),
+        packets,
+        kernel: true,
+        jvm: options.jvm.is_some(),
+        jfr: options.jvm.unwrap_or(Jfr::Never),
+        memory: options.memory,
+    });
+    if !watch.sees_anything() {
+        let mut reasons: Vec<_> = missing(watch.plan()).into_iter().map(|missing| missing.why).collect();
+        reasons.dedup();
+        let (pid, reasons) = (broker.pid, reasons.join("; "));
+        return Err(Error::input(format!(
+            "broker {pid}: nothing can be seen of it: {reasons}; `brokerscope doctor` says more"
+        )));
+    }
+    if options.cpu_samples_hz > 0 {
+        watch.sample_cpu(broker.pid, options.cpu_samples_hz);
+    }
+    if let Some(shortest) = options.min_lock_wait {
+        watch.probe_jvm(broker.pid, Duration::from_nanos(shortest.0.unsigned_abs()));
+    }
+    Ok(watch)
+}
+
+/// Gives away what attaching needed and watching does not. `output` is where the command goes on writing files.
+pub fn drop_privileges(output: Option<&Path>) {
+    if let Err(error) = watch::drop_unneeded_capabilities(output) {
+        tracing::warn!("capabilities that are not needed any more could not be given away: {error}");
+    }
+}
+
+/// What a plan says is missing.
+pub fn missing(plan: &[Purpose]) -> Vec<Unobservable> {
+    let missing = plan.iter().filter_map(|purpose| match &purpose.outcome {
+        Outcome::Missing(why) => Some(Unobservable { what: purpose.purpose.clone(), why: why.clone() }),
+        Outcome::Active(_) => None,
+    });
+    missing.collect()
+}
+
+/// A running watch on a broker.
+pub struct Live {
+    state: State,
+    broker: Broker,
+    plan: Vec<Purpose>,
+    options: LiveOptions,
+    sees_files: bool,
+    /// When to end; none where [`Live::end`] says so.
+    stop: Option<Stop>,
+    /// Events taken since the last pause.
+    burst: usize,
+    ended: Option<WatchSummary>,
+}
+
+enum State {
+    Watching(Watch),
+    /// The sources end; their last events come from a thread.
+    Ending(Receiver<Event>, JoinHandle<WatchSummary>),
+    Ended,
+}
+
+impl Live {
+    /// Finds the broker and watches it until it is time to stop; the time counts from when the watch has begun.
+    ///
+    /// # Errors
+    /// There is no such broker, or nothing at all can be seen of it.
+    pub fn start(options: LiveOptions, stop: Option<Stop>, duration: Option<Nanos>) -> Result<Self, Error> {
+        let broker = broker(options.pid)?;
+        let watch = start_watch(&broker, &options)?;
+        drop_privileges(None);
+        Ok(Self {
+            plan: watch.plan().to_vec(),
+            sees_files: watch.sees_files(),
+            state: State::Watching(watch),
+            broker,
+            options,
+            stop: stop.map(|stop| stop.within(duration)),
+            burst: 0,
+            ended: None,
+        })
+    }
+
+    /// The broker, as it was when the watch began.
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// What is seen and what is not.
+    pub fn plan(&self) -> &[Purpose] {
+        &self.plan
+    }
+
+    /// Whether this is seen.
+    pub fn sees(&self, purpose: &str) -> bool {
+        self.plan.iter().any(|of| of.purpose == purpose && matches!(of.outcome, Outcome::Active(_)))
+    }
+
+    /// Reports what is in the way of each of several means to see the same; nothing where one of them works.
+    pub fn unseen(&self, means: &[&str]) -> Vec<String> {
+        if means.iter().any(|purpose| self.sees(purpose)) {
+            return Vec::new();
+        }
+        let missing =
+            missing(&self.plan).into_iter().filter(|missing| means.contains(&missing.what.as_str()));
+        missing.map(|missing| format!("not seen: {}: {}", missing.what, missing.why)).collect()
+    }
+
+    /// Ends the watch; [`EventSource::next`] hands out what is left.
+    pub fn end(&mut self) {
+        let State::Watching(watch) = std::mem::replace(&mut self.state, State::Ended) else { return };
+        let (sender, events) = sync_channel(MAX_BURST);
+        let ending = std::thread::spawn(move || {
+            // Where nobody takes them any more, they go nowhere.
+            watch.stop(&mut |event| drop(sender.send(event)))
+        });
+        self.state = State::Ending(events, ending);
+    }
+
+    /// Whether only the last events come.
+    pub fn is_ending(&self) -> bool {
+        !matches!(self.state, State::Watching(_))
+    }
+
+    /// What was seen and could not be taken in time; what ended early.
+    pub fn ended(&self) -> Option<&WatchSummary> {
+        self.ended.as_ref()
+    }
+}
+
+/// Reports what became of the broker's process, but not that the first one is watched.
+pub fn announce(change: &BrokerChange, first: Pid) {
+    let pid = change.pid;
+    match change.state {
+        BrokerState::Gone => tracing::info!("broker {pid} is gone; waiting for it to come back"),
+        BrokerState::Watched if pid != first => tracing::info!("the broker is back: watching {pid}"),
+        BrokerState::Watched => {}
+    }
+}
+
+impl EventSource for Live {
+    fn next(&mut self) -> Step {
+        if self.burst == 0 && self.stop.as_ref().is_some_and(Stop::asked) {
+            self.end();
+        }
+        let event = match &self.state {
+            State::Watching(watch) => {
+                let wait = if self.burst == 0 { self.options.wait } else { Duration::ZERO };
+                let event = if self.burst < MAX_BURST { watch.next(wait) } else { None };
+                let Some(event) = event else {
+                    let drained = std::mem::take(&mut self.burst) < MAX_BURST;
+                    return Step::Pause(Pause { now: now(watch), drained });
+                };
+                self.burst += 1;
+                Some(event)
+            }
+            State::Ending(events, _) => events.recv().ok(),
+            State::Ended => None,
+        };
+        let Some(event) = event else {
+            if let State::Ending(_, thread) = std::mem::replace(&mut self.state, State::Ended) {
+                self.ended = Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            return Step::End;
+        };
+        if let Event::BrokerChange(change) = &event {
+            announce(change, self.broker.pid);
+        }
+        Step::Event(event)
+    }
+
+    fn config(&self, slower_than: Nanos) -> Config {
+        let live = Config { file_ops_observed: self.sees_files, ..Config::live(slower_than) };
+        // The JVM's flight recorder is later than every other source.
+        if matches!(self.options.jvm, None | Some(Jfr::Never)) { live } else { live.with_jvm() }
+    }
+
+    fn watched(&self) -> Coverage {
+        gaps::watched(&missing(&self.plan))
+    }
+
+    fn gaps(&mut self, _slower_than: Nanos) -> Gaps {
+        let losses = self.ended.iter().map(|ended| (LossKind::EventsDropped, ended.unreported)).collect();
+        let notes = self.ended.as_ref().map(notes).unwrap_or_default();
+        Gaps { unobservable: missing(&self.plan), losses, notes, ..Gaps::default() }
+    }
+}
+
+/// The time, on the clock of the events.
+fn now(watch: &Watch) -> Nanos {
+    watch.clock().0.from_monotonic(watch::now().monotonic_ns)
+}
+
+fn notes(ended: &WatchSummary) -> Vec<String> {
+    let kernel = ended.kernel.iter().map(|error| format!("the probes ended early: {error}"));
+    let packets = ended.packets.iter().filter_map(|counted| counted.as_ref().err());
+    let packets = packets.map(|error| format!("the capture ended early: {error}"));
+    kernel.chain(packets).chain(ended.trouble.iter().cloned()).collect()
+}

@@ -1,0 +1,277 @@
+//! A recording as a source: all of it, a selection, or some tables; with Flight Recorder's files of the same broker.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use diagnose::{Config, Coverage};
+use model::{Event, Nanos};
+use recording::{Error as ReadError, Manifest, Recording as Reader, Table};
+
+use super::{EventSource, ReadOptions, Step};
+use crate::bucket::Copy;
+use crate::flight_recordings::FlightRecordings;
+use crate::gaps::{self, Gaps, RestCounts};
+use crate::recorder::{self, partial, plan};
+use crate::selective_read::SelectiveRead;
+use crate::{Error, input};
+
+/// Events of tables that stand beside what was asked for.
+const BESIDE: fn(&Event) -> bool = |event| matches!(event, Event::HostSample(_) | Event::SocketOp(_));
+
+/// How the events are read.
+enum Reading {
+    /// Not begun.
+    Ahead,
+    /// One after the other.
+    Events(Box<dyn Iterator<Item = Result<Event, ReadError>> + Send>),
+    /// Those that verdicts depend on.
+    Selected(SelectiveRead),
+    /// At the end.
+    Done,
+}
+
+/// A recording.
+pub struct Recording {
+    reader: Reader,
+    /// The copy that is read, if the recording is in a bucket.
+    _copy: Option<Copy>,
+    reading: Reading,
+    /// Tables that were asked for, if not all.
+    tables: Option<Vec<Table>>,
+    /// Read, but Flight Recorder has earlier ones.
+    pending: Option<Event>,
+    flight_recordings: FlightRecordings,
+    zone: report::Zone,
+    any: bool,
+    rest: Option<RestCounts>,
+    pub(super) follow_notes: Vec<String>,
+    /// Messages about parts that could not be read, each once.
+    damaged: BTreeSet<String>,
+}
+
+impl Recording {
+    pub(super) fn new(reader: Reader, options: &ReadOptions) -> Result<Self, Error> {
+        Ok(Self {
+            reader,
+            _copy: None,
+            reading: Reading::Ahead,
+            tables: None,
+            pending: None,
+            flight_recordings: FlightRecordings::read(&options.jfr, options.pid)?,
+            zone: options.zone.clone(),
+            any: false,
+            rest: None,
+            follow_notes: Vec::new(),
+            damaged: BTreeSet::new(),
+        })
+    }
+
+    pub(super) fn of_copy(copy: Copy, options: &ReadOptions) -> Result<Self, Error> {
+        let reader = input::open_recording(copy.path())?;
+        Ok(Self { _copy: Some(copy), ..Self::new(reader, options)? })
+    }
+
+    pub(super) fn with_tables(self, tables: &[Table]) -> Self {
+        Self { tables: Some(tables.to_vec()), ..self }
+    }
+
+    pub(super) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Reads the manifest again, after the recorder has ended.
+    pub(super) fn reopen(&mut self) {
+        match Reader::open(self.reader.dir()) {
+            Ok(reader) => self.reader = reader,
+            Err(error) => self.note_damage(&error),
+        }
+    }
+
+    /// What happens next: this event, or one of Flight Recorder's that is earlier.
+    pub(super) fn in_order(&mut self, event: Event) -> Event {
+        match self.flight_recordings.before(&event) {
+            Some(earlier) => {
+                self.pending = Some(event);
+                earlier
+            }
+            None => event,
+        }
+    }
+
+    /// The next that is known without reading on.
+    pub(super) fn take_pending(&mut self) -> Option<Event> {
+        let event = self.pending.take()?;
+        Some(self.in_order(event))
+    }
+
+    /// The last of Flight Recorder's events.
+    pub(super) fn take_rest(&mut self) -> Step {
+        self.flight_recordings.next().map_or(Step::End, Step::Event)
+    }
+
+    /// What the recorder wrote about it.
+    pub fn manifest(&self) -> &Manifest {
+        self.reader.manifest()
+    }
+
+    /// Where it is read.
+    pub fn dir(&self) -> &Path {
+        self.reader.dir()
+    }
+
+    /// What is to know of how it can be read.
+    pub fn reader_notes(&self) -> Vec<String> {
+        self.reader.notes()
+    }
+
+    /// The broker's log dirs, as the recorder saw them.
+    pub fn log_dirs(&self) -> Vec<PathBuf> {
+        self.reader.manifest().broker.as_ref().map(|broker| broker.log_dirs.clone()).unwrap_or_default()
+    }
+
+    /// Whether the plan says that this was seen.
+    pub fn sees(&self, purpose: &str) -> bool {
+        plan::sees(&self.reader.manifest().plan, purpose)
+    }
+
+    /// How long it lasted, if the manifest says so.
+    pub fn span(&self) -> Option<Nanos> {
+        let manifest = self.reader.manifest();
+        manifest.ended_ns.map(|ended| Nanos(ended) - Nanos(manifest.started_ns))
+    }
+
+    /// From which length on it has everything, if the recorder left out what was not near anything slow.
+    pub fn partial_from(&self) -> Option<Nanos> {
+        partial::threshold(&self.reader.manifest().settings)
+    }
+
+    fn has(&self, tables: &[Table]) -> bool {
+        self.reader.events_of(tables).next().is_some()
+    }
+
+    fn start(&self) -> Reading {
+        Reading::Events(match &self.tables {
+            Some(tables) => {
+                Box::new(self.reader.events_of(&[Table::Losses]).chain(self.reader.events_of(tables)))
+            }
+            None => Box::new(self.reader.events_ahead(&Table::ALL)),
+        })
+    }
+
+    fn read(&mut self) -> Option<Result<Event, ReadError>> {
+        if matches!(self.reading, Reading::Ahead) {
+            self.reading = self.start();
+        }
+        let read = match &mut self.reading {
+            Reading::Events(events) => events.next(),
+            Reading::Selected(selected) => selected.next(),
+            Reading::Ahead | Reading::Done => None,
+        };
+        if read.is_none() {
+            if let Reading::Selected(selected) = std::mem::replace(&mut self.reading, Reading::Done) {
+                self.rest = selected.rest();
+            }
+        }
+        read
+    }
+
+    /// What to know beside its events.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.reader.notes();
+        notes.extend_from_slice(&self.follow_notes);
+        notes.extend_from_slice(self.flight_recordings.notes());
+        notes.extend(recorder::notes(self.reader.manifest(), &self.zone));
+        if self.tables.is_some() && !self.any && self.damaged.is_empty() {
+            notes.push("the recording holds nothing of this".to_owned());
+            let missing = plan::missing(&self.reader.manifest().plan);
+            notes.extend(missing.iter().map(|missing| {
+                format!("not seen when this was recorded: {}: {}", missing.what, missing.why)
+            }));
+        }
+        notes
+    }
+}
+
+impl EventSource for Recording {
+    fn next(&mut self) -> Step {
+        if let Some(event) = self.take_pending() {
+            return Step::Event(event);
+        }
+        while let Some(read) = self.read() {
+            match read {
+                Ok(event) => {
+                    self.any |= !BESIDE(&event);
+                    return Step::Event(self.in_order(event));
+                }
+                Err(error) => self.note_damage(&error),
+            }
+        }
+        self.take_rest()
+    }
+
+    fn config(&self, slower_than: Nanos) -> Config {
+        // Joins of a partial recording's quick requests would find nothing and say nothing.
+        let file_ops_observed =
+            self.partial_from().is_none() && (self.sees(plan::FILE_WRITES) || self.has(&[Table::FileOps]));
+        Config { file_ops_observed, ..Config::replay(slower_than) }
+    }
+
+    fn watched(&self) -> Coverage {
+        gaps::watched(&plan::missing(&self.reader.manifest().plan))
+    }
+
+    fn gaps(&mut self, slower_than: Nanos) -> Gaps {
+        let jvm_seen = !self.flight_recordings.is_none() || self.has(&[Table::LockWaits, Table::GcPauses]);
+        let mut unobservable = plan::missing(&self.reader.manifest().plan);
+        unobservable.push(gaps::unobservable(if jvm_seen { gaps::QUEUES } else { gaps::JVM }));
+        let mut notes = self.notes();
+        if let Some(threshold) = self.partial_from().filter(|threshold| slower_than < *threshold) {
+            notes.push(format!(
+                "of requests that took less than {threshold} most of the time is therefore unobserved"
+            ));
+        }
+        Gaps { unobservable, notes, rest: self.rest, ..Gaps::default() }
+    }
+
+    fn select(&mut self, config: &Config) -> bool {
+        // Flight Recorder's events may bear on any request.
+        if !self.flight_recordings.is_none() {
+            return false;
+        }
+        let Some(selected) = SelectiveRead::of(&self.reader, config) else { return false };
+        self.reading = Reading::Selected(selected);
+        true
+    }
+
+    fn recording(&self) -> Option<&Reader> {
+        Some(&self.reader)
+    }
+
+    fn note_damage(&mut self, error: &ReadError) {
+        let text = error.to_string();
+        // The same part may be read in several ways.
+        if self.damaged.insert(text.clone()) {
+            tracing::warn!("{text}");
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check_parts(self.reader.dir(), self.damaged.len() as u64)
+    }
+}
+
+/// Fails if parts of a recording could not be read; to be asked after everything else was shown.
+///
+/// # Errors
+/// The number of damaged parts.
+pub fn check_parts(recording: &Path, damaged: u64) -> Result<(), Error> {
+    if damaged == 0 {
+        return Ok(());
+    }
+    let parts =
+        if damaged == 1 { "a part of it is".to_owned() } else { format!("{damaged} parts of it are") };
+    let recording = recording.display();
+    Err(Error::input(format!(
+        "{recording}: {parts} damaged: what was shown is of the rest; take the recording from a copy"
+    )))
+}

@@ -1,0 +1,119 @@
+//! When to stop: the user's Ctrl-C, a SIGTERM, or the time that was asked for. A second Ctrl-C, once the first was heeded,
+//! ends the process at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use model::Nanos;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::Error;
+
+/// The shell's exit status for a process that SIGINT ended.
+pub const INTERRUPTED: i32 = 130;
+const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+
+/// Whether the command itself looks after signals.
+static CAUGHT: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal lets the command end in order.
+#[cfg(feature = "object-stores")]
+pub fn is_caught() -> bool {
+    CAUGHT.load(Ordering::Relaxed)
+}
+
+/// Says whether to stop; for loops to ask.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    /// Set by a signal.
+    flag: Arc<AtomicBool>,
+    /// Set once it was seen: from then on a signal ends the process. `timeout` sends its signal twice at once, to the
+    /// process and to its group, and what was found is to be shown all the same.
+    heeded: Arc<AtomicBool>,
+    /// Set once the deadline was seen to be over.
+    ended: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+}
+
+impl Stop {
+    /// Catches the signals from now on, and counts the time from now.
+    ///
+    /// # Errors
+    /// The signals cannot be caught.
+    pub fn after(duration: Option<Nanos>) -> Result<Self, Error> {
+        let (flag, heeded) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        CAUGHT.store(true, Ordering::Relaxed);
+        for signal in SIGNALS {
+            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&heeded))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+                .map_err(cannot_catch)?;
+        }
+        Ok(Self { flag, heeded, ended: Arc::default(), deadline: None }.within(duration))
+    }
+
+    /// The same, with the time counted from now: what has to be done first may take long.
+    #[must_use]
+    pub fn within(self, duration: Option<Nanos>) -> Self {
+        let deadline = duration.and_then(|length| {
+            Instant::now().checked_add(Duration::from_nanos(u64::try_from(length.0).unwrap_or(0)))
+        });
+        Self { deadline, ..self }
+    }
+
+    /// The same, also where another signal asks for it.
+    ///
+    /// # Errors
+    /// The signals cannot be caught.
+    pub fn also_by(self, signals: &[i32]) -> Result<Self, Error> {
+        for &signal in signals {
+            signal_hook::flag::register(signal, Arc::clone(&self.flag)).map_err(cannot_catch)?;
+        }
+        Ok(self)
+    }
+
+    /// Whether to stop now, for who has to put things in order first: only once it was [`Self::asked`] does another signal
+    /// end the process.
+    pub fn is_due(&self) -> bool {
+        self.flag.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Whether to stop now.
+    pub fn asked(&self) -> bool {
+        let signalled = self.flag.load(Ordering::Relaxed);
+        let late = self.deadline.is_some_and(|at| Instant::now() >= at);
+        if signalled {
+            self.heeded.store(true, Ordering::Relaxed);
+        } else if late && !self.ended.swap(true, Ordering::Relaxed) {
+            // As if it had been heeded already: the first signal from now on counts as such, the next ends it.
+            for signal in SIGNALS {
+                // Where that fails, a signal does nothing more than it did.
+                let _ = signal_hook::flag::register(signal, Arc::clone(&self.heeded));
+            }
+        }
+        signalled || late
+    }
+}
+
+fn cannot_catch(error: std::io::Error) -> Error {
+    Error::System("cannot catch signals", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SIGINT, Stop};
+    use model::Nanos;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_signal_that_comes_twice_at_once_is_one() {
+        let stop = Stop::after(None).unwrap();
+        assert!(!stop.asked());
+        for _ in 0..2 {
+            signal_hook::low_level::raise(SIGINT).unwrap();
+        }
+        assert!(stop.asked() && stop.heeded.load(Ordering::Relaxed));
+        let late = Stop::after(Some(Nanos::ZERO)).unwrap();
+        assert!(late.asked() && !late.heeded.load(Ordering::Relaxed), "nobody has sent it a signal");
+    }
+}

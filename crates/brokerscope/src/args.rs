@@ -1,0 +1,366 @@
+//! Flags that several commands share, each declared once, and what a command makes of them.
+
+use std::path::{Path, PathBuf};
+
+use analysis::Usage;
+use analysis::filter::RequestFilter;
+use analysis::source::ReadOptions;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, ValueEnum};
+use model::Nanos;
+use report::{Style, Zone};
+
+use crate::output::{self, Pace};
+use crate::quantity;
+
+/// Samples a second on each CPU, of what a broker's threads do between calls.
+#[cfg(feature = "live")]
+pub(crate) const CPU_SAMPLES_HZ: u32 = 49;
+/// Shorter waits for Java monitors explain no slow request.
+pub(crate) const MIN_LOCK_WAIT: Nanos = Nanos::from_micros(100);
+
+/// What a command makes of shared flags. All are accepted, since scripts pass them.
+pub(crate) struct Flags {
+    /// Flags that are not listed.
+    pub(crate) hidden: &'static [&'static str],
+    /// Flags that are not listed, and reported where they are given.
+    pub(crate) unused: &'static [&'static str],
+    /// What else to say of those.
+    pub(crate) unused_why: &'static str,
+    /// Flags that are refused.
+    pub(crate) refused: &'static [&'static str],
+    /// Why.
+    pub(crate) refused_why: &'static str,
+    /// Other help for a flag.
+    pub(crate) help: &'static [(&'static str, &'static str)],
+    /// Other default values.
+    pub(crate) defaults: &'static [(&'static str, &'static str)],
+}
+
+impl Flags {
+    /// All shared flags mean what their declarations say.
+    pub(crate) const NONE: Self = Self {
+        hidden: &[],
+        unused: &[],
+        unused_why: "",
+        refused: &[],
+        refused_why: "",
+        help: &[],
+        defaults: &[],
+    };
+
+    /// Adapts a flag's declaration to the command.
+    pub(crate) fn adapt(&self, flag: Arg) -> Arg {
+        let Some(name) = flag.get_long().map(str::to_owned) else { return flag };
+        let text = |texts: &[(&str, &'static str)]| {
+            texts.iter().find(|(flag, _)| *flag == name).map(|(_, text)| *text)
+        };
+        let mut hidden = [self.hidden, self.unused, self.refused].into_iter().flatten();
+        let flag = if hidden.any(|hidden| *hidden == name) { flag.hide(true) } else { flag };
+        let flag = text(self.help).map_or(flag.clone(), |help| flag.help(help));
+        text(self.defaults).map_or(flag.clone(), |value| flag.default_value(value))
+    }
+
+    /// Reports the flags that were given and mean nothing to the command.
+    ///
+    /// # Errors
+    /// A flag was given that is refused.
+    pub(crate) fn check(&self, matches: &ArgMatches) -> Result<(), Usage> {
+        let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
+        let given = |flag: &&&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+        if let Some(flag) = self.refused.iter().find(given) {
+            return Err(Usage(format!("{command} takes no --{flag}: {}", self.refused_why)));
+        }
+        for flag in self.unused.iter().filter(given) {
+            tracing::info!("--{flag} means nothing to {command}{}", self.unused_why);
+        }
+        Ok(())
+    }
+}
+
+/// What is said on standard error.
+#[derive(Debug, Args)]
+pub(crate) struct Verbosity {
+    /// Print only data, warnings and errors.
+    #[arg(long, global = true)]
+    pub(crate) quiet: bool,
+    /// Print also what is read and watched, and how.
+    #[arg(long, global = true, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+}
+
+/// What to look at.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Filter {
+    /// Show only the broker's port (repeatable); without it, whatever speaks Kafka.
+    #[arg(id = "port", long, value_name = "PORT")]
+    pub(crate) ports: Vec<u16>,
+    /// Show only this topic (repeatable).
+    #[arg(id = "topic", long, value_name = "TOPIC")]
+    pub(crate) topics: Vec<String>,
+    /// Show only this API, for example produce (repeatable).
+    #[arg(id = "api", long, value_name = "API")]
+    pub(crate) apis: Vec<String>,
+    /// Show this record header as message id.
+    #[arg(id = "message-id", long, value_name = "HEADER")]
+    pub(crate) message_id: Option<String>,
+}
+
+impl Filter {
+    /// Whether a file operation is of a wanted topic.
+    pub(crate) fn admits(&self, op: &model::FileOp) -> bool {
+        self.admits_topic(op.topic_partition.as_ref())
+    }
+
+    /// Whether a topic is wanted.
+    pub(crate) fn admits_topic(&self, of: Option<&model::TopicPartition>) -> bool {
+        self.topics.is_empty() || of.is_some_and(|of| self.topics.iter().any(|topic| *topic == *of.topic))
+    }
+
+    /// The conditions on requests.
+    pub(crate) fn requests(&self) -> RequestFilter {
+        let Self { ports, topics, apis, .. } = self.clone();
+        RequestFilter { ports, topics, apis }
+    }
+}
+
+/// Which broker it is about.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Target {
+    /// Watch this broker's process; without it, the broker that runs here.
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// Use this log dir of the broker (repeatable); without it, the broker's own.
+    #[arg(id = "log-dir", long, value_name = "DIR")]
+    pub(crate) log_dirs: Vec<PathBuf>,
+}
+
+/// How long to go on.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Duration {
+    /// Stop after this time (live).
+    #[arg(id = "for", long, value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) duration: Option<Nanos>,
+}
+
+impl Duration {
+    /// What to add to a sentence where only the user ends it.
+    #[cfg(feature = "live")]
+    pub(crate) fn until(self) -> &'static str {
+        if self.duration.is_some() { "" } else { "; Ctrl-C ends it" }
+    }
+}
+
+/// What is slow.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Slow {
+    /// Show only what took at least this long.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    pub(crate) slower_than: Nanos,
+}
+
+/// How many to show.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Top {
+    /// Show only the N slowest, slowest first.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) top: Option<u32>,
+}
+
+/// Where packets are captured.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Interface {
+    /// Capture on this network interface (live).
+    #[arg(long, value_name = "IFACE", default_value = "any")]
+    pub(crate) interface: String,
+}
+
+/// How much memory may be taken.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct MaxMemory {
+    /// Take at most this much memory, the kernel's buffers included (at least 96MiB). What does not fit is
+    /// dropped and counted.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = quantity::memory)]
+    pub(crate) max_memory: u64,
+}
+
+/// A recording instead of a live broker.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct From {
+    /// Read a recording instead of watching live.
+    #[arg(long, value_name = "RECORDING")]
+    pub(crate) from: Option<PathBuf>,
+}
+
+/// Where a command gets what was seen of a broker from.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Source {
+    #[command(flatten)]
+    from: From,
+    #[command(flatten)]
+    pub(crate) length: Duration,
+    #[command(flatten)]
+    pub(crate) jvm: Jvm,
+}
+
+impl Source {
+    /// The recording to read; none for the broker itself.
+    pub(crate) fn recording(&self) -> Result<Option<&Path>, Usage> {
+        match &self.from.from {
+            Some(_) if self.length.duration.is_some() => {
+                Err(Usage("--for is for live input; a recording is read to its end".to_owned()))
+            }
+            Some(_) if self.jvm.no_attach => {
+                Err(Usage("--no-attach is for live input; to read a recording no JVM is asked".to_owned()))
+            }
+            from => Ok(from.as_deref()),
+        }
+    }
+
+    /// Whether only the user ends it.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.from.from.is_none() && self.length.duration.is_none()
+    }
+}
+
+/// What the JVM of a watched broker is asked.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Jvm {
+    /// Ask the broker's JVM nothing (live): threads have the 15 characters of their names that the kernel keeps.
+    #[arg(long)]
+    pub(crate) no_attach: bool,
+    /// Have the broker's JVM record who waits for locks, by Flight Recorder (live).
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Jfr::Auto)]
+    pub(crate) flight_recorder: Jfr,
+}
+
+/// When to have the broker's JVM record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Jfr {
+    /// Where starting it does not stall the broker: from JDK 25 on, and where it was started before
+    #[default]
+    Auto,
+    /// Also where that stalls the broker for 25 ms or more, once, and has all its code compiled again
+    Always,
+    /// Not at all
+    Never,
+}
+
+#[cfg(feature = "live")]
+impl Jvm {
+    /// When to have it record; none where it is to be left alone.
+    pub(crate) fn recording(self) -> Option<watch::Jfr> {
+        (!self.no_attach).then_some(match self.flight_recorder {
+            Jfr::Auto => watch::Jfr::Auto,
+            Jfr::Always => watch::Jfr::Always,
+            Jfr::Never => watch::Jfr::Never,
+        })
+    }
+}
+
+/// Flight Recorder's files.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct JfrFiles {
+    /// Use these recordings of JDK Flight Recorder too, which were made of the broker at the same time on the same
+    /// host (several after one --jfr).
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) jfr: Vec<PathBuf>,
+}
+
+/// Thread dumps.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct DumpFiles {
+    /// Use thread dumps of the broker too: jstack, jcmd PID Thread.print, javacores (several after one --dump).
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) dump: Vec<PathBuf>,
+}
+
+/// How fast a recording is replayed.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Speed {
+    /// Replay the recording this many times as fast as it was recorded.
+    #[arg(long, value_name = "TIMES", requires = "from", value_parser = quantity::speed)]
+    pub(crate) speed: Option<f64>,
+}
+
+/// How it is shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Presentation {
+    /// Write in this format; json is one object a line.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) times: Times,
+    /// Show more columns on the right; leave nothing out.
+    #[arg(long)]
+    pub(crate) wide: bool,
+}
+
+/// How times are shown.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Times {
+    /// Show times in UTC instead of local time.
+    #[arg(long)]
+    pub(crate) utc: bool,
+}
+
+impl Times {
+    /// The time zone that was asked for.
+    pub(crate) fn zone(self) -> Zone {
+        if self.utc { Zone::utc() } else { Zone::local() }
+    }
+}
+
+impl Presentation {
+    /// How outputs for people look.
+    pub(crate) fn look(&self, pace: Pace) -> Style {
+        output::look(self.times.zone(), self.wide, pace)
+    }
+}
+
+/// The forms of output. Their names say enough in a list of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    // For people.
+    Table,
+    // One JSON object a line.
+    Json,
+    // Comma-separated values.
+    Csv,
+}
+
+/// How files are read, by the flags that say so.
+pub(crate) fn read_options(filter: &Filter, target: &Target, jfr: &JfrFiles, times: Times) -> ReadOptions {
+    ReadOptions {
+        jfr: jfr.jfr.clone(),
+        pid: target.pid,
+        log_dirs: target.log_dirs.clone(),
+        ports: filter.ports.clone(),
+        message_id: filter.message_id.clone(),
+        zone: times.zone(),
+    }
+}
+
+/// What to watch, by the flags that say so: everything that bears on verdicts.
+#[cfg(feature = "live")]
+pub(crate) fn live_options(target: &Target, filter: &Filter, jvm: Jvm) -> analysis::source::LiveOptions {
+    analysis::source::LiveOptions {
+        pid: target.pid,
+        log_dirs: target.log_dirs.clone(),
+        interface: Some("any".to_owned()),
+        ports: filter.ports.clone(),
+        message_id: filter.message_id.clone(),
+        jvm: jvm.recording(),
+        min_lock_wait: Some(MIN_LOCK_WAIT),
+        cpu_samples_hz: CPU_SAMPLES_HZ,
+        memory: watch::Memory::default(),
+        wait: std::time::Duration::from_millis(50),
+    }
+}
+
+/// Refuses to watch, in a build that can only read.
+#[cfg(not(feature = "live"))]
+pub(crate) fn cannot_watch() -> anyhow::Result<()> {
+    let why = "--from RECORDING is needed: this brokerscope was built without the feature `live`";
+    Err(Usage(why.to_owned()).into())
+}

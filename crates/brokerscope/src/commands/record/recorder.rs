@@ -1,0 +1,209 @@
+//! Writes what a watch sees to a recording, several times a second, until it is time to stop. What is seen is taken into
+//! the recording's columns by the threads that see it (`intake.rs`).
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use analysis::Stop;
+use analysis::recorder::{partial, plan, processes};
+use analysis::source::{self, LiveOptions};
+use anyhow::Context as _;
+use model::{BrokerChange, Event, Loss, LossKind, Nanos};
+use recording::{Manifest, Writer, WriterOptions};
+use report::explanation::Unobservable;
+use report::quantity::format_count_of;
+use watch::{EventSink as _, Memory, Watch, WatchSummary};
+
+use super::intake::{Counts, Intake};
+use super::{Record, manifest};
+use crate::args::live_options;
+
+/// Between two looks at whether anything is to be written.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How often the manifest gets a new pair of clock readings and the losses so far.
+const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
+/// Pairs kept: a week's worth at that rate.
+const MAX_CLOCK_PAIRS: usize = 60_480;
+/// What counts as slow where nothing was said.
+const DEFAULT_SLOW: Nanos = Nanos::from_millis(100);
+
+/// Records until it is time to stop.
+pub(super) fn run(args: &Record) -> anyhow::Result<()> {
+    let stop = Stop::after(args.length.duration)?;
+    let broker = source::broker(args.target.pid)?;
+    // Before anything is watched: what is asked here is not recorded.
+    let asked = watch::admin::settings(&broker);
+    let memory = Memory::within(args.memory.max_memory);
+    let watch = source::start_watch(
+        &broker,
+        &LiveOptions {
+            interface: Some(args.interface.interface.clone()),
+            min_lock_wait: Some(args.lock_waits),
+            cpu_samples_hz: args.cpu_samples,
+            memory,
+            ..live_options(&args.target, &args.filter, args.jvm)
+        },
+    )?;
+    let manifest = manifest::at_start(args, &broker, asked, &watch);
+    // Before the writer has a thread, which could do what this one can. What keeps the directory from being made is the
+    // writer's to say.
+    let _ = fs::create_dir_all(&args.output);
+    source::drop_privileges(Some(&args.output));
+    let writer = Writer::create(&args.output, &manifest, WriterOptions::default())?;
+    for line in not_seen(&plan::missing(&manifest.plan)) {
+        tracing::warn!("{line}");
+    }
+    tracing::info!("recording broker {} into {}{}", broker.pid, args.output.display(), args.length.until());
+    let flight = args.keep_near().map(|slower_than| partial::flight(slower_than, memory));
+    let intake = Intake::new(writer.intake(memory.waiting_bytes()), flight, slow_from(args));
+    watch.set_sink(Box::new(intake.clone()));
+    let mut recorder = Recorder { writer, manifest, intake, updated: Instant::now(), failed: false };
+    // Where the kernel does not let it, it does as much.
+    let _ = watch::set_sched_batch();
+    while !stop.asked() {
+        std::thread::sleep(PAUSE);
+        recorder.look();
+    }
+    recorder.finish(args, watch)
+}
+
+/// One line for all that lack the same.
+fn not_seen(missing: &[Unobservable]) -> Vec<String> {
+    let mut lines: Vec<(String, &str)> = Vec::new();
+    for Unobservable { what, why } in missing {
+        match lines.iter_mut().find(|(_, known)| known == why) {
+            Some((purposes, _)) => purposes.extend([", ", what]),
+            None => lines.push((what.clone(), why)),
+        }
+    }
+    lines.into_iter().map(|(purposes, why)| format!("not seen: {purposes}: {why}")).collect()
+}
+
+/// From where on a request counts as slow in what is said at the end.
+fn slow_from(args: &Record) -> Nanos {
+    args.keep_near().unwrap_or(DEFAULT_SLOW)
+}
+
+struct Recorder {
+    writer: Writer,
+    manifest: Manifest,
+    intake: Intake,
+    updated: Instant,
+    failed: bool,
+}
+
+impl Recorder {
+    /// Writes what has waited long enough, and notes in the manifest, at once, what became of the broker's process.
+    fn look(&mut self) {
+        self.write_out();
+        for change in self.intake.changes() {
+            self.changed(&change);
+        }
+        if self.updated.elapsed() >= UPDATE_INTERVAL {
+            self.updated = Instant::now();
+            self.update();
+        }
+    }
+
+    fn write_out(&mut self) {
+        let ticked = self.writer.tick(Instant::now());
+        self.check(ticked);
+    }
+
+    fn changed(&mut self, change: &BrokerChange) {
+        let Some(broker) = &mut self.manifest.broker else { return };
+        let first = broker.pid;
+        processes::note(broker, change);
+        source::announce(change, first);
+        self.update();
+    }
+
+    fn update(&mut self) {
+        if self.manifest.clock.pairs.len() < MAX_CLOCK_PAIRS {
+            self.manifest.clock.pairs.push(manifest::pair(watch::now()));
+        }
+        self.manifest.rows = self.writer.rows();
+        self.manifest.losses = self.intake.losses();
+        let updated = self.writer.update(&self.manifest);
+        self.check(updated);
+    }
+
+    /// A full disk may have room again: what fails is counted, and said once.
+    fn check(&mut self, done: Result<(), recording::Error>) {
+        if let Err(error) = done {
+            if !self.failed {
+                tracing::warn!("brokerscope: {error}; recording goes on");
+            }
+            self.failed = true;
+        }
+    }
+
+    fn finish(mut self, args: &Record, watch: Watch) -> anyhow::Result<()> {
+        let (offset, started) = watch.clock();
+        let (ended, refused) = self.end(watch);
+        self.look();
+        if let Some(flight) = self.intake.flight() {
+            let held = flight.finish(&mut |decided| {
+                let written = self.writer.write(&decided);
+                self.check(written);
+            });
+            self.manifest.settings.insert(partial::LEFT_OUT.to_owned(), held.to_string());
+        }
+        let now = watch::now();
+        self.manifest.ended_ns = Some(now.realtime_ns);
+        self.manifest.clock.pairs.push(manifest::pair(now));
+        let dropped = ended.unreported + refused + self.writer.dropped_rows();
+        if dropped > 0 {
+            let (start, end) =
+                (offset.from_monotonic(started.monotonic_ns), offset.from_monotonic(now.monotonic_ns));
+            let detail = "events were dropped before they could be recorded".into();
+            let loss = Loss { start, end, kind: LossKind::EventsDropped, count: dropped, detail };
+            self.intake.take(vec![Event::Loss(loss)], &mut |_| ());
+        }
+        say_trouble(&ended);
+        self.manifest.rows = self.writer.rows();
+        self.manifest.losses = self.intake.losses();
+        self.writer.finish(&self.manifest).with_context(|| {
+            format!("{}: not finished, but readable as far as it goes", args.output.display())
+        })?;
+        let Counts { requests, slow, file_ops, journal_commits } = self.intake.counts();
+        tracing::info!(
+            "recorded {} ({} took {} or longer), {}, {}; `brokerscope explain {}` says why",
+            format_count_of(requests, "request"),
+            slow,
+            slow_from(args),
+            format_count_of(file_ops, "file operation"),
+            format_count_of(journal_commits, "journal commit"),
+            args.output.display(),
+        );
+        Ok(())
+    }
+
+    /// Ends the watch, and goes on writing meanwhile. How many of its last events there was no room for.
+    fn end(&mut self, watch: Watch) -> (WatchSummary, u64) {
+        let (mut last, mut refused) = (self.intake.clone(), 0);
+        let ended = watch.stop_with(&mut |event| match event {
+            Some(event) => last.take(vec![event], &mut |_| refused += 1),
+            None => self.write_out(),
+        });
+        (ended, refused)
+    }
+}
+
+fn say_trouble(ended: &WatchSummary) {
+    if let Some(error) = &ended.kernel {
+        tracing::warn!("brokerscope: the probes ended early: {error}");
+    }
+    if let Some(Err(error)) = &ended.packets {
+        tracing::warn!("brokerscope: the capture ended early: {error}");
+    }
+    for trouble in &ended.trouble {
+        tracing::warn!("brokerscope: {trouble}");
+    }
+    if ended.dropped > 0 {
+        tracing::warn!(
+            "{} dropped: they came faster than they could be recorded",
+            format_count_of(ended.dropped, "event")
+        );
+    }
+}

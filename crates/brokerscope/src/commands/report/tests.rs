@@ -1,0 +1,68 @@
+//! What a page says of a recording that is read in parts, and how recordings are called on it.
+
+// The same broker as in the tests of the selective read; here it is only recorded.
+#[allow(dead_code)]
+#[path = "../../../../analysis/src/selective_read/tests/broker.rs"]
+mod broker;
+
+use std::path::Path;
+
+use analysis::comparison::ComparisonRuns;
+use analysis::source::{self, ReadOptions};
+use model::Nanos;
+use page::{Page, RecordingInfo, html};
+use report::Zone;
+
+use super::{collect, names};
+use broker::{Habits, recorded};
+
+#[test]
+fn recordings_are_called_by_the_ends_of_their_paths_that_tell_them_apart() {
+    let named = |dirs: &[&str]| names(&dirs.iter().map(Into::into).collect::<Vec<_>>());
+    assert_eq!(named(&["/no/ext4/1"]), ["1"]);
+    assert_eq!(named(&["/no/a", "/no/b"]), ["a", "b"]);
+    assert_eq!(named(&["/no/ext4/1", "/no/xfs/1", "/no/xfs/2"]), ["ext4/1", "xfs/1", "xfs/2"]);
+    assert_eq!(named(&["/no/a", "/no/a"]), ["/no/a", "/no/a"]);
+}
+
+/// A page, and what a comparison counts, of all events or of parts of them on several threads.
+fn shown(directory: &Path, in_parts: bool) -> (String, String) {
+    let slow = Nanos::from_millis(100);
+    let options = ReadOptions {
+        jfr: Vec::new(),
+        pid: None,
+        log_dirs: Vec::new(),
+        ports: Vec::new(),
+        message_id: None,
+        zone: Zone::utc(),
+    };
+    let mut source = source::open(&[directory.to_owned()], &options).unwrap();
+    let runs = ComparisonRuns::new(slow, &["produce".to_owned()], &["orders".to_owned()]);
+    let counter =
+        runs.count("one", compare::Part { from: Nanos::from_millis(30_000), ..compare::Part::WHOLE });
+    if in_parts {
+        assert!(source.select(&source.config(slow)), "there is much to leave out");
+    }
+    let info = RecordingInfo::default();
+    let (recording, _) = collect(&mut *source, in_parts, info, directory, slow, Some(&counter)).unwrap();
+    let page = Page::of(vec![recording]);
+    let mut json = Vec::new();
+    html::write_json(&mut json, &page).unwrap();
+    (String::from_utf8(json).unwrap(), format!("{:?}", counter.into_run()))
+}
+
+#[test]
+fn pages_and_comparisons_are_those_of_all_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let recording = recorded(&directory.path().join("r"), Habits::alone(), 3);
+    let (page, run) = shown(recording.dir(), true);
+    let (expected, expected_run) = shown(recording.dir(), false);
+    assert!(run == expected_run, "{run}\n{expected_run}");
+    let differs = page.bytes().zip(expected.bytes()).position(|(one, other)| one != other);
+    let near = |text: &str| {
+        differs.map(|at| text.chars().skip(at.saturating_sub(200)).take(400).collect::<String>())
+    };
+    assert_eq!(near(&page), near(&expected));
+    assert_eq!(page.len(), expected.len());
+    assert!(page.contains("\"requests\":[{\"id\""), "some are told in detail");
+}

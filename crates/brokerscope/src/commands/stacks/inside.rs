@@ -1,0 +1,108 @@
+//! What a thread is to be inside of: a system call with its variants, or a function. Knows no numbers of calls.
+
+use std::convert::Infallible;
+use std::str::FromStr;
+
+use model::StackTime;
+
+use crate::selection::FunctionName;
+
+/// System calls that mean the same to a user, by the one that stands for them.
+const FAMILIES: [(&str, &[&str]); 4] = [
+    ("write", &["write", "pwrite64", "writev", "pwritev", "pwritev2"]),
+    ("read", &["read", "pread64", "readv", "preadv", "preadv2"]),
+    ("fsync", &["fsync", "fdatasync", "msync", "sync_file_range"]),
+    ("sendfile", &["sendfile", "sendfile64", "splice"]),
+];
+
+/// What the kernel calls the functions at the entry of a system call (`include/linux/syscalls.h` and the
+/// architectures' `syscall_wrapper.h`, `fs/read_write.c`, `fs/sync.c`); which of them stay on a stack is the
+/// compiler's choice.
+const ENTRIES: [&str; 7] = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_", "ksys_", "do_", "vfs_"];
+
+/// A condition on stacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Inside {
+    /// One of these system calls.
+    Call(&'static str, &'static [&'static str]),
+    /// A function.
+    Function(FunctionName),
+}
+
+impl FromStr for Inside {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match FAMILIES.iter().find(|(name, _)| *name == text) {
+            Some(&(name, calls)) => Ok(Self::Call(name, calls)),
+            None => text.parse().map(Self::Function),
+        }
+    }
+}
+
+impl Inside {
+    /// Whether one of a stack's frames is what is meant.
+    pub(super) fn holds_of(&self, stack: &str) -> bool {
+        stack.split(';').any(|frame| match (self, frame.strip_suffix(StackTime::KERNEL)) {
+            (Self::Call(_, calls), Some(function)) => ENTRIES
+                .iter()
+                .filter_map(|entry| function.strip_prefix(entry))
+                .any(|call| calls.contains(&call)),
+            (Self::Call(..), None) => false,
+            (Self::Function(name), kernel) => {
+                let function = kernel.or_else(|| frame.strip_suffix(StackTime::COMPILED)).unwrap_or(frame);
+                name.is(function)
+            }
+        })
+    }
+}
+
+impl std::fmt::Display for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(name, _) => f.write_str(name),
+            Self::Function(name) => name.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Inside;
+
+    fn inside(what: &str, stack: &str) -> bool {
+        what.parse::<Inside>().unwrap().holds_of(stack)
+    }
+
+    #[test]
+    fn a_call_is_known_by_the_kernels_functions_at_its_entry() {
+        for stack in [
+            "main;write;entry_SYSCALL_64_after_hwframe_[k];do_syscall_64_[k];ksys_write_[k];vfs_write_[k]",
+            "__x64_sys_pwritev2_[k]",
+            "do_writev_[k]",
+        ] {
+            assert!(inside("write", stack) && !inside("read", stack) && !inside("fsync", stack), "{stack}");
+        }
+        assert!(inside("fsync", "do_fsync_[k];ext4_sync_file_[k]"));
+        assert!(inside("fsync", "__arm64_sys_msync_[k]"));
+        assert!(!inside("write", "main;write;vfs_write"), "a process may call its functions so");
+        assert!(!inside("write", "ext4_da_write_begin_[k];do_write_unlock_[k]"));
+        assert!(!inside("write", ""));
+    }
+
+    #[test]
+    fn a_function_is_meant_by_its_whole_name_unless_it_ends_in_a_star() {
+        let stack = "t;kafka.log.UnifiedLog.append_[j];vfs_write_[k];ext4_dirty_inode_[k]";
+        for (what, holds) in [
+            ("ext4_dirty_inode", true),
+            ("ext4_dirty", false),
+            ("ext4_*", true),
+            ("kafka.log.UnifiedLog.append", true),
+            ("jbd2_*", false),
+            ("vfs_write_[k]", false),
+        ] {
+            assert_eq!(inside(what, stack), holds, "{what}");
+            assert_eq!(what.parse::<Inside>().unwrap().to_string(), what);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What is said on standard error: one line each, by level. Under systemd, lines begin with their priority, as
+//! sd-daemon(3) says. While the screen is drawn on, lines are held back.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+use std::os::linux::fs::MetadataExt as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use report::escape::escape;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::args::Verbosity;
+
+/// Lines that are held back at most.
+const MAX_HELD_LINES: usize = 100;
+
+/// Logs from now on, as much as was asked for. Other libraries' events are not for users.
+pub(crate) fn start(verbosity: &Verbosity) {
+    let level = match (verbosity.quiet, verbosity.verbose) {
+        (true, _) => LevelFilter::WARN,
+        (false, true) => LevelFilter::DEBUG,
+        (false, false) => LevelFilter::INFO,
+    };
+    let is_ours = |target: &str| target.starts_with("brokerscope") || target.starts_with("analysis");
+    let ours = filter_fn(move |event| is_ours(event.target()));
+    let lines = tracing_subscriber::fmt::layer()
+        .event_format(Lines { priorities: is_journal() })
+        .with_writer(StandardError)
+        .with_filter(ours.and(level));
+    tracing_subscriber::registry().with(lines).init();
+}
+
+/// Whether standard error is the journal's (`JOURNAL_STREAM`, systemd.exec(5)).
+fn is_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    let is_stream = |file: &std::fs::Metadata| stream == format!("{}:{}", file.st_dev(), file.st_ino());
+    std::fs::metadata("/proc/self/fd/2").is_ok_and(|file| is_stream(&file))
+}
+
+/// One line an event: what it says, and nothing else.
+struct Lines {
+    priorities: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        if self.priorities {
+            write!(out, "<{}>", priority(*event.metadata().level()))?;
+        }
+        writeln!(out, "{}", escape(&analysis::bucket::with_urls(&message.0)))
+    }
+}
+
+/// The priorities of syslog(3).
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
+/// What an event says.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+/// Standard error, or what is held back.
+struct StandardError;
+
+impl<'w> MakeWriter<'w> for StandardError {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        Self
+    }
+}
+
+impl Write for StandardError {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Some(held) = held().as_mut() {
+            held.push(&String::from_utf8_lossy(line));
+            return Ok(line.len());
+        }
+        io::stderr().write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+static HELD: Mutex<Option<Held>> = Mutex::new(None);
+
+fn held() -> MutexGuard<'static, Option<Held>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lines that were held back.
+#[derive(Default)]
+struct Held {
+    lines: VecDeque<String>,
+    /// How many of them nobody has asked for.
+    fresh: usize,
+    dropped: u64,
+}
+
+impl Held {
+    fn push(&mut self, line: &str) {
+        if self.lines.len() >= MAX_HELD_LINES {
+            self.lines.pop_front();
+            self.dropped += 1;
+        }
+        self.lines.push_back(line.trim_end().to_owned());
+        self.fresh = (self.fresh + 1).min(self.lines.len());
+    }
+
+    fn fresh(&mut self) -> Vec<String> {
+        let known = self.lines.len() - std::mem::take(&mut self.fresh);
+        self.lines.iter().skip(known).cloned().collect()
+    }
+}
+
+/// As long as it lives, nothing is written to standard error: the terminal is drawn on. The lines are written when it is
+/// dropped.
+pub(crate) struct HeldBack(());
+
+impl HeldBack {
+    /// Holds lines back from now on.
+    pub(crate) fn begin() -> Self {
+        *held() = Some(Held::default());
+        Self(())
+    }
+
+    /// The lines since this was last asked.
+    #[expect(clippy::unused_self, reason = "only the holder may ask")]
+    pub(crate) fn fresh(&self) -> Vec<String> {
+        held().as_mut().map(Held::fresh).unwrap_or_default()
+    }
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        let Some(held) = held().take() else { return };
+        for line in held.lines {
+            // Nothing is left to do where standard error is gone.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+        if held.dropped > 0 {
+            tracing::warn!("{} earlier warnings are not shown", held.dropped);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Held, MAX_HELD_LINES};
+
+    #[test]
+    fn what_is_held_back_is_told_once_and_bounded() {
+        let mut held = Held::default();
+        held.push("one\n");
+        held.push("two\n");
+        assert_eq!(held.fresh(), ["one", "two"]);
+        assert_eq!(held.fresh(), [""; 0]);
+        for number in 0..MAX_HELD_LINES + 20 {
+            held.push(&number.to_string());
+        }
+        let fresh = held.fresh();
+        assert_eq!((fresh.len(), fresh.last().map(String::as_str)), (MAX_HELD_LINES, Some("119")));
+        assert_eq!(held.dropped, 22);
+    }
+}

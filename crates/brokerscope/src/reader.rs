@@ -1,0 +1,164 @@
+//! Reads a recording's tables or a live broker alike, for commands that list or add up what was seen.
+
+use std::path::PathBuf;
+
+use analysis::recorder::plan;
+use analysis::source::{self, ReadOptions};
+use analysis::{EventSource, Step};
+use model::{Event, Nanos};
+use recording::Table;
+
+use crate::args::{Source, Target};
+use crate::output::Pace;
+
+/// What is known before the first event.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    /// The broker's log dirs.
+    pub(crate) log_dirs: Vec<PathBuf>,
+    /// Whether threads off the CPU were watched.
+    pub(crate) off_cpu: bool,
+    /// Whether rows are waited for.
+    pub(crate) pace: Pace,
+    /// How long a recording lasted, where it says so.
+    pub(crate) span: Option<Nanos>,
+    /// Whether a recorder left out on purpose what was not near anything slow.
+    pub(crate) partial: bool,
+}
+
+/// Makes something of events.
+pub(crate) trait Reader {
+    /// Takes one, nearly in the order of [`Event::time`]; losses of a recording come first.
+    fn event(&mut self, event: Event) -> anyhow::Result<()>;
+
+    /// Takes what to say beside the data, when there are no more events.
+    fn finish(self, notes: &[String]) -> anyhow::Result<()>;
+}
+
+/// Reads the recording that the user named, or watches the broker until it is time to stop.
+pub(crate) fn read<R: Reader>(
+    source: &Source,
+    target: &Target,
+    options: &ReadOptions,
+    tables: &[Table],
+    start: impl FnOnce(&Input) -> R,
+) -> anyhow::Result<()> {
+    let Some(directory) = source.recording()? else {
+        #[cfg(feature = "live")]
+        return live::read(source, target, tables.contains(&Table::LockWaits), start);
+        #[cfg(not(feature = "live"))]
+        return crate::args::cannot_watch();
+    };
+    let mut recording = source::open_tables(directory, tables, options)?;
+    let mut reader = start(&Input {
+        log_dirs: if target.log_dirs.is_empty() { recording.log_dirs() } else { target.log_dirs.clone() },
+        off_cpu: recording.sees(plan::OFF_CPU),
+        pace: Pace::AllThere,
+        span: recording.span(),
+        partial: recording.partial_from().is_some(),
+    });
+    drive(&mut recording, &mut |event| reader.event(event))?;
+    reader.finish(&recording.notes())?;
+    Ok(recording.check()?)
+}
+
+fn drive(
+    source: &mut dyn EventSource,
+    take: &mut dyn FnMut(Event) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    loop {
+        match source.next() {
+            Step::Event(event) => take(event)?,
+            Step::Pause(_) => {}
+            Step::End => return Ok(()),
+        }
+    }
+}
+
+#[cfg(feature = "live")]
+mod live {
+    use std::time::Duration;
+
+    use analysis::Stop;
+    use analysis::source::{Live, LiveOptions};
+    use model::LossKind;
+    use report::quantity::{format_count, format_count_of};
+    use watch::{Jfr, WatchSummary};
+
+    use super::{Event, Input, Pace, Reader, Source, Target, drive, plan};
+    use crate::args::{Filter, live_options};
+
+    /// The longest wait for an event.
+    const WAIT: Duration = Duration::from_millis(100);
+
+    /// Watches; `locks` says whether waits for locks are wanted, from the JVM or by its requests.
+    pub(super) fn read<R: Reader>(
+        source: &Source,
+        target: &Target,
+        locks: bool,
+        start: impl FnOnce(&Input) -> R,
+    ) -> anyhow::Result<()> {
+        let options = live_options(target, &Filter::default(), source.jvm);
+        let mut live = Live::start(
+            LiveOptions {
+                // Since when a thread could have waited is known of its request only.
+                interface: options.interface.filter(|_| locks),
+                jvm: options.jvm.map(|when| if locks { when } else { Jfr::Never }),
+                min_lock_wait: options.min_lock_wait.filter(|_| locks),
+                cpu_samples_hz: 0,
+                wait: WAIT,
+                ..options
+            },
+            Some(Stop::after(None)?),
+            source.length.duration,
+        )?;
+        if locks {
+            warn_of_inference(&live);
+        }
+        let log_dirs = &live.broker().log_dirs;
+        let mut reader = start(&Input {
+            log_dirs: if target.log_dirs.is_empty() { log_dirs } else { &target.log_dirs }.clone(),
+            off_cpu: live.sees(plan::OFF_CPU),
+            pace: Pace::AsTheyCome,
+            span: None,
+            partial: false,
+        });
+        tracing::info!("watching broker {}{}", live.broker().pid, source.length.until());
+        let mut notes = Vec::new();
+        drive(&mut live, &mut |event| {
+            notes.extend(lost(&event));
+            reader.event(event)
+        })?;
+        notes.extend(live.ended().map(troubles).into_iter().flatten());
+        reader.finish(&notes)
+    }
+
+    /// Where neither of the JVM's means reports waits.
+    fn warn_of_inference(live: &Live) {
+        let unseen = live.unseen(&["lock-waits", "monitor-waits"]);
+        let no_requests = live.unseen(&["requests"]);
+        for line in unseen.iter().chain(&no_requests) {
+            tracing::warn!("{line}");
+        }
+        if !unseen.is_empty() && no_requests.is_empty() {
+            tracing::warn!(
+                "waits for a partition's log are inferred from the order of its appends; others are not seen"
+            );
+        }
+    }
+
+    fn lost(event: &Event) -> Option<String> {
+        // Events that were dropped are added up at the end.
+        let Event::Loss(loss) = event else { return None };
+        (loss.kind != LossKind::EventsDropped)
+            .then(|| format!("lost {} {}: {}", format_count(loss.count), loss.kind.as_str(), loss.detail))
+    }
+
+    fn troubles(ended: &WatchSummary) -> Vec<String> {
+        let dropped = (ended.dropped > 0).then(|| {
+            format!("{} came faster than they could be shown", format_count_of(ended.dropped, "event"))
+        });
+        let early = ended.kernel.iter().map(|error| format!("the probes ended early: {error}"));
+        early.chain(ended.trouble.iter().cloned()).chain(dropped).collect()
+    }
+}

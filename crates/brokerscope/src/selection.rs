@@ -1,0 +1,299 @@
+//! What to show of what is looked at: requests by client, errors and waits; functions by name.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use analysis::filter::RequestFilter;
+use clap::Args;
+use model::{Nanos, Request};
+
+use crate::args::Filter;
+
+/// Which requests to show, of those that the filter lets through.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Selection {
+    /// Show only this client: its client id (`*` at an end for any more, as in app-*), its address, or
+    /// address:port (repeatable).
+    #[arg(id = "client", long, value_name = "CLIENT")]
+    pub(crate) clients: Vec<Client>,
+    /// Show only requests with an error code, and those that could not be read or were not answered.
+    #[arg(long)]
+    pub(crate) errors: bool,
+    /// Leave out long polls: fetches that no data came for, group members that waited for the others. Of a
+    /// fetch that data came for, only the time from then on is its latency.
+    #[arg(long)]
+    pub(crate) no_waits: bool,
+}
+
+/// Which requests are wanted: all conditions at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted<'a> {
+    filter: RequestFilter,
+    selection: &'a Selection,
+    slower_than: Nanos,
+}
+
+impl<'a> Wanted<'a> {
+    /// What the flags of a command say.
+    pub(crate) fn new(filter: &Filter, selection: &'a Selection, slower_than: Nanos) -> Self {
+        Self { filter: filter.requests(), selection, slower_than }
+    }
+
+    /// Whether nothing was asked for in particular.
+    pub(crate) fn is_all(&self) -> bool {
+        let Selection { clients, errors, no_waits } = self.selection;
+        self.slower_than <= Nanos::ZERO
+            && self.filter.is_empty()
+            && clients.is_empty()
+            && !errors
+            && !no_waits
+    }
+
+    /// Whether a request is wanted and slow enough, its partitions of other topics left out. Without a
+    /// threshold a request without a latency (acks=0, no response) is wanted too.
+    pub(crate) fn admit(&self, request: &mut Request) -> bool {
+        let Selection { clients, errors, no_waits } = self.selection;
+        // Told from the whole request: a fetch that brought data of another topic did not wait in vain.
+        let waited = *no_waits && request.intended_wait().is_some();
+        let latency = if *no_waits { request.latency_less_wait() } else { request.latency() };
+        let slow =
+            self.slower_than <= Nanos::ZERO || latency.is_some_and(|latency| latency >= self.slower_than);
+        if waited || !slow || !self.filter.wants(request) {
+            return false;
+        }
+        // Told from what is left: an error of a topic that nobody asked for is none.
+        self.filter.narrow(request);
+        (clients.is_empty() || clients.iter().any(|client| client.sent(request)))
+            && (!errors || request.failed())
+    }
+
+    /// Whether it is wanted.
+    pub(crate) fn wants(&self, request: &Request) -> bool {
+        self.is_all() || self.admit(&mut request.clone())
+    }
+}
+
+/// `--client`: a client id, with `*` at an end for any more; an address; or an address and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    id: Id,
+    place: Option<Place>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Id {
+    Exactly(String),
+    Begins(String),
+    Ends(String),
+    Contains(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Host(IpAddr),
+    Port(SocketAddr),
+}
+
+impl From<&str> for Client {
+    fn from(text: &str) -> Self {
+        Self { id: Id::from(text), place: Place::of(text) }
+    }
+}
+
+impl From<&str> for Id {
+    fn from(text: &str) -> Self {
+        match (text.strip_prefix('*'), text.strip_suffix('*')) {
+            (Some(rest), Some(_)) => Self::Contains(rest.strip_suffix('*').unwrap_or_default().to_owned()),
+            (Some(end), None) => Self::Ends(end.to_owned()),
+            (None, Some(beginning)) => Self::Begins(beginning.to_owned()),
+            (None, None) => Self::Exactly(text.to_owned()),
+        }
+    }
+}
+
+impl Place {
+    /// `10.0.0.7`, `10.0.0.7:41234`, `fe80::7`, `[fe80::7]`, `[fe80::7]:41234`.
+    fn of(text: &str) -> Option<Self> {
+        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+        match bare.parse::<IpAddr>() {
+            Ok(host) => Some(Self::Host(host)),
+            Err(_) => text.parse().ok().map(Self::Port),
+        }
+    }
+}
+
+impl Client {
+    /// Whether the request came from it. A client without an id has an empty one.
+    pub(crate) fn sent(&self, request: &Request) -> bool {
+        let id = request.client_id.as_deref().unwrap_or_default();
+        self.id.is(id) || self.place.is_some_and(|place| place.is(request.client))
+    }
+}
+
+impl Id {
+    fn is(&self, id: &str) -> bool {
+        match self {
+            Self::Exactly(text) => id == text,
+            Self::Begins(text) => id.starts_with(text.as_str()),
+            Self::Ends(text) => id.ends_with(text.as_str()),
+            Self::Contains(text) => id.contains(text.as_str()),
+        }
+    }
+}
+
+impl Place {
+    /// An IPv4 address is the same where it is written as an IPv6 one.
+    fn is(self, client: SocketAddr) -> bool {
+        let host = client.ip().to_canonical();
+        match self {
+            Self::Host(wanted) => wanted.to_canonical() == host,
+            Self::Port(wanted) => wanted.ip().to_canonical() == host && wanted.port() == client.port(),
+        }
+    }
+}
+
+/// A function's name, or with `*` at its end the beginning of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FunctionName {
+    name: String,
+    and_more: bool,
+}
+
+impl FromStr for FunctionName {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let name = text.strip_suffix('*').unwrap_or(text);
+        Ok(Self { name: name.to_owned(), and_more: name.len() < text.len() })
+    }
+}
+
+impl FunctionName {
+    /// Whether this function is meant.
+    pub(crate) fn is(&self, function: &str) -> bool {
+        if self.and_more { function.starts_with(self.name.as_str()) } else { function == self.name }
+    }
+}
+
+impl fmt::Display for FunctionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.name, if self.and_more { "*" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use model::{Nanos, Partition, Request};
+
+    use super::{Client, Place, Selection, Wanted};
+    use crate::args::Filter;
+
+    #[test]
+    fn a_client_is_known_by_its_id() {
+        for (wanted, ids, others) in [
+            ("app", &["app"][..], &["app-1", "my-app", ""][..]),
+            ("app*", &["app", "app-1"], &["my-app"]),
+            ("*app", &["app", "my-app"], &["app-1"]),
+            ("*app*", &["app", "my-app-1"], &["ap"]),
+            ("*", &["app", ""], &[]),
+            ("a*b", &["a*b"], &["axb"]),
+            ("", &[""], &["app"]),
+        ] {
+            let client = Client::from(wanted);
+            assert!(ids.iter().all(|id| client.id.is(id)), "{wanted}");
+            assert!(!others.iter().any(|id| client.id.is(id)), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn a_client_is_known_by_its_address() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        for (wanted, address, same) in [
+            ("10.0.0.7", "10.0.0.7:41234", true),
+            ("10.0.0.7", "10.0.0.70:41234", false),
+            ("10.0.0.7", "[::ffff:10.0.0.7]:41234", true),
+            ("10.0.0.7:41234", "10.0.0.7:41234", true),
+            ("10.0.0.7:41234", "10.0.0.7:41235", false),
+            ("fe80::7", "[fe80::7]:41234", true),
+            ("[fe80::7]", "[fe80::7]:41234", true),
+            ("[fe80::7]:41234", "[fe80::7]:41234", true),
+            ("[fe80::7]:41234", "[fe80::7]:1", false),
+        ] {
+            assert_eq!(Place::of(wanted).unwrap().is(at(address)), same, "{wanted} {address}");
+        }
+        assert_eq!(Place::of("app"), None);
+    }
+
+    /// A fetch that brought data of topic A only; topic B answered with this code.
+    fn fetch(code_of_b: i16) -> Request {
+        let of = |topic: &str, bytes, code| Partition {
+            topic: Some(topic.into()),
+            bytes,
+            error_code: Some(code),
+            ..Partition::default()
+        };
+        Request {
+            arrival: Nanos(1_000),
+            arrival_end: Nanos(1_000),
+            response: Some(Nanos(9_000)),
+            end: Some(Nanos(9_000)),
+            head_of_line: None,
+            data: None,
+            api_key: 1,
+            api: "FETCH",
+            api_version: 12,
+            correlation_id: 1,
+            client_id: None,
+            client: ([10, 0, 0, 7], 41_234).into(),
+            broker: ([10, 0, 0, 1], 9_092).into(),
+            request_bytes: 100,
+            response_bytes: Some(20),
+            sequence: None,
+            response_sequence: None,
+            acks: None,
+            transactional_id: None,
+            group_id: None,
+            min_bytes: Some(1),
+            max_wait_ms: Some(500),
+            throttle_ms: None,
+            error_code: Some(0),
+            error: None,
+            partitions: vec![of("A", 100, 0), of("B", 0, code_of_b)],
+        }
+    }
+
+    fn admitted(mut request: Request, topic: &str, errors: bool, no_waits: bool) -> Option<usize> {
+        let filter = Filter { topics: vec![topic.to_owned()], ..Filter::default() };
+        let selection = Selection { errors, no_waits, ..Selection::default() };
+        let admitted = Wanted::new(&filter, &selection, Nanos::ZERO).admit(&mut request);
+        admitted.then_some(request.partitions.len())
+    }
+
+    #[test]
+    fn an_error_of_another_topic_is_none_and_data_of_another_topic_is_no_wait() {
+        assert_eq!(admitted(fetch(6), "B", true, false), Some(1));
+        assert_eq!(admitted(fetch(6), "A", true, false), None);
+        assert_eq!(admitted(fetch(0), "B", false, true), Some(1));
+        let empty = Request { partitions: fetch(0).partitions.split_off(1), ..fetch(0) };
+        assert_eq!(admitted(empty.clone(), "B", false, true), None);
+        assert_eq!(admitted(empty, "B", false, false), Some(1));
+    }
+
+    #[test]
+    fn the_wait_for_data_is_no_slowness_where_waits_are_left_out() {
+        let at = |ms| Nanos(1_000) + Nanos::from_millis(ms);
+        let late = Request { response: Some(at(300)), end: Some(at(300)), data: Some(at(297)), ..fetch(0) };
+        let admits = |no_waits, slower_than| {
+            let selection = Selection { no_waits, ..Selection::default() };
+            let slower_than = Nanos::from_millis(slower_than);
+            Wanted::new(&Filter::default(), &selection, slower_than).admit(&mut late.clone())
+        };
+        assert!(admits(false, 100));
+        assert!(!admits(true, 100));
+        assert!(admits(true, 3));
+    }
+}
