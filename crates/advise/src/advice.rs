@@ -54,7 +54,7 @@ impl Advice {
     pub fn of(inputs: &Inputs) -> Self {
         let mut advice = Self::default();
         let mut missing: BTreeMap<(&'static str, Arc<str>), Vec<&'static str>> = BTreeMap::new();
-        for rule in RULES {
+        for rule in RULES.iter() {
             match rule.evaluate(inputs) {
                 Ok(recommendation) => advice.given.push(FiredRule { rule, recommendation }),
                 Err(NoAdvice::Silent(why)) => advice.silent.push(SilentRule { rule, why }),
@@ -81,7 +81,7 @@ mod tests {
     use model::{Cause, Nanos};
 
     use super::Advice;
-    use crate::testing::{broker, with_cost};
+    use crate::tests::{broker, with_cost};
     use crate::{Inputs, RULES};
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
     fn rules_have_names_of_their_own_and_all_that_explains_them() {
         let names: HashSet<_> = RULES.iter().map(|rule| rule.name).collect();
         assert_eq!(names.len(), RULES.len());
-        for rule in RULES {
+        for rule in RULES.iter() {
             let texts = [rule.condition, rule.source, rule.look_at];
             assert!(texts.iter().all(|text| text.len() > 10), "{}", rule.name);
         }

@@ -37,11 +37,6 @@ impl Cost {
         self.requests += 1;
         self.time += latency;
     }
-
-    /// What removing it can give back, and what is known of that from elsewhere.
-    pub(crate) fn gain(self, elsewhere: &str) -> String {
-        format!("at most the {} that it cost{elsewhere}", self.time)
-    }
 }
 
 impl Costs {
@@ -163,7 +158,7 @@ mod tests {
 
     use super::{costly, costly_on_the_way};
     use crate::NoAdvice;
-    use crate::testing::{broker, with_cost, with_way};
+    use crate::tests::{broker, with_cost, with_way};
 
     #[test]
     fn a_cause_is_told_with_its_events_and_its_share() {

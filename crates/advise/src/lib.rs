@@ -1,7 +1,7 @@
 //! What to change about a broker, with the evidence for it: pure functions over what was seen and read of it.
 //!
 //! It reads no file and no clock. [`Inputs`] are plain values, each known or with the reason why not. Each [`Rule`] is one
-//! file in `rules/`: the condition on evidence, the threshold and where it comes from, the setting with its old and new
+//! declaration: the condition on evidence, the threshold and where it comes from, the setting with its old and new
 //! value, what it cost here, the risk, and by what to see whether it helped. A rule whose inputs are not known says which, and
 //! one whose condition does not hold says why not: nothing is guessed, and where there is no evidence there is no advice.
 //!
@@ -15,27 +15,23 @@
 
 mod advice;
 mod costs;
-mod finding;
 mod inputs;
-mod layer;
 mod profile;
 mod rule;
 mod rules;
 mod samples;
 mod settings;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod traffic;
 mod unsent;
 mod words;
 
 pub use advice::{Advice, FiredRule, MissingInput, SilentRule};
 pub use costs::{Cost, Costs};
-pub use finding::{Change, Recommendation, Scope, Target};
 pub use inputs::{ContendedLock, Dumps, Inputs};
-pub use layer::Layer;
 pub use profile::{Function, Profile, Work};
-pub use rule::{NoAdvice, Rule, RuleResult};
+pub use rule::{Change, Layer, NoAdvice, Recommendation, Rule, RuleResult, Scope, Target};
 pub use rules::RULES;
 pub use samples::{Samples, Series};
 pub use settings::Settings;

@@ -1,10 +1,12 @@
-//! What a rule is and what can come of it. Holds none.
+//! What a rule is, what it advises, and why it may not.
 
 use std::sync::Arc;
 
+pub(crate) use diagnose::causes::spec::CauseSpec;
+pub use diagnose::causes::spec::{Layer, Scope};
 use model::Known;
 
-use crate::{Inputs, Layer, Recommendation};
+use crate::{Cost, Inputs};
 
 /// One rule. All of it but the judgement is text for people, which `--explain` shows.
 #[derive(Clone, Copy, Debug)]
@@ -19,14 +21,53 @@ pub struct Rule {
     pub source: &'static str,
     /// What a comparison must show if the change helped.
     pub look_at: &'static str,
-    /// Applies it.
-    pub judge: fn(&Inputs) -> RuleResult,
+    /// What is to be expected, and what is not, where no cost was measured.
+    pub(crate) effect: &'static str,
+    /// What the change may cost.
+    pub(crate) risk: &'static str,
+    pub(crate) judge: Judge,
+}
+
+/// How a rule is applied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Judge {
+    /// By what a cause cost.
+    Cause(&'static CauseSpec, fn(&Rule, &CauseSpec, &Inputs) -> RuleResult),
+    /// By inputs alone: evidence and changes; no cost is measured.
+    Inputs(fn(&Inputs) -> Result<(String, Vec<Change>), NoAdvice>),
+    /// By inputs and costs.
+    Costs(fn(&Rule, &Inputs) -> RuleResult),
 }
 
 impl Rule {
     /// What it says of some inputs.
     pub fn evaluate(&self, inputs: &Inputs) -> RuleResult {
-        (self.judge)(inputs)
+        match self.judge {
+            Judge::Cause(spec, judge) => judge(self, spec, inputs),
+            Judge::Costs(judge) => judge(self, inputs),
+            Judge::Inputs(judge) => judge(inputs).map(|(evidence, changes)| self.advise(evidence, changes)),
+        }
+    }
+
+    /// A recommendation without a cost.
+    pub(crate) fn advise(&self, evidence: String, changes: Vec<Change>) -> Recommendation {
+        Recommendation { evidence, changes, cost: None, effect: self.effect.to_owned(), risk: self.risk }
+    }
+
+    /// A recommendation whose gain is at most what it cost; `limit` says what limits that further.
+    pub(crate) fn advise_at(
+        &self,
+        cost: Cost,
+        evidence: String,
+        changes: Vec<Change>,
+        limit: &str,
+    ) -> Recommendation {
+        let effect = if limit.contains("{cost}") {
+            limit.replace("{cost}", &cost.time.to_string())
+        } else {
+            format!("at most the {} that it cost{limit}", cost.time)
+        };
+        Recommendation { cost: Some(cost), effect, ..self.advise(evidence, changes) }
     }
 }
 
@@ -54,7 +95,88 @@ impl NoAdvice {
     }
 }
 
+/// Evidence where a condition holds; else the same words say why the rule is silent.
+pub(crate) fn fires(holds: bool, evidence: String) -> Result<String, NoAdvice> {
+    if holds { Ok(evidence) } else { Err(NoAdvice::Silent(evidence)) }
+}
+
 /// A value that a rule cannot do without.
 pub(crate) fn need<'k, T>(input: &'static str, known: &'k Known<T>) -> Result<&'k T, NoAdvice> {
     known.as_ref().map_err(|why| NoAdvice::NotKnown { input, why: Arc::clone(why) })
+}
+
+/// One piece of advice with its evidence.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recommendation {
+    /// What was seen that the advice rests on.
+    pub evidence: String,
+    /// What to change, the first of several ways being the one to try first.
+    pub changes: Vec<Change>,
+    /// What it cost slow requests here, where that was measured: an upper bound of what the change can give back.
+    pub cost: Option<Cost>,
+    /// What is to be expected, and what is not.
+    pub effect: String,
+    /// What it may cost.
+    pub risk: &'static str,
+}
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its name, or the command that changes it.
+    pub setting: String,
+    /// What it is now.
+    pub old: String,
+    /// What it should be.
+    pub new: String,
+    /// The same for programs; none where only a person can make the change, or choose the value.
+    pub target: Option<Target>,
+    /// Whether it helps only together with the change before it.
+    pub together: bool,
+}
+
+/// A setting as a program changes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where it is set.
+    pub of: Scope,
+    /// Its name there.
+    pub name: String,
+    /// Its new value; empty where it is to be left out, and of a flag that has none.
+    pub value: String,
+}
+
+impl Change {
+    /// A setting, what it is and what it should be.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "numbers, names and sentences alike, made for this one call"
+    )]
+    pub(crate) fn of(setting: impl ToString, old: impl ToString, new: impl ToString) -> Self {
+        Self {
+            setting: setting.to_string(),
+            old: old.to_string(),
+            new: new.to_string(),
+            target: None,
+            together: false,
+        }
+    }
+
+    /// The same, which a program can make too.
+    #[expect(clippy::needless_pass_by_value, reason = "numbers and words alike, made for this one call")]
+    pub(crate) fn on(mut self, of: Scope, name: impl ToString, value: impl ToString) -> Self {
+        self.target = Some(Target { of, name: name.to_string(), value: value.to_string() });
+        self
+    }
+
+    /// The same, made by a program with the very name and value that people are told.
+    pub(crate) fn by_name(self, of: Scope) -> Self {
+        let (name, value) = (self.setting.clone(), self.new.clone());
+        self.on(of, name, value)
+    }
+
+    /// The same, to be made with the one before it.
+    pub(crate) fn with_the_last(self) -> Self {
+        Self { together: true, ..self }
+    }
 }

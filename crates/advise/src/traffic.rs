@@ -219,7 +219,7 @@ mod tests {
     use model::Nanos;
 
     use super::Traffic;
-    use crate::testing::produce;
+    use crate::tests::produce;
 
     #[test]
     fn a_batch_is_full_where_another_record_of_its_kind_has_no_room() {

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("recording", &["model"]),
     ("diagnose", &["model"]),
     ("compare", &["model"]),
-    ("advise", &["model"]),
+    ("advise", &["diagnose", "model"]),
     ("export", &["diagnose", "model"]),
     ("fleet", &["model"]),
     ("stores", &[]),

@@ -18,7 +18,7 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, Request, Verd
 use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
 use crate::causes::candidate::CauseCandidate;
-use crate::causes::{advice, handlers, jvm, lock_chain, network, operation, protocol};
+use crate::causes::{self, handlers, jvm, lock_chain, network, operation, protocol};
 use crate::joins::{AppendJoin, JoinStats};
 use crate::stages::{Breakdown, waiting};
 use crate::time_budget::TimeBudget;
@@ -127,7 +127,7 @@ impl Analysis {
         let finding = principal.unwrap_or_else(|| unexplained(window, request, appends));
         let confidence =
             if losses.is_empty() { finding.confidence } else { finding.confidence.min(Confidence::Strong) };
-        let advice = advice::advice_on(&finding.chain);
+        let advice = causes::advice_on(&finding.chain);
         Verdict {
             request: request.clone(),
             stages: own.stages,

@@ -3,7 +3,6 @@
 //! A finder says what its cause explains of an operation, a thread or a stage, with the evidence. It names nothing that
 //! the evidence does not prove.
 
-pub(crate) mod advice;
 pub(crate) mod candidate;
 pub(crate) mod cpu;
 pub(crate) mod device;
@@ -15,3 +14,103 @@ pub(crate) mod memory;
 pub(crate) mod network;
 pub(crate) mod operation;
 pub(crate) mod protocol;
+pub mod spec;
+
+use model::{Cause, EvidenceKind};
+
+use spec::{Area, CauseSpec, Layer, Role, SPEC, change};
+
+/// Causes of waits that have no finder: they are named where the wait is attributed.
+const WAITS: &[CauseSpec] = &[
+    CauseSpec {
+        cause: Cause::HeadOfLine,
+        area: Area::Connection,
+        role: Role::Queue,
+        needs: "earlier requests of the connection, none of them slow itself, were served for most of the wait",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
+        advice: &[
+            "the broker serves one request of a connection at a time: look at the request ahead; a lower max.in.flight.requests.per.connection shortens the queue",
+        ],
+        source: "SocketServer mutes a connection until its request has been answered",
+        layer: Some(Layer::Producer),
+        condition: ", where nothing more is known of the requests ahead",
+        look_at: ", the stage head_of_line, and p99.9 of produce",
+        changes: &[change(
+            "max.in.flight.requests.per.connection (of the client)",
+            "not on the wire",
+            "1 or 2: a shorter line",
+        )],
+        effect: ": time in line becomes time in the client, unless the requests ahead get quicker",
+        risk: "less throughput on connections with long round trips",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::LongPoll,
+        needs: "a fetch ahead on the connection that waited for data for most of its time",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
+        ..SPEC
+    },
+    SPEC,
+];
+
+/// Every list of causes: a new file of causes is added here.
+const LISTS: &[&[CauseSpec]] = &[
+    file_system::CAUSES,
+    memory::CAUSES,
+    device::CAUSES,
+    operation::CAUSES,
+    lock_chain::CAUSES,
+    handlers::CAUSES,
+    network::CAUSES,
+    jvm::CAUSES,
+    cpu::CAUSES,
+    protocol::CAUSES,
+    WAITS,
+];
+
+/// Every cause, once.
+pub fn all() -> impl Iterator<Item = &'static CauseSpec> {
+    LISTS.iter().copied().flatten()
+}
+
+/// The declaration of a cause.
+#[expect(clippy::expect_used, reason = "a test holds that every cause is declared")]
+pub fn spec(cause: Cause) -> &'static CauseSpec {
+    all().find(|spec| spec.cause == cause).expect("every cause is declared")
+}
+
+/// What to change where a request was held up in this way, the root first. What it waited behind is not to be changed
+/// where that has another cause, but what the broker chose to do there is.
+pub(crate) fn advice_on(chain: &[Cause]) -> Vec<&'static str> {
+    let root = chain.last().copied().unwrap_or(Cause::Unobserved);
+    let links = chain.iter().filter(|cause| **cause != root && spec(**cause).role == Role::Link);
+    [root].iter().chain(links).flat_map(|cause| spec(*cause).advice).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use model::Cause;
+
+    use super::{all, spec};
+
+    #[test]
+    fn every_cause_is_declared_once() {
+        assert_eq!(all().map(|spec| spec.cause).collect::<HashSet<_>>().len(), Cause::ALL.len());
+        assert_eq!(all().count(), Cause::ALL.len());
+    }
+
+    #[test]
+    fn what_can_be_changed_has_advice_with_its_source_and_none_twice() {
+        let mut advice = HashSet::new();
+        for cause in Cause::ALL {
+            let spec = spec(cause);
+            let nothing_to_change = matches!(cause, Cause::LongPoll | Cause::Unobserved);
+            assert_eq!(spec.advice.is_empty(), nothing_to_change, "{cause}");
+            assert_eq!(spec.source.is_empty(), nothing_to_change, "{cause}");
+            assert!(spec.needs.len() > 20 && !spec.proof.is_empty(), "{cause}");
+            assert!(spec.advice.iter().all(|sentence| advice.insert(sentence)), "{cause}");
+        }
+    }
+}

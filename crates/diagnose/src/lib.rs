@@ -40,7 +40,6 @@ mod waits;
 mod why_not;
 mod window;
 
-pub use causes::advice::advice;
 pub use config::Config;
 pub use engine::Engine;
 pub use file_op_reasons::{Reason, Reasons};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::{Cause, Loss, LossKind, Nanos, Request, Stages, Verdict};
 
+use crate::causes;
 use crate::joins::JoinStats;
 
 /// At most this many roots are told apart; the rest are counted together.
@@ -133,30 +134,7 @@ impl Totals {
 
 /// The event at the root, in words: what the chain of evidence names for the cause. Nothing where nothing explains it.
 pub fn root_text(verdict: &Verdict) -> String {
-    use model::EvidenceKind::{BlockIo, FileOp, Gc, Host, Kernel, LockWait, Network, OffCpu, Request};
-    let kinds: &[model::EvidenceKind] = match verdict.cause {
-        Cause::JournalCommit | Cause::DirtyThrottling | Cause::FastCommit | Cause::XfsLogSpace => {
-            &[Kernel, FileOp]
-        }
-        Cause::SlowDevice => &[BlockIo],
-        Cause::LogLock | Cause::XfsInodeLock | Cause::PageLock => &[FileOp, LockWait],
-        Cause::RollFsync | Cause::IndexPageFault | Cause::StablePage => &[FileOp],
-        Cause::GcPause | Cause::Safepoint => &[Gc],
-        Cause::MemoryReclaim => &[Kernel, OffCpu, FileOp],
-        Cause::CpuThrottled | Cause::RunQueue => &[Host, OffCpu],
-        Cause::TierStateIo | Cause::LogCleaner => &[Host, BlockIo, FileOp],
-        Cause::SlowClient => &[Network, Request],
-        Cause::HeadOfLine
-        | Cause::ReplicationWait
-        | Cause::LongPoll
-        | Cause::Quota
-        | Cause::TxnVerification
-        | Cause::HandlersBusy
-        | Cause::NetworkThreadsBusy => &[Request, Host],
-        Cause::DiskReadInNetworkThread | Cause::CacheEviction => &[FileOp, Request],
-        Cause::DownConversion | Cause::Recompression => &[Request, FileOp],
-        Cause::Unobserved => &[],
-    };
+    let kinds = causes::spec(verdict.cause).root_evidence;
     kinds
         .iter()
         .find_map(|kind| verdict.evidence.iter().rev().find(|evidence| evidence.kind == *kind))

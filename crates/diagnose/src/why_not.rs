@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use model::api_key::PRODUCE;
 use model::{Cause, Confidence, Doubt, EvidenceKind, Stage, Verdict};
 
+use crate::causes;
+
 /// Parts of less than this share of the latency are passed over: a tenth.
 const WORTH_A_WORD: i64 = 10;
 
@@ -45,7 +47,7 @@ pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
     if !unknown {
         let stage = verdict.stages.longest();
         let what = format!("that it was {}: only the time says so", verdict.cause);
-        doubts.push(doubt(verdict, stage, what, would_prove(verdict.cause)));
+        doubts.push(doubt(verdict, stage, what, causes::spec(verdict.cause).proof));
     }
     let least = verdict.stages.total().0 / WORTH_A_WORD;
     let open = verdict.stages.iter().filter(|(_, time)| time.0 > least && unknown);
@@ -176,23 +178,6 @@ fn unseen(verdict: &Verdict, watched: &Coverage) -> (String, String) {
         None => STACKS.to_owned(),
     };
     ("in which stage that time was: its read or its answer is in no call that was seen".to_owned(), tells)
-}
-
-/// What would have joined a verdict's evidence by more than the time.
-fn would_prove(cause: Cause) -> &'static str {
-    match cause {
-        Cause::JournalCommit => {
-            "the commit itself (journal-commits), and the transaction of the write (journal-handles)"
-        }
-        Cause::FastCommit => "the fast commit itself (fast-commits)",
-        Cause::XfsInodeLock => "the other thread's operation on the file (file-reads, file-transfers)",
-        Cause::CpuThrottled | Cause::RunQueue => "the waits of the thread that was needed (off-cpu, wakeups)",
-        Cause::LogCleaner | Cause::TierStateIo => {
-            "the same with log.cleaner.threads or that cleanup stopped for a while"
-        }
-        Cause::DownConversion => STACKS,
-        _ => "a recording without losses",
-    }
 }
 
 #[cfg(test)]

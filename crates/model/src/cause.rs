@@ -1,71 +1,85 @@
 //! What can make a request slow, by name. Does not know how a cause is found or what to do about it.
 
-named! {
-    /// A cause. The names are a contract: scripts read them.
-    pub enum Cause {
-        /// A write waited for a jbd2 commit.
-        JournalCommit = "journal-commit",
-        /// An operation waited for one of ext4's fast commits.
-        FastCommit = "fast-commit",
-        /// A change of a file waited for room in XFS's log.
-        XfsLogSpace = "xfs-log-space",
-        /// An operation waited for an XFS inode that another thread was reading or writing.
-        XfsInodeLock = "xfs-inode-lock",
-        /// The append waited for the partition's log, or another lock on its way, held by another thread.
-        LogLock = "log-lock",
-        /// Whoever held the log waited until a file was on the device.
-        RollFsync = "roll-fsync",
-        /// The kernel paused a writer because too many pages were dirty.
-        DirtyThrottling = "dirty-throttling",
-        /// A write waited for a page that must not change while the device writes it.
-        StablePage = "stable-page",
-        /// An operation waited for a page that another thread had locked.
-        PageLock = "page-lock",
-        /// The thread had to free memory before it could have some.
-        MemoryReclaim = "memory-reclaim",
-        /// An operation waited for the block device.
-        SlowDevice = "slow-device",
-        /// A network thread read from the device for one of its connections, and all of them waited.
-        DiskReadInNetworkThread = "disk-read-in-network-thread",
-        /// What was read had been in the page cache and no longer was.
-        CacheEviction = "cache-eviction",
-        /// A page of a mapped index had to be read from the device.
-        IndexPageFault = "index-page-fault",
-        /// Reads of tiered storage's state files kept the device busy.
-        TierStateIo = "tier-state-io",
-        /// All request handlers were busy with other requests.
-        HandlersBusy = "handlers-busy",
-        /// The connection's network thread was busy while bytes waited in the socket.
-        NetworkThreadsBusy = "network-threads-busy",
-        /// The request waited behind an earlier one of its connection.
-        HeadOfLine = "head-of-line",
-        /// The request waited for a follower to have its records.
-        ReplicationWait = "replication-wait",
-        /// A fetch waited for data as it had asked to: not slowness.
-        LongPoll = "long-poll",
-        /// The broker muted the connection for a quota.
-        Quota = "quota",
-        /// The JVM stopped its threads to collect garbage.
-        GcPause = "gc-pause",
-        /// The JVM stopped its threads for something else, or waited long until they had stopped.
-        Safepoint = "safepoint",
-        /// The broker's cgroup had used up its CPU quota.
-        CpuThrottled = "cpu-throttled",
-        /// The thread could run and had no CPU.
-        RunQueue = "run-queue",
-        /// The log cleaner's own reads and writes kept the device busy.
-        LogCleaner = "log-cleaner",
-        /// The broker converted records for a client that knows only an older format.
-        DownConversion = "down-conversion",
-        /// The broker wrote another batch than it was sent: it compressed or converted the records itself.
-        Recompression = "recompression",
-        /// Bytes of the request or the response came or went slowly.
-        SlowClient = "slow-client",
-        /// The append waited until the transaction's coordinator had confirmed the partition.
-        TxnVerification = "txn-verification",
-        /// Nothing that was seen explains it.
-        Unobserved = "unobserved",
-    }
+/// Declares the causes: their names, and what each is in one line.
+macro_rules! causes {
+    ($($(#[doc = $doc:literal])+ $Cause:ident = $name:literal,)+) => {
+        named! {
+            /// A cause. The names are a contract: scripts read them.
+            pub enum Cause { $($(#[doc = $doc])+ $Cause = $name,)+ }
+        }
+
+        impl Cause {
+            /// What it is, in one line.
+            pub fn doc(self) -> &'static str {
+                match self { $(Self::$Cause => concat!($($doc,)+).trim_start(),)+ }
+            }
+        }
+    };
+}
+
+causes! {
+    /// A write waited for a jbd2 commit.
+    JournalCommit = "journal-commit",
+    /// An operation waited for one of ext4's fast commits.
+    FastCommit = "fast-commit",
+    /// A change of a file waited for room in XFS's log.
+    XfsLogSpace = "xfs-log-space",
+    /// An operation waited for an XFS inode that another thread was reading or writing.
+    XfsInodeLock = "xfs-inode-lock",
+    /// The append waited for the partition's log, or another lock on its way, held by another thread.
+    LogLock = "log-lock",
+    /// The thread that held the log waited until a file was on the device.
+    RollFsync = "roll-fsync",
+    /// The kernel paused a writer because too many pages were dirty.
+    DirtyThrottling = "dirty-throttling",
+    /// A write waited for a page that must not change while the device writes it.
+    StablePage = "stable-page",
+    /// An operation waited for a page that another thread had locked.
+    PageLock = "page-lock",
+    /// The thread had to free memory before it could have some.
+    MemoryReclaim = "memory-reclaim",
+    /// An operation waited for the block device.
+    SlowDevice = "slow-device",
+    /// A network thread read from the device for one of its connections, and all of them waited.
+    DiskReadInNetworkThread = "disk-read-in-network-thread",
+    /// What was read had been in the page cache and no longer was.
+    CacheEviction = "cache-eviction",
+    /// A page of a mapped index had to be read from the device.
+    IndexPageFault = "index-page-fault",
+    /// Reads of tiered storage's state files kept the device busy.
+    TierStateIo = "tier-state-io",
+    /// All request handlers were busy with other requests.
+    HandlersBusy = "handlers-busy",
+    /// The connection's network thread was busy while bytes waited in the socket.
+    NetworkThreadsBusy = "network-threads-busy",
+    /// The request waited behind an earlier one of its connection.
+    HeadOfLine = "head-of-line",
+    /// The request waited for a follower to have its records.
+    ReplicationWait = "replication-wait",
+    /// A fetch waited for data as long as it allowed (long poll): not slowness.
+    LongPoll = "long-poll",
+    /// The broker muted the connection for a quota.
+    Quota = "quota",
+    /// The JVM stopped its threads to collect garbage.
+    GcPause = "gc-pause",
+    /// The JVM stopped its threads for something else, or waited long until they had stopped.
+    Safepoint = "safepoint",
+    /// The broker's cgroup had used up its CPU quota.
+    CpuThrottled = "cpu-throttled",
+    /// The thread could run and had no CPU.
+    RunQueue = "run-queue",
+    /// The log cleaner's own reads and writes kept the device busy.
+    LogCleaner = "log-cleaner",
+    /// The broker converted records for a client that knows only an older format.
+    DownConversion = "down-conversion",
+    /// The broker wrote another batch than it was sent: it compressed or converted the records itself.
+    Recompression = "recompression",
+    /// Bytes of the request or the response came or went slowly.
+    SlowClient = "slow-client",
+    /// The append waited until the transaction's coordinator had confirmed the partition.
+    TxnVerification = "txn-verification",
+    /// Nothing that was seen explains it.
+    Unobserved = "unobserved",
 }
 
 #[cfg(test)]

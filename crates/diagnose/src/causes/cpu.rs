@@ -10,9 +10,53 @@ use std::sync::Arc;
 use model::{Cause, Confidence, Evidence, EvidenceKind, HostSample, Nanos, OffCpu, Tid};
 
 use crate::causes::candidate::CauseCandidate;
+use crate::causes::spec::{Area, CauseSpec, Layer, SPEC};
 use crate::time_budget::TimeBudget;
 use crate::waits::{OperationWaits, runnable_from};
 use crate::window::{Span as _, Window};
+
+/// Causes of this file.
+pub(crate) const CAUSES: &[CauseSpec] = &[
+    CauseSpec {
+        cause: Cause::RunQueue,
+        area: Area::Threads,
+        needs: "the time from the thread's wake-up, or from where it was preempted, until it ran again",
+        root_evidence: &[EvidenceKind::Host, EvidenceKind::OffCpu],
+        proof: THREADS_WAITS,
+        advice: &[
+            "threads could run and had no CPU: more CPUs, fewer threads (num.io.threads a few above the number of CPUs), or nothing else on this host",
+            "kernel.sched_migration_cost_ns (/sys/kernel/debug/sched/migration_cost_ns) lowered lets waiting threads move to an idle CPU earlier",
+        ],
+        source: "a public case (IBM zSystems, 2022): kernel.sched_migration_cost_ns 50000, a small gain; since Linux 5.13 it is \
+                 /sys/kernel/debug/sched/migration_cost_ns (kernel/sched/debug.c)",
+        layer: Some(Layer::Os),
+        look_at: ", and run_queue_ratio of the threads in host_samples/",
+        effect: "; the kernel's setting had a small share of it in the public case",
+        risk: "threads that move between processors sooner find their caches cold more often",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::CpuThrottled,
+        area: Area::Threads,
+        needs: "nr_throttled and throttled_usec of the cgroup rose for most of the stretch; strong with a thread that had no CPU",
+        root_evidence: &[EvidenceKind::Host, EvidenceKind::OffCpu],
+        proof: THREADS_WAITS,
+        advice: &[
+            "the broker's cgroup ran out of its CPU quota and stood still until the next period: raise or drop the limit (cpu.max, Kubernetes' limits.cpu); shares (cpu.weight, requests.cpu) bound it without that",
+        ],
+        source: "Documentation/scheduler/sched-bwc.rst: nr_throttled and throttled_usec of cpu.stat",
+        layer: Some(Layer::Os),
+        condition: ", or the cgroup's quota ran out in at least one period of 10 s",
+        look_at: ", and cpu_throttled_per_second in host_samples/",
+        effect: "",
+        risk: "the broker may take processors from its neighbours: shares (cpu.weight, requests.cpu) bound that without standing \
+               still",
+        ..SPEC
+    },
+];
+
+/// What would tell which thread had no CPU.
+const THREADS_WAITS: &str = "the waits of the thread that was needed (off-cpu, wakeups)";
 
 /// A thread that was without a CPU for less held up nobody for long.
 const MIN_WAIT_FOR_CPU: Nanos = Nanos::from_millis(5);

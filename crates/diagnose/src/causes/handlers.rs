@@ -10,6 +10,7 @@ use std::sync::Arc;
 use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos, Request, Tid};
 
 use crate::causes::candidate::CauseCandidate;
+use crate::causes::spec::{Area, CauseSpec, Layer, Role, SPEC};
 use crate::causes::{cpu, lock_chain, memory, network, protocol};
 use crate::joins::{AppendJoin, JoinStats};
 use crate::locks::LockContention;
@@ -19,6 +20,28 @@ use crate::time_budget::TimeBudget;
 use crate::waits::LockHold;
 use crate::window::Window;
 use crate::{joins, locks, stages};
+
+/// Causes of this file.
+pub(crate) const CAUSES: &[CauseSpec] = &[CauseSpec {
+    cause: Cause::HandlersBusy,
+    area: Area::Threads,
+    role: Role::Queue,
+    needs: "every known request handler was occupied for most of the wait, or the one that took the request was held up",
+    root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
+    advice: &[
+        "every request handler was at work: first remove what kept them (it is named); then num.io.threads a few above the number of CPUs, and no more than there are partitions",
+    ],
+    source: "a public case (IBM zSystems, 2022): num.io.threads slightly above the number of CPUs, and never above the number of \
+             partition locks",
+    rule: "request-handlers",
+    layer: Some(Layer::Broker),
+    on_the_way: true,
+    condition: ", and there are fewer handlers than CPUs",
+    look_at: ", and the stage queue",
+    effect: "; only after what kept the handlers, which has its own advice, is removed",
+    risk: "more threads compete for processors and for the partitions' locks",
+    ..SPEC
+}];
 
 /// The share of a handler's time that is enough to blame it on its work: a fifth.
 const A_GOOD_PART: i64 = 5;

@@ -14,14 +14,63 @@ use model::{
 
 use crate::causes::candidate::CauseCandidate;
 use crate::causes::cpu;
+use crate::causes::spec::{Area, CauseSpec, Current, Layer, SPEC, Scope, change, change_from};
 use crate::waits::{LockHold, runnable_from};
 use crate::window::{CLOCK_SLACK, Span as _, Window};
 
-pub(crate) const GC_ADVICE: &[&str] = &[
-    "the heap's collection stopped every thread: G1 with a lower -XX:MaxGCPauseMillis, or ZGC; a heap of the right size (the brokers' own data needs a few GiB, the rest is better left to the page cache)",
-];
-pub(crate) const SAFEPOINT_ADVICE: &[&str] = &[
-    "every thread waited for the slowest to stop: a page of a mapped file that has to be read from a slow disk (indexes; -XX:+PerfDisableSharedMem keeps the JVM's own counters off the disk) or a machine that swaps are usual; -Xlog:safepoint says more",
+/// Causes of this file.
+pub(crate) const CAUSES: &[CauseSpec] = &[
+    CauseSpec {
+        cause: Cause::GcPause,
+        area: Area::Threads,
+        needs: "a collection that the JVM reports and that shares time with what its threads should have done",
+        root_evidence: &[EvidenceKind::Gc],
+        advice: &[
+            "the heap's collection stopped every thread: G1 with a lower -XX:MaxGCPauseMillis, or ZGC; a heap of the right size (the brokers' own data needs a few GiB, the rest is better left to the page cache)",
+        ],
+        source: "kafka-run-class.sh: -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35; Kafka's \
+                 documentation, operations: Java version",
+        layer: Some(Layer::Jvm),
+        look_at: "; `brokerscope locks` tells each pause",
+        changes: &[
+            change_from("-XX:MaxGCPauseMillis", Current::Jvm("-XX:MaxGCPauseMillis="), "20")
+                .by_name(Scope::Jvm),
+            change_from(
+                "-XX:InitiatingHeapOccupancyPercent",
+                Current::Jvm("-XX:InitiatingHeapOccupancyPercent="),
+                "35",
+            )
+            .by_name(Scope::Jvm),
+            change_from(
+                "collector (JDK 21 and later, if that is not enough)",
+                Current::Jvm("-XX:+Use"),
+                "-XX:+UseZGC",
+            ),
+        ],
+        risk: "shorter pauses come more often and take more of the processor; ZGC wants a larger heap for the same work",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::Safepoint,
+        area: Area::Threads,
+        needs: "another pause that the JVM reports, or one that took most of its time until all threads had stopped",
+        root_evidence: &[EvidenceKind::Gc],
+        advice: &[
+            "every thread waited for the slowest to stop: a page of a mapped file that has to be read from a slow disk (indexes; -XX:+PerfDisableSharedMem keeps the JVM's own counters off the disk) or a machine that swaps are usual; -Xlog:safepoint says more",
+        ],
+        source: "a public talk on Kafka at LINE: threads that fault on a mapped file keep the JVM from a safepoint; Evan Jones (2015) \
+                 on the file of the performance counters",
+        layer: Some(Layer::Jvm),
+        look_at: "; -Xlog:safepoint says which part was waited for",
+        changes: &[
+            change_from("-XX:+PerfDisableSharedMem", Current::JvmFlag("-XX:+PerfDisableSharedMem"), "set")
+                .on(Scope::Jvm, "-XX:+PerfDisableSharedMem", ""),
+            change("-Xlog:safepoint", "not known", "set, to see what is waited for"),
+        ],
+        effect: "; only where a page of a mapped file, or of what was swapped out, was waited for",
+        risk: "jps, jstat and VisualVM do not see a JVM without its file of counters; brokerscope does",
+        ..SPEC
+    },
 ];
 
 /// How exactly the end of a fault must be the moment at which all threads had stopped.

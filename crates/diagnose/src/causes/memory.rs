@@ -14,11 +14,123 @@ use model::{
 
 use crate::causes::candidate::{CauseCandidate, evidence_of, op_evidence};
 use crate::causes::device::{covering_io, io_evidence};
+use crate::causes::spec::{
+    Area, CauseSpec, Current, DEVICE_HAS_TIME, Layer, Role, SPEC, change, change_from,
+};
 use crate::causes::{cpu, device};
 use crate::kernel_stack;
 use crate::time_budget::TimeBudget;
 use crate::waits::{OperationWaits, Part};
 use crate::window::{Span as _, Window};
+
+/// Causes of this file.
+pub(crate) const CAUSES: &[CauseSpec] = &[
+    CauseSpec {
+        cause: Cause::DirtyThrottling,
+        area: Area::Writes,
+        needs: "balance_dirty_pages of the same thread, as a tracepoint or an off-CPU stack; both together are exact",
+        root_evidence: &[EvidenceKind::Kernel, EvidenceKind::FileOp],
+        advice: &[
+            "writers are paused when dirty pages pass vm.dirty_ratio (vm.dirty_bytes): start write-back earlier with a lower vm.dirty_background_ratio, and raise vm.dirty_ratio if the device keeps up on average",
+        ],
+        source: "Documentation/admin-guide/sysctl/vm.rst; Kafka's documentation, operations: understanding Linux flush behaviour",
+        layer: Some(Layer::Os),
+        condition: DEVICE_HAS_TIME,
+        look_at: ", and dirty_bytes against dirty_limit_bytes in host_samples/",
+        effect: "; the device keeps up on average, so room for what comes at once is what was lacking",
+        risk: "more memory may be dirty when the host crashes: replicas hold it; a cgroup with a memory limit has its own share \
+               of these",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::StablePage,
+        area: Area::Writes,
+        needs: "an off-CPU stack in folio_wait_stable, or in folio_wait_writeback where a write begins; never exact",
+        root_evidence: &[EvidenceKind::FileOp],
+        advice: &[
+            "a page could not be changed while it was on its way to the device: a device that needs no stable pages (/sys/block/DEVICE/queue/stable_writes is 0: no checksum or parity is computed of them), or XFS",
+        ],
+        source: "Documentation/ABI/stable/sysfs-block: queue/stable_writes is 1 where checksums or parity are computed of the pages",
+        layer: Some(Layer::FileSystem),
+        changes: &[change(
+            "device of the log dirs (/sys/block/DEVICE/queue/stable_writes)",
+            "1",
+            "0: one without checksums or parity in software",
+        )],
+        risk: "what checked the data is gone: Kafka keeps a CRC of each batch",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::PageLock,
+        area: Area::Writes,
+        needs: "an off-CPU stack in __folio_lock; a block read of the same file, or the thread that wrote the page back; never exact",
+        root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
+        advice: &[
+            "a page is locked while it is read from the device, and other threads that want it wait: fewer consumers that read the same old segment at once, or more memory for the page cache",
+            "where write-back has it (a kworker is named): the device's queue was full of what is written back at once; see how busy the device is, and write back less at a time (vm.dirty_background_bytes lower)",
+        ],
+        source: "mm/filemap.c, folio_lock: a page is locked while it is read or written; public talks on Kafka at LINE",
+        layer: Some(Layer::FileSystem),
+        changes: &[
+            change_from(
+                "vm.dirty_background_ratio",
+                Current::Kernel("vm.dirty_background_ratio"),
+                "half of that",
+            ),
+            change("consumer_byte_rate (quota of consumers that read old segments)", "not known", "a bound"),
+        ],
+        effect: "; the first where write-back had the page, the second where readers had it",
+        risk: "consumers that catch up take longer",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::MemoryReclaim,
+        area: Area::Writes,
+        needs: "mm_vmscan_direct_reclaim_* or mm_vmscan_memcg_reclaim_* of the thread, or an off-CPU stack in the reclaim",
+        root_evidence: &[EvidenceKind::Kernel, EvidenceKind::OffCpu, EvidenceKind::FileOp],
+        advice: &[
+            "the broker's threads had to free memory themselves: raise vm.min_free_kbytes, so that the kernel begins earlier in the background (Documentation/admin-guide/sysctl/vm.rst)",
+            "where a cgroup's limit asked for it, raise the limit or make the heap smaller: the page cache of what the broker writes is charged to it (Documentation/admin-guide/cgroup-v2.rst)",
+        ],
+        source: "Documentation/admin-guide/sysctl/vm.rst, min_free_kbytes; Documentation/admin-guide/cgroup-v2.rst: the page cache \
+                 of what the broker writes is charged to its cgroup",
+        layer: Some(Layer::Os),
+        look_at: ", and direct_reclaim_pages_per_second in host_samples/",
+        changes: &[
+            change_from("vm.min_free_kbytes", Current::Kernel("vm.min_free_kbytes"), "twice that"),
+            change_from(
+                "memory.max of the broker's cgroup, where it has one",
+                Current::MemoryLimit,
+                "more, or none",
+            ),
+        ],
+        effect: "; the first where the host ran short, the second where the cgroup did",
+        risk: "memory kept free is not page cache; set far too high, min_free_kbytes makes the host run out of memory at once",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::IndexPageFault,
+        area: Area::Locks,
+        role: Role::Link,
+        needs: "a major fault of the thread on a mapped .index, .timeindex or .txnindex",
+        root_evidence: &[EvidenceKind::FileOp],
+        advice: &[
+            "an index was not in memory: leave more of it to the page cache (a smaller heap, fewer partitions on this broker), and upgrade (lookups touch fewer pages since Kafka 2.1, KAFKA-6432)",
+        ],
+        source: "KAFKA-6432, KAFKA-4614, KAFKA-19390: what later releases do about it",
+        layer: Some(Layer::Broker),
+        changes: &[
+            change("Kafka's version", "not known", "one in which KAFKA-19390 is resolved"),
+            change(
+                "memory left to the page cache",
+                "not known",
+                "more: a smaller heap, or fewer consumers that read old segments",
+            ),
+        ],
+        risk: "that of an upgrade",
+        ..SPEC
+    },
+];
 
 /// Who freed memory for less held up nobody for long.
 const MIN_RECLAIM: Nanos = Nanos::from_millis(5);
@@ -125,10 +237,6 @@ fn reclaim_evidence(reclaim: &Reclaim) -> Evidence {
         ),
     }
 }
-
-pub(crate) const DIRTY_THROTTLING: &[&str] = &[
-    "writers are paused when dirty pages pass vm.dirty_ratio (vm.dirty_bytes): start write-back earlier with a lower vm.dirty_background_ratio, and raise vm.dirty_ratio if the device keeps up on average",
-];
 
 pub(crate) fn dirty_throttling(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
     let (start, end) = waits.span();
@@ -247,10 +355,6 @@ pub(crate) fn stable_page(window: &Window, waits: &OperationWaits<'_>) -> CauseC
     let confidence = Confidence::Strong.min(waits.best_confidence());
     CauseCandidate::of_waits(Cause::StablePage, root, confidence, waits).with(io.map(io_evidence))
 }
-
-pub(crate) const INDEX_PAGE_FAULT: &[&str] = &[
-    "an index was not in memory: leave more of it to the page cache (a smaller heap, fewer partitions on this broker), and upgrade (lookups touch fewer pages since Kafka 2.1, KAFKA-6432)",
-];
 
 /// Whether an operation is one.
 pub(crate) fn is_index_fault(op: &FileOp) -> bool {

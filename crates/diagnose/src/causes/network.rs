@@ -14,11 +14,108 @@ use model::{
 };
 
 use crate::causes::candidate::{CauseCandidate, op_evidence};
+use crate::causes::spec::{Area, CauseSpec, Current, Layer, Role, SPEC, broker, change, change_from};
 use crate::causes::{cpu, jvm};
 use crate::stages::Breakdown;
 use crate::time_budget::TimeBudget;
 use crate::waits;
 use crate::window::{CLOCK_SLACK, Span as _, Window};
+
+/// Causes of this file.
+pub(crate) const CAUSES: &[CauseSpec] = &[
+    CauseSpec {
+        cause: Cause::NetworkThreadsBusy,
+        area: Area::Threads,
+        role: Role::Queue,
+        needs: "the thread that read the request or wrote its response, by TCP sequence number, at work for most of the wait",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
+        advice: &[
+            "the network thread was at work for others: raise num.network.threads",
+            "if its time goes into TLS, terminate or offload that elsewhere",
+        ],
+        source: "a public case (IBM zSystems, 2022): num.network.threads 3 to 4, a small gain; RequestHandlerAvgIdlePercent and \
+                 NetworkProcessorAvgIdlePercent in Kafka's documentation, monitoring",
+        rule: "network-threads",
+        layer: Some(Layer::Network),
+        look_at: ", and the stages receive and respond",
+        effect: "; nothing where their time goes into reads of the disk: see cold-reads",
+        risk: "threads compete for the processors: no more of them than CPUs",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::DiskReadInNetworkThread,
+        area: Area::Reads,
+        role: Role::Queue,
+        needs: "a sendfile or read whose thread waited for the device for most of it, or that lacked bytes in the page cache",
+        root_evidence: &[EvidenceKind::FileOp, EvidenceKind::Request],
+        advice: &[
+            "a consumer that reads old records from the disk stops every other connection of its network thread (KAFKA-7504): more memory for the page cache, a quota on consumers that catch up (consumer_byte_rate), or tiered storage",
+            "more network threads (num.network.threads) put fewer connections on each",
+        ],
+        source: "KAFKA-7504: a network thread that reads the disk for one connection keeps all its others waiting; Kafka's \
+                 documentation, operations: hardware and OS",
+        rule: "cold-reads",
+        layer: Some(Layer::Os),
+        condition: ", cache-eviction included",
+        look_at: " and cache-eviction, and read_bytes_per_second of the process in host_samples/",
+        changes: &[
+            change(
+                "consumer_byte_rate (kafka-configs, of clients that catch up)",
+                "not known",
+                "a bound below what the device reads",
+            ),
+            broker("num.network.threads", "3", "more: fewer connections on each"),
+            change_from(
+                "memory left to the page cache",
+                Current::Memory,
+                "what consumers lag behind, or tiered storage",
+            ),
+        ],
+        risk: "consumers that catch up take longer",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::CacheEviction,
+        area: Area::Reads,
+        needs: "the broker's own write of the bytes that a network thread's read found missing",
+        root_evidence: &[EvidenceKind::FileOp, EvidenceKind::Request],
+        advice: &[
+            "what consumers read was no longer in the page cache: more memory, a smaller heap, or tiered storage for what is old",
+            "reads of old records push new ones out: bound consumers that catch up by a quota (consumer_byte_rate)",
+        ],
+        source: "Kafka's documentation, operations: hardware and OS",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::SlowClient,
+        area: Area::Connection,
+        needs: "the request's own packets came slowly, or the response's last byte had been given to the kernel (exact); before \
+                that, trouble of the connection or a window without room",
+        root_evidence: &[EvidenceKind::Network, EvidenceKind::Request],
+        advice: &[
+            "bytes came or went slowly: look at the client (a busy or paused process reads and writes late) and at the network before it (retransmissions)",
+            "connections without window scaling carry 64 KiB a round trip: avoid SYN cookies when many clients connect at once (net.ipv4.tcp_max_syn_backlog, net.core.somaxconn, socket.listen.backlog.size; KIP-764, KAFKA-9648)",
+        ],
+        source: "KIP-764 and KAFKA-9648: connections that SYN cookies set up have no window scaling and carry 64 KiB a round trip",
+        layer: Some(Layer::Network),
+        look_at: ", and tcp_retransmits_per_second in host_samples/",
+        changes: &[
+            change(
+                "the client that `explain` names",
+                "reads or writes late",
+                "its CPU, its pauses, the network to it",
+            ),
+            broker(
+                "socket.listen.backlog.size",
+                "50",
+                "1024, with net.core.somaxconn and net.ipv4.tcp_max_syn_backlog",
+            ),
+        ],
+        effect: "; the second only where SYN cookies were sent",
+        risk: "a longer backlog takes a little memory",
+        ..SPEC
+    },
+];
 
 /// A thread with nothing to do waits in the kernel for longer than it takes to go on with the next connection.
 const NEXT_CONNECTION: Nanos = Nanos::from_millis(1);

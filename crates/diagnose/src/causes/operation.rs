@@ -3,14 +3,61 @@
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, FileKind, FileOp, FileOpKind, Nanos};
+use model::{Cause, Confidence, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, Nanos};
 
 use crate::causes::candidate::{CauseCandidate, evidence_of, op_evidence};
+use crate::causes::spec::{Area, CauseSpec, Layer, Role, SPEC, Scope, broker, change};
 use crate::causes::{cpu, device, file_system, memory};
 use crate::kernel_stack::Wait;
 use crate::waits;
 use crate::waits::{LockHold, OperationWaits};
 use crate::window::{Span as _, Window};
+
+/// Causes of this file.
+pub(crate) const CAUSES: &[CauseSpec] = &[
+    CauseSpec {
+        cause: Cause::XfsInodeLock,
+        area: Area::Locks,
+        role: Role::Link,
+        needs: "an off-CPU stack in xfs_ilock; another thread's operation on the inode that took most of the wait is the holder",
+        root_evidence: &[EvidenceKind::FileOp, EvidenceKind::LockWait],
+        proof: "the other thread's operation on the file (file-reads, file-transfers)",
+        advice: &[
+            "on XFS one thread that writes a file keeps its readers waiting, and they keep it: smaller segments (log.segment.bytes) part those who read old records from the append",
+            "keep what is read in the page cache: a reader holds the file for as long as the device takes",
+        ],
+        source: "fs/xfs/xfs_file.c: a buffered read takes the inode shared, a buffered write exclusively; public talks on Kafka at \
+                 LINE",
+        layer: Some(Layer::FileSystem),
+        changes: &[broker("log.segment.bytes", "1073741824", "268435456").by_name(Scope::Broker)],
+        effect: ": smaller segments part those who read old records from the append",
+        risk: "four times as many files and mapped areas: see their limits; rolls come more often",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::RollFsync,
+        area: Area::Locks,
+        role: Role::Link,
+        needs: "fsync, fdatasync or msync of a partition's file or a checkpoint by the thread that appends, before or after its append",
+        root_evidence: &[EvidenceKind::FileOp],
+        advice: &[
+            "a segment's roll waited for the disk with the log locked: upgrade (since Kafka 3.7 the producers' snapshot is written without it, KAFKA-15046), or roll less often (log.segment.bytes, log.roll.ms)",
+            "leave flushing to the kernel: do not set log.flush.interval.messages or log.flush.interval.ms",
+        ],
+        source: "KAFKA-15046 (resolved in 3.7: the producers' snapshot is written without the lock), KAFKA-9693, KAFKA-16541; \
+                 Kafka's documentation: leave flushing to the kernel",
+        layer: Some(Layer::Broker),
+        look_at: ", and fsync in `brokerscope io --op fsync`",
+        changes: &[
+            change("Kafka's version", "not known", "3.7 or later"),
+            broker("log.segment.bytes", "1073741824", "1073741824 or more: fewer rolls"),
+            broker("log.flush.interval.messages", "9223372036854775807", "not set"),
+        ],
+        effect: "; of rolls that come less often, the part that does not come",
+        risk: "that of an upgrade; larger segments are kept longer before they may be deleted",
+        ..SPEC
+    },
+];
 
 /// What else held an operation up is told where it took at least this share of what the cause took: a tenth.
 const WORTH_TELLING: i64 = 10;
@@ -91,11 +138,6 @@ pub(crate) fn evidence_of_op(window: &Window, hold: &LockHold<'_>) -> Vec<Eviden
     let waits = waits::waits_of(window, hold);
     waits.first().map_or_else(|| vec![op_evidence(hold.op)], evidence_of)
 }
-
-pub(crate) const ROLL_FSYNC: &[&str] = &[
-    "a segment's roll waited for the disk with the log locked: upgrade (since Kafka 3.7 the producers' snapshot is written without it, KAFKA-15046), or roll less often (log.segment.bytes, log.roll.ms)",
-    "leave flushing to the kernel: do not set log.flush.interval.messages or log.flush.interval.ms",
-];
 
 /// Whether an operation is one.
 pub(crate) fn is_roll_fsync(op: &FileOp) -> bool {

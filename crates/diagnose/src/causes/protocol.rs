@@ -16,10 +16,139 @@ use model::{
 };
 
 use crate::causes::candidate::CauseCandidate;
+use crate::causes::spec::{Area, CauseSpec, Current, Layer, SPEC, Scope, broker, change, change_from};
 use crate::joins::{AppendJoin, JoinKey};
 use crate::stages::response::Remote;
 use crate::window::requests::follower;
 use crate::window::{CLOCK_SLACK, Window};
+
+/// Causes of this file.
+pub(crate) const CAUSES: &[CauseSpec] = &[
+    CauseSpec {
+        cause: Cause::ReplicationWait,
+        area: Area::Brokers,
+        needs: "the fetch by which the last follower said that it has the records, by partition and offset",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
+        advice: &[
+            "with acks=all a request waits until all in-sync replicas have it: look at the follower that is named, its disk, its CPU and the network to it",
+            "if followers are merely behind under load: num.replica.fetchers, replica.fetch.max.bytes",
+        ],
+        source: "Kafka's documentation, monitoring: RemoteTimeMs; broker configuration: num.replica.fetchers",
+        layer: Some(Layer::Broker),
+        look_at: ", and the stage remote",
+        changes: &[
+            change(
+                "the follower that `explain` names",
+                "slow",
+                "its own disk, CPU and network: run brokerscope there",
+            ),
+            change_from(
+                "num.replica.fetchers (of the follower)",
+                Current::Broker("num.replica.fetchers", "1"),
+                "twice that, where it is merely behind",
+            ),
+        ],
+        risk: "more fetchers are more connections and requests to every leader",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::TxnVerification,
+        area: Area::Records,
+        needs: "an AddPartitionsToTxn request of the same transactional id between the produce request and its append; never exact",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
+        advice: &[
+            "an append of a transaction waited until the transaction's coordinator had confirmed the partition (KIP-890): look at that broker and at the disk under its __transaction_state partitions",
+            "transaction.partition.verification.enable=false turns it off, and with it the protection from hanging transactions (KAFKA-14904)",
+        ],
+        source: "KAFKA-14904; KIP-890: the partition is confirmed with the coordinator before the append",
+        layer: Some(Layer::Broker),
+        changes: &[
+            change(
+                "the transaction's coordinator (another broker)",
+                "slow",
+                "the disk under its __transaction_state partitions: run brokerscope there",
+            ),
+            broker("transaction.partition.verification.enable", "true", "false, as a last resort").on(
+                Scope::Broker,
+                "transaction.partition.verification.enable",
+                "false",
+            ),
+        ],
+        risk: "without the verification a transaction may hang and keep consumers of committed records waiting",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::Recompression,
+        area: Area::Records,
+        needs: "a batch whose CRC and size both differ between the request and the write at its base offset; never exact",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
+        advice: &[
+            "the broker did not keep the batch as it was sent but compressed it itself: compression.type=producer on the topic keeps what producers chose",
+            "message.timestamp.type=LogAppendTime and clients of an old message format make it rewrite batches, too",
+        ],
+        source: "Kafka's documentation, topic configuration: compression.type=producer retains the codec set by the producer",
+        layer: Some(Layer::Broker),
+        condition: "; where nothing was watched: compression.type of the broker is not producer",
+        look_at: ", and the stage handler",
+        changes: &[
+            change_from(
+                "compression.type (of the broker, and of the topics that `explain` names)",
+                Current::Broker("compression.type", "producer"),
+                "producer",
+            )
+            .on(Scope::Broker, "compression.type", "producer"),
+            change_from(
+                "message.timestamp.type",
+                Current::Broker("log.message.timestamp.type", "CreateTime"),
+                "CreateTime",
+            )
+            .on(Scope::Broker, "log.message.timestamp.type", "CreateTime"),
+        ],
+        effect: "",
+        risk: "the broker stores what producers chose: those that do not compress take more of the disk and the network",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::DownConversion,
+        area: Area::Records,
+        needs: "a fetch of a version that cannot carry the format in which the partition's batches are written; weak",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::FileOp],
+        proof: "stacks --for 10s while it lasts: where the broker's threads are, on and off the CPU",
+        advice: &[
+            "a client asked for records in a format older than they are stored in, and the broker converts each batch for it: upgrade the client (Kafka 4.0 refuses such clients, KIP-896)",
+        ],
+        source: "Kafka's documentation, upgrade notes; KIP-896: Kafka 4.0 refuses such clients",
+        layer: Some(Layer::Producer),
+        changes: &[change(
+            "the consumer's version (explain names its client id)",
+            "one that knows only an older record format",
+            "0.11 or later",
+        )],
+        effect: "; the broker sends such batches by sendfile again",
+        risk: "that of upgrading a client",
+        ..SPEC
+    },
+    CauseSpec {
+        cause: Cause::Quota,
+        area: Area::Connection,
+        needs: "a throttle time in the previous response of the connection, while the request lay unread (exact)",
+        root_evidence: &[EvidenceKind::Request, EvidenceKind::Host],
+        advice: &[
+            "the client used more than its quota and the broker muted its connection for it: raise the quota (producer_byte_rate, consumer_byte_rate, request_percentage), or have the client send less",
+        ],
+        source: "Kafka's documentation, design: quotas; ClientQuotaManager",
+        layer: Some(Layer::Producer),
+        look_at: ", and throttle_ms of the requests",
+        changes: &[change(
+            "producer_byte_rate, consumer_byte_rate or request_percentage (kafka-configs, of the client)",
+            "not known",
+            "more, or none",
+        )],
+        effect: "; the broker has to bear what the client then sends",
+        risk: "what the quota protected is no longer protected",
+        ..SPEC
+    },
+];
 
 /// The part of a stretch, in which a request lay unread, that the connection was muted; and why.
 pub(crate) fn quota(
@@ -181,7 +310,7 @@ pub(crate) fn replication_wait(
     let finding = CauseCandidate {
         cause: Cause::ReplicationWait,
         chain: vec![Cause::ReplicationWait],
-        root: Arc::from(format!("{}:{}", Cause::ReplicationWait, broker(name))),
+        root: Arc::from(format!("{}:{}", Cause::ReplicationWait, broker_name(name))),
         confidence: if ours.is_some_and(|ours| !is_most(ours)) {
             Confidence::Exact
         } else {
@@ -200,8 +329,8 @@ pub(crate) fn replication_wait(
 }
 
 /// `broker-2` of `broker-2-fetcher-0`.
-fn broker(name: &str) -> &str {
-    name.split("-fetcher").next().unwrap_or(name)
+fn broker_name(client_id: &str) -> &str {
+    client_id.split("-fetcher").next().unwrap_or(client_id)
 }
 
 fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
@@ -219,7 +348,7 @@ fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
         text: format!(
             "waited {} until {} ({}) had the records of {} and fetched on{answered}",
             remote.end - remote.start,
-            broker(name),
+            broker_name(name),
             remote.fetch.client.ip(),
             remote.partition
         ),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use diagnose::advice;
+use diagnose::causes;
 use model::{Cause, FileKind};
 
 use super::{FileTotals, GroupBy, GroupKey, Traffic};
@@ -40,7 +40,7 @@ impl ReadsWithoutEgress {
 
 /// What to change where files of this kind are read for nobody.
 pub(crate) fn of_kind(kind: &str) -> &'static [&'static str] {
-    if kind == FileKind::TierState.as_str() { advice(Cause::TierStateIo) } else { &[] }
+    if kind == FileKind::TierState.as_str() { causes::spec(Cause::TierStateIo).advice } else { &[] }
 }
 
 impl FileTotals {

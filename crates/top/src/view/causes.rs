@@ -74,5 +74,5 @@ columns! { CAUSE_COLUMNS for CauseRow<'_>, |row, width, about| {
     Column::text("LAST", 12) =>
         row.of.toll.last, plain(about.zone.time_of_day(row.of.toll.last));
     Column::text("ADVICE", 30).growing(8, 120).spare(1) =>
-        row.cause.as_str(), plain(clip(diagnose::advice(row.cause).first().unwrap_or(&""), width));
+        row.cause.as_str(), plain(clip(diagnose::causes::spec(row.cause).advice.first().unwrap_or(&""), width));
 } }

@@ -1,0 +1,292 @@
+//! A rule for each cause that something can be changed about: it speaks where the cause cost slow requests enough.
+//!
+//! Texts and settings are the cause's declaration. Here is what depends on the broker's own settings.
+
+use diagnose::causes::spec::{Current, SettingChange};
+use model::{Cause, FileKind, HostScope, Volume};
+
+use super::{disk, locks};
+use crate::costs::{costly, costly_on_the_way};
+use crate::rule::{CauseSpec, Judge};
+use crate::unsent::read_for_nobody;
+use crate::words::size;
+use crate::{Change, Inputs, NoAdvice, Rule, RuleResult, Scope};
+
+/// Periods of 100 ms that ran out of CPU quota, a second: fewer are noise.
+const MIN_THROTTLED_PER_SECOND: f64 = 0.1;
+/// Fast commits came with Linux 5.10 (`fs/ext4/fast_commit.c`).
+const FAST_COMMITS_SINCE: (u32, u32) = (5, 10);
+
+/// Made once: their texts live as long as the program.
+pub(super) fn rules() -> impl Iterator<Item = Rule> {
+    diagnose::causes::all().filter_map(|spec| {
+        let cause = spec.cause;
+        Some(Rule {
+            name: spec.rule_name()?,
+            layer: spec.layer?,
+            condition: condition(spec).leak(),
+            source: spec.source,
+            look_at: match spec.on_the_way {
+                true => format!("{cause} in the ways to the causes{}", spec.look_at).leak(),
+                false => format!("{cause} among the causes{}", spec.look_at).leak(),
+            },
+            effect: "",
+            risk: spec.risk,
+            judge: Judge::Cause(spec, judge),
+        })
+    })
+}
+
+fn condition(spec: &CauseSpec) -> String {
+    let (cause, more) = (spec.cause, spec.condition);
+    let bound = "at least 1 % of the slow requests' time (brokerscope's own bound)";
+    if spec.on_the_way {
+        format!("requests that waited in {cause}, whatever it was for, took {bound}{more}")
+    } else {
+        format!("{cause} is the cause of {bound}{more}")
+    }
+}
+
+fn judge(rule: &Rule, spec: &CauseSpec, inputs: &Inputs) -> RuleResult {
+    let causes: &[Cause] = match spec.cause {
+        Cause::DiskReadInNetworkThread => &[Cause::DiskReadInNetworkThread, Cause::CacheEviction],
+        _ => &[spec.cause],
+    };
+    let cost = if spec.on_the_way { costly_on_the_way(inputs, spec.cause) } else { costly(inputs, causes) };
+    match (cost, without_cost(spec.cause, inputs)) {
+        (Ok((cost, evidence)), unmeasured) => {
+            let changes = changes(spec, inputs)?;
+            let more = match (spec.cause, unmeasured) {
+                (Cause::TierStateIo, Some(Ok((more, _)))) => format!("; {more}"),
+                (Cause::HandlersBusy, _) => {
+                    let handlers = inputs.settings()?.number("num.io.threads", 8)?;
+                    format!("; {} handlers on {} CPUs", handlers.value, inputs.cpus()?)
+                }
+                _ => String::new(),
+            };
+            Ok(rule.advise_at(cost, format!("{evidence}{more}"), changes, spec.effect))
+        }
+        (Err(_), Some(Ok((evidence, effect)))) => {
+            let changes = changes(spec, inputs)?;
+            Ok(crate::Recommendation { effect: effect.to_owned(), ..rule.advise(evidence, changes) })
+        }
+        // Of these, the inputs alone decide where verdicts say nothing.
+        (Err(_), Some(Err(why))) if spec.cause != Cause::TierStateIo => Err(why),
+        (Err(NoAdvice::Silent(cost)), Some(Err(NoAdvice::Silent(why)))) => {
+            Err(NoAdvice::Silent(format!("{cost}; {why}")))
+        }
+        (Err(NoAdvice::Silent(_)), Some(Err(unknown))) => Err(unknown),
+        (Err(unfired), _) => Err(unfired),
+    }
+}
+
+/// What inputs say where verdicts say nothing: evidence and what to expect. None of most causes.
+fn without_cost(cause: Cause, inputs: &Inputs) -> Option<Result<(String, &'static str), NoAdvice>> {
+    match cause {
+        Cause::CpuThrottled => {
+            let samples = inputs.samples().ok()?;
+            let often = samples
+                .one(HostScope::Cgroup, "cpu_throttled_per_second")
+                .map_or(0.0, |series| series.mean());
+            let told = format!("the cgroup's quota ran out in {often:.1} periods a second");
+            Some(if often < MIN_THROTTLED_PER_SECOND {
+                Err(NoAdvice::silent("the cgroup's quota did not run out, or it has none"))
+            } else {
+                Ok((
+                    told,
+                    "no thread stands still with processors idle; what that costs requests was not seen",
+                ))
+            })
+        }
+        // Such reads are a device's load before any request is slow.
+        Cause::TierStateIo => Some(read_for_nobody(inputs, FileKind::TierState).map(|read| {
+            (read, "these reads gone; not at once: see the risk; what they cost requests was not measured")
+        })),
+        Cause::Recompression if inputs.costs.is_err() => Some(match inputs.settings() {
+            Ok(settings) => match settings.text("compression.type") {
+                Some(codec) if codec != "producer" => Ok((
+                    format!(
+                        "compression.type={codec}: batches of any other codec are decompressed and recompressed"
+                    ),
+                    "less processor time of the request handlers; nobody watched how much",
+                )),
+                _ => Err(NoAdvice::silent("compression.type is producer, and nobody watched requests")),
+            },
+            Err(unknown) => Err(unknown),
+        }),
+        _ => None,
+    }
+}
+
+/// The settings that a cause's declaration names, as far as they do not follow from the broker's own.
+fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
+    Ok(match spec.cause {
+        Cause::JournalCommit => journal(inputs),
+        Cause::SlowDevice => {
+            disk::leaves_to_saturation(inputs)?;
+            disk::more_devices(inputs)
+        }
+        Cause::DirtyThrottling => {
+            // However much may be dirty: a device that takes less than is written fills that too.
+            disk::leaves_to_saturation(inputs)?;
+            // Room for what comes at once; or devices that write it away sooner (mm/page-writeback.c).
+            let room =
+                |name, ratio: u32| Change::of(name, inputs.shown_sysctl(name), ratio).by_name(Scope::Kernel);
+            let mut changes =
+                vec![room("vm.dirty_background_ratio", 5), room("vm.dirty_ratio", 60).with_the_last()];
+            changes.extend(disk::more_devices(inputs));
+            changes
+        }
+        Cause::LogLock => vec![locks::more_partitions(inputs)],
+        Cause::HandlersBusy => vec![more_handlers(inputs)?],
+        Cause::NetworkThreadsBusy => vec![network_threads(inputs)],
+        Cause::RunQueue => run_queue(inputs),
+        Cause::CpuThrottled => {
+            let quota = match &inputs.surroundings.cpu_quota {
+                Ok(Some(cpus)) => format!("{cpus:.1} CPUs"),
+                Ok(None) => "none: look at the groups above".to_owned(),
+                Err(_) => "not known".to_owned(),
+            };
+            let setting = "cpu.max of the broker's cgroup (Kubernetes: limits.cpu)";
+            vec![Change::of(setting, quota, "max: no quota")]
+        }
+        Cause::PageLock => {
+            let mut changes = declared(spec, inputs);
+            let name = "vm.dirty_background_ratio";
+            if let (Some(first), Ok(ratio @ 2..)) = (changes.first_mut(), inputs.sysctl(name)) {
+                *first = first.clone().on(Scope::Kernel, name, ratio / 2);
+            }
+            changes
+        }
+        _ => declared(spec, inputs),
+    })
+}
+
+/// Settings as declared, with their present values.
+fn declared(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
+    let change = |declared: &SettingChange| {
+        let old =
+            match declared.current {
+                Current::Text(text) => text.to_owned(),
+                Current::Broker(name, default) => inputs.shown(name, default),
+                Current::Kernel(name) => inputs.shown_sysctl(name),
+                Current::Jvm(prefix) => inputs.jvm().map_or_else(
+                    |_| "not known".to_owned(),
+                    |words| {
+                        let value = words.iter().filter_map(|word| word.strip_prefix(prefix)).next_back();
+                        value.unwrap_or("not set").to_owned()
+                    },
+                ),
+                Current::JvmFlag(flag) => inputs
+                    .jvm()
+                    .map_or("not known", |words| {
+                        if words.iter().any(|word| &**word == flag) { "set" } else { "not set" }
+                    })
+                    .to_owned(),
+                Current::MemoryLimit => match &inputs.surroundings.memory_limit_bytes {
+                    Ok(Some(bytes)) => size(*bytes),
+                    Ok(None) => "none".to_owned(),
+                    Err(_) => "not known".to_owned(),
+                },
+                Current::Memory => inputs
+                    .memory()
+                    .map_or_else(|_| "not known".to_owned(), |bytes| format!("of {} in all", size(bytes))),
+            };
+        let change =
+            Change { together: declared.together, ..Change::of(declared.setting, old, declared.new) };
+        match declared.target {
+            Some((scope, name, value)) => change.on(scope, name, value),
+            None => change,
+        }
+    };
+    spec.changes.iter().map(change).collect()
+}
+
+/// Twice as many, but no more than there are CPUs, where both are known.
+fn network_threads(inputs: &Inputs) -> Change {
+    let name = "num.network.threads";
+    let old = inputs.shown(name, "3");
+    let threads = inputs.settings().and_then(|settings| settings.number(name, 3));
+    let Ok(threads) = threads else { return Change::of(name, old, "twice as many") };
+    let twice = threads.value.saturating_mul(2);
+    let most = inputs.cpus().map_or(twice, |cpus| i64::from(cpus).max(threads.value.saturating_add(1)));
+    Change::of(name, old, twice.min(most)).by_name(Scope::Broker)
+}
+
+fn more_handlers(inputs: &Inputs) -> Result<Change, NoAdvice> {
+    let handlers = inputs.settings()?.number("num.io.threads", 8)?;
+    let cpus = i64::from(inputs.cpus()?);
+    let partitions = inputs.partitions().ok().and_then(|count| i64::try_from(count).ok());
+    // Some handlers are always in a write.
+    let new = (cpus + 2).min(partitions.unwrap_or(i64::MAX));
+    if handlers.value >= cpus || new <= handlers.value {
+        return Err(NoAdvice::Silent(format!(
+            "{} handlers are enough for {cpus} CPUs and the partitions there are: what kept them is to be removed, not their number",
+            handlers.value
+        )));
+    }
+    Ok(Change::of(locks::HANDLERS, handlers.shown, new).on(Scope::Broker, "num.io.threads", new))
+}
+
+fn run_queue(inputs: &Inputs) -> Vec<Change> {
+    let mut changes: Vec<Change> = locks::fewer_handlers(inputs)
+        .map(|(change, most)| change.on(Scope::Broker, "num.io.threads", most))
+        .into_iter()
+        .collect();
+    let cpus = inputs.cpus().map_or_else(|_| "not known".to_owned(), |cpus| cpus.to_string());
+    changes.push(Change::of("CPUs, or what else runs on this host", cpus, "more, or less of it"));
+    let name = "kernel.sched_migration_cost_ns";
+    let migration = Change::of(name, inputs.shown_sysctl(name), 50_000);
+    changes.push(if inputs.sysctl(name).is_ok() { migration.by_name(Scope::Kernel) } else { migration });
+    changes
+}
+
+/// What the log dirs' ext4 lacks, if it is known.
+fn journal(inputs: &Inputs) -> Vec<Change> {
+    let is_ext4 = |volume: &&Volume| &*volume.fs == "ext4";
+    let Some(volume) = inputs.surroundings.volumes.iter().flatten().find(is_ext4) else {
+        let of = "the log dirs' ext4";
+        return vec![
+            Change::of(
+                format!("tune2fs -O fast_commit on {of} (unmounted)"),
+                "not known; off by default",
+                "on",
+            ),
+            Change::of("file system of the log dirs", "ext4", "xfs"),
+            Change::of(
+                format!("mount option of {of}"),
+                "not known; data=ordered by default",
+                "data=writeback",
+            ),
+        ];
+    };
+    let kernel = inputs.surroundings.kernel.as_ref().ok().and_then(|kernel| release(kernel));
+    let too_old = kernel.is_some_and(|release| release < FAST_COMMITS_SINCE);
+    let (device, dir) = (&volume.device, &volume.log_dir);
+    let ext4 = volume.ext4.as_ref().ok().copied().flatten();
+    let mut changes = Vec::new();
+    if !too_old && !ext4.is_some_and(|ext4| ext4.fast_commit) {
+        let old = if ext4.is_some() { "off" } else { "not known; off by default" };
+        let change = Change::of(format!("tune2fs -O fast_commit /dev/{device} (unmounted)"), old, "on");
+        changes.push(change.on(Scope::FileSystem, "features", "fast_commit"));
+    }
+    let xfs = Change::of(format!("file system of {dir}"), "ext4", "xfs");
+    changes.push(xfs.on(Scope::FileSystem, "type", "xfs"));
+    let old = match &volume.options {
+        Ok(options) => {
+            options.iter().find(|option| option.starts_with("data=")).map_or("data=ordered", |set| set)
+        }
+        Err(_) => "not known; data=ordered by default",
+    };
+    if old != "data=writeback" {
+        let mount = Change::of(format!("mount option of {dir}"), old, "data=writeback");
+        changes.push(mount.on(Scope::FileSystem, "mount", "data=writeback"));
+    }
+    changes
+}
+
+/// `6.1.0-18-amd64` is (6, 1).
+pub(crate) fn release(kernel: &str) -> Option<(u32, u32)> {
+    let mut numbers = kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}

@@ -1,0 +1,205 @@
+//! The JVM's options: heap, collector, locking.
+
+use std::sync::Arc;
+
+use super::locks::fewer_handlers;
+use crate::profile::Machine;
+use crate::rule::{Judge, fires, need};
+use crate::words::{counted, percent, size};
+use crate::{Change, Inputs, Layer, NoAdvice, Profile, Rule, Scope, Work};
+
+/// What production brokers are usually given.
+const MAX_HEAP_BYTES: u64 = 6 << 30;
+const SMALL_HEAP_BYTES: u64 = 1 << 30;
+const MANY_PARTITIONS: u64 = 1_000;
+/// Collectors that stop the JVM for the whole of their work.
+const STOPPING: [&str; 3] = ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseConcMarkSweepGC"];
+/// Options that make locks dearer.
+const DEAR_LOCKS: [&str; 4] =
+    ["-XX:+UseHeavyMonitors", "-XX:LockingMode=0", "-XX:+UseBiasedLocking", "-Xthr:noAdaptSpin"];
+/// What part of all samples monitor enter takes, and of how many: of fewer a share of one in twenty says little.
+const MIN_SPIN_SHARE: f64 = 0.05;
+const MIN_SAMPLES: u64 = 200;
+/// OpenJ9's documentation, `-Xthr`.
+pub(crate) const SLEEP_SOONER: &str = "-Xthr:minimizeUserCPU";
+/// Options that only OpenJ9 has; Kafka's scripts give HotSpot's to any JVM.
+const OPENJ9_ONLY: [&str; 5] = ["-Xthr:", "-Xgcpolicy:", "-Xshareclasses", "-Xtune:", "-Xquickstart"];
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "monitor-spin",
+        layer: Layer::Jvm,
+        condition: "at least 5 % of 200 samples or more of what runs on the processors are in the JVM's monitor enter (brokerscope's own \
+                    bound; the public case had 9.5 %)",
+        source: "a public case (IBM zSystems, 2022): objectMonitorEnterNonBlocking took 9.5 % in perf top, -Xthr:minimizeUserCPU gave \
+                 it back; OpenJ9's documentation, -Xthr. HotSpot adapts how long it spins by itself and has no option for it \
+                 (runtime/objectMonitor.cpp): there only less contention helps",
+        look_at: "requests a second, processor time, and the share of monitor enter in `advise` or `stacks`",
+        effect: "at most that processor time; a small gain in the public case, where others had been made before",
+        risk: "a waiter that sleeps sooner is later when the lock is released soon; with more partitions, keys go to others than before",
+        judge: Judge::Inputs(monitor_spin),
+    },
+    Rule {
+        name: "page-cache",
+        layer: Layer::Jvm,
+        condition: "the heap (-Xmx) is more than half of the memory that the broker may use",
+        source: "Kafka's documentation, operations: hardware and OS: memory for the page cache, by the rule of write throughput times \
+                 30 s; kafka-server-start.sh gives the heap 1 GiB. The bound of a half is brokerscope's own",
+        look_at: "cache-eviction and disk-read-in-network-thread among the causes, and page_cache_bytes in host_samples/",
+        effect: "consumers that lag a little are served from memory; what cold reads cost here is with cold-reads, if anything",
+        risk: "a heap too small collects all the time: watch gc-pause",
+        judge: Judge::Inputs(page_cache),
+    },
+    Rule {
+        name: "heap",
+        layer: Layer::Jvm,
+        condition: "the heap (-Xmx) is at most 1 GiB, and the broker has at least 1,000 partitions",
+        source: "kafka-server-start.sh: -Xmx1G -Xms1G where KAFKA_HEAP_OPTS is not set; Kafka's documentation, operations: Java \
+                 version, shows 6 GiB. The bound of 1,000 partitions is brokerscope's own",
+        look_at: "gc-pause among the causes; `brokerscope locks` tells each pause",
+        effect: "fewer collections; what they cost here is with gc-pause, if anything",
+        risk: "what the heap takes is not page cache",
+        judge: Judge::Inputs(heap),
+    },
+    Rule {
+        name: "collector",
+        layer: Layer::Jvm,
+        condition: "the JVM was told to use the serial, the parallel or the concurrent mark-sweep collector",
+        source: "Kafka's documentation, operations: Java version, and kafka-run-class.sh use G1; JEP 363 removed concurrent mark-sweep",
+        look_at: "gc-pause among the causes; `brokerscope locks` tells each pause",
+        effect: "shorter pauses with a heap of some GiB; what they cost here is with gc-pause, if anything",
+        risk: "G1 takes some more memory and processor time",
+        judge: Judge::Inputs(collector),
+    },
+    Rule {
+        name: "jvm-locking",
+        layer: Layer::Jvm,
+        condition: "the JVM was told to use a full monitor for each lock (-XX:+UseHeavyMonitors, -XX:LockingMode=0), biased locking, or, \
+                    on OpenJ9, not to adapt its spinning (-Xthr:noAdaptSpin)",
+        source: "HotSpot's runtime/globals.hpp: LockingMode 0 uses monitors only, 1 and 2 are fast where nobody else wants the lock; \
+                 JEP 374: biased locking no longer pays, and taking a bias back stops threads; OpenJ9's documentation, -Xthr: \
+                 noAdaptSpin is there for tests",
+        look_at: "requests a second, safepoint among the causes, and the share of monitor enter in `advise`",
+        effect: "less processor time for each of the locks that a request takes; nobody measured how much",
+        risk: "the option may be there for a fault of an older JVM: see who set it",
+        judge: Judge::Inputs(locking),
+    },
+];
+
+/// The largest heap that a JVM's command line allows; of several options the last counts.
+pub(crate) fn heap_bytes(words: &[Arc<str>]) -> Option<u64> {
+    let value = |word: &Arc<str>| {
+        word.strip_prefix("-Xmx").or_else(|| word.strip_prefix("-XX:MaxHeapSize=")).and_then(bytes)
+    };
+    words.iter().filter_map(value).next_back()
+}
+
+/// `6g`, `512m`, `1048576`.
+fn bytes(text: &str) -> Option<u64> {
+    let shift = match text.bytes().next_back()?.to_ascii_lowercase() {
+        b'k' => 10,
+        b'm' => 20,
+        b'g' => 30,
+        b't' => 40,
+        _ => 0,
+    };
+    let digits = if shift > 0 { text.get(..text.len() - 1)? } else { text };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn set_heap(inputs: &Inputs) -> Result<u64, NoAdvice> {
+    let silent = "no -Xmx is set: the JVM takes a quarter of the memory at most";
+    heap_bytes(inputs.jvm()?).ok_or_else(|| NoAdvice::silent(silent))
+}
+
+fn page_cache(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let (memory, heap) = (inputs.memory()?, set_heap(inputs)?);
+    let evidence = fires(heap > memory / 2, format!("the heap may have {} of {}", size(heap), size(memory)))?;
+    let new = format!("{}m", (memory / 4).min(MAX_HEAP_BYTES) >> 20);
+    let change = Change::of("-Xmx (KAFKA_HEAP_OPTS)", format!("{}m", heap >> 20), &new);
+    Ok((evidence, vec![change.on(Scope::Jvm, "-Xmx", new)]))
+}
+
+fn heap(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let heap = set_heap(inputs)?;
+    let partitions = inputs.partitions()?;
+    let told = format!("the heap may have {}, for {partitions} partitions", size(heap));
+    let evidence = fires(heap <= SMALL_HEAP_BYTES && partitions >= MANY_PARTITIONS, told)?;
+    let change = Change::of("KAFKA_HEAP_OPTS", format!("-Xmx{}m", heap >> 20), "-Xms4g -Xmx4g");
+    Ok((evidence, vec![change.on(Scope::Jvm, "-Xmx", "4g")]))
+}
+
+fn collector(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let words = inputs.jvm()?;
+    let old = words.iter().find_map(|word| STOPPING.into_iter().find(|option| &**word == *option));
+    let old = old.ok_or_else(|| NoAdvice::silent("the JVM was told none of them"))?;
+    let change = Change::of("KAFKA_JVM_PERFORMANCE_OPTS", old, "-XX:+UseG1GC -XX:MaxGCPauseMillis=20");
+    Ok((format!("the JVM's command line has {old}"), vec![change.on(Scope::Jvm, "-XX:+UseG1GC", "")]))
+}
+
+fn locking(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let words = inputs.jvm()?;
+    let told = DEAR_LOCKS.into_iter().filter(|option| is_on(words, option)).collect::<Vec<_>>();
+    if told.is_empty() {
+        return Err(NoAdvice::silent("the JVM was told nothing that makes locks dearer"));
+    }
+    let changes = told.iter().map(|option| Change::of("KAFKA_OPTS", option, "(without it)")).collect();
+    Ok((format!("the JVM's command line has {}", told.join(" ")), changes))
+}
+
+/// Whether an option is in force: of `+` and `-`, and of several values, the last counts.
+fn is_on(words: &[Arc<str>], option: &str) -> bool {
+    let name = |word: &str| match word.split_once('=') {
+        Some((name, _)) => name.to_owned(),
+        None => word.replacen("-XX:+", "-XX:", 1).replacen("-XX:-", "-XX:", 1),
+    };
+    words.iter().rev().find(|word| name(word) == name(option)).is_some_and(|last| **last == *option)
+}
+
+fn monitor_spin(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let profile = need(Inputs::PROFILE, &inputs.profile)?;
+    let samples = counted(profile.seen(), "sample");
+    if profile.seen() < MIN_SAMPLES {
+        let why = format!("only {samples} came: too few for a share");
+        return Err(NoAdvice::NotKnown { input: Inputs::PROFILE, why: why.into() });
+    }
+    let entering = profile.of(Work::MonitorEnter);
+    let share = profile.share(entering);
+    let told = format!("monitor enter takes {} of the processor time", percent(share));
+    if share < MIN_SPIN_SHARE {
+        let unnamed = profile.share(profile.unnamed());
+        if share + unnamed < MIN_SPIN_SHARE {
+            return Err(NoAdvice::Silent(told));
+        }
+        let why = format!(
+            "{} of the samples are in the JVM's library, which has no symbol table: a JVM that is not stripped tells what they are",
+            percent(unnamed)
+        );
+        return Err(NoAdvice::NotKnown { input: "the JVM's functions", why: why.into() });
+    }
+    let wanted =
+        inputs.dumps.as_ref().ok().and_then(|dumps| dumps.blocked.iter().max_by_key(|lock| lock.waits));
+    let wanted = wanted.filter(|lock| !lock.method.is_empty()).map_or_else(String::new, |lock| {
+        format!("; in thread dumps most wait for {} in {}", lock.class, lock.method)
+    });
+    Ok((format!("{told} ({entering} of {samples}){wanted}"), less_spinning(inputs, profile)))
+}
+
+fn less_spinning(inputs: &Inputs, profile: &Profile) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let words = inputs.surroundings.jvm_arguments.as_deref().unwrap_or_default();
+    let is_openj9 = words.iter().any(|word| OPENJ9_ONLY.iter().any(|option| word.starts_with(option)));
+    let machine = profile.machine().or(is_openj9.then_some(Machine::OpenJ9));
+    let sleeps_sooner = words.iter().any(|word| word.eq_ignore_ascii_case(SLEEP_SOONER));
+    if machine != Some(Machine::HotSpot) && !sleeps_sooner {
+        let old = words.iter().rev().find(|word| word.starts_with("-Xthr:"));
+        let old = old.map_or("(none: OpenJ9 spins first)", |old| old);
+        let setting = if machine.is_none() { "KAFKA_OPTS (if it is an OpenJ9)" } else { "KAFKA_OPTS" };
+        changes.push(Change::of(setting, old, SLEEP_SOONER));
+    }
+    changes.extend(fewer_handlers(inputs).map(|(change, _)| change));
+    let partitions = inputs.partitions().map_or_else(|_| "not known".to_owned(), |count| count.to_string());
+    let setting = "partitions of the topics that are written to most";
+    changes.push(Change::of(setting, partitions, "twice as many"));
+    changes
+}

@@ -1,0 +1,131 @@
+//! The kernel's settings and limits.
+
+use crate::rule::{Judge, fires, need};
+use crate::words::size;
+use crate::{Change, Inputs, Layer, NoAdvice, Rule, Scope};
+
+const ENOUGH_FILES: u64 = 100_000;
+const MAX_SWAPPINESS: i64 = 10;
+const DEFAULT_BACKGROUND_RATIO: i64 = 10;
+const MUCH_DIRTY_BYTES: u64 = 2 << 30;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "open-files",
+        layer: Layer::Os,
+        condition: "the limit of open files is below 100,000, and half of it is used, or would be by two files for each partition",
+        source: "Kafka's documentation, operations: file descriptor limits: a file for each segment and a socket for each connection, \
+                 100000 as a start",
+        look_at: "nothing that a comparison shows: a broker that has no file left stops",
+        effect: "the broker does not stop for want of a file",
+        risk: "none that is known",
+        judge: Judge::Inputs(open_files),
+    },
+    Rule {
+        name: "map-count",
+        layer: Layer::Os,
+        condition: "half of vm.max_map_count is used, or would be by two areas (index, time index) for one segment of each partition",
+        source: "Kafka's documentation, operations: virtual memory: two areas a segment, the default of about 65535 is enough for some \
+                 50,000 partitions less what else is mapped; Documentation/admin-guide/sysctl/vm.rst",
+        look_at: "nothing that a comparison shows: a broker that may map no more stops with \"Map failed\"",
+        effect: "the broker does not stop for want of a mapped area",
+        risk: "none that is known; each area takes some memory of the kernel",
+        judge: Judge::Inputs(map_count),
+    },
+    Rule {
+        name: "swappiness",
+        layer: Layer::Os,
+        condition: "vm.swappiness is above 10, and the host has swap space",
+        source: "vm.swappiness=1 is what Confluent's and Cloudera's deployment guides for Kafka say; \
+                 Documentation/admin-guide/sysctl/vm.rst. The bound of 10 is brokerscope's own",
+        look_at: "safepoint and memory-reclaim among the causes, and swapped_bytes of the process in host_samples/",
+        effect: "the heap stays in memory while there is page cache to drop",
+        risk: "a host that runs out of memory ends a process sooner instead of getting slow",
+        judge: Judge::Inputs(swappiness),
+    },
+    Rule {
+        name: "dirty-ratio",
+        layer: Layer::Os,
+        condition: "vm.dirty_background_ratio is 10 or more, which is 2 GiB or more of this host, and vm.dirty_background_bytes is \
+                    not set",
+        source: "Documentation/admin-guide/sysctl/vm.rst; vm.dirty_background_ratio=5 is what deployment guides for Kafka say. The bound \
+                 of 2 GiB is brokerscope's own",
+        look_at: "dirty-throttling and journal-commit among the causes, and the greatest write_wait_ms in host_samples/",
+        effect: "writes reach the device more evenly: commits and flushes have less to wait for",
+        risk: "what is overwritten or deleted soon is written in vain; a device that is always busy anyway gains nothing",
+        judge: Judge::Inputs(dirty_ratio),
+    },
+    Rule {
+        name: "huge-pages",
+        layer: Layer::Os,
+        condition: "/sys/kernel/mm/transparent_hugepage/enabled is always",
+        source: "Documentation/admin-guide/mm/transhuge.rst: with always, a fault may have to compact memory first; with madvise only for \
+                 those who ask, as a JVM does with -XX:+UseTransparentHugePages",
+        look_at: "memory-reclaim and safepoint among the causes, and p99.9 of produce: a small difference at most",
+        effect: "no thread compacts memory for a page that it did not ask for; no slow request was seen to",
+        risk: "other programs on this host lose huge pages; the JVM keeps them with -XX:+UseTransparentHugePages",
+        judge: Judge::Inputs(huge_pages),
+    },
+];
+
+/// What is used of a limit, at least two for each partition, and words for it.
+fn used(known: &model::Known<u64>, partitions: u64, words: impl FnOnce(String) -> String) -> (u64, String) {
+    let known = known.as_ref().ok().copied();
+    let shown = known.map_or_else(|| "not known how many".to_owned(), |known| known.to_string());
+    let told = format!("{}, and there are {partitions} partitions", words(shown));
+    (known.unwrap_or(0).max(partitions.saturating_mul(2)), told)
+}
+
+fn open_files(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let limits = need("the process's limits", &inputs.surroundings.limits)?;
+    let Some(limit) = limits.open_files.filter(|limit| *limit < ENOUGH_FILES) else {
+        return Err(NoAdvice::Silent(format!("the limit is at least {ENOUGH_FILES}")));
+    };
+    let open = &inputs.surroundings.open_files;
+    let (used, told) = used(open, inputs.partitions()?, |open| format!("of {limit} files {open} are open"));
+    let evidence = fires(used >= limit / 2, told)?;
+    Ok((evidence, vec![Change::of("LimitNOFILE= (systemd), nofile (limits.conf)", limit, ENOUGH_FILES)]))
+}
+
+fn map_count(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let most = u64::try_from(inputs.sysctl("vm.max_map_count")?).unwrap_or(0);
+    let areas = &inputs.surroundings.mapped_areas;
+    let (used, told) =
+        used(areas, inputs.partitions()?, |mapped| format!("of {most} areas {mapped} are mapped"));
+    let evidence = fires(used >= most / 2, told)?;
+    let new = used.saturating_mul(4).max(262_144);
+    Ok((evidence, vec![Change::of("vm.max_map_count", most, new).by_name(Scope::Kernel)]))
+}
+
+fn swappiness(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let swappiness = inputs.sysctl("vm.swappiness")?;
+    let swap = *need("the host's swap space", &inputs.surroundings.swap_bytes)?;
+    if swap == 0 {
+        return Err(NoAdvice::silent("the host has no swap space"));
+    }
+    let told = fires(swappiness > MAX_SWAPPINESS, format!("vm.swappiness is {swappiness}"))?;
+    let change = Change::of("vm.swappiness", swappiness, 1).by_name(Scope::Kernel);
+    Ok((format!("{told}, with {} of swap space", size(swap)), vec![change]))
+}
+
+fn dirty_ratio(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let ratio = inputs.sysctl("vm.dirty_background_ratio")?;
+    let bytes = inputs.sysctl("vm.dirty_background_bytes").unwrap_or(0);
+    let memory = *need("the host's memory", &inputs.surroundings.memory_bytes)?;
+    let begins = memory / 100 * u64::try_from(ratio).unwrap_or(0);
+    if bytes > 0 {
+        return Err(NoAdvice::Silent(format!("vm.dirty_background_bytes is {bytes}")));
+    }
+    if ratio < DEFAULT_BACKGROUND_RATIO || begins < MUCH_DIRTY_BYTES {
+        return Err(NoAdvice::Silent(format!("vm.dirty_background_ratio is {ratio} of {}", size(memory))));
+    }
+    let (begins, memory) = (size(begins), size(memory));
+    let evidence = format!("write-back begins when up to {begins} are dirty ({ratio} % of {memory})");
+    Ok((evidence, vec![Change::of("vm.dirty_background_ratio", ratio, 5).by_name(Scope::Kernel)]))
+}
+
+fn huge_pages(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let mode = need("the mode of transparent huge pages", &inputs.surroundings.huge_pages)?;
+    let evidence = fires(&**mode == "always", format!("transparent huge pages are set to {mode}"))?;
+    Ok((evidence, vec![Change::of("/sys/kernel/mm/transparent_hugepage/enabled", "always", "madvise")]))
+}

@@ -1,0 +1,118 @@
+//! Partitions' locks and the threads that want them.
+
+use model::Cause;
+
+use crate::costs::costly_on_the_way;
+use crate::rule::{Judge, need};
+use crate::words::counted;
+use crate::{Change, ContendedLock, Inputs, Layer, NoAdvice, Rule, Scope};
+
+/// Fewer waits a thread dump are everyday work.
+const MIN_WAITS_PER_DUMP: u64 = 2;
+
+pub(super) const HANDLERS: &str = "num.io.threads (kafka-configs, while the broker runs)";
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "partition-locks",
+        layer: Layer::Locks,
+        condition: "there are fewer partitions, over all topics, than request handlers, and requests that waited for logs or for handlers \
+                    took at least 1 % of the slow requests' time (brokerscope's own bound)",
+        source: "a public case (IBM zSystems, 2022), checked by experiment: one lock a partition, 1 topic of 16 partitions is as good \
+                 as 2 of 8; num.io.threads never above the number of these locks",
+        look_at: "requests a second, and log-lock in the ways to the causes",
+        effect: "more appends at once; what waiting for a log cost is with the rule log-lock",
+        risk: "keys go to other partitions than before, and the order of their records ends there",
+        judge: Judge::Inputs(partition_locks),
+    },
+    Rule {
+        name: "blocked-threads",
+        layer: Layer::Locks,
+        condition: "in at least half of the thread dumps one lock is waited for, by two threads or more on average",
+        source: "a public case (IBM zSystems, 2022): in a javacore one monitor, held by a request handler, blocked the others in \
+                 kafka/log/Log.append. Two threads is brokerscope's own bound",
+        look_at: "log-lock in the ways to the causes, requests a second, and the same dumps again",
+        effect: "threads that work instead of waiting; dumps say nothing of how long they waited",
+        risk: "with more partitions, keys go to others than before, and the order of their records ends there",
+        judge: Judge::Inputs(blocked_threads),
+    },
+];
+
+/// As many as there are handlers, which can then all append at once; twice as many where there are.
+pub(super) fn more_partitions(inputs: &Inputs) -> Change {
+    let setting = "partitions of the topics that `explain` names (kafka-topics --alter)";
+    let Some(partitions) = inputs.partitions().ok().filter(|partitions| *partitions > 0) else {
+        return Change::of(setting, "not known in all", "twice as many");
+    };
+    let handlers = inputs.settings().and_then(|settings| settings.number("num.io.threads", 8));
+    let handlers = handlers.ok().and_then(|number| u64::try_from(number.value).ok()).unwrap_or(0);
+    let twice = partitions.saturating_mul(2);
+    let (told, new) = if handlers > twice {
+        (format!("{handlers}: one for each request handler"), handlers)
+    } else {
+        ("twice as many".to_owned(), twice)
+    };
+    Change::of(setting, format!("{partitions} in all"), told).on(Scope::Topics, "partitions", new)
+}
+
+fn partition_locks(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let partitions = inputs.partitions()?;
+    let handlers = inputs.settings()?.number("num.io.threads", 8)?;
+    let told = format!("{} for {} request handlers", counted(partitions, "partition"), handlers.value);
+    if i64::try_from(partitions).is_ok_and(|partitions| partitions >= handlers.value) {
+        return Err(NoAdvice::Silent(format!("there are {told}")));
+    }
+    need(Inputs::COSTS, &inputs.costs)?;
+    if [Cause::LogLock, Cause::HandlersBusy].iter().all(|cause| costly_on_the_way(inputs, *cause).is_err()) {
+        return Err(NoAdvice::silent("no slow request waited for a log or for a handler"));
+    }
+    let setting = "partitions, over all topics that are written to";
+    let new = format!("{} or more", handlers.value);
+    let changes = vec![
+        Change::of(setting, partitions, new).on(Scope::Topics, "partitions", handlers.value),
+        Change::of(HANDLERS, &handlers.shown, "no more than partitions").on(
+            Scope::Broker,
+            "num.io.threads",
+            partitions,
+        ),
+    ];
+    Ok((told, changes))
+}
+
+/// Handlers that are more than CPUs and a few, and how many there should be.
+pub(super) fn fewer_handlers(inputs: &Inputs) -> Option<(Change, i64)> {
+    let handlers = inputs.settings().and_then(|settings| settings.number("num.io.threads", 8)).ok()?;
+    let most = i64::from(inputs.cpus().ok()?) + 2;
+    (handlers.value > most).then(|| (Change::of(HANDLERS, handlers.shown, most), most))
+}
+
+fn blocked_threads(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let dumps = need(Inputs::DUMPS, &inputs.dumps)?;
+    let often = |lock: &&ContendedLock| {
+        lock.dumps * 2 >= dumps.dumps && lock.waits >= MIN_WAITS_PER_DUMP * dumps.dumps
+    };
+    let seen = counted(dumps.dumps, "dump");
+    let Some(lock) = dumps.blocked.iter().filter(often).max_by_key(|lock| lock.waits) else {
+        let why = format!(
+            "in {} thread {} no lock keeps several threads waiting in half of them",
+            dumps.dumps, seen
+        );
+        return Err(NoAdvice::Silent(why));
+    };
+    let owner = lock.owners.first().map_or("a thread that the dumps do not name", |owner| owner);
+    let method = if lock.method.is_empty() { "a method that they do not name" } else { &lock.method };
+    let evidence = format!(
+        "{} in {} of {seen} for {} in {method}, held by {owner}",
+        counted(lock.waits, "wait"),
+        lock.dumps,
+        lock.class,
+    );
+    // `kafka.log.Log.append` until Kafka 2.8, `UnifiedLog.append` since; a javacore writes slashes.
+    let change = if lock.method.contains("Log.append") || lock.method.contains("UnifiedLog") {
+        Change::of("partitions of the topics that are written to most", "one lock each", "twice as many")
+    } else {
+        let setting = format!("what {owner} does under {}", lock.class);
+        Change::of(setting, "keeps others waiting", "see `stacks` of that thread")
+    };
+    Ok((evidence, vec![change]))
+}

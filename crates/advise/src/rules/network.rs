@@ -1,0 +1,80 @@
+//! Network links and their packets.
+
+use model::HostScope;
+
+use crate::rule::{Judge, fires, need};
+use crate::words::percent;
+use crate::{Change, Inputs, Layer, NoAdvice, Rule, Scope};
+
+/// A link that is fuller, on average, is nearly full.
+const NEARLY_FULL: f64 = 0.8;
+/// Ethernet's own; jumbo frames are larger.
+const ETHERNET_MTU: u32 = 1_500;
+const JUMBO_MTU: u32 = 9_000;
+/// Packets of this share of the MTU, on average, are mostly full ones.
+const FULL_PACKETS: f64 = 0.8;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "link-saturation",
+        layer: Layer::Network,
+        condition: "an interface of the broker sent or received at least 80 % of its link's speed on average",
+        source: "a public case (IBM zSystems, 2022): the card was over 80 % used, and a faster one was the next step",
+        look_at: "transmit_utilization_ratio and receive_utilization_ratio in host_samples/, and the stages network_in and network_out",
+        effect: "more throughput; no slow request was seen to wait for the link",
+        risk: "compression takes processor time of producers and consumers",
+        judge: Judge::Inputs(link_saturation),
+    },
+    Rule {
+        name: "mtu",
+        layer: Layer::Network,
+        condition: "packets of an interface with an MTU of at most 1,500 bytes have, on average, at least 80 % of that",
+        source: "a public case (IBM zSystems, 2022): the average packet was as large as the MTU, and 9,000 bytes instead of 1,500 was a \
+                 step forward. Packets are counted before the device splits and after the driver joins them, so the mean may be above",
+        look_at: "transmit_packets_per_second and interrupt_cpu_ratio in host_samples/, and requests a second",
+        effect: "fewer packets for the same bytes; less so where the device splits and joins them itself",
+        risk: "every switch and host on the way must allow it: where one does not, large packets vanish",
+        judge: Judge::Inputs(mtu),
+    },
+];
+
+fn link_saturation(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let samples = inputs.samples()?;
+    let ways = [("sent", "transmit_utilization_ratio"), ("received", "receive_utilization_ratio")];
+    let figures = ways.iter().flat_map(|(way, metric)| {
+        samples.of(HostScope::Interface, metric).map(move |(name, series)| (*way, name, series.mean()))
+    });
+    let Some((way, name, ratio)) = figures.max_by(|a, b| a.2.total_cmp(&b.2)) else {
+        let why = "no interface told its link's speed";
+        return Err(NoAdvice::NotKnown { input: "how full the broker's links are", why: why.into() });
+    };
+    let told = format!("{name} {way} {} of its link's speed on average", percent(ratio));
+    let evidence = fires(ratio >= NEARLY_FULL, told)?;
+    let changes = vec![
+        Change::of(format!("link of {name}"), percent(ratio), "a faster one, or several bonded"),
+        Change::of("compression.type (of the producers)", "not on the wire", "zstd or lz4"),
+    ];
+    Ok((evidence, changes))
+}
+
+fn mtu(inputs: &Inputs) -> Result<(String, Vec<Change>), NoAdvice> {
+    let samples = inputs.samples()?;
+    let interfaces = need("the broker's network interfaces", &inputs.surroundings.interfaces)?;
+    let mut largest: Option<(&str, u32, f64)> = None;
+    for interface in interfaces.iter().filter(|interface| interface.mtu_bytes <= ETHERNET_MTU) {
+        for metric in ["transmit_packet_bytes", "receive_packet_bytes"] {
+            let of = samples.of(HostScope::Interface, metric).find(|(name, _)| **name == interface.name);
+            let Some((_, series)) = of else { continue };
+            if largest.is_none_or(|(_, _, mean)| series.mean() > mean) {
+                largest = Some((&interface.name, interface.mtu_bytes, series.mean()));
+            }
+        }
+    }
+    let Some((name, mtu, mean)) = largest else {
+        return Err(NoAdvice::silent("no interface that moved packets has an MTU of 1,500 bytes or less"));
+    };
+    let told = format!("packets of {name} have {mean:.0} bytes on average, its MTU is {mtu}");
+    let evidence = fires(mean >= FULL_PACKETS * f64::from(mtu), told)?;
+    let change = Change::of(format!("ip link set {name} mtu"), mtu, JUMBO_MTU);
+    Ok((evidence, vec![change.on(Scope::Interface, "mtu", JUMBO_MTU)]))
+}

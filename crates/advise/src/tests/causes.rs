@@ -1,0 +1,460 @@
+//! Each rule fires where it should and is silent where it should be: causes.
+
+use super::{
+    broker, fired, fires_on, lacks, rests_without, silent, with_cost, with_sample, with_setting, with_way,
+};
+use crate::rules::causes::release;
+use crate::{Inputs, ReadsWithoutEgress};
+use model::{Cause, Ext4, FileKind, HostScope, Nanos};
+
+use super::rule;
+
+#[test]
+fn cold_reads_fires_where_it_cost_something() {
+    let finding = fires_on(rule("cold-reads"), Cause::DiskReadInNetworkThread);
+    assert!(finding.changes[2].old.contains("64.0 GiB"));
+}
+
+#[test]
+fn cold_reads_is_silent_where_it_cost_nothing() {
+    rests_without(rule("cold-reads"), Cause::DiskReadInNetworkThread);
+}
+
+#[test]
+fn cpu_throttled_fires_where_it_cost_something_or_ran_out() {
+    let mut inputs = broker();
+    inputs.surroundings.cpu_quota = Ok(Some(2.0));
+    with_sample(&mut inputs, HostScope::Cgroup, "/kafka", "cpu_throttled_per_second", 3.0);
+    let finding = fired(rule("cpu-throttled"), &inputs);
+    assert_eq!((finding.cost, &*finding.changes[0].old), (None, "2.0 CPUs"));
+    with_cost(&mut inputs, Cause::CpuThrottled, 4, Nanos::from_millis(200));
+    assert!(fired(rule("cpu-throttled"), &inputs).cost.is_some());
+}
+
+#[test]
+fn cpu_throttled_is_silent_where_it_did_not_run_out_or_nobody_looked() {
+    silent(rule("cpu-throttled"), &broker());
+    let unseen = Inputs { costs: Err("nobody watched".into()), samples: Err("nor that".into()), ..broker() };
+    assert_eq!(lacks(rule("cpu-throttled"), &unseen), Inputs::COSTS);
+}
+
+#[test]
+fn dirty_throttling_fires_where_it_cost_something() {
+    let finding = fires_on(rule("dirty-throttling"), Cause::DirtyThrottling);
+    assert_eq!((&*finding.changes[1].setting, &*finding.changes[1].old), ("vm.dirty_ratio", "60"));
+    assert!(finding.changes[1].together && !finding.changes[2].together, "{finding:?}");
+    assert_eq!(finding.changes[2].setting, "log.dirs");
+}
+
+#[test]
+fn dirty_throttling_is_silent_where_it_cost_nothing() {
+    rests_without(rule("dirty-throttling"), Cause::DirtyThrottling);
+}
+
+#[test]
+fn dirty_throttling_is_silent_where_the_device_is_the_limit() {
+    let mut inputs = broker();
+    with_cost(&mut inputs, Cause::DirtyThrottling, 9, Nanos::from_millis(200));
+    with_sample(&mut inputs, HostScope::Device, "nvme0n1", "util_ratio", 0.99);
+    assert!(silent(rule("dirty-throttling"), &inputs).contains("device-saturation"));
+}
+
+#[test]
+fn down_conversion_fires_where_it_cost_something() {
+    let finding = fires_on(rule("down-conversion"), Cause::DownConversion);
+    assert!(finding.changes[0].new.starts_with("0.11"));
+}
+
+#[test]
+fn down_conversion_is_silent_where_it_cost_nothing() {
+    rests_without(rule("down-conversion"), Cause::DownConversion);
+}
+
+#[test]
+fn fast_commit_fires_where_it_cost_something() {
+    let finding = fires_on(rule("fast-commit"), Cause::FastCommit);
+    assert_eq!(finding.changes[0].new, "xfs");
+}
+
+#[test]
+fn fast_commit_is_silent_where_it_cost_nothing() {
+    rests_without(rule("fast-commit"), Cause::FastCommit);
+}
+
+#[test]
+fn gc_pause_fires_where_it_cost_something() {
+    let finding = fires_on(rule("gc-pause"), Cause::GcPause);
+    assert_eq!((&*finding.changes[0].old, &*finding.changes[2].old), ("not set", "G1GC"));
+}
+
+#[test]
+fn gc_pause_is_silent_where_it_cost_nothing() {
+    rests_without(rule("gc-pause"), Cause::GcPause);
+}
+
+#[test]
+fn head_of_line_fires_where_it_cost_something() {
+    let finding = fires_on(rule("head-of-line"), Cause::HeadOfLine);
+    assert!(finding.changes[0].setting.starts_with("max.in.flight"));
+}
+
+#[test]
+fn head_of_line_is_silent_where_it_cost_nothing() {
+    rests_without(rule("head-of-line"), Cause::HeadOfLine);
+}
+
+#[test]
+fn index_page_fault_fires_where_it_cost_something() {
+    let finding = fires_on(rule("index-page-fault"), Cause::IndexPageFault);
+    assert!(finding.changes[0].new.contains("KAFKA-19390"));
+}
+
+#[test]
+fn index_page_fault_is_silent_where_it_cost_nothing() {
+    rests_without(rule("index-page-fault"), Cause::IndexPageFault);
+}
+
+fn journal_commit_on_ext4(fast_commit: bool, kernel: &str) -> Inputs {
+    let mut inputs = broker();
+    with_cost(&mut inputs, Cause::JournalCommit, 20, Nanos::from_millis(200));
+    inputs.surroundings.kernel = Ok(kernel.into());
+    let volume = &mut inputs.surroundings.volumes.as_mut().unwrap()[0];
+    volume.fs = "ext4".into();
+    volume.ext4 = Ok(Some(Ext4 { journal: true, fast_commit }));
+    inputs
+}
+
+#[test]
+fn journal_commit_fires_with_what_this_file_system_lacks() {
+    fires_on(rule("journal-commit"), Cause::JournalCommit);
+    let settings = |inputs| {
+        fired(rule("journal-commit"), &inputs)
+            .changes
+            .into_iter()
+            .map(|change| change.setting)
+            .collect::<Vec<_>>()
+    };
+    let all = settings(journal_commit_on_ext4(false, "6.1.0"));
+    assert_eq!(all.len(), 3);
+    assert!(all[0].starts_with("tune2fs -O fast_commit /dev/nvme0n1"), "{all:?}");
+    assert_eq!(settings(journal_commit_on_ext4(true, "6.1.0")).len(), 2, "it has them");
+    assert_eq!(settings(journal_commit_on_ext4(false, "5.4.0")).len(), 2, "its kernel has none");
+}
+
+#[test]
+fn journal_commit_is_silent_where_no_commit_cost_anything() {
+    rests_without(rule("journal-commit"), Cause::JournalCommit);
+}
+
+#[test]
+fn journal_commit_a_release_is_two_numbers() {
+    assert_eq!(
+        [release("6.1.0-18-amd64"), release("5.10+"), release("x")],
+        [Some((6, 1)), Some((5, 10)), None]
+    );
+}
+
+#[test]
+fn log_cleaner_fires_where_it_cost_something() {
+    let finding = fires_on(rule("log-cleaner"), Cause::LogCleaner);
+    assert!(finding.changes[0].old.contains("the default"));
+}
+
+#[test]
+fn log_cleaner_is_silent_where_it_cost_nothing() {
+    rests_without(rule("log-cleaner"), Cause::LogCleaner);
+}
+
+#[test]
+fn log_lock_fires_where_holders_kept_others_waiting_whatever_for() {
+    let mut inputs = broker();
+    with_way(
+        &mut inputs,
+        Cause::JournalCommit,
+        &[Cause::LogLock, Cause::JournalCommit],
+        5,
+        Nanos::from_millis(200),
+    );
+    with_cost(&mut inputs, Cause::LogLock, 5, Nanos::from_millis(200));
+    let finding = fired(rule("log-lock"), &inputs);
+    assert_eq!(finding.cost.unwrap().time, Nanos::from_millis(2_000));
+    assert_eq!((&*finding.changes[0].old, &*finding.changes[0].new), ("100 in all", "twice as many"));
+    inputs.surroundings.partitions = Ok(1);
+    let target = fired(rule("log-lock"), &inputs).changes.remove(0).target.unwrap();
+    assert_eq!(target.value, "8", "one for each handler");
+}
+
+#[test]
+fn log_lock_is_silent_where_no_one_waited_for_a_log() {
+    let mut inputs = broker();
+    with_cost(&mut inputs, Cause::JournalCommit, 5, Nanos::from_millis(200));
+    assert!(silent(rule("log-lock"), &inputs).contains("log-lock"));
+}
+
+#[test]
+fn memory_reclaim_fires_where_it_cost_something() {
+    let finding = fires_on(rule("memory-reclaim"), Cause::MemoryReclaim);
+    assert_eq!((&*finding.changes[0].old, &*finding.changes[1].old), ("90112", "none"));
+}
+
+#[test]
+fn memory_reclaim_is_silent_where_it_cost_nothing() {
+    rests_without(rule("memory-reclaim"), Cause::MemoryReclaim);
+}
+
+#[test]
+fn network_threads_fires_where_it_cost_something() {
+    let finding = fires_on(rule("network-threads"), Cause::NetworkThreadsBusy);
+    assert_eq!((&*finding.changes[0].old, &*finding.changes[0].new), ("3", "6"));
+}
+
+#[test]
+fn network_threads_is_silent_where_it_cost_nothing() {
+    rests_without(rule("network-threads"), Cause::NetworkThreadsBusy);
+}
+
+#[test]
+fn page_lock_fires_where_it_cost_something() {
+    let finding = fires_on(rule("page-lock"), Cause::PageLock);
+    assert_eq!(finding.changes[0].old, "5");
+}
+
+#[test]
+fn page_lock_is_silent_where_it_cost_nothing() {
+    rests_without(rule("page-lock"), Cause::PageLock);
+}
+
+#[test]
+fn quota_fires_where_it_cost_something() {
+    let finding = fires_on(rule("quota"), Cause::Quota);
+    assert!(finding.changes[0].setting.contains("producer_byte_rate"));
+}
+
+#[test]
+fn quota_is_silent_where_it_cost_nothing() {
+    rests_without(rule("quota"), Cause::Quota);
+}
+
+#[test]
+fn recompression_fires_where_it_cost_something_or_is_asked_for() {
+    let mut inputs = broker();
+    with_cost(&mut inputs, Cause::Recompression, 5, model::Nanos::from_millis(200));
+    assert!(fired(rule("recompression"), &inputs).cost.is_some());
+    let mut unwatched = Inputs { costs: Err("nobody watched".into()), ..broker() };
+    with_setting(&mut unwatched, "compression.type", "gzip");
+    let finding = fired(rule("recompression"), &unwatched);
+    assert_eq!((finding.cost, &*finding.changes[0].old), (None, "gzip"));
+}
+
+#[test]
+fn recompression_is_silent_where_it_cost_nothing_or_nothing_asks_for_it() {
+    rests_without(rule("recompression"), Cause::Recompression);
+    silent(rule("recompression"), &Inputs { costs: Err("nobody watched".into()), ..broker() });
+}
+
+#[test]
+fn replication_wait_fires_where_it_cost_something() {
+    let finding = fires_on(rule("replication-wait"), Cause::ReplicationWait);
+    assert_eq!(finding.changes[1].old, "1 (the default)");
+}
+
+#[test]
+fn replication_wait_is_silent_where_it_cost_nothing() {
+    rests_without(rule("replication-wait"), Cause::ReplicationWait);
+}
+
+fn request_handlers_waited(handlers: &str) -> Inputs {
+    let mut inputs = broker();
+    with_way(
+        &mut inputs,
+        Cause::SlowDevice,
+        &[Cause::HandlersBusy, Cause::SlowDevice],
+        5,
+        Nanos::from_millis(200),
+    );
+    with_setting(&mut inputs, "num.io.threads", handlers);
+    inputs
+}
+
+#[test]
+fn request_handlers_fires_where_cpus_are_left_and_never_beyond_the_partitions() {
+    let mut inputs = request_handlers_waited("4");
+    let change = fired(rule("request-handlers"), &inputs).changes.remove(0);
+    assert_eq!((&*change.old, &*change.new), ("4", "10"));
+    inputs.surroundings.partitions = Ok(6);
+    assert_eq!(fired(rule("request-handlers"), &inputs).changes[0].new, "6");
+    inputs.surroundings.cpu_quota = Ok(Some(1.5));
+    silent(rule("request-handlers"), &inputs);
+}
+
+#[test]
+fn request_handlers_is_silent_where_there_are_as_many_as_cpus_or_nobody_waited() {
+    assert!(silent(rule("request-handlers"), &request_handlers_waited("8")).contains("enough"));
+    assert!(silent(rule("request-handlers"), &broker()).contains("no request was slow"));
+}
+
+#[test]
+fn roll_fsync_fires_where_it_cost_something() {
+    let finding = fires_on(rule("roll-fsync"), Cause::RollFsync);
+    assert_eq!(finding.changes[1].old, "1073741824 (the default)");
+}
+
+#[test]
+fn roll_fsync_is_silent_where_it_cost_nothing() {
+    rests_without(rule("roll-fsync"), Cause::RollFsync);
+}
+
+#[test]
+fn run_queue_fires_where_it_cost_something_and_names_handlers_that_are_too_many() {
+    assert_eq!(fires_on(rule("run-queue"), Cause::RunQueue).changes.len(), 2);
+    let mut inputs = broker();
+    with_cost(&mut inputs, Cause::RunQueue, 5, Nanos::from_millis(200));
+    with_setting(&mut inputs, "num.io.threads", "32");
+    assert_eq!(fired(rule("run-queue"), &inputs).changes[0].new, "10");
+}
+
+#[test]
+fn run_queue_is_silent_where_it_cost_nothing() {
+    rests_without(rule("run-queue"), Cause::RunQueue);
+}
+
+#[test]
+fn safepoint_fires_where_it_cost_something() {
+    let finding = fires_on(rule("safepoint"), Cause::Safepoint);
+    assert_eq!(finding.changes[0].old, "not set");
+}
+
+#[test]
+fn safepoint_is_silent_where_it_cost_nothing() {
+    rests_without(rule("safepoint"), Cause::Safepoint);
+}
+
+#[test]
+fn slow_client_fires_where_it_cost_something() {
+    let finding = fires_on(rule("slow-client"), Cause::SlowClient);
+    assert_eq!(finding.changes[1].old, "50 (the default)");
+}
+
+#[test]
+fn slow_client_is_silent_where_it_cost_nothing() {
+    rests_without(rule("slow-client"), Cause::SlowClient);
+}
+
+#[test]
+fn slow_device_fires_where_it_cost_something() {
+    let finding = fires_on(rule("slow-device"), Cause::SlowDevice);
+    assert_eq!((&*finding.changes[0].setting, &*finding.changes[0].old), ("log.dirs", "/data (on one disk)"));
+}
+
+#[test]
+fn slow_device_is_silent_where_it_cost_nothing() {
+    rests_without(rule("slow-device"), Cause::SlowDevice);
+}
+
+#[test]
+fn slow_device_is_silent_where_the_device_has_no_time_left() {
+    let mut inputs = broker();
+    with_cost(&mut inputs, Cause::SlowDevice, 9, Nanos::from_millis(200));
+    with_sample(&mut inputs, HostScope::Device, "nvme0n1", "util_ratio", 0.99);
+    assert!(silent(rule("slow-device"), &inputs).contains("device-saturation"));
+}
+
+#[test]
+fn stable_page_fires_where_it_cost_something() {
+    let finding = fires_on(rule("stable-page"), Cause::StablePage);
+    assert_eq!(finding.changes[0].old, "1");
+}
+
+#[test]
+fn stable_page_is_silent_where_it_cost_nothing() {
+    rests_without(rule("stable-page"), Cause::StablePage);
+}
+
+fn tier_state_unsent(kind: FileKind) -> ReadsWithoutEgress {
+    ReadsWithoutEgress {
+        window: Nanos::from_millis(60_000),
+        read_bytes: 361 << 20,
+        sent_bytes: 0,
+        kind: kind.as_str(),
+        share: 0.99,
+        file: Some("m-53/0.tierstate.mutable".into()),
+    }
+}
+
+#[test]
+fn tier_state_fires_where_it_cost_something() {
+    let finding = fires_on(rule("tier-state"), Cause::TierStateIo);
+    assert!(finding.changes.len() == 3 && finding.changes[0].new == "true");
+}
+
+#[test]
+fn tier_state_is_silent_where_it_cost_nothing() {
+    rests_without(rule("tier-state"), Cause::TierStateIo);
+}
+
+#[test]
+fn tier_state_fires_on_reads_for_nobody_where_nobody_was_slow() {
+    let mut inputs = broker();
+    inputs.unsent = Ok(Some(tier_state_unsent(FileKind::TierState)));
+    let finding = fired(rule("tier-state"), &inputs);
+    assert_eq!(finding.cost, None);
+    assert_eq!(
+        finding.evidence,
+        "reads without egress: 361.0 MiB read from disk in 60.0 s, 0 B of it sent; 99 % of the rest is tierstate \
+         files, most of it m-53/0.tierstate.mutable"
+    );
+    assert!(finding.effect.starts_with("these reads gone") && finding.risk.starts_with("ages count from"));
+    with_cost(&mut inputs, Cause::TierStateIo, 20, Nanos::from_millis(200));
+    let both = fired(rule("tier-state"), &inputs);
+    assert_eq!(both.cost.map(|cost| cost.requests), Some(20));
+    assert!(both.evidence.starts_with("tier-state-io cost") && both.evidence.ends_with(&finding.evidence));
+    inputs.costs = Err("nobody watched requests".into());
+    assert_eq!(fired(rule("tier-state"), &inputs).cost, None);
+}
+
+#[test]
+fn tier_state_reads_of_other_files_are_none_of_it() {
+    let mut inputs = broker();
+    inputs.unsent = Ok(Some(tier_state_unsent(FileKind::Log)));
+    assert!(silent(rule("tier-state"), &inputs).contains("most is log files, not tierstate"));
+    inputs.unsent = Ok(Some(ReadsWithoutEgress { share: 0.4, ..tier_state_unsent(FileKind::TierState) }));
+    silent(rule("tier-state"), &inputs);
+    inputs.unsent = Err("files were not watched".into());
+    assert_eq!(lacks(rule("tier-state"), &inputs), Inputs::UNSENT);
+}
+
+#[test]
+fn txn_verification_fires_where_it_cost_something() {
+    let finding = fires_on(rule("txn-verification"), Cause::TxnVerification);
+    assert_eq!(finding.changes[1].old, "true (the default)");
+}
+
+#[test]
+fn txn_verification_is_silent_where_it_cost_nothing() {
+    rests_without(rule("txn-verification"), Cause::TxnVerification);
+}
+
+#[test]
+fn xfs_inode_lock_fires_where_it_cost_something() {
+    let finding = fires_on(rule("xfs-inode-lock"), Cause::XfsInodeLock);
+    assert_eq!(
+        (&*finding.changes[0].old, &*finding.changes[0].new),
+        ("1073741824 (the default)", "268435456")
+    );
+}
+
+#[test]
+fn xfs_inode_lock_is_silent_where_it_cost_nothing() {
+    rests_without(rule("xfs-inode-lock"), Cause::XfsInodeLock);
+}
+
+#[test]
+fn xfs_log_space_fires_where_it_cost_something() {
+    let finding = fires_on(rule("xfs-log-space"), Cause::XfsLogSpace);
+    assert!(finding.changes[0].new.ends_with("2g"));
+}
+
+#[test]
+fn xfs_log_space_is_silent_where_it_cost_nothing() {
+    rests_without(rule("xfs-log-space"), Cause::XfsLogSpace);
+}

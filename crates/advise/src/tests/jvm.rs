@@ -1,0 +1,163 @@
+//! Each rule fires where it should and is silent where it should be: jvm.
+
+use super::{broker, fired, lacks, profile, silent, with_jvm, with_setting};
+use crate::rules::jvm::{SLEEP_SOONER, heap_bytes};
+use crate::{ContendedLock, Dumps, Inputs};
+
+use super::rule;
+
+fn monitor_spin_running(functions: &[(&str, u64)]) -> Inputs {
+    Inputs { profile: Ok(profile(functions)), ..broker() }
+}
+
+#[test]
+fn monitor_spin_fires_on_openj9_with_the_option_of_the_case() {
+    let mut inputs = monitor_spin_running(&[
+        ("objectMonitorEnterNonBlocking", 95),
+        ("java.util.zip.CRC32C.updateBytes", 905),
+    ]);
+    let finding = fired(rule("monitor-spin"), &inputs);
+    assert_eq!(finding.changes[0].new, SLEEP_SOONER);
+    assert!(
+        finding.evidence.contains("10 % of the processor time (95 of 1000 samples)"),
+        "{}",
+        finding.evidence
+    );
+    with_jvm(&mut inputs, &["java", "-Xthr:noAdaptSpin", "-Xthr:minimizeUserCPU"]);
+    assert!(
+        fired(rule("monitor-spin"), &inputs).changes.iter().all(|change| change.new != SLEEP_SOONER),
+        "it is set"
+    );
+}
+
+#[test]
+fn monitor_spin_fires_on_hotspot_with_what_lessens_contention_and_names_the_lock() {
+    let mut inputs =
+        monitor_spin_running(&[("ObjectMonitor::TrySpin", 60), ("kafka.log.UnifiedLog.append", 940)]);
+    with_setting(&mut inputs, "num.io.threads", "32");
+    let lock = ContendedLock {
+        class: "java.lang.Object".into(),
+        method: "kafka.log.UnifiedLog.append".into(),
+        dumps: 1,
+        waits: 3,
+        owners: Vec::new(),
+    };
+    inputs.dumps = Ok(Dumps { dumps: 1, blocked: vec![lock], ..Dumps::default() });
+    let finding = fired(rule("monitor-spin"), &inputs);
+    assert_eq!((&*finding.changes[0].new, &*finding.changes[1].new), ("10", "twice as many"));
+    assert!(
+        finding.evidence.ends_with("java.lang.Object in kafka.log.UnifiedLog.append"),
+        "{}",
+        finding.evidence
+    );
+}
+
+#[test]
+fn monitor_spin_of_an_unknown_jvm_both_ways_are_told() {
+    let finding = fired(rule("monitor-spin"), &monitor_spin_running(&[("monitorenter", 60), ("a.B.c", 940)]));
+    assert!(finding.changes[0].setting.contains("if it is an OpenJ9"), "{finding:?}");
+    assert_eq!(finding.changes.len(), 2);
+}
+
+#[test]
+fn monitor_spin_is_silent_where_little_of_it_is_seen_and_lacks_names_where_there_are_none() {
+    assert!(silent(rule("monitor-spin"), &broker()).contains("1 %"));
+    let unnamed = monitor_spin_running(&[("[libjvm.so]", 100), ("a.B.c", 900)]);
+    assert_eq!(lacks(rule("monitor-spin"), &unnamed), "the JVM's functions");
+    assert_eq!(
+        lacks(rule("monitor-spin"), &monitor_spin_running(&[("ObjectMonitor::enter", 100)])),
+        Inputs::PROFILE,
+        "too few"
+    );
+    assert_eq!(
+        lacks(rule("monitor-spin"), &Inputs { profile: Err("nobody watched".into()), ..broker() }),
+        Inputs::PROFILE
+    );
+}
+
+#[test]
+fn page_cache_fires_where_the_heap_takes_most_of_the_memory() {
+    let mut inputs = broker();
+    inputs.surroundings.memory_limit_bytes = Ok(Some(8 << 30));
+    let change = fired(rule("page-cache"), &inputs).changes.remove(0);
+    assert_eq!((&*change.old, &*change.new), ("6144m", "2048m"));
+}
+
+#[test]
+fn page_cache_is_silent_where_it_leaves_half_or_nothing_is_set() {
+    let mut inputs = broker();
+    silent(rule("page-cache"), &inputs);
+    with_jvm(&mut inputs, &["java", "kafka.Kafka"]);
+    assert!(silent(rule("page-cache"), &inputs).contains("no -Xmx"));
+    inputs.surroundings.jvm_arguments = Err("another user's".into());
+    assert_eq!(lacks(rule("page-cache"), &inputs), "the JVM's command line");
+}
+
+#[test]
+fn heap_fires_where_thousands_share_a_gigabyte() {
+    let mut inputs = broker();
+    inputs.surroundings.partitions = Ok(2_000);
+    with_jvm(&mut inputs, &["java", "-Xmx6g", "-Xmx1G"]);
+    assert_eq!(fired(rule("heap"), &inputs).changes[0].old, "-Xmx1024m", "the last one counts");
+}
+
+#[test]
+fn heap_is_silent_where_it_is_larger_or_there_are_few() {
+    silent(rule("heap"), &broker());
+    let mut inputs = broker();
+    with_jvm(&mut inputs, &["java", "-Xmx512m"]);
+    silent(rule("heap"), &inputs);
+}
+
+#[test]
+fn heap_a_heap_is_read_as_the_jvm_does() {
+    for (word, bytes) in [
+        ("-Xmx6g", Some(6 << 30)),
+        ("-Xmx512m", Some(512 << 20)),
+        ("-Xmx1024", Some(1024)),
+        ("-XX:MaxHeapSize=2G", Some(2 << 30)),
+        ("-Xmxlots", None),
+        ("-Xmx99999999999999t", None),
+    ] {
+        assert_eq!(heap_bytes(&[word.into()]), bytes, "{word}");
+    }
+}
+
+#[test]
+fn collector_fires_of_one_that_stops_everything() {
+    let mut inputs = broker();
+    with_jvm(&mut inputs, &["java", "-XX:+UseParallelGC", "kafka.Kafka"]);
+    assert_eq!(fired(rule("collector"), &inputs).changes[0].old, "-XX:+UseParallelGC");
+}
+
+#[test]
+fn collector_is_silent_of_others() {
+    silent(rule("collector"), &broker());
+    let mut inputs = broker();
+    inputs.surroundings.jvm_arguments = Err("another user's".into());
+    assert_eq!(lacks(rule("collector"), &inputs), "the JVM's command line");
+}
+
+#[test]
+fn jvm_locking_fires_of_options_that_make_locks_dearer() {
+    let mut inputs = broker();
+    with_jvm(
+        &mut inputs,
+        &["java", "-XX:LockingMode=1", "-XX:LockingMode=0", "-XX:+UseHeavyMonitors", "kafka.Kafka"],
+    );
+    let finding = fired(rule("jvm-locking"), &inputs);
+    let old: Vec<_> = finding.changes.iter().map(|change| &*change.old).collect();
+    assert_eq!(old, ["-XX:+UseHeavyMonitors", "-XX:LockingMode=0"]);
+    with_jvm(&mut inputs, &["java", "-Xthr:noAdaptSpin"]);
+    assert!(fired(rule("jvm-locking"), &inputs).evidence.ends_with("-Xthr:noAdaptSpin"));
+}
+
+#[test]
+fn jvm_locking_is_silent_of_others_and_where_the_last_word_is_another() {
+    silent(rule("jvm-locking"), &broker());
+    let mut inputs = broker();
+    with_jvm(&mut inputs, &["java", "-XX:+UseBiasedLocking", "-XX:-UseBiasedLocking", "-XX:LockingMode=2"]);
+    silent(rule("jvm-locking"), &inputs);
+    inputs.surroundings.jvm_arguments = Err("another user's".into());
+    assert_eq!(lacks(rule("jvm-locking"), &inputs), "the JVM's command line");
+}

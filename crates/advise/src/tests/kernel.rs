@@ -1,0 +1,98 @@
+//! Each rule fires where it should and is silent where it should be: kernel.
+
+use super::{broker, fired, lacks, silent, with_sysctl};
+use model::Limits;
+
+use super::rule;
+
+#[test]
+fn open_files_fires_where_half_is_used() {
+    let mut inputs = broker();
+    inputs.surroundings.limits = Ok(Limits { open_files: Some(4_096) });
+    inputs.surroundings.open_files = Ok(2_500);
+    assert_eq!(fired(rule("open-files"), &inputs).changes[0].new, "100000");
+    inputs.surroundings.open_files = Err("another user's".into());
+    inputs.surroundings.partitions = Ok(1_100);
+    fired(rule("open-files"), &inputs);
+}
+
+#[test]
+fn open_files_is_silent_where_there_are_enough() {
+    let mut inputs = broker();
+    silent(rule("open-files"), &inputs);
+    inputs.surroundings.limits = Ok(Limits { open_files: Some(65_536) });
+    silent(rule("open-files"), &inputs);
+    inputs.surroundings.limits = Err("another user's".into());
+    assert_eq!(lacks(rule("open-files"), &inputs), "the process's limits");
+}
+
+#[test]
+fn map_count_fires_where_half_is_used() {
+    let mut inputs = broker();
+    with_sysctl(&mut inputs, "vm.max_map_count", 65_530);
+    inputs.surroundings.mapped_areas = Ok(40_000);
+    assert_eq!(fired(rule("map-count"), &inputs).changes[0].new, "262144");
+}
+
+#[test]
+fn map_count_is_silent_where_there_are_enough() {
+    let mut inputs = broker();
+    silent(rule("map-count"), &inputs);
+    inputs.surroundings.sysctls = Err("nobody looked".into());
+    assert_eq!(lacks(rule("map-count"), &inputs), "the kernel's settings");
+}
+
+#[test]
+fn swappiness_fires_where_the_host_swaps_readily() {
+    let mut inputs = broker();
+    with_sysctl(&mut inputs, "vm.swappiness", 60);
+    assert_eq!(
+        fired(rule("swappiness"), &inputs).evidence,
+        "vm.swappiness is 60, with 1.0 GiB of swap space"
+    );
+}
+
+#[test]
+fn swappiness_is_silent_where_it_does_not_or_cannot() {
+    let mut inputs = broker();
+    silent(rule("swappiness"), &inputs);
+    with_sysctl(&mut inputs, "vm.swappiness", 60);
+    inputs.surroundings.swap_bytes = Ok(0);
+    assert!(silent(rule("swappiness"), &inputs).contains("no swap space"));
+    inputs.surroundings.sysctls.as_mut().unwrap().clear();
+    assert_eq!(lacks(rule("swappiness"), &inputs), "vm.swappiness");
+}
+
+#[test]
+fn dirty_ratio_fires_where_gigabytes_may_be_dirty() {
+    let mut inputs = broker();
+    with_sysctl(&mut inputs, "vm.dirty_background_ratio", 10);
+    assert_eq!(fired(rule("dirty-ratio"), &inputs).changes[0].new, "5");
+}
+
+#[test]
+fn dirty_ratio_is_silent_where_they_may_not() {
+    let mut inputs = broker();
+    silent(rule("dirty-ratio"), &inputs);
+    with_sysctl(&mut inputs, "vm.dirty_background_ratio", 10);
+    inputs.surroundings.memory_bytes = Ok(8 << 30);
+    silent(rule("dirty-ratio"), &inputs);
+    inputs.surroundings.memory_bytes = Ok(64 << 30);
+    with_sysctl(&mut inputs, "vm.dirty_background_bytes", 1 << 28);
+    silent(rule("dirty-ratio"), &inputs);
+}
+
+#[test]
+fn huge_pages_fires_where_all_get_them() {
+    let mut inputs = broker();
+    inputs.surroundings.huge_pages = Ok("always".into());
+    assert_eq!(fired(rule("huge-pages"), &inputs).changes[0].new, "madvise");
+}
+
+#[test]
+fn huge_pages_is_silent_where_only_those_who_ask_do() {
+    let mut inputs = broker();
+    silent(rule("huge-pages"), &inputs);
+    inputs.surroundings.huge_pages = Err("nobody looked".into());
+    assert_eq!(lacks(rule("huge-pages"), &inputs), "the mode of transparent huge pages");
+}
