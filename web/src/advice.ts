@@ -1,6 +1,6 @@
 // What to change: what rules advise, by layer, with the evidence, and what they could not tell.
 
-import type { Advice, Given } from "./data";
+import type { Advice, Recommendation } from "./data";
 import { h } from "./dom";
 import { counted, length } from "./format";
 
@@ -14,7 +14,7 @@ export function advice(advice: Advice): HTMLElement[] {
   return [...(given.length > 0 ? given : [nothing]), unknown, quiet].filter((part) => part !== null);
 }
 
-function one(given: Given): HTMLElement {
+function one(given: Recommendation): HTMLElement {
   const cost = given.cost_ns === null ? "no cost measured" : `cost ${length(given.cost_ns)}${given.cost_requests === null ? "" : ` in ${counted(given.cost_requests, "request")}`}`;
   const changes = given.changes.map(({ setting, old, new: wanted }) => h("li", {}, h("b", {}, setting), ": ", h("del", {}, old), " → ", h("ins", {}, wanted)));
   const rows: [string, (Node | string)[]][] = [

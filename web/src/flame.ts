@@ -1,6 +1,6 @@
 // Flame graphs of time on and off the CPU, of the time that is selected: outermost frames on top, click to zoom.
 
-import type { Recording, Stacks } from "./data";
+import type { Recording, Stack } from "./data";
 import { h, s } from "./dom";
 import { length, percent } from "./format";
 import type { State } from "./state";
@@ -48,7 +48,7 @@ export function flame(recording: Recording, state: State, which: "on_cpu" | "off
   return figure;
 }
 
-function fold(recording: Recording, stacks: Stacks, range: [number, number] | null): Frame {
+function fold(recording: Recording, stacks: Stack, range: [number, number] | null): Frame {
   const { buckets_each, frames } = recording.flames;
   const width = buckets_each * recording.bucket_ns;
   const root: Frame = { name: "all", time: 0, children: new Map() };
