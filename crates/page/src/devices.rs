@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::{BlockIo, Direction, HostSample, JournalCommit};
 use serde::Serialize;
 
-use super::grid::{Cells, Grid, Merge};
+use super::grid::{Cells, Grid, Merge, Sums, rows};
 use report::slowest::Slowest;
 
 /// Devices, figures of the host and commits told.
@@ -15,32 +15,9 @@ const MOST_COMMITS: usize = 1_000;
 
 /// What is beneath the broker.
 pub(super) struct Beneath {
-    devices: BTreeMap<String, Cells<Bucket>>,
+    devices: BTreeMap<String, Cells<Sums<6>>>,
     figures: BTreeMap<(&'static str, String, String), Cells<Mean>>,
     commits: Slowest<JournalCommit>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Bucket {
-    reads: i64,
-    writes: i64,
-    others: i64,
-    bytes: i64,
-    service: i64,
-    queued: i64,
-    slowest: i64,
-}
-
-impl Merge for Bucket {
-    fn merge(&mut self, other: Self) {
-        self.reads.merge(other.reads);
-        self.writes.merge(other.writes);
-        self.others.merge(other.others);
-        self.bytes.merge(other.bytes);
-        self.service.merge(other.service);
-        self.queued.merge(other.queued);
-        self.slowest = self.slowest.max(other.slowest);
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +40,7 @@ pub struct DeviceData {
     pub device: String,
     /// By bucket of issue: the bucket, reads, writes, flushes and others, bytes, and in microseconds the time that the device
     /// took, the time before it had them, and the longest that it took.
-    pub cells: Vec<[i64; 8]>,
+    pub cells: Vec<Vec<i64>>,
 }
 
 /// One figure of the host, about once a second.
@@ -108,14 +85,16 @@ impl Beneath {
         }
         let service = io.latency().at_least_zero().0;
         let is = |direction| i64::from(io.direction == direction);
-        self.devices.entry(device).or_default().at(grid, io.start).merge(Bucket {
-            reads: is(Direction::Read),
-            writes: is(Direction::Write),
-            others: is(Direction::Other),
-            bytes: io.bytes.into(),
-            service,
-            queued: io.queue_time().map_or(0, |time| time.at_least_zero().0),
-            slowest: service,
+        self.devices.entry(device).or_default().at(grid, io.start).merge(Sums {
+            sums: [
+                is(Direction::Read),
+                is(Direction::Write),
+                is(Direction::Other),
+                io.bytes.into(),
+                service,
+                io.queue_time().map_or(0, |time| time.at_least_zero().0),
+            ],
+            longest: service,
         });
     }
 
@@ -136,10 +115,10 @@ impl Beneath {
     }
 
     pub(super) fn finish(self, grid: &Grid) -> (Vec<DeviceData>, Vec<FigureData>, Vec<CommitData>) {
-        let devices = self.devices.into_iter().map(|(device, cells)| DeviceData {
-            device,
-            cells: cells.finish(grid, 1).iter().map(numbers).collect(),
-        });
+        let devices = self
+            .devices
+            .into_iter()
+            .map(|(device, cells)| DeviceData { device, cells: rows(&cells.finish(grid, 1), 4) });
         let figures = self.figures.into_iter().map(|((scope, name, metric), cells)| {
             let means = cells.finish(grid, 1).into_iter().map(|(at, mean)| (at, mean.value()));
             FigureData { scope, name, metric, cells: means.collect() }
@@ -179,9 +158,4 @@ impl Mean {
         let mean = self.sum / f64::from(self.count.max(1));
         format!("{mean:.3e}").parse().unwrap_or(mean)
     }
-}
-
-fn numbers((&at, bucket): (&u32, &Bucket)) -> [i64; 8] {
-    let Bucket { reads, writes, others, bytes, service, queued, slowest } = *bucket;
-    [at.into(), reads, writes, others, bytes, service / 1_000, queued / 1_000, slowest / 1_000]
 }

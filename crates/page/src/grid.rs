@@ -88,6 +88,60 @@ impl Merge for i64 {
     }
 }
 
+/// Counts of one bucket, added up, and the longest time of one.
+#[derive(Clone, Debug)]
+pub(super) struct Sums<const N: usize> {
+    pub(super) sums: [i64; N],
+    pub(super) longest: i64,
+}
+
+impl<const N: usize> Default for Sums<N> {
+    fn default() -> Self {
+        Self { sums: [0; N], longest: 0 }
+    }
+}
+
+impl<const N: usize> Merge for Sums<N> {
+    fn merge(&mut self, other: Self) {
+        self.sums.iter_mut().zip(other.sums).for_each(|(sum, more)| sum.merge(more));
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+impl<const N: usize> Sums<N> {
+    /// The bucket and its sums; those from this one on are times, which are told in microseconds.
+    pub(super) fn numbers(&self, bucket: u32, times: usize) -> Vec<i64> {
+        let sums = self.sums.iter().enumerate().map(|(at, sum)| if at < times { *sum } else { sum / 1_000 });
+        [i64::from(bucket)].into_iter().chain(sums).collect()
+    }
+}
+
+/// The same of each bucket, with the longest time at the end.
+pub(super) fn rows<const N: usize>(cells: &BTreeMap<u32, Sums<N>>, times: usize) -> Vec<Vec<i64>> {
+    let row = |(&at, bucket): (&u32, &Sums<N>)| {
+        let mut numbers = bucket.numbers(at, times);
+        numbers.push(bucket.longest / 1_000);
+        numbers
+    };
+    cells.iter().map(row).collect()
+}
+
+/// One of the sums over all buckets.
+pub(super) fn total<const N: usize>(cells: &BTreeMap<u32, Sums<N>>, which: usize) -> i64 {
+    cells.values().filter_map(|bucket| bucket.sums.get(which)).sum()
+}
+
+/// The data of those with the highest rank, as many as are told; of equals the first by name.
+pub(super) fn highest<R: Ord, T, N: Ord>(
+    ranked: impl Iterator<Item = (R, T)>,
+    name: impl Fn(&T) -> N,
+    most: usize,
+) -> Vec<T> {
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_by(|(a, of_a), (b, of_b)| b.cmp(a).then_with(|| name(of_a).cmp(&name(of_b))));
+    ranked.into_iter().take(most).map(|(_, data)| data).collect()
+}
+
 /// What was counted in each bucket that has anything.
 #[derive(Clone, Debug)]
 pub(super) struct Cells<V> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Nanos, Partition, Request};
 use serde::Serialize;
 
-use super::grid::{COARSE, Cells, Grid, Merge};
+use super::grid::{COARSE, Cells, Grid, Merge, Sums, highest, rows, total};
 use report::bounded_map::BoundedMap;
 
 /// Partitions told apart, and those told.
@@ -14,27 +14,8 @@ const TOLD: usize = 300;
 
 /// The partitions.
 pub(super) struct Partitions {
-    by_partition: BoundedMap<(Arc<str>, i32), (), Cells<Bucket>>,
+    by_partition: BoundedMap<(Arc<str>, i32), (), Cells<Sums<4>>>,
     slower_than: Nanos,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Bucket {
-    requests: i64,
-    slow: i64,
-    bytes: i64,
-    time: i64,
-    slowest: i64,
-}
-
-impl Merge for Bucket {
-    fn merge(&mut self, other: Self) {
-        self.requests.merge(other.requests);
-        self.slow.merge(other.slow);
-        self.bytes.merge(other.bytes);
-        self.time.merge(other.time);
-        self.slowest = self.slowest.max(other.slowest);
-    }
 }
 
 /// One partition.
@@ -46,7 +27,7 @@ pub struct PartitionData {
     pub partition: i32,
     /// By [`COARSE`] bucket of arrival: the bucket, requests, slow ones, bytes, and their latencies in microseconds together and the
     /// longest of them.
-    pub cells: Vec<[i64; 6]>,
+    pub cells: Vec<Vec<i64>>,
 }
 
 impl Partitions {
@@ -60,41 +41,27 @@ impl Partitions {
         // A fetch names every partition it would like; those that brought nothing did not take its time.
         for partition in request.partitions.iter().filter(|partition| partition.bytes > 0) {
             let cells = self.by_partition.of((name(partition), partition.partition), ());
-            cells.at(grid, request.arrival).merge(Bucket {
-                requests: 1,
-                slow: i64::from(latency >= self.slower_than),
-                bytes: partition.bytes.into(),
-                time: latency.0,
-                slowest: latency.0,
+            cells.at(grid, request.arrival).merge(Sums {
+                sums: [1, i64::from(latency >= self.slower_than), partition.bytes.into(), latency.0],
+                longest: latency.0,
             });
         }
     }
 
     /// Those with the most slow requests, then the most time, first.
     pub(super) fn finish(self, grid: &Grid) -> Vec<PartitionData> {
-        let told = self.by_partition.into_groups().map(|(who, (), cells)| {
+        let partitions = self.by_partition.into_groups().map(|(who, (), cells)| {
             let cells = cells.finish(grid, COARSE);
-            let slow: i64 = cells.values().map(|bucket| bucket.slow).sum();
-            let time: i64 = cells.values().map(|bucket| bucket.time).sum();
             let (topic, partition) =
                 who.map_or((None, -1), |(topic, number)| (Some(topic.to_string()), number));
-            ((slow, time), PartitionData { topic, partition, cells: cells.iter().map(numbers).collect() })
+            let rank = (total(&cells, 1), total(&cells, 3));
+            (rank, PartitionData { topic, partition, cells: rows(&cells, 3) })
         });
-        let mut told = told.collect::<Vec<_>>();
-        told.sort_by(|(a, of_a), (b, of_b)| {
-            let name = |data: &PartitionData| (data.topic.clone(), data.partition);
-            b.cmp(a).then_with(|| name(of_a).cmp(&name(of_b)))
-        });
-        told.into_iter().take(TOLD).map(|(_, data)| data).collect()
+        highest(partitions, |data| (data.topic.clone(), data.partition), TOLD)
     }
 }
 
 fn name(partition: &Partition) -> Arc<str> {
     let id = || partition.topic_id.map_or_else(|| "?".to_owned(), |id| id.to_string()).into();
     partition.topic.clone().unwrap_or_else(id)
-}
-
-fn numbers((&at, bucket): (&u32, &Bucket)) -> [i64; 6] {
-    let Bucket { requests, slow, bytes, time, slowest } = *bucket;
-    [at.into(), requests, slow, bytes, time / 1_000, slowest / 1_000]
 }

@@ -1,4 +1,4 @@
-//! The recent past, from which the surroundings of a slow request are taken once it is judged. BoundedMap in time and number.
+//! The recent past, from which the surroundings of a slow request are taken once it is judged. Bounded in time and number.
 //! Does not judge.
 
 use std::collections::VecDeque;

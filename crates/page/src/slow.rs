@@ -8,7 +8,7 @@ use diagnose::Summary;
 use model::{Cause, Nanos, Stage, Verdict};
 use serde::Serialize;
 
-use super::grid::{Cells, Grid, Merge};
+use super::grid::{Cells, Grid, Merge, Sums};
 use super::names::Names;
 use report::slowest::Slowest;
 
@@ -20,29 +20,11 @@ const TOLD_ROOTS: usize = 500;
 
 /// The slow requests.
 pub(super) struct Slow {
-    buckets: Cells<Bucket>,
+    stages: Cells<Sums<{ Stage::ALL.len() }>>,
+    causes: Cells<Sums<{ Cause::ALL.len() }>>,
     rows: Slowest<Row>,
     roots: HashMap<Arc<str>, (Nanos, Nanos)>,
     advice: HashMap<Cause, Vec<&'static str>>,
-}
-
-#[derive(Clone, Debug)]
-struct Bucket {
-    stages: [i64; Stage::ALL.len()],
-    causes: [i64; Cause::ALL.len()],
-}
-
-impl Default for Bucket {
-    fn default() -> Self {
-        Self { stages: [0; Stage::ALL.len()], causes: [0; Cause::ALL.len()] }
-    }
-}
-
-impl Merge for Bucket {
-    fn merge(&mut self, other: Self) {
-        self.stages.iter_mut().zip(other.stages).for_each(|(sum, more)| sum.merge(more));
-        self.causes.iter_mut().zip(other.causes).for_each(|(sum, more)| sum.merge(more));
-    }
 }
 
 /// A slow request, as much of it as a row shows.
@@ -141,7 +123,8 @@ pub struct RootData {
 impl Slow {
     pub(super) fn new() -> Self {
         Self {
-            buckets: Cells::default(),
+            stages: Cells::default(),
+            causes: Cells::default(),
             rows: Slowest::new(MOST_ROWS),
             roots: HashMap::new(),
             advice: HashMap::new(),
@@ -151,12 +134,10 @@ impl Slow {
     pub(super) fn verdict(&mut self, grid: &Grid, verdict: &Verdict) {
         let request = &verdict.request;
         let latency = request.latency().unwrap_or_default();
-        let bucket = self.buckets.at(grid, request.arrival);
-        for (sum, (_, length)) in bucket.stages.iter_mut().zip(verdict.stages.iter()) {
-            sum.merge(length.0);
-        }
-        let index = cause_index(verdict.cause);
-        bucket.causes.iter_mut().skip(index).take(1).for_each(|sum| sum.merge(latency.0));
+        let stages = &mut self.stages.at(grid, request.arrival).sums;
+        stages.iter_mut().zip(verdict.stages.iter()).for_each(|(sum, (_, length))| sum.merge(length.0));
+        let causes = &mut self.causes.at(grid, request.arrival).sums;
+        causes.iter_mut().skip(cause_index(verdict.cause)).take(1).for_each(|sum| sum.merge(latency.0));
         self.advice.entry(verdict.cause).or_insert_with(|| verdict.advice.clone());
         self.root(verdict);
         self.rows.offer(latency, || Row::of(verdict, latency));
@@ -173,12 +154,7 @@ impl Slow {
     }
 
     pub(super) fn finish(self, grid: &Grid, summary: &Summary, slower_than: Nanos) -> SlowData {
-        let Self { buckets, rows, roots, advice } = self;
-        let buckets = buckets.finish(grid, 1);
-        let micros = |bucket: u32, sums: &[i64]| {
-            let sums = sums.iter().map(|sum| sum / 1_000);
-            [i64::from(bucket)].into_iter().chain(sums).collect::<Vec<_>>()
-        };
+        let Self { stages, causes, rows, roots, advice } = self;
         let mut names = Names::default();
         let rows = rows.into_sorted().map(|row| row.numbers(grid, &mut names)).collect();
         SlowData {
@@ -191,8 +167,8 @@ impl Slow {
             by_cause: by_cause(summary, &advice),
             by_root: by_root(grid, summary, &roots),
             more_roots: summary.by_root.len().saturating_sub(TOLD_ROOTS) as u64,
-            stage_cells: buckets.iter().map(|(&at, bucket)| micros(at, &bucket.stages)).collect(),
-            cause_cells: buckets.iter().map(|(&at, bucket)| micros(at, &bucket.causes)).collect(),
+            stage_cells: stages.finish(grid, 1).iter().map(|(&at, sums)| sums.numbers(at, 0)).collect(),
+            cause_cells: causes.finish(grid, 1).iter().map(|(&at, sums)| sums.numbers(at, 0)).collect(),
             rows,
             names: names.into_texts(),
             row: ROW,

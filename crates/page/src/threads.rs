@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Event, JvmPause, Nanos, Pid, Tid};
 use serde::Serialize;
 
-use super::grid::{Cells, Grid, Merge};
+use super::grid::{Cells, Grid, Merge, highest};
 use report::bounded_map::BoundedMap;
 use report::thread_state::{StateTimes, ThreadState, ThreadStates, is_paused_with_jvm};
 
@@ -102,9 +102,7 @@ impl Threads {
             let cells = cells.iter().map(numbers).collect();
             (time, ThreadData { tid, thread: of.name.to_string(), cells })
         });
-        let mut told = told.collect::<Vec<_>>();
-        told.sort_by(|(a, of_a), (b, of_b)| b.cmp(a).then_with(|| of_a.tid.cmp(&of_b.tid)));
-        told.into_iter().take(TOLD).map(|(_, data)| data).collect()
+        highest(told, |data| data.tid, TOLD)
     }
 }
 

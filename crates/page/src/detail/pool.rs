@@ -1,5 +1,5 @@
 //! Stretches of time that waterfalls show, each told once however many requests show it: victims of one root share most of
-//! theirs. BoundedMap.
+//! theirs. Bounded.
 
 use std::collections::HashMap;
 
