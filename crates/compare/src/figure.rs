@@ -1,24 +1,27 @@
 //! What is compared, by name and scale. Does not compute it.
 
-/// A figure of a configuration. The names are a contract: scripts read them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Figure {
-    /// Requests a second, from the first one's arrival to the last one's.
-    RequestsPerSecond,
-    /// Bytes of records a second.
-    BytesPerSecond,
-    /// The median latency.
-    P50,
-    /// What 90 % of the latencies do not exceed.
-    P90,
-    /// 99 %.
-    P99,
-    /// 99.9 %.
-    P999,
-    /// The highest latency.
-    Max,
-    /// The share of requests whose latency was the objective's or longer.
-    SloMisses,
+use model::named;
+
+named! {
+    /// A figure of a configuration. The names are a contract: scripts read them.
+    pub enum Figure {
+        /// Requests a second, from the first one's arrival to the last one's.
+        RequestsPerSecond = "requests_per_s",
+        /// Bytes of records a second.
+        BytesPerSecond = "record_bytes_per_s",
+        /// The median latency.
+        P50 = "latency_p50_ns",
+        /// What 90 % of the latencies do not exceed.
+        P90 = "latency_p90_ns",
+        /// 99 %.
+        P99 = "latency_p99_ns",
+        /// 99.9 %.
+        P999 = "latency_p999_ns",
+        /// The highest latency.
+        Max = "latency_max_ns",
+        /// The share of requests whose latency was the objective's or longer.
+        SloMisses = "slo_miss_ratio",
+    }
 }
 
 /// How two values of a figure are compared.
@@ -31,32 +34,6 @@ pub enum Scale {
 }
 
 impl Figure {
-    /// Every figure, in the order in which they are told.
-    pub const ALL: [Self; 8] = [
-        Self::RequestsPerSecond,
-        Self::BytesPerSecond,
-        Self::P50,
-        Self::P90,
-        Self::P99,
-        Self::P999,
-        Self::Max,
-        Self::SloMisses,
-    ];
-
-    /// The name in JSON and CSV, with its unit.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RequestsPerSecond => "requests_per_s",
-            Self::BytesPerSecond => "record_bytes_per_s",
-            Self::P50 => "latency_p50_ns",
-            Self::P90 => "latency_p90_ns",
-            Self::P99 => "latency_p99_ns",
-            Self::P999 => "latency_p999_ns",
-            Self::Max => "latency_max_ns",
-            Self::SloMisses => "slo_miss_ratio",
-        }
-    }
-
     /// The name for people.
     pub const fn title(self) -> &'static str {
         match self {

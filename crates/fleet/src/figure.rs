@@ -1,32 +1,35 @@
 //! What brokers are compared by: names, units, and from which size on a difference can matter. Does not compute them.
 
-/// A figure of a broker. The names are a contract: scripts read them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Figure {
-    /// Read requests a second that the broker's devices served, as they count themselves.
-    DeviceReads,
-    /// Write requests a second that they served.
-    DeviceWrites,
-    /// Reads of files a second, from the page cache or not.
-    Reads,
-    /// Bytes a second that reads of files had devices bring, what was read ahead included.
-    DiskReadBytes,
-    /// Bytes a second of records that were fetched.
-    SentBytes,
-    /// Bytes a second of records that were produced.
-    ProducedBytes,
-    /// Mean time of a write to a file.
-    WriteTime,
-    /// The longest write to a file.
-    LongestWrite,
-    /// Mean bytes of a produced batch.
-    BatchBytes,
-    /// Partitions that were produced to without an error.
-    PartitionsLed,
-    /// Produce requests a minute that took 100 ms or longer.
-    SlowProduce,
-    /// Time a minute that slow requests took, by verdicts that were saved.
-    SlowTime,
+use model::named;
+
+named! {
+    /// A figure of a broker. The names are a contract: scripts read them.
+    pub enum Figure {
+        /// Read requests a second that the broker's devices served, as they count themselves.
+        DeviceReads = "device_reads_per_second",
+        /// Write requests a second that they served.
+        DeviceWrites = "device_writes_per_second",
+        /// Reads of files a second, from the page cache or not.
+        Reads = "reads_per_second",
+        /// Bytes a second that reads of files had devices bring, what was read ahead included.
+        DiskReadBytes = "disk_read_bytes_per_second",
+        /// Bytes a second of records that were fetched.
+        SentBytes = "sent_bytes_per_second",
+        /// Bytes a second of records that were produced.
+        ProducedBytes = "produced_bytes_per_second",
+        /// Mean time of a write to a file.
+        WriteTime = "write_ms",
+        /// The longest write to a file.
+        LongestWrite = "longest_write_ms",
+        /// Mean bytes of a produced batch.
+        BatchBytes = "batch_bytes",
+        /// Partitions that were produced to without an error.
+        PartitionsLed = "partitions_led",
+        /// Produce requests a minute that took 100 ms or longer.
+        SlowProduce = "slow_produce_per_minute",
+        /// Time a minute that slow requests took, by verdicts that were saved.
+        SlowTime = "slow_ms_per_minute",
+    }
 }
 
 /// What a figure is counted in.
@@ -49,40 +52,6 @@ pub enum Unit {
 }
 
 impl Figure {
-    /// Every figure.
-    pub const ALL: [Self; 12] = [
-        Self::DeviceReads,
-        Self::DeviceWrites,
-        Self::Reads,
-        Self::DiskReadBytes,
-        Self::SentBytes,
-        Self::ProducedBytes,
-        Self::WriteTime,
-        Self::LongestWrite,
-        Self::BatchBytes,
-        Self::PartitionsLed,
-        Self::SlowProduce,
-        Self::SlowTime,
-    ];
-
-    /// The name in tables, JSON and SQL.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DeviceReads => "device_reads_per_second",
-            Self::DeviceWrites => "device_writes_per_second",
-            Self::Reads => "reads_per_second",
-            Self::DiskReadBytes => "disk_read_bytes_per_second",
-            Self::SentBytes => "sent_bytes_per_second",
-            Self::ProducedBytes => "produced_bytes_per_second",
-            Self::WriteTime => "write_ms",
-            Self::LongestWrite => "longest_write_ms",
-            Self::BatchBytes => "batch_bytes",
-            Self::PartitionsLed => "partitions_led",
-            Self::SlowProduce => "slow_produce_per_minute",
-            Self::SlowTime => "slow_ms_per_minute",
-        }
-    }
-
     /// What it is counted in.
     pub fn unit(self) -> Unit {
         match self {

@@ -3,31 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use model::named;
+
 /// Items kept of each part: who wants all of them asks for that broker alone.
 const ITEMS_KEPT: usize = 5;
 
-/// What parts of a figure are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartKind {
-    /// Kinds of file; their items are files.
-    FileKind,
-    /// Topics; their items are partitions.
-    Topic,
-    /// Causes of slow requests.
-    Cause,
-    /// It has none.
-    None,
-}
-
-impl PartKind {
-    /// The name in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::FileKind => "file-kind",
-            Self::Topic => "topic",
-            Self::Cause => "cause",
-            Self::None => "none",
-        }
+named! {
+    /// What parts of a figure are.
+    pub enum PartKind {
+        /// Kinds of file; their items are files.
+        FileKind = "file-kind",
+        /// Topics; their items are partitions.
+        Topic = "topic",
+        /// Causes of slow requests.
+        Cause = "cause",
+        /// It has none.
+        None = "none",
     }
 }
 

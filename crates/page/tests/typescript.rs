@@ -22,7 +22,9 @@ const HEAD: &str = "// The page's data as `brokerscope report --format json` wri
 
 fn parse(path: &Path, to: &mut BTreeMap<String, ItemStruct>) {
     if path.is_dir() {
-        std::fs::read_dir(path).unwrap().for_each(|entry| parse(&entry.unwrap().path(), to));
+        for entry in std::fs::read_dir(path).unwrap() {
+            parse(&entry.unwrap().path(), to);
+        }
     } else if path.extension().is_some_and(|extension| extension == "rs") {
         let file = syn::parse_file(&std::fs::read_to_string(path).unwrap()).unwrap();
         let structs = file.items.into_iter().filter_map(|item| match item {
@@ -77,8 +79,8 @@ fn typescript(rust: &Type, named: &mut BTreeSet<String>) -> String {
             list(parts.into_iter().collect::<Vec<_>>().join(" | "))
         }
         Type::Path(path) => {
-            let last = path.path.segments.last().unwrap();
-            let mut arguments = match &last.arguments {
+            let segment = path.path.segments.last().unwrap();
+            let mut arguments = match &segment.arguments {
                 PathArguments::AngleBracketed(angle) => angle.args.iter().collect::<Vec<_>>(),
                 _ => Vec::new(),
             }
@@ -87,7 +89,7 @@ fn typescript(rust: &Type, named: &mut BTreeSet<String>) -> String {
                 GenericArgument::Type(argument) => Some(argument),
                 _ => None,
             });
-            match last.ident.to_string().as_str() {
+            match segment.ident.to_string().as_str() {
                 "String" | "str" => "string".to_owned(),
                 "bool" => "boolean".to_owned(),
                 "i16" | "i32" | "i64" | "u32" | "u64" | "usize" | "f64" | "Tid" => "number".to_owned(),
@@ -126,7 +128,9 @@ fn declare(item: &ItemStruct, named: &mut BTreeSet<String>) -> String {
 fn the_front_ends_types_are_the_structs() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut structs = BTreeMap::new();
-    SOURCES.iter().for_each(|source| parse(&manifest.join(source), &mut structs));
+    for source in SOURCES {
+        parse(&manifest.join(source), &mut structs);
+    }
     let mut text = HEAD.to_owned();
     let (mut wanted, mut declared) = (vec![ROOT.to_owned()], BTreeSet::from([COMPARISON.to_owned()]));
     while let Some(next) = wanted.pop() {
