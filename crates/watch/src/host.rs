@@ -22,14 +22,13 @@ mod text;
 mod threads;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::convert::Infallible;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use model::{ClockOffset, Event, HostScope, Nanos};
+use model::{Event, HostScope, Nanos};
 
-use crate::keeper::{Current, Subject};
-use crate::queue::Sender;
+use crate::source::{BrokerProcess, Feed, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 use accept_queue::AcceptQueue;
 use cgroup::Cgroup;
@@ -41,42 +40,38 @@ use threads::Threads;
 pub use facts::read_host_facts;
 pub use metrics::{METRICS, Metric};
 
-/// How often the host is looked at.
-const EVERY: Duration = Duration::from_secs(1);
 /// Devices and cgroups are looked up again now and again: volumes grow. In readings.
 const SURVEY_EVERY: u64 = 60;
 
-/// What the host's thread needs.
-pub(crate) struct HostSource {
-    pub(crate) offset: ClockOffset,
-    pub(crate) current: Current,
-    pub(crate) threads: NameReader,
-    pub(crate) sender: Sender,
-    pub(crate) stop: Arc<AtomicBool>,
-}
+/// The figures of the host, once a second. While the broker does not run, the host's own go on.
+pub(crate) struct HostSource(Sampler);
 
 impl HostSource {
-    /// What the thread does before it gives away the rights that this takes.
-    pub(crate) fn prepare() {
+    pub(crate) fn new(names: NameReader) -> Self {
+        Self(Sampler::of(Kernel::default(), names))
+    }
+}
+
+impl Source for HostSource {
+    type Error = Infallible;
+
+    const NAME: &'static str = "host";
+    const PACE: Pace = Pace::Every(Duration::from_secs(1));
+
+    fn drop_capabilities() {
         cgroup::see_all();
+        let _ = crate::privileges::drop_unneeded_capabilities(None);
     }
 
-    /// Samples once a second until told to stop. While the broker does not run, the host goes on.
-    pub(crate) fn run(self) {
-        let mut sampler = Sampler::of(Kernel::default(), self.threads);
-        let mut next = Instant::now();
-        while !self.stop.load(Ordering::Relaxed) {
-            let wait = next.saturating_duration_since(Instant::now());
-            if !wait.is_zero() {
-                std::thread::park_timeout(wait);
-                continue;
-            }
-            let subject = self.current.subject();
-            let now = self.offset.from_monotonic(crate::now().monotonic_ns);
-            self.sender.send_all(sampler.sample(now, subject.as_ref()));
-            // A host that stood still is not sampled in a hurry afterwards.
-            next = (next + EVERY).max(Instant::now());
+    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
+        if !feed.stop.load(Ordering::Relaxed) {
+            feed.sender.send_all(self.0.sample(feed.now(), feed.current.get().as_ref()));
         }
+        Ok(())
+    }
+
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+        WatchSummary::default()
     }
 }
 
@@ -85,7 +80,7 @@ pub(crate) struct Sampler {
     kernel: Kernel,
     figures: Figures,
     readings: u64,
-    subject: Option<Subject>,
+    broker: Option<BrokerProcess>,
     devices: BTreeSet<(u32, u32)>,
     cgroup: Cgroup,
     interfaces: Interfaces,
@@ -99,7 +94,7 @@ impl Sampler {
             kernel,
             figures: Figures::new(),
             readings: 0,
-            subject: None,
+            broker: None,
             devices: BTreeSet::new(),
             cgroup: Cgroup::default(),
             interfaces: Interfaces::default(),
@@ -109,14 +104,14 @@ impl Sampler {
     }
 
     /// The samples of this moment. The first reading gives no rates.
-    pub(crate) fn sample(&mut self, now: Nanos, subject: Option<&Subject>) -> Vec<Event> {
-        self.survey(subject);
+    pub(crate) fn sample(&mut self, now: Nanos, broker: Option<&BrokerProcess>) -> Vec<Event> {
+        self.survey(broker);
         self.figures.begin(now);
         disks::sample(&self.kernel, &self.devices, &mut self.figures);
         memory::sample(&self.kernel, &mut self.figures);
         let mut host = self.figures.of(HostScope::Host, "");
         pressure::sample(&self.kernel.proc.join("pressure"), "", &mut host);
-        if let Some(&Subject { pid, .. }) = subject {
+        if let Some(&BrokerProcess { pid, .. }) = broker {
             self.interfaces.sample(&self.kernel, pid, &mut self.figures);
             self.threads.sample(&self.kernel, pid, &mut self.figures);
             process::sample(&self.kernel, pid, &mut self.figures);
@@ -125,20 +120,20 @@ impl Sampler {
         }
         self.readings += 1;
         let mut events = self.figures.take();
-        let overflow = subject.and_then(|subject| self.accept_queue.sample(&self.kernel, subject.pid, now));
+        let overflow = broker.and_then(|broker| self.accept_queue.sample(&self.kernel, broker.pid, now));
         events.extend(overflow.map(|trouble| Event::TcpEvent(Box::new(trouble))));
         events
     }
 
     /// Where the broker is on this host: its devices and its cgroup. What was known of a broker that is gone
     /// stays true of its disks.
-    fn survey(&mut self, subject: Option<&Subject>) {
-        let Some(subject) = subject else { return };
-        let is_new = self.subject.as_ref() != Some(subject);
+    fn survey(&mut self, broker: Option<&BrokerProcess>) {
+        let Some(broker) = broker else { return };
+        let is_new = self.broker.as_ref() != Some(broker);
         if is_new || self.readings % SURVEY_EVERY == 0 {
-            self.devices = devices::beneath(&self.kernel, &subject.log_dirs);
-            self.cgroup = Cgroup::of(&self.kernel, subject.pid);
-            self.subject = Some(subject.clone());
+            self.devices = devices::beneath(&self.kernel, &broker.log_dirs);
+            self.cgroup = Cgroup::of(&self.kernel, broker.pid);
+            self.broker = Some(broker.clone());
         }
     }
 }

@@ -1,42 +1,27 @@
-//! The JVM's side of a watch: a thread of its own, which asks the broker's JVM who its threads are, at first and
-//! whenever there are new ones, and has it record who waits for locks. How a JVM is asked is `jvm`'s business.
+//! The JVM's side of a watch: asks the broker's JVM who its threads are, at first and whenever there are new ones, and has
+//! its Flight Recorder record lock waits and pauses. How a JVM is asked is `jvm`'s business.
 
-mod recorder;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use jvm::attach::{Bounds, Client};
+use jvm::flight::{self, Flight};
+use jvm::jfr::{JfrEvent, Tail};
 use jvm::{Machine, act_as, threads};
-use model::{ClockOffset, Pid};
+use model::{Event, LossKind, Pid, Tid};
 
-use crate::keeper::Current;
+use crate::pause_merger::PauseMerger;
 use crate::process::Process;
-use crate::queue::Sender;
-use crate::roster::Roster;
-use crate::stops::Stops;
+use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
+use crate::thread_list::ThreadList;
 use crate::thread_names::{Table, ThreadNames};
-use recorder::Recorder;
 
-/// How often to look for new threads, and for what was recorded: the JVM writes that about once a second.
-const LOOK: Duration = Duration::from_millis(500);
 /// An answer of a line or two.
 const SHORT: Bounds = Bounds { bytes: 4 << 10, time: Duration::from_secs(10) };
 
-/// What the JVM's thread needs.
-pub(crate) struct JvmSource {
-    pub(crate) jfr: Jfr,
-    pub(crate) names: ThreadNames,
-    pub(crate) offset: ClockOffset,
-    pub(crate) stops: Stops,
-    pub(crate) sender: Sender,
-    pub(crate) current: Current,
-    pub(crate) stop: Arc<AtomicBool>,
-}
-
-/// Whether to have the JVM record waits for locks and stops.
+/// Whether to have the JVM record lock waits and pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jfr {
     /// Where starting it does not hold the broker up.
@@ -49,101 +34,237 @@ pub enum Jfr {
 }
 
 /// What the first JVM said.
-pub(crate) struct Begun {
+pub(crate) struct JvmAnswer {
     /// What it calls itself.
     pub(crate) version: String,
     /// Whether it records, or why not.
     pub(crate) records: Result<(), String>,
 }
 
-/// That, or why it was not asked.
-pub(crate) type First = Result<Begun, jvm::Error>;
+/// The broker's JVM.
+pub(crate) struct JvmSource {
+    pub(crate) jfr: Jfr,
+    pub(crate) names: ThreadNames,
+    pub(crate) pauses: PauseMerger,
+    pub(crate) pid: Pid,
+    /// Who waits for the first answer.
+    pub(crate) first: SyncSender<Result<JvmAnswer, jvm::Error>>,
+    pub(crate) session: Option<JvmSession>,
+    /// What went wrong on the way.
+    pub(crate) trouble: Vec<String>,
+    /// What of recordings could not be read.
+    pub(crate) damaged: u64,
+}
 
 /// A JVM that answers, and its threads.
-struct Asked {
+pub(crate) struct JvmSession {
     client: Client,
-    roster: Roster,
+    threads: ThreadList,
     recorder: Option<Recorder>,
 }
 
-impl JvmSource {
-    /// Asks the JVM of this process and says how that went; then that of the broker of the moment, until told to
-    /// stop. What went wrong on the way comes back.
-    pub(crate) fn run(self, pid: Pid, first: &SyncSender<First>) -> Vec<String> {
-        let mut trouble = Vec::new();
-        let (mut pid, mut asked) = (pid, None);
-        let begun = self.begin(pid).map(|(new, begun)| {
-            asked = Some(new);
-            begun
+impl Source for JvmSource {
+    type Error = Infallible;
+
+    const NAME: &'static str = "jvm";
+    /// How often to look for new threads, and for what was recorded: the JVM writes that about once a second.
+    const PACE: Pace = Pace::Every(Duration::from_millis(500));
+    const SCHED_BATCH: bool = false;
+
+    /// It becomes the broker's user, which drops more than the others do; where there is no JVM, only this.
+    fn drop_capabilities() {
+        let _ = crate::privileges::keep_setuid_capabilities();
+    }
+
+    fn start(&mut self, feed: &Feed) {
+        let answer = self.open(self.pid, feed).map(|(session, answer)| {
+            self.session = Some(session);
+            answer
         });
-        // Whoever waits for this may have gone on without.
-        let _ = first.try_send(begun);
-        while !self.stop.load(Ordering::Relaxed) {
-            std::thread::park_timeout(LOOK);
-            let Some(subject) = self.current.subject() else { continue };
-            if subject.pid != pid {
-                pid = subject.pid;
-                self.names.publish(Table::new());
-                self.stops.recorder_tells(false);
-                asked = self.follow(pid, &mut trouble);
-            }
-            let refreshed = asked.as_mut().map_or(Ok(()), |asked| self.refresh(asked));
-            if let Err(error) = refreshed {
-                asked = None;
-                self.stops.recorder_tells(false);
-                // A broker that ended is the keeper's news.
-                if !Process::of(pid).is_gone() {
-                    trouble.push(format!("the JVM is asked no more: {error}"));
+        // Nobody may wait for it any more.
+        let _ = self.first.try_send(answer);
+    }
+
+    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
+        let Some(broker) = feed.current.get() else { return Ok(()) };
+        if broker.pid != self.pid {
+            self.pid = broker.pid;
+            self.names.publish(Table::new());
+            self.pauses.expect_recorded(false);
+            self.follow(feed);
+        }
+        let Some(mut session) = self.session.take() else { return Ok(()) };
+        match self.refresh(&mut session, feed) {
+            Ok(()) => self.session = Some(session),
+            Err(error) => {
+                self.pauses.expect_recorded(false);
+                // The supervisor reports a broker that ended.
+                if !Process::of(self.pid).is_gone() {
+                    self.trouble.push(format!("the JVM is asked no more: {error}"));
                 }
             }
         }
-        if let Some(Asked { client, recorder: Some(recorder), .. }) = asked {
-            let _ = recorder.stop(&client, &self.sender);
-        }
-        trouble
+        Ok(())
     }
 
-    fn begin(&self, pid: Pid) -> Result<(Asked, Begun), jvm::Error> {
+    fn losses(&self) -> Vec<Lost> {
+        vec![(LossKind::EventsDropped, "what the JVM recorded could not all be read", self.damaged)]
+    }
+
+    fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
+        if let Some(JvmSession { client, recorder: Some(recorder), .. }) = self.session.take() {
+            self.damaged += recorder.stop(&client, feed);
+        }
+        Ok(())
+    }
+
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+        WatchSummary { trouble: self.trouble, ..WatchSummary::default() }
+    }
+}
+
+impl JvmSource {
+    fn open(&mut self, pid: Pid, feed: &Feed) -> Result<(JvmSession, JvmAnswer), jvm::Error> {
         let machine = Machine::of(pid)?;
         machine.check_attachable()?;
         act_as(&machine)?;
         let client = Client::of(&machine)?;
         let version = client.jcmd("VM.version", SHORT)?;
-        let mut asked = Asked { client, roster: Roster::of(pid), recorder: None };
-        self.refresh(&mut asked)?;
-        let records = Recorder::start(self.jfr, &asked.client, &version, self.offset, self.stops.clone());
-        let records = records.map(|recorder| asked.recorder = Some(recorder));
-        Ok((asked, Begun { version: version.lines().next().unwrap_or_default().to_owned(), records }))
+        let mut session = JvmSession { client, threads: ThreadList::of(pid), recorder: None };
+        self.refresh(&mut session, feed)?;
+        let recorder = Recorder::start(self.jfr, &session.client, &version, feed, self.pauses.clone());
+        let records = recorder.map(|recorder| session.recorder = Some(recorder));
+        let version = version.lines().next().unwrap_or_default().to_owned();
+        Ok((session, JvmAnswer { version, records }))
     }
 
     /// The JVM of the process that took the broker's place.
-    fn follow(&self, pid: Pid, trouble: &mut Vec<String>) -> Option<Asked> {
-        match self.begin(pid) {
-            Ok((asked, begun)) => {
-                let unsaid = self.jfr == Jfr::Never;
-                trouble.extend(begun.records.err().filter(|_| !unsaid));
-                Some(asked)
+    fn follow(&mut self, feed: &Feed) {
+        match self.open(self.pid, feed) {
+            Ok((session, answer)) => {
+                self.session = Some(session);
+                self.trouble.extend(answer.records.err().filter(|_| self.jfr != Jfr::Never));
             }
             Err(error) => {
-                trouble.push(error.to_string());
-                None
+                self.session = None;
+                self.trouble.push(error.to_string());
             }
         }
     }
 
-    fn refresh(&self, asked: &mut Asked) -> Result<(), jvm::Error> {
-        let mut changed = asked.roster.look();
+    fn refresh(&mut self, session: &mut JvmSession, feed: &Feed) -> Result<(), jvm::Error> {
+        let mut changed = session.threads.refresh();
         let now = Instant::now();
-        if asked.roster.wants_names(now) {
-            asked.roster.named(&threads::read_names(&asked.client)?, now);
+        if session.threads.wants_names(now) {
+            session.threads.set_names(&threads::read_names(&session.client)?, now);
             changed = true;
         }
         if changed {
-            self.names.publish(asked.roster.table());
+            self.names.publish(session.threads.table());
         }
-        match &mut asked.recorder {
-            Some(recorder) => recorder.tell(&asked.client, &self.sender),
-            None => Ok(()),
+        if let Some(recorder) = &mut session.recorder {
+            self.damaged += recorder.read(feed);
+            recorder.renew(&session.client)?;
         }
+        Ok(())
+    }
+}
+
+/// A recording that runs, and the reading of it.
+struct Recorder {
+    flight: Flight,
+    tail: Tail,
+    renewed: Instant,
+    damaged: u64,
+    machine: Machine,
+    /// Thread ids as this process sees them, where the JVM has a pid namespace of its own.
+    tids: HashMap<Tid, Tid>,
+    pauses: PauseMerger,
+}
+
+impl Recorder {
+    /// Has the JVM record, or says why not.
+    fn start(
+        jfr: Jfr,
+        client: &Client,
+        version: &str,
+        feed: &Feed,
+        pauses: PauseMerger,
+    ) -> Result<Self, String> {
+        if jfr == Jfr::Never {
+            return Err("Flight Recorder was not wanted".to_owned());
+        }
+        let machine = client.machine();
+        if let Some(why) = flight::start_cost(machine, version).filter(|_| jfr == Jfr::Auto) {
+            return Err(why);
+        }
+        let flight = Flight::start(client, std::process::id()).map_err(|error| error.to_string())?;
+        pauses.expect_recorded(true);
+        Ok(Self {
+            tail: Tail::of(flight.folder(), machine.pid, feed.clock, feed.now()),
+            flight,
+            renewed: Instant::now(),
+            damaged: 0,
+            machine: machine.clone(),
+            tids: HashMap::new(),
+            pauses,
+        })
+    }
+
+    /// Has the JVM go on, where it is time to say so.
+    fn renew(&mut self, client: &Client) -> Result<(), jvm::Error> {
+        if self.renewed.elapsed() >= Flight::RENEW_AFTER {
+            self.flight.renew(client)?;
+            self.renewed = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Delivers what the JVM has written since the last time. How much of it could not be read.
+    fn read(&mut self, feed: &Feed) -> u64 {
+        let mut recorded = Vec::new();
+        let polled = self.tail.poll(crate::now(), &mut |event| recorded.push(event));
+        let summary = self.tail.summary();
+        let damaged = summary.damaged + summary.lost + u64::from(polled.is_err());
+        self.deliver(recorded, feed);
+        damaged.saturating_sub(std::mem::replace(&mut self.damaged, damaged))
+    }
+
+    /// Ends it, and delivers the rest: the chunk that is open stays readable when its file is gone.
+    fn stop(mut self, client: &Client, feed: &Feed) -> u64 {
+        let damaged = self.read(feed);
+        // The broker may have ended: then there is nothing to stop.
+        let _ = self.flight.stop(client);
+        let damaged = damaged + self.read(feed);
+        let mut rest = Vec::new();
+        self.tail.finish(&mut |event| rest.push(event));
+        self.deliver(rest, feed);
+        damaged
+    }
+
+    fn deliver(&mut self, recorded: Vec<JfrEvent>, feed: &Feed) {
+        let events = recorded.into_iter().map(|event| self.event(event)).collect();
+        feed.sender.send_all(events);
+    }
+
+    fn event(&mut self, recorded: JfrEvent) -> Event {
+        match recorded {
+            JfrEvent::Pause(pause) => JfrEvent::Pause(self.pauses.add_recorded(pause)).into(),
+            JfrEvent::LockWait(mut wait) if self.machine.own_pid != self.machine.pid => {
+                wait.tid = self.visible(wait.tid).unwrap_or_default();
+                if let Some(holder) = &mut wait.holder {
+                    holder.tid = holder.tid.and_then(|tid| self.visible(tid));
+                }
+                Event::LockWait(Box::new(wait))
+            }
+            wait @ JfrEvent::LockWait(_) => wait.into(),
+        }
+    }
+
+    fn visible(&mut self, own: Tid) -> Option<Tid> {
+        if !self.tids.contains_key(&own) {
+            self.tids = threads::tids_by_own_tid(&self.machine);
+        }
+        self.tids.get(&own).copied()
     }
 }

@@ -1,30 +1,24 @@
-//! The JVM's own probes in a watch: a thread that polls them, puts what they saw into the shared vocabulary, and moves them
-//! to the process that takes a restarted broker's place. Which of them can be used is `probes`' business.
+//! The JVM's own probes in a watch: polls them, converts what they saw to the recording's events, and moves them to the
+//! process that takes a restarted broker's place. Which of them can be used is `probes`' business.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::{
-    ClockOffset, Event, JvmPause, JvmPauseKind, Lock, LockHolder, LockKind, LockSource, LockWait, Loss,
-    LossKind, Nanos, Pid,
+    ClockOffset, Event, JvmPause, JvmPauseKind, Lock, LockHolder, LockKind, LockSource, LockWait, LossKind,
+    Pid,
 };
-use probes::jvm::{
-    JvmEvent, JvmFacts, JvmLosses, JvmOptions, JvmPlan, JvmProbes, MonitorWait, Pause, PauseKind,
-};
+use probes::jvm::{JvmEvent, JvmFacts, JvmOptions, JvmPlan, JvmProbes, MonitorWait, Pause, PauseKind};
 use probes::{Error, Facts};
 
-use crate::keeper::Current;
-use crate::queue::Sender;
-use crate::stops::Stops;
+use crate::pause_merger::PauseMerger;
+use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
-/// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills.
-const POLL: Duration = Duration::from_millis(100);
-/// How often losses are looked at, and whether the broker is still the same process.
-const LOOK: Duration = Duration::from_secs(1);
-/// A process that has just begun may not have loaded its library yet.
-const TRIES: u32 = 5;
+/// How often probes are tried on a process that has just begun: it may not have loaded its library yet.
+const MAX_TRIES: u32 = 5;
+const LOSS_DETAIL: &str = "waits for monitors and pauses of the JVM";
 
 /// Surveys a process and puts probes on it. What cannot be attached is in the plan that remains.
 pub(crate) fn attach(pid: Pid, options: &JvmOptions) -> (JvmPlan, Result<JvmProbes, Error>) {
@@ -33,105 +27,72 @@ pub(crate) fn attach(pid: Pid, options: &JvmOptions) -> (JvmPlan, Result<JvmProb
     (probes.as_ref().map_or(plan, |probes| probes.plan().clone()), probes)
 }
 
-/// What the probes' thread needs.
+/// Probes on the broker's JVM.
 pub(crate) struct JvmProbeSource {
     pub(crate) options: JvmOptions,
-    pub(crate) offset: ClockOffset,
-    pub(crate) current: Current,
     pub(crate) threads: NameReader,
-    pub(crate) stops: Stops,
-    pub(crate) sender: Sender,
-    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) pauses: PauseMerger,
+    pub(crate) pid: Pid,
+    pub(crate) probes: Option<JvmProbes>,
+    /// How often they were tried on that process.
+    pub(crate) tries: u32,
 }
 
-/// Probes on one process, and what they had lost when last asked.
-struct Attached {
-    pid: Pid,
-    probes: JvmProbes,
-    losses: JvmLosses,
-    asked: Nanos,
-}
+impl Source for JvmProbeSource {
+    type Error = Infallible;
 
-impl JvmProbeSource {
-    /// Polls the probes on the broker of the moment until told to stop, then once more for what is left. `first` are those
-    /// on the process that the watch began with.
-    pub(crate) fn run(mut self, pid: Pid, first: JvmProbes) {
-        let mut attached = Some(self.begin(pid, first));
-        let (mut tried, mut looked) = ((pid, 0), Instant::now());
-        loop {
-            let stopping = self.stop.load(Ordering::Relaxed);
-            match &mut attached {
-                Some(attached) => self.poll(attached, if stopping { Duration::ZERO } else { POLL }),
-                None => std::thread::park_timeout(POLL),
-            }
-            if stopping || looked.elapsed() >= LOOK {
-                looked = Instant::now();
-                if let Some(attached) = &mut attached {
-                    self.tell_losses(attached);
-                }
-                attached = self.follow(attached, &mut tried);
-            }
-            if stopping {
-                return;
-            }
-        }
+    const NAME: &'static str = "jvm-probes";
+    /// The longest that an event waits in the ring buffer; the kernel wakes the reader earlier when it fills.
+    const PACE: Pace = Pace::Blocking(Duration::from_millis(100));
+    const SCHED_BATCH: bool = false;
+
+    fn is_up(&self) -> bool {
+        self.probes.is_some()
     }
 
-    fn begin(&self, pid: Pid, probes: JvmProbes) -> Attached {
-        Attached { pid, probes, losses: JvmLosses::default(), asked: self.now() }
-    }
-
-    /// The probes on the broker's process as it is now.
-    fn follow(&self, attached: Option<Attached>, tried: &mut (Pid, u32)) -> Option<Attached> {
-        let Some(subject) = self.current.subject() else { return attached };
-        if attached.as_ref().is_some_and(|attached| attached.pid == subject.pid) {
-            return attached;
-        }
-        drop(attached);
-        *tried = if tried.0 == subject.pid { (subject.pid, tried.1 + 1) } else { (subject.pid, 0) };
-        if tried.1 >= TRIES {
-            return None;
-        }
-        let (_, probes) = attach(subject.pid, &self.options);
-        probes.ok().map(|probes| self.begin(subject.pid, probes))
-    }
-
-    fn poll(&mut self, attached: &mut Attached, timeout: Duration) {
-        let (pid, offset, threads) = (attached.pid, self.offset, &mut self.threads);
+    fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Infallible> {
+        let Self { probes: Some(probes), pid, threads, pauses, .. } = self else { return Ok(()) };
         let mut events = Vec::new();
-        let polled =
-            attached.probes.poll(timeout, &mut |seen| events.push(event(seen, pid, offset, threads)));
+        let polled = probes.poll(timeout, &mut |probed| {
+            events.extend(match event(probed, *pid, feed.clock, threads) {
+                // One that Flight Recorder may report too waits for that.
+                Event::JvmPause(pause) => pauses.add_probed(*pause).map(|it| Event::JvmPause(Box::new(it))),
+                event => Some(event),
+            });
+        });
         if polled.is_err() {
             std::thread::park_timeout(timeout);
         }
-        let mut told: Vec<Event> = events.into_iter().filter_map(|event| self.once(event)).collect();
-        told.extend(self.stops.overdue(self.now()).into_iter().map(|pause| Event::JvmPause(Box::new(pause))));
-        self.sender.send_all(told);
+        events.extend(pauses.overdue(feed.now()).into_iter().map(|pause| Event::JvmPause(Box::new(pause))));
+        feed.sender.send_all(events);
+        Ok(())
     }
 
-    /// A stop that Flight Recorder may tell of too waits for that.
-    fn once(&self, event: Event) -> Option<Event> {
-        match event {
-            Event::JvmPause(pause) => self.stops.probed(*pause).map(|pause| Event::JvmPause(Box::new(pause))),
-            event => Some(event),
+    fn check(&mut self, feed: &Feed) -> Result<bool, Infallible> {
+        let Some(broker) = feed.current.get() else { return Ok(false) };
+        if self.is_up() && self.pid == broker.pid {
+            return Ok(false);
         }
-    }
-
-    fn tell_losses(&self, attached: &mut Attached) {
-        let (now, losses) = (self.now(), attached.probes.losses());
-        let before = attached.losses;
-        let full = losses.map_full - before.map_full;
-        let dropped = losses.sum() - before.sum() - full;
-        let lost = [(LossKind::ProbeMapFull, full), (LossKind::ProbeEventsDropped, dropped)];
-        for (kind, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
-            let detail = "waits for monitors and stops of the JVM".into();
-            self.sender.send(Event::Loss(Loss { start: attached.asked, end: now, kind, count, detail }));
+        self.probes = None;
+        self.tries = if self.pid == broker.pid { self.tries + 1 } else { 0 };
+        self.pid = broker.pid;
+        if self.tries < MAX_TRIES {
+            self.probes = attach(broker.pid, &self.options).1.ok();
         }
-        (attached.losses, attached.asked) = (losses, now);
+        Ok(true)
     }
 
-    fn now(&self) -> Nanos {
-        self.offset.from_monotonic(crate::now().monotonic_ns)
+    fn losses(&self) -> Vec<Lost> {
+        let Some(probes) = &self.probes else { return Vec::new() };
+        let losses = probes.losses();
+        vec![
+            (LossKind::ProbeMapFull, LOSS_DETAIL, losses.map_full),
+            (LossKind::ProbeEventsDropped, LOSS_DETAIL, losses.sum() - losses.map_full),
+        ]
+    }
+
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+        WatchSummary::default()
     }
 }
 

@@ -1,36 +1,25 @@
-//! The kernel's side of a watch: polls the probes in a thread of its own and puts what they saw into the
-//! shared vocabulary. Which hooks run is `probes`' business.
-
-mod block_io;
-mod file_op;
+//! The kernel's side of a watch: polls the probes and converts what they saw to the recording's events. Which hooks run is
+//! `probes`' business.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use model::{ClockOffset, Event, Loss, LossKind, Nanos, Pid};
+use model::{BatchHead, BlockIo, ClockOffset, Direction, Event, FileKind, FileOp, FileOpKind, LossKind, Pid};
 use probes::Probes;
+use probes::event::PathArguments;
 
 use crate::devices::Devices;
-use crate::files::Files;
+use crate::files::{Files, GivenFile, NamedFile};
 use crate::mounts::Mounts;
-use crate::queue::{Batch, Sender};
+use crate::queue::Batch;
+use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
-/// The longest an event waits in the ring buffer; the kernel wakes the reader earlier when it fills. Whoever wakes
-/// seldom finds more to do at once, and each time takes less of it.
-const POLL: Duration = Duration::from_millis(200);
-/// How often losses are looked at.
-const LOSS_CHECK: Duration = Duration::from_secs(1);
-
-/// What the kernel's thread needs.
+/// The probes on one process.
 pub(crate) struct KernelSource {
     pub(crate) probes: Probes,
-    pub(crate) offset: ClockOffset,
     pub(crate) names: Names,
-    pub(crate) sender: Sender,
-    pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// Names and numbers that probes do not know.
@@ -40,65 +29,35 @@ pub(crate) struct Names {
     threads: NameReader,
 }
 
-impl KernelSource {
-    /// Polls until told to stop, then once more for what is left. Returns the probes to be asked for totals.
-    pub(crate) fn run(mut self) -> Result<Probes, probes::Error> {
-        let mut losses = Losses::default();
-        let mut checked = Instant::now();
-        loop {
-            let stopping = self.stop.load(Ordering::Relaxed);
-            let (names, offset) = (&mut self.names, self.offset);
-            let timeout = if stopping { Duration::ZERO } else { POLL };
-            let mut batch = Batch::of(&self.sender);
-            let polled = self.probes.poll(timeout, &mut |event| batch.push(names.event(event, offset)));
-            batch.send();
-            polled?;
-            if stopping || checked.elapsed() >= LOSS_CHECK {
-                losses.check(&self.probes, offset, &self.sender);
-                checked = Instant::now();
-            }
-            if stopping {
-                return Ok(self.probes);
-            }
-        }
+impl Source for KernelSource {
+    type Error = probes::Error;
+
+    const NAME: &'static str = "probes";
+    /// The longest that an event waits in the ring buffer; the kernel wakes the reader earlier when it fills. A reader that
+    /// wakes seldom finds more to do at once, and each time takes less of it.
+    const PACE: Pace = Pace::Blocking(Duration::from_millis(200));
+
+    fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), probes::Error> {
+        let mut batch = Batch::of(&feed.sender);
+        let polled = self.probes.poll(timeout, &mut |event| batch.push(self.names.event(event, feed.clock)));
+        batch.send();
+        polled
     }
-}
 
-/// What the probes had lost when last asked.
-#[derive(Default)]
-struct Losses {
-    at: Option<Nanos>,
-    seen: probes::Losses,
-}
+    fn losses(&self) -> Vec<Lost> {
+        let losses = self.probes.losses();
+        let dropped = LossKind::ProbeEventsDropped;
+        vec![
+            (dropped, "the probes' ring buffer was full", losses.ring_full),
+            (dropped, "the kernel skipped a probe", losses.skipped),
+            (dropped, "records could not be read", losses.undecodable),
+            (dropped, "the file of an msync could not be seen", losses.mappings_unseen),
+            (LossKind::ProbeMapFull, "a probe's map was full", losses.map_full),
+        ]
+    }
 
-impl Losses {
-    fn check(&mut self, probes: &Probes, offset: ClockOffset, sender: &Sender) {
-        let now = offset.from_monotonic(crate::now().monotonic_ns);
-        let start = self.at.replace(now).unwrap_or(now - Nanos::from_millis(1_000));
-        let losses = probes.losses();
-        let seen = std::mem::replace(&mut self.seen, losses);
-        for (kind, before, after, detail) in [
-            (
-                LossKind::ProbeEventsDropped,
-                seen.ring_full,
-                losses.ring_full,
-                "the probes' ring buffer was full",
-            ),
-            (LossKind::ProbeEventsDropped, seen.skipped, losses.skipped, "the kernel skipped a probe"),
-            (LossKind::ProbeEventsDropped, seen.undecodable, losses.undecodable, "records could not be read"),
-            (
-                LossKind::ProbeEventsDropped,
-                seen.mappings_unseen,
-                losses.mappings_unseen,
-                "the file of an msync could not be seen",
-            ),
-            (LossKind::ProbeMapFull, seen.map_full, losses.map_full, "a probe's map was full"),
-        ] {
-            let count = after.saturating_sub(before);
-            if count > 0 {
-                sender.send(Event::Loss(Loss { start, end: now, kind, count, detail: detail.into() }));
-            }
-        }
+    fn summarize(self, ended: Result<(), probes::Error>) -> WatchSummary {
+        WatchSummary { kernel: ended.err(), ..WatchSummary::default() }
     }
 }
 
@@ -109,10 +68,10 @@ impl Names {
         Self { files: Files::new(mounts.clone(), log_dirs), devices: Devices::new(mounts), threads }
     }
 
-    fn event(&mut self, event: probes::Event, offset: ClockOffset) -> Event {
+    fn event(&mut self, event: probes::Event, clock: ClockOffset) -> Event {
         match event {
-            probes::Event::FileOp(op) => Event::FileOp(Box::new(self.file_op(op, offset))),
-            probes::Event::BlockIo(io) => Event::BlockIo(Box::new(self.block_io(io, offset))),
+            probes::Event::FileOp(op) => Event::FileOp(Box::new(self.file_op(op, clock))),
+            probes::Event::BlockIo(io) => Event::BlockIo(Box::new(self.block_io(io, clock))),
             probes::Event::Row(mut event) => {
                 self.complete(&mut event);
                 event
@@ -141,6 +100,138 @@ impl Names {
                 commit.device = self.devices.device((commit.device.major, commit.device.minor));
             }
             _ => {}
+        }
+    }
+
+    fn file_op(&mut self, op: probes::FileOp, clock: ClockOffset) -> FileOp {
+        let FileNames { named, renamed_to, device, inode, fs } = self.names_of(&op);
+        let is_append = op.op == FileOpKind::Write && named.kind == FileKind::Log;
+        let batch = if is_append { batch_head(op.head()) } else { None };
+        let read = |bytes: Option<u64>| bytes.filter(|_| op.result > 0);
+        FileOp {
+            start: clock.from_monotonic(op.start_ns),
+            end: clock.from_monotonic(op.end_ns),
+            op: op.op,
+            pid: op.pid,
+            tid: op.tid,
+            thread: self.threads.full(op.tid, op.comm),
+            bytes: u64::try_from(op.result).ok().map(|result| if moves_bytes(op.op) { result } else { 0 }),
+            errno: op.result.checked_neg().and_then(|code| i32::try_from(code).ok()).filter(|code| *code > 0),
+            disk_bytes: read(op.disk_bytes).map(|bytes| bytes.min(op.result.unsigned_abs())),
+            readahead_bytes: read(op.readahead_bytes),
+            offset: op.offset,
+            file: named.file,
+            renamed_to,
+            topic_partition: named.topic_partition,
+            kind: named.kind,
+            device: self.devices.device(device),
+            inode,
+            fs,
+            batch,
+            journal_transaction: op.journal_transaction,
+        }
+    }
+
+    fn names_of(&mut self, op: &probes::FileOp) -> FileNames {
+        if let Some(given) = &op.given {
+            return self.given(op, given);
+        }
+        let named = match &op.path {
+            Some(path) => self.files.name(op.device, path, op.inode),
+            None if op.op == FileOpKind::MmapFault => self.files.mapped(op.device, op.inode),
+            None => Files::nameless(op.inode),
+        };
+        FileNames { named, renamed_to: None, device: op.device, inode: op.inode, fs: Arc::clone(&op.fs) }
+    }
+
+    fn given(&mut self, op: &probes::FileOp, given: &PathArguments) -> FileNames {
+        let GivenFile { named, device, inode, fs } = self.files.given(&given.from);
+        let renamed_to = given.to.as_ref().map(|to| self.files.given(to).named.file);
+        match (&given.to, op.op) {
+            _ if op.result != 0 => {}
+            (Some(to), FileOpKind::Rename) if given.exchange => self.files.exchanged(&given.from, to),
+            (to, FileOpKind::Rename | FileOpKind::Unlink) => self.files.moved(&given.from, to.as_ref()),
+            _ => {}
+        }
+        FileNames { named, renamed_to, device, inode, fs }
+    }
+
+    fn block_io(&mut self, io: probes::BlockIo, clock: ClockOffset) -> BlockIo {
+        let path = io.file.as_ref().and_then(|file| Some((file, file.path.as_ref()?)));
+        let named = path.map(|(file, path)| self.files.name(file.device, path, file.inode));
+        BlockIo {
+            queued: io.queued_ns.map(|queued| clock.from_monotonic(queued)),
+            start: clock.from_monotonic(io.start_ns),
+            end: clock.from_monotonic(io.end_ns),
+            device: self.devices.holding(io.device, io.sector),
+            direction: direction(&io.rwbs),
+            sector: io.sector,
+            bytes: io.bytes,
+            tid: io.tid,
+            thread: self.threads.full(io.tid, io.comm),
+            flags: io.rwbs,
+            inode: io.file.map(|file| file.inode),
+            file: named.map(|named| named.file),
+        }
+    }
+}
+
+/// What an operation was on.
+struct FileNames {
+    named: NamedFile,
+    renamed_to: Option<Arc<str>>,
+    device: (u32, u32),
+    inode: u64,
+    fs: Arc<str>,
+}
+
+fn moves_bytes(op: FileOpKind) -> bool {
+    use FileOpKind::{Copy, MmapFault, Read, Sendfile, Splice, Write};
+    matches!(op, Write | Read | Sendfile | Splice | Copy | MmapFault)
+}
+
+/// The batch that a write to a segment began with.
+fn batch_head(head: &[u8]) -> Option<BatchHead> {
+    let batch = wire::batch::BatchHeader::parse(head).ok()?;
+    Some(BatchHead {
+        base_offset: batch.base_offset,
+        bytes: batch.length_bytes,
+        magic: batch.magic,
+        crc: batch.crc,
+        producer_id: batch.producer_id,
+        base_sequence: batch.base_sequence,
+        records: u32::try_from(batch.records_count).unwrap_or(0),
+    })
+}
+
+/// `rwbs` as `blk_fill_rwbs` (block/blk-core, kernel/trace/blktrace.c) writes it: a leading `F` is a
+/// preflush, then the operation.
+fn direction(rwbs: &str) -> Direction {
+    match rwbs.trim_start_matches('F').chars().next() {
+        Some('W') => Direction::Write,
+        Some('R') => Direction::Read,
+        _ => Direction::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::direction;
+    use model::Direction;
+
+    #[test]
+    fn the_kernels_flags_say_which_way_the_data_went() {
+        for (rwbs, expected) in [
+            ("W", Direction::Write),
+            ("WS", Direction::Write),
+            ("FWFS", Direction::Write),
+            ("R", Direction::Read),
+            ("RA", Direction::Read),
+            ("FF", Direction::Other),
+            ("D", Direction::Other),
+            ("", Direction::Other),
+        ] {
+            assert_eq!(direction(rwbs), expected, "{rwbs}");
         }
     }
 }

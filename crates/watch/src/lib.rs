@@ -1,16 +1,17 @@
 //! A live watch on one broker: runs the sources, brings what they see onto one clock and into one bounded
 //! queue. Does not join, judge or store anything.
 //!
-//! Each source has a thread of its own and delivers in its own order; across sources, events are out of
+//! Each source (`source`) runs in one thread and delivers in order; across sources, events are out of
 //! order by as much as their batching (a few tenths of a second), which `diagnose` allows for. Nothing here
-//! waits for a slow consumer: what the queue has no room for is dropped and counted. Who makes little of an event takes
-//! it where it was seen, in place of the queue ([`EventSink`]).
+//! waits for a slow consumer: what the queue has no room for is dropped and counted. A consumer that makes little of an
+//! event takes it where it was seen, in place of the queue ([`EventSink`]).
 //!
-//! The broker may be restarted meanwhile: `keeper` notices, says so by events, and attaches the probes to the
+//! The broker may be restarted meanwhile: `supervisor` notices, reports it by events, and attaches the probes to the
 //! process that takes its place.
 
 pub mod admin;
 mod clock;
+mod cpu_samples;
 mod devices;
 mod files;
 mod flight;
@@ -19,20 +20,20 @@ mod identity;
 pub mod io_uring;
 mod jvm;
 mod jvm_probes;
-mod keeper;
 mod kernel;
 mod mapped;
 mod memory;
 mod mounts;
 pub mod network;
 mod packets;
+mod pause_merger;
 mod plan;
 mod privileges;
 mod process;
 mod queue;
-mod roster;
-mod samples;
-mod stops;
+mod source;
+mod supervisor;
+mod thread_list;
 mod thread_names;
 mod topic_names;
 mod watch;
@@ -48,4 +49,5 @@ pub use privileges::{drop_all_capabilities, drop_unneeded_capabilities};
 pub use probes::set_sched_batch;
 pub use process::Process;
 pub use queue::EventSink;
-pub use watch::{Options, Packets, Watch, WatchSummary};
+pub use source::WatchSummary;
+pub use watch::{Options, Packets, Watch};

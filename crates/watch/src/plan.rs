@@ -21,7 +21,7 @@ pub enum Outcome {
     Missing(String),
 }
 
-pub(crate) fn waits_seen(records: Result<(), String>) -> Outcome {
+pub(crate) fn recorder_outcome(records: Result<(), String>) -> Outcome {
     let how = "Flight Recorder in the JVM: waits for locks from 1 ms on, collections, safepoints";
     records.map_or_else(Outcome::Missing, |()| Outcome::Active(how.to_owned()))
 }

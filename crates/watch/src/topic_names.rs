@@ -20,7 +20,7 @@ pub(crate) struct TopicNames {
 
 impl TopicNames {
     /// The names of all ids, unless nothing can have changed since they were last asked for.
-    pub(crate) fn news(&mut self, log_dirs: &[PathBuf]) -> Option<HashMap<TopicId, Arc<str>>> {
+    pub(crate) fn changes(&mut self, log_dirs: &[PathBuf]) -> Option<HashMap<TopicId, Arc<str>>> {
         let stands: Vec<_> = log_dirs.iter().map(|dir| (dir.clone(), changed(dir))).collect();
         let is_old = |at: SystemTime| at.elapsed().is_ok_and(|age| age > SETTLED);
         let is_settled = stands.iter().all(|(_, at)| at.is_some_and(is_old));
@@ -61,7 +61,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dirs = [dir.path().to_owned()];
         let mut names = TopicNames::default();
-        let mut news = || names.news(&dirs).map(|names| names.len());
+        let mut news = || names.changes(&dirs).map(|names| names.len());
         age(dir.path(), 2);
         assert_eq!((news(), news()), (Some(0), None));
         plant(dir.path(), "topic-0");

@@ -1,32 +1,32 @@
-//! Starts the sources of a watch, hands out their events, stops them. Says what could not be started and
+//! Starts the sources of a watch, hands out their events, stops them. Reports what could not be started and
 //! why: a watch with one source is still a watch.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use capture::Analyzer;
 use capture::live::LiveConfig;
-use capture::{Analyzer, Counters};
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
 use probes::jvm::JvmOptions;
 use probes::profile::Sampler;
 use probes::{Facts, Plan};
 
+use crate::cpu_samples::CpuSampleSource;
 use crate::host::HostSource;
 use crate::identity::Identity;
 use crate::jvm::{Jfr, JvmSource};
 use crate::jvm_probes::{self, JvmProbeSource};
-use crate::keeper::{Attacher, Current, Keeper, Kept, Subject};
 use crate::memory::Memory;
 use crate::network;
 use crate::packets::PacketSource;
-use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, waits_seen};
-use crate::queue::{self, EventSink, Queue, Sender};
-use crate::samples::SampleSource;
-use crate::stops::Stops;
+use crate::pause_merger::PauseMerger;
+use crate::plan::{Outcome, Purpose, jvm_purpose, purpose, recorder_outcome};
+use crate::queue::{self, EventSink, Queue};
+use crate::source::{BrokerProcess, CurrentBroker, Feed, Running, Source, WatchSummary};
+use crate::supervisor::{Attacher, Supervisor};
 use crate::thread_names::ThreadNames;
 use crate::topic_names::TopicNames;
 
@@ -41,8 +41,8 @@ const JVM: &str = "monitor-waits";
 const LOCK_WAITS: &str = "lock-waits";
 const IO_URING: &str = "io-uring";
 
-/// How long the first answer is waited for. Whoever answers later is asked on.
-const JVM_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the first answer is waited for. A JVM that answers later is asked on.
+const JVM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -80,71 +80,54 @@ pub struct Packets {
     pub message_id_header: Option<Vec<u8>>,
 }
 
+impl Options {
+    /// The log dirs by which files are named.
+    fn named_log_dirs(&self) -> &[PathBuf] {
+        self.named_dirs.as_ref().unwrap_or(&self.log_dirs)
+    }
+}
+
 /// A running watch.
 pub struct Watch {
     queue: Queue,
-    sender: Sender,
-    stop_packets: Arc<AtomicBool>,
-    stop_keeper: Arc<AtomicBool>,
-    offset: ClockOffset,
+    feed: Feed,
     started: ClockPair,
     plan: Vec<Purpose>,
-    packets: Option<JoinHandle<Result<Counters, capture::Error>>>,
-    keeper: Option<JoinHandle<Kept>>,
-    host: Option<JoinHandle<()>>,
-    samples: Option<JoinHandle<()>>,
-    jvm: Option<JoinHandle<Vec<String>>>,
+    /// All but the probes.
+    sources: Vec<Running>,
+    supervisor: Option<Running>,
     jvm_version: Option<String>,
     threads: ThreadNames,
-    jvm_probes: Option<JoinHandle<()>>,
-    stops: Stops,
-    current: Current,
+    pauses: PauseMerger,
+    has_packets: bool,
     sees_files: bool,
 }
 
-/// What a watch knew when it ended.
-#[derive(Debug)]
-pub struct WatchSummary {
-    /// What was counted on the wire.
-    pub packets: Option<Result<Counters, capture::Error>>,
-    /// What kept the probes from running to the end.
-    pub kernel: Option<probes::Error>,
-    /// What went wrong when the broker was restarted.
-    pub trouble: Vec<String>,
-    /// Events dropped because nobody read them in time.
-    pub dropped: u64,
-    /// How many of them no [`Event::Loss`] has told of.
-    pub unreported: u64,
-}
-
 impl Watch {
-    /// Starts whatever can be started.
+    /// Starts each source that can be started.
     pub fn start(options: &Options) -> Self {
         let (sender, queue) = queue::queue(options.memory.queue_events);
         let started = crate::now();
+        let clock = ClockOffset::at(started);
         let mut watch = Self {
             queue,
-            sender,
-            stop_packets: Arc::default(),
-            stop_keeper: Arc::default(),
-            offset: ClockOffset::at(started),
+            feed: Feed { sender, clock, current: CurrentBroker::default(), stop: Arc::default() },
             started,
             plan: Vec::new(),
-            packets: None,
-            keeper: None,
-            host: None,
-            samples: None,
-            jvm: None,
+            sources: Vec::new(),
+            supervisor: None,
             jvm_version: None,
             threads: ThreadNames::default(),
-            jvm_probes: None,
-            stops: Stops::default(),
-            current: Current::default(),
+            pauses: PauseMerger::default(),
+            has_packets: false,
             sees_files: false,
         };
         watch.start_jvm(options);
-        watch.start_keeper(options);
-        watch.start_host(options);
+        watch.start_supervisor(options);
+        if options.host && watch.run(HOST, HostSource::new(watch.threads.reader())) {
+            watch.active(HOST, "/proc, /sys, cgroup files, once a second".to_owned());
+            watch.active(ACCEPT_QUEUE, "/proc/PID/net/netstat, once a second".to_owned());
+        }
         watch.start_packets(options);
         watch
     }
@@ -156,7 +139,7 @@ impl Watch {
 
     /// The offset of the recording's clock, and the reading it was fixed at.
     pub fn clock(&self) -> (ClockOffset, ClockPair) {
-        (self.offset, self.started)
+        (self.feed.clock, self.started)
     }
 
     /// What the broker's JVM calls itself, where it was asked.
@@ -166,7 +149,7 @@ impl Watch {
 
     /// Whether any source runs.
     pub fn sees_anything(&self) -> bool {
-        self.packets.is_some() || self.sees_files
+        self.has_packets || self.sees_files
     }
 
     /// Whether the broker's file operations are seen.
@@ -174,12 +157,12 @@ impl Watch {
         self.sees_files
     }
 
-    /// From now on what is seen goes to a taker, in the threads that see it; what waits to be read goes there first.
-    pub fn set_sink(&self, taker: Box<dyn EventSink>) {
-        self.queue.set_sink(taker);
+    /// From now on events go to a sink, in the threads that see them; what waits to be read goes there first.
+    pub fn set_sink(&self, sink: Box<dyn EventSink>) {
+        self.queue.set_sink(sink);
     }
 
-    /// The next event, if one comes within the time and no taker has them.
+    /// The next event, if one comes within the time and no sink has them.
     pub fn next(&self, timeout: Duration) -> Option<Event> {
         self.queue.next(timeout).ok().flatten()
     }
@@ -190,38 +173,16 @@ impl Watch {
         self.stop_with(&mut |event| event.into_iter().for_each(&mut *rest))
     }
 
-    /// The same for who has other things to do: `rest` is called with nothing too, some hundred times a second.
+    /// As [`Watch::stop`], for a caller that has other things to do: `rest` is called with nothing too, some hundred times a
+    /// second.
     pub fn stop_with(self, rest: &mut dyn FnMut(Option<Event>)) -> WatchSummary {
-        let Self { queue, sender, stop_packets, stop_keeper, packets, keeper, host, samples, jvm, .. } = self;
-        let jvm_probes = self.jvm_probes;
-        stop_packets.store(true, Ordering::Relaxed);
-        for sleeper in [&host, &samples].into_iter().flatten() {
-            sleeper.thread().unpark();
-        }
-        if let Some(jvm) = &jvm {
-            jvm.thread().unpark();
-        }
-        let all_finished = || {
-            finished(packets.as_ref())
-                && finished(jvm.as_ref())
-                && [&host, &samples, &jvm_probes].into_iter().all(|thread| finished(thread.as_ref()))
-        };
-        hand_out_until(&queue, rest, all_finished);
-        self.stops.rest().into_iter().for_each(|pause| rest(Some(Event::JvmPause(Box::new(pause)))));
-        stop_keeper.store(true, Ordering::Relaxed);
-        if let Some(keeper) = &keeper {
-            keeper.thread().unpark();
-        }
-        hand_out_until(&queue, rest, || finished(keeper.as_ref()));
-        let Kept { kernel, mut trouble } = keeper.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        trouble.extend(jvm.and_then(|thread| thread.join().ok()).unwrap_or_default());
-        WatchSummary {
-            packets: packets.and_then(|thread| thread.join().ok()),
-            kernel,
-            trouble,
-            dropped: sender.dropped(),
-            unreported: sender.unreported(),
-        }
+        let Self { queue, feed, sources, supervisor, pauses, .. } = self;
+        let mut summary = WatchSummary::default();
+        stop_all(sources, &queue, rest, &mut summary);
+        pauses.rest().into_iter().for_each(|pause| rest(Some(Event::JvmPause(Box::new(pause)))));
+        stop_all(supervisor.into_iter().collect(), &queue, rest, &mut summary);
+        (summary.dropped, summary.unreported) = (feed.sender.dropped(), feed.sender.unreported());
+        summary
     }
 
     /// Asks the JVM before the probes see the first of its threads.
@@ -229,57 +190,47 @@ impl Watch {
         if !options.jvm {
             return;
         }
-        let (pid, (sender, first)) = (options.pid, mpsc::sync_channel(1));
+        let (first, answer) = mpsc::sync_channel(1);
         let source = JvmSource {
             jfr: options.jfr,
             names: self.threads.clone(),
-            offset: self.offset,
-            stops: self.stops.clone(),
-            sender: self.sender.clone(),
-            current: self.current.clone(),
-            stop: Arc::clone(&self.stop_packets),
+            pauses: self.pauses.clone(),
+            pid: options.pid,
+            first,
+            session: None,
+            trouble: Vec::new(),
+            damaged: 0,
         };
-        let run = move || {
-            // It becomes the broker's user, and gives away more than the others do; where there is no JVM, only this.
-            let _ = crate::privileges::keep_setuid_capabilities();
-            source.run(pid, &sender)
-        };
-        match named("jvm").spawn(run) {
-            Ok(thread) => self.jvm = Some(thread),
-            Err(error) => return self.missing(THREAD_NAMES, &error),
+        if !self.run(THREAD_NAMES, source) {
+            return;
         }
-        let (names, waits) = match first.recv_timeout(JVM_PATIENCE) {
-            Ok(Ok(begun)) => {
-                self.jvm_version = Some(begun.version);
-                (
-                    Outcome::Active("the JVM's attach protocol, Thread.print".to_owned()),
-                    waits_seen(begun.records),
-                )
+        let why = match answer.recv_timeout(JVM_TIMEOUT) {
+            Ok(Ok(answer)) => {
+                self.jvm_version = Some(answer.version);
+                self.active(THREAD_NAMES, "the JVM's attach protocol, Thread.print".to_owned());
+                if options.jfr != Jfr::Never {
+                    self.add(LOCK_WAITS, recorder_outcome(answer.records));
+                }
+                return;
             }
-            Ok(Err(error)) => (Outcome::Missing(error.to_string()), Outcome::Missing(error.to_string())),
-            Err(_) => {
-                let late = format!("JVM {pid} has not answered yet; it is seen from when it does");
-                (Outcome::Missing(late.clone()), Outcome::Missing(late))
-            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("JVM {} has not answered yet; it is seen from when it does", options.pid),
         };
-        self.plan.push(Purpose { purpose: THREAD_NAMES.to_owned(), outcome: names });
+        self.add(THREAD_NAMES, Outcome::Missing(why.clone()));
         if options.jfr != Jfr::Never {
-            self.plan.push(Purpose { purpose: LOCK_WAITS.to_owned(), outcome: waits });
+            self.add(LOCK_WAITS, Outcome::Missing(why));
         }
     }
 
-    fn start_keeper(&mut self, options: &Options) {
-        let plan = options.kernel.then(|| Plan::choose(&Facts::survey()));
+    fn start_supervisor(&mut self, options: &Options) {
         let mut attacher = Attacher {
-            plan,
-            offset: self.offset,
+            plan: options.kernel.then(|| Plan::choose(&Facts::survey())),
             threads: self.threads.clone(),
             ring_bytes: options.memory.probe_ring_bytes,
-            sender: self.sender.clone(),
+            feed: self.feed.clone(),
         };
-        let log_dirs = options.named_dirs.as_ref().unwrap_or(&options.log_dirs);
-        let subject = Subject { pid: options.pid, log_dirs: log_dirs.clone() };
-        let probes = attacher.attach(&subject).unwrap_or_else(|error| {
+        let broker = BrokerProcess { pid: options.pid, log_dirs: options.named_log_dirs().to_vec() };
+        let probes = attacher.attach(&broker).unwrap_or_else(|error| {
             self.missing(KERNEL, error.as_ref());
             // What is refused now is refused later.
             attacher.plan = None;
@@ -289,15 +240,15 @@ impl Watch {
             self.plan.extend(plan.hooks.iter().map(purpose));
             self.sees_files = true;
             if let Some(why) = crate::io_uring::warning(options.pid) {
-                self.plan.push(Purpose { purpose: IO_URING.to_owned(), outcome: Outcome::Missing(why) });
+                self.add(IO_URING, Outcome::Missing(why));
             }
         }
         let identity = Identity::of(options.node_id, &options.log_dirs);
-        let stop = Arc::clone(&self.stop_keeper);
-        let current = self.current.clone();
-        let keeper = Keeper::new(identity, options.named_dirs.clone(), attacher, current, stop);
-        match spawn("keeper", move || keeper.run(subject, probes)) {
-            Ok(thread) => self.keeper = Some(thread),
+        let stop = Arc::<AtomicBool>::default();
+        let named_dirs = options.named_dirs.clone();
+        let supervisor = Supervisor { identity, named_dirs, attacher, stop: Arc::clone(&stop) };
+        match Running::spawn("supervisor", stop, move || supervisor.run(broker, probes)) {
+            Ok(running) => self.supervisor = Some(running),
             Err(error) => {
                 self.sees_files = false;
                 self.missing(KERNEL, &error);
@@ -305,58 +256,19 @@ impl Watch {
         }
     }
 
-    fn start_host(&mut self, options: &Options) {
-        if !options.host {
-            return;
-        }
-        let source = HostSource {
-            offset: self.offset,
-            current: self.current.clone(),
-            threads: self.threads.reader(),
-            sender: self.sender.clone(),
-            stop: Arc::clone(&self.stop_packets),
-        };
-        let run = move || {
-            HostSource::prepare();
-            stepped_back(move || source.run());
-        };
-        match named("host").spawn(run) {
-            Ok(thread) => {
-                self.host = Some(thread);
-                let outcome = Outcome::Active("/proc, /sys, cgroup files, once a second".to_owned());
-                self.plan.push(Purpose { purpose: HOST.to_owned(), outcome });
-                let outcome = Outcome::Active("/proc/PID/net/netstat, once a second".to_owned());
-                self.plan.push(Purpose { purpose: ACCEPT_QUEUE.to_owned(), outcome });
-            }
-            Err(error) => self.missing(HOST, &error),
-        }
-    }
-
     /// Also samples what the broker runs, so many times a second on each CPU.
     pub fn sample_cpu(&mut self, pid: Pid, hz: u32) {
         let sampler = match Sampler::attach(pid, hz, false) {
-            Ok(sampler) => sampler,
+            Ok(sampler) => Some(sampler),
             Err(error) => return self.missing(CPU, &error),
         };
-        let source = SampleSource {
-            hz,
-            offset: self.offset,
-            current: self.current.clone(),
-            threads: self.threads.reader(),
-            sender: self.sender.clone(),
-            stop: Arc::clone(&self.stop_packets),
-        };
-        match spawn_in_step("samples", move || source.run(pid, sampler)) {
-            Ok(thread) => {
-                self.samples = Some(thread);
-                let outcome = Outcome::Active(format!("a sampling clock at {hz} Hz, bpf_get_stack"));
-                self.plan.push(Purpose { purpose: CPU.to_owned(), outcome });
-            }
-            Err(error) => self.missing(CPU, &error),
+        let threads = self.threads.reader();
+        if self.run(CPU, CpuSampleSource { hz, threads, pid, sampler, failed_polls: 0 }) {
+            self.active(CPU, format!("a sampling clock at {hz} Hz, bpf_get_stack"));
         }
     }
 
-    /// Also has the JVM's own probes tell of its monitors and of its stops, where it has them: waits of at least
+    /// Also has the JVM's own probes report its monitors and its pauses, where it has them: waits of at least
     /// this length. They cost a JVM nothing that was started without the flag for them.
     pub fn probe_jvm(&mut self, pid: Pid, min_wait: Duration) {
         let options = JvmOptions { min_wait, ..JvmOptions::default() };
@@ -368,113 +280,78 @@ impl Watch {
         });
         self.plan.extend(purposes);
         let Ok(probes) = probes else { return };
-        let source = JvmProbeSource {
-            options,
-            offset: self.offset,
-            current: self.current.clone(),
-            threads: self.threads.reader(),
-            stops: self.stops.clone(),
-            sender: self.sender.clone(),
-            stop: Arc::clone(&self.stop_packets),
-        };
-        match spawn_in_step("jvm-probes", move || source.run(pid, probes)) {
-            Ok(thread) => self.jvm_probes = Some(thread),
-            Err(error) => self.missing(JVM, &error),
-        }
+        let (threads, pauses) = (self.threads.reader(), self.pauses.clone());
+        self.run(JVM, JvmProbeSource { options, threads, pauses, pid, probes: Some(probes), tries: 0 });
     }
 
     fn start_packets(&mut self, options: &Options) {
         let Some(packets) = &options.packets else { return };
-        let log_dirs = options.named_dirs.as_ref().unwrap_or(&options.log_dirs);
         let config = LiveConfig {
             interface: packets.interface.clone(),
             ports: packets.ports.clone(),
             ring_bytes: options.memory.capture_ring_bytes,
             ..LiveConfig::default()
         };
-        match network::open(options.pid, &config) {
-            Ok(live) => {
-                let source = PacketSource {
-                    live,
-                    analyzer: Analyzer::new(capture::Config {
-                        ports: packets.ports.clone(),
-                        message_id_header: packets.message_id_header.clone(),
-                        topics: broker::topic_ids::scan(log_dirs),
-                        ..capture::Config::default()
-                    }),
-                    topics: TopicNames::default(),
-                    offset: self.offset,
-                    current: self.current.clone(),
-                    sender: self.sender.clone(),
-                    stop: Arc::clone(&self.stop_packets),
-                };
-                match spawn("packets", move || source.run()) {
-                    Ok(thread) => {
-                        self.packets = Some(thread);
-                        let whose = if network::shares_network(options.pid) {
-                            ""
-                        } else {
-                            " of the broker's network"
-                        };
-                        let outcome = Outcome::Active(format!("packets on {}{whose}", packets.interface));
-                        self.plan.push(Purpose { purpose: REQUESTS.to_owned(), outcome });
-                    }
-                    Err(error) => self.missing(REQUESTS, &error),
-                }
-            }
-            Err(error) => self.missing(REQUESTS, &error),
+        let live = match network::open(options.pid, &config) {
+            Ok(live) => live,
+            Err(error) => return self.missing(REQUESTS, &error),
+        };
+        let analyzer = Analyzer::new(capture::Config {
+            ports: packets.ports.clone(),
+            message_id_header: packets.message_id_header.clone(),
+            topics: broker::topic_ids::scan(options.named_log_dirs()),
+            ..capture::Config::default()
+        });
+        let source = PacketSource { live, analyzer, topics: TopicNames::default(), drops: 0 };
+        self.has_packets = self.run(REQUESTS, source);
+        if self.has_packets {
+            let whose = if network::shares_network(options.pid) { "" } else { " of the broker's network" };
+            self.active(REQUESTS, format!("packets on {}{whose}", packets.interface));
         }
     }
 
+    /// Runs a source; whether it does.
+    fn run<S: Source>(&mut self, purpose: &str, source: S) -> bool {
+        match Running::start(source, &self.feed) {
+            Ok(running) => {
+                self.sources.push(running);
+                true
+            }
+            Err(error) => {
+                self.missing(purpose, &error);
+                false
+            }
+        }
+    }
+
+    fn active(&mut self, purpose: &str, by: String) {
+        self.add(purpose, Outcome::Active(by));
+    }
+
     fn missing(&mut self, purpose: &str, error: &dyn std::error::Error) {
-        self.plan.push(Purpose { purpose: purpose.to_owned(), outcome: Outcome::Missing(error.to_string()) });
+        self.add(purpose, Outcome::Missing(error.to_string()));
+    }
+
+    fn add(&mut self, purpose: &str, outcome: Outcome) {
+        self.plan.push(Purpose { purpose: purpose.to_owned(), outcome });
     }
 }
 
-/// Hands out events until a source has ended and what it delivered is out. Other sources go on delivering
-/// meanwhile, so the queue need not run dry: what is in it when the source ends is at most its capacity.
-fn hand_out_until(queue: &Queue, rest: &mut dyn FnMut(Option<Event>), ended: impl Fn() -> bool) {
-    while !ended() {
+/// Stops sources and hands out events until all have ended and what they delivered is out. Others go on delivering
+/// meanwhile, so the queue need not run dry: what is in it when the sources have ended is at most its capacity.
+fn stop_all(
+    sources: Vec<Running>,
+    queue: &Queue,
+    rest: &mut dyn FnMut(Option<Event>),
+    summary: &mut WatchSummary,
+) {
+    sources.iter().for_each(Running::stop);
+    while !sources.iter().all(Running::has_ended) {
         rest(queue.next(Duration::from_millis(10)).ok().flatten());
     }
     for _ in 0..queue.capacity() {
-        let Ok(Some(event)) = queue.next(Duration::ZERO) else { return };
+        let Ok(Some(event)) = queue.next(Duration::ZERO) else { break };
         rest(Some(event));
     }
-}
-
-fn finished<T>(thread: Option<&JoinHandle<T>>) -> bool {
-    thread.is_none_or(JoinHandle::is_finished)
-}
-
-/// A thread that steps back behind the broker's.
-pub(crate) fn spawn<T: Send + 'static>(
-    name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> std::io::Result<JoinHandle<T>> {
-    named(name).spawn(move || stepped_back(run))
-}
-
-/// Runs behind the broker's threads, with what watching takes and no more.
-fn stepped_back<T>(run: impl FnOnce() -> T) -> T {
-    // What could not be given away does no harm to the watch, and whoever is not let step back does as much.
-    let _ = crate::privileges::drop_unneeded_capabilities(None);
-    let _ = probes::set_sched_batch();
-    run()
-}
-
-/// A thread that keeps its place: one that reads maps of programs by system calls, during which none runs on its CPU.
-fn spawn_in_step<T: Send + 'static>(
-    name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> std::io::Result<JoinHandle<T>> {
-    named(name).spawn(move || {
-        // What could not be given away does no harm to the watch.
-        let _ = crate::privileges::drop_unneeded_capabilities(None);
-        run()
-    })
-}
-
-fn named(name: &str) -> std::thread::Builder {
-    std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect())
+    sources.into_iter().for_each(|source| summary.add(source.join()));
 }

@@ -7,7 +7,7 @@ use model::{Event, HostScope, Nanos};
 
 use super::fixture::Fixture;
 use super::metrics::{METRICS, is_listed};
-use super::{Sampler, Subject};
+use super::{BrokerProcess, Sampler};
 use crate::thread_names::ThreadNames;
 
 type Samples = BTreeMap<(HostScopeName, String, String), f64>;
@@ -131,8 +131,8 @@ fn fixture_device(fixture: &Fixture) -> (u32, u32) {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-fn subject(fixture: &Fixture) -> Subject {
-    Subject { pid: 7, log_dirs: vec![fixture.path("")] }
+fn broker(fixture: &Fixture) -> BrokerProcess {
+    BrokerProcess { pid: 7, log_dirs: vec![fixture.path("")] }
 }
 
 /// Two readings, two seconds apart.
@@ -140,10 +140,10 @@ fn read_twice(fixture: &Fixture) -> Samples {
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     host(fixture, 1);
     sampler.devices = BTreeSet::from([fixture_device(fixture)]);
-    sampler.sample(Nanos(1_000_000_000), Some(&subject(fixture)));
+    sampler.sample(Nanos(1_000_000_000), Some(&broker(fixture)));
     sampler.devices = BTreeSet::from([fixture_device(fixture)]);
     host(fixture, 2);
-    values(sampler.sample(Nanos(3_000_000_000), Some(&subject(fixture))))
+    values(sampler.sample(Nanos(3_000_000_000), Some(&broker(fixture))))
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_host_without_any_of_the_files_gives_no_figures() {
     let fixture = Fixture::new("nothing");
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     for second in 1..4 {
-        assert_eq!(sampler.sample(Nanos(second * 1_000_000_000), Some(&subject(&fixture))), []);
+        assert_eq!(sampler.sample(Nanos(second * 1_000_000_000), Some(&broker(&fixture))), []);
     }
 }
 
@@ -255,7 +255,7 @@ fn files_that_say_something_else_give_no_figures_and_no_panic() {
             fixture.file(&format!("proc/{name}"), text);
             let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
             for second in 1..3 {
-                values(sampler.sample(Nanos(second * 1_000_000_000), Some(&subject(&fixture))));
+                values(sampler.sample(Nanos(second * 1_000_000_000), Some(&broker(&fixture))));
             }
         }
         host(&fixture, 1);
@@ -267,11 +267,11 @@ fn a_broker_that_was_restarted_begins_anew() {
     let fixture = Fixture::new("restart");
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     host(&fixture, 1);
-    sampler.sample(Nanos(1_000_000_000), Some(&subject(&fixture)));
+    sampler.sample(Nanos(1_000_000_000), Some(&broker(&fixture)));
     let away = values(sampler.sample(Nanos(2_000_000_000), None));
     assert_eq!(value(&away, HostScope::Process, "", "resident_bytes"), None);
     assert!(value(&away, HostScope::Host, "", "memory_bytes").is_some());
-    let back = values(sampler.sample(Nanos(3_000_000_000), Some(&subject(&fixture))));
+    let back = values(sampler.sample(Nanos(3_000_000_000), Some(&broker(&fixture))));
     assert_eq!(value(&back, HostScope::Process, "", "user_cpu_ratio"), None);
     assert!(value(&back, HostScope::Process, "", "resident_bytes").is_some());
 }

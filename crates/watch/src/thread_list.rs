@@ -12,19 +12,19 @@ use model::{Pid, Tid};
 use crate::thread_names::{Named, Table};
 
 /// What the kernel keeps of a name: a shorter one is all there is (`TASK_COMM_LEN`, include/linux/sched.h).
-const CUT: usize = 15;
+const MAX_COMM_BYTES: usize = 15;
 /// What threads are called that were never given a name, as that of `main`.
 const UNNAMED: &str = "java";
-/// A thread is started first and named then. In looks.
-const YOUNG: u32 = 2;
+/// A thread is started first and named then. In readings.
+const YOUNG_READINGS: u32 = 2;
 /// The JVM is asked no more often than this; twice as long each time that an answer named nobody, up to the longest.
-const SHORTEST: Duration = Duration::from_secs(5);
-const LONGEST: Duration = Duration::from_secs(300);
+const MIN_INTERVAL: Duration = Duration::from_secs(5);
+const MAX_INTERVAL: Duration = Duration::from_secs(300);
 /// More threads than this are not looked at.
-const MOST_THREADS: usize = 8_192;
+const MAX_THREADS: usize = 8_192;
 
 /// The threads of a process.
-pub(crate) struct Roster {
+pub(crate) struct ThreadList {
     tasks: PathBuf,
     threads: HashMap<Tid, Thread>,
     asked: Option<Instant>,
@@ -34,26 +34,26 @@ pub(crate) struct Roster {
 struct Thread {
     comm: String,
     full: Option<Arc<str>>,
-    looks: u32,
+    readings: u32,
     /// Whether the JVM was asked since it got its name.
     asked: bool,
 }
 
-impl Roster {
+impl ThreadList {
     pub(crate) fn of(pid: Pid) -> Self {
         Self::at(Path::new("/proc"), pid)
     }
 
     fn at(proc: &Path, pid: Pid) -> Self {
         let tasks = proc.join(format!("{pid}/task"));
-        Self { tasks, threads: HashMap::new(), asked: None, pause: SHORTEST }
+        Self { tasks, threads: HashMap::new(), asked: None, pause: MIN_INTERVAL }
     }
 
     /// Looks which threads have come and gone. Whether full names went with them.
-    pub(crate) fn look(&mut self) -> bool {
+    pub(crate) fn refresh(&mut self) -> bool {
         let mut before = std::mem::take(&mut self.threads);
         let named = before.values().filter(|thread| thread.full.is_some()).count();
-        let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten().take(MOST_THREADS);
+        let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten().take(MAX_THREADS);
         for tid in tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()) {
             if let Some(thread) = self.seen(tid, before.remove(&tid)) {
                 self.threads.insert(tid, thread);
@@ -63,11 +63,11 @@ impl Roster {
     }
 
     fn seen(&self, tid: Tid, before: Option<Thread>) -> Option<Thread> {
-        let old = before.as_ref().is_some_and(|thread| thread.looks >= YOUNG);
+        let old = before.as_ref().is_some_and(|thread| thread.readings >= YOUNG_READINGS);
         let comm = if old { None } else { Some(self.comm(tid)?) };
         let same = before.filter(|thread| comm.as_ref().is_none_or(|comm| *comm == thread.comm));
         let thread = same.or_else(|| comm.map(Thread::new))?;
-        Some(Thread { looks: thread.looks.saturating_add(1), ..thread })
+        Some(Thread { readings: thread.readings.saturating_add(1), ..thread })
     }
 
     /// Whether it is worth to ask the JVM now.
@@ -77,7 +77,7 @@ impl Roster {
     }
 
     /// Takes what the JVM said its threads are called.
-    pub(crate) fn named(&mut self, names: &Names, now: Instant) {
+    pub(crate) fn set_names(&mut self, names: &Names, now: Instant) {
         let mut news = 0;
         let comms: HashMap<Tid, String> =
             self.threads.keys().filter_map(|&tid| Some((tid, self.comm(tid)?))).collect();
@@ -88,7 +88,7 @@ impl Roster {
             thread.comm.clone_from(comm);
             (thread.full, thread.asked) = (full, true);
         }
-        self.pause = if news > 0 { SHORTEST } else { (self.pause * 2).min(LONGEST) };
+        self.pause = if news > 0 { MIN_INTERVAL } else { (self.pause * 2).min(MAX_INTERVAL) };
         self.asked = Some(now);
     }
 
@@ -109,11 +109,11 @@ impl Roster {
 
 impl Thread {
     fn new(comm: String) -> Self {
-        Self { comm, full: None, looks: 0, asked: false }
+        Self { comm, full: None, readings: 0, asked: false }
     }
 
     fn wants_name(&self) -> bool {
-        !self.asked && (self.comm.len() >= CUT || self.comm == UNNAMED)
+        !self.asked && (self.comm.len() >= MAX_COMM_BYTES || self.comm == UNNAMED)
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use std::path::Path;
     use std::time::Instant;
 
-    use super::{LONGEST, Roster, SHORTEST};
+    use super::{MAX_INTERVAL, MIN_INTERVAL, ThreadList};
     use jvm::threads::Names;
     use model::Tid;
 
@@ -146,53 +146,53 @@ mod tests {
     #[test]
     fn the_jvm_is_asked_for_names_that_the_kernel_cut_and_not_again_for_the_same() {
         let proc = tempfile::tempdir().unwrap();
-        let mut roster = Roster::at(proc.path(), 1);
+        let mut list = ThreadList::at(proc.path(), 1);
         let began = Instant::now();
         start(proc.path(), 10, "GC Thread#0");
-        assert!(!roster.look() && !roster.wants_names(began), "that is its whole name");
+        assert!(!list.refresh() && !list.wants_names(began), "that is its whole name");
         start(proc.path(), 11, "data-plane-kafk");
         start(proc.path(), 12, "some-native-thr");
-        roster.look();
-        assert!(roster.wants_names(began));
-        roster.named(&names(&[(10, "GC Thread#0"), (11, HANDLER), (99, "gone")]), began);
-        assert!(!roster.wants_names(began + LONGEST), "what the JVM does not know, it will not know");
-        let table = roster.table();
+        list.refresh();
+        assert!(list.wants_names(began));
+        list.set_names(&names(&[(10, "GC Thread#0"), (11, HANDLER), (99, "gone")]), began);
+        assert!(!list.wants_names(began + MAX_INTERVAL), "what the JVM does not know, it will not know");
+        let table = list.table();
         assert_eq!((table.len(), &*table[&11].full, &*table[&11].comm), (1, HANDLER, "data-plane-kafk"));
     }
 
     #[test]
     fn new_threads_are_asked_about_now_and_then() {
         let proc = tempfile::tempdir().unwrap();
-        let mut roster = Roster::at(proc.path(), 1);
+        let mut list = ThreadList::at(proc.path(), 1);
         let began = Instant::now();
         start(proc.path(), 11, "data-plane-kafk");
-        roster.look();
-        roster.named(&names(&[(11, HANDLER)]), began);
+        list.refresh();
+        list.set_names(&names(&[(11, HANDLER)]), began);
         start(proc.path(), 12, "some-native-thr");
-        roster.look();
-        assert!(!roster.wants_names(began + SHORTEST / 2) && roster.wants_names(began + SHORTEST));
+        list.refresh();
+        assert!(!list.wants_names(began + MIN_INTERVAL / 2) && list.wants_names(began + MIN_INTERVAL));
         // Nobody new was named: the next question waits longer.
-        roster.named(&names(&[(11, HANDLER)]), began);
+        list.set_names(&names(&[(11, HANDLER)]), began);
         start(proc.path(), 13, "some-native-thr");
-        roster.look();
-        assert!(!roster.wants_names(began + SHORTEST) && roster.wants_names(began + SHORTEST * 2));
+        list.refresh();
+        assert!(!list.wants_names(began + MIN_INTERVAL) && list.wants_names(began + MIN_INTERVAL * 2));
     }
 
     #[test]
     fn a_thread_that_is_gone_has_no_name_and_its_id_is_anothers() {
         let proc = tempfile::tempdir().unwrap();
-        let mut roster = Roster::at(proc.path(), 1);
+        let mut list = ThreadList::at(proc.path(), 1);
         let began = Instant::now();
         start(proc.path(), 11, "data-plane-kafk");
-        roster.look();
-        roster.named(&names(&[(11, HANDLER)]), began);
+        list.refresh();
+        list.set_names(&names(&[(11, HANDLER)]), began);
         end(proc.path(), 11);
-        assert!(roster.look() && roster.table().is_empty());
+        assert!(list.refresh() && list.table().is_empty());
         // Started under its parent's name, and named a moment later.
         start(proc.path(), 11, "java");
-        roster.look();
+        list.refresh();
         start(proc.path(), 11, "kafka-scheduler");
-        roster.look();
-        assert!(roster.wants_names(began + SHORTEST) && roster.table().is_empty());
+        list.refresh();
+        assert!(list.wants_names(began + MIN_INTERVAL) && list.table().is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! Stops of the JVM that both its probes and its Flight Recorder tell of, each told once: the recorder's account, which
-//! comes later and says more. Shared by the threads that read the two.
+//! Pauses of the JVM that both its probes and its Flight Recorder report, each reported once: the recorder's account comes
+//! later and says more. Shared by the threads that read the two.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,44 +8,44 @@ use model::{JvmPause, Nanos};
 
 /// How long the recorder's account is waited for: its JVM writes once a second, and holds a stop back until all of it
 /// has been written, or two seconds.
-const PATIENCE: Nanos = Nanos::from_millis(4_000);
+const MAX_DELAY: Nanos = Nanos::from_millis(4_000);
 /// How many are remembered on either side: a JVM stops a few times a second.
-const MOST: usize = 256;
+const MAX_PAUSES: usize = 256;
 
 /// What either source told of.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stops(Arc<Mutex<Inner>>);
+pub(crate) struct PauseMerger(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    recorder_tells: bool,
+    expects_recorded: bool,
     /// Of the probes, not told yet.
     held: VecDeque<JvmPause>,
     /// Of the recorder, told.
     recorded: VecDeque<JvmPause>,
 }
 
-impl Stops {
+impl PauseMerger {
     /// Says whether the recorder tells of stops from now on.
-    pub(crate) fn recorder_tells(&self, tells: bool) {
-        self.lock().recorder_tells = tells;
+    pub(crate) fn expect_recorded(&self, expected: bool) {
+        self.lock().expects_recorded = expected;
     }
 
     /// Takes what the probes saw; what is to be told of it at once comes back.
-    pub(crate) fn probed(&self, pause: JvmPause) -> Option<JvmPause> {
+    pub(crate) fn add_probed(&self, pause: JvmPause) -> Option<JvmPause> {
         let inner = &mut *self.lock();
-        if inner.recorded.iter().any(|told| told.is_same_pause(&pause)) {
+        if inner.recorded.iter().any(|recorded| recorded.is_same_pause(&pause)) {
             return None;
         }
-        if !inner.recorder_tells {
+        if !inner.expects_recorded {
             return Some(pause);
         }
         inner.held.push_back(pause);
-        if inner.held.len() > MOST { inner.held.pop_front() } else { None }
+        if inner.held.len() > MAX_PAUSES { inner.held.pop_front() } else { None }
     }
 
     /// Takes what the recorder told; that, with what the probes alone saw of it, is to be told.
-    pub(crate) fn recorded(&self, pause: JvmPause) -> JvmPause {
+    pub(crate) fn add_recorded(&self, pause: JvmPause) -> JvmPause {
         let inner = &mut *self.lock();
         let same = inner.held.iter().position(|held| held.is_same_pause(&pause));
         let pause = match same.and_then(|index| inner.held.remove(index)) {
@@ -53,7 +53,7 @@ impl Stops {
             None => pause,
         };
         inner.recorded.push_back(pause.clone());
-        if inner.recorded.len() > MOST {
+        if inner.recorded.len() > MAX_PAUSES {
             inner.recorded.pop_front();
         }
         pause
@@ -62,7 +62,7 @@ impl Stops {
     /// The probes' stops of which the recorder has told nothing in time.
     pub(crate) fn overdue(&self, now: Nanos) -> Vec<JvmPause> {
         let inner = &mut *self.lock();
-        let until = if inner.recorder_tells { now - PATIENCE } else { Nanos::MAX };
+        let until = if inner.expects_recorded { now - MAX_DELAY } else { Nanos::MAX };
         let due = inner.held.iter().take_while(|pause| pause.end <= until).count();
         inner.held.drain(..due).collect()
     }
@@ -79,7 +79,7 @@ impl Stops {
 
 #[cfg(test)]
 mod tests {
-    use super::Stops;
+    use super::PauseMerger;
     use model::{JvmPause, JvmPauseKind, Nanos};
 
     fn pause(start_ms: i64, gc_id: Option<u32>) -> JvmPause {
@@ -97,35 +97,35 @@ mod tests {
 
     #[test]
     fn a_stop_that_both_saw_is_told_once_whoever_was_first() {
-        let stops = Stops::default();
-        stops.recorder_tells(true);
-        assert_eq!(stops.probed(pause(100, None)), None);
-        assert_eq!(stops.recorded(pause(101, Some(1))), pause(101, Some(1)));
-        assert_eq!(stops.recorded(pause(500, Some(2))), pause(500, Some(2)));
-        assert_eq!(stops.probed(pause(499, None)), None);
-        assert!(stops.rest().is_empty());
+        let pauses = PauseMerger::default();
+        pauses.expect_recorded(true);
+        assert_eq!(pauses.add_probed(pause(100, None)), None);
+        assert_eq!(pauses.add_recorded(pause(101, Some(1))), pause(101, Some(1)));
+        assert_eq!(pauses.add_recorded(pause(500, Some(2))), pause(500, Some(2)));
+        assert_eq!(pauses.add_probed(pause(499, None)), None);
+        assert!(pauses.rest().is_empty());
     }
 
     #[test]
     fn what_the_recorder_does_not_tell_of_is_told_in_time_and_at_the_end() {
-        let stops = Stops::default();
-        assert_eq!(stops.probed(pause(50, None)), Some(pause(50, None)), "no recorder");
-        stops.recorder_tells(true);
-        assert_eq!(stops.probed(pause(100, None)), None);
-        assert_eq!(stops.probed(pause(3_000, None)), None);
-        assert!(stops.overdue(Nanos::from_millis(4_000)).is_empty());
-        assert_eq!(stops.overdue(Nanos::from_millis(4_200)), [pause(100, None)]);
-        assert_eq!(stops.rest(), [pause(3_000, None)]);
-        assert_eq!(stops.probed(pause(5_000, None)), None);
-        stops.recorder_tells(false);
-        assert_eq!(stops.overdue(Nanos::from_millis(5_020)), [pause(5_000, None)]);
+        let pauses = PauseMerger::default();
+        assert_eq!(pauses.add_probed(pause(50, None)), Some(pause(50, None)), "no recorder");
+        pauses.expect_recorded(true);
+        assert_eq!(pauses.add_probed(pause(100, None)), None);
+        assert_eq!(pauses.add_probed(pause(3_000, None)), None);
+        assert!(pauses.overdue(Nanos::from_millis(4_000)).is_empty());
+        assert_eq!(pauses.overdue(Nanos::from_millis(4_200)), [pause(100, None)]);
+        assert_eq!(pauses.rest(), [pause(3_000, None)]);
+        assert_eq!(pauses.add_probed(pause(5_000, None)), None);
+        pauses.expect_recorded(false);
+        assert_eq!(pauses.overdue(Nanos::from_millis(5_020)), [pause(5_000, None)]);
     }
 
     #[test]
     fn no_more_is_held_than_there_is_room_for() {
-        let stops = Stops::default();
-        stops.recorder_tells(true);
-        let told = (0..300).filter_map(|number| stops.probed(pause(number * 20, None))).count();
-        assert_eq!((told, stops.rest().len()), (300 - super::MOST, super::MOST));
+        let pauses = PauseMerger::default();
+        pauses.expect_recorded(true);
+        let reported = (0..300).filter_map(|number| pauses.add_probed(pause(number * 20, None))).count();
+        assert_eq!((reported, pauses.rest().len()), (300 - super::MAX_PAUSES, super::MAX_PAUSES));
     }
 }

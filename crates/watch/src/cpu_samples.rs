@@ -1,0 +1,75 @@
+//! Samples of what the broker's threads run, a few dozen a second, fetched and named once a second. Does not add them up.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use model::{CpuSample, Event, LossKind, Nanos, Pid};
+use probes::profile::Sampler;
+
+use crate::source::{Feed, Lost, Pace, Source, WatchSummary};
+use crate::thread_names::NameReader;
+
+/// A sampler on the broker's process.
+pub(crate) struct CpuSampleSource {
+    /// Samples a second on each CPU.
+    pub(crate) hz: u32,
+    pub(crate) threads: NameReader,
+    pub(crate) pid: Pid,
+    pub(crate) sampler: Option<Sampler>,
+    pub(crate) failed_polls: u64,
+}
+
+impl Source for CpuSampleSource {
+    type Error = Infallible;
+
+    const NAME: &'static str = "samples";
+    const PACE: Pace = Pace::Every(Duration::from_secs(1));
+    const SCHED_BATCH: bool = false;
+
+    fn is_up(&self) -> bool {
+        self.sampler.is_some()
+    }
+
+    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
+        let Some(sampler) = &mut self.sampler else { return Ok(()) };
+        let mut events = Vec::new();
+        let polled = sampler.poll(&mut |sample| {
+            events.push(Event::CpuSample(Box::new(CpuSample {
+                at: feed.clock.from_monotonic(sample.at_ns),
+                period: Nanos(i64::try_from(sample.period_ns).unwrap_or(i64::MAX)),
+                pid: sample.pid,
+                tid: sample.tid,
+                thread: self.threads.full(sample.tid, sample.thread),
+                stack: sample.stack,
+            })));
+        });
+        self.failed_polls += u64::from(polled.is_err());
+        feed.sender.send_all(events);
+        Ok(())
+    }
+
+    fn check(&mut self, feed: &Feed) -> Result<bool, Infallible> {
+        let pid = feed.current.get().map(|broker| broker.pid);
+        if pid == Some(self.pid) && self.is_up() {
+            return Ok(false);
+        }
+        // The old one goes first: two clocks at a time would cost twice.
+        (self.sampler, self.failed_polls) = (None, 0);
+        if let Some(pid) = pid {
+            self.pid = pid;
+            self.sampler = Sampler::attach(pid, self.hz, false).ok();
+        }
+        Ok(true)
+    }
+
+    fn losses(&self) -> Vec<Lost> {
+        let Some(sampler) = &self.sampler else { return Vec::new() };
+        let losses = sampler.losses();
+        let lost = losses.samples + losses.intervals + self.failed_polls;
+        vec![(LossKind::ProbeEventsDropped, "samples of what runs on the CPU", lost)]
+    }
+
+    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+        WatchSummary::default()
+    }
+}

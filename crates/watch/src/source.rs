@@ -1,0 +1,304 @@
+//! What every source of a watch is: a thread that delivers events, follows the broker to its process of the moment and counts
+//! what it loses. One loop runs them all.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use capture::Counters;
+use model::{ClockOffset, Event, Loss, LossKind, Nanos, Pid};
+
+use crate::queue::Sender;
+
+/// How often a source looks whether the broker is still the same process, and what it has lost.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A source of events.
+pub(crate) trait Source: Send + 'static {
+    /// What keeps it from running to the end.
+    type Error;
+
+    /// Its thread's name.
+    const NAME: &'static str;
+    /// When it is polled.
+    const PACE: Pace;
+    /// Whether its thread lets the broker's threads go first. Not for one that reads maps of programs by system calls,
+    /// during which no program runs on its CPU.
+    const SCHED_BATCH: bool = true;
+
+    /// Drops the capabilities that this source does not need. What cannot be dropped does no harm to the watch.
+    fn drop_capabilities() {
+        let _ = crate::privileges::drop_unneeded_capabilities(None);
+    }
+
+    /// Starts, in the source's own thread.
+    fn start(&mut self, _feed: &Feed) {}
+
+    /// Whether it can be polled now.
+    fn is_up(&self) -> bool {
+        true
+    }
+
+    /// Delivers what is there; one that blocks waits for more that long.
+    fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Self::Error>;
+
+    /// Follows the broker to its process of the moment, at most every [`CHECK_INTERVAL`]. Whether it counts losses from 0
+    /// again.
+    fn check(&mut self, _feed: &Feed) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
+
+    /// What it has lost so far.
+    fn losses(&self) -> Vec<Lost> {
+        Vec::new()
+    }
+
+    /// Delivers what is left, once it has been told to stop.
+    fn finish(&mut self, _feed: &Feed) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// What it says of how it went.
+    fn summarize(self, ended: Result<(), Self::Error>) -> WatchSummary;
+}
+
+/// What a watch knew when it ended.
+#[derive(Debug, Default)]
+pub struct WatchSummary {
+    /// What was counted on the wire.
+    pub packets: Option<Result<Counters, capture::Error>>,
+    /// What kept the probes from running to the end.
+    pub kernel: Option<probes::Error>,
+    /// What went wrong when the broker was restarted.
+    pub trouble: Vec<String>,
+    /// Events dropped because nobody read them in time.
+    pub dropped: u64,
+    /// How many of them no [`Event::Loss`] has reported.
+    pub unreported: u64,
+}
+
+impl WatchSummary {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.packets = other.packets.or(self.packets.take());
+        self.kernel = other.kernel.or(self.kernel.take());
+        self.trouble.extend(other.trouble);
+    }
+}
+
+/// When a source is polled.
+#[derive(Clone, Copy)]
+pub(crate) enum Pace {
+    /// All the time: it waits itself, at most that long.
+    Blocking(Duration),
+    /// Once in so much time.
+    Every(Duration),
+}
+
+/// How much of something was lost, and what to say of it.
+pub(crate) type Lost = (LossKind, &'static str, u64);
+
+/// What sources share.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    pub(crate) sender: Sender,
+    pub(crate) clock: ClockOffset,
+    pub(crate) current: CurrentBroker,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+impl Feed {
+    /// The time on the recording's clock.
+    pub(crate) fn now(&self) -> Nanos {
+        self.clock.from_monotonic(crate::now().monotonic_ns)
+    }
+}
+
+/// A broker's process and its log dirs, as this process sees them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BrokerProcess {
+    pub(crate) pid: Pid,
+    pub(crate) log_dirs: Vec<PathBuf>,
+}
+
+/// The broker's process of the moment; none while it does not run.
+#[derive(Clone, Default)]
+pub(crate) struct CurrentBroker(Arc<Mutex<Option<BrokerProcess>>>);
+
+impl CurrentBroker {
+    pub(crate) fn get(&self) -> Option<BrokerProcess> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, process: Option<BrokerProcess>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = process;
+    }
+}
+
+/// A source that runs in a thread.
+pub(crate) struct Running {
+    thread: JoinHandle<WatchSummary>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Running {
+    /// Starts a source.
+    pub(crate) fn start<S: Source>(source: S, feed: &Feed) -> std::io::Result<Self> {
+        let (feed, stop) = (feed.clone(), Arc::clone(&feed.stop));
+        let run = move || {
+            S::drop_capabilities();
+            if S::SCHED_BATCH {
+                // One that may not do so does no harm either.
+                let _ = probes::set_sched_batch();
+            }
+            run(source, &feed)
+        };
+        Ok(Self { thread: thread(S::NAME).spawn(run)?, stop })
+    }
+
+    /// Starts something else that ends when it is told to.
+    pub(crate) fn spawn(
+        name: &str,
+        stop: Arc<AtomicBool>,
+        run: impl FnOnce() -> WatchSummary + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let run = move || {
+            let _ = crate::privileges::drop_unneeded_capabilities(None);
+            let _ = probes::set_sched_batch();
+            run()
+        };
+        Ok(Self { thread: thread(name).spawn(run)?, stop })
+    }
+
+    /// Tells it to stop.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn join(self) -> WatchSummary {
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn thread(name: &str) -> std::thread::Builder {
+    std::thread::Builder::new().name(format!("brokerscope-{name}").chars().take(15).collect())
+}
+
+fn run<S: Source>(mut source: S, feed: &Feed) -> WatchSummary {
+    source.start(feed);
+    let ended = poll_until_stopped(&mut source, feed);
+    source.summarize(ended)
+}
+
+fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::Error> {
+    let mut losses = Losses::default();
+    let (mut next_poll, mut next_check) = (Instant::now(), Instant::now() + CHECK_INTERVAL);
+    loop {
+        let stopping = feed.stop.load(Ordering::Relaxed);
+        if let (Pace::Every(interval), false) = (S::PACE, stopping) {
+            let wait = next_poll.saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                std::thread::park_timeout(wait);
+                continue;
+            }
+            // One that stood still does not hurry afterwards.
+            next_poll = (next_poll + interval).max(Instant::now());
+        }
+        let timeout = match S::PACE {
+            Pace::Blocking(timeout) if !stopping => timeout,
+            _ => Duration::ZERO,
+        };
+        if source.is_up() {
+            source.poll(feed, timeout)?;
+        } else {
+            std::thread::park_timeout(timeout);
+        }
+        if stopping {
+            source.finish(feed)?;
+        }
+        if stopping || Instant::now() >= next_check {
+            next_check = Instant::now() + CHECK_INTERVAL;
+            losses.report(&source.losses(), feed);
+            if source.check(feed)? {
+                losses.reported.clear();
+            }
+        }
+        if stopping {
+            return Ok(());
+        }
+    }
+}
+
+/// What a source had lost when last asked.
+#[derive(Default)]
+struct Losses {
+    at: Option<Nanos>,
+    reported: Vec<Lost>,
+}
+
+impl Losses {
+    fn report(&mut self, losses: &[Lost], feed: &Feed) {
+        let end = feed.now();
+        let start = self.at.replace(end).unwrap_or(end - Nanos::from_millis(1_000));
+        for (index, &(kind, detail, count)) in losses.iter().enumerate() {
+            let count = count.saturating_sub(self.reported.get(index).map_or(0, |(_, _, before)| *before));
+            if count > 0 {
+                feed.sender.send(Event::Loss(Loss { start, end, kind, count, detail: detail.into() }));
+            }
+        }
+        self.reported = losses.to_vec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::{Duration, Feed, Lost, Pace, Running, Source, WatchSummary};
+    use crate::queue::queue;
+    use model::{ClockOffset, Event, LossKind};
+
+    /// Loses one more each time that it is polled.
+    struct Leaky(u64);
+
+    impl Source for Leaky {
+        type Error = Infallible;
+        const NAME: &'static str = "leaky";
+        const PACE: Pace = Pace::Every(Duration::from_secs(3_600));
+
+        fn poll(&mut self, _: &Feed, _: Duration) -> Result<(), Infallible> {
+            self.0 += 1;
+            Ok(())
+        }
+
+        fn losses(&self) -> Vec<Lost> {
+            vec![(LossKind::ProbeMapFull, "nothing", 0), (LossKind::ProbeEventsDropped, "a leak", self.0)]
+        }
+
+        fn summarize(self, ended: Result<(), Infallible>) -> WatchSummary {
+            WatchSummary { trouble: vec![format!("{ended:?}")], ..WatchSummary::default() }
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_told_to_stop_delivers_the_rest_and_its_losses() {
+        let (sender, queue) = queue(16);
+        let clock = ClockOffset::from_ns(0);
+        let feed =
+            Feed { sender, clock, current: super::CurrentBroker::default(), stop: std::sync::Arc::default() };
+        let running = Running::start(Leaky(0), &feed).unwrap();
+        running.stop();
+        assert_eq!(running.join().trouble, ["Ok(())"]);
+        let Ok(Some(Event::Loss(loss))) = queue.next(Duration::ZERO) else { panic!("no loss") };
+        assert_eq!((loss.kind, &*loss.detail), (LossKind::ProbeEventsDropped, "a leak"));
+        assert!(loss.count == 1 || loss.count == 2, "polled once before it stopped, or not: {}", loss.count);
+        assert_eq!(queue.next(Duration::ZERO), Ok(None));
+    }
+}

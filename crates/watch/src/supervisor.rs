@@ -1,0 +1,112 @@
+//! Keeps the probes on the broker across restarts: notices that its process ended, takes the probes off, looks for the
+//! process that takes its place and attaches them to that one. Does not read what the probes see.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use model::{BrokerChange, BrokerState, Event};
+use probes::{Plan, Probes, Target};
+
+use crate::identity::Identity;
+use crate::kernel::{KernelSource, Names};
+use crate::process::Process;
+use crate::source::{BrokerProcess, Feed, Running, WatchSummary};
+use crate::thread_names::ThreadNames;
+
+/// How often to look whether the broker still runs, or runs again.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// What follows a broker from process to process.
+pub(crate) struct Supervisor {
+    pub(crate) identity: Identity,
+    /// Log dirs that the user named, in place of the broker's own.
+    pub(crate) named_dirs: Option<Vec<PathBuf>>,
+    pub(crate) attacher: Attacher,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// How probes are put on a process.
+pub(crate) struct Attacher {
+    /// None where the kernel is not to be watched, or cannot be.
+    pub(crate) plan: Option<Plan>,
+    pub(crate) threads: ThreadNames,
+    /// Of the probes' ring buffer.
+    pub(crate) ring_bytes: u32,
+    pub(crate) feed: Feed,
+}
+
+impl Supervisor {
+    /// Follows the broker until told to stop, then takes the probes off.
+    pub(crate) fn run(mut self, broker: BrokerProcess, probes: Option<Running>) -> WatchSummary {
+        let mut summary = WatchSummary::default();
+        self.announce(&broker, BrokerState::Watched);
+        let mut watched = Some((Process::of(broker.pid), broker, probes));
+        while !self.stop.load(Ordering::Relaxed) {
+            watched = match watched {
+                Some((process, broker, probes)) if process.is_gone() => {
+                    if let Some(error) = probes.and_then(end) {
+                        let pid = broker.pid;
+                        summary.trouble.push(format!("the probes on broker {pid} ended early: {error}"));
+                    }
+                    self.announce(&broker, BrokerState::Gone);
+                    None
+                }
+                Some(still) => Some(still),
+                None => self.find(&mut summary.trouble),
+            };
+            std::thread::park_timeout(INTERVAL);
+        }
+        summary.kernel = watched.and_then(|(_, _, probes)| probes).and_then(end);
+        summary
+    }
+
+    fn find(&mut self, trouble: &mut Vec<String>) -> Option<(Process, BrokerProcess, Option<Running>)> {
+        let found = self.identity.find()?;
+        let process = Process::of(found.pid);
+        let log_dirs = self.named_dirs.clone().unwrap_or(found.log_dirs);
+        let broker = BrokerProcess { pid: found.pid, log_dirs };
+        let probes = self.attacher.attach(&broker).unwrap_or_else(|error| {
+            let pid = broker.pid;
+            trouble.push(format!("no probes on broker {pid}, which took the place: {error}"));
+            None
+        });
+        self.announce(&broker, BrokerState::Watched);
+        Some((process, broker, probes))
+    }
+
+    fn announce(&self, broker: &BrokerProcess, state: BrokerState) {
+        let feed = &self.attacher.feed;
+        feed.current.set((state == BrokerState::Watched).then(|| broker.clone()));
+        feed.sender.send(Event::BrokerChange(BrokerChange { at: feed.now(), pid: broker.pid, state }));
+    }
+}
+
+impl Attacher {
+    /// Puts probes on a process and starts to poll them; none where there is no plan. What the kernel refused is
+    /// in the plan no more.
+    pub(crate) fn attach(
+        &mut self,
+        broker: &BrokerProcess,
+    ) -> Result<Option<Running>, Box<dyn std::error::Error>> {
+        let Some(plan) = &self.plan else { return Ok(None) };
+        let target = Target { pid: broker.pid, stacks: true };
+        let options = probes::Options {
+            ring_bytes: self.ring_bytes,
+            clock: self.feed.clock,
+            ..probes::Options::default()
+        };
+        let probes = Probes::attach_with(plan, &target, &options)?;
+        self.plan = Some(probes.plan().clone());
+        let names = Names::new(broker.pid, &broker.log_dirs, self.threads.reader());
+        let feed = Feed { stop: Arc::default(), ..self.feed.clone() };
+        Ok(Some(Running::start(KernelSource { probes, names }, &feed)?))
+    }
+}
+
+/// Takes the probes off once they have delivered what they still hold. What kept them from running so far.
+fn end(probes: Running) -> Option<probes::Error> {
+    probes.stop();
+    probes.join().kernel
+}
