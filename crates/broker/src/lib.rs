@@ -4,22 +4,16 @@
 //! It knows nothing of the kernel's probes or of packets. Everything is read only, and read as hostile:
 //! bounded, and never trusted to be what its name says.
 
-mod command_line;
 mod error;
-mod listener;
 pub mod path;
-mod process;
 pub mod properties;
 pub mod request_log;
 mod running;
 pub mod segment;
 pub mod server_log;
 pub mod topic_ids;
-mod window;
 
 pub use error::Error;
-pub use listener::Listener;
-pub use process::Processes;
 pub use request_log::RequestLog;
-pub use running::{Broker, find, pids};
+pub use running::{Broker, Listener, Processes, find, pids};
 pub use segment::Segment;

@@ -1,11 +1,14 @@
 //! Brokers that run on this machine, and how they are configured. Does not talk to them.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::command_line::{self, CommandLine};
-use crate::{Error, Listener, Processes, listener, properties};
+use crate::{Error, properties};
 
 /// A running broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ impl Broker {
             return Err(Error::NoProcess { pid });
         }
         let cmdline = processes.cmdline(pid).map_err(unreadable(processes, pid, "cmdline"))?;
-        let command_line = command_line::parse(&cmdline).ok_or(Error::NotABroker { pid })?;
+        let command_line = parse_command_line(&cmdline).ok_or(Error::NotABroker { pid })?;
         Self::configured(processes, pid, command_line)
     }
 
@@ -93,7 +96,7 @@ impl Broker {
             pid,
             node_id: node_id(&properties, &log_dirs),
             log_dirs,
-            listeners: listener::of(&properties),
+            listeners: listeners(&properties),
             properties,
             properties_file,
         })
@@ -104,7 +107,7 @@ impl Broker {
 /// be.
 pub fn pids(processes: &Processes) -> Vec<u32> {
     let is_broker =
-        |pid: &u32| processes.cmdline(*pid).ok().and_then(|cmdline| command_line::parse(&cmdline)).is_some();
+        |pid: &u32| processes.cmdline(*pid).ok().and_then(|cmdline| parse_command_line(&cmdline)).is_some();
     processes.pids().into_iter().filter(is_broker).collect()
 }
 
@@ -145,4 +148,254 @@ fn node_id(properties: &BTreeMap<String, String>, log_dirs: &[PathBuf]) -> Optio
 fn configured_id(properties: &BTreeMap<String, String>) -> Option<i32> {
     let id = |key: &str| properties.get(key)?.trim().parse().ok().filter(|id| *id >= 0);
     id("node.id").or_else(|| id("broker.id"))
+}
+
+// Processes as `/proc` shows them: command lines, working directories, roots. Does not know Kafka.
+
+/// Long class paths make long command lines; the kernel has no limit below this.
+const MAX_CMDLINE_BYTES: u64 = 4 << 20;
+
+/// A `/proc` and what it says of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processes {
+    proc: PathBuf,
+}
+
+impl Default for Processes {
+    /// This machine's.
+    fn default() -> Self {
+        Self::at("/proc")
+    }
+}
+
+impl Processes {
+    /// Those of a `/proc` mounted somewhere else.
+    pub fn at(proc: impl Into<PathBuf>) -> Self {
+        Self { proc: proc.into() }
+    }
+
+    /// All process ids, in order.
+    fn pids(&self) -> Vec<u32> {
+        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
+        let mut pids: Vec<u32> =
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    /// A file or link of a process.
+    fn path(&self, pid: u32, name: &str) -> PathBuf {
+        self.proc.join(pid.to_string()).join(name)
+    }
+
+    /// Whether there is such a process.
+    fn exists(&self, pid: u32) -> bool {
+        self.proc.join(pid.to_string()).exists()
+    }
+
+    /// Its arguments, each ended by a zero byte.
+    fn cmdline(&self, pid: u32) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.path(pid, "cmdline"))?.take(MAX_CMDLINE_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Where this process sees a file that that process names so: relative to its working directory, and
+    /// below its root where that is another, as in a container.
+    fn resolve(&self, pid: u32, named: &Path) -> io::Result<PathBuf> {
+        let absolute = fs::read_link(self.path(pid, "cwd"))?.join(named);
+        if self.shares_root(pid) {
+            // The kernel's paths have no symbolic links in them: neither should ours.
+            return Ok(fs::canonicalize(&absolute).unwrap_or(absolute));
+        }
+        let below = absolute.strip_prefix("/").unwrap_or(&absolute);
+        Ok(self.path(pid, "root").join(below))
+    }
+
+    /// Whether a process sees the same files under the same names as this one.
+    fn shares_root(&self, pid: u32) -> bool {
+        let link = |process: &str, name: &str| fs::read_link(self.proc.join(process).join(name)).ok();
+        let other = pid.to_string();
+        let same = |name: &str| link("self", name) == link(&other, name);
+        same("root") && same("ns/mnt")
+    }
+}
+
+// A broker's command line: whether it is one, which configuration it names, what it overrides.
+// Does not read the configuration.
+
+/// Whether this is Kafka's main class, the one that Confluent's packages start in its place, or Kafka's
+/// own moved below its new package.
+fn is_main_class(argument: &[u8]) -> bool {
+    matches!(argument, b"kafka.Kafka" | b"io.confluent.support.metrics.SupportedKafka")
+        || argument.starts_with(b"org.apache.kafka.") && argument.ends_with(b".Kafka")
+}
+
+/// What a broker was started with (`Kafka.getPropsFromArgs`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CommandLine {
+    /// The `server.properties`, as it was named; none if there is none.
+    properties: Option<PathBuf>,
+    /// `--override key=value`, in order.
+    overrides: Vec<(String, String)>,
+}
+
+/// Reads `/proc/PID/cmdline`: arguments, each ended by a zero byte. None if it is no broker's.
+fn parse_command_line(cmdline: &[u8]) -> Option<CommandLine> {
+    let mut arguments = cmdline.split(|&byte| byte == 0);
+    let program = Path::new(OsStr::from_bytes(arguments.next()?));
+    // Others name the class too: a grep for it, a shell that starts it.
+    if program.file_name() != Some(OsStr::new("java")) {
+        return None;
+    }
+    arguments.by_ref().find(|argument| is_main_class(argument))?;
+    let properties = arguments.next().filter(|path| !path.is_empty());
+    let properties = properties.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    Some(CommandLine { properties, overrides: overrides(arguments) })
+}
+
+fn overrides<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Vec<(String, String)> {
+    let mut overrides = Vec::new();
+    while let Some(argument) = arguments.next() {
+        let setting = match argument.strip_prefix(b"--override") {
+            Some(b"") => arguments.next(),
+            Some(joined) => joined.strip_prefix(b"="),
+            None => None,
+        };
+        let setting = setting.map(String::from_utf8_lossy);
+        if let Some((key, value)) = setting.as_deref().and_then(|setting| setting.split_once('=')) {
+            overrides.push((key.trim().to_owned(), value.trim().to_owned()));
+        }
+    }
+    overrides
+}
+
+// A broker's listeners, from its configuration. Does not look at sockets.
+
+/// One listener: `PLAINTEXT://0.0.0.0:9092`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Its name: a security protocol's unless the configuration maps it.
+    pub name: String,
+    /// The address or host name it binds; empty for the default interface.
+    pub host: String,
+    /// Its port; 0 where the system chose one.
+    pub port: u16,
+    /// Whether it serves KRaft controllers, not clients.
+    pub controller: bool,
+}
+
+/// As in the configuration.
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "{}://[{}]:{}", self.name, self.host, self.port)
+        } else {
+            write!(f, "{}://{}:{}", self.name, self.host, self.port)
+        }
+    }
+}
+
+/// The listeners that a configuration means; Kafka's default is `PLAINTEXT://:9092`.
+fn listeners(properties: &BTreeMap<String, String>) -> Vec<Listener> {
+    let setting = |key: &str| properties.get(key).map_or("", |value| value.trim());
+    let controllers: Vec<&str> = setting("controller.listener.names").split(',').map(str::trim).collect();
+    let listed =
+        Some(setting("listeners")).filter(|listed| !listed.is_empty()).unwrap_or("PLAINTEXT://:9092");
+    listed.split(',').filter_map(|text| parse_listener(text.trim(), &controllers)).collect()
+}
+
+/// `NAME://host:port`, the host perhaps in brackets (`EndPoint` in Kafka's `SocketServerConfigs`).
+fn parse_listener(text: &str, controllers: &[&str]) -> Option<Listener> {
+    let (name, address) = text.split_once("://")?;
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    Some(Listener {
+        name: name.to_owned(),
+        host: host.to_owned(),
+        port: port.parse().ok()?,
+        controller: controllers.iter().any(|controller| controller.eq_ignore_ascii_case(name)),
+    })
+}
+
+#[cfg(test)]
+mod command_line_tests {
+    use super::parse_command_line as parse;
+    use std::path::Path;
+
+    fn cmdline(arguments: &[&str]) -> Vec<u8> {
+        arguments.iter().flat_map(|argument| argument.bytes().chain([0])).collect()
+    }
+
+    #[test]
+    fn a_broker_names_its_configuration_and_overrides() {
+        let parsed = parse(&cmdline(&[
+            "/usr/lib/jvm/java-17/bin/java",
+            "-Xmx1G",
+            "-cp",
+            "/opt/kafka/libs/*",
+            "-Dx=kafka.Kafka",
+            "kafka.Kafka",
+            "config/server.properties",
+            "--override",
+            "broker.id=3",
+            "--override=log.dirs=/a,/b",
+            "--other",
+            "--override",
+        ]))
+        .unwrap();
+        assert_eq!(parsed.properties.unwrap(), Path::new("config/server.properties"));
+        let overrides: Vec<_> = parsed.overrides.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(overrides, [("broker.id", "3"), ("log.dirs", "/a,/b")]);
+        let confluent =
+            cmdline(&["java", "io.confluent.support.metrics.SupportedKafka", "/etc/kafka/server.properties"]);
+        assert!(parse(&confluent).is_some());
+        assert_eq!(parse(&cmdline(&["java", "kafka.Kafka"])).unwrap().properties, None);
+    }
+
+    #[test]
+    fn others_are_no_brokers() {
+        for arguments in [
+            &["grep", "kafka.Kafka"][..],
+            &["bash", "-c", "java -cp x kafka.Kafka server.properties"],
+            &["java", "-cp", "x", "org.apache.kafka.tools.ProducerPerformance"],
+            &["java", "-Dmain=kafka.Kafka", "Other"],
+            &["java"],
+            &[""],
+            &[],
+        ] {
+            assert_eq!(parse(&cmdline(arguments)), None, "{arguments:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod listener_tests {
+    use super::listeners as of;
+    use std::collections::BTreeMap;
+
+    fn listeners(settings: &[(&str, &str)]) -> Vec<(String, u16, bool)> {
+        let properties: BTreeMap<_, _> =
+            settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        of(&properties).into_iter().map(|l| (l.to_string(), l.port, l.controller)).collect()
+    }
+
+    #[test]
+    fn listeners_are_read_as_kafka_writes_them() {
+        assert_eq!(listeners(&[]), [("PLAINTEXT://:9092".to_owned(), 9092, false)]);
+        assert_eq!(
+            listeners(&[
+                (
+                    "listeners",
+                    "PLAINTEXT://127.0.0.1:29092, CONTROLLER://[::1]:29093,SSL://host:9094,broken,X://y:99999"
+                ),
+                ("controller.listener.names", "CONTROLLER"),
+            ]),
+            [
+                ("PLAINTEXT://127.0.0.1:29092".to_owned(), 29092, false),
+                ("CONTROLLER://[::1]:29093".to_owned(), 29093, true),
+                ("SSL://host:9094".to_owned(), 9094, false),
+            ]
+        );
+    }
 }

@@ -5,10 +5,9 @@
 //! starts within one), reading goes on at the next place that holds a batch whose CRC is right, and
 //! says what it passed over.
 
-mod search;
-
 use std::fmt;
 use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use wire::batch::{HEAD_BYTES, LEADING_BYTES};
@@ -16,7 +15,6 @@ use wire::record::Records;
 use wire::{BatchHeader, ErrorKind};
 
 use crate::Error;
-use crate::window::Window;
 
 /// The largest batch that is read: Kafka's `message.max.bytes` is 1 MiB unless raised, and a request, of
 /// which a batch is a part, 100 MiB (`socket.request.max.bytes`).
@@ -198,12 +196,12 @@ impl Iterator for Batches<'_> {
             Ok(_) => Reason::Crc,
             Err(reason) => reason,
         };
-        if search::is_blank(self.window, position) {
+        if is_blank(self.window, position) {
             // `log.preallocate` makes segments end in zeros.
             self.position = end;
             return None;
         }
-        self.position = search::next_batch(self.window, position, end).unwrap_or(end);
+        self.position = next_batch(self.window, position, end).unwrap_or(end);
         self.aligned = true;
         Some(Err(Damage { position, bytes: self.position - position, reason }))
     }
@@ -248,4 +246,172 @@ fn truncated(head: &[u8]) -> Option<Reason> {
 
 fn read(window: &mut Window, position: u64, count: usize) -> Result<&[u8], Reason> {
     window.at(position, count).map_err(|error| Reason::Read(error.to_string()))
+}
+
+// Finding the next batch in bytes of which nothing is known. Does not return batches: only where one is.
+
+/// A place is only a batch if its CRC is right. Where bytes are made to look like heads of large batches
+/// everywhere, that check would read the file over and over: beyond this much, the search is given up.
+const MAX_CHECKED_BYTES: u64 = 512 << 20;
+const SEARCH_BYTES: usize = 64 << 10;
+/// Bytes of a head that tell whether it is worth reading on: up to the magic of every format.
+const PREFIX_BYTES: usize = 17;
+
+/// Where the first whole batch with a right CRC starts, after `position` and before `end`.
+pub(crate) fn next_batch(window: &mut Window, position: u64, end: u64) -> Option<u64> {
+    let mut checked = 0;
+    let mut candidate = next_candidate(window, position.checked_add(1)?, end)?;
+    loop {
+        if let Ok(header) = head_at(window, candidate) {
+            checked += u64::from(header.length_bytes);
+            if is_plausible(&header) && crc_ok(window, candidate, &header) {
+                return Some(candidate);
+            }
+        }
+        if checked > MAX_CHECKED_BYTES {
+            return None;
+        }
+        candidate = next_candidate(window, candidate.checked_add(1)?, end)?;
+    }
+}
+
+/// The next position from `from` on whose bytes could begin a head: offset and length not negative, the
+/// length not absurd, the magic known.
+fn next_candidate(window: &mut Window, from: u64, end: u64) -> Option<u64> {
+    let mut from = from;
+    while from < end {
+        let bytes = window.at(from, SEARCH_BYTES + PREFIX_BYTES - 1).ok()?;
+        let mut starts = bytes.windows(PREFIX_BYTES);
+        let count = starts.len() as u64;
+        if count == 0 {
+            return None;
+        }
+        if let Some(i) = starts.position(may_begin) {
+            return Some(from + i as u64).filter(|at| *at < end);
+        }
+        from += count;
+    }
+    None
+}
+
+fn may_begin(prefix: &[u8]) -> bool {
+    let (Some(offset), Some(length), Some(magic)) = (prefix.first(), prefix.get(8..12), prefix.get(16))
+    else {
+        return false;
+    };
+    let length = length.iter().fold(0_u32, |length, &byte| (length << 8) | u32::from(byte));
+    *offset < 0x80 && *magic <= 2 && (14..=MAX_BATCH_BYTES).contains(&length)
+}
+
+/// Whether a head says nothing that no producer and no broker writes.
+fn is_plausible(header: &BatchHeader) -> bool {
+    let counts =
+        header.magic < 2 || header.records_count > 0 && header.last_offset_delta >= 0 || header.is_control();
+    counts && header.base_offset >= 0 && header.codec().is_ok()
+}
+
+fn crc_ok(window: &mut Window, position: u64, header: &BatchHeader) -> bool {
+    window.at(position, header.length_bytes as usize).is_ok_and(|bytes| header.crc_ok(bytes))
+}
+
+/// Whether the file holds nothing but zeros from here to its end.
+pub(crate) fn is_blank(window: &mut Window, position: u64) -> bool {
+    let mut position = position;
+    loop {
+        match window.at(position, SEARCH_BYTES) {
+            Ok([]) => return true,
+            Ok(bytes) if bytes.iter().all(|&byte| byte == 0) => position += bytes.len() as u64,
+            _ => return false,
+        }
+    }
+}
+
+// A moving window on a file: bounded reads anywhere, without asking the system for every few bytes.
+// Does not know what the file holds.
+
+/// What is read ahead at least.
+const STEP_BYTES: usize = 256 << 10;
+
+/// A file and the piece of it that is in memory.
+pub(crate) struct Window {
+    file: File,
+    end: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// A window on a file as long as it is now.
+    pub(crate) fn on(file: File) -> io::Result<Self> {
+        let end = file.metadata()?.len();
+        Ok(Self { file, end, start: 0, bytes: Vec::new() })
+    }
+
+    /// The file's length when it was opened.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The `count` bytes at `position`; fewer where the file ends.
+    pub(crate) fn at(&mut self, position: u64, count: usize) -> io::Result<&[u8]> {
+        let wanted = self.end.saturating_sub(position).min(count as u64);
+        let held = self.start..self.start + self.bytes.len() as u64;
+        if wanted > 0 && !(held.contains(&position) && position + wanted <= held.end) {
+            self.load(position, wanted as usize)?;
+        }
+        let from = usize::try_from(position.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        let held = self.bytes.get(from..).unwrap_or_default();
+        Ok(held.get(..wanted as usize).unwrap_or(held))
+    }
+
+    fn load(&mut self, position: u64, count: usize) -> io::Result<()> {
+        self.bytes.clear();
+        self.start = position;
+        self.bytes.shrink_to(count.max(STEP_BYTES));
+        self.file.seek(SeekFrom::Start(position))?;
+        let count = count.max(STEP_BYTES) as u64;
+        self.file.by_ref().take(count).read_to_end(&mut self.bytes)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod window_tests {
+    use super::{STEP_BYTES, Window};
+    use std::fs::{self, File};
+
+    #[test]
+    fn any_piece_of_the_file_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let content: Vec<u8> = (0..3 * STEP_BYTES + 7).map(|n| (n % 251) as u8).collect();
+        fs::write(&path, &content).unwrap();
+        let mut window = Window::on(File::open(&path).unwrap()).unwrap();
+        let end = content.len();
+        for (position, count) in [
+            (0, 10),
+            (5, 0),
+            (STEP_BYTES - 3, 10),
+            (2, 4),
+            (STEP_BYTES, 2 * STEP_BYTES),
+            (end - 3, 100),
+            (end, 1),
+            (end + 9, 5),
+            (0, end + 1),
+        ] {
+            let expected = &content[position.min(end)..(position + count).min(end)];
+            assert_eq!(window.at(position as u64, count).unwrap(), expected, "{position} {count}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrank_gives_what_it_still_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, [1; 100]).unwrap();
+        let mut window = Window::on(File::open(&path).unwrap()).unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+        assert_eq!(window.at(4, 50).unwrap(), [1; 6]);
+        assert_eq!(window.at(90, 5).unwrap(), [0; 0]);
+    }
 }

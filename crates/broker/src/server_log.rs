@@ -4,32 +4,24 @@
 //! taken apart, so that all others cost no more than being looked through. Nothing here reads files but [`read`] and
 //! [`LogFollower`], and nothing adds up what is told.
 
-mod clock;
-mod decoded;
-mod finder;
-mod follow;
-mod header;
-mod jvm;
-mod lines;
+mod input;
+mod line;
 mod messages;
-mod numbers;
-mod packing;
 mod patterns;
 mod request;
-mod stamp;
+mod time;
 
 use model::{LogEntry, LogKind};
 
-pub use clock::{Zone, parse_instant};
-pub use follow::{LogFollower, Piece};
-pub use packing::{ReadError, read};
+pub use input::{LogFollower, Piece, ReadError, read};
 pub use patterns::{PatternError, Patterns};
 pub use request::LoggedRequest;
+pub use time::{Zone, parse_instant};
 
-use clock::Clock;
-use decoded::Decoded;
-use finder::Finder;
-use lines::Lines;
+use input::Lines;
+use line::Decoded;
+use messages::Finder;
+use time::Clock;
 
 /// What is kept of a message.
 const TEXT_BYTES: usize = 1_000;
@@ -131,15 +123,15 @@ impl LineReader {
     }
 
     /// The next line worth a look. One whose needle lies beyond what is kept of a line has none.
-    fn next_line(&self, block: &[u8]) -> Option<lines::Span> {
+    fn next_line(&self, block: &[u8]) -> Option<input::Span> {
         if !self.patterns.is_empty() {
-            return Some(lines::Span::around(block, 0, 0));
+            return Some(input::Span::around(block, 0, 0));
         }
         let mut from = 0;
         loop {
             let found = self.finder.find(block, from)?;
-            let line = lines::Span::around(block, from, found.start);
-            if found.end - line.start <= lines::LONGEST_LINE {
+            let line = input::Span::around(block, from, found.start);
+            if found.end - line.start <= input::LONGEST_LINE {
                 return Some(line);
             }
             from = line.end.min(block.len());
@@ -152,13 +144,13 @@ impl LineReader {
         if let Some(found) = self.patterns.find(text) {
             told(LogItem::Entry(self.entry(&decoded, found)))?;
         }
-        if header::is_continuation(text) {
+        if line::is_continuation(text) {
             return Ok(());
         }
         match messages::read(text, &self.finder) {
             Some(messages::Read::Request(rest)) => match request::read(rest) {
                 Some(read) => {
-                    let at = self.clock.at(&header::Header::of(text), decoded.outer());
+                    let at = self.clock.at(&line::Header::of(text), decoded.outer());
                     told(LogItem::Request(LoggedRequest { at, line: rest, ..read }))?;
                 }
                 None => self.unread += 1,
@@ -174,7 +166,7 @@ impl LineReader {
     }
 
     fn entry(&mut self, decoded: &Decoded<'_>, message: messages::Message<'_>) -> LogEntry {
-        let header = header::Header::of(decoded.text());
+        let header = line::Header::of(decoded.text());
         LogEntry {
             at: self.clock.at(&header, decoded.outer()),
             kind: message.kind,

@@ -4,8 +4,6 @@
 //! A regular file is mapped and its packets are slices of the map; anything else, and what is unpacked, is
 //! read through one buffer. It does not look inside packets.
 
-mod lz4_frames;
-mod map;
 mod packing;
 mod pcap;
 mod pcapng;

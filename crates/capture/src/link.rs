@@ -1,10 +1,7 @@
 //! From a captured packet to the TCP segment in it: link header, VLAN tags, IP, TCP. Keeps no state:
 //! IP fragments are not put together.
 
-mod ip;
-mod tcp;
-
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::packet::{LinkType, Packet};
 
@@ -116,11 +113,11 @@ pub fn segment<'a>(packet: &Packet<'a>) -> Result<Segment<'a>, NoSegment> {
     // What the packet's own length says is wrong where the kernel hands over more than 64 KiB at once.
     let on_link = (packet.original_len as usize).max(bytes.len()).saturating_sub(header_len);
     let datagram = match protocol {
-        ETHERTYPE_IPV4 => ip::version_4(network, on_link)?,
-        ETHERTYPE_IPV6 => ip::version_6(network, on_link)?,
+        ETHERTYPE_IPV4 => version_4(network, on_link)?,
+        ETHERTYPE_IPV6 => version_6(network, on_link)?,
         _ => return Err(NoSegment::NotTcp),
     };
-    tcp::segment(&datagram)
+    tcp_segment(&datagram)
 }
 
 fn behind_vlan_tags(bytes: &[u8], protocol: u16, header_len: usize) -> Result<(u16, usize), NoSegment> {
@@ -168,6 +165,144 @@ fn be32(bytes: &[u8], at: usize) -> Result<u32, NoSegment> {
 
 fn byte(bytes: &[u8], at: usize) -> Result<u8, NoSegment> {
     bytes.get(at).copied().ok_or(NoSegment::Malformed)
+}
+
+// IPv4 (RFC 791) and IPv6 (RFC 8200) headers, as far as TCP's beginning.
+
+const PROTOCOL_TCP: u8 = 6;
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+const MOBILITY: u8 = 135;
+const IPV6_HEADER_BYTES: usize = 40;
+/// More than any host hands over as one packet (`GSO_MAX_SIZE`: 512 KiB, include/linux/netdevice.h).
+const OFFLOAD_LIMIT: usize = 1 << 20;
+
+/// What IP carried: TCP's bytes and how many of them there were.
+struct Datagram<'a> {
+    src: IpAddr,
+    dst: IpAddr,
+    /// TCP header and payload, as far as captured; link padding is cut off.
+    bytes: &'a [u8],
+    /// Their length on the link.
+    len: usize,
+}
+
+/// `on_link`: bytes of the packet from the IP header on, captured or not.
+fn version_4(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
+    let first = byte(bytes, 0)?;
+    let header_len = usize::from(first & 0x0f) * 4;
+    if first >> 4 != 4 || header_len < 20 {
+        return Err(NoSegment::Malformed);
+    }
+    let fragment = be16(bytes, 6)?;
+    if byte(bytes, 9)? != PROTOCOL_TCP {
+        return Err(NoSegment::NotTcp);
+    }
+    if fragment & 0x3fff != 0 {
+        return Err(NoSegment::Fragment);
+    }
+    let src = address::<4>(bytes, 12)?;
+    let dst = address::<4>(bytes, 16)?;
+    // Zero where segmentation offload built more than 64 KiB (BIG TCP, Linux b1a78b9b9886).
+    let total = match usize::from(be16(bytes, 2)?) {
+        0 if on_link <= OFFLOAD_LIMIT => on_link,
+        0 => return Err(NoSegment::Malformed),
+        total => total,
+    };
+    let len = total.checked_sub(header_len).ok_or(NoSegment::Malformed)?;
+    let rest = bytes.get(header_len..).ok_or(NoSegment::Malformed)?;
+    Ok(Datagram {
+        src: Ipv4Addr::from(src).into(),
+        dst: Ipv4Addr::from(dst).into(),
+        bytes: cut(rest, len),
+        len,
+    })
+}
+
+/// As [`version_4`]; extension headers are passed over.
+fn version_6(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
+    if byte(bytes, 0)? >> 4 != 6 {
+        return Err(NoSegment::Malformed);
+    }
+    let src = address::<16>(bytes, 8)?;
+    let dst = address::<16>(bytes, 24)?;
+    // Zero with a jumbo payload (RFC 2675), which Linux uses for more than 64 KiB at once.
+    let total = match usize::from(be16(bytes, 4)?) {
+        0 if on_link <= OFFLOAD_LIMIT => on_link,
+        0 => return Err(NoSegment::Malformed),
+        payload => payload + IPV6_HEADER_BYTES,
+    };
+    let (protocol, header_len) = behind_extensions(bytes)?;
+    if protocol != PROTOCOL_TCP {
+        return Err(NoSegment::NotTcp);
+    }
+    let len = total.checked_sub(header_len).ok_or(NoSegment::Malformed)?;
+    let rest = bytes.get(header_len..).ok_or(NoSegment::Malformed)?;
+    Ok(Datagram {
+        src: Ipv6Addr::from(src).into(),
+        dst: Ipv6Addr::from(dst).into(),
+        bytes: cut(rest, len),
+        len,
+    })
+}
+
+/// The protocol behind the extension headers and where it begins. Every header takes at least eight
+/// bytes, so the captured bytes bound the walk.
+fn behind_extensions(bytes: &[u8]) -> Result<(u8, usize), NoSegment> {
+    let mut next = byte(bytes, 6)?;
+    let mut at = IPV6_HEADER_BYTES;
+    loop {
+        let len = match next {
+            HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY => (usize::from(byte(bytes, at + 1)?) + 1) * 8,
+            AUTHENTICATION => (usize::from(byte(bytes, at + 1)?) + 2) * 4,
+            FRAGMENT => {
+                // An "atomic" fragment (RFC 6946) is a whole packet.
+                if be16(bytes, at + 2)? & 0xfff9 != 0 {
+                    return Err(NoSegment::Fragment);
+                }
+                8
+            }
+            protocol => return Ok((protocol, at)),
+        };
+        next = byte(bytes, at)?;
+        at += len;
+    }
+}
+
+fn address<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], NoSegment> {
+    bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().ok_or(NoSegment::Malformed)
+}
+
+fn cut(bytes: &[u8], len: usize) -> &[u8] {
+    bytes.get(..len).unwrap_or(bytes)
+}
+
+// The TCP header (RFC 9293, section 3.1).
+
+const HEADER_BYTES: usize = 20;
+
+/// The segment in a datagram. A snap length may have cut its options: its payload is then missing
+/// whole, and its place in the stream is still known.
+fn tcp_segment<'a>(datagram: &Datagram<'a>) -> Result<Segment<'a>, NoSegment> {
+    let bytes = datagram.bytes;
+    let header_len = usize::from(byte(bytes, 12)? >> 4) * 4;
+    let payload_len = datagram.len.checked_sub(header_len).ok_or(NoSegment::Malformed)?;
+    if header_len < HEADER_BYTES {
+        return Err(NoSegment::Malformed);
+    }
+    let payload = bytes.get(header_len..).unwrap_or_default();
+    Ok(Segment {
+        src: SocketAddr::new(datagram.src, be16(bytes, 0)?),
+        dst: SocketAddr::new(datagram.dst, be16(bytes, 2)?),
+        seq: be32(bytes, 4)?,
+        ack: be32(bytes, 8)?,
+        flags: Flags(byte(bytes, 13)?),
+        payload,
+        missing: u32::try_from(payload_len - payload.len()).map_err(|_| NoSegment::Malformed)?,
+    })
 }
 
 #[cfg(test)]

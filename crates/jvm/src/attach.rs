@@ -5,15 +5,16 @@
 //! command and three arguments, each ended by a zero byte, and the answer is a status, a line feed and text, until the
 //! JVM closes (`attachListener.hpp`, `attachListener_posix.cpp`; version 1, which every release since 6 understands).
 
-mod wake;
-mod wire;
-
-use std::io;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use model::Pid;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Pid as ProcessId, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::{Error, Machine};
 
@@ -98,19 +99,19 @@ fn command_of(version: &Answer) -> &'static str {
 }
 
 fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> Result<Answer, Error> {
-    let request = wire::request(command, arguments)?;
+    let request = request(command, arguments)?;
     machine.check_attachable()?;
     let stream = match open(machine, bounds.time) {
         Ok(stream) => stream,
         // None was ever made, or its maker is gone.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-            wake::wake(machine, PATIENCE, || open(machine, bounds.time))?
+            wake(machine, PATIENCE, || open(machine, bounds.time))?
         }
         Err(source) => return Err(system(machine, "connect to its socket")(source)),
     };
-    wire::exchange(stream, &request, bounds, Instant::now()).map_err(|error| match error {
-        wire::Broken::System(source) => system(machine, "talk to it")(source),
-        wire::Broken::Unintelligible => Error::Unintelligible { pid: machine.pid },
+    exchange(stream, &request, bounds, Instant::now()).map_err(|error| match error {
+        Broken::System(source) => system(machine, "talk to it")(source),
+        Broken::Unintelligible => Error::Unintelligible { pid: machine.pid },
     })
 }
 
@@ -133,5 +134,237 @@ fn system(machine: &Machine, what: &'static str) -> impl FnOnce(io::Error) -> Er
     move |source| Error::System { pid, what, source }
 }
 
+// Tells a JVM that does not listen to begin: a file that says so, and SIGQUIT (`AttachListener::is_init_trigger`). The
+// signal kills whatever does not handle it, so it goes to a `HotSpot` that is seen to, and to nothing else.
+
+/// How often to look whether it listens.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Has the JVM listen, and gives what `open` gives once that succeeds.
+fn wake<T>(machine: &Machine, patience: Duration, open: impl Fn() -> io::Result<T>) -> Result<T, Error> {
+    let process = Handler::of(machine)?;
+    let _file =
+        Trigger::put(machine).map_err(system(machine, "write the file by which it is told to listen"))?;
+    process.signal().map_err(system(machine, "send it SIGQUIT"))?;
+    let told = Instant::now();
+    loop {
+        std::thread::sleep(LOOK);
+        match open() {
+            Ok(opened) => return Ok(opened),
+            Err(_) if told.elapsed() < patience => {}
+            Err(_) => return Err(Error::Silent { pid: machine.pid, waited: patience }),
+        }
+    }
+}
+
+/// A process that was seen to handle SIGQUIT.
+#[derive(Debug)]
+struct Handler(OwnedFd);
+
+impl Handler {
+    /// Looks at the process through a handle opened before: whatever gets its id once it has ended is not what the
+    /// handle means.
+    fn of(machine: &Machine) -> Result<Self, Error> {
+        let handle = handle(machine.pid).map_err(system(machine, "get hold of its process"))?;
+        let now = machine.again()?;
+        now.check_attachable()?;
+        if now.catches_sigquit { Ok(Self(handle)) } else { Err(Error::Deaf { pid: machine.pid }) }
+    }
+
+    fn signal(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.0, Signal::QUIT)?)
+    }
+}
+
+fn handle(pid: Pid) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(ProcessId::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// The file that says what SIGQUIT is for; without one it asks for a thread dump on standard output. Gone when dropped,
+/// also where the process has ended meanwhile.
+struct Trigger {
+    directory: OwnedFd,
+    name: String,
+}
+
+impl Trigger {
+    /// Where the JVM looks: in its working directory, then in its `/tmp`.
+    fn put(machine: &Machine) -> io::Result<Self> {
+        Self::put_in(machine, "cwd").or_else(|_| Self::put_in(machine, "root/tmp"))
+    }
+
+    fn put_in(machine: &Machine, place: &str) -> io::Result<Self> {
+        let directory = openat(
+            CWD,
+            machine.path(place),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let name = format!(".attach_pid{}", machine.own_pid);
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(Self { directory, name })
+    }
+}
+
+impl Drop for Trigger {
+    fn drop(&mut self) {
+        let _ = unlinkat(&self.directory, self.name.as_str(), AtFlags::empty());
+    }
+}
+
+// The bytes of the attach protocol's version 1. Does not open sockets.
+
+/// `AttachOperation` (attachListener.hpp): what a JVM makes room for.
+const MOST_COMMAND_BYTES: usize = 16;
+const MOST_ARGUMENT_BYTES: usize = 1024;
+const ARGUMENTS: usize = 3;
+/// A status is an `int` in decimal.
+const MOST_STATUS_BYTES: usize = 12;
+
+/// What went wrong on the way.
+#[derive(Debug)]
+enum Broken {
+    System(io::Error),
+    Unintelligible,
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+/// A request: exactly three arguments, those that are not given empty.
+fn request(command: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+    let fits = |text: &str, most: usize| text.len() <= most && !text.contains('\0');
+    let all_fit = fits(command, MOST_COMMAND_BYTES)
+        && arguments.len() <= ARGUMENTS
+        && arguments.iter().all(|argument| fits(argument, MOST_ARGUMENT_BYTES));
+    if !all_fit {
+        return Err(Error::Request(command.chars().filter(|c| !c.is_control()).take(40).collect()));
+    }
+    let given = arguments.iter().copied().chain([""; ARGUMENTS]).take(ARGUMENTS);
+    Ok(["1", command].into_iter().chain(given).flat_map(|word| word.bytes().chain([0])).collect())
+}
+
+/// Sends a request and reads the answer, within its bounds of space and of time since `begun`.
+fn exchange(
+    mut stream: UnixStream,
+    request: &[u8],
+    bounds: Bounds,
+    begun: Instant,
+) -> Result<Answer, Broken> {
+    stream.set_write_timeout(Some(bounds.time))?;
+    stream.write_all(request)?;
+    let mut bytes = Vec::new();
+    let most = bounds.bytes.saturating_add(MOST_STATUS_BYTES);
+    let mut piece = [0; 16 << 10];
+    while bytes.len() < most {
+        stream.set_read_timeout(Some(left(bounds.time, begun)?))?;
+        let read = match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(late().into()),
+            Err(error) => return Err(error.into()),
+        };
+        bytes.extend(piece.iter().take(read.min(most - bytes.len())));
+    }
+    parse(&bytes, bounds.bytes)
+}
+
+fn left(most: Duration, begun: Instant) -> io::Result<Duration> {
+    // A timeout of nothing would be none at all.
+    most.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()).ok_or_else(late)
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time")
+}
+
+fn parse(bytes: &[u8], most: usize) -> Result<Answer, Broken> {
+    let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
+    let status = parts.next().and_then(|status| std::str::from_utf8(status).ok()?.trim().parse().ok());
+    let text = parts.next().map(|text| text.get(..most).unwrap_or(text));
+    let (Some(status), Some(text)) = (status, text) else { return Err(Broken::Unintelligible) };
+    Ok(Answer { status, text: String::from_utf8_lossy(text).into_owned() })
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod wire_tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::{Broken, exchange, request};
+    use crate::attach::{Answer, Bounds};
+
+    const BOUNDS: Bounds = Bounds { bytes: 10, time: Duration::from_secs(5) };
+
+    /// What is made of an answer that comes in pieces.
+    fn answered(pieces: &'static [&'static [u8]], bounds: Bounds) -> Result<Answer, Broken> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let machine = thread::spawn(move || {
+            let mut asked = [0; 7];
+            theirs.read_exact(&mut asked).unwrap();
+            assert_eq!(&asked, b"request");
+            for piece in pieces {
+                // A reader that has enough hangs up.
+                let _ = theirs.write_all(piece);
+            }
+        });
+        let answer = exchange(ours, b"request", bounds, Instant::now());
+        machine.join().unwrap();
+        answer
+    }
+
+    #[test]
+    fn a_request_has_three_arguments_whatever_is_given() {
+        assert_eq!(request("jcmd", &["VM.version"]).unwrap(), b"1\0jcmd\0VM.version\0\0\0");
+        assert_eq!(request("threaddump", &[]).unwrap(), b"1\0threaddump\0\0\0\0");
+        let long = "x".repeat(1025);
+        for (command, arguments) in [
+            ("jcmd", &["a\0b"][..]),
+            ("seventeen bytes !", &[]),
+            ("jcmd", &[&long]),
+            ("jcmd", &["", "", "", ""]),
+        ] {
+            let said = request(command, arguments).unwrap_err().to_string();
+            assert!(said.contains("is no request"), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_status_and_text() {
+        let ok = |pieces| answered(pieces, BOUNDS).unwrap();
+        assert_eq!(ok(&[b"0", b"\n", b"Full ", b"text"]), Answer { status: 0, text: "Full text".to_owned() });
+        assert_eq!(ok(&[b"-1\nno"]).status, -1);
+        assert_eq!(ok(&[b"100\n"]).text, "");
+        assert_eq!(ok(&[b"0\n\xff!"]).text, "\u{fffd}!");
+        assert_eq!(ok(&[b"0\n0123456789abcdef", b"more and more and more"]).text, "0123456789");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        const ANSWERS: &[&[&[u8]]] =
+            &[&[], &[b"0"], &[b"\n"], &[b"one\n"], &[b"99999999999999\n"], &[b"0123456789 nor is this"]];
+        for pieces in ANSWERS {
+            assert!(matches!(answered(pieces, BOUNDS), Err(Broken::Unintelligible)), "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_stays_silent_is_not_waited_for() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let bounds = Bounds { time: Duration::from_millis(50), ..BOUNDS };
+        let Err(Broken::System(error)) = exchange(ours, b"request", bounds, Instant::now()) else { panic!() };
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        drop(theirs);
+    }
+}

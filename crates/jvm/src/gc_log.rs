@@ -4,15 +4,14 @@
 //! and of JDK 8's logs the line of `-XX:+PrintGCApplicationStoppedTime`. A collection is a pause of its own, within the
 //! safepoint that its log may tell as well. It does not say what a collection did.
 
-mod pause;
-mod stamp;
-
 use std::io::BufRead;
+use std::ops::Range;
+use std::sync::Arc;
 
-use model::{JvmPause, Nanos};
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone};
+use model::{JvmPause, JvmPauseKind, Nanos};
 
-use self::pause::Told;
-use self::stamp::{Stamp, decorated};
 use crate::TextError;
 use crate::lines::Lines;
 
@@ -65,7 +64,7 @@ impl<R: BufRead> GcLog<R> {
             let Some((stamp, message)) = decorated(&text).filter(|_| line.is_whole) else { continue };
             self.any = true;
             self.start = stamp.start().or(self.start);
-            match pause::told(message) {
+            match told(message) {
                 Some(Told::Operation(operation)) => operation.clone_into(&mut self.operation),
                 Some(Told::Pause(mut pause)) => {
                     let end = at(&stamp, self.start).ok_or(Error::Undated { line: line.number })?;
@@ -97,6 +96,253 @@ impl<R: BufRead> Iterator for GcLog<R> {
         self.is_over = !matches!(next, Ok(Some(_)));
         next.transpose()
     }
+}
+
+// The messages that tell a pause. Does not know when they were written.
+//
+// ```text
+// GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms      gc/shared/gcTraceTime.cpp
+// GC(3) Y: Pause Mark Start (Major) 0.025ms                                         gc/z/zStat.cpp, zDriver.cpp
+// Safepoint "G1PauseRemark", Time since last: 31045877 ns, Reaching safepoint: 4277374 ns, [Cleanup: 38 ns,]
+//   At safepoint: 23165200 ns, [Leaving safepoint: 5217582 ns,] Total: 32660156 ns  runtime/safepoint.cpp, JDK 13 on
+// Entering safepoint region: G1CollectForAllocation                                JDK 9 to 12, of which the next is
+// Total time for which application threads were stopped: 0.0123 seconds, Stopping threads took: 0.0001 seconds
+// ```
+
+/// What a name may have; the rest of it is left out.
+const MAX_NAME_CHARS: usize = 200;
+
+/// A stop longer than this is none: no JVM stands still for a day.
+const LONGEST: Nanos = Nanos(86_400_000_000_000);
+
+/// What a message tells.
+#[derive(Debug)]
+enum Told<'a> {
+    /// A pause that is over.
+    Pause(Over),
+    /// The operation of the safepoint that begins.
+    Operation(&'a str),
+}
+
+/// A pause that is over when its line is written.
+#[derive(Debug)]
+struct Over {
+    kind: JvmPauseKind,
+    operation: String,
+    cause: String,
+    gc_id: Option<u32>,
+    length: Nanos,
+    time_to_safepoint: Option<Nanos>,
+}
+
+impl Over {
+    /// Whether the line does not say which operation it was for.
+    fn is_unnamed_safepoint(&self) -> bool {
+        self.kind == JvmPauseKind::Safepoint && self.operation.is_empty()
+    }
+
+    /// The pause, given when it was over.
+    fn ending_at(self, end: Nanos) -> JvmPause {
+        JvmPause {
+            start: end - self.length,
+            end,
+            pid: 0,
+            kind: self.kind,
+            operation: name(&self.operation),
+            cause: name(&self.cause),
+            gc_id: self.gc_id,
+            time_to_safepoint: self.time_to_safepoint.map(|reach| reach.min(self.length)),
+        }
+    }
+}
+
+fn name(text: &str) -> Arc<str> {
+    text.chars().take(MAX_NAME_CHARS).collect::<String>().into()
+}
+
+/// What this message tells, if anything.
+fn told(message: &str) -> Option<Told<'_>> {
+    if let Some(operation) = message.strip_prefix("Entering safepoint region: ") {
+        return Some(Told::Operation(operation));
+    }
+    let over = collection(message).or_else(|| safepoint(message)).or_else(|| stopped(message))?;
+    (over.length <= LONGEST).then_some(Told::Pause(over))
+}
+
+/// Which of a message's pieces are the operation and which the cause: a generation's name before it (ZGC) is of
+/// the former, and what stands in brackets is a cause where the heap's sizes follow; of a young collection of G1 the
+/// first such is its kind.
+fn collection(message: &str) -> Option<Over> {
+    let (id, rest) = message.strip_prefix("GC(")?.split_once(") ")?;
+    let (text, length) = rest.strip_suffix("ms")?.rsplit_once(' ')?;
+    let length = Nanos(decimal(length, 6)?);
+    let text = text.trim();
+    let unprefixed = text.split_once(": ").filter(|(of, _)| of.len() == 1).map_or(text, |(_, rest)| rest);
+    if !unprefixed.starts_with("Pause ") {
+        return None;
+    }
+    let (operation, cause) = match text.rsplit_once(' ').filter(|(_, sizes)| sizes.contains("->")) {
+        Some((named, _)) => split_cause(named.trim()),
+        None => (text, ""),
+    };
+    Some(Over {
+        kind: JvmPauseKind::Gc,
+        operation: operation.to_owned(),
+        cause: unbracketed(cause).to_owned(),
+        gc_id: id.parse().ok(),
+        length,
+        time_to_safepoint: None,
+    })
+}
+
+/// `Pause Young (Normal) (G1 Evacuation Pause)` or `Pause Full (System.gc())`, before the cause.
+fn split_cause(named: &str) -> (&str, &str) {
+    let is_typed = named.starts_with("Pause Young (") && named.contains(") (");
+    let at = if is_typed { named.find(") (").map(|at| at + 1) } else { named.find(" (") };
+    at.and_then(|at| named.split_at_checked(at))
+        .map_or((named, ""), |(operation, cause)| (operation, cause.trim()))
+}
+
+/// Without the brackets, if they are one pair around everything.
+fn unbracketed(cause: &str) -> &str {
+    let inner = cause.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    inner.filter(|inner| !inner.contains(") (")).unwrap_or(cause)
+}
+
+fn safepoint(message: &str) -> Option<Over> {
+    let (operation, rest) = message.strip_prefix("Safepoint \"")?.split_once("\", ")?;
+    let part = |mark: &str| {
+        let found = rest.split(", ").find_map(|part| part.strip_prefix(mark))?;
+        decimal(found.strip_suffix(" ns")?, 0).map(Nanos)
+    };
+    Some(Over {
+        kind: JvmPauseKind::Safepoint,
+        operation: operation.to_owned(),
+        cause: String::new(),
+        gc_id: None,
+        length: part("Total: ")?,
+        time_to_safepoint: part("Reaching safepoint: "),
+    })
+}
+
+fn stopped(message: &str) -> Option<Over> {
+    let rest = message.strip_prefix("Total time for which application threads were stopped: ")?;
+    let (length, rest) = rest.split_once(" seconds")?;
+    let reach = rest.strip_prefix(", Stopping threads took: ").and_then(|rest| rest.strip_suffix(" seconds"));
+    Some(Over {
+        kind: JvmPauseKind::Safepoint,
+        operation: String::new(),
+        cause: String::new(),
+        gc_id: None,
+        length: Nanos(decimal(length, 9)?),
+        time_to_safepoint: reach.and_then(|reach| decimal(reach, 9)).map(Nanos),
+    })
+}
+
+// What stands before a log line's message: its time and tags. Does not read messages.
+//
+// Decorations of unified logging (HotSpot's logging/logDecorations.cpp), in this order where configured:
+// `[2024-05-19T15:04:47.458+0000]` time, the same for utctime, `[12.345s]` uptime, `[1716131087458ms]` timemillis,
+// `[12345ms]` uptimemillis, `[…ns]` timenanos or uptimenanos, which are not told apart, then host name, process, thread,
+// level and tags. JDK 8: `2024-05-19T15:04:47.458+0000: 12.345: `.
+
+/// Milliseconds that cannot be an uptime: three years.
+const WALL_FROM_MILLIS: i64 = 100_000_000_000;
+
+/// A line's time, as far as it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stamp {
+    /// By the wall clock.
+    wall: Option<Nanos>,
+    /// Since the JVM started.
+    uptime: Option<Nanos>,
+}
+
+impl Stamp {
+    /// When the JVM started, if both are there.
+    fn start(&self) -> Option<Nanos> {
+        Some(self.wall? - self.uptime?)
+    }
+}
+
+/// Takes a line apart into its stamp and its message; `None` for one without decorations.
+fn decorated(line: &str) -> Option<(Stamp, &str)> {
+    let mut stamp = Stamp::default();
+    let mut rest = line;
+    while let Some((decoration, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        stamp.decoration(decoration);
+        rest = after;
+    }
+    if rest.len() < line.len() { Some((stamp, rest.trim())) } else { plain(line) }
+}
+
+impl Stamp {
+    fn decoration(&mut self, text: &str) {
+        if let Some(wall) = date(text) {
+            self.wall = Some(wall);
+        } else if let Some(millis) = text.strip_suffix("ms").and_then(|digits| decimal(digits, 0)) {
+            let nanos = millis.checked_mul(1_000_000).map(Nanos);
+            let time = if millis >= WALL_FROM_MILLIS { &mut self.wall } else { &mut self.uptime };
+            *time = time.or(nanos);
+        } else if let Some(uptime) = text.strip_suffix('s').and_then(|seconds| decimal(seconds, 9)) {
+            self.uptime = Some(Nanos(uptime));
+        }
+    }
+}
+
+/// JDK 8's way.
+fn plain(line: &str) -> Option<(Stamp, &str)> {
+    let mut stamp = Stamp::default();
+    let mut rest = line;
+    if let Some((wall, after)) = rest.split_once(": ").and_then(|(text, after)| Some((date(text)?, after))) {
+        stamp.wall = Some(wall);
+        rest = after;
+    }
+    let uptime = rest.split_once(": ").and_then(|(text, after)| Some((decimal(text, 9)?, after)));
+    if let Some((uptime, after)) = uptime {
+        stamp.uptime = Some(Nanos(uptime));
+        rest = after;
+    }
+    (stamp != Stamp::default()).then_some((stamp, rest.trim()))
+}
+
+/// `2024-05-19T15:04:47.458+0000`.
+fn date(text: &str) -> Option<Nanos> {
+    if text.len() != 28 || text.as_bytes().get(10) != Some(&b'T') {
+        return None;
+    }
+    let field = |range: Range<usize>| text.get(range)?.parse::<i16>().ok();
+    let small = |range| i8::try_from(field(range)?).ok();
+    let time = DateTime::new(
+        field(0..4)?,
+        small(5..7)?,
+        small(8..10)?,
+        small(11..13)?,
+        small(14..16)?,
+        small(17..19)?,
+        i32::from(field(20..23)?) * 1_000_000,
+    );
+    let minutes = i32::from(field(24..26)?) * 60 + i32::from(field(26..28)?);
+    let sign = if text.as_bytes().get(23) == Some(&b'-') { -1 } else { 1 };
+    let zone = TimeZone::fixed(Offset::from_seconds(sign * minutes * 60).ok()?);
+    let nanos = time.ok()?.to_zoned(zone).ok()?.timestamp().as_nanosecond();
+    i64::try_from(nanos).ok().map(Nanos)
+}
+
+/// A decimal number in units of its `digits`th digit behind the point, which may be missing; further ones are
+/// left out.
+fn decimal(text: &str, digits: usize) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let fraction = fraction.get(..digits.min(fraction.len()))?;
+    let padding = 10_i64.checked_pow(u32::try_from(digits - fraction.len()).ok()?)?;
+    let unit = 10_i64.checked_pow(u32::try_from(digits).ok()?)?;
+    let fraction =
+        if fraction.is_empty() { 0 } else { fraction.parse::<i64>().ok()?.checked_mul(padding)? };
+    whole.parse::<i64>().ok()?.checked_mul(unit)?.checked_add(fraction)
 }
 
 #[cfg(test)]

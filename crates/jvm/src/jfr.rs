@@ -14,26 +14,16 @@
 
 mod bytes;
 mod chunk;
-mod clock;
 mod constants;
 mod error;
 mod header;
-mod locks;
 mod metadata;
 mod pauses;
-mod pools;
 mod recording;
-#[cfg(unix)]
-mod tail;
-mod value;
-mod window;
 
+pub use bytes::Source;
 pub use chunk::{JfrEvent, Summary};
-pub use clock::Clock;
 pub use constants::Thread;
 pub use error::{Error, ErrorKind};
-pub use header::Header;
-pub use recording::Recording;
-#[cfg(unix)]
-pub use tail::Tail;
-pub use window::Source;
+pub use header::{Clock, Header};
+pub use recording::{Recording, Tail};

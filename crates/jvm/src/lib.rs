@@ -13,12 +13,10 @@ pub mod gc_log;
 pub mod jfr;
 mod lines;
 mod machine;
-mod owner;
 mod role;
 pub mod threads;
 
 pub use error::Error;
 pub use lines::TextError;
-pub use machine::{Kind, Machine, Owner};
-pub use owner::{act_as, may_act_as};
+pub use machine::{Kind, Machine, Owner, act_as, may_act_as};
 pub use role::Role;

@@ -2,12 +2,20 @@
 //!
 //! Checksums inside the codecs' own framings are not verified where that takes more code than it is worth:
 //! the batch's CRC covers the same bytes ([`crate::BatchHeader::crc_ok`]).
-
-mod lz4;
-mod snappy;
+//!
+//! LZ4 frames are those of lz4's own `lz4_Frame_format.md`. Clients before KIP-57 wrote a wrong header checksum for magic 0
+//! and 1, and brokers ignore it there; it is ignored everywhere here, so that one way reads both. Blocks that depend on the
+//! ones before are read too, which Kafka's own reader does not.
+//!
+//! Snappy is one raw block, or blocks in the framing of xerial's snappy-java (`SnappyCodec.java`): the magic
+//! `82 53 4e 41 50 50 59 00`, version and lowest compatible version as int32, then blocks, each an int32 of its length and
+//! a raw block. snappy-java reads further such headers in between, as concatenated streams have them.
 
 use std::io::Read;
 
+use lz4_flex::block::{DecompressError, decompress_into_with_dict};
+
+use crate::reader::Reader;
 use crate::{Error, ErrorKind};
 
 /// A record batch's codec, as in the low three bits of its attributes.
@@ -65,8 +73,8 @@ pub fn decompress(
         }
         // java.util.zip.GZIPInputStream reads several members one after the other as well.
         Codec::Gzip => read_bounded(flate2::read::MultiGzDecoder::new(compressed), out, limit),
-        Codec::Snappy => snappy::decompress(compressed, out, limit),
-        Codec::Lz4 => lz4::decompress(compressed, out, limit),
+        Codec::Snappy => snappy(compressed, out, limit),
+        Codec::Lz4 => lz4(compressed, out, limit),
         Codec::Zstd if magic < 2 => Err(Error::new(ErrorKind::UnknownCodec { codec: 4 }, 0)),
         Codec::Zstd => zstd(compressed, out, limit),
     }
@@ -96,4 +104,151 @@ fn corrupt(at: usize) -> Error {
 
 fn too_large(limit: usize) -> Error {
     Error::new(ErrorKind::DecompressedTooLarge { limit }, 0)
+}
+
+const LZ4_MAGIC: u32 = 0x184D_2204;
+/// Frame descriptor flags.
+const VERSION_MASK: u8 = 0xc0;
+const VERSION_1: u8 = 0x40;
+const BLOCK_CHECKSUMS: u8 = 0x10;
+const CONTENT_SIZE: u8 = 0x08;
+const CONTENT_CHECKSUM: u8 = 0x04;
+const DICTIONARY_ID: u8 = 0x01;
+/// Set in a block's size where the block is not compressed.
+const STORED: u32 = 0x8000_0000;
+/// What a block may refer back to.
+const WINDOW_BYTES: usize = 64 << 10;
+/// One length byte stands for at most 255 bytes.
+const MAX_LZ4_EXPANSION: usize = 255;
+/// Most records shrink less.
+const LIKELY_EXPANSION: usize = 6;
+
+fn lz4(compressed: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
+    let mut reader = Reader::new(compressed);
+    let frame = Lz4Frame::read(&mut reader)?;
+    loop {
+        let at = reader.at();
+        let size = u32_le(&mut reader)?;
+        if size == 0 {
+            break;
+        }
+        let bytes = reader.take((size & !STORED) as usize)?;
+        if bytes.len() > frame.max_block_bytes {
+            return Err(corrupt(at));
+        }
+        if size & STORED == 0 {
+            frame.block(bytes, at, out, limit)?;
+        } else if bytes.len() > limit.saturating_sub(out.len()) {
+            return Err(too_large(limit));
+        } else {
+            out.extend_from_slice(bytes);
+        }
+        if frame.flags & BLOCK_CHECKSUMS != 0 {
+            reader.take(4)?;
+        }
+    }
+    if frame.flags & CONTENT_CHECKSUM != 0 {
+        reader.take(4)?;
+    }
+    Ok(())
+}
+
+struct Lz4Frame {
+    flags: u8,
+    max_block_bytes: usize,
+}
+
+impl Lz4Frame {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        if u32_le(reader)? != LZ4_MAGIC {
+            return Err(corrupt(0));
+        }
+        let flags = reader.u8()?;
+        let max_block_bytes = match (reader.u8()? >> 4) & 7 {
+            4 => 64 << 10,
+            5 => 256 << 10,
+            6 => 1 << 20,
+            7 => 4 << 20,
+            _ => return Err(corrupt(5)),
+        };
+        if flags & VERSION_MASK != VERSION_1 || flags & DICTIONARY_ID != 0 {
+            return Err(corrupt(4));
+        }
+        if flags & CONTENT_SIZE != 0 {
+            reader.take(8)?;
+        }
+        reader.u8()?; // header checksum
+        Ok(Self { flags, max_block_bytes })
+    }
+
+    /// Appends what one compressed block holds.
+    fn block(&self, bytes: &[u8], at: usize, out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
+        let most = self.max_block_bytes.min(bytes.len().saturating_mul(MAX_LZ4_EXPANSION));
+        let room = limit.saturating_sub(out.len());
+        // Clients name blocks of 64 KiB and more however small their batches are: making that much room for
+        // each costs more than reading it. What turns out not to be enough is read again with all of it.
+        let likely = bytes.len().saturating_mul(LIKELY_EXPANSION);
+        if likely < most.min(room) && block_into(bytes, likely, out).is_ok() {
+            return Ok(());
+        }
+        block_into(bytes, most.min(room), out).map_err(|error| match error {
+            DecompressError::OutputTooSmall { .. } if most > room => too_large(limit),
+            _ => corrupt(at),
+        })
+    }
+}
+
+/// Appends a block of at most `room` bytes; what does not fit is an error, and nothing of it appended.
+fn block_into(bytes: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(), DecompressError> {
+    let start = out.len();
+    out.resize(start + room, 0);
+    let (before, target) = out.split_at_mut(start);
+    let window = before.get(start.saturating_sub(WINDOW_BYTES)..).unwrap_or_default();
+    let written = decompress_into_with_dict(bytes, target, window);
+    out.truncate(start + written.as_ref().copied().unwrap_or(0));
+    written.map(|_| ())
+}
+
+fn u32_le(reader: &mut Reader<'_>) -> Result<u32, Error> {
+    reader.u32().map(u32::swap_bytes)
+}
+
+const XERIAL_MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
+const XERIAL_HEADER_BYTES: usize = 16;
+/// No element of the raw format makes more than 64 bytes out of three.
+const MAX_SNAPPY_EXPANSION: usize = 22;
+
+fn snappy(compressed: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
+    if !compressed.starts_with(XERIAL_MAGIC) {
+        return snappy_block(compressed, 0, out, limit);
+    }
+    let mut reader = Reader::new(compressed);
+    while !reader.is_empty() {
+        if reader.rest().starts_with(XERIAL_MAGIC) {
+            reader.take(XERIAL_HEADER_BYTES)?;
+            continue;
+        }
+        let at = reader.at();
+        let length = reader.i32()?;
+        let bytes = reader.take(usize::try_from(length).map_err(|_| corrupt(at))?)?;
+        snappy_block(bytes, at, out, limit)?;
+    }
+    Ok(())
+}
+
+/// Appends what one raw block holds.
+fn snappy_block(bytes: &[u8], at: usize, out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
+    let length = snap::raw::decompress_len(bytes).map_err(|_| corrupt(at))?;
+    let start = out.len();
+    if length > limit.saturating_sub(start) {
+        return Err(too_large(limit));
+    }
+    if length > bytes.len().saturating_mul(MAX_SNAPPY_EXPANSION) {
+        return Err(corrupt(at));
+    }
+    out.resize(start + length, 0);
+    let target = out.get_mut(start..).unwrap_or_default();
+    let written = snap::raw::Decoder::new().decompress(bytes, target).map_err(|_| corrupt(at))?;
+    out.truncate(start + written);
+    Ok(())
 }

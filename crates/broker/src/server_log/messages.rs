@@ -37,11 +37,12 @@
 
 use std::sync::Arc;
 
+use aho_corasick::packed::{self, Searcher};
+use aho_corasick::{AhoCorasick, Input, MatchKind, Span as Range};
 use model::{LogKind, Nanos};
 
-use super::finder::Finder;
-use super::numbers::{last_number, length, length_after, number, number_after};
-use super::{TEXT_BYTES, jvm};
+use super::TEXT_BYTES;
+use super::time::{last_number, length, length_after, number, number_after};
 
 /// What the broker says when it has stopped.
 pub(super) const STOPPED: &str = "shut down completed";
@@ -112,9 +113,9 @@ pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: "Unable to send a heartbeat because ", rule: |line| Some(of(LogKind::Heartbeat, line)) },
     Needle { text: "Cancelled in-flight ", rule: cancelled },
     Needle { text: " took ", rule: took },
-    Needle { text: " Pause ", rule: jvm::collection },
-    Needle { text: "Safepoint \"", rule: jvm::safepoint },
-    Needle { text: "application threads were stopped: ", rule: jvm::stopped },
+    Needle { text: " Pause ", rule: collection },
+    Needle { text: "Safepoint \"", rule: safepoint },
+    Needle { text: "application threads were stopped: ", rule: stopped },
 ];
 
 /// What a line tells, if anything. A needle that turns out to be another text does not hide the next.
@@ -341,4 +342,67 @@ fn synced(before: &str) -> LogKind {
     let near = message.get(message.len().saturating_sub(200)..).unwrap_or_default().to_ascii_lowercase();
     let has = |word: &[u8]| memchr::memmem::find(&near, word).is_some();
     if has(b"fsync") || has(b"flush") { LogKind::Fsync } else { LogKind::SlowOperation }
+}
+
+// Lines of the JVM among the broker's, as where both go to a container's output: collections and safepoints. Only how
+// long they took; what else such a log says, `jvm::gc_log` reads.
+
+/// `[…][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms`: gc/shared/gcTraceTime.cpp.
+pub(super) fn collection(line: Around<'_>) -> Option<Message<'_>> {
+    let word = line.before.rsplit(' ').find(|word| !word.is_empty() && !word.ends_with(':'))?;
+    (word.contains("GC(") && word.ends_with(')')).then_some(())?;
+    let length = length(line.after.trim_end().rsplit(' ').next()?)?;
+    Some(Message { length: Some(length), ..Message::new(LogKind::GcPause) })
+}
+
+/// `Safepoint "G1PauseRemark", …, Total: 32660156 ns`: runtime/safepoint.cpp, JDK 13 on.
+pub(super) fn safepoint(line: Around<'_>) -> Option<Message<'_>> {
+    let length = length_after(line.after, "Total: ")?;
+    Some(Message { length: Some(length), ..Message::new(LogKind::Safepoint) })
+}
+
+/// `Total time for which application threads were stopped: 0.0123 seconds, …`: up to JDK 12.
+pub(super) fn stopped(line: Around<'_>) -> Option<Message<'_>> {
+    line.before.ends_with("Total time for which ").then_some(())?;
+    Some(Message { length: Some(length(line.after)?), ..Message::new(LogKind::Safepoint) })
+}
+
+// Finds the first of a few texts in a block, many bytes at a time. Does not know what they mean.
+
+/// Looks for all texts at once: by vector instructions where the processor has them, else by an automaton.
+#[derive(Clone, Debug)]
+pub(super) struct Finder {
+    vectors: Option<Searcher>,
+    automaton: Option<AhoCorasick>,
+}
+
+/// Where a text was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its place in the list of texts.
+    pub(super) nth: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Finder {
+    /// Of several texts at the same place the first in the list is found.
+    pub(super) fn new(texts: impl Iterator<Item = &'static str> + Clone) -> Self {
+        let vectors = packed::Config::new().builder().extend(texts.clone()).build();
+        // A few hundred states: this cannot fail for want of room.
+        let automaton = || AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(texts).ok();
+        let automaton = if vectors.is_none() { automaton() } else { None };
+        Self { vectors, automaton }
+    }
+
+    /// The first text that begins at `from` or later.
+    pub(super) fn find(&self, block: &[u8], from: usize) -> Option<Found> {
+        let range = Range { start: from.min(block.len()), end: block.len() };
+        let found = match (&self.vectors, &self.automaton) {
+            (Some(vectors), _) => vectors.find_in(block, range),
+            (None, Some(automaton)) => automaton.find(Input::new(block).span(range)),
+            (None, None) => None,
+        }?;
+        Some(Found { nth: found.pattern().as_usize(), start: found.start(), end: found.end() })
+    }
 }

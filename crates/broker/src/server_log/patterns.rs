@@ -14,7 +14,7 @@ use model::LogKind;
 use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::messages::{Message, partition};
-use super::numbers::{in_unit, unit_ns};
+use super::time::{in_unit, unit_ns};
 
 /// Patterns at most: each line is looked at with all of them.
 const MOST: usize = 64;

@@ -1,15 +1,15 @@
 //! Lines of brokers from 2.0 to 4.1 and what they tell, in every layout, whole, cut, damaged and in any pieces.
 
-mod kafka_lines;
-
 use std::convert::Infallible;
 
 use model::{LogEntry, LogKind, Nanos};
 use proptest::prelude::*;
 
-use super::lines::LONGEST_LINE;
+use super::input::LONGEST_LINE;
 use super::{Counts, LogItem, LogScanner, Patterns, Zone};
 use kafka_lines::LINES;
+
+mod kafka_lines;
 
 const REQUEST: &str = r#"[2024-05-19 15:04:47,458] DEBUG Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":0,"requestApiVersion":12,"correlationId":7,"clientId":"a","requestApiKeyName":"PRODUCE"},"request":{"topicData":[{"name":"orders","partitionData":[]}]},"response":{},"connection":"127.0.0.1:9092-10.0.0.7:60670-0-1","totalTimeMs":6.25,"requestQueueTimeMs":0.5,"localTimeMs":4.0,"remoteTimeMs":0.125,"throttleTimeMs":0,"responseQueueTimeMs":0.625,"sendTimeMs":1.0,"securityProtocol":"PLAINTEXT"} (kafka.request.logger)"#;
 const AT: Nanos = Nanos(1_716_131_087_458_000_000);

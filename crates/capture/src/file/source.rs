@@ -4,9 +4,7 @@
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 
-use memmap2::Mmap;
-
-use super::map;
+use memmap2::{Mmap, MmapOptions};
 
 /// Bytes mapped at once: bounds the resident memory of a reader, whatever the file's size.
 const WINDOW_BYTES: usize = 8 << 20;
@@ -142,7 +140,7 @@ impl Mapped {
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(WINDOW_BYTES.max(n));
         self.window = None;
         self.window_start = self.at;
-        let window = self.window.insert(map::window(&self.file, self.at, len)?);
+        let window = self.window.insert(map_window(&self.file, self.at, len)?);
         Ok(window.get(..n).unwrap_or_default())
     }
 
@@ -208,4 +206,23 @@ impl Streamed {
         self.at += len as u64;
         Ok(self.buffer.get(from..from + len).unwrap_or_default())
     }
+}
+
+// A window of a regular file mapped read-only. The only `unsafe` of the file reader.
+
+/// Maps `len` bytes of `file` from `offset` (which need not be aligned).
+///
+/// # Errors
+/// The system's, if it will not map the file.
+#[expect(unsafe_code, reason = "maps a file")]
+fn map_window(file: &File, offset: u64, len: usize) -> io::Result<Mmap> {
+    // SAFETY: the map is private to the reader and read-only, and its bytes are only ever read as
+    // plain bytes. Another process that writes into the file can change what is read, which every
+    // parser here bears: each length is read once and checked against the window. The
+    // caller asks for the file's length before each window; one that is truncated while its window is read
+    // raises SIGBUS, which ends the program without corrupting anything.
+    let map = unsafe { MmapOptions::new().offset(offset).len(len).map(file)? };
+    #[cfg(unix)]
+    map.advise(memmap2::Advice::Sequential)?;
+    Ok(map)
 }

@@ -18,16 +18,13 @@
 //! 5XESTACKTRACE                   (entered lock: java/lang/Object@0x…, entry count: 1)
 //! ```
 
-mod locks;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use jiff::civil::DateTime;
 use model::{Lock, LockHolder, LockKind, Pid};
 
-use self::locks::{Monitors, object, quoted};
-use super::error::DefectKind;
-use super::kept::Kept;
-use super::stamp;
-use super::thread::{Thread, ThreadState, Wait, WaitKind};
+use super::thread::{self, DefectKind, TextPool, Thread, ThreadState, Wait, WaitKind};
 
 /// A javacore being read.
 #[derive(Debug)]
@@ -64,20 +61,20 @@ impl OpenJ9 {
     }
 
     /// Takes the next line.
-    pub(super) fn line(&mut self, line: &str, kept: &mut Kept) -> Result<(), DefectKind> {
+    pub(super) fn line(&mut self, line: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
         let (tag, text) = line.split_once(' ').map_or((line, ""), |(tag, text)| (tag, text.trim()));
         match tag {
             "NULL" => self.is_done |= text.contains("END OF DUMP"),
             "0SECTION" => self.in_thread = false,
-            "1TIDATETIMEUTC" => self.taken = stamp::parse(text).map(|time| (time, true)).or(self.taken),
+            "1TIDATETIMEUTC" => self.taken = thread::parse(text).map(|time| (time, true)).or(self.taken),
             "1TIDATETIME" if !self.taken.is_some_and(|(_, is_utc)| is_utc) => {
-                self.taken = stamp::parse(text).map(|time| (time, false));
+                self.taken = thread::parse(text).map(|time| (time, false));
             }
             "1CIPROCESSID" => self.pid = number_after(text, "Process ID: ").unwrap_or(0),
             "1LKDEADLOCK" => self.deadlocks += u32::from(text.starts_with("Deadlock detected")),
-            _ if tag.starts_with("3LK") || tag.starts_with("2LK") => self.monitors.line(tag, text, kept)?,
-            "3XMTHREADINFO" => self.thread(text, kept)?,
-            _ if self.in_thread => self.thread_line(tag, text, kept)?,
+            _ if tag.starts_with("3LK") || tag.starts_with("2LK") => self.monitors.line(tag, text, texts)?,
+            "3XMTHREADINFO" => self.thread(text, texts)?,
+            _ if self.in_thread => self.thread_line(tag, text, texts)?,
             _ => {}
         }
         Ok(())
@@ -88,21 +85,21 @@ impl OpenJ9 {
         self.monitors.settle(&mut self.threads, &self.vm_threads);
     }
 
-    fn thread(&mut self, text: &str, kept: &mut Kept) -> Result<(), DefectKind> {
+    fn thread(&mut self, text: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
         self.in_thread = false;
         let Some((name, rest)) = quoted(text) else {
             // `Anonymous native thread`.
             return if text.starts_with('"') { Err(DefectKind::BrokenThread) } else { Ok(()) };
         };
-        let mut thread = Thread::new(kept.text(name).ok_or(DefectKind::TooLarge)?);
+        let mut thread = Thread::new(texts.text(name).ok_or(DefectKind::TooLarge)?);
         thread.state = rest.split("state:").nth(1).map_or(ThreadState::Unknown, state_named);
         self.threads.push(thread);
-        self.vm_threads.push(locks::vm_thread(rest).unwrap_or(0));
+        self.vm_threads.push(vm_thread(rest).unwrap_or(0));
         self.in_thread = true;
         Ok(())
     }
 
-    fn thread_line(&mut self, tag: &str, text: &str, kept: &mut Kept) -> Result<(), DefectKind> {
+    fn thread_line(&mut self, tag: &str, text: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
         let Some(thread) = self.threads.last_mut() else { return Ok(()) };
         match tag {
             "3XMJAVALTHREAD" => thread.java_id = hex_after(text, "getId:0x"),
@@ -110,16 +107,16 @@ impl OpenJ9 {
                 let id = hex_after(text, "native thread ID:0x");
                 thread.native_id = id.and_then(|id| u32::try_from(id).ok()).filter(|&id| id != 0);
             }
-            "3XMTHREADBLOCK" => thread.wait = wait(text, kept)?,
+            "3XMTHREADBLOCK" => thread.wait = wait(text, texts)?,
             "4XESTACKTRACE" => {
                 let frame = text.strip_prefix("at ").unwrap_or(text);
                 let method = frame.split('(').next().unwrap_or(frame).replace('/', ".");
-                thread.frames.push(kept.text(&method).ok_or(DefectKind::TooLarge)?);
+                thread.frames.push(texts.text(&method).ok_or(DefectKind::TooLarge)?);
             }
             "5XESTACKTRACE" => {
                 let entered = text.split("entered lock: ").nth(1).and_then(object);
                 if let Some((class, address, _)) = entered {
-                    let class = kept.text(&class).ok_or(DefectKind::TooLarge)?;
+                    let class = texts.text(&class).ok_or(DefectKind::TooLarge)?;
                     thread.holds.push(Lock { kind: LockKind::Monitor, class, address });
                 }
             }
@@ -130,7 +127,7 @@ impl OpenJ9 {
 }
 
 /// `Blocked on: java/lang/Object@0x… Owned by: "NAME" (J9VMThread:0x…)`, or `Parked on`, or `Waiting on`.
-fn wait(text: &str, kept: &mut Kept) -> Result<Option<Wait>, DefectKind> {
+fn wait(text: &str, texts: &mut TextPool) -> Result<Option<Wait>, DefectKind> {
     let Some((verb, rest)) = text.split_once(" on: ") else { return Ok(None) };
     let how = match verb {
         "Blocked" => WaitKind::Enter,
@@ -138,9 +135,9 @@ fn wait(text: &str, kept: &mut Kept) -> Result<Option<Wait>, DefectKind> {
         _ => WaitKind::Notify,
     };
     let Some((class, address, rest)) = object(rest) else { return Ok(None) };
-    let mut wait = Wait::new(how, kept.text(&class).ok_or(DefectKind::TooLarge)?, address);
+    let mut wait = Wait::new(how, texts.text(&class).ok_or(DefectKind::TooLarge)?, address);
     if let Some((name, _)) = rest.split_once("Owned by: ").and_then(|(_, owner)| quoted(owner)) {
-        let thread = kept.text(name).ok_or(DefectKind::TooLarge)?;
+        let thread = texts.text(name).ok_or(DefectKind::TooLarge)?;
         wait.owner = Some(LockHolder { tid: None, thread });
     }
     Ok(Some(wait))
@@ -165,4 +162,159 @@ fn hex_after(text: &str, mark: &str) -> Option<u64> {
 
 fn number_after(text: &str, mark: &str) -> Option<u32> {
     text.split_once(mark)?.1.split(' ').next()?.parse().ok()
+}
+
+// A javacore's section on monitors: who has each, who waits to enter it. Does not read stacks.
+
+/// A thread as the section names it: by name and by its `J9VMThread`, 0 where that is missing.
+type Named = (Arc<str>, u64);
+
+#[derive(Debug)]
+struct Monitor {
+    class: Arc<str>,
+    address: u64,
+    owner: Option<Named>,
+    /// Those that wait to enter.
+    waiters: Vec<Named>,
+}
+
+/// The object monitors of a javacore.
+#[derive(Debug, Default)]
+struct Monitors {
+    all: Vec<Monitor>,
+    /// Whether the last line that named a monitor named an object's: the JVM's own have waiters too.
+    is_object: bool,
+}
+
+impl Monitors {
+    /// Takes a line with a tag of this section.
+    fn line(&mut self, tag: &str, text: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
+        match tag {
+            "3LKMONOBJECT" => self.monitor(text, texts)?,
+            "3LKWAITER" if self.is_object => {
+                if let (Some(monitor), Some(waiter)) = (self.all.last_mut(), named(text, texts)?) {
+                    monitor.waiters.push(waiter);
+                }
+            }
+            "2LKMONINUSE" | "2LKREGMON" => self.is_object = false,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn monitor(&mut self, text: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
+        self.is_object = false;
+        let Some((class, address, rest)) = object(text) else { return Ok(()) };
+        let class = texts.text(&class).ok_or(DefectKind::TooLarge)?;
+        // `owner "NAME" (…)` or `Flat locked by "NAME" (…)`, or `<unowned>`.
+        let owner =
+            rest.find('"').and_then(|at| rest.get(at..)).map_or(Ok(None), |text| named(text, texts))?;
+        self.all.push(Monitor { class, address, owner, waiters: Vec::new() });
+        self.is_object = true;
+        Ok(())
+    }
+
+    /// Adds to the threads what only this section says: with the section on threads cut off, everything.
+    fn settle(&self, threads: &mut Vec<Thread>, vm_threads: &[u64]) {
+        let mut index = Index::of(threads, vm_threads);
+        for monitor in &self.all {
+            let lock =
+                Lock { kind: LockKind::Monitor, class: Arc::clone(&monitor.class), address: monitor.address };
+            let mut owner = None;
+            if let Some(at) = monitor.owner.as_ref().map(|named| index.find(named, threads)) {
+                let Some(thread) = threads.get_mut(at) else { continue };
+                owner = Some(thread.as_holder());
+                if !thread.holds.contains(&lock) {
+                    thread.holds.push(lock.clone());
+                }
+            }
+            for waiter in &monitor.waiters {
+                let at = index.find(waiter, threads);
+                if let Some(thread) = threads.get_mut(at) {
+                    enter(thread, &lock, owner.as_ref());
+                }
+            }
+        }
+        let known: HashMap<Arc<str>, LockHolder> =
+            threads.iter().map(|thread| (Arc::clone(&thread.name), thread.as_holder())).collect();
+        for owner in threads.iter_mut().filter_map(|thread| thread.wait.as_mut()?.owner.as_mut()) {
+            if let Some(thread) = known.get(&owner.thread).filter(|_| owner.tid.is_none()) {
+                owner.tid = thread.tid;
+            }
+        }
+    }
+}
+
+/// The thread waits to enter this monitor, if its own lines do not say otherwise.
+fn enter(thread: &mut Thread, lock: &Lock, owner: Option<&LockHolder>) {
+    if thread.state == ThreadState::Unknown {
+        thread.state = ThreadState::Blocked;
+    }
+    let wait =
+        thread.wait.get_or_insert_with(|| Wait::new(WaitKind::Enter, Arc::clone(&lock.class), lock.address));
+    if wait.lock.address == lock.address && owner.is_some() {
+        wait.owner = owner.cloned();
+    }
+}
+
+/// Finds threads by their `J9VMThread`, and by name where that fails.
+struct Index {
+    by_vm_thread: HashMap<u64, usize>,
+    by_name: HashMap<Arc<str>, usize>,
+}
+
+impl Index {
+    fn of(threads: &[Thread], vm_threads: &[u64]) -> Self {
+        let numbered = vm_threads.iter().enumerate().filter(|&(_, &vm_thread)| vm_thread != 0);
+        Self {
+            by_vm_thread: numbered.map(|(at, &vm_thread)| (vm_thread, at)).collect(),
+            by_name: threads.iter().enumerate().map(|(at, thread)| (Arc::clone(&thread.name), at)).collect(),
+        }
+    }
+
+    /// The thread's place, a new one where the section on threads does not have it.
+    fn find(&mut self, (name, vm_thread): &Named, threads: &mut Vec<Thread>) -> usize {
+        let known = self.by_vm_thread.get(vm_thread).or_else(|| self.by_name.get(name));
+        if let Some(&at) = known {
+            return at;
+        }
+        let at = threads.len();
+        threads.push(Thread::new(Arc::clone(name)));
+        self.by_name.insert(Arc::clone(name), at);
+        if *vm_thread != 0 {
+            self.by_vm_thread.insert(*vm_thread, at);
+        }
+        at
+    }
+}
+
+/// `"NAME" REST`: the name, which may have quotation marks in it, and what follows.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let rest = text.strip_prefix('"')?;
+    let close = ["\" J9VMThread:", "\" (J9VMThread:", "\" (0x", "\" (TID:"]
+        .iter()
+        .find_map(|mark| rest.rfind(mark))
+        .or_else(|| rest.rfind('"'))?;
+    Some((rest.get(..close)?, rest.get(close + 1..)?))
+}
+
+fn named(text: &str, texts: &mut TextPool) -> Result<Option<Named>, DefectKind> {
+    let Some((name, rest)) = quoted(text) else { return Ok(None) };
+    let name = texts.text(name).ok_or(DefectKind::TooLarge)?;
+    Ok(Some((name, vm_thread(rest).unwrap_or(0))))
+}
+
+/// The first number of what follows a name: its `J9VMThread`, which older javacores write without that word.
+fn vm_thread(text: &str) -> Option<u64> {
+    let digits = text.split_once("0x")?.1;
+    let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
+    u64::from_str_radix(digits.get(..end)?, 16).ok()
+}
+
+/// `java/lang/Object@0x00000000E0A24848: REST`: class with dots, address, and what follows.
+fn object(text: &str) -> Option<(String, u64, &str)> {
+    let (class, rest) = text.split_once("@0x")?;
+    let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+    let address = u64::from_str_radix(rest.get(..end)?, 16).ok()?;
+    Some((class.replace('/', "."), address, rest.get(end..)?))
 }

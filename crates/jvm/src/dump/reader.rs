@@ -1,17 +1,17 @@
 //! Finds the dumps in a text, whatever wrote them and whatever stands between, and hands over one at a time. Does
 //! not know what their lines mean.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 
 use jiff::civil::DateTime;
-use model::Pid;
+use model::{Lock, Pid};
 
-use super::error::Error;
-use super::header::ThreadHeader;
-use super::kept::Kept;
-use super::open::Open;
-use super::stamp::Zone;
-use super::{Dump, DumpFormat, hotspot, stamp};
+use super::hotspot::{self, HotSpot, ThreadHeader};
+use super::openj9::OpenJ9;
+use super::thread::{
+    self, Defect, DefectKind, Dump, DumpFormat, Error, TextPool, Thread, ThreadState, WaitKind, Zone,
+};
 use crate::lines::{Line, Lines};
 
 /// Tags that only a javacore has at the beginning of a line. It may be a piece of one.
@@ -23,7 +23,7 @@ const TAGS: [&str; 6] =
 pub struct Dumps<R> {
     lines: Lines<R>,
     zone: Zone,
-    kept: Kept,
+    texts: TextPool,
     open: Option<Open>,
     before: Before,
     any: bool,
@@ -43,7 +43,7 @@ struct Before {
 
 impl Before {
     fn line(&mut self, number: u64, line: &str) {
-        if let Some(date) = stamp::alone(line) {
+        if let Some(date) = thread::alone(line) {
             self.date = Some((number, date));
         } else if let Some(pid) = line.trim_end().strip_suffix(':').and_then(|digits| digits.parse().ok()) {
             self.pid = Some((number, pid));
@@ -65,7 +65,7 @@ impl<R: BufRead> Dumps<R> {
         Self {
             lines: Lines::new(reader),
             zone,
-            kept: Kept::default(),
+            texts: TextPool::default(),
             open: None,
             before: Before::default(),
             any: false,
@@ -79,14 +79,14 @@ impl<R: BufRead> Dumps<R> {
             let text = line.text();
             let ended = match begins(&line, &text, self.open.as_ref()) {
                 Some(format) => {
-                    self.kept.begin();
+                    self.texts.begin();
                     self.open.replace(Open::new(format, line.number, self.before.take(line.number)))
                 }
                 None => None,
             };
             self.before.line(line.number, &text);
             if let Some(open) = &mut self.open {
-                open.line(&line, &text, &mut self.kept);
+                open.line(&line, &text, &mut self.texts);
             }
             if let Some(open) = ended {
                 return Ok(Some(self.finished(open)));
@@ -138,4 +138,165 @@ fn begins(line: &Line<'_>, text: &str, open: Option<&Open>) -> Option<DumpFormat
     } else {
         None
     }
+}
+
+// A dump while it is read, in whichever format, and what went wrong meanwhile. Does not find where dumps begin.
+
+/// Defects told of one dump.
+const MAX_DEFECTS: usize = 8;
+
+/// A dump being read.
+#[derive(Debug)]
+pub(super) struct Open {
+    first_line: u64,
+    last_line: u64,
+    pid: Pid,
+    date: Option<DateTime>,
+    body: Body,
+    defects: Vec<Defect>,
+    is_full: bool,
+}
+
+#[derive(Debug)]
+enum Body {
+    HotSpot(HotSpot),
+    OpenJ9(Box<OpenJ9>),
+}
+
+impl Open {
+    /// One that begins at this line; `said` is what lines before it said of process and time.
+    pub(super) fn new(format: DumpFormat, line: u64, (pid, date): (Pid, Option<DateTime>)) -> Self {
+        let body = match format {
+            DumpFormat::HotSpot => Body::HotSpot(HotSpot::new()),
+            DumpFormat::OpenJ9 => Body::OpenJ9(Box::new(OpenJ9::new())),
+        };
+        Self { first_line: line, last_line: line, pid, date, body, defects: Vec::new(), is_full: false }
+    }
+
+    /// What it is written in.
+    pub(super) fn format(&self) -> DumpFormat {
+        match self.body {
+            Body::HotSpot(_) => DumpFormat::HotSpot,
+            Body::OpenJ9(_) => DumpFormat::OpenJ9,
+        }
+    }
+
+    /// Whether its end was seen.
+    pub(super) fn is_done(&self) -> bool {
+        match &self.body {
+            Body::HotSpot(body) => body.is_done(),
+            Body::OpenJ9(body) => body.is_done(),
+        }
+    }
+
+    /// Takes a line.
+    pub(super) fn line(&mut self, line: &Line<'_>, text: &str, texts: &mut TextPool) {
+        if self.is_full {
+            return;
+        }
+        self.last_line = line.number;
+        let was_done = self.is_done();
+        let taken = if line.is_whole || is_end(text) {
+            match &mut self.body {
+                Body::HotSpot(body) => body.line(text, texts),
+                Body::OpenJ9(body) => body.line(text, texts),
+            }
+        } else if was_done {
+            Ok(())
+        } else {
+            Err(DefectKind::CutLine)
+        };
+        if let Err(kind) = taken {
+            self.is_full = kind == DefectKind::TooLarge;
+            self.defect(line.number, kind);
+        }
+    }
+
+    fn defect(&mut self, line: u64, kind: DefectKind) {
+        if self.defects.len() < MAX_DEFECTS {
+            self.defects.push(Defect { line, kind });
+        }
+    }
+
+    /// The dump as far as it was read. `zone` is that of its wall clock.
+    pub(super) fn finish(mut self, zone: &Zone) -> Dump {
+        if !self.is_done() && !self.is_full {
+            self.defect(self.last_line, DefectKind::Truncated);
+        }
+        let format = self.format();
+        let (mut threads, deadlocks, pid, taken) = match self.body {
+            Body::HotSpot(body) => {
+                (body.threads, body.deadlocks, self.pid, self.date.map(|date| (date, false)))
+            }
+            Body::OpenJ9(mut body) => {
+                body.finish();
+                (body.threads, body.deadlocks, body.pid, body.taken)
+            }
+        };
+        settle(&mut threads);
+        let utc = Zone::utc();
+        let in_zone = |(date, is_utc)| thread::in_zone(date, if is_utc { &utc } else { zone });
+        Dump {
+            format,
+            line: self.first_line,
+            taken: taken.and_then(in_zone),
+            pid,
+            threads,
+            deadlocks,
+            defects: self.defects,
+        }
+    }
+}
+
+/// A last line that means its dump is whole, even without a line end of its own.
+fn is_end(text: &str) -> bool {
+    text.starts_with("JNI global ref") || text.starts_with("NULL ") && text.contains("END OF DUMP")
+}
+
+// Finds the owner of each lock that a thread of the same dump waits for. Does not read text.
+
+/// Settles, once all threads are there, what each has and who has what it waits for.
+///
+/// A thread in `Object.wait()` is shown as if it had the monitor that it left, in the frame that entered it.
+pub(super) fn settle(threads: &mut [Thread]) {
+    threads.iter_mut().for_each(settle_one);
+    let owners = owners(threads);
+    let found: Vec<_> = threads.iter().map(|thread| owner_of(thread, &owners)).collect();
+    let named: Vec<_> = found.iter().map(|&at| threads.get(at?).map(Thread::as_holder)).collect();
+    for (thread, owner) in threads.iter_mut().zip(named) {
+        if let Some(wait) = thread.wait.as_mut().filter(|wait| wait.owner.is_none()) {
+            wait.owner = owner;
+        }
+    }
+}
+
+fn settle_one(thread: &mut Thread) {
+    let Some(wait) = &mut thread.wait else { return };
+    // JDK 8 and OpenJ9 do not say of a notified thread that it now waits to enter again.
+    if wait.how == WaitKind::Notify && thread.state == ThreadState::Blocked {
+        wait.how = WaitKind::Reenter;
+    }
+    if wait.how != WaitKind::Park {
+        let address = wait.lock.address;
+        thread.holds.retain(|held| held.address != address);
+    }
+}
+
+/// Which thread has the lock at an address; `None` where two seem to: then the dump is not to be trusted.
+fn owners(threads: &[Thread]) -> HashMap<u64, Option<usize>> {
+    let mut owners = HashMap::new();
+    for (at, thread) in threads.iter().enumerate() {
+        for Lock { address, .. } in thread.holds.iter().filter(|held| held.address != 0) {
+            let owner = owners.entry(*address).or_insert(Some(at));
+            if *owner != Some(at) {
+                *owner = None;
+            }
+        }
+    }
+    owners
+}
+
+fn owner_of(thread: &Thread, owners: &HashMap<u64, Option<usize>>) -> Option<usize> {
+    let wait = thread.wait.as_ref().filter(|wait| wait.how != WaitKind::Notify)?;
+    owners.get(&wait.lock.address).copied().flatten()
 }

@@ -1,7 +1,6 @@
 //! What can be wrong with a flight recording, and where. Does not know which file it was.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// Something that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

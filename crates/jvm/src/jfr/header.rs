@@ -13,8 +13,11 @@
 //! A JVM updates sizes and places after each flush, about once a second, writing 255 into the generation before and
 //! another number after: what was read is whole where the generation is the same before and after, and not 255.
 
+use model::Nanos;
+use model::clock::{ClockOffset, ClockPair};
+
 use super::bytes::Bytes;
-use super::{Error, ErrorKind};
+use super::error::{Error, ErrorKind};
 
 /// The letters that a chunk begins with.
 const MAGIC: &[u8] = b"FLR\0";
@@ -101,6 +104,180 @@ impl Header {
                 let ns = i128::from(ticks) * i128::from(SECOND_NS) / i128::from(frequency);
                 i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
             }
+        }
+    }
+}
+
+// A chunk's clock on another: ticks of the JVM to the recording's time. Does not read clocks.
+//
+// A chunk's header has one reading of both of the JVM's clocks, taken one after the other when the chunk began: UTC
+// (`clock_gettime(CLOCK_REALTIME)`; JDK 11: whole milliseconds) and ticks. Ticks are `CLOCK_MONOTONIC` less a number
+// that only the JVM knows where a second has 1,000,000,000 of them (`os::elapsed_counter`), and then they run as the
+// recording's clock does; else they are the processor's time stamp counter, at a frequency that the JVM takes for exact
+// (`rdtsc_x86.cpp`) and that the kernel, disciplined by NTP, sees some millionths off: a millisecond in a minute.
+//
+// A file is read by that alone, as the JDK reads it. While recording, each flush gives another reading of both: the
+// JVM writes a checkpoint, whose start is in ticks, and within microseconds how long the chunk is by UTC
+// (`JfrChunkWriter::flush_chunk`; measured: 1.1 to 1.6 µs apart, JDK 17). So a tick of the last second is off by a
+// second's worth of the frequency's error, and by how far the wall clock was set between the flush and its reading.
+
+/// Farther than the two clocks drift apart between flushes: the wall clock was set meanwhile.
+const STEP_NS: u64 = 500_000;
+
+/// From a chunk's ticks to the recording's time.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    header: Header,
+    /// What to add to what the header alone says.
+    shift_ns: i64,
+    live: Option<Live>,
+}
+
+/// What a chunk's clock is compared with while it is recorded.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    offset: ClockOffset,
+    near: ClockPair,
+    /// The length that the header had at the last reading.
+    duration_ns: u64,
+    /// A shift far from the one used, which the next reading confirms or not.
+    doubted_ns: Option<i64>,
+}
+
+impl Clock {
+    /// The clock of a file: UTC as the JVM saw it when the chunk began.
+    pub fn of_file(header: Header) -> Self {
+        Self { header, shift_ns: 0, live: None }
+    }
+
+    /// The clock of a chunk that is being recorded on this machine, given both clocks at this moment: what the wall clock
+    /// has been set by since the recording's start is taken out.
+    pub fn live(header: Header, offset: ClockOffset, near: ClockPair) -> Self {
+        let live = Live { offset, near, duration_ns: 0, doubted_ns: None };
+        let shift_ns = live.shift_ns(header.start_ns);
+        Self { header, shift_ns, live: Some(live) }
+    }
+
+    /// A tick on the recording's clock.
+    pub fn at(&self, ticks: u64) -> Nanos {
+        Nanos(self.header.utc_ns(ticks).saturating_add(self.shift_ns))
+    }
+
+    /// A number of ticks as a length.
+    pub fn length(&self, ticks: i64) -> Nanos {
+        Nanos(self.header.length_ns(ticks))
+    }
+
+    /// When the chunk began, by the JVM's wall clock.
+    pub(super) fn start_ns(&self) -> i64 {
+        self.header.start_ns
+    }
+
+    /// How far the header says that the chunk goes.
+    pub(super) fn end(&self) -> Nanos {
+        let length_ns = i64::try_from(self.header.duration_ns).unwrap_or(i64::MAX);
+        Nanos(self.header.start_ns.saturating_add(self.shift_ns).saturating_add(length_ns))
+    }
+
+    /// Both clocks at this moment.
+    pub(super) fn set_near(&mut self, near: ClockPair) {
+        if let Some(live) = &mut self.live {
+            live.near = near;
+        }
+    }
+
+    /// The chunk was flushed, and its newest checkpoint began at this tick. The last flush of a chunk is another: its
+    /// length was read before.
+    pub(super) fn flushed(&mut self, header: &Header, ticks: u64) {
+        let Some(live) = &mut self.live else { return };
+        if header.is_finished() || header.duration_ns <= live.duration_ns || ticks <= header.start_ticks {
+            return;
+        }
+        live.duration_ns = header.duration_ns;
+        let utc_ns = self.header.start_ns.saturating_add_unsigned(header.duration_ns);
+        let drift_ns = utc_ns.saturating_sub(self.header.utc_ns(ticks));
+        let shift_ns = live.shift_ns(utc_ns).saturating_add(drift_ns);
+        let is_near = |other: i64| other.abs_diff(shift_ns) <= STEP_NS;
+        if is_near(self.shift_ns) || live.doubted_ns.is_some_and(is_near) {
+            self.shift_ns = shift_ns;
+            live.doubted_ns = None;
+        } else {
+            live.doubted_ns = Some(shift_ns);
+        }
+    }
+}
+
+impl Live {
+    /// From the JVM's wall clock at that moment to the recording's clock.
+    fn shift_ns(&self, utc_ns: i64) -> i64 {
+        self.offset.from_realtime(utc_ns, self.near).0.saturating_sub(utc_ns)
+    }
+}
+
+#[cfg(test)]
+mod clock_tests {
+    use model::Nanos;
+    use model::clock::{ClockOffset, ClockPair};
+
+    use super::{Clock, Header};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+    const UTC_NS: i64 = 1_700_000_000_000_000_000;
+
+    fn header(seconds: u64, ticks_per_second: u64) -> Header {
+        Header {
+            size_bytes: 0,
+            metadata_at: 0,
+            start_ns: UTC_NS,
+            duration_ns: seconds * SECOND_NS,
+            start_ticks: 77,
+            ticks_per_second,
+            generation: 1,
+        }
+    }
+
+    /// The wall clock set by so much, at the chunk's end.
+    fn pair(seconds: u64, set_ns: i64) -> ClockPair {
+        ClockPair {
+            monotonic_ns: seconds * SECOND_NS,
+            realtime_ns: UTC_NS + set_ns + (seconds * SECOND_NS) as i64,
+        }
+    }
+
+    #[test]
+    fn ticks_of_another_frequency_are_nanoseconds() {
+        let clock = Clock::of_file(header(0, 2_400_000_000));
+        assert_eq!(clock.at(77 + 2_400_000_000 * 86_400), Nanos(UTC_NS + 86_400 * SECOND_NS as i64));
+        assert_eq!(clock.length(24), Nanos(10));
+        assert_eq!(clock.at(0), Nanos(UTC_NS - 32));
+    }
+
+    #[test]
+    fn a_counter_that_is_not_as_fast_as_the_jvm_thinks_stays_within_a_second_of_its_drift() {
+        let (said, real) = (2_400_000_000, 2_400_120_000);
+        let mut clock = Clock::live(header(0, said), ClockOffset::at(pair(0, 0)), pair(0, 0));
+        for second in 1..3600 {
+            clock.set_near(pair(second, 0));
+            clock.flushed(&header(second, said), 77 + second * real);
+            let event = clock.at(77 + second * real - real / 2);
+            let off = event.0 - (UTC_NS + (second * SECOND_NS - SECOND_NS / 2) as i64);
+            assert!(off.unsigned_abs() < 50_000, "{off} ns in second {second}");
+        }
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_moves_no_event() {
+        let mut clock = Clock::live(header(0, SECOND_NS), ClockOffset::at(pair(0, 0)), pair(0, 0));
+        let set_ns = 7_000_000_000;
+        // Set after the flush and before it was read, then before the flush.
+        for (second, flushed_ns, read_ns) in
+            [(1, 0, 0), (2, 0, set_ns), (3, set_ns, set_ns), (4, set_ns, set_ns)]
+        {
+            let mut header = header(second, SECOND_NS);
+            header.duration_ns = (header.duration_ns as i64 + flushed_ns) as u64;
+            clock.set_near(pair(second, read_ns));
+            clock.flushed(&header, 77 + second * SECOND_NS);
+            assert_eq!(clock.at(77 + second * SECOND_NS), Nanos(UTC_NS + (second * SECOND_NS) as i64));
         }
     }
 }

@@ -15,12 +15,11 @@ use std::sync::Arc;
 
 use model::{JvmPause, JvmPauseKind, Nanos, Pid};
 
-use super::Error;
 use super::bytes::Bytes;
-use super::clock::Clock;
 use super::constants::Constants;
-use super::metadata::Types;
-use super::value::Selection;
+use super::error::Error;
+use super::header::Clock;
+use super::metadata::{Selection, Types};
 
 /// How many unfinished stops and collections are held; a JVM has one of each at a time.
 const MAX_PENDING: usize = 4096;

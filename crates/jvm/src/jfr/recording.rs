@@ -1,13 +1,19 @@
 //! A whole recording: a file of several chunks. Does not follow a file that grows: [`super::Tail`] does.
 
-use model::Pid;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 
+use model::clock::{ClockOffset, ClockPair};
+use model::{Nanos, Pid};
+use rustix::fs::{Mode, OFlags};
+
+use super::bytes::Source;
 use super::chunk::{Chunk, Interpreter, JfrEvent, Summary};
-use super::clock::Clock;
 use super::constants::Thread;
-use super::header;
-use super::window::Source;
-use super::{Error, ErrorKind, Header};
+use super::error::{Error, ErrorKind};
+use super::header::{self, Clock, Header};
 
 /// Reads recordings of one process.
 pub struct Recording {
@@ -86,4 +92,169 @@ pub(super) fn read_header<S: Source + ?Sized>(source: &S, at: u64) -> Result<Hea
         }
     }
     Header::parse(bytes.get(..have).unwrap_or_default(), at)
+}
+
+// A recording while it is being made: the folder into which a JVM writes its chunks, one file each. Does not start
+// the recording, nor find the folder (`jcmd PID JFR.configure` says it).
+//
+// A JVM (14 and later; in 11 a chunk can be read when it is finished) flushes about once a second: it appends what its
+// threads' buffers hold, then tells in the chunk's header how much of the file is whole. Nothing past that is read.
+// When a chunk is finished, the next file is begun. The header is written in place: `header.rs` says how one sees that.
+
+/// More files than a JVM keeps; the folder is another user's.
+const MAX_FILES: usize = 10_000;
+
+/// A header that changes this often while it is read is left for the next time.
+const MAX_TRIES: usize = 3;
+
+/// Follows a JVM's folder of chunks.
+pub struct Tail {
+    folder: PathBuf,
+    offset: ClockOffset,
+    since: Nanos,
+    reading: Interpreter,
+    current: Option<Current>,
+    /// When the last chunk that is done with began, and its file.
+    last: (i64, PathBuf),
+}
+
+/// The chunk that is being written.
+struct Current {
+    path: PathBuf,
+    file: File,
+    chunk: Chunk,
+    clock: Clock,
+}
+
+impl Tail {
+    /// Follows the folder of a process (on this machine; a container's by `/proc/PID/root`), on the clock of a recording
+    /// that has this offset. Of chunks that were begun before `since` only what ended later is told.
+    pub fn of(folder: &Path, pid: Pid, offset: ClockOffset, since: Nanos) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            offset,
+            since,
+            reading: Interpreter::new(pid),
+            current: None,
+            last: (i64::MIN, PathBuf::new()),
+        }
+    }
+
+    /// Tells what the JVM has flushed since the last time, given both clocks at this moment. Calling it more often than the
+    /// JVM flushes costs one read of a header.
+    ///
+    /// # Errors
+    /// Where the folder or a chunk cannot be read. A chunk that is not what it should be is not read on: the next call
+    /// waits for the next one.
+    pub fn poll(&mut self, now: ClockPair, tell: &mut dyn FnMut(JfrEvent)) -> Result<(), Error> {
+        loop {
+            if self.current.is_none() && !self.open_next(now)? {
+                return Ok(());
+            }
+            match self.advance(now, tell) {
+                Ok(true) => self.leave(),
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    self.leave();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Tells what was held back because it might not have been whole. Nothing comes after it.
+    pub fn finish(&mut self, tell: &mut dyn FnMut(JfrEvent)) {
+        let since = self.since;
+        self.reading.pauses.finish(&mut |pause| pass(since, JfrEvent::Pause(pause), tell));
+    }
+
+    /// What has been read so far.
+    pub fn summary(&self) -> Summary {
+        self.reading.summary
+    }
+
+    /// The threads that the current chunk has named so far: those of which there was an event.
+    pub fn threads(&mut self) -> Vec<Thread> {
+        self.current.as_mut().map(|current| current.chunk.threads()).unwrap_or_default()
+    }
+
+    /// Reads what is new in the current chunk; says whether it is finished.
+    fn advance(&mut self, now: ClockPair, tell: &mut dyn FnMut(JfrEvent)) -> Result<bool, Error> {
+        let Some(current) = &mut self.current else { return Ok(false) };
+        let Some(header) = settled_header(&current.file)? else { return Ok(false) };
+        if header.size_bytes > header::SIZE_BYTES && header.metadata_at != 0 {
+            let since = self.since;
+            let tell = &mut |observed| pass(since, observed, tell);
+            current.clock.set_near(now);
+            current.chunk.advance(&current.file, &header, &mut current.clock, &mut self.reading, tell)?;
+        }
+        Ok(header.is_finished())
+    }
+
+    fn leave(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.last = (current.clock.start_ns(), current.path);
+        }
+    }
+
+    /// Opens the oldest chunk that has not been read; says whether there was one.
+    fn open_next(&mut self, now: ClockPair) -> Result<bool, Error> {
+        let entries = match fs::read_dir(&self.folder) {
+            // The JVM removes it when it ends.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.last.0 != i64::MIN => {
+                return Ok(false);
+            }
+            entries => entries.map_err(|error| Error::io(&error, 0))?,
+        };
+        let paths = entries.flatten().take(MAX_FILES).map(|entry| entry.path());
+        let chunks = paths.filter(|path| path.extension() == Some(OsStr::new("jfr")));
+        // A file may be gone, or not yet have its header.
+        let chunks = chunks.filter_map(|path| Some((open(&path)?, path)));
+        let chunks = chunks.filter_map(|(file, path)| {
+            let header = settled_header(&file).ok()??;
+            Some((header, path, file))
+        });
+        let unread = chunks.filter(|(header, path, _)| (header.start_ns, path) > (self.last.0, &self.last.1));
+        let unread = unread.filter(|(header, ..)| !self.is_over(header, now));
+        let next =
+            unread.min_by(|(a, a_path, _), (b, b_path, _)| (a.start_ns, a_path).cmp(&(b.start_ns, b_path)));
+        let Some((header, path, file)) = next else { return Ok(false) };
+        let clock = Clock::live(header, self.offset, now);
+        self.current = Some(Current { path, file, chunk: Chunk::new(0, &mut self.reading), clock });
+        Ok(true)
+    }
+
+    /// Whether everything in a chunk was over before anybody asked.
+    fn is_over(&self, header: &Header, now: ClockPair) -> bool {
+        let end = Clock::live(*header, self.offset, now).end();
+        header.is_finished() && end < self.since
+    }
+}
+
+fn pass(since: Nanos, observed: JfrEvent, tell: &mut dyn FnMut(JfrEvent)) {
+    let end = match &observed {
+        JfrEvent::LockWait(wait) => wait.end,
+        JfrEvent::Pause(pause) => pause.end,
+    };
+    if end >= since {
+        tell(observed);
+    }
+}
+
+/// Opens a file of a folder that another user writes to: no link, no pipe, no device.
+fn open(path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+/// The header, if it was not being written meanwhile.
+fn settled_header(file: &File) -> Result<Option<Header>, Error> {
+    for _ in 0..MAX_TRIES {
+        let first = read_header(file, 0)?;
+        if !first.is_updating() && read_header(file, 0)? == first {
+            return Ok(Some(first));
+        }
+    }
+    Ok(None)
 }

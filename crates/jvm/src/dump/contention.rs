@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use model::{Lock, LockHolder, Pid};
 
-use super::Dump;
-use super::thread::{Thread, Wait};
+use super::thread::{Dump, Thread, Wait};
 
 /// What a series of dumps says of its locks.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,450 @@
+//! A text in pieces as blocks of whole lines, in bounded memory and without copying what is whole. Does not look at
+//! what lines say.
+
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use memchr::{memchr, memchr_iter, memrchr};
+use zstd::stream::read::Decoder as ZstdDecoder;
+
+use super::Counts;
+
+/// What is kept of a line. A line of the request log names every partition of the request.
+pub(super) const LONGEST_LINE: usize = 1 << 20;
+
+/// What is left of the pieces so far: the beginning of a line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lines {
+    carried: Vec<u8>,
+    /// Whether a line has begun and not ended.
+    open: bool,
+    counts: Counts,
+}
+
+/// Where a line lies in a block: its end is that of its text, or of the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Span {
+    /// The line that `at` is in; no line before `from` is looked at.
+    pub(super) fn around(block: &[u8], from: usize, at: usize) -> Self {
+        let before = block.get(from..at).unwrap_or_default();
+        let start = memrchr(b'\n', before).map_or(from, |end| from + end + 1);
+        let after = block.get(at..).unwrap_or_default();
+        let end = memchr(b'\n', after).map_or(block.len(), |end| at + end);
+        Self { start, end }
+    }
+
+    /// What is kept of it. Of a line that is cut, a number at the end would lack digits.
+    pub(super) fn kept(self, block: &[u8]) -> &[u8] {
+        let end = self.end.min(self.start.saturating_add(LONGEST_LINE));
+        let kept = block.get(self.start..end).unwrap_or_default();
+        if end < self.end { but_the_last_word(kept) } else { kept }
+    }
+}
+
+fn but_the_last_word(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
+    line.get(..end).unwrap_or_default()
+}
+
+impl Lines {
+    /// Takes the next piece. What is handed on are whole lines, those in between with the end of each.
+    pub(super) fn feed<E>(
+        &mut self,
+        piece: &[u8],
+        each: &mut impl FnMut(&[u8], &mut Counts) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.counts.bytes += piece.len() as u64;
+        self.counts.lines += memchr_iter(b'\n', piece).count() as u64;
+        let rest = if self.open { self.complete(piece, each)? } else { piece };
+        let whole = memrchr(b'\n', rest).map_or(0, |end| end + 1);
+        let (whole, tail) = rest.split_at_checked(whole).unwrap_or((rest, &[]));
+        if !whole.is_empty() {
+            each(whole, &mut self.counts)?;
+        }
+        self.carry(tail);
+        Ok(())
+    }
+
+    /// The text is over. A number at the end of a line that has none may lack digits: the last word is left out.
+    pub(super) fn finish<E>(
+        &mut self,
+        each: &mut impl FnMut(&[u8], &mut Counts) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.open {
+            return Ok(());
+        }
+        self.counts.lines += 1;
+        if self.carried.len() <= LONGEST_LINE {
+            let words = but_the_last_word(&self.carried).len();
+            self.carried.truncate(words);
+        }
+        self.hand_over(each)
+    }
+
+    /// Ends the line that was begun, if this piece has its end, and gives what follows it.
+    fn complete<'p, E>(
+        &mut self,
+        piece: &'p [u8],
+        each: &mut impl FnMut(&[u8], &mut Counts) -> Result<(), E>,
+    ) -> Result<&'p [u8], E> {
+        let Some(end) = memchr(b'\n', piece) else {
+            self.carry(piece);
+            return Ok(&[]);
+        };
+        let (line, rest) = piece.split_at_checked(end).unwrap_or((piece, &[]));
+        self.carry(line);
+        self.hand_over(each)?;
+        Ok(rest.get(1..).unwrap_or_default())
+    }
+
+    fn hand_over<E>(&mut self, each: &mut impl FnMut(&[u8], &mut Counts) -> Result<(), E>) -> Result<(), E> {
+        let handed_over = each(&self.carried, &mut self.counts);
+        self.carried.clear();
+        self.open = false;
+        handed_over
+    }
+
+    fn carry(&mut self, part: &[u8]) {
+        self.open |= !part.is_empty();
+        // A byte more than is kept: whoever gets the line sees that it was longer.
+        let room = (LONGEST_LINE + 1).saturating_sub(self.carried.len());
+        self.carried.extend_from_slice(part.get(..room).unwrap_or(part));
+    }
+
+    /// What came so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+// A log as rotation leaves it: plain, or compressed by gzip or zstd, told by its first bytes and unpacked as it is
+// read. Does not look at lines.
+
+/// Read and searched at once: what fits into a processor's own cache.
+const BLOCK_BYTES: usize = 256 << 10;
+const PACKED_BYTES: usize = 64 << 10;
+/// The largest window of a zstd frame, 128 MiB, which the `zstd` tool too refuses to go beyond unless told.
+const ZSTD_WINDOW_LOG_LIMIT: u32 = 27;
+
+/// Why a log could not be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Reading failed, or it is damaged.
+    #[error("cannot read on: {0}")]
+    Io(#[from] io::Error),
+    /// A compressed file that ends in the middle.
+    #[error("its end is missing: it is compressed and was cut off; what is there was read")]
+    CutOff,
+    /// Compressed in a way that is not read.
+    #[error("it is compressed with {0}, which is not read; pipe `{0} -dc` into `-`")]
+    OtherPacking(&'static str),
+    /// UTF-16.
+    #[error("it is UTF-16: convert it (iconv -f UTF-16 -t UTF-8) and try again")]
+    Utf16,
+}
+
+/// What a file begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    pub(super) fn of(first: &[u8]) -> Result<Self, ReadError> {
+        Ok(match first {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            // pzstd writes a skippable frame before each frame.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            [0xfd, b'7', b'z', b'X', ..] => return Err(ReadError::OtherPacking("xz")),
+            [b'B', b'Z', b'h', ..] => return Err(ReadError::OtherPacking("bzip2")),
+            [0x04, 0x22, 0x4d, 0x18, ..] => return Err(ReadError::OtherPacking("lz4")),
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => return Err(ReadError::Utf16),
+            _ => Self::None,
+        })
+    }
+}
+
+/// Reads a log to its end and hands on what is in it, unpacked, in blocks.
+///
+/// # Errors
+/// `take`'s, and [`ReadError`] once everything before it was handed on.
+pub fn read<E: From<ReadError>>(
+    mut input: impl Read,
+    mut take: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut first = Vec::with_capacity(4);
+    input.by_ref().take(4).read_to_end(&mut first).map_err(ReadError::from)?;
+    let packing = Packing::of(&first)?;
+    let whole = first.as_slice().chain(input);
+    match packing {
+        Packing::None => blocks(whole, &mut take),
+        Packing::Gzip => {
+            blocks(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, whole)), &mut take)
+        }
+        Packing::Zstd => {
+            let mut decoder = ZstdDecoder::new(whole).map_err(ReadError::from)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_LIMIT).map_err(ReadError::from)?;
+            blocks(decoder, &mut take)
+        }
+    }
+}
+
+fn blocks<E: From<ReadError>>(
+    mut input: impl Read,
+    take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut block = vec![0; BLOCK_BYTES];
+    loop {
+        match input.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(length) => take(block.get(..length).unwrap_or_default())?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(ReadError::CutOff)?,
+            Err(error) => Err(ReadError::Io(error))?,
+        }
+    }
+}
+
+// A log while it is written: what is added to it, also after it was rotated (another file has its name) or truncated
+// (copied away and emptied). Asks the file system; waits for nothing.
+//
+// A file that was emptied and has grown beyond what was read of it before anybody looked cannot be told from one that
+// was only added to.
+
+const FOLLOW_BYTES: usize = 64 << 10;
+
+/// What came of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// More of it.
+    Data(&'a [u8]),
+    /// The log starts over: a line that was begun does not go on.
+    Restart,
+}
+
+/// A log that is followed.
+#[derive(Debug)]
+pub struct LogFollower {
+    path: PathBuf,
+    file: File,
+    /// Which file it is; none where the system does not say.
+    identity: Option<(u64, u64)>,
+    read_bytes: u64,
+    block: Vec<u8>,
+}
+
+impl LogFollower {
+    /// Follows the log of this name, from its beginning.
+    ///
+    /// # Errors
+    /// Where it cannot be opened, or is compressed: then nothing is added to it.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        let mut file = File::open(path)?;
+        let mut first = Vec::with_capacity(4);
+        (&file).take(4).read_to_end(&mut first)?;
+        if Packing::of(&first)? != Packing::None {
+            let refused = "it is compressed, and nothing is added to such a file: leave --follow out";
+            return Err(io::Error::other(refused).into());
+        }
+        file.seek(SeekFrom::Start(0))?;
+        let identity = identity(&file.metadata()?);
+        Ok(Self { path: path.to_owned(), file, identity, read_bytes: 0, block: vec![0; FOLLOW_BYTES] })
+    }
+
+    /// Hands on what came since, a bounded part of it, and says whether anything came.
+    ///
+    /// # Errors
+    /// `take`'s, and those of reading.
+    pub fn poll<E: From<ReadError>>(
+        &mut self,
+        take: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        if self.more(take)? {
+            return Ok(true);
+        }
+        let found = std::fs::metadata(&self.path).ok();
+        if found.as_ref().is_some_and(|found| identity(found) != self.identity) {
+            // Between looking at its end and at its name, more may have been written.
+            while self.more(take)? {}
+            return self.reopen(take);
+        }
+        let length = self.file.metadata().map_err(ReadError::from)?.len();
+        if length < self.read_bytes {
+            self.file.seek(SeekFrom::Start(0)).map_err(ReadError::from)?;
+            self.read_bytes = 0;
+            take(Piece::Restart)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn more<E: From<ReadError>>(
+        &mut self,
+        take: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let length = match self.file.read(&mut self.block) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            read => read.map_err(ReadError::from)?,
+        };
+        self.read_bytes += length as u64;
+        let more = self.block.get(..length).filter(|more| !more.is_empty());
+        more.map_or(Ok(()), |more| take(Piece::Data(more)))?;
+        Ok(length > 0)
+    }
+
+    /// Goes on with the file that has the name now; it may be gone again.
+    fn reopen<E: From<ReadError>>(
+        &mut self,
+        take: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let Ok(file) = File::open(&self.path) else { return Ok(false) };
+        self.identity = identity(&file.metadata().map_err(ReadError::from)?);
+        self.file = file;
+        self.read_bytes = 0;
+        take(Piece::Restart)?;
+        Ok(true)
+    }
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems do not say")]
+fn identity(file: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some((file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+#[cfg(test)]
+mod packing_tests {
+    use std::io::Write as _;
+
+    use super::{ReadError, read};
+
+    fn unpacked(bytes: &[u8]) -> (Vec<u8>, Result<(), ReadError>) {
+        let mut text = Vec::new();
+        let end = read(bytes, |block| {
+            text.extend_from_slice(block);
+            Ok(())
+        });
+        (text, end)
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text).unwrap();
+        gzip.finish().unwrap()
+    }
+
+    #[test]
+    fn a_log_is_the_same_however_it_is_packed() {
+        let text = b"[2024-05-19 15:04:47,458] INFO x\n".repeat(20_000);
+        let zstd = zstd::encode_all(&text[..], 1).unwrap();
+        let two = [gzip(&text[..100]), gzip(&text[100..])].concat();
+        for packed in [text.clone(), gzip(&text), two, zstd] {
+            let (found, end) = unpacked(&packed);
+            assert!(found == text && end.is_ok());
+        }
+        for short in [&b""[..], b"x", b"\x1f"] {
+            assert_eq!(unpacked(short).0, short);
+        }
+    }
+
+    #[test]
+    fn what_is_there_of_a_cut_log_is_read() {
+        let text: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
+        for packed in [gzip(&text), zstd::encode_all(&text[..], 1).unwrap()] {
+            let (found, end) = unpacked(&packed[..packed.len() / 2]);
+            assert!(!found.is_empty() && text.starts_with(&found));
+            assert!(matches!(end, Err(ReadError::CutOff)), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_read_says_what_to_do() {
+        for (first, said) in [
+            (&b"\xfd7zXZ\0"[..], "pipe `xz -dc` into `-`"),
+            (b"BZh91AY", "pipe `bzip2 -dc` into `-`"),
+            (b"\x04\x22\x4d\x18", "pipe `lz4 -dc` into `-`"),
+            (b"\xff\xfex\0", "iconv"),
+        ] {
+            assert!(unpacked(first).1.unwrap_err().to_string().contains(said));
+        }
+    }
+}
+
+#[cfg(test)]
+mod follow_tests {
+    use std::fs;
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use super::{LogFollower, Piece};
+    use crate::server_log::ReadError;
+
+    /// What comes of a log, with `|` where it begins anew.
+    fn comes(log: &mut LogFollower) -> String {
+        let mut text = String::new();
+        let mut take = |piece: Piece<'_>| {
+            match piece {
+                Piece::Data(more) => text.push_str(std::str::from_utf8(more).unwrap()),
+                Piece::Restart => text.push('|'),
+            }
+            Ok::<_, ReadError>(())
+        };
+        while log.poll(&mut take).unwrap() {}
+        text
+    }
+
+    fn add(path: &Path, text: &str) {
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn a_log_is_followed_through_rotation_and_truncation() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("server.log");
+        add(&path, "one\n");
+        let mut log = LogFollower::open(&path).unwrap();
+        assert_eq!(comes(&mut log), "one\n");
+        add(&path, "tw");
+        add(&path, "o\n");
+        assert_eq!(comes(&mut log), "two\n");
+        // Rotated, and the old file written to once more: whoever has it open may.
+        let old = dir.path().join("server.log.1");
+        fs::rename(&path, &old).unwrap();
+        add(&old, "three\n");
+        assert_eq!(comes(&mut log), "three\n");
+        add(&old, "four\n");
+        add(&path, "five\n");
+        assert_eq!(comes(&mut log), "four\n|five\n");
+        // Emptied.
+        fs::write(&path, "6\n").unwrap();
+        assert_eq!(comes(&mut log), "|6\n");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(comes(&mut log), "");
+        add(&path, "seven\n");
+        assert_eq!(comes(&mut log), "|seven\n");
+    }
+
+    #[test]
+    fn what_is_compressed_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("server.log.gz");
+        fs::write(&path, b"\x1f\x8b\x08\0").unwrap();
+        assert!(LogFollower::open(&path).unwrap_err().to_string().contains("leave --follow out"));
+    }
+}

@@ -1,0 +1,463 @@
+//! Which instant a line's date and time is. Does not read lines.
+//!
+//! A broker writes its own zone's time, and mostly without saying so. Where what carries the line (a container's log, the
+//! journal) has put a time with a zone before it, the line's own time is that instant in whichever zone fits; else it is
+//! in the zone that the user says.
+
+use std::fmt;
+
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone};
+use model::Nanos;
+
+use super::line::{Header, Outer};
+
+const SECOND_NS: i64 = 1_000_000_000;
+const HALF_A_DAY_S: i32 = 43_200;
+/// Offsets from UTC are whole quarters of an hour.
+const QUARTER_NS: i64 = 900 * SECOND_NS;
+/// What carries a line has it no later than that.
+const CARRIED_WITHIN_NS: i64 = 60 * SECOND_NS;
+const FURTHEST_NS: i64 = 15 * 3_600 * SECOND_NS;
+
+/// The zone of times that name none.
+#[derive(Clone)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// This machine's (`TZ`, else `/etc/localtime`).
+    pub fn system() -> Self {
+        Self(TimeZone::system())
+    }
+
+    /// Coordinated universal time.
+    pub fn utc() -> Self {
+        Self(TimeZone::UTC)
+    }
+
+    /// `UTC`, `+02:00`, `-0700`; none for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let stamp = Stamp::read(format!("2000-01-01 00:00:00{}", text.replace("UTC", "Z")).as_bytes())?;
+        let offset = Offset::from_seconds(stamp.east_seconds?).ok()?;
+        Some(Self(TimeZone::fixed(offset)))
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Zone").finish_non_exhaustive()
+    }
+}
+
+/// The instant that a person means by `2024-05-19`, `2024-05-19 15:04` or `2024-05-19T15:04:47.458Z`.
+pub fn parse_instant(text: &str, zone: &Zone) -> Option<Nanos> {
+    let text = text.trim();
+    let whole = match text.len() {
+        10 => format!("{text} 00:00:00"),
+        16 => format!("{text}:00"),
+        _ => text.to_owned(),
+    };
+    let stamp = Stamp::read(whole.as_bytes())?;
+    exact(Outer::Stamp(stamp)).or_else(|| local(stamp, &zone.0))
+}
+
+/// The clock of one log.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    zone: Zone,
+    /// The minute of the last line, and when that began: neighbours are mostly of the same.
+    minute: Option<(Minute, i64)>,
+    /// Of a log whose times have no date: the day it is, and the second of that day.
+    day: Option<(DateTime, i32)>,
+}
+
+type Minute = ((i16, i8, i8), i8, i8);
+
+impl Clock {
+    pub(super) fn new(zone: Zone, day: Option<(i16, i8, i8)>) -> Self {
+        let midnight = |(year, month, day)| DateTime::new(year, month, day, 0, 0, 0, 0).ok();
+        Self { zone, minute: None, day: day.and_then(midnight).map(|day| (day, 0)) }
+    }
+
+    /// When a line was written, by its own time and by that of what carries it.
+    pub(super) fn at(&mut self, header: &Header<'_>, outer: Option<Outer>) -> Option<Nanos> {
+        let (first, last) = header.stamps.unzip();
+        let carried = outer.or(first.map(Outer::Stamp)).and_then(exact);
+        let Some(last) = last.map(Outer::Stamp).or(outer) else { return self.on_its_day(header.time?) };
+        match (last, exact(last), carried) {
+            (_, Some(at), _) | (Outer::Instant(at), ..) => Some(at),
+            (Outer::Stamp(stamp), None, Some(carried)) => Some(beside(stamp, carried)),
+            (Outer::Stamp(stamp), None, None) => self.local(stamp),
+        }
+    }
+
+    fn local(&mut self, stamp: Stamp) -> Option<Nanos> {
+        let TimeOfDay { hour, minute, second, nanos } = stamp.time;
+        let key = (stamp.date, hour, minute);
+        let began = match self.minute {
+            Some((known, began)) if known == key => began,
+            _ => {
+                let time = TimeOfDay { second: 0, nanos: 0, ..stamp.time };
+                let began = local(Stamp { time, ..stamp }, &self.zone.0)?.0;
+                self.minute = Some((key, began));
+                began
+            }
+        };
+        Some(Nanos(began + i64::from(second) * SECOND_NS + i64::from(nanos)))
+    }
+
+    /// A time much earlier than that of the line before is the next day's.
+    fn on_its_day(&mut self, time: TimeOfDay) -> Option<Nanos> {
+        let (day, before) = self.day?;
+        let second = i32::from(time.hour) * 3_600 + i32::from(time.minute) * 60 + i32::from(time.second);
+        let day = if second + HALF_A_DAY_S < before { day.tomorrow().ok()? } else { day };
+        self.day = Some((day, second));
+        self.local(Stamp { date: (day.year(), day.month(), day.day()), time, east_seconds: None })
+    }
+}
+
+fn civil(stamp: Stamp) -> Option<DateTime> {
+    let ((year, month, day), TimeOfDay { hour, minute, second, nanos }) = (stamp.date, stamp.time);
+    DateTime::new(year, month, day, hour, minute, second, nanos).ok()
+}
+
+fn local(stamp: Stamp, zone: &TimeZone) -> Option<Nanos> {
+    // Of an hour that is there twice, the first is meant.
+    let timestamp = zone.to_ambiguous_timestamp(civil(stamp)?).compatible().ok()?;
+    i64::try_from(timestamp.as_nanosecond()).ok().map(Nanos)
+}
+
+/// The instant of a time that has a zone.
+fn exact(time: Outer) -> Option<Nanos> {
+    match time {
+        Outer::Instant(at) => Some(at),
+        Outer::Stamp(stamp) => {
+            let east_ns = i64::from(stamp.east_seconds?) * SECOND_NS;
+            local(stamp, &TimeZone::UTC).map(|utc| utc - Nanos(east_ns))
+        }
+    }
+}
+
+/// A time without a zone, beside the instant at which it was carried on.
+fn beside(stamp: Stamp, carried: Nanos) -> Nanos {
+    let Some(utc) = local(stamp, &TimeZone::UTC) else { return carried };
+    let east_ns = (utc - carried).0;
+    let nearest_ns = (east_ns + QUARTER_NS / 2).div_euclid(QUARTER_NS) * QUARTER_NS;
+    let fits = (east_ns - nearest_ns).abs() <= CARRIED_WITHIN_NS && nearest_ns.abs() <= FURTHEST_NS;
+    if fits { utc - Nanos(nearest_ns) } else { carried }
+}
+
+// The date and time that a line begins with, as text. Does not know which instant that is.
+
+/// A date and time of day, and how far east of UTC its clock is, where it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) date: (i16, i8, i8),
+    pub(super) time: TimeOfDay,
+    pub(super) east_seconds: Option<i32>,
+}
+
+/// A time of day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TimeOfDay {
+    pub(super) hour: i8,
+    pub(super) minute: i8,
+    pub(super) second: i8,
+    pub(super) nanos: i32,
+}
+
+/// Where a text is read.
+struct Cursor<'a>(&'a [u8]);
+
+impl Cursor<'_> {
+    fn digits(&mut self, count: usize) -> Option<i32> {
+        let (digits, rest) = self.0.split_at_checked(count)?;
+        let number = digits.iter().try_fold(0, |number, digit| {
+            digit.is_ascii_digit().then(|| number * 10 + i32::from(digit - b'0'))
+        });
+        self.0 = rest;
+        number
+    }
+
+    fn two(&mut self) -> Option<i8> {
+        i8::try_from(self.digits(2)?).ok()
+    }
+
+    fn any(&mut self, of: &[u8]) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        of.contains(&first).then(|| {
+            self.0 = rest;
+            first
+        })
+    }
+
+    /// `15:04:47,458`, with up to nine digits behind the second.
+    fn time(&mut self) -> Option<TimeOfDay> {
+        let hour = self.two()?;
+        self.any(b":")?;
+        let minute = self.two()?;
+        self.any(b":")?;
+        let second = self.two()?;
+        let nanos = self.fraction();
+        let is_time = hour < 24 && minute < 60 && second < 60;
+        is_time.then_some(TimeOfDay { hour, minute, second, nanos })
+    }
+
+    fn fraction(&mut self) -> i32 {
+        if !self.0.get(1).is_some_and(u8::is_ascii_digit) || self.any(b".,").is_none() {
+            return 0;
+        }
+        let digits = self.0.iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();
+        let more = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = self.digits(digits).unwrap_or(0);
+        self.0 = self.0.get(more - digits..).unwrap_or_default();
+        (digits..9).fold(number, |number, _| number * 10)
+    }
+
+    /// `Z`, `+02:00`, `-0700`, `+02`, with a blank before it or none, ` UTC`, ` GMT`.
+    fn zone(&mut self) -> Option<i32> {
+        let text = self.0.strip_prefix(b" ").unwrap_or(self.0);
+        if [&b"Z"[..], b"UTC", b"GMT"].iter().any(|name| text.starts_with(name)) {
+            return Some(0);
+        }
+        let mut rest = Cursor(text);
+        let sign = if rest.any(b"+-")? == b'-' { -1 } else { 1 };
+        let hours = rest.digits(2)?;
+        let _ = rest.any(b":");
+        let minutes = rest.digits(2).unwrap_or(0);
+        (hours <= 18 && minutes < 60).then_some(sign * (hours * 3_600 + minutes * 60))
+    }
+}
+
+impl Stamp {
+    /// The one that a text begins with: `2024-05-19 15:04:47,458`, `2024-05-19T15:04:47.458123Z`.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        let mut at = Cursor(text);
+        let year = i16::try_from(at.digits(4)?).ok()?;
+        at.any(b"-")?;
+        let month = at.two()?;
+        at.any(b"-")?;
+        let day = at.two()?;
+        at.any(b" T")?;
+        let time = at.time()?;
+        Some(Self { date: (year, month, day), time, east_seconds: at.zone() })
+    }
+}
+
+/// The first and the last one in a text.
+pub(super) fn stamps(text: &[u8]) -> Option<(Stamp, Stamp)> {
+    let starts =
+        || (0..text.len()).filter(|&at| at == 0 || !text.get(at - 1).is_some_and(u8::is_ascii_digit));
+    let at = |at: usize| text.get(at..).and_then(Stamp::read);
+    let first = starts().find_map(at)?;
+    Some((first, starts().rev().find_map(at).unwrap_or(first)))
+}
+
+/// The first time of day in a text.
+pub(super) fn time_of_day(text: &[u8]) -> Option<TimeOfDay> {
+    (0..text.len()).find_map(|at| Cursor(text.get(at..)?).time())
+}
+
+// Numbers and lengths of time as messages have them. Does not look for them.
+
+/// No broker is at anything for longer than a year: what is longer is no length of time.
+const LONGEST_NS: f64 = 365.0 * 86_400e9;
+
+/// The number that a text begins with, and what follows it.
+pub(super) fn number(text: &str) -> Option<(u64, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at_checked(digits)?;
+    Some((number.parse().ok()?, rest))
+}
+
+/// The number that a text ends with.
+pub(super) fn last_number(text: &str) -> Option<u64> {
+    let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    text.get(text.len() - digits..)?.parse().ok()
+}
+
+/// The length of time that a text begins with: `12 ms`, `12ms`, `1.5 seconds`, `3 milliseconds`.
+pub(super) fn length(text: &str) -> Option<Nanos> {
+    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, rest) = text.split_at_checked(digits)?;
+    let rest = rest.strip_prefix(' ').unwrap_or(rest);
+    let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let unit_ns = unit_ns(rest.get(..letters)?)?;
+    in_unit(number, unit_ns)
+}
+
+/// A number of such units.
+pub(super) fn in_unit(number: &str, unit_ns: f64) -> Option<Nanos> {
+    let is_decimal = number.starts_with(|c: char| c.is_ascii_digit());
+    let ns = number.parse::<f64>().ok().filter(|_| is_decimal)? * unit_ns;
+    (0.0..LONGEST_NS).contains(&ns).then(|| Nanos(ns.round() as i64))
+}
+
+/// Nanoseconds of a unit of time.
+pub(super) fn unit_ns(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ns" | "nanoseconds" => 1.0,
+        "us" | "microseconds" => 1e3,
+        "ms" | "milliseconds" | "millis" | "msec" => 1e6,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1e9,
+        "min" | "minutes" => 60e9,
+        _ => return None,
+    })
+}
+
+/// The length of time after the first mark that one follows.
+pub(super) fn length_after(text: &str, mark: &str) -> Option<Nanos> {
+    text.match_indices(mark).find_map(|(at, _)| length(text.get(at + mark.len()..)?))
+}
+
+/// The number after the last mark that one follows.
+pub(super) fn number_after(text: &str, mark: &str) -> Option<u64> {
+    text.rmatch_indices(mark).find_map(|(at, _)| Some(number(text.get(at + mark.len()..)?)?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+
+    use super::{Clock, Outer, Zone, parse_instant};
+    use crate::server_log::line::Header;
+
+    const AT: i64 = 1_716_131_087_458_000_000;
+
+    fn at(zone: &str, text: &str, outer: Option<Outer>) -> Option<i64> {
+        let mut clock = Clock::new(Zone::parse(zone).unwrap(), None);
+        clock.at(&Header::of(text), outer).map(|at| at.0)
+    }
+
+    #[test]
+    fn a_time_is_in_its_own_zone_or_its_carrier_s_or_the_user_s() {
+        let two_hours = 7_200_000_000_000;
+        for (zone, text, expected) in [
+            ("UTC", "[2024-05-19 15:04:47,458] INFO x", Some(AT)),
+            ("+02:00", "[2024-05-19 15:04:47,458] INFO x", Some(AT - two_hours)),
+            ("-0200", "[2024-05-19 15:04:47,458] INFO x", Some(AT + two_hours)),
+            ("+02:00", "[2024-05-19T15:04:47.458Z] INFO x", Some(AT)),
+            // What carries it says UTC, and is a little later.
+            ("+05:00", "2024-05-19T15:04:47.470123Z stdout F [2024-05-19 15:04:47,458] INFO x", Some(AT)),
+            ("+05:00", "2024-05-19T15:04:49.1Z stdout F [2024-05-19 17:04:47,458] INFO x", Some(AT)),
+            ("+05:00", "2024-05-19T17:04:47+0200 host kafka[7]: [2024-05-19 17:04:47,458] INFO x", Some(AT)),
+            // A line that was carried on an hour and a half later: its own time means nothing then.
+            ("UTC", "2024-05-19T15:04:47.458Z F [2024-05-19 13:22:30,000] INFO x", Some(AT)),
+            ("UTC", "15:04:47.458 [main] INFO kafka.Kafka - x", None),
+            ("UTC", "[2024-02-30 15:04:47,458] INFO x", None),
+        ] {
+            assert_eq!(at(zone, text, None), expected, "{zone} {text}");
+        }
+        let outer = Some(Outer::Instant(Nanos(AT + 5_000_000)));
+        assert_eq!(at("+05:00", "[2024-05-19 17:04:47,458] INFO x", outer), Some(AT));
+        assert_eq!(at("UTC", "no time", outer), Some(AT + 5_000_000));
+    }
+
+    #[test]
+    fn times_without_a_date_go_on_past_midnight() {
+        let mut clock = Clock::new(Zone::utc(), Some((2024, 5, 19)));
+        let mut at = |text: &str| clock.at(&Header::of(text), None).unwrap().0;
+        assert_eq!(at("15:04:47.458 [main] INFO x"), AT);
+        assert_eq!(
+            at("15:04:46,458 INFO x"),
+            AT - 1_000_000_000,
+            "lines of several threads are not in order"
+        );
+        assert_eq!(at("00:04:47,458 INFO x"), AT + 9 * 3_600_000_000_000);
+    }
+
+    #[test]
+    fn people_write_instants_short() {
+        let zone = Zone::parse("+02:00").unwrap();
+        for (text, expected) in [
+            ("2024-05-19", Some(1_716_069_600)),
+            ("2024-05-19 15:04", Some(1_716_123_840)),
+            ("2024-05-19T15:04:47", Some(1_716_123_887)),
+            ("2024-05-19T15:04:47Z", Some(1_716_131_087)),
+            ("yesterday", None),
+        ] {
+            assert_eq!(parse_instant(text, &zone).map(|at| at.0 / 1_000_000_000), expected, "{text}");
+        }
+        for text in ["Europe/Warsaw", "", "02:00", "+19:00"] {
+            assert!(Zone::parse(text).is_none(), "{text}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod stamp_tests {
+    use super::{Stamp, stamps};
+
+    #[test]
+    fn dates_are_read_in_kafkas_form_and_in_iso_8601_s() {
+        let read = |text: &str| {
+            let Stamp { date, time, east_seconds } = Stamp::read(text.as_bytes())?;
+            Some((date, (time.hour, time.minute, time.second, time.nanos), east_seconds))
+        };
+        let (date, noon) = ((2024, 5, 19), |nanos| (15, 4, 47, nanos));
+        for (text, expected) in [
+            ("2024-05-19 15:04:47,458] INFO", Some((date, noon(458_000_000), None))),
+            ("2024-05-19T15:04:47.458Z", Some((date, noon(458_000_000), Some(0)))),
+            ("2024-05-19T15:04:47.458123456+02:00 stdout", Some((date, noon(458_123_456), Some(7_200)))),
+            ("2024-05-19T15:04:47.4581234567Z", Some((date, noon(458_123_456), Some(0)))),
+            ("2024-05-19 15:04:47,458-0700", Some((date, noon(458_000_000), Some(-25_200)))),
+            ("2024-05-19 15:04:47,458 +0530]", Some((date, noon(458_000_000), Some(19_800)))),
+            ("2024-05-19 15:04:47 UTC", Some((date, noon(0), Some(0)))),
+            ("2024-05-19T15:04:47", Some((date, noon(0), None))),
+            ("2024-05-19 15:04:47, and", Some((date, noon(0), None))),
+            ("2024-05-19 25:04:47", None),
+            ("2024-05-19 15:04", None),
+            ("24-05-19 15:04:47", None),
+            ("", None),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_s_date_is_told_from_the_line_s_own() {
+        let (first, last) =
+            stamps(b"2024-05-19T13:04:47.459000000Z stdout F [2024-05-19 15:04:47,458] INFO").unwrap();
+        assert_eq!((first.east_seconds, last.east_seconds), (Some(0), None));
+        assert_eq!((first.time.hour, last.time.hour), (13, 15));
+        assert_eq!(stamps(b"no date"), None);
+    }
+}
+
+#[cfg(test)]
+mod numbers_tests {
+    use super::{last_number, length, length_after, number, number_after};
+    use model::Nanos;
+
+    #[test]
+    fn lengths_of_time_are_as_kafka_writes_them() {
+        for (text, ns) in [
+            ("0 ms.", Some(0)),
+            ("12ms (1/50 loaded in /data)", Some(12_000_000)),
+            ("6 ms (kafka.log.Log)", Some(6_000_000)),
+            ("1456ms which will", Some(1_456_000_000)),
+            ("42 milliseconds for epoch", Some(42_000_000)),
+            ("0.0123 seconds, Stopping", Some(12_300_000)),
+            ("31045877 ns, At", Some(31_045_877)),
+            ("3.456ms", Some(3_456_000)),
+            ("12", None),
+            ("12 mb", None),
+            (".5 s", None),
+            ("1.2.3 s", None),
+            ("999999999999999999999 s", None),
+            ("-1 ms", None),
+            ("", None),
+        ] {
+            assert_eq!(length(text), ns.map(Nanos), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_beside_their_marks() {
+        assert_eq!(number("601218 (kafka)"), Some((601_218, " (kafka)")));
+        assert_eq!((number("x"), number("99999999999999999999")), (None, None));
+        assert_eq!((last_number("INFO 12"), last_number("x")), (Some(12), None));
+        assert_eq!(length_after("loaded in /data in 12ms", " in "), Some(Nanos(12_000_000)));
+        assert_eq!(number_after("dir=/a with b) with 7 segments", " with "), Some(7));
+    }
+}

@@ -1,0 +1,417 @@
+//! Finds the next frame where none starts that is known. Does not decode.
+//!
+//! In step, a frame starts where the one before ended. Out of step (started in the middle of a connection,
+//! after lost bytes that reached past the current frame, or at bytes that cannot be a frame) the start of
+//! each chunk is tried first, then every offset, until a header is plausible. The frame found is on trial:
+//!
+//! - it is returned at its end if its body was decoded whole and checks out to the last byte
+//!   ([`Direction::proves`]), or if it starts where a chunk starts and ends where one ends or where missing
+//!   bytes do, as a client that waits for its answer sends it;
+//! - else it is held until the header after it is complete, and returned if that one is plausible too;
+//! - while it lasts, it yields to a chunk that is just one plausible frame or, if it did not start a chunk itself,
+//!   to one that starts a frame which goes on in the next: bytes that look like a header by accident would else
+//!   swallow the frames after them;
+//! - anything else is a false start: nothing is returned, and the search goes on one byte after it as long as
+//!   its bytes are at hand (at most [`REWIND_BYTES`], which bounds the work per byte), else where it failed.
+//!
+//! A frame that is held when the connection ends is not returned.
+
+use super::{Chunk, Cut, Direction, Flow, Framing, Head, Opening, Scrutiny, Span, State, Trust, size_field};
+use crate::stream::FrameError;
+
+/// How far back the search resumes after a false start.
+const REWIND_BYTES: usize = 1024;
+/// Unreadable frames up to this size are passed over by their size field; larger ones end the step.
+const MAX_PASS_BYTES: u32 = 1 << 20;
+
+impl<T: Copy> Framing<T> {
+    /// The frame on trial is none.
+    pub(super) fn false_start(&mut self, chunk: &mut Chunk<'_, T>) {
+        self.counts.resyncs += 1;
+        self.trust = Trust::Trial;
+        self.state = State::Hunt;
+        match self.origin.take() {
+            Some(origin) if chunk.used - origin <= REWIND_BYTES => {
+                chunk.used = origin + 1;
+                self.drop_carry();
+            }
+            // What is carried may hold the start of a frame.
+            _ => self.want = self.carry.len(),
+        }
+    }
+
+    /// There is no frame where one should start.
+    pub(super) fn implausible(&mut self, chunk: &mut Chunk<'_, T>) -> Flow {
+        if !self.in_step() {
+            self.false_start(chunk);
+            return Flow::Continue;
+        }
+        if self.is_token(chunk) {
+            return Flow::Continue;
+        }
+        self.counts.undecodable += 1;
+        let start = self.position + chunk.used as u64 - self.carry.len() as u64;
+        let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
+        if start == self.first && is_tls(seen) {
+            self.state = State::Tls;
+            self.drop_carry();
+            return Flow::Continue;
+        }
+        let left = size_field(seen).map_or(0, |size| u64::from(size) + 4);
+        if self.counts.frames > 0 && (5..=u64::from(MAX_PASS_BYTES)).contains(&left) {
+            self.left = left.saturating_sub(self.carry.len() as u64);
+            self.drop_carry();
+            self.state = State::Pass;
+            self.trust = Trust::Trial;
+            return Flow::Continue;
+        }
+        self.start_hunt(start);
+        self.want = self.carry.len();
+        Flow::Continue
+    }
+
+    /// Gives up a frame that is a guess where a chunk starts what is a better one; the search takes that up.
+    pub(super) fn yields(&mut self, direction: &mut impl Direction<T>, chunk: &Chunk<'_, T>) -> bool {
+        if self.in_step() || chunk.used > 0 || self.mid_chunk || chunk.bytes.is_empty() {
+            return false;
+        }
+        let Head::Complete(opening) = direction.head(chunk.bytes, Scrutiny::Searching) else { return false };
+        let (whole, here) = (u64::from(opening.size) + 4, chunk.bytes.len() as u64);
+        if whole != here && (whole < here || self.starts_chunk) {
+            return false;
+        }
+        self.counts.resyncs += 1;
+        if self.state == State::Pass {
+            self.hunt_from = self.position;
+            self.hunt_lost = 0;
+        }
+        (self.state, self.trust) = (State::Hunt, Trust::Trial);
+        self.drop_carry();
+        true
+    }
+
+    pub(super) fn start_hunt(&mut self, from: u64) {
+        self.counts.skipped_bytes = self.counts().skipped_bytes;
+        self.counts.resyncs += u64::from(self.in_step());
+        self.state = State::Hunt;
+        self.trust = Trust::Trial;
+        self.expects_tokens = false;
+        self.hunt_from = from;
+        self.hunt_lost = 0;
+    }
+
+    pub(super) fn hunt(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
+        if !self.carry.is_empty() {
+            let at_chunk_start = chunk.used == 0 && !self.mid_chunk;
+            let preferred = at_chunk_start
+                && matches!(direction.head(chunk.rest(), Scrutiny::Searching), Head::Complete(_));
+            if preferred {
+                self.drop_carry();
+            } else if let Some(flow) = self.hunt_in_carry(direction, chunk) {
+                return flow;
+            }
+        }
+        loop {
+            let rest = chunk.rest();
+            if rest.is_empty() {
+                return Flow::Wait;
+            }
+            match direction.head(rest, Scrutiny::Searching) {
+                Head::Complete(opening) => {
+                    self.begin_in_chunk(direction, chunk, opening);
+                    return Flow::Continue;
+                }
+                Head::Incomplete(missing) => {
+                    self.starts_chunk = chunk.used == 0 && !self.mid_chunk;
+                    self.want = rest.len() + missing;
+                    self.fill_head(chunk);
+                    return Flow::Wait;
+                }
+                Head::Implausible => chunk.used += 1,
+            }
+        }
+    }
+
+    /// Tries the starts among the carried bytes, with what the chunk adds to them. None if there is none.
+    fn hunt_in_carry(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Option<Flow> {
+        let old = self.carry.len();
+        let mut from = 0;
+        while from < old {
+            let candidate = self.carry.get(from..).unwrap_or_default();
+            match direction.head(candidate, Scrutiny::Searching) {
+                Head::Complete(opening) if opening.size as usize + 4 >= candidate.len() => {
+                    self.begin_in_carry(direction, chunk, from, opening);
+                    return Some(Flow::Continue);
+                }
+                Head::Incomplete(missing) => {
+                    if chunk.is_used_up() {
+                        self.starts_chunk &= from == 0;
+                        self.carry.drain(..from);
+                        self.stamps.drain(..from);
+                        return Some(Flow::Wait);
+                    }
+                    self.want = self.carry.len() + missing;
+                    self.fill_head(chunk);
+                }
+                _ => {
+                    // The chunk gets back what this candidate borrowed.
+                    chunk.used -= self.carry.len() - old;
+                    self.carry.truncate(old);
+                    self.stamps.truncate(old);
+                    from += 1;
+                }
+            }
+        }
+        self.drop_carry();
+        None
+    }
+}
+
+/// A TLS handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1).
+fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x16, 0x03, 0..=4, ..])
+}
+
+impl<T: Copy> Framing<T> {
+    // What missing bytes do to a direction's frames. Does not know why they are missing.
+
+    /// `n` bytes are missing. Whether a frame is to be returned.
+    pub(in crate::stream) fn lost(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
+        if n == 0 {
+            return false;
+        }
+        self.counts.lost_bytes += n;
+        self.origin = None;
+        self.mid_chunk = false;
+        if matches!(self.state, State::Head | State::Hunt) {
+            self.begin_cut(direction, n);
+        }
+        let frame = match self.state {
+            State::Tls => {
+                self.hunt_lost += n;
+                false
+            }
+            State::Body if n <= self.left => self.lost_in_frame(direction, n, at),
+            State::Body => self.lost_beyond_frame(direction, n, at),
+            State::Pass if n <= self.left => {
+                self.left -= n;
+                false
+            }
+            State::Head | State::Pass | State::Hunt => {
+                self.lost_between_frames(n);
+                false
+            }
+        };
+        self.position += n;
+        if frame {
+            self.count_frame(direction);
+        }
+        frame
+    }
+
+    fn lost_between_frames(&mut self, n: u64) {
+        if self.state == State::Head && self.lost_in_head(n) {
+            return;
+        }
+        self.counts.undecodable += u64::from(self.in_step() && !self.carry.is_empty());
+        self.start_hunt(self.position + n);
+        self.drop_carry();
+    }
+
+    /// Begins the frame of whose header the first bytes are carried, if they say which frame it is. In a
+    /// search that is believed of a chunk's start if the missing bytes end where the frame does.
+    fn begin_cut(&mut self, direction: &mut impl Direction<T>, n: u64) {
+        let (Some(size), Some(first)) = (size_field(&self.carry), self.stamps.first().copied()) else {
+            return;
+        };
+        let held = self.carry.len() as u64;
+        let left = (u64::from(size) + 4).saturating_sub(held);
+        let believed = self.in_step() || (!self.held() && self.starts_chunk && n == left);
+        if !believed || matches!(direction.head(&self.carry, self.scrutiny()), Head::Implausible) {
+            return;
+        }
+        let start = self.position - held;
+        let cut = Cut { missing: n.min(left) };
+        let span = Span { first, stream_start: start, size };
+        let Some(used) = direction.begin_cut(&self.carry, span, cut) else { return };
+        self.enter_body(start, Opening { bytes: used, size });
+        // Whole, where it was carried only to confirm the frame before it.
+        self.carried_last = self.stamps.last().copied().filter(|_| left == 0);
+        self.carry.drain(..used.min(self.carry.len()));
+        self.stamps.clear();
+        self.left = left;
+        self.want = self.carry.len();
+    }
+
+    /// A header is damaged, but the size before it says where the next frame starts.
+    fn lost_in_head(&mut self, n: u64) -> bool {
+        let Some(size) = size_field(&self.carry) else { return false };
+        let left = (u64::from(size) + 4).saturating_sub(self.carry.len() as u64);
+        if !self.in_step() || n > left {
+            return false;
+        }
+        self.counts.undecodable += 1;
+        self.drop_carry();
+        self.left = left - n;
+        self.state = State::Pass;
+        true
+    }
+
+    fn lost_in_frame(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
+        self.left -= n;
+        self.hunt_lost += n;
+        if self.carry.is_empty() && n <= self.skip {
+            self.skip -= n;
+        } else {
+            self.skip = direction.lost(n, &self.carry, self.skip).min(self.left);
+        }
+        self.at = self.at.saturating_add(self.carry.len()).saturating_add(n as usize);
+        self.drop_carry();
+        // Missing bytes refute nothing, but a frame whose place is a mere guess needs its body as a witness.
+        if !self.in_step() && (direction.refuted() || (direction.error().is_some() && !self.starts_chunk)) {
+            self.counts.resyncs += 1;
+            self.start_hunt(self.position + n);
+            return false;
+        }
+        if self.left > 0 {
+            return false;
+        }
+        let mut none = Chunk { bytes: &[], used: 0, at };
+        matches!(self.ended(direction, &mut none), Flow::Frame)
+    }
+
+    fn lost_beyond_frame(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
+        if self.left > 0 {
+            direction.fail(FrameError::Lost { bytes: self.left });
+        }
+        direction.end(self.carried_last.take().unwrap_or(at));
+        self.drop_carry();
+        let frame = self.in_step();
+        self.start_hunt(self.position + n);
+        frame
+    }
+}
+
+// Passes over raw SASL tokens. Does not look into them.
+//
+// After `SaslHandshake` version 0 both sides send authentication tokens that have a size field and no header
+// (KIP-43; `SaslServerAuthenticator.handleSaslToken`), until the broker is content; how many depends on the
+// mechanism, and only the client's next request tells that it was. So from the end of such a handshake on,
+// what stands where a frame must start is a token unless it is, for the client, a header of an API and
+// version that are known with a client id that is text, and for the broker, an answer to a request that
+// waits. No mechanism's tokens begin so: PLAIN's with a zero and the user's name, SCRAM's and OAUTHBEARER's with text
+// (`n,,`), GSSAPI's with 0x60 or, wrapped, 0x05. Tokens may be empty. From version 1 on tokens ride in
+// `SaslAuthenticate` (KIP-152) and need none of this.
+
+/// What a broker takes (`sasl.server.max.receive.size`, 512 KiB by default); larger ones are no token.
+const MAX_TOKEN_BYTES: u32 = 524_288;
+
+impl<T: Copy> Framing<T> {
+    /// Whether what stands at a frame's start, and is none, is a token; it is passed over then.
+    pub(super) fn is_token(&mut self, chunk: &Chunk<'_, T>) -> bool {
+        let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
+        let size = size_field(seen).filter(|&size| self.expects_tokens && size <= MAX_TOKEN_BYTES);
+        let Some(size) = size else { return false };
+        self.counts.sasl_tokens += 1;
+        self.left = (u64::from(size) + 4).saturating_sub(self.carry.len() as u64);
+        self.drop_carry();
+        self.state = State::Pass;
+        true
+    }
+}
+
+// Recognises TLS where its handshake was not seen, by records that follow one another as their lengths say.
+// Does not decrypt.
+
+/// So many records in a row are no accident: each fits by chance once in ten thousand times.
+const RECORDS: u32 = 3;
+/// Type, version and length (RFC 8446, 5.1).
+const HEAD_BYTES: usize = 5;
+/// The longest record: 2^14 bytes and what encryption may add to them (RFC 5246, 6.2.3).
+const MAX_RECORD_BYTES: u16 = (1 << 14) + 2048;
+
+/// Records that were found one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct TlsTrail {
+    records: u32,
+    /// Where in the stream the next one should start.
+    due: u64,
+}
+
+impl TlsTrail {
+    /// The next bytes of a stream, at `position` in it. Whether they are TLS. A trail starts where a chunk
+    /// does; missing bytes and a record's head that is cut in two end it.
+    pub(super) fn follow(&mut self, position: u64, bytes: &[u8]) -> bool {
+        if self.records == 0 || self.due < position || !self.go_on(position, bytes) {
+            *self = Self { records: 0, due: position };
+            if !self.go_on(position, bytes) {
+                *self = Self::default();
+            }
+        }
+        self.records >= RECORDS
+    }
+
+    /// Follows the records that start in `bytes`; false where one should and does not.
+    fn go_on(&mut self, position: u64, bytes: &[u8]) -> bool {
+        while self.records < RECORDS {
+            let at = usize::try_from(self.due - position).unwrap_or(usize::MAX);
+            let Some(here) = bytes.get(at..).filter(|here| !here.is_empty()) else { return true };
+            let Some(record_bytes) = record_bytes(here) else { return false };
+            self.records += 1;
+            self.due += record_bytes;
+        }
+        true
+    }
+}
+
+/// The whole length of the record that starts here.
+fn record_bytes(bytes: &[u8]) -> Option<u64> {
+    let [0x14..=0x17, 0x03, 0..=4, high, low] = *bytes.first_chunk::<HEAD_BYTES>()? else { return None };
+    let length = u16::from_be_bytes([high, low]);
+    (1..=MAX_RECORD_BYTES).contains(&length).then_some(HEAD_BYTES as u64 + u64::from(length))
+}
+
+#[cfg(test)]
+mod tls_tests {
+    use super::TlsTrail;
+
+    fn record(length: u16) -> Vec<u8> {
+        let mut record = vec![0x17, 3, 3];
+        record.extend(length.to_be_bytes());
+        record.resize(5 + usize::from(length), 0xa5);
+        record
+    }
+
+    fn chunks_until_known(chunks: &[&[u8]]) -> Option<usize> {
+        let mut trail = TlsTrail::default();
+        let mut position = 0;
+        chunks.iter().position(|chunk| {
+            let is_known = trail.follow(position, chunk);
+            position += chunk.len() as u64;
+            is_known
+        })
+    }
+
+    #[test]
+    fn three_records_in_a_row_are_tls() {
+        let (one, long) = (record(40), record(4_000));
+        assert_eq!(chunks_until_known(&[&one, &one, &one]), Some(2));
+        assert_eq!(chunks_until_known(&[&[&one[..], &one, &one].concat()]), Some(0));
+        let bulk = [&long[..], &long, &one].concat();
+        assert_eq!(chunks_until_known(&bulk.chunks(1_448).collect::<Vec<_>>()), Some(5));
+        // The tail of a record seen from its middle, then whole ones.
+        assert_eq!(chunks_until_known(&[&[7; 300], &one, &long[..1_448], &long[1_448..], &one]), Some(4));
+    }
+
+    #[test]
+    fn nothing_else_is() {
+        let one = record(40);
+        assert_eq!(chunks_until_known(&[&one, &one]), None);
+        assert_eq!(chunks_until_known(&[&one, &one, &[0; 45], &one]), None);
+        let empty = [0x17, 3, 3, 0, 0].repeat(100);
+        assert_eq!(chunks_until_known(&[&empty]), None);
+        let huge = [0x17, 3, 3, 0xff, 0xff].repeat(50_000);
+        assert_eq!(chunks_until_known(&[&huge]), None);
+        assert_eq!(chunks_until_known(&[&[], &[0x17], &[0x17, 3, 3, 0]]), None);
+    }
+}
