@@ -14,7 +14,7 @@
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);
 #                `make faults-short` injects a dozen of them once each, on three brokers: part of `make test`
 #   make fs      the same broker and load on one file system after the other, 15 minutes on an otherwise idle machine
-#                (root; target/fs keeps recordings and results, and what is there is not done again; ANEW=1 drops it)
+#                (root; target/fs keeps recordings and results, and what is there is not done again; FRESH=1 drops it)
 #   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune;
 #                `make tune-advice` follows what `advise` says, and compares where that leads with a search: half an hour,
 #                target/tune-advice
@@ -95,10 +95,10 @@ faults: setup-faults
 		reached=$$?; echo; cat target/faults/matrix.md; exit $$reached
 
 # Interrupted, it goes on where it was. Ends with a comparison, target/fs/compare.md, and a page.
-ANEW ?=
+FRESH ?=
 fs: setup-fs
 	$(CARGO) build --release -p brokerscope -p lab
-	target/release/brokerscope-lab fs --keep target/fs --page target/fs.html $(if $(ANEW),--anew)
+	target/release/brokerscope-lab fs --keep target/fs --page target/fs.html $(if $(FRESH),--fresh)
 
 # By the binary that the tests have built; the machine may do other things.
 faults-short: setup-test
@@ -107,11 +107,11 @@ faults-short: setup-test
 
 tune: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
-	target/release/brokerscope-lab tune --keep target/tune --page target/tune.html $(if $(ANEW),--anew)
+	target/release/brokerscope-lab tune --keep target/tune --page target/tune.html $(if $(FRESH),--fresh)
 
 tune-advice: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
-	target/release/brokerscope-lab tune --follow-advice --keep target/tune-advice --page target/tune-advice.html $(if $(ANEW),--anew)
+	target/release/brokerscope-lab tune --follow-advice --keep target/tune-advice --page target/tune-advice.html $(if $(FRESH),--fresh)
 
 fleet: setup-demo
 	$(CARGO) build --release -p brokerscope -p lab

@@ -142,7 +142,7 @@ fn appended(partition: &Path) -> u64 {
     segments.filter_map(|segment| Some(segment.metadata().ok()?.len())).sum()
 }
 
-/// A JVM that was told not to answer is left alone, and one line says so and what is not seen for it.
+/// A JVM that was reported not to answer is left alone, and one line says so and what is not seen for it.
 fn assert_says_once_that_the_jvm_is_not_asked(recording: &Path) {
     let said = fs::read_to_string(recording.with_extension("txt")).unwrap();
     let lines: Vec<&str> = said.lines().filter(|line| line.contains(UNASKED)).collect();

@@ -86,7 +86,7 @@ fn rules_say_what_they_say_of_known_series() {
     promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &rule_files());
     let said = promtool(&["test", "rules"], &files("deploy/prometheus/tests", ".yml"));
     assert!(said.contains("SUCCESS") && !said.contains("FAILED"), "{said}");
-    // An alert that no test names would pass whatever it says.
+    // An alert that no test names would pass, no matter what it says.
     let tests = fs::read_to_string(root().join("deploy/prometheus/tests/rules.yml")).unwrap();
     let alerts = fs::read_to_string(root().join("deploy/prometheus/brokerscope.alerts.yml")).unwrap();
     for alert in alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {

@@ -1,4 +1,4 @@
-//! `brokerscope-lab demo` as README.md promises it: a real broker, a planted stall, and verdicts that name the
+//! `brokerscope-lab demo` as README.md promises it: a real broker, an injected stall, and verdicts that name the
 //! write, the lock, the commit and the device. And the same without permission for BPF.
 #![allow(
     clippy::unwrap_used,
@@ -51,7 +51,7 @@ fn overlap(one: &Value, other: &Value) -> bool {
 /// What every verdict that blames a commit must show.
 fn assert_blames_a_commit(verdict: &Value) {
     let commits = evidence(verdict, "kernel");
-    // What took a part of the write beside it is told after it.
+    // What took a part of the write beside it is reported after it.
     let mut waits = evidence(verdict, "off-cpu");
     waits.retain(|wait| !wait["text"].as_str().unwrap().starts_with("besides, "));
     assert_eq!(commits.len(), 1, "one commit: {verdict}");

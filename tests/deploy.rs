@@ -288,7 +288,7 @@ struct Group(PathBuf);
 
 impl Group {
     fn make(name: &str) -> Self {
-        // Version 1 has a hierarchy of its own for each controller.
+        // Version 1 has its own hierarchy for each controller.
         let places = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
         let place = places.into_iter().find(|place| Path::new(place).join("cgroup.procs").exists());
         let directory =

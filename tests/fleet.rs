@@ -119,7 +119,7 @@ fn unfinish(recording: &Path) {
     fs::write(&path, serde_json::to_vec_pretty(&manifest).unwrap()).unwrap();
 }
 
-/// What `fleet --figures` says; verdicts have a view of their own.
+/// What `fleet --figures` says; verdicts have their own view.
 fn own_figures(brokers: &[Value]) -> Numbers {
     let mut figures = Numbers::new();
     for broker in brokers {
@@ -162,7 +162,7 @@ fn assert_reasons(engine: &str, views: &BTreeMap<String, Vec<Value>>, difference
     assert!((found - expected).abs() <= RELATIVE * expected, "{engine}: {found}, not {expected}");
 }
 
-/// The lab itself fails where a command does not name what was planted; here, what a user reads of it, and what is kept.
+/// The lab itself fails where a command does not name what was injected; here, what a user reads of it, and what is kept.
 #[test]
 fn the_mysterious_reads_are_replayed_and_named() {
     let Some(_alone) = gate::live("brokerscope-lab fleet") else { return };
@@ -182,13 +182,13 @@ fn the_mysterious_reads_are_replayed_and_named() {
     ] {
         assert!(shown.contains(&format!("$ brokerscope {command} ")) && shown.contains(words), "{words}");
     }
-    assert!(shown.contains(" planted: broker ") && !shown.contains("MISSED"), "{shown}");
+    assert!(shown.contains(" injected: broker ") && !shown.contains("MISSED"), "{shown}");
     assert_reduction(&kept);
     assert_is_refused_again(&kept);
     fs::remove_dir_all(&site).unwrap();
 }
 
-/// The broker's own lines, by a reader of their own: each file is smaller by an entry for every segment removed.
+/// The broker's own lines, by their own reader: each file is smaller by an entry for every segment removed.
 fn assert_reduction(kept: &Path) {
     let log = fs::read_to_string(kept.join("server.log")).unwrap();
     let cleanups =

@@ -1,5 +1,5 @@
 //! What the kernel's side of brokerscope says of operations that are known: of a process that does what it is
-//! told, on a journaled ext4 on a device with planted latency. Its oracles are the orders, strace, the device
+//! told, on a journaled ext4 on a device with injected latency. Its oracles are the orders, strace, the device
 //! itself and the kernel's own counts.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
@@ -58,7 +58,7 @@ fn seen(op: &'static str, file: &str, bytes: i64, offset: u64) -> Expected {
     Expected { op, file: file.to_owned(), bytes: Some(bytes), offset, renamed_to: None, failed: false }
 }
 
-/// Every kind of operation there is, in an order in which each leaves a trace of its own.
+/// Every kind of operation there is, in an order in which each leaves its own trace.
 fn script() -> Vec<Step> {
     let mut steps = vec![
         step(format!("open s {SEGMENT} create"), "openat", seen("open", SEGMENT, 0, 0)),

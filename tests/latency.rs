@@ -58,7 +58,7 @@ fn quiet(broker: &mut BrokerOptions) {
     broker.jvm_arguments.push("-XX:TieredStopAtLevel=1".to_owned());
 }
 
-/// Clients work one after another, and give way to the broker as if they ran on a machine of their own. The broker has
+/// Clients work one after another, and give way to the broker as if they ran on their own machine. The broker has
 /// been through all of it once before.
 fn measure(version: &str) -> Vec<Excess> {
     let directory = directory("latency");

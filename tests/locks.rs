@@ -1,5 +1,5 @@
-//! Waits for locks in a real broker whose flight recorder tells of them, as in many a slow produce
-//! request: one write waits for a journal's commit, and whoever appends to the same partition waits for its thread.
+//! Waits for locks in a real broker whose flight recorder reports them, as in many a slow produce
+//! request: one write waits for a journal's commit, and who appends to the same partition waits for its thread.
 //! With the default JDK, and with a newer one where there is one.
 #![allow(
     clippy::unwrap_used,
@@ -57,7 +57,7 @@ fn the_same_with_a_newer_jdk() {
     }
 }
 
-/// `setup/debian` installs none: it would become `java`, by which old brokers do not run. Whoever has one says that this
+/// `setup/debian` installs none: it would become `java`, by which old brokers do not run. Who has one says that this
 /// must run.
 fn left_out() {
     assert_ne!(
@@ -92,7 +92,7 @@ fn holds_with(name: &str, java: Option<&Path>) {
     fs::remove_dir_all(&site).unwrap();
 }
 
-/// `brokerscope-lab demo`, whose recorder has the JVM record whatever that costs; beside it `locks` watches and asks the JVM nothing.
+/// `brokerscope-lab demo`, whose recorder has the JVM record, no matter what that costs; beside it `locks` watches and asks the JVM nothing.
 fn demo(site: &Path, recording: &Path, java: Option<&Path>) {
     let wrapper = site.join("brokerscope-with-flight-recorder");
     let binary = brokerscope::binary().unwrap();
@@ -115,7 +115,7 @@ fn demo(site: &Path, recording: &Path, java: Option<&Path>) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The rows of `locks`: those that the JVM told of, for a partition's log.
+/// The rows of `locks`: those that the JVM reported, for a partition's log.
 fn assert_rows(recording: &Path) {
     let from = recording.to_str().unwrap();
     let locks = brokerscope::run(["locks", "--from", from, "--slower-than", "20ms", "--format", "json"]);
@@ -143,7 +143,7 @@ fn assert_rows(recording: &Path) {
     assert!(stalled.count() >= 2, "holders' writes waited for the journal: {of_logs:#?}");
 }
 
-/// What `locks` inferred while the broker ran, without the JVM: the waits that the JVM told of in the recording. Only the long
+/// What `locks` inferred while the broker ran, without the JVM: the waits that the JVM reported in the recording. Only the long
 /// ones: where threads wait for a processor too, appends follow each other as if one had waited for the other. And only those
 /// within the recording: either of the two may have begun later, and ended later.
 fn assert_inferred(recording: &Path, site: &Path) {

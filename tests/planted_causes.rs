@@ -1,5 +1,5 @@
-//! Causes planted in the kernel, each alone: the operations that it slowed name it as what most of their time
-//! was spent on. On a process that does what it is told, and for what a segment's roll does on a real broker.
+//! Causes injected in the kernel, each alone: the operations that it slowed name it as what most of their time
+//! was spent on. On a process that does what it is reported, and for what a segment's roll does on a real broker.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -23,8 +23,8 @@ const SEGMENT: &str = "topicA-0/00000000000000000000.log";
 /// Kafka's request handlers write some KB; a chunk of this size is written in well under a millisecond.
 const CHUNK: usize = 1 << 20;
 
-/// Records a workload that does as it is told by `play`, and returns what was recorded of the segment. A wait for a processor
-/// is planted in one test only: the others' go ahead of whatever else runs here.
+/// Records a workload that does as it is reported by `play`, and returns what was recorded of the segment. A wait for a processor
+/// is injected in one test only: the others' go ahead of what else runs here.
 fn recorded(
     ground: &mut Ground,
     starter: &[&str],

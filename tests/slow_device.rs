@@ -1,5 +1,5 @@
 //! A device whose speed is known: what brokerscope says of its requests, of how busy it was and of the operations
-//! that waited for it is right within ten per cent. The oracles are the delays that were planted, what the device
+//! that waited for it is right within ten per cent. The oracles are the delays that were injected, what the device
 //! counted itself, and the orders' own times.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
@@ -75,7 +75,7 @@ fn assert_near(what: &str, found: f64, wanted: f64) {
     assert!((found - wanted).abs() <= ROOM * wanted, "{what}: {found} is not within 10 % of {wanted}");
 }
 
-/// What is at least as planted, and at most what the orders took: on a machine that does nothing else these are the same.
+/// What is at least as injected, and at most what the orders took: on a machine that does nothing else these are the same.
 fn assert_between(what: &str, found: f64, least: f64, most: f64) {
     println!("{what}: {found:.3}, known: {least:.3} to {most:.3}");
     let is_near = found >= least * (1.0 - ROOM) && found <= most * (1.0 + ROOM);
@@ -144,7 +144,7 @@ fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
         let utilisation = mean_of_samples(&told.samples, "util_ratio", (start, end));
         assert_near("utilisation", utilisation, busy);
         let rate = mean_of_samples(&told.samples, "writes_per_second", (start, end));
-        // What the file system wrote of its own accord meanwhile is counted too.
+        // What the file system its own wrote accord meanwhile is counted too.
         let is_within = |row: &&Row| {
             row.text("direction") == "write"
                 && row.number("end_ns").is_some_and(|at| at >= start && at <= end)

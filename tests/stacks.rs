@@ -89,7 +89,7 @@ impl Acting {
         let mut segment = File::create(directory.join("segment")).unwrap();
         let append = move || {
             segment.write_all(&[7; 500]).unwrap();
-            // Longer than a tick of the file system's clock: each append has a time of its own to note.
+            // Longer than a tick of the file system's clock: each append has its own time to note.
             std::thread::sleep(Duration::from_millis(12));
         };
         let root = File::open(directory).unwrap();

@@ -108,7 +108,7 @@ fn finished(command: &mut Command) -> Finished {
     Finished { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Whoever runs the tests may have settings of their own.
+/// Who runs the tests may have their own settings.
 fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let is_one = |name: &str| {

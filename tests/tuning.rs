@@ -1,5 +1,5 @@
 //! `brokerscope-lab tune --follow-advice` as README.md promises it, cut short: one piece of advice on a real broker, measured before and
-//! after; and asked again it runs nothing anew.
+//! after; and asked again it runs nothing again.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-// Two threads that hand one monitor to each other: each lets go of it once the other waits for it, and comes back once the
+// Two threads that hand one monitor to each other: each releases it once the other waits for it, and comes back once the
 // other has it, so that every entry into it is contended. On one processor, which the caller sees to, nothing of it happens
 // at the same time, and how long a wait takes is what it takes of the processor.
 //

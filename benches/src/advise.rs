@@ -1,4 +1,4 @@
-//! `brokerscope advise` beside a real broker of 2,000 partitions: its time and memory, and what it takes beside the time that it was told
+//! `brokerscope advise` beside a real broker of 2,000 partitions: its time and memory, and what it takes beside the time that it was reported
 //! to watch. The broker has nothing else to do: what watching costs under load is another part's.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The same capture read by brokerscope, tcpdump and tshark, in turns, so that whatever else the machine
+//! The same capture read by brokerscope, tcpdump and tshark, in turns, so that what else the machine
 //! does happens to all of them.
 
 use std::path::Path;

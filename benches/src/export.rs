@@ -1,5 +1,5 @@
 //! What `export` takes: of a processor beside a broker that serves a steady load, over what `record` takes there; its memory, and how
-//! long a scrape takes then; and the same while it is told of a day of a thousand partitions, as fast as that can be read.
+//! long a scrape takes then; and the same while it is reported a day of a thousand partitions, as fast as that can be read.
 
 mod scraping;
 mod soak;
@@ -112,7 +112,7 @@ fn exported(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Run> {
     Ok(Run { scrapes_ms: scraped.times_ms, lost: scraped.lost, ..run })
 }
 
-/// Runs the load once more before it counts: whatever is read once is read.
+/// Runs the load once more before it counts: what is read once is read.
 fn loaded(who: &'static str, stage: &Stage, pid: u32) -> anyhow::Result<Run> {
     measure(stage, Kind::Brokerscope, WARM_UP, &[])?;
     let (cpu, begun) = (processor_time(pid)?, Instant::now());

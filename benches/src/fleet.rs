@@ -1,4 +1,4 @@
-//! `brokerscope fleet` over nine brokers' recordings of an hour: its time and memory, and that the broker that was planted is the
+//! `brokerscope fleet` over nine brokers' recordings of an hour: its time and memory, and that the broker that was injected is the
 //! first, with its files as the reason. The recordings are made up.
 
 mod made;

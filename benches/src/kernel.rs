@@ -2,7 +2,7 @@
 //! nobody, beside the same hooks with programs that do nothing, and beside tcpdump with a bpftrace script; what its
 //! BPF programs take; whether anything is lost, and what other processes pay.
 //!
-//! Two parts. `kernel-paced` is the load that a broker must bear while it is watched, 5,000 requests a second whatever
+//! Two parts. `kernel-paced` is the load that a broker must bear while it is watched, 5,000 requests a second, no matter what
 //! comes of them: latency, the recorder's share of the processor, completeness. `kernel` is as much as broker and load
 //! can do on this machine, where every processor is taken and all that anybody else does is taken of the
 //! throughput; ten times the events; and other processes.

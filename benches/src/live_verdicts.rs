@@ -55,7 +55,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     let mut stage = Stage::set_slow(&sites, &Setting::default(), &volume)?;
     measure(&stage, Kind::Nobody, WARM_UP, &[])?;
     let mut explaining = Explaining::start(brokerscope, &stage)?;
-    // Whatever it has to read once is read.
+    // What it has to read once is read.
     measure(&stage, Kind::Brokerscope, WARM_UP, &[])?;
     let (per_second, percent) = load(&mut stage, explaining.child.id())?;
     let Said { mut lags_ms, requests, lost, lag } = explaining.stop()?;

@@ -68,7 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
         [run::MEASURE_UNTIL_TOLD, kept, program, ref rest @ ..] => {
             run::measure_until_told(kept, program, rest)?;
         }
-        // Each is a process of its own, as it would be without the bench.
+        // Each is its own process, as it would be without the bench.
         [kernel::PRODUCE, port, partitions, records, rate, seconds] => {
             let (partitions, records) = (partitions.parse()?, records.parse()?);
             kernel::produce(port.parse()?, partitions, records, rate.parse()?, seconds.parse()?)?;

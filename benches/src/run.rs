@@ -1,6 +1,6 @@
 //! One run of a program: its time and its peak memory, exact, as the kernel accounts them.
 //!
-//! Every run is started by a process of its own (this binary again): the kernel tells the peak memory of
+//! Every run is started by its own process (this binary again): the kernel tells the peak memory of
 //! all children together only.
 
 use std::fs::File;
@@ -54,7 +54,7 @@ fn cost(output: &Output) -> anyhow::Result<Cost> {
     }
 }
 
-/// A program that is measured until it is told to stop.
+/// A program that is measured until it is asked to stop.
 pub(crate) struct Running(Child);
 
 impl Running {

@@ -12,9 +12,9 @@ import mix
 
 BOOTSTRAP, NAME = sys.argv[1:3]
 messages = mix.Messages(NAME)
-# Before 0.10, lz4 frames have a header checksum of their own (KIP-57); zstd came with 2.1.
+# Before 0.10, lz4 frames have their own header checksum (KIP-57); zstd came with 2.1.
 CODECS = ["none", "gzip", "snappy", "lz4"]
-# From 0.10 on it asks for the broker's versions whatever it was told.
+# From 0.10 on it asks for the broker's versions it was configured for.
 VERSIONS = ["0.8.2", "0.9.0"]
 
 

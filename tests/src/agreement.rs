@@ -1,4 +1,4 @@
-//! What must hold of every run of real clients, whatever the broker: brokerscope says what Kafka logged, and
+//! What must hold of every run of real clients, no matter what the broker: brokerscope says what Kafka logged, and
 //! nothing else. Panics with the first few differences; asserts nothing about time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -139,7 +139,7 @@ fn is_old(row: &Value) -> bool {
 }
 
 /// What was appended is joined with its write: by its CRC unless the broker rewrote it, then by its base offset
-/// where it was told; never otherwise.
+/// where it was reported; never otherwise.
 ///
 /// # Panics
 /// Where it is not so.

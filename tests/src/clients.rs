@@ -27,7 +27,7 @@ pub const CLIENTS: [&str; 9] = [
     "segmentio",
 ];
 
-/// Those that are told to speak as they did to old brokers.
+/// Those that are asked to speak as they did to old brokers.
 pub const PINNED: [&str; 5] =
     ["pinned-librdkafka", "pinned-librdkafka-old", "pinned-kafka-python", "pinned-franz-go", "pinned-sarama"];
 

@@ -26,7 +26,7 @@ impl Image {
     /// Where the volume is in the container.
     pub const PLACE: &str = "/var/lib/kafka";
 
-    /// A command that runs, in a container of its own, what is added to it.
+    /// A command that runs, in its own container, what is added to it.
     ///
     /// # Panics
     /// Where the directories cannot be made.

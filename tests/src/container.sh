@@ -1,10 +1,10 @@
-# What a container runtime does before it runs a program: a root of its own, an overlay over the host's, a volume bound
+# What a container runtime does before it runs a program: its own root, an overlay over the host's, a volume bound
 # into it, and only then the program. Runs as the first process of new pid, mount and network namespaces:
 #
 #   container.sh LAYERS VOLUME PLACE HOST-DIRECTORY... -- PROGRAM ARGUMENT...
 #
 # LAYERS is where the overlay's own files go, on any file system but the root's; the directory VOLUME is seen as PLACE; the
-# host's directories are seen where they are, whatever is mounted there.
+# host's directories are seen where they are, no matter what is mounted there.
 set -eu
 layers=$1 volume=$2 place=$3
 shift 3

@@ -73,7 +73,7 @@ impl Dashboard {
             .collect()
     }
 
-    /// That Grafana can lay it out: ids of their own, in a grid of 24 columns, nothing on top of anything; and that every
+    /// That Grafana can lay it out: their own ids, in a grid of 24 columns, nothing on top of anything; and that every
     /// variable that is used is there.
     ///
     /// # Panics

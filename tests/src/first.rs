@@ -1,4 +1,4 @@
-//! Ahead of whatever else runs on a machine: who observes loses nothing and is late for nothing, and what is planted takes as
+//! Ahead of what else runs on a machine: who observes loses nothing and is late for nothing, and what is injected takes as
 //! long as it is meant to, however busy it is.
 
 use rustix::process::{getpriority_process, setpriority_process};

@@ -1,4 +1,4 @@
-//! A file system to plant things in: a journaled ext4 on a loop device on a device with planted latency
+//! A file system to plant things in: a journaled ext4 on a loop device on a device with injected latency
 //! (`lab`'s), and a directory elsewhere for what the tests write themselves.
 
 use std::fs;
@@ -34,7 +34,7 @@ impl Ground {
         let device = DeviceOptions { size_bytes: SIZE_BYTES, seed: 1 };
         let options =
             VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: mount_options.to_owned() };
-        // Its server: a device is to be as quick as is planted.
+        // Its server: a device is to be as quick as is injected.
         let volume = ahead(|| Volume::prepare(&site, &options)).unwrap_or_else(|error| panic!("{error}"));
         let this = Self { volume, _site: site, directory: traffic::directory(name) };
         // A loop device keeps the limits of what it stood for before: those of a killed test.
@@ -122,7 +122,7 @@ impl Ground {
         self.volume.device().clear().unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Limits the dirty pages of this device alone (Linux 6.2), so that whoever writes more has to pause.
+    /// Limits the dirty pages of this device alone (Linux 6.2), so that who writes more has to pause.
     ///
     /// # Panics
     /// Where the kernel cannot.

@@ -1,4 +1,4 @@
-//! A real Prometheus on loopback, with a data directory of its own and nothing but what it is told to scrape; and its HTTP API.
+//! A real Prometheus on loopback, with its own data directory and nothing but what it is asked to scrape; and its HTTP API.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -38,7 +38,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one in a directory that is made anew, with these rules and features; it answers when this returns.
+    /// Starts one in a directory that is made again, with these rules and features; it answers when this returns.
     ///
     /// # Panics
     /// Where it does not.

@@ -1,4 +1,4 @@
-//! What `io`, `files` and `kernel` say, and what must hold of it whatever the broker did.
+//! What `io`, `files` and `kernel` say, and what must hold of it what the broker did.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A process that does with files what it is told (`workload.py`), under the name of a broker; and the same
+//! A process that does with files what it is ordered (`workload.py`), under the name of a broker; and the same
 //! under strace.
 
 use std::fs::{self, File};
@@ -56,7 +56,7 @@ impl Workload {
         Self::run(command, &log_dir.display().to_string())
     }
 
-    /// Starts one in a container, with these log dirs of its own.
+    /// Starts one in a container, with these log its own dirs.
     ///
     /// # Panics
     /// As [`Workload::start`].
@@ -74,7 +74,7 @@ impl Workload {
         fs::write(&properties, format!("log.dirs={log_dirs}\nlisteners=PLAINTEXT://127.0.0.1:1\n")).unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("workload.py");
         // The last to be run takes a broker's name. `python3` may be a script that looks for one, and Python finds
-        // its library by its name, unless it is told.
+        // its library by its name, unless it is reported.
         let named = "set -e; python=$(python3 -c 'import sys; print(sys.executable)'); \
                      export PYTHONHOME=$(python3 -c 'import sys; print(sys.base_prefix)'); \
                      exec -a java \"$python\" \"$@\"";
@@ -157,7 +157,7 @@ impl Strace {
         Self { child, said: said.to_owned() }
     }
 
-    /// Lets go, and returns the calls of one thread in the order of their ends.
+    /// releases, and returns the calls of one thread in the order of their ends.
     ///
     /// # Panics
     /// Where it does not end, or what it wrote cannot be read.
@@ -176,7 +176,7 @@ impl Drop for Strace {
     }
 }
 
-/// A system call as strace tells of it.
+/// A system call as strace reports it.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Its name.

@@ -51,7 +51,7 @@ pub(super) struct Contents {
     pub(super) bytes: u64,
 }
 
-/// Whether a verdict names what was planted as its root: whoever waits for a handler, a log or an answer waits for that.
+/// Whether a verdict names what was injected as its root: who waits for a handler, a log or an answer waits for that.
 pub(super) fn is_planted(verdict: &Value) -> bool {
     let cause = verdict.get("cause").and_then(Value::as_str).unwrap_or_default();
     ["journal-commit", "gc-pause"].contains(&cause)
@@ -110,7 +110,7 @@ struct Load {
     contents: Contents,
 }
 
-/// Names that are told again and again.
+/// Names that are reported again and again.
 struct Told {
     handlers: Vec<Arc<str>>,
     network_threads: Vec<Arc<str>>,

@@ -1,9 +1,9 @@
 //! A broker under a steady load of produce requests, simulated: who serves which request when. Every so often a
-//! journal's commit holds up one append, and by it whoever waits for that partition's log, for a handler, or for an
+//! journal's commit holds up one append, and by it who waits for that partition's log, for a handler, or for an
 //! answer on the same connection; now and then the collector stops everybody. Writes nothing.
 //!
 //! The rules are Kafka's: one request of a connection at a time, one append of a partition at a time, as many requests
-//! as there are handlers, and each of these goes to whoever has waited longest. Everything happens in the order of time:
+//! as there are handlers, and each of these goes to who has waited longest. Everything happens in the order of time:
 //! nobody waits for a thread or a log that somebody is to have only later.
 
 mod trouble;
@@ -154,7 +154,7 @@ impl Simulation {
         self.now
     }
 
-    /// What is told from now on begins no earlier: a request is told when it has been answered.
+    /// What is reported from now on begins no earlier: a request is reported when it has been answered.
     pub(super) fn told_until(&self) -> i64 {
         let begun = self.under_way.values().map(|one| one.served.arrival.start);
         begun.min().map_or(self.now, |first| first.min(self.now))
@@ -300,7 +300,7 @@ impl Simulation {
         if let Some(log) = partition.and_then(|partition| self.logs.get_mut(partition)) {
             let next = log.waiting.pop_front();
             log.is_held = next.is_some();
-            // Whoever waited for the log is woken this much later.
+            // Who waited for the log is woken this much later.
             if let Some(next) = next {
                 self.due(self.now + 20 * MICRO, Step::Append(next));
             }

@@ -54,7 +54,7 @@ impl Scraping {
         Self { over, thread }
     }
 
-    /// What was told, once more at the end.
+    /// What was reported, once more at the end.
     pub(super) fn stop(self) -> anyhow::Result<Scraped> {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow::anyhow!("who scrapes died"))?

@@ -116,7 +116,7 @@ impl Exporting {
             .spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut line)?;
-        // Whoever is made is killed when dropped, whatever comes of the address.
+        // Who is made is killed when dropped, no matter what comes of the address.
         let mut exporting = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
         exporting.address = scraping::address(&line)?;
         Ok(exporting)
@@ -159,7 +159,7 @@ fn write(directory: &Path) -> anyhow::Result<u64> {
     Ok(events)
 }
 
-/// What is told again and again.
+/// What is reported again and again.
 struct Day {
     random: Random,
     partitions: Vec<(TopicPartition, Arc<str>)>,

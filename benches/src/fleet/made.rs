@@ -2,7 +2,7 @@
 //! writes, fetches and their `sendfile`s, and what the host's devices served. One of them re-reads large state files of tiered
 //! storage, another's batches are small, a third leads twice as many partitions. The same in every run.
 //!
-//! A file of its own, without anything else of the bench: tests make small ones of it.
+//! its own file, without anything else of the bench: tests make small ones of it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ struct Made {
     names: Names,
 }
 
-/// Texts that are told again and again.
+/// Texts that are reported again and again.
 struct Names {
     handler: Arc<str>,
     network: Arc<str>,

@@ -11,7 +11,7 @@ const TICKS_PER_SECOND: u32 = 100;
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 /// User and system time of a process with all its threads, those that ended included. The kernel scales both
-/// so that their sum is what its threads ran, to the nanosecond, whatever the ticks hit (`cputime_adjust` in
+/// so that their sum is what its threads ran, to the nanosecond, no matter what the ticks hit (`cputime_adjust` in
 /// kernel/sched/cputime.c).
 pub(crate) fn processor_time(pid: u32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");

@@ -36,7 +36,7 @@ pub(super) fn print_differences(runs: &[Run]) {
 }
 
 /// Prints what requests and processors see of each kind of watcher, and how much more that is than with nobody. What hooks alone
-/// add is below anything that hooks the same can reach on this kernel, whatever its programs do.
+/// add is below anything that hooks the same can reach on this kernel, no matter what its programs do.
 pub(super) fn print_against_nobody(runs: &[Run], kinds: &[Kind]) {
     table::print(
         &[

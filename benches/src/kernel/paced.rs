@@ -1,4 +1,4 @@
-//! The load that a broker must bear while it is watched: so many requests a second at even times, whatever comes of them, with
+//! The load that a broker must bear while it is watched: so many requests a second at even times, no matter what comes of them, with
 //! nobody, with the recorder, with its hooks alone and with an operator's own tools in turns; and what of the processors
 //! everybody takes then, the kernel counting what BPF programs take. Nothing here is saturated: there is room for all, and
 //! the question is who waits for whom.
@@ -20,7 +20,7 @@ const ROUNDS: usize = 7;
 const KINDS: [Kind; 4] = [Kind::Nobody, Kind::Hooks, Kind::Brokerscope, Kind::Tools];
 /// Some 35,000 requests: 350 of them lie beyond the p99.
 const MEASURED_SECONDS: u64 = 7;
-/// Runs in which the kernel counts what BPF programs take; that costs time of its own, so they count for nothing else.
+/// Runs in which the kernel counts what BPF programs take; that costs its own time, so they count for nothing else.
 const COUNTED_ROUNDS: usize = 2;
 const COUNTED_SECONDS: u64 = 5;
 

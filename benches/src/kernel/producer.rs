@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BEAT: Duration = Duration::from_millis(1);
 
 /// Sends to every partition in turn: as fast as the broker answers, or `rate` requests a second at even times
-/// whatever it does. Prints `begin` when what is measured begins, `end` when it ends, and, once everything is
+/// what it does. Prints `begin` when what is measured begins, `end` when it ends, and, once everything is
 /// answered, how much that was in all and the latencies that [`Latencies`] prints.
 ///
 /// A paced request's latency counts from when it was due, so that a stall counts for all that it held up.

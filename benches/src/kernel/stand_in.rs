@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 
 use super::stage::Stage;
 
-/// Runs until it is dropped, or ends by itself once it was told to go on.
+/// Runs until it is dropped, or ends by itself once it was asked to go on.
 pub(crate) struct StandIn(Child);
 
 impl StandIn {

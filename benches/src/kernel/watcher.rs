@@ -95,7 +95,7 @@ impl Watcher {
     pub(crate) fn bpftrace(file: &Path, pid: u32) -> anyhow::Result<Self> {
         let script = SCRIPT.replace("PID", &pid.to_string());
         fs::write(file, script)?;
-        // bpftrace wants tracefs, which need not be mounted: it gets one of its own. `exec` keeps the process.
+        // bpftrace wants tracefs, which need not be mounted: it gets its own one. `exec` keeps the process.
         let mounted = "[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", &format!("({mounted}) && exec bpftrace \"$0\"")]).arg(file);
@@ -158,7 +158,7 @@ impl Watcher {
     }
 }
 
-/// A recorder leaves the closing of its hooks to another process. Whoever is measured next must not pay for them.
+/// A recorder leaves the closing of its hooks to another process. Who is measured next must not pay for them.
 fn await_hooks_gone(end: Instant) -> anyhow::Result<()> {
     while is_ending()? {
         ensure!(Instant::now() < end, "{ENDING} does not end");

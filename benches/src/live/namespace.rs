@@ -22,7 +22,7 @@ impl Namespace {
         let namespace = Self(NAME);
         ip(&["-n", NAME, "link", "add", SENDING, "type", "veth", "peer", "name", WATCHED])?;
         for end in [SENDING, WATCHED] {
-            // Without an IPv6 address of its own nothing is said on the link but what is sent.
+            // Without its own IPv6 address nothing is said on the link but what is sent.
             ip(&["-n", NAME, "link", "set", end, "addrgenmode", "none", "mtu", "1500", "up"])?;
         }
         Ok(namespace)

@@ -47,7 +47,7 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path, jdk: &Jdk) -> anyhow::Resul
         measure(&stage, Kind::Nobody, UNPACED, &[])?;
     }
     log.next()?;
-    // The first start in a JVM is dearer than all others, and is told by itself.
+    // The first start in a JVM is dearer than all others, and is reported by itself.
     let first = Session::hold(&stage, brokerscope, &mut log, true)?;
     let mut sessions = Vec::new();
     for round in 0..ROUNDS {
@@ -147,7 +147,7 @@ impl Session {
     }
 }
 
-/// Whether a recording's plan says that the JVM told of waits.
+/// Whether a recording's plan says that the JVM reported waits.
 fn records_waits(recording: &Path) -> anyhow::Result<bool> {
     let manifest: Value = serde_json::from_str(&fs::read_to_string(recording.join("manifest.json"))?)?;
     let plan = manifest.get("plan").and_then(Value::as_array).context("the manifest has no plan")?;

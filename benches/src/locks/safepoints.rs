@@ -11,7 +11,7 @@ use crate::table;
 /// Where the JVM writes it, in its working directory.
 const FILE: &str = "safepoint.log";
 
-/// What the JVM is told to.
+/// What the JVM is asked to.
 pub(super) fn argument() -> String {
     pauses_argument(Path::new(FILE))
 }
@@ -37,7 +37,7 @@ impl Log {
     }
 }
 
-/// Whether the JVM pauses for this by itself, whoever asks it anything: collections, and its housekeeping.
+/// Whether the JVM pauses for this by itself, no matter who asks it anything: collections, and its housekeeping.
 pub(super) fn is_its_own(stop: &Pause) -> bool {
     let name = stop.operation.as_str();
     name.starts_with("G1") || name.starts_with("Collect") || name == "Cleanup"

@@ -1,4 +1,4 @@
-//! Waits for monitors as somebody told of them: brokerscope, or a file of async-profiler's as the JDK's own `jfr` reads
+//! Waits for monitors as somebody reported them: brokerscope, or a file of async-profiler's as the JDK's own `jfr` reads
 //! it. And which of two accounts are of the same wait.
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub(super) struct Wait {
 /// Where brokerscope reads waits from.
 #[derive(Clone, Copy)]
 pub(super) enum From {
-    /// A recording of its own.
+    /// its own recording.
     Recording,
     /// A flight recording.
     FlightRecording,

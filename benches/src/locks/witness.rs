@@ -1,5 +1,5 @@
 //! async-profiler and brokerscope on the same waits: a broker with one partition, writes that meet a slow journal, and
-//! several producers. async-profiler hears of waits by JVMTI and writes a file of its own, which the JDK's own reader
+//! several producers. async-profiler hears of waits by JVMTI and writes its own file, which the JDK's own reader
 //! reads; brokerscope hears of them once by Flight Recorder, once by the JVM's own probes.
 
 mod commits;

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use crate::error::Error;
 
-/// Work that goes on. Dropped, it is told to end and not waited for.
+/// Work that goes on. Dropped, it is asked to end and not waited for.
 #[derive(Debug)]
 pub(crate) struct Background<T> {
     name: &'static str,

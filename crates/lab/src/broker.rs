@@ -136,13 +136,11 @@ impl Broker {
     }
 
     /// The address that clients connect to.
-    #[must_use]
     pub fn bootstrap(&self) -> String {
         format!("{}:{}", self.address, self.port)
     }
 
     /// Its listener.
-    #[must_use]
     pub fn listener(&self) -> SocketAddr {
         SocketAddr::from((self.address, self.port))
     }

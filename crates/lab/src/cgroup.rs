@@ -64,7 +64,6 @@ impl Cgroup {
     }
 
     /// A shell command that is put into the group before it becomes what follows it: `sh -c 'THIS exec "$@"'`.
-    #[must_use]
     pub fn entering(&self) -> Vec<String> {
         let procs = self.path.join("cgroup.procs").display().to_string();
         ["sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", &procs].map(str::to_owned).to_vec()

@@ -10,6 +10,6 @@ mod traffic;
 pub use connection::Connection;
 pub(crate) use connection::{connect_with_small_window, create_topic, sip, trickle, wait_for_close};
 pub(crate) use request::words;
-pub use request::{Fetched, Request, Topic};
+pub use request::{FetchResult, Request, Topic};
 pub(crate) use traffic::now_ns;
 pub use traffic::{Answer, Running, Traffic};

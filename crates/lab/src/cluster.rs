@@ -1,4 +1,4 @@
-//! Three brokers, each in a network namespace of its own: the first, which also is the controller, leads every partition
+//! Three brokers, each in its own network namespace: the first, which also is the controller, leads every partition
 //! that names it first; the others follow.
 
 use crate::broker::BrokerOptions;

@@ -46,7 +46,7 @@ pub enum Command {
     Broker(BrokerArguments),
     /// Take down what a killed lab left behind
     Clean,
-    /// Serve a block device with planted latency
+    /// Serve a block device with injected latency
     #[command(hide = true)]
     Device(ServeArguments),
 }

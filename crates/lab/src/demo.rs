@@ -16,7 +16,7 @@ use crate::session::{Interrupt, Session, Steps, draw_seed};
 use crate::site::Site;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
 
-/// The planted delay of every write into the journal.
+/// The injected delay of every write into the journal.
 const LEAST_MS: u64 = 120;
 const MOST_MS: u64 = 400;
 /// Topics and partitions: few, so that producers meet at a partition's lock.
@@ -38,7 +38,7 @@ pub struct DemoArguments {
     /// How long to record
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub seconds: u64,
-    /// Seed of the planted delays; a new one is drawn and printed if not given
+    /// Seed of the injected delays; a new one is drawn and printed if not given
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// Version of Kafka to run
@@ -59,7 +59,7 @@ pub fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<(), 
     let kafka = Kafka::prepare(&arguments.kafka, steps)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let site = Site::claim()?;
-    // Declared in the order they are set up, so that they are taken down in reverse whatever happens.
+    // Declared in the order they are set up, so that they are taken down in reverse, no matter what happens.
     let mut volume = prepare_volume(&site, seed, steps, &interrupt)?;
     let broker = start_broker(&kafka, &site, volume.as_ref(), &interrupt, steps)?;
     let load = start_load(&kafka, &broker, &site, &interrupt, steps)?;

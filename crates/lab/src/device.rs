@@ -1,7 +1,7 @@
-//! A block device with planted latency: a FUSE file system that serves one image file and holds back reads
+//! A block device with injected latency: a FUSE file system that serves one image file and holds back reads
 //! or writes by offset range and time.
 //!
-//! [`serve`] is the server, a process of its own (`brokerscope-lab device`), because a file system must not
+//! [`serve`] is the server, its own process (`brokerscope-lab device`), because a file system must not
 //! be served by the process that waits on it. [`Device`] starts one and steers it over its stdin:
 //! an order a line, each answered by a line.
 
@@ -12,5 +12,5 @@ mod server;
 
 pub use client::{Device, DeviceOptions};
 pub use delay::{Delay, Direction, Pace};
-pub use order::Served;
+pub use order::DeviceOperation;
 pub use server::{ServeArguments, serve};

@@ -109,7 +109,7 @@ impl Lab {
         let kafka = Kafka::prepare(&arguments.kafka, steps)?;
         let directory = std::path::absolute(directory).map_err(Error::io("resolve", directory))?;
         fs::create_dir_all(&directory).map_err(Error::io("make", &directory))?;
-        if arguments.anew {
+        if arguments.fresh {
             run_log::forget(&directory)?;
         }
         let machine = Machine::here(&kafka, &site::cache()?);
@@ -268,7 +268,7 @@ impl Lab {
         let mut lines =
             vec![format!("lab {} on {}", self.run_log.experiment, self.run_log.machine.described())];
         if let Some(RunSpec { setup, seconds, .. }) = self.asked.first() {
-            lines.push(format!("planted: {}", setup.ground.device_described()));
+            lines.push(format!("injected: {}", setup.ground.device_described()));
             lines.push(format!("load: {}; recorded for {seconds} s a run", setup.load.described()));
             let settings = setup.sysctls.iter();
             lines.extend(

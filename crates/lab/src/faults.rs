@@ -1,7 +1,7 @@
-//! `faults`: causes planted on a real broker, recorded and explained by brokerscope as a user would, and how
-//! often the explanation names what was planted: a confusion matrix.
+//! `faults`: causes injected on a real broker, recorded and explained by brokerscope as a user would, and how
+//! often the explanation names what was injected: a confusion matrix.
 //!
-//! Each fault has a broker and a recording of its own; in it, it is planted once for every seed, with numbers drawn
+//! Each fault has a broker and its own recording; in it, it is injected once for every seed, with numbers drawn
 //! from that seed. It knows nothing of how brokerscope reaches its verdicts: it runs `record` and `explain`.
 
 mod broker;
@@ -37,7 +37,7 @@ use result::FaultResult;
 use run::{Group, Run, apart, together};
 use targets::Bounds;
 
-/// Those of the short form: on three brokers, in some two minutes. The others need a broker of their own each.
+/// Those of the short form: on three brokers, in some two minutes. The others need their own broker each.
 const SHORT: [&str; 12] = [
     "journal-stall",
     "slow-device",
@@ -65,7 +65,7 @@ fn all() -> Vec<Box<dyn Fault>> {
         Box::new(disk::ColdReads),
         Box::<broker::HandlersBusy>::default(),
         Box::new(broker::NetworkThreadsBusy),
-        Box::<follower_delayed::FollowerDelayed>::default(),
+        Box::<follower_delayed::FollowerDelay>::default(),
         Box::<jvm::GcPause>::default(),
         Box::<jvm::TimeToSafepoint>::default(),
         Box::<cpu::CpuQuota>::default(),
@@ -108,7 +108,7 @@ pub struct FaultsArguments {
     /// Keep recordings and results in DIR; what is there already of this seed is not done again
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
-    /// Explain and score the recordings kept in DIR anew, and record nothing
+    /// Explain and score the recordings kept in DIR again, and record nothing
     #[arg(long, requires = "keep")]
     pub again: bool,
     /// How the matrix is printed

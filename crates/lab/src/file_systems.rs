@@ -1,6 +1,6 @@
 //! `fs`: the same broker under the same load on the same slow device, on one file system after the other.
 //!
-//! What is planted is the device alone, alike for all: it does one write after the other. What a file system makes its
+//! What is injected is the device alone, alike for all: it does one write after the other. What a file system makes its
 //! callers wait for is its own affair, and is measured.
 
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! `fleet`: the case of mysterious disk reads, from beginning to end. Several real brokers, each on a device of its own and under
-//! the same load; one of them reads large state files of tiered storage for whatever is appended, and sends nobody what it
+//! `fleet`: the case of mysterious disk reads, from beginning to end. Several real brokers, each on its own device and under
+//! the same load; one of them reads large state files of tiered storage for what is appended, and sends nobody what it
 //! reads. Each is recorded by brokerscope as a user would, the odd one again after a cleanup of its state; then `fleet`, `files`,
-//! `logs` and `advise` are asked, and each has to name what was planted.
+//! `logs` and `advise` are asked, and each has to name what was injected.
 
 mod member;
 mod questions;
@@ -52,7 +52,7 @@ pub struct FleetArguments {
 /// Replays the case; what the commands say goes to stdout.
 ///
 /// # Errors
-/// Where it could not be run to its end; [`Error::Unusable`] where a command does not name what was planted.
+/// Where it could not be run to its end; [`Error::Unusable`] where a command does not name what was injected.
 pub fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(), Error> {
     let started = Instant::now();
     let (Session { steps, interrupt }, observer) = Session::start(brokerscope)?;
@@ -61,10 +61,10 @@ pub fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(),
     let site = Site::claim()?;
     let directory = kept(arguments.keep.as_deref(), &site)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
-    let planted = Rng::with_seed(seed).u32(1..=arguments.brokers);
+    let injected = Rng::with_seed(seed).u32(1..=arguments.brokers);
     steps.say(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
     let context = Context { kafka: &kafka, site: &site, interrupt: &interrupt, seed };
-    let replay = Replay { arguments, steps, context, observer: &observer, planted, directory: &directory };
+    let replay = Replay { arguments, steps, context, observer: &observer, injected, directory: &directory };
     let watched = replay.watch()?;
     let said = made(&directory.join("said"))?;
     let missed = Operator { observer: &observer, said: &said }.ask_all(&watched)?;
@@ -76,7 +76,7 @@ pub fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<(),
     match missed {
         0 => Ok(()),
         count => {
-            Err(Error::Unusable(format!("{count} answer(s) missed what was planted on broker {planted}")))
+            Err(Error::Unusable(format!("{count} answer(s) missed what was injected on broker {injected}")))
         }
     }
 }

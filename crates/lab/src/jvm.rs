@@ -71,14 +71,12 @@ pub struct Pause {
 
 impl Pause {
     /// How long it lasted, in nanoseconds.
-    #[must_use]
     pub fn length_ns(&self) -> i64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
     /// Whether garbage was collected in it (`VM_OPS_DO` in HotSpot's vmOperation.hpp: `G1CollectForAllocation`,
     /// `ParallelGCFailedAllocation`, `GenCollectFull`, `SerialGCCollect`, `G1PauseRemark`, ...).
-    #[must_use]
     pub fn is_collection(&self) -> bool {
         ["Collect", "GC", "G1", "ZMark", "XMark", "Shenandoah"]
             .iter()
@@ -86,14 +84,12 @@ impl Pause {
     }
 
     /// Whether most of it passed until all threads had stopped.
-    #[must_use]
     pub fn was_long_to_reach(&self) -> bool {
         self.reaching_ns.saturating_mul(2) > self.length_ns()
     }
 }
 
 /// The JVM's argument that has it write its pauses to `log`.
-#[must_use]
 pub fn pauses_argument(log: &Path) -> String {
     format!("-Xlog:safepoint:file={}:timemillis:filecount=0", log.display())
 }
@@ -105,7 +101,7 @@ pub fn pauses(log: &Path) -> Result<Vec<Pause>, Error> {
 }
 
 /// `[1700000000123ms] Safepoint "G1CollectFull", Time since last: 9 ns, Reaching safepoint: 5 ns, At safepoint: 7 ns,
-/// Total: 12 ns` (`SafepointTracing` in HotSpot's safepoint.cpp); later versions tell of a cleanup in between.
+/// Total: 12 ns` (`SafepointTracing` in HotSpot's safepoint.cpp); later versions report a cleanup in between.
 fn parse(line: &str) -> Option<Pause> {
     let (stamp, rest) = line.strip_prefix('[')?.split_once("ms]")?;
     let end_ns = stamp.trim().parse::<i64>().ok()?.checked_mul(1_000_000)?;

@@ -61,28 +61,24 @@ impl Kafka {
     }
 
     /// The version.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
     /// The major version of Java that runs it.
-    #[must_use]
     pub fn java_version(&self) -> u32 {
         self.java_version
     }
 
     /// Where the jars are.
-    #[must_use]
     pub fn jars(&self) -> &Path {
         &self.jars
     }
 
     /// `java JVM_ARGUMENTS -cp JARS MAIN_CLASS`, to be given the program's own arguments.
-    #[must_use]
     pub fn command(&self, jvm_arguments: &[String], main_class: &str) -> Command {
         let mut command = Command::new(&self.java);
-        // Whatever the user set for other JVMs would change the experiment and prints a line at start.
+        // What the user set for other JVMs would change the experiment and prints a line at start.
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS").env_remove("CLASSPATH");
         command.args(jvm_arguments).arg("-cp").arg(self.jars.join("*")).arg(main_class);
         command

@@ -1,4 +1,4 @@
-//! Experiments on a real Kafka broker: starts one on a prepared file system, drives load, plants faults and
+//! Experiments on a real Kafka broker: starts one on a prepared file system, drives load, injects faults and
 //! runs `brokerscope` on it as a user would.
 //!
 //! It knows nothing of the product's insides. Everything it sets up hangs on a [`Site`] and is taken down

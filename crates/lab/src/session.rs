@@ -54,13 +54,11 @@ impl Interrupt {
     }
 
     /// A flag that no signal raises: for tests and for callers with their own signal handling.
-    #[must_use]
     pub fn never() -> Self {
         Self::default()
     }
 
     /// Whether a signal came.
-    #[must_use]
     pub fn raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -112,13 +110,11 @@ pub struct Steps {
 
 impl Steps {
     /// Speaks on stderr.
-    #[must_use]
     pub fn aloud() -> Self {
         Self { quiet: false }
     }
 
     /// Says nothing: for tests.
-    #[must_use]
     pub fn silent() -> Self {
         Self { quiet: true }
     }

@@ -2,7 +2,7 @@
 //!
 //! Everything an experiment sets up hangs on its site: files, mounts and loop images lie beneath it, its
 //! processes carry its path in their environment ([`MARK`]). The owner holds a lock on a file in it, which
-//! the kernel lets go of however the owner ends; a site that nobody holds is stale, whatever became of
+//! the kernel releases however the owner ends; a site that nobody holds is stale, no matter what became of
 //! process ids. What is found there is taken down by [`crate::clean`].
 
 use std::fs;
@@ -22,7 +22,7 @@ const OWNER: &str = "owner";
 /// Overrides where jars are cached and sites are made.
 const CACHE: &str = "BROKERSCOPE_LAB_CACHE";
 
-/// A claimed directory for one experiment; dropping it takes down whatever still hangs on it.
+/// A claimed directory for one experiment; dropping it takes down what still hangs on it.
 #[derive(Debug)]
 pub struct Site {
     path: PathBuf,
@@ -53,7 +53,6 @@ impl Site {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -42,7 +42,7 @@ const fn step(id: &'static str, name: &'static str, changes: &'static [(Setting,
 const STEPS: &[Step] = &[
     step("partitions-2", "2 partitions", &[(Setting::Partitions, 2)]),
     step("partitions-16", "16 partitions", &[(Setting::Partitions, 16)]),
-    // The lock is a partition's, whatever topic that is of: this should make no difference.
+    // The lock is a partition's, no matter what topic that is of: this should make no difference.
     Step {
         kept: false,
         ..step("topics-2x8", "aside: 2 topics × 8", &[(Setting::Topics, 2), (Setting::Partitions, 8)])

@@ -1,4 +1,4 @@
-//! A file system on a loop device on a [`Device`] with planted latency, and where its journal or log lies.
+//! A file system on a loop device on a [`Device`] with injected latency, and where its journal or log lies.
 
 mod block_device;
 mod file_system;
@@ -34,7 +34,7 @@ pub struct VolumeOptions {
 /// A mounted volume; dropping it unmounts, detaches and ends the device, in that order.
 #[derive(Debug)]
 pub struct Volume {
-    mounted: Mounted,
+    mounted: Mount,
     loop_device: LoopDevice,
     device: Device,
     journal: Vec<Extent>,
@@ -44,7 +44,7 @@ impl Volume {
     /// Makes the device, the loop device and the file system, and mounts it in `site`.
     ///
     /// # Errors
-    /// Whatever is not permitted here (FUSE, loop devices, mount) or not installed; nothing stays behind.
+    /// What is not permitted here (FUSE, loop devices, mount) or not installed; nothing stays behind.
     pub fn prepare(site: &Site, options: &VolumeOptions) -> Result<Self, Error> {
         Self::prepare_another(site, 1, options)
     }
@@ -60,20 +60,18 @@ impl Volume {
         let journal = options.file_system.journal_extents(loop_device.path())?;
         let directory = site.directory(&format!("volume-{number}"))?;
         let mounted =
-            Mounted::mount(loop_device.path(), &directory, options.file_system, &options.mount_options)?;
+            Mount::new(loop_device.path(), &directory, options.file_system, &options.mount_options)?;
         let volume = Self { mounted, loop_device, device, journal };
         DirtyLimit::lift(volume.device_number()?);
         Ok(volume)
     }
 
     /// Where it is mounted.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.mounted.0
     }
 
     /// The loop device, such as `/dev/loop0`.
-    #[must_use]
     pub fn loop_device(&self) -> &Path {
         self.loop_device.path()
     }
@@ -88,7 +86,6 @@ impl Volume {
     }
 
     /// The byte ranges of the file system's journal (XFS calls it its log) on the device; none without one.
-    #[must_use]
     pub fn journal(&self) -> &[Extent] {
         &self.journal
     }
@@ -138,10 +135,10 @@ impl Volume {
 
 /// A mounted file system; dropping it unmounts.
 #[derive(Debug)]
-struct Mounted(PathBuf);
+struct Mount(PathBuf);
 
-impl Mounted {
-    fn mount(device: &Path, directory: &Path, kind: FileSystem, options: &str) -> Result<Self, Error> {
+impl Mount {
+    fn new(device: &Path, directory: &Path, kind: FileSystem, options: &str) -> Result<Self, Error> {
         let options = std::ffi::CString::new(options)
             .map_err(|_| Error::Unusable("mount options with a NUL byte".to_owned()))?;
         let name = kind.name();
@@ -157,7 +154,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for Mount {
     fn drop(&mut self) {
         let _ = clean::unmount(&self.0);
     }

@@ -20,7 +20,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use lab::cgroup::Cgroup;
-use lab::device::{DeviceOptions, Direction, Served};
+use lab::device::{DeviceOperation, DeviceOptions, Direction};
 use lab::net::{Limit, Network, Way};
 use lab::volume::{Extent, FileSystem, Volume, VolumeOptions};
 use lab::{Broker, BrokerOptions, Kafka, Site, Steps};
@@ -42,7 +42,7 @@ const CASES: &[(&str, fn())] = &[
     ("an_interrupted_fleet_leaves_nothing", an_interrupted_fleet_leaves_nothing),
 ];
 
-/// A demo that records until it is told to stop.
+/// A demo that records until it is asked to stop.
 const DEMO: [&str; 3] = ["demo", "--seconds", "600"];
 
 fn main() -> ExitCode {
@@ -77,7 +77,7 @@ fn only_writes_into_the_journal_are_held_back() {
     volume.inject_journal_delay(150, 300).unwrap();
     volume.device().trace().unwrap();
     write_and_sync(volume.directory());
-    let (held, free): (Vec<Served>, Vec<Served>) =
+    let (held, free): (Vec<DeviceOperation>, Vec<DeviceOperation>) =
         volume.device().trace().unwrap().into_iter().partition(|served| served.held_ms > 0);
     assert!(!held.is_empty(), "a commit writes into the journal");
     assert!(free.iter().any(|served| served.direction == Direction::Write), "data is written elsewhere");
@@ -234,7 +234,7 @@ fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
     let cache = Cache::new();
     let (before, sysctls) = (Machine::now(), dirty_settings());
     let second = cache.path().join("second-records");
-    // Records until it is told to stop, and says when it is the second that does.
+    // Records until it is asked to stop, and says when it is the second that does.
     let stand_in = cache.stand_in(&format!(
         "case $1 in record) trap 'exit 0' INT; mkdir \"$3\"; [ -e kept/ext4/1 ] && touch {}; \
          touch \"$3\"/manifest.json; while :; do sleep 0.1; done;; \
@@ -309,7 +309,7 @@ fn write_and_sync(directory: &Path) {
     assert!(Command::new("sync").arg("--file-system").arg(directory).status().unwrap().success());
 }
 
-fn touches(journal: &[Extent], served: &Served) -> bool {
+fn touches(journal: &[Extent], served: &DeviceOperation) -> bool {
     journal.iter().any(|extent| {
         served.offset < extent.offset + extent.length && extent.offset < served.offset + served.length
     })
@@ -359,7 +359,7 @@ impl Machine {
     }
 }
 
-/// A cache directory of its own, with the jars of the real one.
+/// Its own cache directory, with the jars of the real one.
 struct Cache(tempfile::TempDir);
 
 impl Cache {

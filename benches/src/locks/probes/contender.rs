@@ -21,7 +21,7 @@ pub(super) struct Contender {
     answers: BufReader<ChildStdout>,
 }
 
-/// What its threads are told to do.
+/// What its threads are asked to do.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     pub(super) millis: u64,

@@ -24,7 +24,7 @@ pub(super) enum Deed {
     Nothing,
     /// Every wait is too short to be told.
     Count,
-    /// Every wait is told.
+    /// Every wait is reported.
     Tell,
     /// Likewise, and the kernel counts the programs' time, which takes time too.
     TellCounted,

@@ -11,7 +11,7 @@ use super::contender::{Contender, Load};
 use super::hearer::{Deed, Heard, Hearer, Ran};
 use crate::stop;
 
-/// What a thread goes through between two waits: nothing, so that whatever a wait takes is in the nearest caches; and as
+/// What a thread goes through between two waits: nothing, so that what a wait takes is in the nearest caches; and as
 /// much as they hold, so that what a wait takes has to come from farther away.
 pub(super) const LOADS: [Load; 2] = [Load { millis: 250, kib: 0 }, Load { millis: 400, kib: 1_024 }];
 /// After everything that changes in a JVM.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kafka_protocol::messages::ApiKey;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-use super::request::{Fetched, Request, Topic, fetched, first_error};
+use super::request::{FetchResult, Request, Topic, fetched, first_error};
 use crate::error::Error;
 use crate::session::Interrupt;
 
@@ -44,7 +44,6 @@ impl Connection {
     }
 
     /// The socket, for those who trickle or do not read.
-    #[must_use]
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
@@ -85,7 +84,7 @@ impl Connection {
     ///
     /// # Errors
     /// Where it failed.
-    pub fn fetch(&mut self, request: &Request) -> Result<Fetched, Error> {
+    pub fn fetch(&mut self, request: &Request) -> Result<FetchResult, Error> {
         let brought = fetched(self.call(request)?).filter(|brought| brought.error == 0);
         brought.ok_or_else(|| Error::Unusable("a fetch failed".to_owned()))
     }

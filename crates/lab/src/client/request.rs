@@ -57,7 +57,6 @@ impl Request {
     }
 
     /// Appends a batch of these values to one partition.
-    #[must_use]
     pub fn produce(topic: &str, partition: u32, acks: i16, values: &[&[u8]]) -> Self {
         let partition = PartitionProduceData::default()
             .with_index(partition as i32)
@@ -69,7 +68,6 @@ impl Request {
     }
 
     /// Reads one partition: at most `max_bytes`, waiting up to `max_wait_ms` for a byte.
-    #[must_use]
     pub fn fetch(topic: &str, partition: u32, offset: i64, max_bytes: u32, max_wait_ms: u32) -> Self {
         let partition = FetchPartition::default()
             .with_partition(partition as i32)
@@ -86,7 +84,6 @@ impl Request {
     }
 
     /// Makes a topic.
-    #[must_use]
     pub fn create_topic(topic: &Topic) -> Self {
         let brokers: Vec<BrokerId> = topic.brokers.iter().map(|&broker| BrokerId(broker as i32)).collect();
         let assignment = |partition| {
@@ -113,7 +110,6 @@ impl Request {
     }
 
     /// Limits what a client id may send (`producer_byte_rate`) or fetch a second, or takes the limit away.
-    #[must_use]
     pub fn alter_quota(client_id: &str, key: &str, bytes_per_second: Option<f64>) -> Self {
         let entity =
             EntityData::default().with_entity_type(text("client-id")).with_entity_name(Some(text(client_id)));
@@ -132,7 +128,6 @@ impl Request {
     }
 
     /// The bytes on the wire: size, header, body.
-    #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "never")]
     #[expect(clippy::expect_used, reason = "as of new")]
     pub fn frame(&self, correlation_id: i32, client_id: &str) -> Vec<u8> {
@@ -178,7 +173,7 @@ fn batch(values: &[&[u8]], timestamp_ms: i64) -> Bytes {
 
 /// What a fetch of one partition brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchResult {
     /// The partition's error code.
     pub error: i16,
     /// Bytes of records.
@@ -189,7 +184,6 @@ pub struct Fetched {
 
 /// The error code of the first partition of a Produce 7 response, of the first topic of `CreateTopics` 2, or of the first
 /// entry of `AlterClientQuotas` 0; the body begins after the correlation id. None where it is cut.
-#[must_use]
 pub(super) fn first_error(api: ApiKey, body: Vec<u8>) -> Option<i16> {
     let mut body = Bytes::from(body);
     match api {
@@ -205,12 +199,11 @@ pub(super) fn first_error(api: ApiKey, body: Vec<u8>) -> Option<i16> {
 }
 
 /// Reads a Fetch 4 response of one partition. None where it is cut.
-#[must_use]
-pub(super) fn fetched(body: Vec<u8>) -> Option<Fetched> {
+pub(super) fn fetched(body: Vec<u8>) -> Option<FetchResult> {
     let response = FetchResponse::decode(&mut Bytes::from(body), 4).ok()?;
     let partition = response.responses.first()?.partitions.first()?;
     let records = partition.records.as_deref().unwrap_or_default();
-    Some(Fetched {
+    Some(FetchResult {
         error: partition.error_code,
         bytes: records.len() as u64,
         next_offset: offset_after(records),
@@ -241,7 +234,6 @@ fn topic_name(name: &str) -> TopicName {
 }
 
 /// Draws so many bytes of made-up words: unlike random bytes, a compressor finds repetitions in them, and has to look.
-#[must_use]
 pub(crate) fn words(bytes: usize, rng: &mut Rng) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 16);
     while text.len() < bytes {
@@ -333,7 +325,7 @@ mod tests {
         body.extend(0_i32.to_be_bytes());
         body.extend((records.len() as i32).to_be_bytes());
         body.extend(&records);
-        let expected = Fetched { error: 0, bytes: records.len() as u64, next_offset: Some(12) };
+        let expected = FetchResult { error: 0, bytes: records.len() as u64, next_offset: Some(12) };
         assert_eq!(fetched(body.clone()), Some(expected));
         assert_eq!(fetched(body[..body.len() - 1].to_vec()), None);
     }

@@ -115,7 +115,7 @@ impl Drop for Running {
 }
 
 /// A request that is on its way.
-struct Sent {
+struct PendingRequest {
     at: Instant,
     at_ns: i64,
 }
@@ -128,7 +128,7 @@ struct Producer {
     paused: Arc<AtomicBool>,
     /// A place for every request that may be unanswered.
     places: SyncSender<()>,
-    told: Sender<Sent>,
+    told: Sender<PendingRequest>,
 }
 
 impl Producer {
@@ -145,7 +145,7 @@ impl Producer {
             self.rng.fill(&mut value);
             let request = Request::produce(&self.traffic.topic, partition, self.traffic.acks, &[&value]);
             if self.traffic.acks != 0 {
-                let sent = || Sent { at: Instant::now(), at_ns: now_ns() };
+                let sent = || PendingRequest { at: Instant::now(), at_ns: now_ns() };
                 // Nobody listens any more: its own error says why.
                 if self.places.send(()).is_err() || self.told.send(sent()).is_err() {
                     return Ok(());
@@ -171,17 +171,17 @@ impl Producer {
     }
 }
 
-/// Reads an answer for each request that was told of, until no more are.
+/// Reads an answer for each request that was reported, until no more are.
 fn listen(
     mut reader: Reader,
-    heard: &Receiver<Sent>,
+    heard: &Receiver<PendingRequest>,
     given_back: &Receiver<()>,
 ) -> Result<Vec<Answer>, Error> {
     let mut answers = Vec::new();
     while let Ok(sent) = heard.recv() {
         let body = reader.receive()?;
         let latency_ns = i64::try_from(sent.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        // There is one for each that was told of.
+        // There is one for each that was reported.
         let _ = given_back.try_recv();
         match first_error(ApiKey::Produce, body) {
             Some(0) => answers.push(Answer { sent_ns: sent.at_ns, latency_ns }),

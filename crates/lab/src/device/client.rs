@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Deserializer, json};
 
 use super::delay::{Delay, Pace};
-use super::order::{Answer, Order, Served};
+use super::order::{Answer, DeviceOperation, Order};
 use super::server::NAME;
 use crate::clean::{DEVICE, ROLE};
 use crate::error::Error;
@@ -67,13 +67,11 @@ impl Device {
     }
 
     /// The file that stands for the device.
-    #[must_use]
     pub fn image(&self) -> PathBuf {
         self.mount.join(NAME)
     }
 
     /// The server's process id.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
@@ -94,11 +92,11 @@ impl Device {
     }
 
     /// What was served since the last call (the newest 65,536 operations), oldest first.
-    pub fn trace(&mut self) -> Result<Vec<Served>, Error> {
+    pub fn trace(&mut self) -> Result<Vec<DeviceOperation>, Error> {
         self.order(&Order::Trace)
     }
 
-    fn order(&mut self, order: &Order) -> Result<Vec<Served>, Error> {
+    fn order(&mut self, order: &Order) -> Result<Vec<DeviceOperation>, Error> {
         writeln!(self.orders, "{}", json!(order)).map_err(Error::system("steer the device"))?;
         match self.answer()? {
             Answer::Done(served) => Ok(served),

@@ -50,7 +50,6 @@ pub struct Delays {
 
 impl Delays {
     /// No rules; draws follow from `seed` alone.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { rules: Vec::new(), chance: Rng::with_seed(seed) }
     }
@@ -114,9 +113,9 @@ type Waiting = BTreeMap<(Instant, u64), Finish>;
 
 /// A handle on the thread that answers late.
 #[derive(Clone)]
-pub(crate) struct DelayLine(Arc<Shared>);
+pub(crate) struct DelayLine(Arc<Queue>);
 
-struct Shared {
+struct Queue {
     waiting: Mutex<(Waiting, u64)>,
     news: Condvar,
 }
@@ -124,7 +123,7 @@ struct Shared {
 impl DelayLine {
     /// Starts the thread; it lives as long as the process.
     pub(crate) fn start() -> Self {
-        let line = Self(Arc::new(Shared { waiting: Mutex::default(), news: Condvar::new() }));
+        let line = Self(Arc::new(Queue { waiting: Mutex::default(), news: Condvar::new() }));
         let runner = line.clone();
         thread::spawn(move || runner.run());
         line

@@ -23,14 +23,14 @@ pub(crate) enum Answer {
     /// It is mounted.
     Ready,
     /// An order has been carried out; of [`Order::Trace`], what was served, oldest first.
-    Done(Vec<Served>),
+    Done(Vec<DeviceOperation>),
     /// The line was no order.
     Refused(String),
 }
 
 /// One operation the server has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Served {
+pub struct DeviceOperation {
     /// Read or write.
     pub direction: Direction,
     /// Offset on the device.

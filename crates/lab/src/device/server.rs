@@ -1,5 +1,5 @@
 //! The device's server process: mounts the image, says `ready`, obeys orders on stdin until the mount is
-//! taken away. It goes on when stdin closes: then its lab was killed, and whoever cleans up needs it to
+//! taken away. It goes on when stdin closes: then its lab was killed, and who cleans up needs it to
 //! unmount in order.
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use fuser::{
 use serde_json::json;
 
 use super::delay::{Busy, DelayLine, Delays, Direction, Pace};
-use super::order::{Answer, Order, Served};
+use super::order::{Answer, DeviceOperation, Order};
 use crate::error::Error;
 
 /// The longest order that is read.
@@ -75,7 +75,7 @@ fn obey(steering: &Steering) {
 }
 
 /// Returns what was served, where that was asked.
-fn carry_out(order: Order, steering: &Steering) -> Vec<Served> {
+fn carry_out(order: Order, steering: &Steering) -> Vec<DeviceOperation> {
     match order {
         Order::Clear => steering.clear(),
         Order::Pace(pace) => steering.keep(pace),
@@ -107,7 +107,7 @@ pub(crate) struct Steering {
     started: Instant,
     delays: Mutex<Delays>,
     busy: Mutex<Option<Busy>>,
-    trace: Mutex<VecDeque<Served>>,
+    trace: Mutex<VecDeque<DeviceOperation>>,
 }
 
 impl Steering {
@@ -144,7 +144,7 @@ impl Steering {
     }
 
     /// What was served since the last call, oldest first.
-    pub(crate) fn take_trace(&self) -> VecDeque<Served> {
+    pub(crate) fn take_trace(&self) -> VecDeque<DeviceOperation> {
         std::mem::take(&mut *self.trace.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -156,7 +156,7 @@ impl Steering {
         if trace.len() == TRACED {
             trace.pop_front();
         }
-        trace.push_back(Served { direction, offset, length, held_ms });
+        trace.push_back(DeviceOperation { direction, offset, length, held_ms });
         hold
     }
 }

@@ -83,7 +83,7 @@ impl RunLog {
         let Ok(text) = fs::read(&path) else { return Ok(Self::new(experiment, machine)) };
         let unusable = |why: &str| {
             Error::Unusable(format!(
-                "{}: {why}; give another --keep, or --anew to drop what is there",
+                "{}: {why}; give another --keep, or --fresh to drop what is there",
                 path.display()
             ))
         };
@@ -135,7 +135,7 @@ pub(crate) fn recording(directory: &Path, id: &str, repetition: u32) -> PathBuf 
     directory.join(id).join(repetition.to_string())
 }
 
-/// Drops an experiment: its account, and the recordings of the runs that it tells of.
+/// Drops an experiment: its account, and the recordings of the runs that it reports.
 pub(crate) fn forget(directory: &Path) -> Result<(), Error> {
     let path = directory.join(FILE);
     let Ok(text) = fs::read(&path) else { return Ok(()) };
@@ -220,7 +220,7 @@ mod tests {
             RunLog::open(directory.path(), experiment, machine, asked).unwrap_err().to_string()
         };
         let said = open("fs", Machine::default(), &[asked("a", 26)]);
-        assert!(said.contains("the a with other parameters") && said.contains("--anew"), "{said}");
+        assert!(said.contains("the a with other parameters") && said.contains("--fresh"), "{said}");
         assert!(open("tune", Machine::default(), &[asked("a", 25)]).contains("holds `lab fs`"));
         let elsewhere = Machine { kernel: "7.2".to_owned(), ..Machine::default() };
         assert!(open("fs", elsewhere, &[asked("a", 25)]).contains("was made where the kernel"));

@@ -58,7 +58,7 @@ impl Estimate {
 /// What a run takes beside its load: making a file system, starting a broker, warming it up, a recorder, and the end.
 pub(crate) const AROUND: Duration = Duration::from_secs(16);
 
-/// How often the bar is drawn anew.
+/// How often the bar is drawn again.
 const REDRAWN: Duration = Duration::from_millis(500);
 const WIDTH: usize = 30;
 

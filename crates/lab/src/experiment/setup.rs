@@ -38,7 +38,7 @@ pub(crate) struct Setup {
 pub(crate) struct Storage {
     pub(crate) file_system: FileSystem,
     pub(crate) mount_options: String,
-    /// How many, each a log directory on a device of its own.
+    /// How many, each a log directory on its own device.
     pub(crate) volumes: u32,
     pub(crate) size_bytes: u64,
     /// How fast each device writes.
@@ -82,7 +82,7 @@ impl Load {
 }
 
 impl Storage {
-    /// For people: the device, which is the same whatever lies on it.
+    /// For people: the device, which is the same for all that lies on it.
     pub(crate) fn device_described(&self) -> String {
         let Pace { write_us, bytes_per_second } = self.pace;
         let limit = self
@@ -125,7 +125,7 @@ pub struct ExperimentArguments {
     pub keep: Option<PathBuf>,
     /// Drop what an earlier experiment left in DIR
     #[arg(long)]
-    pub anew: bool,
+    pub fresh: bool,
     /// Write a page of the comparison to FILE
     #[arg(short = 'o', long, value_name = "FILE")]
     pub page: Option<PathBuf>,

@@ -1,5 +1,5 @@
 //! One run of an experiment: a fresh file system, a broker on it, load, and brokerscope's recording of it. Everything
-//! hangs on a site of its own and is taken down with it, also after a failure or an interruption.
+//! hangs on its own site and is taken down with it, also after a failure or an interruption.
 
 use std::fs;
 use std::net::Ipv4Addr;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::plan::{
-    Declaration, Fault, Injected, OpenWindow, Proof, Truth, describe, slower_than, standard_load,
+    Declaration, Fault, Injection, OpenWindow, Proof, Truth, describe, slower_than, standard_load,
 };
 use super::prepared;
 use super::test_bed::{BrokerAccess, TestBed};
@@ -40,7 +40,7 @@ impl Fault for Quota {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let OpenWindow { bed, rng, traffic, threshold_ms, .. } = window;
         // Its client id is new: a quota looks back some seconds.
         self.windows += 1;
@@ -63,7 +63,7 @@ impl Fault for Quota {
         let answers = slowed.stop()?;
         admin.order(&Request::alter_quota(&client_id, QUOTA, None))?;
         let slow = slower_than(&answers, *threshold_ms);
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("{bytes_per_second} B/s allowed; {}; beside", describe(&limited)),
             proof: Proof::Counted(slow, "requests of the limited client that it saw slow"),
         })
@@ -96,7 +96,7 @@ impl Fault for Recompression {
         Ok(())
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let codec = prepared(self.codec.as_ref())?;
         let mut producer = RawProducer::new(&window.bed.access(), 0, window.rng)?;
         let (mut said, mut slow) = (Vec::new(), 0);
@@ -106,7 +106,7 @@ impl Fault for Recompression {
             slow += usize::from(took >= u128::from(window.threshold_ms));
             said.push(format!("{bytes} B in {took} ms"));
         }
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("{codec}: {}; beside", said.join(", ")),
             proof: Proof::Counted(slow, "batches that took long to compress"),
         })
@@ -151,7 +151,7 @@ impl Fault for HandlersBusy {
         Ok(())
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let codec = prepared(self.codec.as_ref())?;
         let OpenWindow { bed, rng, .. } = window;
         let (requests, apart_ms) = (rng.u64(3..=5), rng.u64(50..=250));
@@ -166,7 +166,7 @@ impl Fault for HandlersBusy {
             busy_ms.push(took?.into_iter().min().unwrap_or_default());
             bed.sleep(Duration::from_millis(apart_ms))?;
         }
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("{} handler(s), busy for {busy_ms:?} ms with {codec}", self.handlers),
             proof: Proof::SlowRequests,
         })
@@ -280,7 +280,7 @@ impl Fault for NetworkThreadsBusy {
         (0..3).try_for_each(|_| send_huge_requests(bed, 2, 200_000).map(drop))
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let OpenWindow { bed, rng, .. } = window;
         let (times, requests) = (rng.u32(3..=4), rng.u32(3..=6));
         let names = rng.u32(600_000..=1_000_000);
@@ -289,7 +289,7 @@ impl Fault for NetworkThreadsBusy {
             busy_ms.push(send_huge_requests(bed, requests, names)?.as_millis());
             bed.sleep(Duration::from_millis(rng.u64(150..=400)))?;
         }
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!(
                 "{times} times {requests} requests of {names} names, until the broker hung up {busy_ms:?} ms"
             ),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::plan::{Declaration, Fault, Injected, OpenWindow, Proof, Truth};
+use super::plan::{Declaration, Fault, Injection, OpenWindow, Proof, Truth};
 use super::prepared;
 use super::test_bed::TestBed;
 use crate::broker::BrokerOptions;
@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// The broker's cgroup may use the processors for part of each period only, as a container with a CPU limit.
 ///
-/// Truth: `cpu-throttled` for every slow request: without another fault, whatever a thread of the broker did, it stood
+/// Truth: `cpu-throttled` for every slow request: without another fault, no matter what a thread of the broker did, it stood
 /// still because the quota was used up, and who waited for that thread waited for the same.
 #[derive(Default)]
 pub(super) struct CpuQuota {
@@ -38,7 +38,7 @@ impl Fault for CpuQuota {
         self.group.insert(Cgroup::make(bed.site.path(), "cpu")?).put(bed.broker.pid)
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let group = prepared(self.group.as_ref())?;
         let (period_ms, percent) = (window.rng.i64(250..=600), window.rng.i64(5..=12));
         let length_ms = window.rng.u64(2_200..=3_200);
@@ -49,7 +49,7 @@ impl Fault for CpuQuota {
         window.bed.sleep(Duration::from_millis(length_ms))?;
         group.set("cpu.cfs_quota_us", -1)?;
         let times = throttled()?.saturating_sub(before);
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("{percent} % of one processor, by periods of {period_ms} ms"),
             proof: Proof::Counted(times as usize, "periods in which the kernel throttled the broker"),
         })
@@ -96,7 +96,7 @@ impl Fault for CpuHog {
         Ok(())
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let hogs = prepared(self.hogs.as_ref())?;
         let length_ms = window.rng.u64(2_200..=3_000);
         hogs.go();
@@ -104,7 +104,7 @@ impl Fault for CpuHog {
         hogs.halt();
         let (count, niceness) = (hogs.count(), self.niceness);
         self.hogs = None;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("{count} busy processes at nice {niceness} for {length_ms} ms"),
             proof: Proof::SlowRequests,
         })

@@ -1,5 +1,5 @@
 //! The broker shares its memory cgroup with a neighbour that writes a file to a slow device, as a container's processes share
-//! theirs, and the cgroup is at its limit: whoever needs another page has to free one first (`try_to_free_mem_cgroup_pages`,
+//! theirs, and the cgroup is at its limit: who needs another page has to free one first (`try_to_free_mem_cgroup_pages`,
 //! mm/vmscan.c), and finds the neighbour's, which wait for their write-back. The broker's own files are on another
 //! device that nothing slows.
 //!
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::plan::{Declaration, Fault, Injected, OpenWindow, Proof, Truth, VolumeKind, standard_load};
+use super::plan::{Declaration, Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, standard_load};
 use super::prepared;
 use super::test_bed::{Slow, TestBed};
 use crate::broker::{BrokerOptions, launched_by};
@@ -60,7 +60,7 @@ impl Fault for DirectReclaim {
         self.group.insert(Cgroup::make(bed.site.path(), "memory")?).put(bed.broker.pid)
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let group = prepared(self.group.as_ref())?;
         let OpenWindow { bed, rng, .. } = window;
         let held_ms = rng.u64(200..=350);
@@ -77,7 +77,7 @@ impl Fault for DirectReclaim {
         group.set(LIMIT, UNLIMITED)?;
         drop(neighbour);
         bed.sleep(AFTERWARDS)?;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!(
                 "{more_bytes} B for a neighbour for {length_ms} ms, its writes +{held_ms} ms"
             ),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use rustix::fs::{Advice, fadvise};
 
-use super::plan::{Declaration, Fault, Injected, OpenWindow, Proof, Truth, VolumeKind, standard_load};
+use super::plan::{Declaration, Fault, Injection, OpenWindow, Proof, Truth, VolumeKind, standard_load};
 use super::test_bed::{Slow, TestBed};
 use crate::background::Background;
 use crate::client::{Connection, Request, Traffic};
@@ -36,11 +36,11 @@ impl Fault for JournalStall {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let (held_ms, length_ms) = (window.rng.u64(120..=350), window.rng.u64(2_200..=3_500));
         // What is held back already stays so.
         window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, held_ms)?;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("journal writes +{held_ms} ms for {length_ms} ms"),
             proof: Proof::HeldBack("writes into the journal held back"),
         })
@@ -69,10 +69,10 @@ impl Fault for XfsLog {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let (held_ms, length_ms) = (window.rng.u64(100..=250), window.rng.u64(1_800..=2_600));
         window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, 2 * held_ms)?;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("log writes +{held_ms} ms for {length_ms} ms"),
             proof: Proof::HeldBack("writes into the log held back"),
         })
@@ -107,10 +107,10 @@ impl Fault for RollFsync {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let (held_ms, length_ms) = (window.rng.u64(100..=250), window.rng.u64(2_000..=3_000));
         window.bed.slow_down(Slow::Writes, held_ms, length_ms, 2 * held_ms)?;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("writes +{held_ms} ms for {length_ms} ms"),
             proof: Proof::HeldBack("writes held back"),
         })
@@ -153,14 +153,14 @@ impl Fault for DirtyThrottling {
         Ok(())
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let (held_ms, length_ms) = (window.rng.u64(20..=50), window.rng.u64(1_800..=2_600));
         let max_bytes = window.rng.u64(1 << 20..=3 << 20);
         let limit = DirtyLimit::set(window.bed.volume()?.device_number()?, max_bytes)?;
         window.bed.slow_down(Slow::Writes, held_ms, length_ms, 0)?;
         drop(limit);
         window.bed.sleep(Duration::from_millis(MAX_PAUSE_MS))?;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("{max_bytes} B may be dirty for {length_ms} ms, writes +{held_ms} ms"),
             proof: Proof::HeldBack("writes that the limit had begin"),
         })
@@ -192,7 +192,7 @@ impl Fault for SlowDevice {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         inject_cold_appends(window)
     }
 }
@@ -204,7 +204,7 @@ const APART: Duration = Duration::from_millis(450);
 const PAUSE: Duration = Duration::from_millis(80);
 
 /// Has the next append to each partition read its page from a slow device, several times.
-fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
     let held_ms = window.rng.u64(120..=350);
     let held = Duration::from_millis(held_ms);
     window.bed.delay(Slow::Reads, held_ms)?;
@@ -219,7 +219,7 @@ fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
     }
     window.bed.clear_delays()?;
     window.bed.sleep(held)?;
-    Ok(Injected {
+    Ok(Injection {
         parameters: format!("reads +{held_ms} ms, {TIMES} times"),
         proof: Proof::HeldBack("reads held back"),
     })
@@ -246,7 +246,7 @@ impl Fault for LockContention {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         inject_cold_appends(window)
     }
 }
@@ -304,13 +304,13 @@ impl Fault for ColdReads {
         evict_segments(&bed.partition_directory(ARCHIVE, 0))
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let (held_ms, length_ms) = (window.rng.u64(80..=200), window.rng.u64(1_500..=2_500));
         let fetch_bytes = window.rng.u32(128 << 10..=1 << 20);
         let consumer = Consumer::start(window.bed, fetch_bytes)?;
         window.bed.slow_down(Slow::Reads, held_ms, length_ms, 0)?;
         let read_bytes = consumer.stop()?;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!(
                 "reads +{held_ms} ms, fetches of {fetch_bytes} B for {length_ms} ms ({read_bytes} B read)"
             ),
@@ -365,9 +365,9 @@ impl Fault for Quiet {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         window.bed.sleep(Duration::from_millis(2_500))?;
-        Ok(Injected { parameters: String::new(), proof: Proof::Slowest })
+        Ok(Injection { parameters: String::new(), proof: Proof::Slowest })
     }
 }
 

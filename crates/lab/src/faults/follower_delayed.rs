@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use super::ground_truth::Observation;
 use super::plan::{
-    Declaration, Fault, Injected, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, standard_load,
+    Declaration, Fault, Injection, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, standard_load,
 };
 use super::prepared;
 use super::test_bed::TestBed;
@@ -25,14 +25,14 @@ use crate::jvm::{pauses, pauses_argument};
 use crate::net::{Limit, Network, Way};
 
 #[derive(Default)]
-pub(super) struct FollowerDelayed {
+pub(super) struct FollowerDelay {
     followers: Vec<Broker>,
     /// Where the followers' JVMs log their pauses.
     logs: Vec<PathBuf>,
     network: Option<Network>,
 }
 
-impl Fault for FollowerDelayed {
+impl Fault for FollowerDelay {
     fn declaration(&self) -> &'static Declaration {
         &Declaration {
             name: "follower-delayed",
@@ -70,7 +70,7 @@ impl Fault for FollowerDelayed {
         bed.create_topic(&Topic { name, partitions: MAX_PARTITIONS, brokers, ..Topic::default() })
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let network = prepared(self.network.as_ref())?;
         let OpenWindow { bed, rng, .. } = window;
         let (number, times) = (rng.u8(2..=3), rng.u32(2..=3));
@@ -79,7 +79,7 @@ impl Fault for FollowerDelayed {
         let follower = prepared(self.followers.get(usize::from(number) - 2))?.pid;
         for _ in 0..times {
             if is_halted {
-                let _halted = Halted::new(follower)?;
+                let _halted = StoppedProcess::new(follower)?;
                 bed.sleep(held)?;
             } else {
                 network.limit(number, Way::ToHost, THIN)?;
@@ -89,7 +89,7 @@ impl Fault for FollowerDelayed {
             bed.sleep(Duration::from_millis(rng.u64(200..=500)))?;
         }
         let how = if is_halted { "halted" } else { "behind a link of 64 kbit/s" };
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("broker {number} {how} {times} times for {held:?}; acks=all"),
             proof: Proof::SlowRequests,
         })
@@ -107,15 +107,15 @@ impl Fault for FollowerDelayed {
 const THIN: Limit = Limit { rate_kbit: 64, burst_bytes: 2_000, queue_bytes: 4 << 20 };
 
 /// A halted process; goes on when dropped.
-struct Halted(u32);
+struct StoppedProcess(u32);
 
-impl Halted {
+impl StoppedProcess {
     fn new(pid: u32) -> Result<Self, Error> {
         send(pid, Signal::STOP).map(|()| Self(pid))
     }
 }
 
-impl Drop for Halted {
+impl Drop for StoppedProcess {
     fn drop(&mut self) {
         let _ = send(self.0, Signal::CONT);
     }

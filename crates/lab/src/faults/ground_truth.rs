@@ -1,5 +1,5 @@
-//! What others than brokerscope tell of a run, of things that nobody planted: the JVM's own log of when it stopped its
-//! threads. A real collection during a planted stall is as true a cause of what it slowed as the stall.
+//! What others than brokerscope observe of a run, of things that nobody injected: the JVM's own log of when it stopped its
+//! threads. A real collection during an injected stall is as true a cause of what it slowed as the stall.
 //!
 //! Does not tell whom it slowed: that is for [`super::score`] to say, by time.
 
@@ -13,7 +13,7 @@ const STAMP_NS: i64 = 1_000_000;
 /// What is shorter slows nobody over any threshold.
 const SHORTEST_NS: i64 = 1_000_000;
 
-/// A stretch of time of which a witness tells what went on.
+/// A stretch of time that was observed what went on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Observation {
     /// From when, UTC nanoseconds.
@@ -22,9 +22,9 @@ pub(super) struct Observation {
     pub(super) end_ns: i64,
     /// What a request may be blamed on that mostly lies in it.
     pub(super) truth: Truth,
-    /// Whether nothing else can have gone on in it: all threads stood still, for what the witness says.
+    /// Whether nothing else can have gone on in it: all threads stood still, for what it says.
     pub(super) alone: bool,
-    /// In the witness's words.
+    /// In its words.
     pub(super) said: String,
 }
 

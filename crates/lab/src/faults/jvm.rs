@@ -5,7 +5,7 @@ use std::{fs, thread};
 
 use fastrand::Rng;
 
-use super::plan::{Declaration, Fault, Injected, OpenWindow, Proof, Truth, VolumeKind};
+use super::plan::{Declaration, Fault, Injection, OpenWindow, Proof, Truth, VolumeKind};
 use super::prepared;
 use super::test_bed::TestBed;
 use crate::broker::BrokerOptions;
@@ -53,7 +53,7 @@ impl Fault for GcPause {
         Ok(())
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let jvm = prepared(self.jvm.as_ref())?;
         let (times, apart_ms) = (window.rng.u32(3..=5), window.rng.u64(250..=700));
         for _ in 0..times {
@@ -66,7 +66,7 @@ impl Fault for GcPause {
             within && pause.is_collection() && pause.length_ns() >= window.threshold_ms as i64 * 1_000_000
         });
         let long: Vec<String> = long.map(|pause| format!("{} ms", pause.length_ns() / 1_000_000)).collect();
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!(
                 "{times} collections {apart_ms} ms apart, those over the threshold of {}",
                 long.join(", ")
@@ -141,7 +141,7 @@ impl Fault for TimeToSafepoint {
         read_back(bed)
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let jvm = prepared(self.jvm.as_ref())?;
         let OpenWindow { bed, rng, start_ns, threshold_ms, .. } = window;
         let (times, held_ms) = (rng.u32(2..=3), rng.u64(200..=500));
@@ -164,7 +164,7 @@ impl Fault for TimeToSafepoint {
             .filter(|pause| pause.end_ns >= *start_ns)
             .filter(|pause| pause.reaching_ns >= *threshold_ms as i64 * 1_000_000)
             .count();
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("{times} faults on cold indexes, reads +{held_ms} ms"),
             proof: Proof::Counted(long, "safepoints that took long to reach, by the JVM's own log"),
         })

@@ -1,4 +1,4 @@
-//! The confusion matrix: rows are what was planted, columns what was named. As text, JSON and Markdown.
+//! The confusion matrix: rows are what was injected, columns what was named. As text, JSON and Markdown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -25,29 +25,29 @@ pub enum Form {
 }
 
 /// What the first three columns say.
-const JUDGEMENTS: [&str; 3] = ["RIGHT", "TOLD", "WRONG"];
+const JUDGEMENTS: [&str; 3] = ["RIGHT", "SEEN", "WRONG"];
 const JUDGED: &str = "\
-RIGHT named what was planted. TOLD named what nobody planted and a witness tells of for at least half of the request's
-time: a stop, by the JVM's own log; slow requests of the machine's own disk, by the kernel's count, where the broker's logs are
-there; of quiet also a wait for a processor or the device, by the kernel's own figures; in the short form, for machines that
-do other things too, such a wait for a processor of every fault. TOLD counts as right. WRONG named anything else, or nothing;
-also a stop that the JVM's log does not tell of, and what was planted where all threads stood still for so much of the time
-that the rest was not slow. Witnesses know nothing of brokerscope.";
+RIGHT named what was injected. SEEN named what was not injected and was observed independently for at least half of the
+request's time: a pause, by the JVM's own log; slow requests of the machine's own disk, by the kernel's count, where the
+broker's logs are there; of quiet also a wait for a processor or the device, by the kernel's statistics; in the short form, for
+machines that do other things too, such a wait for a processor of every fault. SEEN counts as right. WRONG named anything
+else, or nothing; also a pause that the JVM's log does not have, and what was injected where all threads stood still for so
+much of the time that the rest was not slow. The observations know nothing of brokerscope.";
 
 /// What is printed of all runs.
 pub(super) struct Matrix<'a> {
     results: &'a [FaultResult],
     rows: Vec<Row>,
-    /// Causes that were named, those that were planted first.
+    /// Causes that were named, those that were injected first.
     columns: Vec<String>,
     targets: Vec<Target>,
 }
 
-/// What was planted by one fault, for one kind of its requests.
+/// What was injected by one fault, for one kind of its requests.
 struct Row {
     fault: String,
-    planted: String,
-    /// Named as planted, by a witness, and wrong or not at all.
+    injected: String,
+    /// Named as injected, observed, and wrong or not at all.
     judged: [u64; 3],
     /// By column.
     counts: Vec<u64>,
@@ -84,11 +84,11 @@ impl<'a> Matrix<'a> {
         let width = |of: fn(&Row) -> &str, least: usize| {
             self.rows.iter().map(|row| of(row).len()).max().unwrap_or(0).max(least)
         };
-        let (fault, planted) = (width(|row| &row.fault, 5), width(|row| &row.planted, 7));
+        let (fault, injected) = (width(|row| &row.fault, 5), width(|row| &row.injected, 8));
         let mut text = format!(
             "Per cent of the slow requests of each fault, by the cause that was named.\n{JUDGED}\n\n"
         );
-        let _ = write!(text, "{:fault$}  {:planted$}  REQUESTS", "FAULT", "PLANTED");
+        let _ = write!(text, "{:fault$}  {:injected$}  REQUESTS", "FAULT", "INJECTED");
         for heading in JUDGEMENTS {
             let _ = write!(text, "{heading:>7}");
         }
@@ -98,7 +98,7 @@ impl<'a> Matrix<'a> {
         text.push('\n');
         for row in &self.rows {
             let whole = row.requests();
-            let _ = write!(text, "{:fault$}  {:planted$}  {whole:>8}", row.fault, row.planted);
+            let _ = write!(text, "{:fault$}  {:injected$}  {whole:>8}", row.fault, row.injected);
             for &count in row.judged.iter().chain(&row.counts) {
                 let cell = if count == 0 { "·".to_owned() } else { format!("{:.1}", percent(count, whole)) };
                 let _ = write!(text, "{cell:>7}");
@@ -119,9 +119,9 @@ impl<'a> Matrix<'a> {
         text.push('\n');
         for result in self.results {
             let _ = writeln!(text, "{} (seed {}): {}", result.fault, result.seed, result.in_short());
-            for window in result.not_planted() {
+            for window in result.not_injected() {
                 let why = window.failure.as_deref().unwrap_or_default();
-                let _ = writeln!(text, "  not planted: {why} ({})", window.parameters);
+                let _ = writeln!(text, "  not injected: {why} ({})", window.parameters);
             }
             for example in result.score.iter().flat_map(|score| &score.examples) {
                 let _ = writeln!(text, "  {example}");
@@ -140,7 +140,7 @@ impl<'a> Matrix<'a> {
     /// A list for each row, the most often named first: so many columns are too many for a page.
     fn markdown(&self) -> String {
         let mut text = String::from(
-            "| fault | planted | slow requests | right: planted, % | right: observed by a witness, % | wrong or none, % | named, % |\n\
+            "| fault | injected | slow requests | right: injected, % | right: observed, % | wrong or none, % | named, % |\n\
              |---|---|--:|--:|--:|--:|---|\n",
         );
         for row in &self.rows {
@@ -151,11 +151,11 @@ impl<'a> Matrix<'a> {
                 |(count, cause): &(u64, &String)| format!("{cause} {:.1}", percent(*count, row.requests()));
             let named: Vec<String> = named.iter().map(share).collect();
             let (whole, named) = (row.requests(), named.join(", "));
-            let [planted, observed, wrong] = row.judged.map(|count| format!("{:.1}", percent(count, whole)));
+            let [injected, observed, wrong] = row.judged.map(|count| format!("{:.1}", percent(count, whole)));
             let _ = writeln!(
                 text,
-                "| {} | {} | {whole} | {planted} | {observed} | {wrong} | {named} |",
-                row.fault, row.planted
+                "| {} | {} | {whole} | {injected} | {observed} | {wrong} | {named} |",
+                row.fault, row.injected
             );
         }
         let _ = writeln!(text, "\n{JUDGED}\n");
@@ -169,12 +169,12 @@ impl<'a> Matrix<'a> {
         let rows = self.rows.iter().map(|row| {
             let named: serde_json::Map<String, serde_json::Value> =
                 self.columns.iter().cloned().zip(row.counts.iter().map(|&count| count.into())).collect();
-            let [planted, observed, wrong] = row.judged;
+            let [injected, observed, wrong] = row.judged;
             json!({
                 "fault": row.fault,
-                "planted": row.planted,
+                "injected": row.injected,
                 "requests": row.requests(),
-                "judged": {"planted": planted, "observed": observed, "wrong": wrong},
+                "judged": {"injected": injected, "observed": observed, "wrong": wrong},
                 "named": named,
             })
         });
@@ -204,19 +204,19 @@ impl Row {
     }
 }
 
-/// What was planted, in the faults' order; then what else was named; unobserved last.
+/// What was injected, in the faults' order; then what else was named; unobserved last.
 fn columns(results: &[FaultResult]) -> Vec<String> {
     let scores = || results.iter().filter_map(|result| result.score.as_ref());
-    let planted: Vec<&String> = scores().flat_map(|score| score.named.keys()).collect();
+    let injected: Vec<&String> = scores().flat_map(|score| score.named.keys()).collect();
     let others: BTreeSet<&String> = scores()
         .flat_map(|score| {
             let outside = score.spurious.keys().chain(score.observed_outside.keys());
             score.named.values().flat_map(|named| named.keys()).chain(outside)
         })
-        .filter(|cause| *cause != UNOBSERVED && !planted.contains(cause))
+        .filter(|cause| *cause != UNOBSERVED && !injected.contains(cause))
         .collect();
     let mut columns: Vec<String> = Vec::new();
-    for cause in planted.into_iter().chain(others) {
+    for cause in injected.into_iter().chain(others) {
         if !columns.contains(cause) {
             columns.push(cause.clone());
         }
@@ -227,15 +227,15 @@ fn columns(results: &[FaultResult]) -> Vec<String> {
 
 fn rows(result: &FaultResult, columns: &[String]) -> Vec<Row> {
     let Some(score) = &result.score else { return Vec::new() };
-    let row = |planted: &str, judged, count: &dyn Fn(&String) -> u64| Row {
+    let row = |injected: &str, judged, count: &dyn Fn(&String) -> u64| Row {
         fault: result.fault.clone(),
-        planted: planted.to_owned(),
+        injected: injected.to_owned(),
         judged,
         counts: columns.iter().map(count).collect(),
     };
     let of = |counts: &BTreeMap<String, u64>, name: &String| counts.get(name).copied().unwrap_or(0);
     if is_quiet(result) {
-        // Who is given no cause where nothing was planted is judged rightly.
+        // Who is given no cause where nothing was injected is judged rightly.
         let judged = [score.unexplained, score.observed_outside_count(), score.spurious_count()];
         let count = |cause: &String| {
             let unexplained = if cause == UNOBSERVED { score.unexplained } else { 0 };
@@ -245,10 +245,10 @@ fn rows(result: &FaultResult, columns: &[String]) -> Vec<Row> {
     }
     let named = score.named.iter();
     named
-        .map(|(planted, named)| {
-            let (observed, wrong) = (of(&score.observed, planted), of(&score.wrong, planted));
+        .map(|(injected, named)| {
+            let (observed, wrong) = (of(&score.observed, injected), of(&score.wrong, injected));
             let right = named.values().sum::<u64>().saturating_sub(observed + wrong);
-            row(planted, [right, observed, wrong], &|cause| of(named, cause))
+            row(injected, [right, observed, wrong], &|cause| of(named, cause))
         })
         .collect()
 }
@@ -259,20 +259,20 @@ mod tests {
     use crate::faults::plan::{Truth, Window};
     use crate::faults::score::Score;
 
-    fn result(fault: &str, planted: &str, named: &[(&str, u64)]) -> FaultResult {
+    fn result(fault: &str, injected: &str, named: &[(&str, u64)]) -> FaultResult {
         let counts: BTreeMap<String, u64> =
             named.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let victims = counts.values().sum();
-        let right = counts.get(planted).copied().unwrap_or(0);
+        let right = counts.get(injected).copied().unwrap_or(0);
         let score = Score {
             right,
-            wrong: BTreeMap::from([(planted.to_owned(), victims - right)]),
-            named: BTreeMap::from([(planted.to_owned(), counts)]),
+            wrong: BTreeMap::from([(injected.to_owned(), victims - right)]),
+            named: BTreeMap::from([(injected.to_owned(), counts)]),
             victims,
             of_windows: vec![victims],
             ..Score::default()
         };
-        let window = Window { truths: vec![Truth::of(&[planted])], ..Window::default() };
+        let window = Window { truths: vec![Truth::of(&[injected])], ..Window::default() };
         FaultResult {
             fault: fault.to_owned(),
             seeds: 1,
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_planted_and_columns_named() {
+    fn rows_are_injected_and_columns_named() {
         let results = [
             result("stall", "journal-commit", &[("journal-commit", 3), ("unobserved", 1)]),
             result("lock", "log-lock", &[("log-lock", 4)]),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_witness_tells_of_is_a_column_of_its_own() {
+    fn what_was_observed_is_a_column() {
         let mut observed = result("stall", "journal-commit", &[("journal-commit", 3), ("gc-pause", 1)]);
         let score = observed.score.as_mut().unwrap();
         score.observed.insert("journal-commit".to_owned(), 1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::plan::{
-    Declaration, Fault, Injected, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, standard_load,
+    Declaration, Fault, Injection, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, standard_load,
 };
 use super::prepared;
 use super::test_bed::{BrokerAccess, Slow, TestBed};
@@ -35,12 +35,12 @@ impl Fault for TrickledRequest {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let (clients, requests) = (window.rng.u32(2..=4), window.rng.u32(2..=4));
         let parameters =
             with_clients(window, clients, |access, number, rng| trickler(access, number, requests, rng))?;
         let proof = Proof::Counted((clients * requests) as usize, "requests sent in pieces");
-        Ok(Injected { parameters, proof })
+        Ok(Injection { parameters, proof })
     }
 }
 
@@ -91,12 +91,12 @@ impl Fault for HeadOfLine {
         bed.create_plain_topic(SILENT, 1)
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let (clients, rounds) = (window.rng.u32(1..=3), window.rng.u32(2..=4));
         let parameters =
             with_clients(window, clients, |access, number, rng| sharer(access, number, rounds, rng))?;
         let proof = Proof::Counted((clients * rounds) as usize, "fetches that were waited behind");
-        Ok(Injected { parameters, proof })
+        Ok(Injection { parameters, proof })
     }
 }
 
@@ -157,7 +157,7 @@ impl Fault for SlowReader {
         bed.create_filled_topic(BULK, &[], (24, 256 << 10), rng)
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let OpenWindow { bed, rng, .. } = window;
         let requests = rng.u32(2..=4);
         let window_bytes = rng.usize(8..=32) << 10;
@@ -172,7 +172,7 @@ impl Fault for SlowReader {
             connection.send(&Request::fetch(BULK, 0, 0, bytes, 100))?;
             read += usize::from(sip(connection.stream(), piece as usize, pause)? > bytes as usize / 2);
         }
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!(
                 "{requests} responses of {bytes} B read {piece} B at a time over about {time_ms} ms, receive buffer \
                  {window_bytes} B; beside"
@@ -211,7 +211,7 @@ impl Fault for TwoCauses {
         }
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let (held_ms, trickle_ms) = (window.rng.u64(100..=200), window.rng.u64(900..=1_300));
         let (connection, rng) = (window.bed.connect(SLOW_CLIENT)?, window.rng.fork());
         let time = Duration::from_millis(trickle_ms);
@@ -220,7 +220,7 @@ impl Fault for TwoCauses {
         window.bed.slow_down(Slow::JournalWrites, held_ms, 2_800, held_ms)?;
         let trickled = client.stop()??;
         let held = window.bed.held_back()?;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("journal writes +{held_ms} ms, {trickled} requests in {trickle_ms} ms each"),
             proof: Proof::Counted(held.min(trickled), "writes held back and requests trickled"),
         })
@@ -286,7 +286,7 @@ impl Fault for LossyLink {
         Ok(())
     }
 
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error> {
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error> {
         let network = prepared(self.network.as_ref())?;
         let (rate_kbit, queue_bytes) = (window.rng.u32(4_000..=10_000), window.rng.u32(10_000..=20_000));
         let length_ms = window.rng.u64(2_500..=3_500);
@@ -295,7 +295,7 @@ impl Fault for LossyLink {
         let dropped = network.dropped(BROKER, Way::ToHost)?;
         network.free(BROKER, Way::ToHost)?;
         window.stop_load()?;
-        Ok(Injected {
+        Ok(Injection {
             parameters: format!("{rate_kbit} kbit/s with a queue of {queue_bytes} B for {length_ms} ms"),
             proof: Proof::Counted(dropped as usize, "packets dropped on their way to the broker"),
         })

@@ -100,7 +100,7 @@ pub(crate) trait Fault {
     }
 
     /// Injects it once beside the load and takes it back; returns when the last operation that it held up has ended.
-    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injected, Error>;
+    fn inject(&mut self, window: &mut OpenWindow<'_>) -> Result<Injection, Error>;
 
     /// What others than brokerscope observed since [`Fault::prepare`] that was not injected. What the broker's own JVM
     /// logged is known of every fault.
@@ -121,7 +121,7 @@ pub(crate) struct OpenWindow<'a> {
 }
 
 /// What was injected.
-pub(crate) struct Injected {
+pub(crate) struct Injection {
     /// What was drawn, for people: `journal writes +213 ms for 2.4 s`.
     pub(crate) parameters: String,
     pub(crate) proof: Proof,
@@ -172,7 +172,7 @@ pub(super) fn inject(fault: &mut dyn Fault, bed: &mut TestBed, rng: &mut Rng) ->
     let start_ns = now_ns();
     let mut open =
         OpenWindow { bed, rng, traffic: &traffic, start_ns, threshold_ms, load, answers: Vec::new() };
-    let Injected { parameters, proof } = fault.inject(&mut open)?;
+    let Injection { parameters, proof } = fault.inject(&mut open)?;
     let end_ns = now_ns();
     open.bed.settle()?;
     let held = open.bed.held_back()?;

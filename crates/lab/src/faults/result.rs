@@ -31,12 +31,12 @@ pub(super) struct FaultResult {
     pub(super) seed: u64,
     /// How many windows were asked for.
     pub(super) seeds: u32,
-    /// What was planted.
+    /// What was injected.
     pub(super) windows: Vec<Window>,
-    /// From when until when others were planted in the same recording, UTC nanoseconds.
+    /// From when until when others were injected in the same recording, UTC nanoseconds.
     #[serde(default)]
     pub(super) others: Vec<(i64, i64)>,
-    /// What witnesses observed of meanwhile.
+    /// What was observed meanwhile.
     #[serde(default, alias = "told")]
     pub(super) observed: Vec<Observation>,
     /// How often the verdicts were right; none where the run did not get there.
@@ -46,7 +46,7 @@ pub(super) struct FaultResult {
 }
 
 impl FaultResult {
-    /// What witnesses tell of is kept from the first window on.
+    /// What was observed is kept from the first window on.
     pub(super) fn of(fault: &str, run: &Run, windows: Vec<Window>, mut observed: Vec<Observation>) -> Self {
         let first = windows.first().map_or(i64::MAX, |window| window.start_ns);
         observed.retain(|observed| observed.end_ns >= first.saturating_sub(BEFORE_NS));
@@ -92,15 +92,15 @@ impl FaultResult {
         Ok(self)
     }
 
-    /// The windows that nothing shows to have been planted.
-    pub(super) fn not_planted(&self) -> impl Iterator<Item = &Window> {
+    /// The windows that nothing shows to have been injected.
+    pub(super) fn not_injected(&self) -> impl Iterator<Item = &Window> {
         self.windows.iter().filter(|window| window.failure.is_some())
     }
 
     /// One line.
     pub(super) fn in_short(&self) -> String {
         match (&self.score, &self.failure) {
-            (Some(score), _) => score.in_short(self.not_planted().count()),
+            (Some(score), _) => score.in_short(self.not_injected().count()),
             (None, Some(failure)) => format!("failed: {failure}"),
             (None, None) => "not scored".to_owned(),
         }

@@ -67,7 +67,7 @@ pub(super) fn together(faults: Vec<Box<dyn Fault>>) -> Vec<Group> {
 pub(super) struct Run {
     /// The first seed.
     pub(super) seed: u64,
-    /// How many windows of each fault; each has a seed of its own.
+    /// How many windows of each fault; each has its own seed.
     pub(super) seeds: u32,
     /// Whether the machine may do other things too: the kernel's statistics show real waits for a processor then.
     pub(super) is_noisy: bool,

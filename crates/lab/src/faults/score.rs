@@ -1,8 +1,8 @@
-//! Compares verdicts with what was planted. Reads `explain --format json`, and nothing else of brokerscope.
+//! Compares verdicts with what was injected. Reads `explain --format json`, and nothing else of brokerscope.
 //!
 //! A slow request belongs to a window when at least half of its latency lies in it; when less does, it is at the
-//! window's edge and counted apart; when nothing does, it is in a gap, where a cause is one too many unless a witness
-//! tells of it. What a verdict is worth says [`super::verdict`].
+//! window's edge and counted apart; when nothing does, it is in a gap, where a cause is one too many unless it was
+//! observed. What a verdict is worth says [`Verdict::judge`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,16 +26,16 @@ const EXAMPLES: usize = 12;
 /// How a run's verdicts did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Score {
-    /// The planted cause → the cause that was named → how many requests.
+    /// The injected cause → the cause that was named → how many requests.
     pub(super) named: BTreeMap<String, BTreeMap<String, u64>>,
     /// Requests over the threshold in the windows.
     pub(super) victims: u64,
-    /// Of these, blamed on what was planted, or on what a witness tells of.
+    /// Of these, blamed on what was injected, or on what was observed independently.
     pub(super) right: u64,
-    /// Of those that are right, blamed on what a witness tells of: by the planted cause.
+    /// Of those that are right, blamed on what was observed independently: by the injected cause.
     #[serde(default, alias = "told")]
     pub(super) observed: BTreeMap<String, u64>,
-    /// Blamed on something else, or on nothing: by the planted cause.
+    /// Blamed on something else, or on nothing: by the injected cause.
     #[serde(default)]
     pub(super) wrong: BTreeMap<String, u64>,
     /// Of these, blamed on something else, although everything was said to be joined by exact keys.
@@ -44,13 +44,13 @@ pub(super) struct Score {
     pub(super) of_windows: Vec<u64>,
     /// Slow requests whose latency lies in a window for less than its half.
     pub(super) edge: u64,
-    /// Of these, blamed on what was planted.
+    /// Of these, blamed on what was injected.
     pub(super) edge_right: u64,
     /// Slow requests in windows that no truth speaks of.
     pub(super) bystanders: u64,
-    /// Slow requests outside windows that were given a cause of which no witness tells, by cause.
+    /// Slow requests outside windows that were given a cause that nothing else shows, by cause.
     pub(super) spurious: BTreeMap<String, u64>,
-    /// Slow requests outside windows that were given a cause of which a witness tells, by cause.
+    /// Slow requests outside windows that were given a cause that was observed, by cause.
     #[serde(default, alias = "told_outside")]
     pub(super) observed_outside: BTreeMap<String, u64>,
     /// Slow requests outside windows that were given none.
@@ -63,35 +63,35 @@ pub(super) struct Score {
 }
 
 impl Score {
-    /// The share of the windows' requests that was blamed on what was planted, in per cent.
+    /// The share of the windows' requests that was blamed on what was injected, in per cent.
     pub(super) fn right_percent(&self) -> f64 {
         percent(self.right, self.victims)
     }
 
-    /// Slow requests outside windows that were given a cause of which no witness tells.
+    /// Slow requests outside windows that were given a cause that nothing else shows.
     pub(super) fn spurious_count(&self) -> u64 {
         self.spurious.values().sum()
     }
 
-    /// Slow requests outside windows that were given a cause of which a witness tells.
+    /// Slow requests outside windows that were given a cause that was observed.
     pub(super) fn observed_outside_count(&self) -> u64 {
         self.observed_outside.values().sum()
     }
 
-    pub(super) fn in_short(&self, not_planted: usize) -> String {
+    pub(super) fn in_short(&self, not_injected: usize) -> String {
         let mut text = match self.victims {
-            0 => "nothing planted that could be named".to_owned(),
+            0 => "nothing injected that could be named".to_owned(),
             victims => format!("{} of {victims} right ({:.1} %)", self.right, self.right_percent()),
         };
         let counts = [
-            (self.observed.values().sum(), "of them by what a witness tells of"),
+            (self.observed.values().sum(), "of them by what was observed independently"),
             (self.wrong_exact, "wrong and exact"),
-            (self.observed_outside_count(), "outside windows blamed on what a witness tells of"),
-            (self.spurious_count(), "outside windows blamed on what none tells of"),
+            (self.observed_outside_count(), "outside windows blamed on what was observed independently"),
+            (self.spurious_count(), "outside windows blamed on what nothing shows"),
             (self.unexplained, "slow outside windows without a cause"),
             (self.edge, "at an edge"),
             (self.bystanders, "bystanders"),
-            (not_planted as u64, "window(s) not planted"),
+            (not_injected as u64, "window(s) not injected"),
         ];
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             let _ = write!(text, ", {count} {what}");
@@ -140,7 +140,7 @@ impl Score {
         if said.latency_ns() < window.threshold_ns() {
             return;
         }
-        // Nothing was planted in the windows of a quiet run.
+        // Nothing was injected in the windows of a quiet run.
         if window.truths.is_empty() {
             return self.add_outside(said, observed);
         }
@@ -149,7 +149,7 @@ impl Score {
             self.bystanders += 1;
             return;
         };
-        let worth = said.worth(truth, window.threshold_ns(), observed);
+        let worth = said.judge(truth, window.threshold_ns(), observed);
         if overlap_ns.saturating_mul(2) < said.latency_ns() {
             self.edge += 1;
             self.edge_right += u64::from(worth != Judgement::Wrong);
@@ -162,17 +162,17 @@ impl Score {
     }
 
     fn add_victim(&mut self, said: &Verdict, truth: &Truth, worth: Judgement) {
-        let planted = truth.causes.first().cloned().unwrap_or_default();
-        *self.named.entry(planted.clone()).or_default().entry(said.cause.clone()).or_default() += 1;
+        let injected = truth.causes.first().cloned().unwrap_or_default();
+        *self.named.entry(injected.clone()).or_default().entry(said.cause.clone()).or_default() += 1;
         self.victims += 1;
         self.right += u64::from(worth != Judgement::Wrong);
         match worth {
-            Judgement::Planted => {}
-            Judgement::Observation => *self.observed.entry(planted).or_default() += 1,
+            Judgement::Injected => {}
+            Judgement::Observed => *self.observed.entry(injected).or_default() += 1,
             Judgement::Wrong => {
                 self.wrong_exact += u64::from(said.cause != UNOBSERVED && said.exact);
-                self.example(said, &format!("planted {planted}"));
-                *self.wrong.entry(planted).or_default() += 1;
+                self.example(said, &format!("injected {injected}"));
+                *self.wrong.entry(injected).or_default() += 1;
             }
         }
     }
@@ -188,7 +188,7 @@ impl Score {
             return;
         }
         *self.spurious.entry(said.cause.clone()).or_default() += 1;
-        self.example(said, "nothing planted");
+        self.example(said, "nothing injected");
     }
 
     fn example(&mut self, said: &Verdict, truth: &str) {
@@ -259,10 +259,10 @@ pub(super) struct Verdict {
 /// What it is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// It names what was planted.
-    Planted,
-    /// It names what a witness tells of.
-    Observation,
+    /// It names what was injected.
+    Injected,
+    /// It names what was observed independently.
+    Observed,
     /// It names something else, or nothing.
     Wrong,
 }
@@ -272,20 +272,20 @@ impl Verdict {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// Within a window, where `truth` was planted and so much is slow.
-    pub(super) fn worth(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> Judgement {
+    /// Within a window, where `truth` was injected and so much is slow.
+    pub(super) fn judge(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> Judgement {
         if self.names_unobserved_pause(observed) {
             Judgement::Wrong
         } else if truth.allows(&self.cause, &self.chain) && self.leaves_room(truth, threshold_ns, observed) {
-            Judgement::Planted
+            Judgement::Injected
         } else if self.is_observed(observed) {
-            Judgement::Observation
+            Judgement::Observed
         } else {
             Judgement::Wrong
         }
     }
 
-    /// Whether a witness tells of what it names for at least half of its time.
+    /// Whether was observed independently what it names for at least half of its time.
     pub(super) fn is_observed(&self, observed: &[Observation]) -> bool {
         let named = |observed: &Observation| observed.truth.allows(&self.cause, &self.chain);
         observed_ns(observed, self.start_ns, self.end_ns, named).saturating_mul(2) >= self.latency_ns()
@@ -297,7 +297,7 @@ impl Verdict {
         STOPS.contains(&self.cause.as_str()) && observed_ns(observed, from_ns, self.end_ns, named) == 0
     }
 
-    /// Whether what was planted can be what slowed it, beside what stood still for another reason.
+    /// Whether what was injected can be what slowed it, beside what stood still for another reason.
     fn leaves_room(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> bool {
         let alone_ns = observed_ns(observed, self.start_ns, self.end_ns, |observed| observed.alone);
         let rest_ns = self.latency_ns().saturating_sub(alone_ns);
@@ -441,12 +441,12 @@ mod verdict_tests {
     }
 
     fn worth(cause: &str, observed: &[Observation]) -> Judgement {
-        said(cause, 0, 100).worth(&Truth::of(&["journal-commit"]), 50 * MS, observed)
+        said(cause, 0, 100).judge(&Truth::of(&["journal-commit"]), 50 * MS, observed)
     }
 
     #[test]
-    fn without_a_witness_only_what_was_planted_is_right() {
-        assert_eq!(worth("journal-commit", &[]), Judgement::Planted);
+    fn unobserved_only_what_was_injected_is_right() {
+        assert_eq!(worth("journal-commit", &[]), Judgement::Injected);
         assert_eq!(worth("slow-device", &[]), Judgement::Wrong);
         assert_eq!(worth("unobserved", &[]), Judgement::Wrong);
         assert_eq!(worth("gc-pause", &[]), Judgement::Wrong);
@@ -455,7 +455,7 @@ mod verdict_tests {
     #[test]
     fn a_collection_that_took_most_of_a_request_is_a_true_cause_and_the_plant_is_none() {
         let observed = collection(10, 70, 1);
-        assert_eq!(worth("gc-pause", &observed), Judgement::Observation);
+        assert_eq!(worth("gc-pause", &observed), Judgement::Observed);
         assert_eq!(worth("safepoint", &observed), Judgement::Wrong);
         assert_eq!(
             worth("journal-commit", &observed),
@@ -468,41 +468,41 @@ mod verdict_tests {
     #[test]
     fn both_are_true_where_what_is_left_is_slow_by_itself() {
         let observed = collection(-20, 49, 1);
-        assert_eq!(worth("gc-pause", &observed), Judgement::Observation);
-        assert_eq!(worth("journal-commit", &observed), Judgement::Planted);
+        assert_eq!(worth("gc-pause", &observed), Judgement::Observed);
+        assert_eq!(worth("journal-commit", &observed), Judgement::Injected);
     }
 
     #[test]
     fn a_collection_of_less_than_half_of_a_request_is_no_cause_of_it() {
         let observed = collection(10, 50, 1);
         assert_eq!(worth("gc-pause", &observed), Judgement::Wrong);
-        assert_eq!(worth("journal-commit", &observed), Judgement::Planted);
+        assert_eq!(worth("journal-commit", &observed), Judgement::Injected);
     }
 
     #[test]
-    fn what_is_planted_may_be_what_held_up_or_lengthened_a_stop() {
+    fn what_is_injected_may_be_what_held_up_or_lengthened_a_stop() {
         let held_up = collection(10, 90, 70);
-        assert_eq!(worth("journal-commit", &held_up), Judgement::Planted);
-        assert_eq!(worth("safepoint", &held_up), Judgement::Observation);
+        assert_eq!(worth("journal-commit", &held_up), Judgement::Injected);
+        assert_eq!(worth("safepoint", &held_up), Judgement::Observed);
         let lengthened = Truth::of(&["cpu-throttled"]).slows_pauses();
         let verdict = said("cpu-throttled", 0, 100);
-        assert_eq!(verdict.worth(&lengthened, 50 * MS, &collection(10, 90, 1)), Judgement::Planted);
+        assert_eq!(verdict.judge(&lengthened, 50 * MS, &collection(10, 90, 1)), Judgement::Injected);
     }
 
     #[test]
-    fn a_stop_that_was_planted_must_be_in_the_log_too() {
-        let planted = Truth::of(&["gc-pause"]).slows_pauses();
+    fn a_stop_that_was_injected_must_be_in_the_log_too() {
+        let injected = Truth::of(&["gc-pause"]).slows_pauses();
         let verdict = said("gc-pause", 0, 100);
-        assert_eq!(verdict.worth(&planted, 50 * MS, &collection(10, 40, 0)), Judgement::Planted);
+        assert_eq!(verdict.judge(&injected, 50 * MS, &collection(10, 40, 0)), Judgement::Injected);
         let behind = collection(-300, -200, 0);
-        assert_eq!(verdict.worth(&planted, 50 * MS, &behind), Judgement::Planted, "of what piled up");
+        assert_eq!(verdict.judge(&injected, 50 * MS, &behind), Judgement::Injected, "of what piled up");
         for (begin, end) in [(200, 300), (-400, -300)] {
-            assert_eq!(verdict.worth(&planted, 50 * MS, &collection(begin, end, 0)), Judgement::Wrong);
+            assert_eq!(verdict.judge(&injected, 50 * MS, &collection(begin, end, 0)), Judgement::Wrong);
         }
     }
 
     #[test]
-    fn outside_windows_a_witness_is_all_there_is() {
+    fn outside_windows_observations_are_all_there_is() {
         let observed = collection(10, 90, 0);
         assert!(said("gc-pause", 0, 100).is_observed(&observed));
         assert!(!said("run-queue", 0, 100).is_observed(&observed));

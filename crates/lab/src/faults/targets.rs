@@ -12,7 +12,7 @@ pub(super) struct Bounds {
     each: f64,
     /// Of all.
     overall: f64,
-    /// So many of a fault's may be wrong whatever share that is, where one is right: a window may have three requests.
+    /// So many of a fault's may be wrong, no matter what share that is, where one is right: a window may have three requests.
     forgiven: u64,
 }
 
@@ -71,9 +71,9 @@ fn of_fault(result: &FaultResult, Bounds { each, forgiven, .. }: Bounds) -> Targ
         let (given, observed, without) =
             (score.spurious_count(), score.observed_outside_count(), score.unexplained);
         return Target {
-            what: format!("{}: no request is given a cause that no witness tells of", result.fault),
+            what: format!("{}: no request is given a cause that nothing else shows", result.fault),
             found: format!(
-                "{given} of its {} slowest ({observed} were given a cause that the JVM's log or the kernel's figures tell of, \
+                "{given} of its {} slowest ({observed} were given a cause that the JVM's log or the kernel's statistics show, \
                  {without} none; {} took 100 ms, which is slow by default)",
                 given + observed + without,
                 score.slow_by_default
@@ -83,24 +83,24 @@ fn of_fault(result: &FaultResult, Bounds { each, forgiven, .. }: Bounds) -> Targ
                 && result.windows.len() == result.seeds as usize,
         };
     }
-    let not_planted = result.not_planted().count();
+    let not_injected = result.not_injected().count();
     let idle = score.of_windows.iter().filter(|requests| **requests == 0).count();
     let is_forgiven = score.right > 0 && score.victims.saturating_sub(score.right) <= forgiven;
     let is_enough = score.right_percent() >= each || is_forgiven;
     let mut found = format!("{} of {} requests, {:.1} %", score.right, score.victims, score.right_percent());
-    for (count, what) in [(not_planted, "not planted"), (idle, "without a slow request")] {
+    for (count, what) in [(not_injected, "not injected"), (idle, "without a slow request")] {
         if count > 0 {
             let _ = write!(found, "; {count} of {} windows {what}", result.windows.len());
         }
     }
     Target {
-        what: format!("{}: at least {each:.0} % right, every window planted and felt", result.fault),
+        what: format!("{}: at least {each:.0} % right, every window injected and felt", result.fault),
         found,
-        reached: is_enough && not_planted + idle == 0,
+        reached: is_enough && not_injected + idle == 0,
     }
 }
 
-/// Whether nothing was meant to be planted.
+/// Whether nothing was meant to be injected.
 pub(super) fn is_quiet(result: &FaultResult) -> bool {
     !result.windows.is_empty() && result.windows.iter().all(|window| window.truths.is_empty())
 }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_nobody_felt_or_that_was_not_planted_misses() {
+    fn a_window_that_nobody_felt_or_that_was_not_injected_misses() {
         let mut idle = result(100, 100);
         idle.windows.push(idle.windows[0].clone());
         idle.score.as_mut().unwrap().of_windows.push(0);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_run_may_blame_nothing_that_no_witness_tells_of() {
+    fn a_quiet_run_may_blame_nothing_that_nothing_else_shows() {
         let mut quiet = result(0, 0);
         quiet.windows[0].truths.clear();
         assert_eq!(missed(&[quiet.clone()]), 1, "nobody was slow");

@@ -1,4 +1,4 @@
-//! One broker of a fleet: on a device of its own, under a load of its own. It needs nothing of the others, and its node id tells it
+//! One broker of a fleet: on its own device, under its own load. It needs nothing of the others, and its node id tells it
 //! from them.
 
 use std::fs::File;
@@ -170,7 +170,7 @@ impl Drop for SmallCache {
     }
 }
 
-/// Where that is refused, nothing is read from the disk, and whoever looks for such reads says so.
+/// Where that is refused, nothing is read from the disk, and who looks for such reads says so.
 fn forget(path: &Path, room_bytes: u64) {
     let Ok(file) = File::open(path) else { return };
     if file.metadata().is_ok_and(|about| about.len() > room_bytes) {

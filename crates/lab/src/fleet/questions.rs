@@ -1,5 +1,5 @@
 //! The operator of the case: asks one command after the other what is wrong, and shows what each says. Whether that is what was
-//! planted, [`super::named`] says.
+//! injected, the functions below says.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,14 +15,14 @@ use crate::observer::Observer;
 /// What was seen while the brokers ran, and where it is.
 pub(super) struct FleetData {
     /// The broker that reads its disk for nobody.
-    pub(super) planted: u32,
+    pub(super) injected: u32,
     pub(super) brokers: u32,
     /// Folders of all brokers' recordings.
     pub(super) before: PathBuf,
-    /// The planted broker's recording, and those of the others.
+    /// The injected broker's recording, and those of the others.
     pub(super) odd: PathBuf,
     pub(super) well: Vec<PathBuf>,
-    /// The planted broker's log.
+    /// The injected broker's log.
     pub(super) log: PathBuf,
     pub(super) cleaned: CleanupResult,
     /// Its recording after the cleanup.
@@ -36,11 +36,11 @@ pub(super) struct Operator<'a> {
     pub(super) said: &'a Path,
 }
 
-/// A command's name, and whether it named what was planted.
+/// A command's name, and whether it named what was injected.
 type NamedAnswer = (&'static str, Answer);
 
 impl Operator<'_> {
-    /// Asks all questions, shows the answers, and says of each whether it names what was planted; how many do not.
+    /// Asks all questions, shows the answers, and says of each whether it names what was injected; how many do not.
     pub(super) fn ask_all(&self, seen: &FleetData) -> Result<usize, Error> {
         let path = |path: &'static str| OsStr::new(path);
         let (odd, before) = (seen.odd.as_os_str(), seen.before.as_os_str());
@@ -53,7 +53,7 @@ impl Operator<'_> {
         let by_kind = [path("--from"), seen.after.as_os_str(), path("--by"), path("kind")];
         let after = self.ask("after", "files", &by_kind, &[])?;
         let answers = [
-            ("fleet", by_fleet(&fleet, seen.planted)),
+            ("fleet", by_fleet(&fleet, seen.injected)),
             ("files", by_files(&files)),
             ("others", self.ask_of_others(seen)?),
             ("logs", by_logs(&logs, seen.cleaned)),
@@ -102,11 +102,11 @@ impl Operator<'_> {
     }
 }
 
-/// What was planted, and who named it.
+/// What was injected, and who named it.
 fn conclusion(seen: &FleetData, answers: &[NamedAnswer]) -> String {
-    let FleetData { planted, brokers, .. } = seen;
+    let FleetData { injected, brokers, .. } = seen;
     let head = format!(
-        "planted: broker {planted} of {brokers} reads {TOPIC}-*/{FILE} from its disk and sends it nowhere\n"
+        "injected: broker {injected} of {brokers} reads {TOPIC}-*/{FILE} from its disk and sends it nowhere\n"
     );
     let line = |(name, named): &NamedAnswer| match named {
         Ok(how) => format!("  {name:<7} ok: {how}\n"),
@@ -134,25 +134,25 @@ const SETTINGS: [(&str, &str); 3] = [
 const CAVEAT: &str = "ages count from when the cleanup is first on";
 
 /// `fleet`: the broker comes first, and its state files are why it reads more.
-pub(super) fn by_fleet(said: &str, planted: u32) -> Answer {
+pub(super) fn by_fleet(said: &str, injected: u32) -> Answer {
     let rows = rows(said)?;
-    let planted = planted.to_string();
-    let planted = planted.as_str();
+    let injected = injected.to_string();
+    let injected = injected.as_str();
     let first = rows.first().and_then(|row| text(row, "/broker")).unwrap_or("none");
-    if first != planted {
-        return Err(format!("the first is broker {first}, not {planted}"));
+    if first != injected {
+        return Err(format!("the first is broker {first}, not {injected}"));
     }
-    let of_planted = rows.iter().filter(|row| text(row, "/broker") == Some(planted));
+    let of_injected = rows.iter().filter(|row| text(row, "/broker") == Some(injected));
     let mut reads =
-        of_planted.filter(|row| text(row, "/figure").is_some_and(|name| READ_FIGURES.contains(&name)));
+        of_injected.filter(|row| text(row, "/figure").is_some_and(|name| READ_FIGURES.contains(&name)));
     let told = reads.find(|row| {
         text(row, "/because/0/part") == Some(KIND)
             && text(row, "/because/0/items/0/name").is_some_and(is_state_file)
     });
-    let told = told.ok_or_else(|| format!("it does not say that broker {planted} reads {KIND} files"))?;
+    let told = told.ok_or_else(|| format!("it does not say that broker {injected} reads {KIND} files"))?;
     let figure = |pointer| number(told, pointer).unwrap_or_default();
     Ok(format!(
-        "broker {planted} is the first: {} is {:.0}, the median is {:.0}; {:.0} % of the difference is {KIND} files",
+        "broker {injected} is the first: {} is {:.0}, the median is {:.0}; {:.0} % of the difference is {KIND} files",
         text(told, "/figure").unwrap_or_default(),
         figure("/value"),
         figure("/median"),
@@ -171,7 +171,7 @@ pub(super) fn by_files(said: &str) -> Answer {
     let summary = summary(&rows)?;
     let found = |name: &str| text(summary, &format!("/reads_without_egress/{name}"));
     if found("kind") != Some(KIND) || !found("file").is_some_and(is_state_file) {
-        return Err(format!("it tells of no {KIND} files that are read without egress"));
+        return Err(format!("it reports no {KIND} files that are read without egress"));
     }
     Ok(found("text").unwrap_or_default().to_owned())
 }
@@ -191,7 +191,7 @@ pub(super) fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
     let count = |kind| rows.iter().filter(|row| text(row, "/type") == Some(kind)).count();
     for (kind, what) in [("tier-cleanup", "cleanups"), ("tier-migration", "migrations")] {
         if count(kind) != PARTITIONS as usize {
-            return Err(format!("it tells of {} {what}, not of {PARTITIONS}", count(kind)));
+            return Err(format!("it reports {} {what}, not {PARTITIONS}", count(kind)));
         }
     }
     let summary = summary(&rows)?;
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn who_did_not_name_it_is_said() {
         let seen = FleetData {
-            planted: 4,
+            injected: 4,
             brokers: 9,
             before: PathBuf::new(),
             odd: PathBuf::new(),
@@ -291,7 +291,7 @@ mod tests {
         let answers = [("fleet", Ok("broker 4".to_owned())), ("files", Err("nothing".to_owned()))];
         let text = conclusion(&seen, &answers);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("planted: broker 4 of 9 reads retriever-mutation-*"), "{text}");
+        assert!(lines[0].starts_with("injected: broker 4 of 9 reads retriever-mutation-*"), "{text}");
         assert_eq!(lines[1..], ["  fleet   ok: broker 4", "  files   MISSED: nothing"]);
     }
 }

@@ -1,6 +1,6 @@
 //! One replay of the case, as long as brokers run: starts them, has each recorded, has the odd one clean up, and keeps what is to be
-//! looked at. Brokers are recorded one after the other, the others' load held back meanwhile, because each would have a machine
-//! of its own.
+//! looked at. Brokers are recorded one after the other, the others' load held back meanwhile, because each would have
+//! its own machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(super) struct Replay<'a> {
     pub(super) context: Context<'a>,
     pub(super) observer: &'a Observer,
     /// The number of the broker that is the odd one.
-    pub(super) planted: u32,
+    pub(super) injected: u32,
     /// Where recordings and the like go.
     pub(super) directory: &'a Path,
 }
@@ -59,14 +59,14 @@ impl Replay<'_> {
         self.take_down(members)?;
         let odd = self.odd_of(&recordings)?.clone();
         let well = recordings.into_iter().filter(|recording| *recording != odd).collect();
-        let (planted, brokers) = (self.planted, self.arguments.brokers);
-        Ok(FleetData { planted, brokers, before, odd, well, log, cleaned, after })
+        let (injected, brokers) = (self.injected, self.arguments.brokers);
+        Ok(FleetData { injected, brokers, before, odd, well, log, cleaned, after })
     }
 
     /// The odd broker's, of all brokers' in their order.
     fn odd_of<'m, T>(&self, all: &'m [T]) -> Result<&'m T, Error> {
-        let odd = (self.planted as usize).checked_sub(1).and_then(|at| all.get(at));
-        odd.ok_or_else(|| Error::Unusable(format!("there is no broker {}", self.planted)))
+        let odd = (self.injected as usize).checked_sub(1).and_then(|at| all.get(at));
+        odd.ok_or_else(|| Error::Unusable(format!("there is no broker {}", self.injected)))
     }
 
     /// A device for each broker.
@@ -99,7 +99,7 @@ impl Replay<'_> {
                 return Ok(());
             }
             let results = in_parallel(some, |(number, volume)| {
-                let agent = (number == self.planted).then_some(state);
+                let agent = (number == self.injected).then_some(state);
                 Member::start(&self.context, number, volume, agent)
             });
             let mut failed = Ok(());
@@ -164,10 +164,10 @@ impl Replay<'_> {
         let started = Instant::now();
         let cleaned = state.clean(self.context.interrupt)?;
         let (from, to) = (cleaned.before_bytes, cleaned.after_bytes);
-        let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.planted);
+        let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.injected);
         self.steps.took(started, &what);
         let after = self.directory.join("after").join(RECORDING);
-        self.record(self.planted, odd, &after)?;
+        self.record(self.injected, odd, &after)?;
         Ok((cleaned, after))
     }
 

@@ -201,7 +201,7 @@ mod tests {
         let names: Vec<&str> = compared.iter().map(|(_, name, _)| name.as_str()).collect();
         assert_eq!(names.first(), Some(&"0 out of the box"));
         assert!(names.iter().any(|name| name.ends_with("MTU 1500 -> 9000 (undone)")), "{names:?}");
-        assert_eq!(held.beyond.start, tuning_loop.end, "so the best is told once");
+        assert_eq!(held.beyond.start, tuning_loop.end, "so the best is shown once");
         assert_eq!(names.len(), 6, "{names:?}");
     }
 }

@@ -17,7 +17,7 @@ pub(super) enum Setting {
     Topics,
     /// Of each topic.
     Partitions,
-    /// `log.dirs`, each on a device of its own.
+    /// `log.dirs`, each on its own device.
     Devices,
     /// `batch.size`, bytes.
     Batch,

@@ -1,5 +1,5 @@
 //! The tuning loop: the first that can be done is done, measured, and kept where nothing got worse; then advice
-//! is asked for anew. Knows nothing of how configurations are measured.
+//! is asked for again. Knows nothing of how configurations are measured.
 
 use super::advice::{Advice, Choice, Selection, choose};
 use super::setting::{Configuration, Setting};
@@ -150,7 +150,7 @@ impl Step {
             Outcome::Higher => format!("{figure} is higher"),
             Outcome::Lower => format!("{figure} is lower"),
             Outcome::Same => format!("no difference in {figure} beyond the noise"),
-            Outcome::Unknown => format!("too little measured to tell of {figure}"),
+            Outcome::Unknown => format!("too little measured to judge {figure}"),
         };
         let kept = if self.decision.is_kept() { "kept" } else { "not kept" };
         let Comparison { throughput, p99, .. } = self.compared;

@@ -28,7 +28,6 @@ pub enum FileSystem {
 
 impl FileSystem {
     /// As mount(2) calls it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 | Self::Ext4FastCommit | Self::Ext4WithoutJournal => "ext4",

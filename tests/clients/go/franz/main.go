@@ -158,7 +158,7 @@ func consume() int {
 func oldVersions() {
 	for _, version := range old {
 		for _, codec := range codecs[:4] {
-			// Message sets of magic 0 have frames of their own (KIP-57), which franz-go does not write.
+			// Message sets of magic 0 have their own frames (KIP-57), which franz-go does not write.
 			if codec.name == "lz4" && !version.lz4 {
 				continue
 			}

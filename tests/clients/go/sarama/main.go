@@ -163,7 +163,7 @@ func consume() int {
 	group := mix.Must(sarama.NewConsumerGroup(brokers, messages.Client+"-group", config("consumer")))
 	limit, end := context.WithTimeout(context.Background(), 8*time.Second)
 	defer end()
-	// A topic of one partition: each partition has a goroutine of its own, and these count without a lock.
+	// A topic of one partition: each partition has its own goroutine, and these count without a lock.
 	reader := &reader{enough: 1, end: end}
 	mix.Check(group.Consume(limit, []string{mix.Stamped}, reader))
 	mix.Check(group.Close())
@@ -173,7 +173,7 @@ func consume() int {
 func oldVersions() {
 	for _, version := range old {
 		for _, codec := range codecs[:4] {
-			// Message sets of magic 0 have LZ4 frames of their own (KIP-57), which Sarama does not write.
+			// Message sets of magic 0 have their own LZ4 frames (KIP-57), which Sarama does not write.
 			if codec == sarama.CompressionLZ4 && !version.IsAtLeast(sarama.V0_10_0_0) {
 				continue
 			}

@@ -43,7 +43,7 @@ func client(name string, pinned *kversion.Versions, more ...kgo.Opt) *kgo.Client
 	return mix.Must(kgo.NewClient(append(options, more...)...))
 }
 
-// Asks the one broker itself, whatever the request; metadata find it.
+// Asks the one broker itself, no matter what the request; metadata find it.
 func ask(to *kgo.Client, request kmsg.Request) kmsg.Response {
 	mix.Must(to.Request(ctx, kmsg.NewPtrMetadataRequest()))
 	return mix.Must(to.DiscoveredBrokers()[0].Request(ctx, request))
