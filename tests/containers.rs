@@ -79,7 +79,7 @@ fn a_container_is_watched_from_outside_and_from_within() {
     sleep(Duration::from_millis(2200));
     recorder.stop();
     assert_appends(&outside, f64::from(workload.pid()), f64::from(workload.pid()));
-    let counted: f64 = rows(&outside, "tcp_troubles")
+    let counted: f64 = rows(&outside, "tcp_events")
         .iter()
         .filter(|row| row.text("kind") == "accept-queue-overflow")
         .filter_map(|row| row.number("count"))

@@ -26,13 +26,13 @@ pub(crate) fn read<E: From<Error>>(
     select: impl FnOnce(&mut dyn EventSource) -> Result<(), E>,
 ) -> Result<(), E> {
     let recording = source.recording().ok_or_else(|| Error::input("only a recording is read in parts"))?;
-    let gists = recording.gists().map_err(Error::from)?;
+    let summaries = recording.request_summaries().map_err(Error::from)?;
     let tables = Table::ALL.into_iter().filter(|table| !OF_NETWORK.contains(table)).collect::<Vec<_>>();
     let Totals { requests, others } = totals;
     let others = others.map(|take| (take, recording.events_ahead(&tables)));
     let (read, errors) = std::thread::scope(|threads| {
         let of_requests = threads
-            .spawn(move || gists.filter_map(|batch| batch.map(|batch| requests(&batch)).err()).collect());
+            .spawn(move || summaries.filter_map(|batch| batch.map(|batch| requests(&batch)).err()).collect());
         let of_others = others.map(|(take, events)| {
             threads.spawn(move || events.filter_map(|event| event.map(|event| take(&event)).err()).collect())
         });

@@ -91,7 +91,7 @@ pub fn open_recording(dir: &Path) -> Result<Recording, Error> {
 /// Opens a recording for the columns that figures of many brokers are made of.
 pub fn open_for_figures(dir: &Path) -> Result<Recording, Error> {
     check_directory(dir)?;
-    Recording::open_for_gists(dir).map_err(recording_error)
+    Recording::open_for_summaries(dir).map_err(recording_error)
 }
 
 fn check_directory(dir: &Path) -> Result<(), Error> {

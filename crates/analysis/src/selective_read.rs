@@ -34,7 +34,7 @@ impl SelectiveRead {
         let tally = std::thread::Builder::new().name("tally".to_owned());
         let tally = tally.spawn(move || tallied(sent, written, &config, longest)).ok()?;
         let events = if let Some(choose) = choose {
-            recording.events_chosen(&choose)
+            recording.events_selected(&choose)
         } else {
             let others = Table::ALL.into_iter().filter(|table| !OF_REQUESTS.contains(table));
             recording.events_ahead(&others.collect::<Vec<_>>())
@@ -63,14 +63,14 @@ fn looked_through(recording: &Recording, config: &Config) -> Result<ReadPlan, Er
     std::thread::scope(|threads| {
         let files = threads.spawn(|| {
             let mut take = |row: &RowSummary| of_files.take(row);
-            recording.outlines(Table::FileOps, ReadPlan::min_file_op_latency(), &mut take)?;
-            for table in [Table::LockWaits, Table::GcPauses] {
-                recording.outlines(table, ReadPlan::min_span_length(), &mut take)?;
+            recording.row_summaries(Table::FileOps, ReadPlan::min_file_op_latency(), &mut take)?;
+            for table in [Table::LockWaits, Table::JvmPauses] {
+                recording.row_summaries(table, ReadPlan::min_span_length(), &mut take)?;
             }
             Ok::<_, Error>(())
         });
         let least = focus.min_request_latency();
-        recording.outlines(Table::Requests, least, &mut |row| focus.take(row))?;
+        recording.row_summaries(Table::Requests, least, &mut |row| focus.take(row))?;
         files.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     focus.add(of_files);

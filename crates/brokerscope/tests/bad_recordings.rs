@@ -103,7 +103,7 @@ fn what_is_no_recording_is_said_in_one_line() {
     let manifest = spoilt.path.join("manifest.json");
     let nothing = spoilt.path.with_extension("gone");
     let older = Spoilt::new();
-    let text = fs::read_to_string(&manifest).unwrap().replace("\"version\": 1", "\"version\": 0");
+    let text = fs::read_to_string(&manifest).unwrap().replace("\"version\": 2", "\"version\": 1");
     fs::write(older.path.join("manifest.json"), text).unwrap();
     for (path, said) in [
         (manifest.as_path(), "it is no directory"),

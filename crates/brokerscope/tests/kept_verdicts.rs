@@ -76,11 +76,10 @@ fn what_is_kept_is_what_is_told() {
     let rows = kept(&recording);
     assert!(rows.len() >= 6 && rows.len() == verdicts.len(), "{}", rows.len());
     for (row, verdict) in rows.iter().zip(verdicts) {
-        for name in
-            ["cause", "chain", "root", "confidence", "partition", "evidence", "advice", "losses", "course"]
-        {
+        for name in ["cause", "chain", "root", "confidence", "partition", "evidence", "advice", "losses"] {
             assert_eq!(row[name], verdict[name], "{name}");
         }
+        assert_eq!(row["stage_spans"], verdict["course"]);
         for (stage, length) in verdict["stages"].as_object().unwrap() {
             assert_eq!(&row[format!("stage_{stage}_ns")], length, "{stage}");
         }

@@ -1,10 +1,99 @@
-//! Clock domains and the one conversion between them. Does not read clocks: sources hand in pairs.
+//! Nanoseconds, clock domains and the one conversion between them. Does not read clocks: sources hand in pairs.
 //!
 //! Packets carry `CLOCK_REALTIME`, probes `CLOCK_MONOTONIC`. Everything stored is UTC nanoseconds that
 //! are `CLOCK_MONOTONIC` plus one offset fixed when the recording starts, so that no duration jumps when
 //! the wall clock is stepped.
 
-use crate::Nanos;
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// Nanoseconds. As an instant: since 1970-01-01 UTC on the recording's clock (see [`crate::clock`]);
+/// as a length: the difference of two instants, negative only where two clocks disagree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub i64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// Later than any event.
+    pub const MAX: Self = Self(i64::MAX);
+    /// Earlier than any event.
+    pub const MIN: Self = Self(i64::MIN);
+
+    /// `n` milliseconds.
+    pub const fn from_millis(n: i64) -> Self {
+        Self(n.saturating_mul(1_000_000))
+    }
+
+    /// `n` microseconds.
+    pub const fn from_micros(n: i64) -> Self {
+        Self(n.saturating_mul(1_000))
+    }
+
+    /// Whole milliseconds, rounded to the nearest as the case tables do.
+    pub const fn as_millis_rounded(self) -> i64 {
+        self.0.saturating_add(500_000).div_euclid(1_000_000)
+    }
+
+    /// This length, or nothing where it is negative.
+    #[must_use]
+    pub fn at_least_zero(self) -> Self {
+        self.max(Self::ZERO)
+    }
+}
+
+impl From<std::time::Duration> for Nanos {
+    fn from(length: std::time::Duration) -> Self {
+        Self(i64::try_from(length.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for Nanos {
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(lengths: I) -> Self {
+        lengths.fold(Self::ZERO, Add::add)
+    }
+}
+
+/// As people say a length: `812 ns`, `43.1 µs`, `126 ms`, `4.1 s`.
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, n) = if self.0 < 0 { ("-", self.0.unsigned_abs()) } else { ("", self.0.unsigned_abs()) };
+        match n {
+            0..1_000 => write!(f, "{sign}{n} ns"),
+            1_000..1_000_000 => write!(f, "{sign}{:.1} µs", n as f64 / 1e3),
+            1_000_000..10_000_000 => write!(f, "{sign}{:.1} ms", n as f64 / 1e6),
+            10_000_000..1_000_000_000 => write!(f, "{sign}{:.0} ms", n as f64 / 1e6),
+            _ => write!(f, "{sign}{:.1} s", n as f64 / 1e9),
+        }
+    }
+}
 
 /// One simultaneous reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +139,32 @@ impl ClockOffset {
 
 #[cfg(test)]
 mod tests {
+    use super::Nanos;
+
+    #[test]
+    fn a_length_reads_as_people_say_it() {
+        for (n, text) in [
+            (0, "0 ns"),
+            (812, "812 ns"),
+            (43_100, "43.1 µs"),
+            (4_250_000, "4.2 ms"),
+            (126_400_000, "126 ms"),
+            (4_100_000_000, "4.1 s"),
+            (-2_000, "-2.0 µs"),
+        ] {
+            assert_eq!(Nanos(n).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn arithmetic_saturates_instead_of_wrapping() {
+        assert_eq!(Nanos::MAX + Nanos(1), Nanos::MAX);
+        assert_eq!(Nanos::MIN - Nanos(1), Nanos::MIN);
+    }
+}
+
+#[cfg(test)]
+mod clock_tests {
     use super::{ClockOffset, ClockPair};
     use crate::Nanos;
 

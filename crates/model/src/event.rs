@@ -1,9 +1,11 @@
 //! Anything that was seen, and the table of a recording that each kind of event goes to. Does not order events: sources
 //! deliver them roughly by [`Event::time`].
 
+use std::sync::Arc;
+
 use crate::{
-    BlockIo, BrokerChange, Column, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause,
-    KernelSpan, LockWait, Loss, Nanos, OffCpu, Reclaim, Request, Row as _, SocketOp, TcpEvent,
+    BlockIo, Column, CpuSample, DirtyThrottle, FileOp, HostSample, JournalCommit, JvmPause, KernelSpan,
+    LockWait, Nanos, OffCpu, Pid, Reclaim, Request, Row as _, SocketOp, TcpEvent,
 };
 
 /// Declares events: their kind, which has the name of its row, table, folder, and the moment at which each is complete.
@@ -98,4 +100,64 @@ events! {
     BrokerChange(BrokerChange), BrokerChanges, "broker_changes", change => change.at;
     /// Something that was not seen, counted.
     Loss(Loss), Losses, "losses", loss => loss.end;
+}
+
+row! {
+    broker_change_row =>
+    /// A broker's process ended or another one took its place.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BrokerChange {
+        /// When it was noticed.
+        at: Nanos as "at_ns",
+        /// The process.
+        pid: Pid,
+        /// What became of it.
+        state: BrokerState,
+    }
+}
+
+named! {
+    /// What became of a broker's process.
+    pub enum BrokerState {
+        /// It is watched from here on.
+        Watched = "watched",
+        /// It ended.
+        Gone = "gone",
+    }
+}
+
+row! {
+    loss_row =>
+    /// A number of things lost by one source in a stretch of time.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Loss {
+        /// The last time at which the count was known to be unchanged.
+        start: Nanos as "start_ns",
+        /// When the change was noticed.
+        end: Nanos as "end_ns",
+        /// What was lost.
+        kind: LossKind,
+        /// How many (packets, events, bytes: see the kind).
+        count: u64,
+        /// More about it, for people.
+        detail: Arc<str>,
+    }
+}
+
+named! {
+    /// Where something was lost.
+    pub enum LossKind {
+        /// Packets the kernel dropped before they were read.
+        PacketsDropped = "packets-dropped",
+        /// Bytes of a stream that were in no packet.
+        StreamGapBytes = "stream-gap-bytes",
+        /// Frames that could not be decoded.
+        FramesUndecodable = "frames-undecodable",
+        /// Probe events for which the ring buffer had no room.
+        ProbeEventsDropped = "probe-events-dropped",
+        /// Operations a probe could not follow: a full map.
+        ProbeMapFull = "probe-map-full",
+        /// Events dropped between a source and the recorder.
+        EventsDropped = "events-dropped",
+    }
 }

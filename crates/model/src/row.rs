@@ -154,7 +154,7 @@ impl<R: Row> Field for Vec<R> {
 pub struct NonEmpty;
 
 /// A value that is stored as the text that shows it, and not read back.
-pub struct Shown<T>(std::marker::PhantomData<T>);
+pub struct AsText<T>(std::marker::PhantomData<T>);
 
 /// Declares fields in one column: their type, the column's type, and how a value is handed out.
 macro_rules! fields {
@@ -205,7 +205,7 @@ impl Field for NonEmpty {
     }
 }
 
-impl<T: Display> Field for Shown<T> {
+impl<T: Display> Field for AsText<T> {
     type Value = T;
 
     fn add_columns(column: Column, to: &mut Vec<Column>) {
@@ -219,7 +219,7 @@ impl<T: Display> Field for Shown<T> {
 
 /// Declares a row: `row! { request_row => /// … pub struct Request { /// … arrival: Nanos as "arrival_ns", … } }`.
 ///
-/// Each field is documented and public. `as "…"` gives its column another name than the field's; `in Kind` says how it
+/// Each field is public, and documented but for those of a subset of another row. `as "…"` gives its column another name than the field's; `in Kind` says how it
 /// is stored where its type does not; `=> latency: Option<Nanos> as "latency_ns" "…"` adds a column that the method of
 /// that name computes. A field that is a row itself is a group: its columns take its place. The first name is that of
 /// the exported macro: `request_row!(m)` expands to `m! { … }` with the declaration in it.
@@ -236,13 +236,13 @@ macro_rules! row {
 #[macro_export]
 macro_rules! declare_row {
     ($(#[$meta:meta])* pub struct $Row:ident { $(
-        $(#[doc = $doc:literal])+
+        $(#[doc = $doc:literal])*
         $field:ident: $ty:ty $(as $column:literal $(in $kind:ty)? $(
             => $derived:ident: $derived_ty:ty as $derived_column:literal $derived_doc:literal
         )?)?,
     )* }) => {
         $(#[$meta])*
-        pub struct $Row { $($(#[doc = $doc])+ pub $field: $ty,)* }
+        pub struct $Row { $($(#[doc = $doc])* pub $field: $ty,)* }
 
         impl $crate::Row for $Row {
             fn columns() -> Vec<$crate::Column> {
@@ -262,7 +262,7 @@ macro_rules! declare_row {
             fn add_columns(group: $crate::Column, to: &mut Vec<$crate::Column>) {
                 $(
                     let column = $crate::column!(
-                        $crate::column_name!($field $($column)?), group.nullable, concat!($($doc,)+)
+                        $crate::column_name!($field $($column)?), group.nullable, concat!($($doc,)*)
                     );
                     <$crate::field_kind!($ty $($(, $kind)?)?) as $crate::row::Field>::add_columns(column, to);
                     $($(
@@ -352,14 +352,6 @@ macro_rules! export_row {
     };
 }
 
-/// A value that has one of a few names.
-pub trait Named: Copy {
-    /// The name in tables and JSON.
-    fn name(self) -> &'static str;
-    /// The value of that name.
-    fn from_name(name: &str) -> Option<Self>;
-}
-
 /// Declares an enum whose values have names: `named! { /// … pub enum FileKind { /// … Log = "log", … } }`.
 ///
 /// It has `ALL` (in order), `as_str`, `parse`, and is shown by its name, padded as asked.
@@ -383,16 +375,6 @@ macro_rules! named {
             /// The value of that name.
             $vis fn parse(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$Value),)+ _ => None }
-            }
-        }
-
-        impl $crate::row::Named for $Name {
-            fn name(self) -> &'static str {
-                self.as_str()
-            }
-
-            fn from_name(name: &str) -> Option<Self> {
-                Self::parse(name)
             }
         }
 

@@ -48,21 +48,24 @@ pub struct RequestPosition {
     pub connection: u64,
 }
 
-/// A request, as [`crate::Request`] has it: what tells whether it was slow, and for whose wish.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields of Request")]
-pub struct RequestTiming {
-    pub arrival: Nanos,
-    pub arrival_end: Nanos,
-    pub response: Option<Nanos>,
-    pub end: Option<Nanos>,
-    pub head_of_line: Option<Nanos>,
-    pub data: Option<Nanos>,
-    pub api: &'static str,
-    pub api_key: i16,
-    pub correlation_id: i32,
-    pub min_bytes: Option<i32>,
-    pub max_wait_ms: Option<i32>,
+row! {
+    request_timing_row =>
+    /// A request, as [`crate::Request`] has it: what tells whether it was slow, and for whose wish.
+    #[derive(Clone, Debug, PartialEq)]
+    #[allow(missing_docs, reason = "the fields of Request")]
+    pub struct RequestTiming {
+        arrival: Nanos as "arrival_ns",
+        arrival_end: Nanos as "arrival_end_ns",
+        response: Option<Nanos> as "response_ns",
+        end: Option<Nanos> as "end_ns",
+        head_of_line: Option<Nanos> as "head_of_line_ns",
+        data: Option<Nanos> as "data_ns",
+        api: &'static str,
+        api_key: i16,
+        correlation_id: i32,
+        min_bytes: Option<i32>,
+        max_wait_ms: Option<i32>,
+    }
 }
 
 macro_rules! of_request {
@@ -82,26 +85,32 @@ macro_rules! of_request {
 }
 of_request!(RequestPosition, RequestTiming);
 
-/// A file operation, as [`crate::FileOp`] has it.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields of FileOp")]
-pub struct FileOpSummary {
-    pub start: Nanos,
-    pub end: Nanos,
-    pub op: FileOpKind,
-    pub kind: FileKind,
-    pub tid: Tid,
+row! {
+    file_op_summary_row =>
+    /// A file operation, as [`crate::FileOp`] has it.
+    #[derive(Clone, Debug, PartialEq)]
+    #[allow(missing_docs, reason = "the fields of FileOp")]
+    pub struct FileOpSummary {
+        start: Nanos as "start_ns",
+        end: Nanos as "end_ns",
+        op: FileOpKind,
+        kind: FileKind,
+        tid: Tid,
+    }
 }
 
-/// A stretch off the CPU, as [`crate::OffCpu`] has it.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields of OffCpu")]
-pub struct OffCpuSummary {
-    pub start: Nanos,
-    pub end: Nanos,
-    pub woken: Option<Nanos>,
-    pub preempted: bool,
-    pub tid: Tid,
+row! {
+    off_cpu_summary_row =>
+    /// A stretch off the CPU, as [`crate::OffCpu`] has it.
+    #[derive(Clone, Debug, PartialEq)]
+    #[allow(missing_docs, reason = "the fields of OffCpu")]
+    pub struct OffCpuSummary {
+        start: Nanos as "start_ns",
+        end: Nanos as "end_ns",
+        woken: Option<Nanos> as "woken_ns",
+        preempted: bool,
+        tid: Tid,
+    }
 }
 
 /// What is wanted of a row that was seen in outline.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::row::{Field, Shown};
-use crate::{Cause, Column, KafkaTimes, Nanos, Request, Tid, TopicPartition, Value, ValueVisitor};
+use crate::row::{AsText, Field};
+use crate::{Cause, Column, Nanos, Request, Tid, TopicPartition, Value, ValueVisitor};
 
 row! {
     verdict_row =>
@@ -25,7 +25,7 @@ row! {
         /// What was seen, in the order in which it is told.
         evidence: Vec<Evidence>,
         /// The partition of the request that the time was lost on, where it was one.
-        partition: Option<TopicPartition> as "partition" in Option<Shown<TopicPartition>>,
+        partition: Option<TopicPartition> as "partition" in Option<AsText<TopicPartition>>,
         /// What to change.
         advice: Vec<&'static str>,
         /// What was lost near this request, if anything.
@@ -118,11 +118,15 @@ impl Field for Stages {
     type Value = Self;
 
     fn add_columns(column: Column, to: &mut Vec<Column>) {
-        STAGE_COLUMNS.into_iter().for_each(|name| Nanos::add_columns(Column { name, ..column.clone() }, to));
+        for name in STAGE_COLUMNS {
+            Nanos::add_columns(Column { name, ..column.clone() }, to);
+        }
     }
 
     fn visit(stages: &Self, _: &'static str, out: ValueVisitor<'_>) {
-        STAGE_COLUMNS.into_iter().zip(stages.0).for_each(|(name, time)| out(name, Value::Nanos(time)));
+        for (name, time) in STAGE_COLUMNS.into_iter().zip(stages.0) {
+            out(name, Value::Nanos(time));
+        }
     }
 }
 
@@ -199,7 +203,7 @@ row! {
         /// Its id.
         tid: Tid as "waiter_tid",
         /// Its name.
-        thread: Arc<str> as "waiter_thread",
+        thread: Arc<str> as "waiter",
     }
 }
 
@@ -224,6 +228,29 @@ named! {
         Network = "network",
         /// A figure of the host, the broker's cgroup or its threads.
         Host = "host",
+    }
+}
+
+row! {
+    kafka_times_row =>
+    /// The times of one line of Kafka's request log (`kafka.request.logger`, `RequestChannel.scala`). They add up to `total`
+    /// but for rounding to microseconds.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct KafkaTimes {
+        /// From a network thread having read it to a request handler having taken it (`requestQueueTimeMs`).
+        queue: Nanos as "kafka_queue_ns",
+        /// Until the work on this broker was done (`localTimeMs`).
+        local: Nanos as "kafka_local_ns",
+        /// Until others had done theirs (`remoteTimeMs`).
+        remote: Nanos as "kafka_remote_ns",
+        /// How long the client was told to wait, which is no part of the total (`throttleTimeMs`).
+        throttle: Nanos as "kafka_throttle_ns",
+        /// Until a network thread took the response (`responseQueueTimeMs`).
+        response_queue: Nanos as "kafka_response_queue_ns",
+        /// Until all of it was handed to the socket (`sendTimeMs`).
+        send: Nanos as "kafka_send_ns",
+        /// All in all (`totalTimeMs`).
+        total: Nanos as "kafka_total_ns",
     }
 }
 

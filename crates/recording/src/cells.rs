@@ -1,19 +1,22 @@
-//! Reading a table's columns, row by row. Does not know the tables.
+//! Finding a table's columns in a batch, and values in them. Does not know the tables.
 //!
-//! What is read came from outside: a column of the wrong type fails its part, a value that cannot be
-//! fails its row, and nothing panics. A column that may be empty may be missing altogether, so that an
-//! older recording stays readable when a column is added.
+//! Text repeats, and so its dictionary is small beside its rows: each distinct one is shared, or read for what it names,
+//! once a batch. Batches share nothing among each other: who counts the references to one is not held up by who makes
+//! the next.
 
+use std::cell::OnceCell;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::types::{ArrowPrimitiveType, Int32Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, ListArray, PrimitiveArray, RecordBatch, StringArray, StructArray,
+    Array, ArrayRef, BooleanArray, DictionaryArray, ListArray, PrimitiveArray, RecordBatch, StringArray,
+    StructArray,
 };
-use arrow_schema::DataType;
+use model::TopicId;
 
-use crate::columns::{Derived, Flag, Kind, Maybe, Number, Rows, Words};
+use crate::text::TextPool;
 
 /// A column that is missing or of another type than it has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,41 +56,38 @@ impl Source for StructArray {
     }
 }
 
-/// All columns of a table, found in a source.
-pub(crate) trait RowCells: Sized {
-    /// Finds them.
-    fn of(source: &dyn Source) -> Result<Self, ColumnError>;
+/// Finds a column; none where it may be missing and is.
+fn find<T>(
+    source: &dyn Source,
+    name: &str,
+    nullable: bool,
+    take: impl FnOnce(&ArrayRef) -> Option<T>,
+) -> Result<Option<T>, ColumnError> {
+    let Some(column) = source.column(name) else {
+        return if nullable { Ok(None) } else { Err(ColumnError(format!("it has no column {name}"))) };
+    };
+    let mistyped = || ColumnError(format!("its column {name} is {}", column.data_type()));
+    take(&column).map(Some).ok_or_else(mistyped)
 }
 
-/// A kind of column that can be read back.
-pub(crate) trait Stored: Kind {
-    /// What its values are read from.
-    type Cells;
-    /// Finds the column.
-    fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError>;
-}
-
-/// One column of values of Arrow's array type `A`; without an array where it is missing.
+/// One column of values; without an array where it is missing.
 pub(crate) struct Cells<A> {
-    pub(crate) name: &'static str,
-    pub(crate) array: Option<A>,
+    name: &'static str,
+    array: Option<A>,
 }
 
 impl<A> Cells<A> {
+    /// What is wrong with a row that has no value.
     pub(crate) fn missing_value(&self) -> BadRow {
         BadRow { column: self.name, why: "no value" }
     }
 }
 
 impl<A: Array + Clone + 'static> Cells<A> {
-    fn find<K: Kind>(source: &dyn Source, name: &'static str) -> Result<Self, ColumnError> {
-        let Some(column) = source.column(name) else {
-            return if K::NULLABLE { Ok(Self { name, array: None }) } else { Err(absent(name)) };
-        };
-        match column.as_any().downcast_ref::<A>() {
-            Some(array) => Ok(Self { name, array: Some(array.clone()) }),
-            None => Err(mistyped(name, column.data_type(), &K::data_type())),
-        }
+    /// Finds a column of Arrow's array type.
+    pub(crate) fn find(source: &dyn Source, name: &'static str, nullable: bool) -> Result<Self, ColumnError> {
+        let array = find(source, name, nullable, |column| column.as_any().downcast_ref::<A>().cloned())?;
+        Ok(Self { name, array })
     }
 
     /// The array, where row `i` has a value in it.
@@ -96,130 +96,53 @@ impl<A: Array + Clone + 'static> Cells<A> {
     }
 }
 
-pub(crate) fn absent(name: &str) -> ColumnError {
-    ColumnError(format!("it has no column {name}"))
-}
-
-pub(crate) fn mistyped(name: &str, found: &DataType, wanted: &DataType) -> ColumnError {
-    ColumnError(format!("its column {name} is {found}, not {wanted}"))
-}
-
-impl<T: ArrowPrimitiveType> Stored for Number<T> {
-    type Cells = Cells<PrimitiveArray<T>>;
-    fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
-        Cells::find::<Self>(source, name)
-    }
-}
-
 impl<T: ArrowPrimitiveType> Cells<PrimitiveArray<T>> {
     /// The number in row `i`, if any.
-    pub(crate) fn maybe(&self, i: usize) -> Option<T::Native> {
+    pub(crate) fn number(&self, i: usize) -> Option<T::Native> {
         self.present(i).map(|array| array.value(i))
-    }
-
-    /// The number in row `i`.
-    pub(crate) fn at(&self, i: usize) -> Result<T::Native, BadRow> {
-        self.maybe(i).ok_or_else(|| self.missing_value())
-    }
-}
-
-impl Stored for Flag {
-    type Cells = Cells<BooleanArray>;
-    fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
-        Cells::find::<Self>(source, name)
     }
 }
 
 impl Cells<BooleanArray> {
-    /// The flag in row `i`.
-    pub(crate) fn at(&self, i: usize) -> Result<bool, BadRow> {
-        self.present(i).map(|array| array.value(i)).ok_or_else(|| self.missing_value())
-    }
-}
-
-impl Stored for Words {
-    type Cells = Cells<ListArray>;
-    fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
-        Cells::find::<Self>(source, name)
+    /// The flag in row `i`, if any.
+    pub(crate) fn flag(&self, i: usize) -> Option<bool> {
+        self.present(i).map(|array| array.value(i))
     }
 }
 
 impl Cells<ListArray> {
-    /// The words in row `i`.
-    pub(crate) fn words(&self, i: usize) -> Result<Vec<Arc<str>>, BadRow> {
-        let list = self.present(i).map(|array| array.value(i)).ok_or_else(|| self.missing_value())?;
-        let words = list.as_any().downcast_ref::<StringArray>().ok_or(BadRow::unknown(self.name))?;
-        Ok(words.iter().flatten().map(Arc::from).collect())
-    }
-}
-
-impl<K: Kind> Stored for Derived<K> {
-    type Cells = ();
-    fn cells(_: &dyn Source, _: &'static str) -> Result<(), ColumnError> {
-        Ok(())
-    }
-}
-
-impl<K: Stored> Stored for Maybe<K>
-where
-    Self: MaybeCells<K>,
-{
-    type Cells = K::Cells;
-    fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
-        Self::find(source, name)
-    }
-}
-
-/// How a column that may be absent is found; the same cells, but nullable.
-pub(crate) trait MaybeCells<K: Stored> {
-    /// Finds it.
-    fn find(source: &dyn Source, name: &'static str) -> Result<K::Cells, ColumnError>;
-}
-
-impl<T: ArrowPrimitiveType> MaybeCells<Number<T>> for Maybe<Number<T>> {
-    fn find(source: &dyn Source, name: &'static str) -> Result<Cells<PrimitiveArray<T>>, ColumnError> {
-        Cells::find::<Self>(source, name)
+    /// The texts in row `i`, if it has a list.
+    pub(crate) fn texts(&self, i: usize) -> Result<Option<Vec<Arc<str>>>, BadRow> {
+        let Some(list) = self.present(i).map(|array| array.value(i)) else { return Ok(None) };
+        let texts = list.as_any().downcast_ref::<StringArray>().ok_or(BadRow::unknown(self.name))?;
+        Ok(Some(texts.iter().flatten().map(Arc::from).collect()))
     }
 }
 
 /// A list column whose elements are rows.
-pub(crate) struct RowLists<V> {
+pub(crate) struct RowLists<C> {
     name: &'static str,
     lists: ListArray,
     /// The elements' columns, over all lists.
-    pub(crate) rows: V,
+    pub(crate) rows: C,
 }
 
-/// Ties a set of builders to the cells that read it.
-pub(crate) trait ReadBack {
-    /// The cells.
-    type Cells: RowCells;
-}
-
-impl<C: crate::columns::Columns + ReadBack> Stored for Rows<C> {
-    type Cells = RowLists<C::Cells>;
-    fn cells(source: &dyn Source, name: &'static str) -> Result<Self::Cells, ColumnError> {
-        RowLists::find(source, name, &Self::data_type())
-    }
-}
-
-impl<V: RowCells> RowLists<V> {
-    /// Finds the column and, of its elements, the cells that are asked for.
+impl<C> RowLists<C> {
+    /// Finds the column and, with `cells`, those of its elements.
     pub(crate) fn find(
         source: &dyn Source,
         name: &'static str,
-        wanted: &DataType,
+        cells: impl FnOnce(&StructArray) -> Result<C, ColumnError>,
     ) -> Result<Self, ColumnError> {
-        let column = source.column(name).ok_or_else(|| absent(name))?;
-        let wrong = || mistyped(name, column.data_type(), wanted);
-        let lists = column.as_any().downcast_ref::<ListArray>().ok_or_else(wrong)?.clone();
-        let rows = lists.values().as_any().downcast_ref::<StructArray>().ok_or_else(wrong)?;
-        let rows = V::of(rows)?;
-        Ok(RowLists { name, lists, rows })
+        let take = |column: &ArrayRef| {
+            let lists = column.as_any().downcast_ref::<ListArray>()?;
+            Some((lists.clone(), lists.values().as_any().downcast_ref::<StructArray>()?.clone()))
+        };
+        let missing = || ColumnError(format!("it has no column {name}"));
+        let (lists, rows) = find(source, name, false, take)?.ok_or_else(missing)?;
+        Ok(Self { name, lists, rows: cells(&rows)? })
     }
-}
 
-impl<V> RowLists<V> {
     /// Which of `rows` are the elements of row `i`.
     pub(crate) fn range(&self, i: usize) -> Result<Range<usize>, BadRow> {
         let missing = BadRow { column: self.name, why: "no value" };
@@ -232,22 +155,166 @@ impl<V> RowLists<V> {
     }
 }
 
-/// Declares cells of some of a table's columns: `cells! { SomeCells { start_ns: I64, … } }`. Their names are `NAMES`.
-macro_rules! cells {
-    ($cells:ident { $($name:ident: $kind:ty,)* }) => {
-        pub(crate) struct $cells {
-            $($name: <$kind as $crate::cells::Stored>::Cells,)*
-        }
-
-        impl $cells {
-            const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
-        }
-
-        impl $crate::cells::RowCells for $cells {
-            fn of(source: &dyn $crate::cells::Source) -> Result<Self, $crate::cells::ColumnError> {
-                Ok(Self { $($name: <$kind as $crate::cells::Stored>::cells(source, stringify!($name))?,)* })
-            }
-        }
-    };
+/// Text by dictionary as it was written, or plain as another tool may have rewritten it; and what each distinct text
+/// stands for, once it was read.
+struct TextColumn<T> {
+    keys: Option<DictionaryArray<Int32Type>>,
+    values: StringArray,
+    known: Vec<OnceCell<T>>,
 }
-pub(crate) use cells;
+
+impl<T> TextColumn<T> {
+    fn of(column: &ArrayRef) -> Option<Self> {
+        let any = column.as_any();
+        if let Some(plain) = any.downcast_ref::<StringArray>() {
+            return Some(Self { keys: None, values: plain.clone(), known: Vec::new() });
+        }
+        let keys = any.downcast_ref::<DictionaryArray<Int32Type>>()?.clone();
+        let values = keys.values().as_any().downcast_ref::<StringArray>()?.clone();
+        // Only where there are not more of them than rows.
+        let distinct = if values.len() <= keys.len() { values.len() } else { 0 };
+        let known = (0..distinct).map(|_| OnceCell::new()).collect();
+        Some(Self { keys: Some(keys), values, known })
+    }
+
+    /// Where among the values row `i` has its text, if it has one.
+    fn place(&self, i: usize) -> Option<usize> {
+        let place = match &self.keys {
+            Some(keys) if i < keys.len() => keys.key(i)?,
+            Some(_) => return None,
+            None => i,
+        };
+        (place < self.values.len() && self.values.is_valid(place)).then_some(place)
+    }
+}
+
+/// The cells of a column of text.
+pub(crate) struct Texts(TextColumn<Arc<str>>);
+
+/// Finds a column of text.
+pub(crate) fn texts(
+    source: &dyn Source,
+    name: &'static str,
+    nullable: bool,
+) -> Result<Cells<Texts>, ColumnError> {
+    Ok(Cells { name, array: find(source, name, nullable, TextColumn::of)?.map(Texts) })
+}
+
+impl Cells<Texts> {
+    /// The text in row `i`, if any, shared with equal ones.
+    pub(crate) fn text(&self, i: usize, pool: &mut TextPool) -> Option<Arc<str>> {
+        let Texts(column) = self.array.as_ref()?;
+        let place = column.place(i)?;
+        let text = || column.values.value(place);
+        Some(match column.known.get(place) {
+            Some(cell) => Arc::clone(cell.get_or_init(|| Arc::from(text()))),
+            None => pool.share(text()),
+        })
+    }
+
+    /// Where the text of row `i` is among the column's distinct ones, if it has one.
+    pub(crate) fn place(&self, i: usize) -> Option<usize> {
+        self.array.as_ref()?.0.place(i)
+    }
+}
+
+/// A value that is stored as text.
+pub(crate) trait FromText: Copy {
+    /// What the text stands for, if anything.
+    fn from_text(text: &str) -> Option<Self>;
+}
+
+impl FromText for SocketAddr {
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl FromText for TopicId {
+    fn from_text(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+}
+
+/// The cells of a column of what is stored as text.
+pub(crate) struct Names<T>(TextColumn<Option<T>>);
+
+/// Finds a column of what is stored as text.
+pub(crate) fn names<T>(
+    source: &dyn Source,
+    name: &'static str,
+    nullable: bool,
+) -> Result<Cells<Names<T>>, ColumnError> {
+    Ok(Cells { name, array: find(source, name, nullable, TextColumn::of)?.map(Names) })
+}
+
+impl<T: FromText> Cells<Names<T>> {
+    /// What row `i` names, if anything.
+    pub(crate) fn named(&self, i: usize) -> Result<Option<T>, BadRow> {
+        let Some(Names(column)) = &self.array else { return Ok(None) };
+        let Some(place) = column.place(i) else { return Ok(None) };
+        let read = || T::from_text(column.values.value(place));
+        let value = column.known.get(place).map_or_else(read, |cell| *cell.get_or_init(read));
+        value.map(Some).ok_or(BadRow::unknown(self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, StringArray};
+    use model::Direction;
+
+    use super::{BadRow, Cells, FromText as _, Names, Source, names};
+    use crate::rows::Read;
+    use crate::text::TextPool;
+
+    struct One(ArrayRef);
+
+    impl Source for One {
+        fn column(&self, _: &str) -> Option<ArrayRef> {
+            Some(Arc::clone(&self.0))
+        }
+    }
+
+    fn by_key(texts: &[Option<&str>]) -> One {
+        One(Arc::new(texts.iter().copied().collect::<DictionaryArray<Int32Type>>()))
+    }
+
+    fn plain(texts: &[Option<&str>]) -> One {
+        One(Arc::new(texts.iter().copied().collect::<StringArray>()))
+    }
+
+    #[test]
+    fn text_is_the_same_by_key_and_plain_and_equal_text_is_shared() {
+        let texts = [Some("b"), None, Some("a"), Some("b"), Some("")];
+        for source in [by_key(&texts), plain(&texts)] {
+            let cells = super::texts(&source, "thread", false).unwrap();
+            let mut pool = TextPool::default();
+            let mut read = |i| cells.text(i, &mut pool);
+            let found: Vec<_> = (0..6).map(&mut read).collect();
+            let shown: Vec<_> = found.iter().map(Option::as_deref).collect();
+            assert_eq!(shown, [Some("b"), None, Some("a"), Some("b"), Some(""), None]);
+            assert!(Arc::ptr_eq(found[0].as_ref().unwrap(), found[3].as_ref().unwrap()));
+        }
+    }
+
+    #[test]
+    fn a_name_is_read_however_often_and_what_names_nothing_is_said() {
+        let texts = [Some("read"), Some("sideways"), None, Some("read"), Some("sideways")];
+        for source in [by_key(&texts), plain(&texts)] {
+            let cells: Cells<Names<Direction>> = names(&source, "direction", false).unwrap();
+            assert_eq!(cells.named(0), Ok(Some(Direction::Read)));
+            assert_eq!(cells.named(3), Ok(Some(Direction::Read)));
+            for unknown in [1, 4] {
+                assert_eq!(cells.named(unknown), Err(BadRow::unknown("direction")));
+            }
+            assert_eq!((cells.named(2), cells.named(9)), (Ok(None), Ok(None)));
+            let missing = BadRow { column: "direction", why: "no value" };
+            assert_eq!(<Direction as Read>::read(&cells, 2, &mut TextPool::default()), Err(missing));
+        }
+        assert_eq!(Direction::from_text("sideways"), None);
+    }
+}

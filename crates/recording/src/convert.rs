@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
+use model::Table;
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -17,8 +18,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use crate::Error;
 use crate::notes::Notes;
 use crate::part::Part;
-use crate::stream_part::StreamPart;
-use crate::table::Table;
+use crate::stream::StreamPart;
+use crate::table::schema;
 
 const ROW_GROUP_ROWS: usize = 64 * 1024;
 /// What a row group may hold in memory before it is written, however few its rows.
@@ -92,13 +93,13 @@ fn convert(table: Table, part: &Part) -> Result<(), Error> {
     let stream = part.stream();
     let notes = Arc::new(Notes::on(&stream));
     let batches = StreamPart::open(&stream, notes).map_err(Error::io("read", &stream))?;
-    write(part, &table.schema(), batches)?;
+    write(part, &schema(table), batches)?;
     fs::remove_file(&stream).map_err(Error::io("remove", &stream))
 }
 
 /// Writes a part without rows, so that every table can be queried.
 pub(crate) fn write_empty(table: Table, part: &Part) -> Result<(), Error> {
-    write(part, &table.schema(), std::iter::empty())
+    write(part, &schema(table), std::iter::empty())
 }
 
 fn write(

@@ -1,14 +1,220 @@
-//! A recording's events in the order of their times, as far as each table is in that order itself.
-//! Streams: of each table a few batches are in memory.
+//! A recording's events: of each table batch after batch, part after part, read where they are asked for or ahead of
+//! that on a thread, and merged by their times as far as each table is in that order itself. Streams: of each table a
+//! few batches are in memory.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::vec::IntoIter;
 
-use model::{Event, Nanos};
+use arrow_array::RecordBatch;
+use model::row_summary::RowFilter;
+use model::{Event, Nanos, Table};
 
-use crate::Error;
-use crate::table_events::TableEvents;
+use crate::cells::BadRow;
+use crate::columns::Projection;
+use crate::notes::{Notes, fenced};
+use crate::parquet_part::{EVENTS_AT_ONCE, ParquetFile, ParquetPart, Rows};
+use crate::part::Part;
+use crate::stream::StreamPart;
+use crate::table::{self, projection};
+use crate::text::TextPool;
+use crate::{Error, selection};
+
+/// Batches that are read before they are taken, beside the one that is being read.
+pub(crate) const BATCHES_AHEAD: usize = 2;
+
+pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + Send>;
+
+/// Makes events of a table's batches, and notes rows that cannot be events.
+pub(crate) struct Decoder {
+    table: Table,
+    bad_rows: BTreeMap<BadRow, u64>,
+    pool: TextPool,
+    notes: Arc<Notes>,
+}
+
+impl Decoder {
+    pub(crate) fn new(table: Table, notes: &Arc<Notes>) -> Self {
+        Self { table, bad_rows: BTreeMap::new(), pool: TextPool::default(), notes: Arc::clone(notes) }
+    }
+
+    /// Begins another part.
+    pub(crate) fn next_part(&mut self) {
+        self.bad_rows.clear();
+    }
+
+    /// The events of a batch, and the error that ends its part.
+    pub(crate) fn decode(&mut self, path: &Path, batch: &RecordBatch) -> (Vec<Event>, Option<Error>) {
+        let (mut events, mut bad_rows) = (Vec::with_capacity(batch.num_rows()), Vec::new());
+        let decoded = fenced(|| table::decode(self.table, batch, &mut self.pool, &mut events, &mut bad_rows));
+        for fault in bad_rows {
+            let count = self.bad_rows.entry(fault).or_default();
+            *count += 1;
+            self.notes.bad_rows(path, fault, *count);
+        }
+        let why = decoded.map_or_else(Some, |found| found.err().map(|error| error.0));
+        (events, why.map(|why| Error::Part { path: path.to_owned(), why }))
+    }
+}
+
+/// What was read of a table; never empty.
+type Read = Result<Vec<Event>, Error>;
+
+/// Where a table's events come from.
+pub(crate) enum TableEvents {
+    /// Read here.
+    Here(Box<Reading>),
+    /// Read by a thread, which ends when there is nothing more, or nobody takes it.
+    Ahead(Receiver<Read>),
+}
+
+impl TableEvents {
+    /// Read where they are asked for.
+    pub(crate) fn here(table: Table, parts: Vec<Part>, notes: &Arc<Notes>) -> Self {
+        Self::Here(Box::new(Reading::new(table, parts, notes)))
+    }
+
+    /// Read by a thread; where there can be none, as [`TableEvents::here`]. With a filter, only rows that it selects;
+    /// but all of a part that is not Parquet yet.
+    pub(crate) fn ahead(
+        table: Table,
+        parts: Vec<Part>,
+        notes: &Arc<Notes>,
+        filter: Option<Arc<dyn RowFilter>>,
+    ) -> Self {
+        let (sender, batches) = sync_channel(BATCHES_AHEAD);
+        let reading = Reading { filter, ..Reading::new(table, parts.clone(), notes) };
+        let read = move || {
+            for read in reading {
+                if sender.send(read).is_err() {
+                    return;
+                }
+            }
+        };
+        match std::thread::Builder::new().name(format!("read-{table}")).spawn(read) {
+            Ok(_) => Self::Ahead(batches),
+            Err(_) => Self::here(table, parts, notes),
+        }
+    }
+}
+
+impl Iterator for TableEvents {
+    type Item = Read;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Here(reading) => reading.next(),
+            Self::Ahead(batches) => batches.recv().ok(),
+        }
+    }
+}
+
+/// Reads a table's parts.
+pub(crate) struct Reading {
+    table: Table,
+    projection: Projection,
+    parts: VecDeque<Part>,
+    /// What selects rows, where not all are read.
+    filter: Option<Arc<dyn RowFilter>>,
+    /// The part being read.
+    batches: Option<(PathBuf, Batches)>,
+    /// The error after what was read last.
+    failed: Option<Error>,
+    decoder: Decoder,
+    notes: Arc<Notes>,
+}
+
+impl Reading {
+    fn new(table: Table, parts: Vec<Part>, notes: &Arc<Notes>) -> Self {
+        Self {
+            table,
+            projection: projection(table),
+            parts: parts.into(),
+            filter: None,
+            batches: None,
+            failed: None,
+            decoder: Decoder::new(table, notes),
+            notes: Arc::clone(notes),
+        }
+    }
+
+    /// Reads on until there are events; none at the end of the table.
+    fn advance(&mut self) -> Result<Option<Vec<Event>>, Error> {
+        loop {
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            let Some((path, batches)) = &mut self.batches else {
+                let Some(part) = self.parts.pop_front() else { return Ok(None) };
+                self.decoder.next_part();
+                self.batches = Some(self.open(&part)?);
+                continue;
+            };
+            let Some(batch) = batches.next() else {
+                self.batches = None;
+                continue;
+            };
+            let (events, failed) = match batch {
+                Ok(batch) => self.decoder.decode(path, &batch),
+                Err(error) => (Vec::new(), Some(error)),
+            };
+            if failed.is_some() {
+                // A part ends with its first error.
+                (self.batches, self.failed) = (None, failed);
+            }
+            if !events.is_empty() {
+                return Ok(Some(events));
+            }
+        }
+    }
+
+    fn open(&self, part: &Part) -> Result<(PathBuf, Batches), Error> {
+        open(part, &self.notes, |path| {
+            let file = ParquetFile::open(path)?;
+            let rows = match &self.filter {
+                Some(filter) => selection::rows(&file, self.table, &**filter)?.map_or(Rows::All, Rows::Of),
+                None => Rows::All,
+            };
+            file.read(&self.projection, rows, EVENTS_AT_ONCE)
+        })
+    }
+}
+
+impl Iterator for Reading {
+    type Item = Read;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance().transpose()
+    }
+}
+
+/// Opens a part: its Parquet where there is one (it is whole once it has its name), else its stream. A machine that
+/// lost power may have kept the name and not the bytes: then the stream may still be there.
+pub(crate) fn open(
+    part: &Part,
+    notes: &Arc<Notes>,
+    parquet_part: impl FnOnce(&Path) -> Result<ParquetPart, Error>,
+) -> Result<(PathBuf, Batches), Error> {
+    let (parquet, stream) = (part.parquet(), part.stream());
+    if !parquet.exists() {
+        match StreamPart::open(&stream, Arc::clone(notes)) {
+            Ok(batches) => return Ok((stream, Box::new(batches))),
+            // Converted since the folder was listed: the recording is still running.
+            Err(_) if parquet.exists() => {}
+            Err(error) => return Err(Error::io("read", stream)(error)),
+        }
+    }
+    match parquet_part(&parquet) {
+        Ok(batches) => Ok((parquet, Box::new(batches))),
+        Err(error) => match StreamPart::open(&stream, Arc::clone(notes)) {
+            Ok(batches) => Ok((stream, Box::new(batches))),
+            Err(_) => Err(error),
+        },
+    }
+}
 
 /// Events of several tables, merged by [`Event::time`].
 ///

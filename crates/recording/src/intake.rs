@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use model::Event;
+use model::{Event, Table};
 
-use crate::table::{RowBuffers, Table};
+use crate::table::RowBuffers;
 
 /// Rows of one table that wait for a flush before it is time for one, and about how many bytes.
 const MAX_BUFFERED_ROWS: usize = 8192;

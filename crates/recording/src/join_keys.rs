@@ -2,90 +2,80 @@
 //! instead of seventy. Does not join.
 
 use std::collections::HashMap;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::RandomState;
 use arrow_array::RecordBatch;
 use model::api_key::PRODUCE;
 use model::row_summary::{ProduceKey, WriteKey};
-use model::{FileKind, FileOpKind, Nanos};
+use model::{FileKind, FileOpKind, Nanos, Table};
 
-use crate::Error;
-use crate::cells::{BadRow, Cells, ColumnError, RowCells as _, RowLists, Source, cells};
-use crate::columns::{I16, I32, I64, Maybe, Name, Text, U32};
-use crate::columns_ahead;
+use crate::cells::{BadRow, Cells, ColumnError, Texts};
 use crate::notes::Notes;
 use crate::part::Part;
-use crate::table::Table;
+use crate::rows::{Read, read_row};
+use crate::selection::subset;
+use crate::summaries::ColumnBatches;
 use crate::text::TextPool;
-use crate::text_cells::Texts;
 
 /// Topics beyond this many have no number, and what is theirs joins nothing.
-const MOST_TOPICS: usize = 1 << 20;
+const MAX_TOPICS: usize = 1 << 20;
 
-cells! {
-    WrittenCells {
-        start_ns: I64,
-        end_ns: I64,
-        op: Name<FileOpKind>,
-        kind: Name<FileKind>,
-        topic: Maybe<Text>,
-        partition: Maybe<I32>,
-        batch_crc: Maybe<U32>,
-        batch_bytes: Maybe<U32>,
-        base_offset: Maybe<I64>,
+subset! {
+    /// A write, by what joins it with a request.
+    #[allow(dead_code, reason = "read column by column")]
+    pub struct WriteColumns {
+        start: Nanos as "start_ns",
+        end: Nanos as "end_ns",
+        op: FileOpKind,
+        kind: FileKind,
+        topic: Option<Arc<str>>,
+        partition: Option<i32>,
+        crc: Option<u32> as "batch_crc",
+        bytes: Option<u32> as "batch_bytes",
+        base_offset: Option<i64>,
     }
 }
 
-cells! {
-    RequestCells {
-        arrival_ns: I64,
-        arrival_end_ns: I64,
-        response_ns: Maybe<I64>,
-        end_ns: Maybe<I64>,
-        api_key: I16,
+subset! {
+    /// A request, by what joins it with writes.
+    #[allow(dead_code, reason = "read column by column")]
+    pub struct RequestColumns {
+        arrival: Nanos as "arrival_ns",
+        arrival_end: Nanos as "arrival_end_ns",
+        response: Option<Nanos> as "response_ns",
+        end: Option<Nanos> as "end_ns",
+        api_key: i16,
+        partitions: Vec<PartitionColumns>,
     }
 }
 
-cells! {
-    PartitionCells {
-        topic: Maybe<Text>,
-        partition: I32,
-        bytes: U32,
-        error_code: Maybe<I16>,
-        base_offset: Maybe<I64>,
+subset! {
+    /// A partition of a request.
+    #[allow(dead_code, reason = "read column by column")]
+    pub struct PartitionColumns {
+        topic: Option<Arc<str>>,
+        partition: i32,
+        bytes: u32,
+        error_code: Option<i16>,
+        base_offset: Option<i64>,
+        batches: Vec<BatchColumns>,
     }
 }
 
-cells! {
-    BatchCells {
-        crc: U32,
-        bytes: U32,
+subset! {
+    /// A batch of a partition.
+    pub struct BatchColumns {
+        crc: u32,
+        bytes: u32,
     }
 }
 
 /// Keys of requests, batch after batch: how many requests there were, and the partitions of those that produce.
-pub struct ProduceKeys(Receiver<Result<(u64, Vec<ProduceKey>), Error>>);
+pub type ProduceKeys = ColumnBatches<(u64, Vec<ProduceKey>)>;
 
 /// Keys of writes, batch after batch.
-pub struct WriteKeys(Receiver<Result<Vec<WriteKey>, Error>>);
-
-impl Iterator for ProduceKeys {
-    type Item = Result<(u64, Vec<ProduceKey>), Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.recv().ok()
-    }
-}
-
-impl Iterator for WriteKeys {
-    type Item = Result<Vec<WriteKey>, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.recv().ok()
-    }
-}
+pub type WriteKeys = ColumnBatches<Vec<WriteKey>>;
 
 /// The parts of both tables, read ahead.
 ///
@@ -96,164 +86,143 @@ pub(crate) fn read(
     file_ops: Vec<Part>,
     notes: &Arc<Notes>,
 ) -> std::io::Result<(ProduceKeys, WriteKeys)> {
-    let topics = Topics::default();
-    let (of_requests, mut of_sent) = (Arc::clone(&topics), HashMap::default());
-    let sent = columns_ahead::read(Table::Requests.folder(), requests, notes, is_of_request, move |batch| {
-        sent_of(batch, (&of_requests, &mut of_sent))
-    })?;
-    let mut of_written = HashMap::default();
-    let is_of_write = |column: &str| WrittenCells::NAMES.contains(&column);
-    let written = columns_ahead::read(Table::FileOps.folder(), file_ops, notes, is_of_write, move |batch| {
-        written_of(batch, (&topics, &mut of_written))
-    })?;
-    Ok((ProduceKeys(sent), WriteKeys(written)))
+    let mut of_requests = TopicNumbers::default();
+    let mut of_writes = TopicNumbers { all: Arc::clone(&of_requests.all), ..TopicNumbers::default() };
+    let produced =
+        ColumnBatches::start::<RequestColumns>(Table::Requests.as_str(), requests, notes, move |batch| {
+            of_requests.known_places.clear();
+            produce_keys(batch, &mut of_requests)
+        })?;
+    let written =
+        ColumnBatches::start::<WriteColumns>(Table::FileOps.as_str(), file_ops, notes, move |batch| {
+            of_writes.known_places.clear();
+            write_keys(batch, &mut of_writes)
+        })?;
+    Ok((produced, written))
 }
 
 /// Numbers of topics, the same for both tables.
-type Topics = Arc<Mutex<HashMap<Arc<str>, u32, RandomState>>>;
-/// Numbers of topics by where a table's pool has their names, so that both need not wait for each other.
-type Known<'t> = (&'t Topics, &'t mut HashMap<Arc<str>, Option<u32>, RandomState>);
-
-fn is_of_request(column: &str) -> bool {
-    match column.strip_prefix("partitions.") {
-        Some(inner) => match inner.strip_prefix("batches.") {
-            Some(inner) => BatchCells::NAMES.contains(&inner),
-            None => PartitionCells::NAMES.contains(&inner),
-        },
-        None => RequestCells::NAMES.contains(&column),
-    }
-}
-
-fn number(name: &Arc<str>, (topics, known): Known<'_>) -> Option<u32> {
-    if let Some(known) = known.get(name) {
-        return *known;
-    }
-    let mut all = topics.lock().unwrap_or_else(PoisonError::into_inner);
-    let next = all.len() as u32;
-    let number = match all.get(name) {
-        Some(number) => Some(*number),
-        None if all.len() >= MOST_TOPICS => None,
-        None => {
-            all.insert(Arc::clone(name), next);
-            Some(next)
-        }
-    };
-    if known.len() < MOST_TOPICS {
-        known.insert(Arc::clone(name), number);
-    }
-    number
-}
-
-/// Numbers of a batch's topics, by their places.
 #[derive(Default)]
-struct Numbered(Vec<Option<u32>>);
+struct TopicNumbers {
+    all: Arc<Mutex<HashMap<Arc<str>, u32, RandomState>>>,
+    /// Those of this table, so that neither waits for the other.
+    known: HashMap<Arc<str>, Option<u32>, RandomState>,
+    /// Those of this batch, by their places among its topics.
+    known_places: Vec<Option<u32>>,
+}
 
-impl Numbered {
+impl TopicNumbers {
     /// The number of the topic in row `i`, if it has both.
-    fn at(&mut self, topics: &Cells<Texts>, i: usize, pool: &mut TextPool, known: Known<'_>) -> Option<u32> {
+    fn at(&mut self, topics: &Cells<Texts>, i: usize, pool: &mut TextPool) -> Option<u32> {
         let place = topics.place(i)?;
-        if let Some(Some(number)) = self.0.get(place) {
+        if let Some(Some(number)) = self.known_places.get(place) {
             return Some(*number);
         }
-        let number = number(&topics.maybe(i, pool)?, known)?;
-        if self.0.len() <= place {
-            self.0.resize(place + 1, None);
+        let number = self.number(&topics.text(i, pool)?)?;
+        if self.known_places.len() <= place {
+            self.known_places.resize(place + 1, None);
         }
-        if let Some(kept) = self.0.get_mut(place) {
-            *kept = Some(number);
+        if let Some(known) = self.known_places.get_mut(place) {
+            *known = Some(number);
         }
         Some(number)
     }
-}
 
-/// Only what wrote to a partition's log.
-fn written_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<Vec<WriteKey>, ColumnError> {
-    let cells = WrittenCells::of(batch)?;
-    let (mut pool, mut numbered) = (TextPool::default(), Numbered::default());
-    let mut all = Vec::with_capacity(batch.num_rows());
-    for i in 0..batch.num_rows() {
-        if cells.op.at(i) != Ok(FileOpKind::Write) || cells.kind.at(i) != Ok(FileKind::Log) {
-            continue;
+    fn number(&mut self, name: &Arc<str>) -> Option<u32> {
+        if let Some(known) = self.known.get(name) {
+            return *known;
         }
-        let Some(crc) = cells.batch_crc.maybe(i) else { continue };
-        let Some(topic) = numbered.at(&cells.topic, i, &mut pool, (topics, &mut *known)) else { continue };
-        let key = || -> Result<WriteKey, BadRow> {
-            Ok(WriteKey {
-                start: Nanos(cells.start_ns.at(i)?),
-                end: Nanos(cells.end_ns.at(i)?),
-                topic,
-                partition: cells.partition.at(i)?,
-                crc,
-                bytes: cells.batch_bytes.at(i)?,
-                base_offset: cells.base_offset.at(i)?,
-            })
-        };
-        // A row that cannot be an event joins nothing.
-        all.extend(key());
-    }
-    Ok(all)
-}
-
-fn sent_of(batch: &RecordBatch, (topics, known): Known<'_>) -> Result<(u64, Vec<ProduceKey>), ColumnError> {
-    let cells = RequestCells::of(batch)?;
-    let partitions = Nested::of(batch)?;
-    let (mut pool, mut numbered) = (TextPool::default(), Numbered::default());
-    let mut all = Vec::with_capacity(batch.num_rows());
-    let mut requests = 0;
-    for i in 0..batch.num_rows() {
-        let mut row = || -> Result<(), BadRow> {
-            let (arrival, arrival_end) = (Nanos(cells.arrival_ns.at(i)?), Nanos(cells.arrival_end_ns.at(i)?));
-            let response = cells.response_ns.maybe(i).map(Nanos);
-            let last_seen = cells.end_ns.maybe(i).map_or(arrival_end, Nanos);
-            let range = partitions.lists.range(i)?;
-            if cells.api_key.at(i)? != PRODUCE {
-                return Ok(());
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = all.len() as u32;
+        let number = match all.get(name) {
+            Some(number) => Some(*number),
+            None if all.len() >= MAX_TOPICS => None,
+            None => {
+                all.insert(Arc::clone(name), next);
+                Some(next)
             }
-            for p in range {
-                let of = &partitions.lists.rows;
-                let first = of.batches.range(p)?.next();
-                let batch = match first {
-                    Some(b) => Some((of.batches.rows.crc.at(b)?, of.batches.rows.bytes.at(b)?)),
-                    None => None,
-                };
-                all.push(ProduceKey {
-                    arrival,
-                    response,
-                    last_seen,
-                    topic: numbered.at(&of.own.topic, p, &mut pool, (topics, &mut *known)),
-                    partition: of.own.partition.at(p)?,
-                    bytes: of.own.bytes.at(p)?,
-                    error_code: of.own.error_code.maybe(p),
-                    batch,
-                    base_offset: of.own.base_offset.maybe(p),
-                });
-            }
-            Ok(())
         };
-        requests += u64::from(row().is_ok());
-    }
-    Ok((requests, all))
-}
-
-/// The partitions of requests, and the batches of partitions.
-struct Nested {
-    lists: RowLists<WithBatches>,
-}
-
-struct WithBatches {
-    own: PartitionCells,
-    batches: RowLists<BatchCells>,
-}
-
-impl crate::cells::RowCells for WithBatches {
-    fn of(source: &dyn Source) -> Result<Self, ColumnError> {
-        let wanted = arrow_schema::DataType::Null;
-        Ok(Self { own: PartitionCells::of(source)?, batches: RowLists::find(source, "batches", &wanted)? })
+        if self.known.len() < MAX_TOPICS {
+            self.known.insert(Arc::clone(name), number);
+        }
+        number
     }
 }
 
-impl Nested {
-    fn of(source: &dyn Source) -> Result<Self, ColumnError> {
-        Ok(Self { lists: RowLists::find(source, "partitions", &arrow_schema::DataType::Null)? })
+/// Only what wrote to a partition's log. A row that cannot be an event joins nothing.
+fn write_keys(batch: &RecordBatch, topics: &mut TopicNumbers) -> Result<Vec<WriteKey>, ColumnError> {
+    let cells = WriteColumns::cells(batch, "", false)?;
+    let mut pool = TextPool::default();
+    let mut key = |i: usize| -> Result<Option<WriteKey>, BadRow> {
+        let pool = &mut pool;
+        if FileOpKind::read(&cells.op, i, pool)? != FileOpKind::Write
+            || FileKind::read(&cells.kind, i, pool)? != FileKind::Log
+        {
+            return Ok(None);
+        }
+        let Some(crc) = cells.crc.number(i) else { return Ok(None) };
+        let Some(topic) = topics.at(&cells.topic, i, pool) else { return Ok(None) };
+        Ok(Some(WriteKey {
+            start: Nanos::read(&cells.start, i, pool)?,
+            end: Nanos::read(&cells.end, i, pool)?,
+            topic,
+            partition: i32::read(&cells.partition, i, pool)?,
+            crc,
+            bytes: u32::read(&cells.bytes, i, pool)?,
+            base_offset: i64::read(&cells.base_offset, i, pool)?,
+        }))
+    };
+    Ok((0..batch.num_rows()).filter_map(|i| key(i).ok().flatten()).collect())
+}
+
+fn produce_keys(
+    batch: &RecordBatch,
+    topics: &mut TopicNumbers,
+) -> Result<(u64, Vec<ProduceKey>), ColumnError> {
+    let cells = RequestColumns::cells(batch, "", false)?;
+    let of = &cells.partitions.rows;
+    let mut pool = TextPool::default();
+    let mut keys = Vec::with_capacity(batch.num_rows());
+    let mut read = |i: usize| -> Result<(), BadRow> {
+        let pool = &mut pool;
+        let arrival = Nanos::read(&cells.arrival, i, pool)?;
+        let arrival_end = Nanos::read(&cells.arrival_end, i, pool)?;
+        let response = cells.response.number(i).map(Nanos);
+        let last_seen = cells.end.number(i).map_or(arrival_end, Nanos);
+        let partitions = cells.partitions.range(i)?;
+        if i16::read(&cells.api_key, i, pool)? != PRODUCE {
+            return Ok(());
+        }
+        for p in partitions {
+            let first = of.batches.range(p)?.next();
+            let first = first.map(|b| BatchColumns::read(&of.batches.rows, b, pool)).transpose()?;
+            keys.push(ProduceKey {
+                arrival,
+                response,
+                last_seen,
+                topic: topics.at(&of.topic, p, pool),
+                partition: i32::read(&of.partition, p, pool)?,
+                bytes: u32::read(&of.bytes, p, pool)?,
+                error_code: of.error_code.number(p),
+                batch: first.map(|batch| (batch.crc, batch.bytes)),
+                base_offset: of.base_offset.number(p),
+            });
+        }
+        Ok(())
+    };
+    let requests = (0..batch.num_rows()).filter(|i| read(*i).is_ok()).count() as u64;
+    Ok((requests, keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RequestColumns, WriteColumns};
+    use crate::selection::assert_subset;
+    use model::{FileOp, Request, Row as _};
+
+    #[test]
+    fn keys_are_made_of_columns_of_their_tables() {
+        assert_subset(&WriteColumns::columns(), &FileOp::columns());
+        assert_subset(&RequestColumns::columns(), &Request::columns());
     }
 }

@@ -7,49 +7,37 @@
 //! `part-00002.arrows`; it becomes Parquet when it is full or when the recording is finished.
 //! [`Writer`] writes, [`Recording`] reads.
 
-mod address;
+mod builders;
 mod cells;
-mod chosen;
 mod columns;
-mod columns_ahead;
 mod convert;
 mod error;
 mod events;
-mod fence;
-mod follow;
-mod gists;
-mod growing_part;
 mod intake;
 mod join_keys;
 mod manifest;
 mod notes;
-mod number_builder;
-mod open_part;
-mod outlines;
 mod parquet_part;
 mod part;
 mod reader;
-mod shown_builder;
-mod stream_part;
+mod rows;
+mod selection;
+mod stream;
+mod summaries;
 mod table;
-mod table_events;
-mod tables;
+mod tail;
 mod text;
-mod text_builder;
-mod text_cells;
-mod topic_id;
 mod verdicts;
 mod writer;
 
 pub use error::Error;
 pub use events::Events;
-pub use follow::Tail;
-pub use gists::Gists;
-pub use gists::ranges::{folder_of, footer_range, gist_ranges, has_gists};
 pub use intake::{Intake, IntakeGuard};
 pub use join_keys::{ProduceKeys, WriteKeys};
 pub use manifest::{Broker, BrokerProcess, Clock, ClockPair, FORMAT, Host, Jvm, Manifest, VERSION};
+pub use model::Table;
 pub use reader::Recording;
-pub use table::Table;
+pub use summaries::{Summaries, folder_of, footer_range, has_summaries, summary_ranges};
+pub use tail::Tail;
 pub use verdicts::VerdictWriter;
 pub use writer::{Writer, WriterOptions};

@@ -13,7 +13,7 @@ use crate::Error;
 /// What the manifest's `format` says.
 pub const FORMAT: &str = "brokerscope-recording";
 /// The version of the format that this build writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const FILE: &str = "manifest.json";
 /// A manifest holds settings, not data: a larger one is not ours.

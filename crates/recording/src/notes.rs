@@ -2,6 +2,7 @@
 //! Does not print.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,11 +12,11 @@ use crate::cells::BadRow;
 #[derive(Default)]
 pub(crate) struct Notes {
     dir: PathBuf,
-    kept: Mutex<Kept>,
+    noted: Mutex<Noted>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Noted {
     lines: Vec<String>,
     bad_rows: BTreeMap<(PathBuf, BadRow), u64>,
 }
@@ -23,36 +24,41 @@ struct Kept {
 impl Notes {
     /// No notes yet, on the recording at `dir`.
     pub(crate) fn on(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), kept: Mutex::default() }
+        Self { dir: dir.to_owned(), noted: Mutex::default() }
     }
 
     /// Notes a line, unless it was noted before.
     pub(crate) fn line(&self, line: String) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kept.lines.contains(&line) {
-            kept.lines.push(line);
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !noted.lines.contains(&line) {
+            noted.lines.push(line);
         }
     }
 
     /// Notes how many rows of a part have had this fault so far in one pass over it.
     pub(crate) fn bad_rows(&self, part: &Path, fault: BadRow, so_far: u64) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = kept.bad_rows.entry((part.to_owned(), fault)).or_default();
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = noted.bad_rows.entry((part.to_owned(), fault)).or_default();
         *count = so_far.max(*count);
     }
 
     /// All notes, one line each.
     pub(crate) fn all(&self) -> Vec<String> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let rows = kept.bad_rows.iter().map(|((part, fault), count)| {
+        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = noted.bad_rows.iter().map(|((part, fault), count)| {
             let rows = if *count == 1 { "row" } else { "rows" };
             format!("{}: {count} {rows} left out ({}: {})", self.shown(part), fault.column, fault.why)
         });
-        kept.lines.iter().cloned().chain(rows).collect()
+        noted.lines.iter().cloned().chain(rows).collect()
     }
 
     /// A part's path as notes show it: below the recording's directory.
     pub(crate) fn shown(&self, part: &Path) -> String {
         part.strip_prefix(&self.dir).unwrap_or(part).display().to_string()
     }
+}
+
+/// Runs a third-party decoder on bytes from outside; its panic becomes an error. The caller drops the decoder then.
+pub(crate) fn fenced<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| "its decoder gave up on it".to_owned())
 }

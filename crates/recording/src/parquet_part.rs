@@ -1,4 +1,4 @@
-//! Reading a Parquet part batch by batch: all of it, or some columns and rows. Does not know what is in them.
+//! Reading a Parquet part batch by batch: some of its columns, all rows or some. Does not know what is in them.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use model::row_summary::RowFilter;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -20,11 +19,13 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::Error;
-use crate::chosen;
-use crate::fence::fenced;
-use crate::table::Table;
+use crate::columns::Projection;
+use crate::notes::fenced;
 
-const BATCH_ROWS: usize = 2048;
+/// Rows of a batch of events.
+pub(crate) const EVENTS_AT_ONCE: usize = 2_048;
+/// Rows of a batch of a few columns, which are small.
+pub(crate) const SUMMARIES_AT_ONCE: usize = 8_192;
 
 /// The batches of a Parquet file.
 pub(crate) struct ParquetPart {
@@ -32,10 +33,6 @@ pub(crate) struct ParquetPart {
     /// None after the last batch, or the first error.
     reader: Option<ParquetRecordBatchReader>,
 }
-
-/// Which of a file's columns are read, by their names; of a column within lists, with those of the lists it is in
-/// (`partitions.batches.crc`).
-pub(crate) type Wanted<'a> = &'a dyn Fn(&str) -> bool;
 
 /// A Parquet file, its footer read.
 pub(crate) struct ParquetFile {
@@ -89,14 +86,14 @@ impl ParquetFile {
     /// Some of its rows and columns, in batches of so many.
     pub(crate) fn read(
         &self,
-        wanted: Wanted<'_>,
+        projection: &Projection,
         rows: Rows,
         batch_rows: usize,
     ) -> Result<ParquetPart, Error> {
         let file = Measured(self.file.try_clone().map_err(Error::io("read", &self.path))?);
         let reader = fenced(|| {
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.footer.clone());
-            let mask = mask(builder.parquet_schema(), wanted);
+            let mask = mask(builder.parquet_schema(), projection);
             let builder = builder.with_projection(mask).with_batch_size(batch_rows);
             match rows {
                 Rows::All => builder,
@@ -112,9 +109,9 @@ impl ParquetFile {
     }
 
     /// Where the columns lie that are wanted. Parquet's own code panics on a footer that has them at negative places.
-    pub(crate) fn ranges(&self, wanted: Wanted<'_>) -> Vec<Range<u64>> {
+    pub(crate) fn ranges(&self, projection: &Projection) -> Vec<Range<u64>> {
         let footer = self.footer.metadata();
-        let mask = mask(footer.file_metadata().schema_descr(), wanted);
+        let mask = mask(footer.file_metadata().schema_descr(), projection);
         let columns = footer.row_groups().iter().flat_map(|group| group.columns().iter().enumerate());
         let ranges = columns.filter(|(at, _)| mask.leaf_included(*at)).map(|(_, column)| {
             let (start, bytes) = column.byte_range();
@@ -140,32 +137,13 @@ impl ParquetFile {
     }
 }
 
-impl ParquetPart {
-    /// Opens a file and reads its footer. Columns that are called one of `unread` are passed over.
-    pub(crate) fn open(path: &Path, unread: &[&str]) -> Result<Self, Error> {
-        ParquetFile::open(path)?.read(&all_but(unread), Rows::All, BATCH_ROWS)
-    }
-
-    /// The rows that `choose` finds among those of a table.
-    pub(crate) fn open_chosen(path: &Path, table: Table, choose: &dyn RowFilter) -> Result<Self, Error> {
-        let file = ParquetFile::open(path)?;
-        let rows = chosen::rows(&file, table, choose)?.map_or(Rows::All, Rows::Of);
-        file.read(&all_but(&table.unread()), rows, BATCH_ROWS)
-    }
-}
-
-/// The columns with values that are read, also those within rows of rows.
-fn all_but(unread: &[&str]) -> impl Fn(&str) -> bool {
-    move |path| !path.rsplit('.').next().is_some_and(|name| unread.contains(&name))
-}
-
-fn mask(schema: &SchemaDescriptor, wanted: Wanted<'_>) -> ProjectionMask {
+fn mask(schema: &SchemaDescriptor, projection: &Projection) -> ProjectionMask {
     // What Parquet puts between a list and its elements, by its own name and by Arrow's.
     let of_list = |part: &&String| !["list", "item", "element"].contains(&part.as_str());
     let path = |column: &ColumnDescPtr| {
         column.path().parts().iter().filter(of_list).map(String::as_str).collect::<Vec<_>>().join(".")
     };
-    let read = schema.columns().iter().enumerate().filter(|(_, column)| wanted(&path(column)));
+    let read = schema.columns().iter().enumerate().filter(|(_, column)| projection.contains(&path(column)));
     ProjectionMask::leaves(schema, read.map(|(at, _)| at).collect::<Vec<_>>())
 }
 

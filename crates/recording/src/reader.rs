@@ -1,20 +1,19 @@
 //! Opening a recording, finished or not. Does not load it: events are streamed.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::row_summary::{RowFilter, RowSummary};
-use model::{Cause, FileOp, HostSample, HostScope, Nanos};
+use model::{Cause, FileOp, HostSample, HostScope, Nanos, Request, Table};
 
-use crate::gists::Gists;
-use crate::gists::ranges::has_gists;
+use crate::events::{Events, TableEvents};
 use crate::join_keys::{self, ProduceKeys, WriteKeys};
 use crate::notes::Notes;
-use crate::outlines;
 use crate::part::{self, Part};
-use crate::table::Table;
-use crate::table_events::TableEvents;
-use crate::{Error, Events, Manifest, verdicts};
+use crate::summaries::{self, Summaries, has_summaries};
+use crate::table::folder;
+use crate::{Error, Manifest, selection, verdicts};
 
 /// A recording that was opened.
 pub struct Recording {
@@ -32,12 +31,12 @@ impl Recording {
         Self::opened(dir, |_| true)
     }
 
-    /// The same, for who reads nothing but gists: no other table needs to be there.
+    /// The same, for reading nothing but summaries: no other table needs to be there.
     ///
     /// # Errors
     /// As [`Recording::open`].
-    pub fn open_for_gists(dir: &Path) -> Result<Self, Error> {
-        Self::opened(dir, |table| has_gists(table.folder()))
+    pub fn open_for_summaries(dir: &Path) -> Result<Self, Error> {
+        Self::opened(dir, |table| has_summaries(table.as_str()))
     }
 
     fn opened(dir: &Path, is_read: impl Fn(Table) -> bool) -> Result<Self, Error> {
@@ -47,9 +46,9 @@ impl Recording {
             notes.line("the recording was not finished: up to its last second is missing".to_owned());
         }
         for table in Table::ALL.into_iter().filter(|table| is_read(*table)) {
-            let rows = manifest.rows.get(table.folder()).copied().unwrap_or(0);
-            if part::list(&table.path(dir))?.is_empty() && rows > 0 {
-                notes.line(format!("{}/ is missing: {rows} rows were recorded there", table.folder()));
+            let rows = manifest.rows.get(table.as_str()).copied().unwrap_or(0);
+            if part::list(&folder(table, dir))?.is_empty() && rows > 0 {
+                notes.line(format!("{table}/ is missing: {rows} rows were recorded there"));
             }
         }
         Ok(Self { dir: dir.to_owned(), manifest, notes: Arc::new(notes) })
@@ -83,37 +82,40 @@ impl Recording {
         Events::of(self.listed(tables).map(|(table, parts)| TableEvents::here(table, parts, &self.notes)))
     }
 
-    /// The same events in the same order, each table read ahead by a thread of its own: for who makes much of each.
+    /// The same events in the same order, each table read ahead by a thread.
     pub fn events_ahead(&self, tables: &[Table]) -> Events {
-        Events::of(self.listed(tables).map(|(table, parts)| TableEvents::ahead(table, parts, &self.notes)))
+        Events::of(
+            self.listed(tables).map(|(table, parts)| TableEvents::ahead(table, parts, &self.notes, None)),
+        )
     }
 
-    /// The same, of the tables of which each request leaves rows, only those that `choose` wants by their outlines, and
-    /// beside them the first and the last of each kind in each gap: see [`model::row_summary::RowChoice`]. The others are read whole; so is a part
-    /// that is not Parquet yet.
-    pub fn events_chosen(&self, choose: &Arc<dyn RowFilter>) -> Events {
+    /// The same, but of the tables that have summaries only the rows that `filter` selects: see [`RowChoice`]. The others
+    /// are read whole; so is a part that is not Parquet yet.
+    ///
+    /// [`RowChoice`]: model::row_summary::RowChoice
+    pub fn events_selected(&self, filter: &Arc<dyn RowFilter>) -> Events {
         Events::of(self.listed(&Table::ALL).map(|(table, parts)| {
-            let choose = Self::OUTLINED.contains(&table).then(|| Arc::clone(choose));
-            TableEvents::chosen_ahead(table, parts, &self.notes, choose)
+            let filter = Self::SUMMARIZED.contains(&table).then(|| Arc::clone(filter));
+            TableEvents::ahead(table, parts, &self.notes, filter)
         }))
     }
 
-    /// Tables with outlines of their own.
-    const OUTLINED: [Table; 4] = [Table::Requests, Table::FileOps, Table::OffCpu, Table::SocketOps];
+    /// Tables of which each request leaves rows.
+    const SUMMARIZED: [Table; 4] = [Table::Requests, Table::FileOps, Table::OffCpu, Table::SocketOps];
 
-    /// A table's rows in outline, at least those that took so long. Rows without an outline are passed over, a part
-    /// ends with its first error: whoever reads the events hears of both. Of a table whose rows have no length, an error.
+    /// Hands out the summaries of a table's rows, at least of those that took so long. Rows without one are passed over,
+    /// a part ends with its first error: reading the events notes both. A table whose rows have no length is an error.
     ///
     /// # Errors
-    /// A part that cannot be read: the outlines are not all there.
-    pub fn outlines(
+    /// A part that cannot be read: the summaries are not all there.
+    pub fn row_summaries(
         &self,
         table: Table,
-        least: Nanos,
-        tell: &mut dyn FnMut(&RowSummary),
+        min_latency: Nanos,
+        take: &mut dyn FnMut(&RowSummary),
     ) -> Result<(), Error> {
-        for part in part::list(&table.path(&self.dir))? {
-            outlines::each(table, &part, least, &self.notes, tell)?;
+        for part in part::list(&folder(table, &self.dir))? {
+            selection::summaries(table, &part, min_latency, &self.notes, take)?;
         }
         Ok(())
     }
@@ -123,54 +125,61 @@ impl Recording {
     /// # Errors
     /// [`Error::Io`] where there can be no threads or a folder cannot be listed.
     pub fn join_keys(&self) -> Result<(ProduceKeys, WriteKeys), Error> {
-        let parts = |table: Table| part::list(&table.path(&self.dir));
+        let parts = |table| part::list(&folder(table, &self.dir));
         join_keys::read(parts(Table::Requests)?, parts(Table::FileOps)?, &self.notes)
             .map_err(Error::io("start a thread for", &self.dir))
     }
 
-    /// All requests, without what figures of many are not made of; read ahead by a thread.
+    /// All requests, by the columns that figures of many are made of; read ahead by a thread.
     ///
     /// # Errors
     /// [`Error::Io`] where there can be no thread or the folder cannot be listed.
-    pub fn gists(&self) -> Result<Gists, Error> {
-        let parts = part::list(&Table::Requests.path(&self.dir))?;
-        Gists::of(parts, &self.notes).map_err(Error::io("start a thread for", &self.dir))
+    pub fn request_summaries(&self) -> Result<Summaries<Request>, Error> {
+        self.summarized(Table::Requests.as_str(), summaries::requests)
     }
 
-    /// All file operations, without what figures of many are not made of; read ahead by a thread.
+    /// All file operations, by the columns that figures of many are made of; read ahead by a thread.
     ///
     /// # Errors
-    /// As [`Recording::gists`].
-    pub fn file_gists(&self) -> Result<Gists<FileOp>, Error> {
-        let parts = part::list(&Table::FileOps.path(&self.dir))?;
-        Gists::of_file_ops(parts, &self.notes).map_err(Error::io("start a thread for", &self.dir))
+    /// As [`Recording::request_summaries`].
+    pub fn file_op_summaries(&self) -> Result<Summaries<FileOp>, Error> {
+        self.summarized(Table::FileOps.as_str(), summaries::file_ops)
     }
 
-    /// The figures of the host that are wanted, by their scope and name; read ahead by a thread.
+    /// The figures of the host that are selected by their scope and metric; read ahead by a thread.
     ///
     /// # Errors
-    /// As [`Recording::gists`].
-    pub fn samples(&self, wanted: fn(HostScope, &str) -> bool) -> Result<Gists<HostSample>, Error> {
-        let parts = part::list(&Table::HostSamples.path(&self.dir))?;
-        Gists::of_samples(parts, &self.notes, wanted).map_err(Error::io("start a thread for", &self.dir))
+    /// As [`Recording::request_summaries`].
+    pub fn host_samples(
+        &self,
+        is_selected: fn(HostScope, &str) -> bool,
+    ) -> Result<Summaries<HostSample>, Error> {
+        self.summarized(Table::HostSamples.as_str(), |parts, notes| {
+            summaries::host_samples(parts, notes, is_selected)
+        })
     }
 
     /// Cause and latency of each verdict; none where no verdicts were saved. Read ahead by a thread.
     ///
     /// # Errors
-    /// As [`Recording::gists`].
-    pub fn verdict_gists(&self) -> Result<Option<Gists<(Cause, Nanos)>>, Error> {
-        let parts = part::list(&self.dir.join(verdicts::FOLDER))?;
-        if parts.is_empty() {
-            return Ok(None);
-        }
-        let gists = Gists::of_verdicts(parts, &self.notes);
-        gists.map(Some).map_err(Error::io("start a thread for", &self.dir))
+    /// As [`Recording::request_summaries`].
+    pub fn causes(&self) -> Result<Option<Summaries<(Cause, Nanos)>>, Error> {
+        let is_saved = !part::list(&self.dir.join(verdicts::FOLDER))?.is_empty();
+        is_saved.then(|| self.summarized(verdicts::FOLDER, summaries::causes)).transpose()
+    }
+
+    fn summarized<T>(
+        &self,
+        folder: &str,
+        read: impl FnOnce(Vec<Part>, &Arc<Notes>) -> io::Result<T>,
+    ) -> Result<T, Error> {
+        let parts = part::list(&self.dir.join(folder))?;
+        read(parts, &self.notes).map_err(Error::io("start a thread for", &self.dir))
     }
 
     /// The parts of these tables.
     fn listed<'a>(&'a self, tables: &'a [Table]) -> impl Iterator<Item = (Table, Vec<Part>)> + 'a {
-        tables.iter().filter_map(|&table| match part::list(&table.path(&self.dir)) {
+        tables.iter().filter_map(|&table| match part::list(&folder(table, &self.dir)) {
             Ok(parts) => Some((table, parts)),
             Err(error) => {
                 self.notes.line(error.to_string());

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::text_cells::Named;
+use crate::cells::FromText;
 
 /// Beyond this much text the pool starts anew: events keep what they use.
 const MAX_POOL_BYTES: usize = 16 << 20;
@@ -42,8 +42,8 @@ static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ApiName(pub(crate) &'static str);
 
-impl Named for ApiName {
-    fn named(text: &str) -> Option<Self> {
+impl FromText for ApiName {
+    fn from_text(text: &str) -> Option<Self> {
         api_name(text).map(Self)
     }
 }

@@ -1,6 +1,6 @@
 //! `verdicts/`: what was concluded about the slow requests of a recording, as a table beside its events, for whoever
 //! queries the files. Reaches no verdicts, and reads none back: they follow from the events. (What figures of many are made of is
-//! read by [`crate::Gists`].)
+//! read by [`Recording::causes`].)
 //!
 //! The table is written whole and takes the place of an earlier one at once, or not at all: whoever reads the folder meanwhile
 //! sees the old verdicts or the new ones.
@@ -8,21 +8,16 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{Fields, Schema};
-use model::{Nanos, Verdict};
+use model::{Nanos, Row as _, Verdict};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 
-use crate::columns::Columns as _;
+use crate::columns::schema;
 use crate::convert::{ROW_GROUP_BYTES, properties};
 use crate::part::Part;
-use crate::table::Encode as _;
-use crate::tables::conclusions::Conclusions;
-use crate::tables::requests::Requests;
+use crate::rows::{Append, batch};
 use crate::{Error, Recording};
 
 /// The folder in a recording.
@@ -36,9 +31,7 @@ const BATCH_ROWS: usize = 1024;
 
 /// Writes a recording's verdicts. Dropped without [`VerdictWriter::finish`], it leaves those that were there.
 pub struct VerdictWriter {
-    schema: Arc<Schema>,
-    conclusions: Conclusions,
-    requests: Requests,
+    rows: <Verdict as Append>::Builder,
     waiting: usize,
     written: u64,
     /// None once it was closed.
@@ -57,12 +50,10 @@ impl VerdictWriter {
         let part = Part::new(folder_in(recording.dir())?, PART);
         // Of each process its own: two may do this at a time, and the last one's stay.
         let temporary = part.temporary().with_extension(format!("{}.tmp", std::process::id()));
-        let schema = Arc::new(Schema::new(columns()));
+        let schema = schema(&Verdict::columns());
         let mut writer = Self {
             file: None,
-            schema: Arc::clone(&schema),
-            conclusions: Conclusions::default(),
-            requests: Requests::default(),
+            rows: <Verdict as Append>::Builder::default(),
             waiting: 0,
             written: 0,
             temporary,
@@ -82,8 +73,7 @@ impl VerdictWriter {
     /// # Errors
     /// It cannot be written: the table that was there stays.
     pub fn write(&mut self, verdict: &Verdict) -> Result<(), Error> {
-        self.conclusions.append(verdict);
-        self.requests.append(&verdict.request);
+        Verdict::append(verdict, &mut self.rows);
         self.waiting += 1;
         if self.waiting >= BATCH_ROWS { self.write_batch() } else { Ok(()) }
     }
@@ -104,9 +94,7 @@ impl VerdictWriter {
 
     fn write_batch(&mut self) -> Result<(), Error> {
         let rows = std::mem::take(&mut self.waiting);
-        let mut cells = self.conclusions.finish();
-        cells.extend(self.requests.finish());
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), cells)
+        let batch = batch::<Verdict>(&mut self.rows)
             .map_err(|source| Error::Encode { path: self.temporary.clone(), source })?;
         let refused = self.refused();
         let Some(file) = &mut self.file else { return Ok(()) };
@@ -129,12 +117,6 @@ impl Drop for VerdictWriter {
         // Gone already, where it has been put into its place; readers pass over it where it stays.
         let _ = fs::remove_file(&self.temporary);
     }
-}
-
-/// What was concluded comes first, then the request as its own table has it.
-fn columns() -> Fields {
-    let (conclusion, request) = (Conclusions::fields(), Requests::fields());
-    conclusion.iter().chain(request.iter()).cloned().collect()
 }
 
 /// The table's folder. Somebody else's recording must not lead out of its directory.

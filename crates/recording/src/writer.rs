@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use model::Event;
+use model::{Event, Table};
 
 use crate::convert::{Converter, write_empty};
 use crate::intake::{Intake, Waiting, lock};
-use crate::open_part::OpenPart;
 use crate::part::{self, Part};
-use crate::table::Table;
+use crate::stream::OpenPart;
+use crate::table::{folder, schema};
 use crate::{Error, Manifest};
 
 /// A killed recorder loses at most its last second: half of it here, the rest for the caller's ticks.
@@ -70,7 +70,7 @@ impl Writer {
         }
         manifest.write(dir)?;
         for table in Table::ALL {
-            let folder = table.path(dir);
+            let folder = folder(table, dir);
             fs::create_dir(&folder).map_err(Error::io("create", folder))?;
         }
         Ok(Self {
@@ -132,7 +132,7 @@ impl Writer {
     pub fn rows(&self) -> BTreeMap<String, u64> {
         let waiting = lock(&self.waiting);
         let taken = waiting.taken().filter(|(_, rows)| *rows > 0);
-        taken.map(|(table, rows)| (table.folder().to_owned(), rows)).collect()
+        taken.map(|(table, rows)| (table.to_string(), rows)).collect()
     }
 
     /// Rows that could not be written.
@@ -168,7 +168,7 @@ impl Writer {
         // Not longer than this: others go on while it is written.
         let taken = lock(&self.waiting).take(writer.table);
         let Some((rows, batch)) = taken else { return Ok(()) };
-        let batch = batch.map_err(|source| Error::Encode { path: writer.table.path(&self.dir), source });
+        let batch = batch.map_err(|source| Error::Encode { path: folder(writer.table, &self.dir), source });
         let written = batch.and_then(|batch| writer.append(&self.dir, &batch));
         if written.is_err() {
             self.dropped_rows += rows as u64;
@@ -182,7 +182,7 @@ impl Writer {
     /// A table without a part gets one without rows, so that a query over all tables finds them.
     fn fill_empty_tables(&self) -> Result<(), Error> {
         for table in Table::ALL {
-            let folder = table.path(&self.dir);
+            let folder = folder(table, &self.dir);
             if part::list(&folder)?.is_empty() {
                 write_empty(table, &Part::new(folder, 1))?;
             }
@@ -205,8 +205,8 @@ impl TableWriter {
 
     fn append(&mut self, dir: &Path, batch: &arrow_array::RecordBatch) -> Result<(), Error> {
         if self.open.is_none() {
-            let part = Part::new(self.table.path(dir), self.last_number + 1);
-            let open = OpenPart::create(part.stream(), &self.table.schema())?;
+            let part = Part::new(folder(self.table, dir), self.last_number + 1);
+            let open = OpenPart::create(part.stream(), &schema(self.table))?;
             self.last_number += 1;
             self.open = Some((part, open));
         }

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use recording::{folder_of, footer_range, gist_ranges, has_gists};
+use recording::{folder_of, footer_range, has_summaries, summary_ranges};
 use report::quantity::format_bytes;
 use stores::{Location, Object, Store, Wanted};
 
@@ -69,7 +69,8 @@ fn objects(store: &Store, location: &Location, columns: Columns) -> Result<Vec<(
 
 /// Nothing else is given a name on this disk, whatever keys the bucket has.
 fn is_needed(place: &str, columns: Columns) -> bool {
-    place == MANIFEST || folder_of(place).is_some_and(|folder| columns == Columns::All || has_gists(folder))
+    place == MANIFEST
+        || folder_of(place).is_some_and(|folder| columns == Columns::All || has_summaries(folder))
 }
 
 struct Fetching<'a> {
@@ -162,7 +163,7 @@ impl<'a> Part<'a> {
 
     fn columns(&self) -> Result<Vec<Range<u64>>, Error> {
         let Some(table) = self.table else { return Ok(Vec::new()) };
-        let ranges = unless_damaged(gist_ranges(table, &self.path))?.unwrap_or_default();
+        let ranges = unless_damaged(summary_ranges(table, &self.path))?.unwrap_or_default();
         // What its end has is there.
         Ok(ranges.into_iter().map(|range| range.start..range.end.min(self.end())).collect())
     }

@@ -221,7 +221,7 @@ impl EventSource for Recording {
     }
 
     fn gaps(&mut self, slower_than: Nanos) -> Gaps {
-        let jvm_seen = !self.flight_recordings.is_none() || self.has(&[Table::LockWaits, Table::GcPauses]);
+        let jvm_seen = !self.flight_recordings.is_none() || self.has(&[Table::LockWaits, Table::JvmPauses]);
         let mut unobservable = plan::missing(&self.reader.manifest().plan);
         unobservable.push(gaps::unobservable(if jvm_seen { gaps::QUEUES } else { gaps::JVM }));
         let mut notes = self.notes();

@@ -15,7 +15,7 @@ use fleet::{
     Broker, BrokerName, BrokerStats, FileStats, Fleet as Brokers, HostStats, RequestStats, VerdictStats,
 };
 use model::{Cause, Nanos};
-use recording::{Gists, Manifest, Recording};
+use recording::{Manifest, Recording, Summaries};
 use report::fleet::{Differences, Figures};
 use report::quantity::format_count_of;
 
@@ -156,8 +156,8 @@ fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
     if partial::threshold(&manifest.settings).is_some() {
         stats.files.mark_partial();
     }
-    let (requests, file_ops) = (recording.gists()?, recording.file_gists()?);
-    let (samples, verdicts) = (recording.samples(HostStats::is_counted)?, recording.verdict_gists()?);
+    let (requests, file_ops) = (recording.request_summaries()?, recording.file_op_summaries()?);
+    let (samples, verdicts) = (recording.host_samples(HostStats::is_counted)?, recording.causes()?);
     let BrokerStats { files, requests: of_requests, host, verdicts: of_verdicts, .. } = stats;
     let damaged = std::thread::scope(|threads| {
         let others = threads.spawn(move || {
@@ -190,9 +190,9 @@ fn watched(manifest: &Manifest, sampled: Option<(Nanos, Nanos)>) -> Nanos {
 }
 
 /// Counts each, and says what cannot be read: how much that is.
-fn each<T, C>(gists: Gists<T>, counter: &mut C, count: impl Fn(&mut C, &T)) -> u64 {
+fn each<T, C>(summaries: Summaries<T>, counter: &mut C, count: impl Fn(&mut C, &T)) -> u64 {
     let mut damaged = 0;
-    for batch in gists {
+    for batch in summaries {
         match batch {
             Ok(batch) => batch.iter().for_each(|event| count(counter, event)),
             Err(error) => {

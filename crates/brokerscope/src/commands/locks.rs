@@ -27,7 +27,7 @@ use crate::reader::{self, Input, Reader};
 /// What waits, their holders and what those were doing are found in.
 const TABLES: [Table; 8] = [
     Table::LockWaits,
-    Table::GcPauses,
+    Table::JvmPauses,
     Table::Requests,
     Table::OffCpu,
     Table::Reclaims,

@@ -2,8 +2,8 @@
 
 use advise::{Advice, Cost, Inputs};
 use model::{
-    CpuSample, Device, Direction, Event, HostSample, HostScope, JournalCommit, JvmPause, JvmPauseKind, Lock,
-    LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Waker, journal::CommitPhases,
+    CommitPhases, CpuSample, Device, Direction, Event, HostSample, HostScope, JournalCommit, JvmPause,
+    JvmPauseKind, Lock, LockHolder, LockKind, LockSource, LockWait, Loss, LossKind, Nanos, OffCpu, Waker,
 };
 use page::{Collector, Page, RecordingInfo, html, markdown, perfetto};
 use report::advice::{AdviceReport, Views};

@@ -136,7 +136,7 @@ fn what_is_read_is_what_looking_at_each_row_chooses() {
             let choose: Arc<dyn RowFilter> =
                 Arc::new(Stretches { all: stretches, written: (at(132_000), at(132_010)) });
             let recording = Recording::open(dir.path()).unwrap();
-            let read: Vec<Event> = recording.events_chosen(&choose).map(|event| event.unwrap()).collect();
+            let read: Vec<Event> = recording.events_selected(&choose).map(|event| event.unwrap()).collect();
             assert!(read == expected(&all, &*choose), "{table:?}: {} events", read.len());
             assert!(read.len() < 2_000, "{table:?}: {} events", read.len());
         }

@@ -36,9 +36,9 @@ fn threads_give_rows_while_others_are_written() {
     let events = read(&dir);
     for of in [numbered, off_cpu] {
         let table = Table::of(&of(0));
-        assert_eq!(rows.get(table.folder()), Some(&EACH));
+        assert_eq!(rows.get(table.as_str()), Some(&EACH));
         let expected: Vec<Event> = (0..EACH).map(of).collect();
-        assert!(only(table, &events) == expected, "{}", table.folder());
+        assert!(only(table, &events) == expected, "{}", table.as_str());
     }
 }
 

@@ -23,7 +23,7 @@ fn columns_are_named_as_the_json_fields_are() {
     for (table, expected) in [
         (
             "requests",
-            "arrival_ns arrival_end_ns response_ns end_ns latency_ns head_of_line_ns data_ns api api_key api_version \
+            "arrival_ns arrival_end_ns response_ns end_ns latency_ns head_of_line_ns data_ns api_key api api_version \
              correlation_id client_id client broker request_bytes response_bytes sequence response_sequence acks transactional_id \
              group_id min_bytes max_wait_ms throttle_ms error_code error partitions",
         ),
@@ -35,8 +35,8 @@ fn columns_are_named_as_the_json_fields_are() {
         ),
         (
             "off_cpu",
-            "start_ns end_ns latency_ns woken_ns pid tid thread preempted stack waker_tid waker_thread \
-             waker_stack",
+            "start_ns end_ns latency_ns woken_ns pid tid thread preempted stack woken_by_tid woken_by_thread \
+             woken_by_stack",
         ),
         (
             "journal_commits",
@@ -59,7 +59,7 @@ fn columns_are_named_as_the_json_fields_are() {
             "start_ns end_ns latency_ns op pid tid thread local remote bytes errno sequence sequence_end \
              peer_window",
         ),
-        ("tcp_troubles", "at_ns kind local remote count"),
+        ("tcp_events", "at_ns kind local remote count"),
         ("host_samples", "start_ns end_ns scope name metric value"),
         ("cpu_samples", "at_ns period_ns pid tid thread stack"),
         ("broker_changes", "at_ns pid state"),
@@ -81,7 +81,7 @@ fn full_parts_are_parquet_and_a_finished_recording_has_nothing_else() {
     }
     writer.finish(&Manifest::default()).unwrap();
     for table in Table::ALL {
-        let folder = dir.path().join(table.folder());
+        let folder = dir.path().join(table.as_str());
         let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         let parts = if matches!(table, Table::Losses | Table::Requests) { 3 } else { 1 };
@@ -118,10 +118,14 @@ fn what_is_no_recording_is_told_in_one_line() {
         ("", "is damaged"),
         ("{}", "is damaged"),
         ("[1", "is damaged"),
-        (r#"{"format":"other","version":1}"#, "its format is \"other\""),
+        (r#"{"format":"other","version":2}"#, "its format is \"other\""),
+        (
+            r#"{"format":"brokerscope-recording","version":1}"#,
+            "is of recording format 1, this brokerscope reads 2: use an older",
+        ),
         (r#"{"format":"brokerscope-recording","version":7}"#, "is of recording format 7"),
         (r#"{"format":"brokerscope-recording","version":7,"host":3}"#, "use a newer brokerscope"),
-        (r#"{"format":"brokerscope-recording","version":1,"host":3}"#, "is damaged"),
+        (r#"{"format":"brokerscope-recording","version":2,"host":3}"#, "is damaged"),
     ] {
         fs::write(dir.path().join("manifest.json"), manifest).unwrap();
         let message = message(dir.path());
@@ -129,7 +133,7 @@ fn what_is_no_recording_is_told_in_one_line() {
     }
     fs::write(
         dir.path().join("manifest.json"),
-        r#"{"format":"brokerscope-recording","version":1,"later":1}"#,
+        r#"{"format":"brokerscope-recording","version":2,"later":1}"#,
     )
     .unwrap();
     assert!(Recording::open(dir.path()).unwrap().unfinished());

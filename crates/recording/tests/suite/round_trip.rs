@@ -37,7 +37,7 @@ proptest! {
         let rows = writer.rows();
         prop_assert_eq!(rows.values().sum::<u64>(), events.len() as u64);
         for (table, rows) in rows {
-            let of_table = |event: &&Event| Table::of(event).folder() == table;
+            let of_table = |event: &&Event| Table::of(event).as_str() == table;
             prop_assert_eq!(rows, events.iter().filter(of_table).count() as u64);
         }
         if finish { writer.finish(&manifest).unwrap() } else { drop(writer) }

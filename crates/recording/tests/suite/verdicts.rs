@@ -128,7 +128,7 @@ fn every_field_is_in_its_column() {
         ("root", ["\"journal-commit:loop0:2285\"", "\"journal-commit:loop0:2285\""]),
         ("confidence", ["\"exact\"", "\"exact\""]),
         ("partition", ["\"topicF-6\"", "null"]),
-        ("course", ["[{stage: \"lock\", start_ns: 3, end_ns: 4}]", "[]"]),
+        ("stage_spans", ["[{stage: \"lock\", start_ns: 3, end_ns: 4}]", "[]"]),
         ("advice", ["[\"XFS\", \"fast_commit\"]", "[]"]),
         ("losses", ["[\"3 events\"]", "[]"]),
         ("why_not", ["[{stage: \"queue\", time_ns: 2, what: \"who\", tells: \"JFR\"}]", "[]"]),

@@ -1,11 +1,14 @@
-//! Reading an Arrow IPC stream that may end anywhere. Does not know the tables.
+//! The part of a table that is being written: an Arrow IPC stream that may end anywhere. Does not know the tables, and
+//! does not decide when to flush.
 //!
-//! Arrow's own reader believes the lengths it finds. Here each message's frame (Arrow columnar format,
-//! "Encapsulated message format") is measured against the file before it is read and decoded, so that a
-//! stream cut at any byte gives the batches before the cut, and a lie about a length costs nothing.
+//! Every batch goes out in one `write`, without `fsync`: a killed process loses nothing it has written, and a broker's
+//! disk is not made to commit its journal for our sake. Arrow's own reader believes the lengths it finds. Here each
+//! message's frame (Arrow columnar format, "Encapsulated message format") is measured against the file before it is
+//! read and decoded, so that a stream cut at any byte gives the batches before the cut, and a lie about a length costs
+//! nothing.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,10 +16,60 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::root_as_message;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::Schema;
 
 use crate::Error;
-use crate::fence::fenced;
-use crate::notes::Notes;
+use crate::notes::{Notes, fenced};
+
+/// A part that rows are appended to.
+pub(crate) struct OpenPart {
+    path: PathBuf,
+    file: File,
+    encoder: StreamWriter<Vec<u8>>,
+    rows: u64,
+    bytes: u64,
+}
+
+/// Keeps at most this much memory between batches.
+const KEEP_BUFFER_BYTES: usize = 4 << 20;
+
+impl OpenPart {
+    /// Creates the file, which must not exist yet. The schema goes out with the first batch.
+    pub(crate) fn create(path: PathBuf, schema: &Schema) -> Result<Self, Error> {
+        let file = OpenOptions::new().append(true).create_new(true).open(&path);
+        let file = file.map_err(Error::io("create", &path))?;
+        let encoder = StreamWriter::try_new(Vec::new(), schema)
+            .map_err(|source| Error::Encode { path: path.clone(), source })?;
+        Ok(Self { path, file, encoder, rows: 0, bytes: 0 })
+    }
+
+    /// Appends rows. After an error the part ends before them: append no more.
+    pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.encoder.write(batch).map_err(|source| Error::Encode { path: self.path.clone(), source })?;
+        let encoded = self.encoder.get_mut();
+        if let Err(source) = self.file.write_all(encoded) {
+            // What was written of them would look like damage. If this fails too, the reader copes.
+            let _ = self.file.set_len(self.bytes);
+            return Err(Error::Io { action: "write", path: self.path.clone(), source });
+        }
+        self.bytes += encoded.len() as u64;
+        self.rows += batch.num_rows() as u64;
+        encoded.clear();
+        encoded.shrink_to(KEEP_BUFFER_BYTES);
+        Ok(())
+    }
+
+    /// Rows in it.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes in it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
 
 /// Far above what the writer puts into one message.
 const MAX_METADATA_BYTES: u64 = 16 << 20;
@@ -142,4 +195,54 @@ fn append(file: &mut BufReader<File>, left: &mut u64, count: u64, to: &mut Vec<u
     let read = file.by_ref().take(count).read_to_end(to)? as u64;
     *left -= read;
     if read < count { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+/// A stream that may have more later. Its file stays readable when its Parquet takes its place.
+pub(crate) struct GrowingPart {
+    path: PathBuf,
+    file: BufReader<File>,
+    /// Bytes of whole messages, read.
+    read: u64,
+    decoder: StreamDecoder,
+}
+
+impl GrowingPart {
+    /// Opens a stream.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = BufReader::new(File::open(path)?);
+        Ok(Self { path: path.to_owned(), file, read: 0, decoder: StreamDecoder::new() })
+    }
+
+    /// Where it is, or was.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next batch; none where no more of them is whole yet. After an error there is nothing more to be had.
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        let length = self.file.get_ref().metadata().map_err(Error::io("read", &self.path))?.len();
+        // Shorter where a write that failed was taken back, of which nothing was read.
+        let mut left = length.saturating_sub(self.read);
+        while left > 0 {
+            let before = left;
+            let broken = |why: String| Error::Part { path: self.path.clone(), why };
+            match frame(&mut self.file, &mut left).map_err(Error::io("read", &self.path))? {
+                Frame::Message(bytes) => {
+                    self.read += before - left;
+                    let mut buffer = Buffer::from_vec(bytes);
+                    let decoded = fenced(|| self.decoder.decode(&mut buffer)).map_err(broken)?;
+                    if let Some(batch) = decoded.map_err(|e| broken(e.to_string()))? {
+                        return Ok(Some(batch));
+                    }
+                }
+                // What may be half a message is read again when there is more.
+                Frame::End | Frame::Cut { .. } => {
+                    self.file.seek(SeekFrom::Start(self.read)).map_err(Error::io("read", &self.path))?;
+                    return Ok(None);
+                }
+                Frame::Broken(why) => return Err(broken(why)),
+            }
+        }
+        Ok(None)
+    }
 }

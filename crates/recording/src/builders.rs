@@ -1,0 +1,340 @@
+//! Columns under construction. Does not write them.
+//!
+//! Every event appends to some thirty columns, so an append is a push: capacity is reserved once a batch, as much as
+//! the last one needed, and which values are absent is not noted as long as none is, or all are.
+//!
+//! Events share their texts (names, files, stacks: one copy each), so most rows are known by where their text lies,
+//! without reading it to hash it. What lies there is compared all the same: memory is used again.
+
+use std::collections::HashMap;
+use std::fmt::{Display, Write as _};
+use std::hash::Hash;
+use std::net::SocketAddr;
+
+use ahash::RandomState;
+use arrow_array::types::{ArrowPrimitiveType, Int32Type};
+use arrow_array::{DictionaryArray, PrimitiveArray, StringArray};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer, ScalarBuffer};
+use model::TopicId;
+
+/// Appends numbers; [`NumberBuilder::finish`] hands the column out and starts anew.
+pub(crate) struct NumberBuilder<T: ArrowPrimitiveType> {
+    /// One for each row, or none as long as all are absent.
+    values: Vec<T::Native>,
+    absent: usize,
+    /// Which rows have a value, once some have and some have not.
+    present: Option<BooleanBufferBuilder>,
+}
+
+impl<T: ArrowPrimitiveType> Default for NumberBuilder<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), absent: 0, present: None }
+    }
+}
+
+impl<T: ArrowPrimitiveType> NumberBuilder<T> {
+    /// Appends a number.
+    #[inline]
+    pub(crate) fn append_value(&mut self, value: T::Native) {
+        if self.absent == 0 {
+            self.values.push(value);
+        } else {
+            self.append_to_some(Some(value));
+        }
+    }
+
+    /// Appends none.
+    #[inline]
+    pub(crate) fn append_null(&mut self) {
+        if self.values.is_empty() {
+            self.absent += 1;
+        } else {
+            self.append_to_some(None);
+        }
+    }
+
+    /// Where some are absent and some are not, from now on or already.
+    fn append_to_some(&mut self, value: Option<T::Native>) {
+        let Self { values, absent, present } = self;
+        let present = present.get_or_insert_with(|| {
+            let mut present = BooleanBufferBuilder::new(values.capacity());
+            present.append_n(*absent, false);
+            present.append_n(values.len(), true);
+            values.resize(*absent + values.len(), T::Native::default());
+            present
+        });
+        present.append(value.is_some());
+        *absent += usize::from(value.is_none());
+        values.push(value.unwrap_or_default());
+    }
+
+    /// The column as appended so far.
+    pub(crate) fn finish(&mut self) -> PrimitiveArray<T> {
+        let room = Vec::with_capacity(self.values.len());
+        let mut values = std::mem::replace(&mut self.values, room);
+        let absent = std::mem::take(&mut self.absent);
+        let nulls = match self.present.take() {
+            Some(mut present) => Some(NullBuffer::new(present.finish())),
+            None if absent > 0 => {
+                values.resize(absent, T::Native::default());
+                Some(NullBuffer::new_null(absent))
+            }
+            None => None,
+        };
+        PrimitiveArray::new(ScalarBuffer::from(values), nulls)
+    }
+}
+
+/// Places to remember texts by: a power of two, more than a broker's threads and busy files.
+const TEXT_SLOTS: usize = 256;
+
+/// Appends text; [`TextBuilder::finish`] hands the column out and starts anew.
+pub(crate) struct TextBuilder {
+    keys: NumberBuilder<Int32Type>,
+    /// Every text once; its key is its index.
+    texts: Vec<Box<str>>,
+    known: HashMap<Box<str>, i32, RandomState>,
+    /// The key of a text that lay at such an address.
+    slots: Box<[i32; TEXT_SLOTS]>,
+}
+
+impl Default for TextBuilder {
+    fn default() -> Self {
+        Self {
+            keys: NumberBuilder::default(),
+            texts: Vec::new(),
+            known: HashMap::default(),
+            slots: Box::new([0; TEXT_SLOTS]),
+        }
+    }
+}
+
+impl TextBuilder {
+    /// Appends a text.
+    pub(crate) fn append_value(&mut self, text: impl AsRef<str>) {
+        let key = self.key(text.as_ref());
+        self.keys.append_value(key);
+    }
+
+    /// Appends a text or none.
+    pub(crate) fn append_option(&mut self, text: Option<impl AsRef<str>>) {
+        match text {
+            Some(text) => self.append_value(text),
+            None => self.append_null(),
+        }
+    }
+
+    /// Appends none.
+    pub(crate) fn append_null(&mut self) {
+        self.keys.append_null();
+    }
+
+    /// Appends the text of a key that [`TextBuilder::key`] gave since the last [`TextBuilder::finish`].
+    pub(crate) fn append_key(&mut self, key: i32) {
+        self.keys.append_value(key);
+    }
+
+    /// The key of a text.
+    pub(crate) fn key(&mut self, text: &str) -> i32 {
+        let address = text.as_ptr() as usize;
+        // Allocations are 16 bytes apart at least.
+        let slot = (address >> 4) % TEXT_SLOTS;
+        let likely = self.slots.get(slot).copied().unwrap_or(0);
+        if self.texts.get(likely as usize).is_some_and(|known| **known == *text) {
+            return likely;
+        }
+        let key = self.look_up(text);
+        if let Some(slot) = self.slots.get_mut(slot) {
+            *slot = key;
+        }
+        key
+    }
+
+    fn look_up(&mut self, text: &str) -> i32 {
+        if let Some(&key) = self.known.get(text) {
+            return key;
+        }
+        // A batch has a few thousand rows (`writer`).
+        let key = self.texts.len() as i32;
+        self.texts.push(text.into());
+        self.known.insert(text.into(), key);
+        key
+    }
+
+    /// The column as appended so far.
+    pub(crate) fn finish(&mut self) -> DictionaryArray<Int32Type> {
+        let texts = std::mem::take(&mut self.texts);
+        self.known.clear();
+        let values = StringArray::from_iter_values(texts.iter());
+        DictionaryArray::new(self.keys.finish(), std::sync::Arc::new(values))
+    }
+}
+
+/// Values to remember without hashing them: a power of two, more than the connections that are busy at a time.
+const VALUE_SLOTS: usize = 64;
+
+/// A value, and a number that differs between most values; cheap, and of no other use.
+pub(crate) trait Shown: Copy + Eq + Hash + Display {
+    /// The number.
+    fn slot(&self) -> usize;
+}
+
+/// Appends values; [`ShownBuilder::finish`] hands the column out and starts anew.
+pub(crate) struct ShownBuilder<V> {
+    texts: TextBuilder,
+    keys: HashMap<V, i32, RandomState>,
+    /// The key of a value with that [`Shown::slot`].
+    slots: Vec<Option<(V, i32)>>,
+    text: String,
+}
+
+impl<V> Default for ShownBuilder<V> {
+    fn default() -> Self {
+        let slots = (0..VALUE_SLOTS).map(|_| None).collect();
+        Self { texts: TextBuilder::default(), keys: HashMap::default(), slots, text: String::new() }
+    }
+}
+
+impl<V: Shown> ShownBuilder<V> {
+    /// Appends a value.
+    pub(crate) fn append(&mut self, value: V) {
+        let key = match self.slots.get(value.slot() % VALUE_SLOTS) {
+            Some(Some((known, key))) if *known == value => *key,
+            _ => self.look_up(value),
+        };
+        self.texts.append_key(key);
+    }
+
+    /// Appends none.
+    pub(crate) fn append_null(&mut self) {
+        self.texts.append_null();
+    }
+
+    fn look_up(&mut self, value: V) -> i32 {
+        let key = self.keys.get(&value).copied().unwrap_or_else(|| {
+            self.text.clear();
+            // Writing to a `String` cannot fail.
+            let _ = write!(self.text, "{value}");
+            let key = self.texts.key(&self.text);
+            self.keys.insert(value, key);
+            key
+        });
+        if let Some(slot) = self.slots.get_mut(value.slot() % VALUE_SLOTS) {
+            *slot = Some((value, key));
+        }
+        key
+    }
+
+    /// The column as appended so far.
+    pub(crate) fn finish(&mut self) -> DictionaryArray<Int32Type> {
+        self.keys.clear();
+        self.slots.fill_with(|| None);
+        self.texts.finish()
+    }
+}
+
+impl Shown for SocketAddr {
+    /// The port: of a broker's connections it differs at one end.
+    fn slot(&self) -> usize {
+        self.port().into()
+    }
+}
+
+impl Shown for TopicId {
+    /// Ids are random but for some bits in the middle.
+    fn slot(&self) -> usize {
+        self.0[15].into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NumberBuilder, ShownBuilder, TextBuilder, VALUE_SLOTS};
+    use arrow_array::types::{Int32Type, Int64Type};
+    use arrow_array::{Array as _, DictionaryArray};
+    use std::net::SocketAddr;
+
+    #[test]
+    fn absences_are_noted_from_the_first_one_on_and_forgotten_with_the_column() {
+        let mut builder = NumberBuilder::<Int64Type>::default();
+        builder.append_value(1);
+        builder.append_null();
+        builder.append_value(3);
+        builder.append_null();
+        let column = builder.finish();
+        assert_eq!(column.iter().collect::<Vec<_>>(), [Some(1), None, Some(3), None]);
+        builder.append_value(5);
+        let column = builder.finish();
+        assert_eq!((column.len(), column.null_count(), column.value(0)), (1, 0, 5));
+        assert_eq!(builder.finish().len(), 0);
+    }
+
+    #[test]
+    fn a_column_without_values_is_as_long_as_it_is_and_one_may_come_last() {
+        let mut builder = NumberBuilder::<Int64Type>::default();
+        (0..3).for_each(|_| builder.append_null());
+        let column = builder.finish();
+        assert_eq!((column.len(), column.null_count()), (3, 3));
+        (0..2).for_each(|_| builder.append_null());
+        builder.append_value(7);
+        builder.append_null();
+        assert_eq!(builder.finish().iter().collect::<Vec<_>>(), [None, None, Some(7), None]);
+        builder.append_value(8);
+        assert_eq!(builder.finish().iter().collect::<Vec<_>>(), [Some(8)]);
+    }
+
+    fn texts(column: &DictionaryArray<Int32Type>) -> Vec<Option<String>> {
+        let column = column.downcast_dict::<arrow_array::StringArray>().unwrap();
+        column.into_iter().map(|text| text.map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn a_place_that_holds_another_text_now_is_not_believed() {
+        let mut builder = TextBuilder::default();
+        let mut buffer = String::from("one");
+        for text in ["one", "two", "", "two", "one"] {
+            buffer.clear();
+            buffer.push_str(text);
+            builder.append_value(&buffer);
+        }
+        builder.append_null();
+        builder.append_option(None::<&str>);
+        let column = builder.finish();
+        let of = |text: &str| Some(text.to_owned());
+        assert_eq!(texts(&column), [of("one"), of("two"), of(""), of("two"), of("one"), None, None]);
+        assert_eq!(column.values().len(), 3);
+    }
+
+    #[test]
+    fn a_column_starts_anew_with_its_own_dictionary() {
+        let mut builder = TextBuilder::default();
+        let (first, second) = ("first", "second");
+        builder.append_value(first);
+        builder.append_value(second);
+        builder.finish();
+        builder.append_value(second);
+        let key = builder.key(first);
+        builder.append_key(key);
+        assert_eq!(texts(&builder.finish()), [Some("second".to_owned()), Some("first".to_owned())]);
+    }
+
+    #[test]
+    fn values_that_share_a_place_are_told_apart_and_each_is_written_out_once() {
+        let address = |port: usize| SocketAddr::from(([127, 0, 0, 1], port as u16));
+        let mut builder = ShownBuilder::<SocketAddr>::default();
+        for _ in 0..2 {
+            let ports = [9092, 9092 + VALUE_SLOTS, 9092, 9093, 9092 + VALUE_SLOTS];
+            for &port in &ports {
+                builder.append(address(port));
+            }
+            builder.append_null();
+            let column = builder.finish();
+            assert_eq!(column.values().len(), 3);
+            let texts = column.downcast_dict::<arrow_array::StringArray>().unwrap();
+            let texts: Vec<_> = texts.into_iter().collect();
+            let shown: Vec<_> = ports.iter().map(|&port| address(port).to_string()).collect();
+            assert_eq!(texts[..5], shown.iter().map(|text| Some(text.as_str())).collect::<Vec<_>>());
+            assert_eq!(texts[5], None);
+        }
+    }
+}

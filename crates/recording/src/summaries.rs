@@ -1,0 +1,454 @@
+//! Events of which only some columns are read, for figures of many: requests by some twenty columns instead of seventy. Also
+//! which bytes of a Parquet part that takes, for reading parts from afar. Does not count.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use arrow_array::RecordBatch;
+use model::{
+    Cause, Column, Device, FileKind, FileOp, FileOpKind, HostSample, HostScope, Nanos, Partition, Request,
+    Row as _, Table, TopicId,
+};
+use parquet::file::FOOTER_SIZE;
+use parquet::file::metadata::FooterTail;
+
+use crate::cells::ColumnError;
+use crate::columns::Projection;
+use crate::events::{BATCHES_AHEAD, open};
+use crate::notes::{Notes, fenced};
+use crate::parquet_part::{ParquetFile, Rows, SUMMARIES_AT_ONCE};
+use crate::part::{self, Part};
+use crate::rows::{ReadRow, read_row};
+use crate::selection::subset;
+use crate::text::TextPool;
+use crate::{Error, verdicts};
+
+subset! {
+    /// A request, for figures of many.
+    pub struct RequestColumns {
+        arrival: Nanos as "arrival_ns",
+        arrival_end: Nanos as "arrival_end_ns",
+        response: Option<Nanos> as "response_ns",
+        end: Option<Nanos> as "end_ns",
+        head_of_line: Option<Nanos> as "head_of_line_ns",
+        data: Option<Nanos> as "data_ns",
+        api_key: i16,
+        api: &'static str,
+        client_id: Option<Arc<str>>,
+        client: SocketAddr,
+        acks: Option<i16>,
+        min_bytes: Option<i32>,
+        max_wait_ms: Option<i32>,
+        error_code: Option<i16>,
+        error: Option<Arc<str>>,
+        partitions: Vec<PartitionColumns>,
+    }
+}
+
+subset! {
+    /// A partition of a request.
+    pub struct PartitionColumns {
+        topic: Option<Arc<str>>,
+        topic_id: Option<TopicId>,
+        partition: i32,
+        bytes: u32,
+        records: Option<u32>,
+        error_code: Option<i16>,
+        newest_record: Option<Nanos> as "newest_record_ns",
+    }
+}
+
+subset! {
+    /// A file operation, for figures of many.
+    pub struct FileOpColumns {
+        start: Nanos as "start_ns",
+        end: Nanos as "end_ns",
+        op: FileOpKind,
+        bytes: Option<u64>,
+        disk_bytes: Option<u64>,
+        readahead_bytes: Option<u64>,
+        file: Arc<str>,
+        kind: FileKind,
+        device: Option<Arc<str>>,
+    }
+}
+
+subset! {
+    /// A verdict, for figures of many.
+    pub struct VerdictColumns {
+        cause: Cause,
+        arrival: Nanos as "arrival_ns",
+        end: Option<Nanos> as "end_ns",
+    }
+}
+
+/// What the batches of some columns of a table are made into, part after part, by a thread of its own.
+pub struct ColumnBatches<T>(Receiver<Result<T, Error>>);
+
+impl<T> Iterator for ColumnBatches<T> {
+    type Item = Result<T, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.recv().ok()
+    }
+}
+
+impl<T: Send + 'static> ColumnBatches<T> {
+    /// Reads the columns of `R` of these parts. A part ends with its first error.
+    ///
+    /// # Errors
+    /// The operating system's, where it gives no thread.
+    pub(crate) fn start<R: ReadRow>(
+        folder: &str,
+        parts: Vec<Part>,
+        notes: &Arc<Notes>,
+        mut convert: impl FnMut(&RecordBatch) -> Result<T, ColumnError> + Send + 'static,
+    ) -> io::Result<Self> {
+        let notes = Arc::clone(notes);
+        let projection = Projection::of(&R::columns());
+        let (sender, made) = sync_channel(BATCHES_AHEAD);
+        let read = move || {
+            for part in parts {
+                if send_part(&part, &notes, &projection, &mut convert, &sender).is_none() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name(format!("columns-{folder}")).spawn(read)?;
+        Ok(Self(made))
+    }
+}
+
+/// None where nobody takes them any more.
+fn send_part<T>(
+    part: &Part,
+    notes: &Arc<Notes>,
+    projection: &Projection,
+    convert: &mut dyn FnMut(&RecordBatch) -> Result<T, ColumnError>,
+    sender: &SyncSender<Result<T, Error>>,
+) -> Option<()> {
+    let columns = |path: &Path| ParquetFile::open(path)?.read(projection, Rows::All, SUMMARIES_AT_ONCE);
+    let batches = match open(part, notes, columns) {
+        Ok((_, batches)) => batches,
+        Err(error) => return sender.send(Err(error)).ok(),
+    };
+    for batch in batches {
+        let damaged = |why: String| Error::Part { path: part.parquet(), why };
+        let made = batch.and_then(|batch| {
+            let made = fenced(|| convert(&batch));
+            made.map_err(damaged)?.map_err(|error| damaged(error.0))
+        });
+        let failed = made.is_err();
+        sender.send(made).ok()?;
+        if failed {
+            break;
+        }
+    }
+    Some(())
+}
+
+/// Events of which only some columns were read, batch after batch.
+pub type Summaries<T> = ColumnBatches<Vec<T>>;
+
+/// Reads rows of `R` and keeps what is made of them. A row that lacks a value is left out: reading the events notes it.
+fn summaries<R: ReadRow, T: Send + 'static>(
+    folder: &str,
+    parts: Vec<Part>,
+    notes: &Arc<Notes>,
+    convert: impl Fn(R) -> Option<T> + Send + 'static,
+) -> io::Result<Summaries<T>> {
+    let mut pool = TextPool::default();
+    ColumnBatches::start::<R>(folder, parts, notes, move |batch| {
+        let cells = R::cells(batch, "", false)?;
+        let rows =
+            (0..batch.num_rows()).filter_map(|i| R::read(&cells, i, &mut pool).ok().and_then(&convert));
+        Ok(rows.collect())
+    })
+}
+
+/// What stands for a connection's end that is not read.
+const NOT_READ: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+
+/// All requests, by the columns of [`RequestColumns`].
+pub(crate) fn requests(parts: Vec<Part>, notes: &Arc<Notes>) -> io::Result<Summaries<Request>> {
+    summaries(Table::Requests.as_str(), parts, notes, |row: RequestColumns| {
+        let partitions = row.partitions.into_iter().map(|row| Partition {
+            topic: row.topic,
+            topic_id: row.topic_id,
+            partition: row.partition,
+            bytes: row.bytes,
+            records: row.records,
+            error_code: row.error_code,
+            newest_record: row.newest_record,
+            ..Partition::default()
+        });
+        Some(Request {
+            arrival: row.arrival,
+            arrival_end: row.arrival_end,
+            response: row.response,
+            end: row.end,
+            head_of_line: row.head_of_line,
+            data: row.data,
+            api_key: row.api_key,
+            api: row.api,
+            client_id: row.client_id,
+            acks: row.acks,
+            min_bytes: row.min_bytes,
+            max_wait_ms: row.max_wait_ms,
+            error_code: row.error_code,
+            error: row.error,
+            partitions: partitions.collect(),
+            ..Request::new(row.client, NOT_READ)
+        })
+    })
+}
+
+/// All file operations, by the columns of [`FileOpColumns`].
+pub(crate) fn file_ops(parts: Vec<Part>, notes: &Arc<Notes>) -> io::Result<Summaries<FileOp>> {
+    let unread: Arc<str> = Arc::from("");
+    summaries(Table::FileOps.as_str(), parts, notes, move |row: FileOpColumns| {
+        Some(FileOp {
+            start: row.start,
+            end: row.end,
+            op: row.op,
+            bytes: row.bytes,
+            disk_bytes: row.disk_bytes,
+            readahead_bytes: row.readahead_bytes,
+            file: row.file,
+            kind: row.kind,
+            device: Device { name: row.device.unwrap_or_else(|| Arc::clone(&unread)), major: 0, minor: 0 },
+            pid: 0,
+            tid: 0,
+            thread: Arc::clone(&unread),
+            errno: None,
+            offset: 0,
+            renamed_to: None,
+            topic_partition: None,
+            inode: 0,
+            fs: Arc::clone(&unread),
+            batch: None,
+            journal_transaction: None,
+        })
+    })
+}
+
+/// The figures of the host that are selected by their scope and metric.
+pub(crate) fn host_samples(
+    parts: Vec<Part>,
+    notes: &Arc<Notes>,
+    is_selected: fn(HostScope, &str) -> bool,
+) -> io::Result<Summaries<HostSample>> {
+    summaries(Table::HostSamples.as_str(), parts, notes, move |row: HostSample| {
+        is_selected(row.scope, &row.metric).then_some(row)
+    })
+}
+
+/// Cause and latency of each verdict on a request that was answered.
+pub(crate) fn causes(parts: Vec<Part>, notes: &Arc<Notes>) -> io::Result<Summaries<(Cause, Nanos)>> {
+    summaries(verdicts::FOLDER, parts, notes, |row: VerdictColumns| Some((row.cause, row.end? - row.arrival)))
+}
+
+/// A larger footer is none of ours: it names a few dozen columns of some hundred row groups.
+const MAX_FOOTER_BYTES: u64 = 64 << 20;
+
+type ColumnsOf = fn() -> Vec<Column>;
+
+/// The tables of which some columns are read, by their folders, and which.
+const READ: [(&str, ColumnsOf); 4] = [
+    ("requests", RequestColumns::columns),
+    ("file_ops", FileOpColumns::columns),
+    ("host_samples", HostSample::columns),
+    (verdicts::FOLDER, VerdictColumns::columns),
+];
+
+/// The folder of a part, by its place in a recording (`requests/part-00001.parquet`); none where it is no part, whatever it is.
+pub fn folder_of(place: &str) -> Option<&'static str> {
+    let (folder, name) = place.split_once('/')?;
+    let mut tables = Table::ALL.iter().map(|table| table.as_str()).chain([verdicts::FOLDER]);
+    tables.find(|known| *known == folder).filter(|_| part::number_of(name).is_some())
+}
+
+/// Whether only some columns of a table are read for figures, by its folder.
+pub fn has_summaries(folder: &str) -> bool {
+    READ.iter().any(|(known, _)| *known == folder)
+}
+
+/// Where a Parquet part's footer is. Of the part, its last eight bytes need to be there.
+///
+/// # Errors
+/// [`Error::Part`] where it does not end as Parquet does; [`Error::Io`].
+pub fn footer_range(path: &Path) -> Result<Range<u64>, Error> {
+    let damaged = |why: &str| Error::Part { path: path.to_owned(), why: why.to_owned() };
+    let mut file = File::open(path).map_err(Error::io("read", path))?;
+    let size = file.metadata().map_err(Error::io("read", path))?.len();
+    let Some(tail) = size.checked_sub(FOOTER_SIZE as u64) else { return Err(damaged("it is too short")) };
+    let mut end = [0; FOOTER_SIZE];
+    file.seek(SeekFrom::Start(tail)).map_err(Error::io("read", path))?;
+    file.read_exact(&mut end).map_err(Error::io("read", path))?;
+    let footer = FooterTail::try_from(end).map_err(|error| damaged(&error.to_string()))?;
+    let bytes = footer.metadata_length() as u64;
+    let start = tail.checked_sub(bytes).filter(|_| bytes <= MAX_FOOTER_BYTES);
+    Ok(start.ok_or_else(|| damaged("its footer is longer than it can be"))?..size)
+}
+
+/// Where in a Parquet part of a table the columns lie that figures are made of. Of the part, its footer needs to be there.
+///
+/// # Errors
+/// [`Error::Part`] where the footer cannot be understood or leads out of the part; [`Error::Io`].
+pub fn summary_ranges(folder: &str, path: &Path) -> Result<Vec<Range<u64>>, Error> {
+    let Some((_, columns)) = READ.iter().find(|(known, _)| *known == folder) else { return Ok(Vec::new()) };
+    let file = ParquetFile::open(path)?;
+    let damaged = |why: String| Error::Part { path: path.to_owned(), why };
+    let ranges = fenced(|| file.ranges(&Projection::of(&columns()))).map_err(damaged)?;
+    let size = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
+    if ranges.iter().any(|range| range.end > size) {
+        return Err(damaged("its footer leads beyond its end".to_owned()));
+    }
+    Ok(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs::{self, File};
+    use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+    use std::path::{Path, PathBuf};
+
+    use model::{FileOp, HostScope, Nanos, Request, Row as _, Verdict};
+
+    use super::{
+        FileOpColumns, READ, RequestColumns, VerdictColumns, folder_of, footer_range, has_summaries,
+        summary_ranges,
+    };
+    use crate::selection::assert_subset;
+    use crate::{Error, Recording, Summaries, Table, VerdictWriter};
+
+    fn sample() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/journal-stall")
+    }
+
+    #[test]
+    fn a_part_is_known_by_its_place_and_nothing_else_is_one() {
+        assert_eq!(folder_of("requests/part-00001.parquet"), Some("requests"));
+        assert_eq!(folder_of("verdicts/part-00001.parquet"), Some("verdicts"));
+        assert_eq!(folder_of("losses/part-00012.arrows"), Some("losses"));
+        for place in [
+            "manifest.json",
+            "requests",
+            "requests/part-1.parquet",
+            "requests/../requests/part-00001.parquet",
+            "/etc/part-00001.parquet",
+            "../requests/part-00001.parquet",
+            "requests//part-00001.parquet",
+            "requests/part-00001.parquet/part-00001.parquet",
+            "others/part-00001.parquet",
+        ] {
+            assert_eq!(folder_of(place), None, "{place}");
+        }
+        assert!(has_summaries("verdicts") && !has_summaries("off_cpu"));
+        for (folder, _) in READ {
+            assert!(
+                folder == "verdicts" || Table::ALL.iter().any(|table| table.as_str() == folder),
+                "{folder}"
+            );
+        }
+    }
+
+    /// A copy of a part that has its end and the columns of summaries, and zeros elsewhere; how many bytes it was given.
+    fn copy(folder: &str, from: &Path, to: &Path) -> u64 {
+        let size = fs::metadata(from).unwrap().len();
+        let hole = File::create(to).unwrap();
+        hole.set_len(size).unwrap();
+        let take = |range: std::ops::Range<u64>| {
+            let (mut from, mut to) = (File::open(from).unwrap(), &hole);
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            from.seek(SeekFrom::Start(range.start)).unwrap();
+            from.read_exact(&mut bytes).unwrap();
+            to.seek(SeekFrom::Start(range.start)).unwrap();
+            to.write_all(&bytes).unwrap();
+            range.end - range.start
+        };
+        let end = take(size - 8..size) + take(footer_range(to).unwrap());
+        end + summary_ranges(folder, to).unwrap().into_iter().map(take).sum::<u64>()
+    }
+
+    fn all<T: std::fmt::Debug>(summaries: Summaries<T>) -> Vec<String> {
+        summaries.flat_map(|batch| batch.unwrap()).map(|row| format!("{row:?}")).collect()
+    }
+
+    fn told(recording: &Recording) -> Vec<Vec<String>> {
+        let any = |_: HostScope, _: &str| true;
+        vec![
+            all(recording.request_summaries().unwrap()),
+            all(recording.file_op_summaries().unwrap()),
+            all(recording.host_samples(any).unwrap()),
+            all(recording.causes().unwrap().unwrap()),
+        ]
+    }
+
+    #[test]
+    fn summaries_are_made_of_these_bytes_and_no_others() {
+        let (whole, holes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for place in places(&sample()).into_iter().chain(["manifest.json".into()]) {
+            fs::create_dir_all(whole.path().join(&place).parent().unwrap()).unwrap();
+            fs::copy(sample().join(&place), whole.path().join(&place)).unwrap();
+        }
+        VerdictWriter::create(&Recording::open(whole.path()).unwrap(), Nanos(0)).unwrap().finish().unwrap();
+        let (mut taken, mut there) = (0, 0);
+        for place in places(whole.path()).iter().filter(|place| has_summaries(folder_of(place).unwrap())) {
+            let (from, to) = (whole.path().join(place), holes.path().join(place));
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            taken += copy(folder_of(place).unwrap(), &from, &to);
+            there += fs::metadata(&from).unwrap().len();
+        }
+        fs::copy(whole.path().join("manifest.json"), holes.path().join("manifest.json")).unwrap();
+        let recording = Recording::open_for_summaries(holes.path()).unwrap();
+        let expected = told(&Recording::open(whole.path()).unwrap());
+        assert!(
+            expected.iter().take(2).all(|rows| rows.len() > 10),
+            "{:?}",
+            expected.iter().map(Vec::len).collect::<Vec<_>>()
+        );
+        assert_eq!(told(&recording), expected);
+        assert!(taken < there, "{taken} of {there} bytes");
+        assert!(recording.notes().iter().all(|note| !note.contains("is missing")), "{:?}", recording.notes());
+    }
+
+    /// The places of all parts.
+    fn places(recording: &Path) -> BTreeSet<String> {
+        let mut places = BTreeSet::new();
+        for folder in fs::read_dir(recording).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
+            for part in fs::read_dir(folder.path()).unwrap().flatten() {
+                let names = [folder.file_name(), part.file_name()].map(|name| name.into_string().unwrap());
+                places.insert(names.join("/"));
+            }
+        }
+        places.retain(|place| folder_of(place).is_some());
+        places
+    }
+
+    #[test]
+    fn what_does_not_end_as_parquet_is_damaged() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("part-00001.parquet");
+        for bytes in [&b"PAR1"[..], b"12345678", b"\xff\xff\xff\x7fPAR1", b"PAR1....\x00\x00\x00\x10PAR1"] {
+            fs::write(&path, bytes).unwrap();
+            assert!(matches!(footer_range(&path), Err(Error::Part { .. })), "{bytes:?}");
+        }
+        fs::write(&path, b"PAR1zzzz\x04\0\0\0PAR1").unwrap();
+        assert_eq!(footer_range(&path).unwrap(), 4..16);
+        assert!(matches!(summary_ranges("requests", &path), Err(Error::Part { .. })));
+    }
+
+    #[test]
+    fn summaries_are_made_of_columns_of_their_tables() {
+        assert_subset(&RequestColumns::columns(), &Request::columns());
+        assert_subset(&FileOpColumns::columns(), &FileOp::columns());
+        assert_subset(&VerdictColumns::columns(), &Verdict::columns());
+    }
+}

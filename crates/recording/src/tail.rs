@@ -1,0 +1,311 @@
+//! Reading a recording while it is written: its events in the order of their times, as soon as none can come before them
+//! any more. Does not wait: whoever asks decides how often.
+//!
+//! The recorder writes what it has of every table at least twice a second (`Writer::tick`), so what is later than that is
+//! not to be expected. Where it is all the same, it is told when it comes.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arrow_array::RecordBatch;
+use model::{Event, Nanos, Table};
+
+use crate::events::Decoder;
+use crate::manifest::Manifest;
+use crate::notes::Notes;
+use crate::parquet_part::{EVENTS_AT_ONCE, ParquetFile, ParquetPart, Rows};
+use crate::part::Part;
+use crate::stream::GrowingPart;
+use crate::table::{folder, projection};
+use crate::{Error, Recording};
+
+/// How much later than others of the same time an event may be written: half a second in its table, 0.2 s in its source,
+/// and as much again for a recorder that has no processor.
+const WRITTEN_WITHIN: Nanos = Nanos::from_millis(1_500);
+
+/// A recording that is being read as it grows.
+pub struct Tail {
+    dir: PathBuf,
+    lanes: Vec<Lane>,
+    /// Read, and not told yet.
+    held: BinaryHeap<Reverse<Held>>,
+    /// The time of the newest event that was read.
+    newest: Nanos,
+    /// How many were read.
+    count: u64,
+    /// Whether the recorder had ended when the tables were looked at.
+    finished: bool,
+    /// What the manifest's file was when it was read last.
+    manifest: Option<(SystemTime, u64)>,
+    notes: Arc<Notes>,
+}
+
+/// An event by its time, and of the same time the one that was read first.
+struct Held {
+    time: Nanos,
+    count: u64,
+    event: Event,
+}
+
+impl Tail {
+    /// Begins at the recording's beginning.
+    pub fn start(recording: &Recording) -> Self {
+        let dir = recording.dir();
+        let notes = Arc::new(Notes::on(dir));
+        Self {
+            dir: dir.to_owned(),
+            lanes: Table::ALL.into_iter().map(|table| Lane::of(table, dir, &notes)).collect(),
+            held: BinaryHeap::new(),
+            newest: Nanos::MIN,
+            count: 0,
+            finished: false,
+            manifest: None,
+            notes,
+        }
+    }
+
+    /// The next event; none where nothing is certain to be the next for now, or where the recording has ended and all of it
+    /// was told ([`Tail::is_finished`]).
+    ///
+    /// # Errors
+    /// A part is damaged. Asking on gives what the other parts hold.
+    pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
+        if let Some(event) = self.certain() {
+            return Ok(Some(event));
+        }
+        // Asked first: what was written before it says that it has ended is all there is.
+        self.finished = self.finished || self.has_ended();
+        self.lanes.iter_mut().for_each(Lane::look_again);
+        while self.read()? {
+            if let Some(event) = self.certain() {
+                return Ok(Some(event));
+            }
+        }
+        Ok(self.certain())
+    }
+
+    /// Whether the recorder has ended, and everything was told.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+            && self.held.is_empty()
+            && self.lanes.iter().all(|lane| lane.known_until() == Nanos::MAX)
+    }
+
+    /// What to know beside the events, one line each.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.all()
+    }
+
+    /// Whether the manifest says that the recorder has ended. One that is as it was is not read again.
+    fn has_ended(&mut self) -> bool {
+        let found = Manifest::version_in(&self.dir);
+        if found.is_some() && found == self.manifest {
+            return false;
+        }
+        self.manifest = found;
+        Manifest::read(&self.dir).is_ok_and(|manifest| manifest.ended_ns.is_some())
+    }
+
+    /// The next event before which no other can come.
+    fn certain(&mut self) -> Option<Event> {
+        let known_until = self.lanes.iter().map(Lane::known_until).min()?;
+        let next = self.held.peek().is_some_and(|Reverse(held)| held.time <= known_until);
+        next.then(|| self.held.pop().map(|Reverse(held)| held.event)).flatten()
+    }
+
+    /// Reads some more of the table that is furthest behind; whether there is any use in going on.
+    fn read(&mut self) -> Result<bool, Error> {
+        let newest = self.newest;
+        let behind = self.lanes.iter_mut().filter(|lane| lane.may_have_more(newest));
+        let Some(lane) = behind.min_by_key(|lane| lane.known_until()) else { return Ok(false) };
+        let events = lane.read(self.finished, newest, newest - WRITTEN_WITHIN)?;
+        for event in events {
+            self.newest = self.newest.max(event.time());
+            self.held.push(Reverse(Held { time: event.time(), count: self.count, event }));
+            self.count += 1;
+        }
+        Ok(true)
+    }
+}
+
+impl Held {
+    fn key(&self) -> (Nanos, u64) {
+        (self.time, self.count)
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Held {}
+
+/// A table and how far it was read.
+struct Lane {
+    table: Table,
+    folder: PathBuf,
+    /// The number of the part that is being read, or comes next.
+    number: u32,
+    open: Option<Open>,
+    /// Up to here everything there is was read.
+    known_until: Nanos,
+    /// What the newest event of all was when there was no more here.
+    dry_at: Option<Nanos>,
+    decoder: Decoder,
+}
+
+/// A part that is being read.
+enum Open {
+    /// Still written, as far as is known.
+    Growing(GrowingPart),
+    /// Nobody adds to it any more.
+    Closed(GrowingPart),
+    Whole(PathBuf, ParquetPart),
+}
+
+impl Lane {
+    /// A table of the recording at `dir`, from its beginning.
+    fn of(table: Table, dir: &Path, notes: &Arc<Notes>) -> Self {
+        Self {
+            table,
+            folder: folder(table, dir),
+            number: 1,
+            open: None,
+            known_until: Nanos::MIN,
+            dry_at: None,
+            decoder: Decoder::new(table, notes),
+        }
+    }
+
+    /// Up to which time everything there is was read; [`Nanos::MAX`] where nothing can come any more.
+    fn known_until(&self) -> Nanos {
+        self.known_until
+    }
+
+    /// Whether it is worth looking, if the newest event of all tables is this one.
+    fn may_have_more(&self, newest: Nanos) -> bool {
+        self.known_until < Nanos::MAX && self.dry_at.is_none_or(|at| at < newest)
+    }
+
+    /// Has it looked at again.
+    fn look_again(&mut self) {
+        self.dry_at = None;
+    }
+
+    /// Reads the next events. Where there are none now, everything up to `certain` was written, and where the recording has
+    /// `ended`, there will be none.
+    fn read(&mut self, ended: bool, newest: Nanos, certain: Nanos) -> Result<Vec<Event>, Error> {
+        // A part ends with its first error.
+        self.next_events(ended, newest, certain).inspect_err(|_| self.next_part())
+    }
+
+    fn next_events(&mut self, ended: bool, newest: Nanos, certain: Nanos) -> Result<Vec<Event>, Error> {
+        while let Some((path, batch)) = self.next_batch(ended)? {
+            let (events, failed) = self.decoder.decode(&path, &batch);
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if let Some(last) = events.iter().map(Event::time).max() {
+                self.known_until = self.known_until.max(last);
+                self.dry_at = None;
+                return Ok(events);
+            }
+        }
+        self.known_until = if ended { Nanos::MAX } else { self.known_until.max(certain) };
+        self.dry_at = Some(newest);
+        Ok(Vec::new())
+    }
+
+    fn next_batch(&mut self, ended: bool) -> Result<Option<(PathBuf, RecordBatch)>, Error> {
+        loop {
+            let Some(open) = &mut self.open else {
+                self.open = self.open()?;
+                if self.open.is_none() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let next = match open {
+                Open::Growing(part) | Open::Closed(part) => {
+                    part.next_batch().map(|batch| batch.map(|batch| (part.path().to_owned(), batch)))
+                }
+                Open::Whole(path, part) => {
+                    part.next().transpose().map(|batch| batch.map(|batch| (path.clone(), batch)))
+                }
+            };
+            if let Some(batch) = next? {
+                return Ok(Some(batch));
+            }
+            if !self.go_on(ended) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What to read when a part has no more for now; whether there is anything.
+    fn go_on(&mut self, ended: bool) -> bool {
+        match self.open.take() {
+            Some(Open::Growing(part)) if ended || self.is_closed() => {
+                // Once more: the last of it may have been written since.
+                self.open = Some(Open::Closed(part));
+                true
+            }
+            Some(Open::Growing(part)) => {
+                self.open = Some(Open::Growing(part));
+                false
+            }
+            _ => {
+                self.next_part();
+                true
+            }
+        }
+    }
+
+    fn next_part(&mut self) {
+        self.open = None;
+        self.number = self.number.saturating_add(1);
+        self.decoder.next_part();
+    }
+
+    /// Whether the writer has turned to another part, or made Parquet of this one.
+    fn is_closed(&self) -> bool {
+        let later = self.part(self.number.saturating_add(1));
+        [self.part(self.number).parquet(), later.stream(), later.parquet()].iter().any(|path| path.exists())
+    }
+
+    /// The next part, if there is any.
+    fn open(&self) -> Result<Option<Open>, Error> {
+        let part = self.part(self.number);
+        let (stream, parquet) = (part.stream(), part.parquet());
+        // The stream first: it goes when its Parquet is there.
+        if let Ok(growing) = GrowingPart::open(&stream) {
+            return Ok(Some(Open::Growing(growing)));
+        }
+        if !parquet.exists() {
+            return Ok(None);
+        }
+        let whole = ParquetFile::open(&parquet)?.read(&projection(self.table), Rows::All, EVENTS_AT_ONCE)?;
+        Ok(Some(Open::Whole(parquet, whole)))
+    }
+
+    fn part(&self, number: u32) -> Part {
+        Part::new(self.folder.clone(), number)
+    }
+}
