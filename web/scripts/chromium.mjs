@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 
 import { chromium } from "@playwright/test";
 
-/** Opens the page in a browser of its own and hands it on. */
+/** Opens the page in a new browser and returns it. */
 export async function opened(file, viewport, act) {
   const browser = await chromium.launch({
     executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",

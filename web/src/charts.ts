@@ -96,7 +96,7 @@ export class Charts {
     }
   }
 
-  /** Draws everything anew, in the theme's colours. */
+  /** Draws everything again, in the theme's colours. */
   redraw(): void {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => this.draw());

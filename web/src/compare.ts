@@ -13,7 +13,7 @@ import { heatrows } from "./heatrows";
 
 const SECTIONS: [string, string][] = [["heat", "Over time"], ["steps", "Steps"], ["differences", "Differences"], ["causes", "Causes"], ["runs", "Runs"], ["basis", "Basis"]];
 
-/** What shows the recording of a name, where the page tells of it. */
+/** What shows the recording of a name, if the page has it. */
 type Shows = (name: string) => (() => void) | undefined;
 
 /** All of it; `view` chooses what is looked at, where there is more. */

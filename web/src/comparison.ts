@@ -76,7 +76,7 @@ export interface Summary {
   notes: string[];
 }
 
-/** Names for people, in the order in which figures are told. */
+/** Names for people, in the order of figures. */
 export const FIGURES: [Figure, string][] = [
   ["requests_per_s", "requests/s"],
   ["record_bytes_per_s", "bytes of records/s"],

@@ -56,7 +56,7 @@ function show(): void {
       section("time", "Over time", "Drag across any chart to select a stretch of time: everything on the page follows. Times are UTC.", heatmap(charts, recording), slowTime(charts, recording, state), commits(charts, recording), ...devices(charts, recording), threads(charts, recording, state)),
       section("request", "One slow request", "Every stage, wait and device request of it on one axis of time; what its threads and others did meanwhile.", one.element),
       section("requests", "Slow requests", "", list.element),
-      section("roots", "Root events and their victims", "One commit, one collection, one slow write: whatever all of its victims share.", roots(recording, rows, state, clock)),
+      section("roots", "Root events and their victims", "One commit, one collection, one slow write: what all of its victims share.", roots(recording, rows, state, clock)),
       recording.advice ? section("advice", "Advice", "What cost slow requests the most comes first. Nothing is advised without evidence; the comparison shows whether it helped.", ...advice(recording.advice)) : null,
       section("partitions", "Topics × partitions", "By number; stronger where more requests were slow.", partitionGrid(recording, state), partitions(recording, state)),
       section("host", "Host", "What the kernel counts, once a second.", host(charts, recording)),
@@ -127,7 +127,7 @@ function look(recording: number): void {
   scrollTo(0, 0);
 }
 
-/** Shows the recording of that name, if the page tells of it. */
+/** Shows the recording of that name, if the page has it. */
 function recordingOf(page: Page, name: string): (() => void) | undefined {
   const at = page.recordings.findIndex(({ about }) => about.name === name);
   return at < 0 ? undefined : () => look(at);

@@ -1,4 +1,4 @@
-// A picture that is as wide as the page allows, drawn anew when that changes; and axes with round numbers.
+// A picture that is as wide as the page allows, drawn again when that changes; and axes with round numbers.
 
 import { h } from "./dom";
 
@@ -11,7 +11,7 @@ export function picture(label: string, draw: (width: number) => SVGSVGElement): 
     if (width > 0 && Math.abs(width - drawn) > 1) {
       drawn = width;
       const svg = draw(width);
-      // Paper is narrower, and nobody draws anew for it.
+      // Paper is narrower, and nothing is drawn again for it.
       svg.setAttribute("viewBox", `0 0 ${width} ${svg.getAttribute("height") ?? 0}`);
       place.replaceChildren(svg);
     }

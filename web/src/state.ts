@@ -49,7 +49,7 @@ export class State {
     this.listeners.push(listener);
   }
 
-  /** Forgets who listens: another recording is drawn anew. */
+  /** Forgets who listens: another recording is drawn. */
   forget(): void {
     this.listeners = [];
   }
@@ -65,7 +65,7 @@ export class State {
     for (const listener of this.listeners) listener(this.selection, changed);
   }
 
-  /** Has everybody draw anew, at once: paper does not wait for the next frame. */
+  /** Draws all at once: paper does not wait for the next frame. */
   look(): void {
     for (const listener of this.listeners) listener(this.selection, new Set(["look"]));
   }

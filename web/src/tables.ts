@@ -1,4 +1,4 @@
-// What is told in rows: root events, slow requests, partitions and files. All follow the selection.
+// Tables: root events, slow requests, partitions and files. All follow the selection.
 
 import { colourOf } from "./colours";
 import type { Recording, Root, Row } from "./data";
@@ -15,7 +15,7 @@ interface Column<T> {
   sort?: (row: T) => number | string;
 }
 
-/** A table that is drawn anew whenever the selection changes; a heading sorts by its column. */
+/** A table that is drawn again when the selection changes; a heading sorts by its column. */
 function table<T>(caption: string, columns: Column<T>[], rows: () => T[], more: { click?: (row: T) => void; mark?: (row: T) => boolean; dim?: (row: T) => boolean }): { element: HTMLElement; show: () => void } {
   let by: { column: Column<T>; down: boolean } | null = null;
   let shown = SHOWN;

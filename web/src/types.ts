@@ -39,7 +39,7 @@ export interface Recording {
   advice?: Advice;
   /** Some of them in detail, the slowest first. */
   requests: Detail[];
-  /** Stretches of time that those tell of, each once: they name them by number. */
+  /** Stretches of time in them, each once: requests name them by number. */
   spans: Span[];
   /** Buckets in one cell of a partition or a file. */
   coarse_buckets: number;
@@ -357,7 +357,7 @@ export interface Detail {
   confidence: string;
   /** The partition that the time was lost on. */
   partition: string | null;
-  /** What was seen that supports the verdict, in the order in which it is told. */
+  /** What was seen that supports the verdict, in the order of the story. */
   evidence: Proof[];
   /** What to change. */
   advice: string[];

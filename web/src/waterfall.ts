@@ -192,7 +192,7 @@ function short(thread: string): string {
   return thread.replace("data-plane-kafka-", "");
 }
 
-/** What a screen reader is told instead, and what prints beneath. */
+/** The text for screen readers, printed beneath. */
 export function evidenceList(detail: Detail): HTMLElement {
   const list = h("ol", { class: "evidence" });
   for (const proof of detail.evidence) {

@@ -54,7 +54,7 @@ test("the waterfall of the slowest request shows commit, write and waiter", asyn
   const waterfall = page.locator("svg.waterfall");
   await expect(waterfall).toBeVisible();
   await settled(page);
-  // Of one drawing: it is drawn anew when its width changes.
+  // Of one drawing: it is drawn again when its width changes.
   const widest = await page.evaluate((kinds) => {
     const boxes = (kind: string) => [...document.querySelectorAll(`svg.waterfall .bar[data-kind="${kind}"] rect`)].map((bar) => bar.getBoundingClientRect());
     return kinds.map((kind) => boxes(kind).sort((a, b) => b.width - a.width).map(({ x, width }) => ({ x, width }))[0]);
@@ -69,7 +69,7 @@ test("the waterfall of the slowest request shows commit, write and waiter", asyn
   expect(shared(commit, write)).toBeGreaterThan(0.7);
   expect(shared(write, request)).toBeGreaterThan(0.5);
   expect(await waterfall.locator('.bar[data-kind="block-io"]').count()).toBeGreaterThan(0);
-  // The wait is told of who waited, among the evidence and in its lane; the write of who held the lock.
+  // The wait is shown for the thread that waited, among the evidence and in its lane; the write of who held the lock.
   const wait = waiter?.evidence.find(({ kind }) => kind === "lock-wait");
   expect(wait?.waiter_tid).not.toBe(wait?.tid);
   const own = waterfall.locator("g.lane", { hasText: ` ${wait?.waiter_tid}` });

@@ -2,7 +2,7 @@
 
 import type { Page } from "@playwright/test";
 
-/** So many frames in which nothing changes: whatever is still to be drawn is drawn in the next two. */
+/** So many frames in which nothing changes: what is still to be drawn is drawn in the next two. */
 const QUIET_FRAMES = 8;
 
 /** Waits until nothing in the page has changed for some frames, however long those take. */

@@ -1,5 +1,5 @@
-//! Counts of one run by block of time. Blocks double in width as the run goes on, so that their number is bounded whatever
-//! its length. Does not compute figures.
+//! Counts of one run by block of time. Blocks double in width as the run goes on, so that a run of any length has a
+//! bounded number. Does not compute figures.
 
 use hdrhistogram::Histogram;
 use model::Nanos;
@@ -9,7 +9,7 @@ use crate::counts::Counts;
 /// The narrowest block.
 const FINEST: i64 = 1_000_000_000;
 /// At most so many blocks: a histogram takes some KiB.
-const MOST: i64 = 256;
+const MAX: i64 = 256;
 /// Latencies are told apart down to half a microsecond, and to one part in 200.
 const LOWEST_NS: u64 = 1_000;
 const DIGITS: u8 = 2;
@@ -55,7 +55,7 @@ impl Blocks {
         self.end = self.end.max(request.arrival);
         // What arrived before the one that was answered first is in the first block.
         let after = (request.arrival - origin).0.max(0);
-        while after / self.width >= MOST {
+        while after / self.width >= MAX {
             self.widen();
         }
         let at = (after / self.width) as usize;
@@ -152,7 +152,7 @@ fn histogram() -> Option<Histogram<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blocks, MOST, RequestSample};
+    use super::{Blocks, MAX, RequestSample};
     use model::Nanos;
 
     fn counted(second: i64, latency_ns: u64) -> RequestSample {
@@ -168,7 +168,7 @@ mod tests {
         }
         assert_eq!(blocks.width(), Nanos(32_000_000_000));
         let counts = blocks.finish();
-        assert!(counts.len() as i64 <= MOST);
+        assert!(counts.len() as i64 <= MAX);
         assert_eq!(counts.iter().map(|block| block.requests).sum::<u64>(), 7_200);
         assert_eq!(
             counts.iter().flat_map(|block| &block.levels).map(|level| u64::from(level.1)).sum::<u64>(),

@@ -9,7 +9,7 @@ use crate::counts::{Axis, Counts, Sum};
 use crate::difference::{Difference, Side, differ};
 use crate::figure::{Figure, Figures, Interval};
 use crate::over_time::{OverTime, Rows};
-use crate::resample::{Drawn, Variations, variations};
+use crate::resample::{PreparedRun, Variations, variations};
 use crate::run::Run;
 
 /// Where the draws begin: the same input gives the same intervals.
@@ -20,7 +20,7 @@ const SEED: u64 = 0x6b61_666b_612d_3939;
 pub struct Setup {
     /// What it is called.
     pub name: String,
-    /// A sentence about it, from whoever made the runs.
+    /// A sentence about it, by the person who made the runs.
     pub note: Option<String>,
     /// Its runs.
     pub runs: Vec<Run>,
@@ -100,11 +100,11 @@ pub struct Comparison {
 }
 
 /// A run's blocks and their width.
-type Taken = (Nanos, Vec<Counts>);
+type RunBlocks = (Nanos, Vec<Counts>);
 
 /// A configuration while it is put together.
 struct Drawing {
-    runs: Vec<Drawn>,
+    runs: Vec<PreparedRun>,
     sum: Sum,
     variations: Variations,
 }
@@ -112,7 +112,7 @@ struct Drawing {
 impl Comparison {
     /// Compares. Takes about a second for every ten minutes of runs.
     pub fn of(slo: Nanos, mut setups: Vec<Setup>) -> Self {
-        let taken: Vec<Vec<Taken>> =
+        let taken: Vec<Vec<RunBlocks>> =
             setups.iter_mut().map(|setup| setup.runs.iter_mut().map(Run::take_blocks).collect()).collect();
         let axis = Axis::of(taken.iter().flatten().flat_map(|taken| &taken.1));
         let drawings: Vec<Drawing> =
@@ -143,11 +143,11 @@ impl Comparison {
 }
 
 impl Drawing {
-    fn of(axis: &Axis, runs: Vec<Taken>, seed: u64) -> Self {
+    fn of(axis: &Axis, runs: Vec<RunBlocks>, seed: u64) -> Self {
         // A run without requests has no blocks to draw.
-        let runs: Vec<Drawn> =
-            runs.into_iter().map(|(width, blocks)| Drawn::of(axis, width, blocks)).collect();
-        let drawn: Vec<Drawn> = runs.iter().filter(|run| !run.blocks.is_empty()).cloned().collect();
+        let runs: Vec<PreparedRun> =
+            runs.into_iter().map(|(width, blocks)| PreparedRun::of(axis, width, blocks)).collect();
+        let drawn: Vec<PreparedRun> = runs.iter().filter(|run| !run.blocks.is_empty()).cloned().collect();
         let mut sum = Sum::new(axis);
         for run in &runs {
             sum.merge(&run.sum);
@@ -187,7 +187,7 @@ fn configuration(setup: &Setup, drawing: &Drawing) -> Configuration {
     }
 }
 
-fn run_figures(run: &Run, drawn: &Drawn) -> RunFigures {
+fn run_figures(run: &Run, drawn: &PreparedRun) -> RunFigures {
     RunFigures {
         name: run.name.clone(),
         requests: run.requests,

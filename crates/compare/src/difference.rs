@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::counts::{Counts, Sum};
 use crate::figure::{Figure, Figures, Interval};
-use crate::resample::{Drawn, Variation, Variations};
+use crate::resample::{PreparedRun, Variation, Variations};
 
 /// A percentile is known only where so many requests were slower than it.
 const BEYOND: u64 = 10;
@@ -103,7 +103,7 @@ pub struct Difference {
 
 /// A configuration, as far as it is compared.
 pub(crate) struct Side<'a> {
-    pub(crate) runs: &'a [Drawn],
+    pub(crate) runs: &'a [PreparedRun],
     pub(crate) sum: &'a Sum,
     pub(crate) figures: Figures,
     pub(crate) variations: &'a Variations,
@@ -145,7 +145,7 @@ pub(crate) fn differ(configuration: usize, figure: Figure, side: &Side<'_>, base
 }
 
 fn shortfall(figure: Figure, side: &Side<'_>, base: &Side<'_>) -> Option<Shortfall> {
-    let stretches = |side: &Side<'_>| side.runs.iter().map(Drawn::stretches).sum::<f64>();
+    let stretches = |side: &Side<'_>| side.runs.iter().map(PreparedRun::stretches).sum::<f64>();
     let fewest = stretches(side).min(stretches(base));
     if fewest < STRETCHES {
         return Some(Shortfall::Stretches(fewest as u32));

@@ -3,7 +3,7 @@
 use model::Nanos;
 
 use crate::counts::{Axis, Sum};
-use crate::resample::Drawn;
+use crate::resample::PreparedRun;
 
 /// Slow requests of each configuration over the time of its runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,11 +27,11 @@ impl OverTime {
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     axis: Axis,
-    runs: Vec<Vec<Drawn>>,
+    runs: Vec<Vec<PreparedRun>>,
 }
 
 impl Rows {
-    pub(crate) fn of(axis: Axis, runs: Vec<Vec<Drawn>>) -> Self {
+    pub(crate) fn of(axis: Axis, runs: Vec<Vec<PreparedRun>>) -> Self {
         Self { axis, runs }
     }
 
@@ -46,7 +46,7 @@ impl Rows {
         OverTime { bucket: Nanos(bucket), rows }
     }
 
-    fn row(&self, runs: &[Drawn], bucket: i64, cells: usize) -> Vec<Option<u64>> {
+    fn row(&self, runs: &[PreparedRun], bucket: i64, cells: usize) -> Vec<Option<u64>> {
         let mut sum = Sum::new(&self.axis);
         let cell = |cell: usize| {
             sum.clear();

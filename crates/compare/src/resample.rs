@@ -21,7 +21,7 @@ const RESOLUTION: f64 = 1.0 / 128.0;
 
 /// One run, ready to be drawn from.
 #[derive(Clone, Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct PreparedRun {
     /// The width of a block.
     pub(crate) width: Nanos,
     pub(crate) blocks: Vec<Counts>,
@@ -30,7 +30,7 @@ pub(crate) struct Drawn {
     pub(crate) sum: Sum,
 }
 
-impl Drawn {
+impl PreparedRun {
     pub(crate) fn of(axis: &Axis, width: Nanos, mut blocks: Vec<Counts>) -> Self {
         for block in &mut blocks {
             axis.place(block);
@@ -80,15 +80,15 @@ pub(crate) type Variations = [Option<Variation>; Figure::ALL.len()];
 /// Of a configuration that was run once, or several times. Blocks tell well how much it varies within runs; whole runs
 /// tell badly, since they are few, how much in all. The larger of the two counts, and by as many degrees of freedom as
 /// its parts are known by (Satterthwaite 1946).
-pub(crate) fn variations(axis: &Axis, runs: &[Drawn], seed: u64) -> Variations {
+pub(crate) fn variations(axis: &Axis, runs: &[PreparedRun], seed: u64) -> Variations {
     let mut random = Rng::with_seed(seed);
     let count = runs.len() as f64;
-    let stretches: f64 = runs.iter().map(Drawn::stretches).sum();
+    let stretches: f64 = runs.iter().map(PreparedRun::stretches).sum();
     let freedom = (stretches - count).max(1.0);
     let within = draw(axis, |sum| blocks(runs, &mut random, sum));
     let among = (runs.len() > 1).then(|| draw(axis, |sum| whole_runs(runs, &mut random, sum)));
     let of = |(figure, draws): (Figure, Vec<f64>)| {
-        // Of a maximum nothing is told: no draw has a higher one than the run, however much higher another run's may be
+        // A maximum has no interval: no draw has a higher one than the run, however much higher another run's may be
         // (Bickel and Freedman 1981, section 6).
         if figure == Figure::Max || draws.len() * 2 < RESAMPLES {
             return None;
@@ -132,7 +132,7 @@ fn draw(axis: &Axis, mut one: impl FnMut(&mut Sum)) -> [Vec<f64>; Figure::ALL.le
 }
 
 /// As many blocks of each run as it has, in stretches that begin anywhere and go on at the beginning after the end.
-fn blocks(runs: &[Drawn], random: &mut Rng, sum: &mut Sum) {
+fn blocks(runs: &[PreparedRun], random: &mut Rng, sum: &mut Sum) {
     for run in runs {
         let all = run.blocks.len();
         let mut times = vec![0_u64; all];
@@ -152,7 +152,7 @@ fn blocks(runs: &[Drawn], random: &mut Rng, sum: &mut Sum) {
     }
 }
 
-fn whole_runs(runs: &[Drawn], random: &mut Rng, sum: &mut Sum) {
+fn whole_runs(runs: &[PreparedRun], random: &mut Rng, sum: &mut Sum) {
     for _ in runs {
         if let Some(run) = runs.get(random.usize(..runs.len())) {
             sum.merge(&run.sum);

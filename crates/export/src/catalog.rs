@@ -92,7 +92,7 @@ metrics! {
     LongPolls: Counter "brokerscope_long_poll_requests_total" ["api"] none "" "Requests that the broker kept because they had asked for it (long polls that nothing came for, rebalances): in no histogram of latencies.";
     RequestBytes: Counter "brokerscope_request_bytes_total" ["api"] none "bytes" "Bytes of requests.";
     ResponseBytes: Counter "brokerscope_response_bytes_total" ["api"] none "bytes" "Bytes of responses.";
-    Duration: Histogram "brokerscope_request_duration_seconds" ["api"] durations "seconds" "Latency of answered requests, from the first byte seen of the request to the last of the response, less the time for which a fetch waited for data as it had asked to. api is PRODUCE, FETCH or OTHER.";
+    Duration: Histogram "brokerscope_request_duration_seconds" ["api"] durations "seconds" "Latency of answered requests, from the first byte seen of the request to the last of the response, less the time of a long poll: for which a fetch waited for data. api is PRODUCE, FETCH or OTHER.";
     Stage: Histogram "brokerscope_request_stage_duration_seconds" ["api", "stage"] stages "seconds" "Time that answered requests spent in a stage: of all requests, slow or not; each counts in the stages in which it spent any. api is PRODUCE or FETCH. What no source saw is the stage unobserved; a fetch's wait for data is in remote.";
     Slow: Counter "brokerscope_slow_requests_total" ["api", "cause"] none "" "Requests that took as long as the threshold or longer, by the deepest cause that is proven (unobserved: none is).";
     SlowTime: Counter "brokerscope_slow_request_seconds_total" ["api", "cause"] none "seconds" "The latencies of those, added up.";
@@ -121,14 +121,14 @@ metrics! {
     CommitPhase: Histogram "brokerscope_journal_commit_phase_duration_seconds" ["device", "phase"] none "seconds" "Their phases, at the resolution of a jiffy: wait, running, locked, flushing, logging.";
     DirtyThrottles: Counter "brokerscope_dirty_throttles_total" [] one "" "Times that a writer was paused because too many pages were dirty.";
     DirtyThrottleTime: Counter "brokerscope_dirty_throttle_seconds_total" [] one "seconds" "Those pauses, added up.";
-    LockWait: Histogram "brokerscope_lock_wait_duration_seconds" ["role", "source"] none "seconds" "Waits for Java locks that the JVM told of, by what the thread that waited is for. source is jfr or usdt: both may tell of one wait.";
+    LockWait: Histogram "brokerscope_lock_wait_duration_seconds" ["role", "source"] none "seconds" "Waits for Java locks that the JVM reported, by what the thread that waited is for. source is jfr or usdt: both may report one wait.";
     JvmPause: Histogram "brokerscope_jvm_pause_duration_seconds" ["kind"] jvm_pauses "seconds" "Stops of all Java threads: gc or safepoint.";
-    Busy: Gauge "brokerscope_thread_busy_ratio" ["role"] none "ratio" "Share of the time of the threads of a role in which they were on a processor, waited for one, or were held up in a call on a file or by a lock that the JVM told of, over the last second or so. At least as long: shorter waits are not seen.";
+    Busy: Gauge "brokerscope_thread_busy_ratio" ["role"] none "ratio" "Share of the time of the threads of a role in which they were on a processor, waited for one, or were held up in a call on a file or by a lock that the JVM reported, over the last second or so. At least as long: shorter waits are not seen.";
     Cpu: Gauge "brokerscope_thread_cpu_ratio" ["role"] none "ratio" "Processors that they used.";
     RunQueue: Gauge "brokerscope_thread_run_queue_ratio" ["role"] none "ratio" "How many of them waited for a processor, mean.";
     Threads: Gauge "brokerscope_threads" ["role"] none "" "How many there are.";
     DeviceUtil: Gauge "brokerscope_device_utilization_ratio" ["device"] none "ratio" "Time with a request in flight (%util of iostat).";
-    DeviceReads: Counter "brokerscope_device_reads_total" ["device"] none "" "Reads completed by a device under the log dirs, whoever asked for them.";
+    DeviceReads: Counter "brokerscope_device_reads_total" ["device"] none "" "Reads completed by a device under the log dirs, for any process.";
     DeviceWrites: Counter "brokerscope_device_writes_total" ["device"] none "" "Writes completed by it.";
     DeviceReadBytes: Counter "brokerscope_device_read_bytes_total" ["device"] none "bytes" "Bytes read from it.";
     DeviceWrittenBytes: Counter "brokerscope_device_written_bytes_total" ["device"] none "bytes" "Bytes written to it.";

@@ -1,5 +1,5 @@
-//! The engine and what is counted beside it, fed by whoever has events. Holds both, bounded; knows no clock but the times
-//! of events and what it is told.
+//! The engine and what is counted beside it, fed with events. Holds both, bounded; knows no clock but the times of
+//! events and those that callers pass.
 
 use std::time::Instant;
 
@@ -13,13 +13,13 @@ use crate::metrics::Metrics;
 use crate::otlp::Otlp;
 use crate::registry::Registry;
 
-/// So many purposes of a plan are told: there are some thirty.
+/// Purposes of a plan that are exported: there are some thirty.
 const MAX_PURPOSES: usize = 128;
 
 /// What is known of a broker and of how it is watched, beside events.
 #[derive(Clone, Debug, Default)]
 pub struct BrokerInfo {
-    /// So many topics have series of their own.
+    /// How many topics have their own series.
     pub top_topics: usize,
     /// Where log dirs are, as far as it is known.
     pub log_dirs: Vec<LogDir>,
@@ -119,7 +119,7 @@ impl Exporter {
         let slower_than = config.slower_than;
         about.plan.truncate(MAX_PURPOSES);
         about.plan.iter_mut().for_each(|(purpose, _)| *purpose = label::clean(purpose).to_string());
-        // A series is told once: what is seen in any way is seen.
+        // A purpose has one series: 1 if any source serves it.
         about.plan.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         about.plan.dedup_by(|next, kept| next.0 == kept.0);
         Self {

@@ -28,7 +28,7 @@ pub(crate) trait Encoder {
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
-    /// Prometheus' text, for whoever asks for nothing.
+    /// Prometheus' text: the default.
     Text,
     /// `OpenMetrics` 1.0: with examples.
     OpenMetrics,

@@ -96,7 +96,7 @@ pub(crate) fn seconds(length: Nanos) -> f64 {
 
 /// Buckets grow by the 2^(2^-SCHEMA)th.
 pub(crate) const SCHEMA: i32 = 3;
-/// What is not more than this is no time at all: it has a bucket of its own.
+/// Values up to this count as zero, which has its own bucket.
 pub(crate) const ZERO_THRESHOLD: f64 = 1e-9;
 /// Buckets a factor of two has.
 const PER_DOUBLING: f64 = (1 << SCHEMA) as f64;
@@ -152,7 +152,7 @@ fn index(value: f64) -> i32 {
     (value.log2() * PER_DOUBLING).ceil() as i32
 }
 
-/// A minute, in parts: what is told is of the last 50 to 60 seconds.
+/// A minute, in parts: the maximum is of the last 50 to 60 seconds.
 const PARTS: i64 = 6;
 const PART: Nanos = Nanos::from_millis(10_000);
 

@@ -1,13 +1,13 @@
 //! As much of HTTP/1.1 as a scraper speaks: the head of a request, and one answer to a connection. Reads no body, and knows
-//! nothing of what is asked for.
+//! nothing of paths.
 
 /// A request's head has at most so many bytes, and header lines.
-pub(crate) const MOST_HEAD: usize = 8 << 10;
-const MOST_HEADERS: usize = 64;
+pub(crate) const MAX_HEAD: usize = 8 << 10;
+const MAX_HEADERS: usize = 64;
 
-/// What was asked.
+/// The head of a request, as far as it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct HttpRequest {
     pub(crate) method: String,
     /// Without a query.
     pub(crate) path: String,
@@ -19,7 +19,7 @@ pub(crate) struct Asked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
     /// All of its head.
-    Whole(Asked),
+    Whole(HttpRequest),
     /// Not yet.
     Part,
     /// It is none.
@@ -28,17 +28,17 @@ pub(crate) enum Head {
 
 impl Head {
     pub(crate) fn parse(bytes: &[u8]) -> Self {
-        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(bytes) {
             Ok(status) if status.is_partial() => Self::Part,
-            Ok(_) => Self::Whole(Asked::of(&request)),
+            Ok(_) => Self::Whole(HttpRequest::of(&request)),
             Err(_) => Self::Bad,
         }
     }
 }
 
-impl Asked {
+impl HttpRequest {
     fn of(request: &httparse::Request<'_, '_>) -> Self {
         let accepts = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
         let accepts = accepts.map(|header| String::from_utf8_lossy(header.value));
@@ -59,7 +59,7 @@ pub(crate) struct Answer {
     pub(crate) body: std::sync::Arc<[u8]>,
 }
 
-/// What became of what was asked.
+/// The status of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok,
@@ -88,8 +88,8 @@ impl Answer {
         Self { status, content_type: "text/plain; charset=utf-8", body }
     }
 
-    /// Everything before the body. The connection ends with the answer: a scraper comes seldom, and whoever holds
-    /// connections open holds others off.
+    /// Everything before the body. The connection ends with the answer: a scraper comes seldom, and an open
+    /// connection takes the place of another.
     pub(crate) fn head(&self) -> String {
         let allow = if self.status == Status::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
         format!(
@@ -104,17 +104,17 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Asked, Head, Status};
+    use super::{Answer, Head, HttpRequest, Status};
 
     #[test]
     fn a_head_is_read_whole_or_not_at_all() {
         let whole = b"GET /metrics?a=b HTTP/1.1\r\nHost: x\r\nACCEPT: text/plain\r\naccept: */*\r\n\r\nrest";
-        let asked = Asked {
+        let request = HttpRequest {
             method: "GET".to_owned(),
             path: "/metrics".to_owned(),
             accept: "text/plain,*/*".to_owned(),
         };
-        assert_eq!(Head::parse(whole), Head::Whole(asked));
+        assert_eq!(Head::parse(whole), Head::Whole(request));
         let end = whole.len() - "\nrest".len();
         for cut in 0..end {
             assert_eq!(Head::parse(&whole[..cut]), Head::Part, "{cut}");

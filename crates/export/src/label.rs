@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A value is cut after so many characters: Kafka's topics have up to 249, and no more of one is needed to know it.
 const MAX_CHARS: usize = 128;
-/// What stands for everything that has no value of its own.
+/// The label of everything that has no own value.
 pub(crate) const OTHER: &str = "__other__";
 
 /// A text that may stand in a label: nothing in it steers a terminal or breaks a line, and it is not long.

@@ -1,7 +1,8 @@
-//! What is seen of a broker, all the time, as metrics that Prometheus and whoever speaks `OpenMetrics` read.
+//! Exports what is seen of a broker as metrics, for Prometheus and readers of `OpenMetrics`.
 //!
 //! It takes events, has [`diagnose`] reach verdicts and stages, adds everything up in bounded memory, and answers
-//! over HTTP. It does not know where events come from, and no files: what its own process takes is told to it ([`ProcessUsage`]).
+//! over HTTP. It does not know where events come from, and reads no files: callers pass what its own process takes
+//! ([`ProcessUsage`]).
 //!
 //! - [`Exporter`] takes events and writes what they add up to.
 //! - [`catalog`] is the one list of metrics, with labels, units, meaning, and the series that are there from the beginning.

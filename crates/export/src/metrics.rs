@@ -179,7 +179,7 @@ impl Metrics {
             }
             _ => {}
         }
-        // What is none of the broker's kinds is a file of its own logs, of its code, or anything.
+        // Other files are the broker's text logs, its code, or anything else.
         if op.kind == FileKind::Other {
             return;
         }

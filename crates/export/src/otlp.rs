@@ -1,6 +1,6 @@
-//! Slow requests as traces for whoever speaks OpenTelemetry's protocol: a trace for each of the slowest, a span for each of its
-//! stages, and what held it up (the write, the thread that had the lock, the commit) as spans of their own, in one trace for
-//! each root event, which the requests' spans link to: one commit that hurt 37 requests is told once.
+//! Slow requests as OpenTelemetry traces: a trace for each of the slowest, with a span for each of its stages. What held it up
+//! (the write, the thread that had the lock, the commit) is in a trace of the root event, which the requests' spans link to:
+//! one commit that hurt 37 requests is sent once.
 //!
 //! Spans are handed on without waiting, in batches, to a thread that sends them by HTTP (OTLP/HTTP with JSON, `POST /v1/traces`)
 //! and tries again where the collector is away or asks for that. What is kept meanwhile is bounded; what is sampled out, dropped

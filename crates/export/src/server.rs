@@ -1,5 +1,5 @@
-//! Speaks HTTP with whoever connects: one request a connection, a few connections at a time, each for a few seconds at most. Whoever
-//! is slow, silent or sends nonsense holds up nobody else for longer, and nothing grows with what he sends.
+//! Answers HTTP: one request a connection, a few connections at a time, each for a few seconds at most. A client that is slow,
+//! silent or sends nonsense delays others no longer than that, and memory does not grow with what it sends.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::http::{Answer, Asked, Head, MOST_HEAD, Status};
+use crate::http::{Answer, Head, HttpRequest, MAX_HEAD, Status};
 use crate::site::MetricsService;
 
 /// Connections at a time; more wait in the kernel's queue, which is short too.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// How long a request may take to come, and its answer to go.
-const PATIENCE: Duration = Duration::from_secs(2);
-const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked whether there is room for another.
 const LOOK: Duration = Duration::from_millis(5);
 /// A connection's thread needs next to nothing.
@@ -64,7 +64,7 @@ impl Server {
                 thread::sleep(LOOK);
                 continue;
             };
-            while open.load(Ordering::Acquire) >= MOST_CONNECTIONS {
+            while open.load(Ordering::Acquire) >= MAX_CONNECTIONS {
                 thread::sleep(LOOK);
             }
             open.fetch_add(1, Ordering::AcqRel);
@@ -73,7 +73,7 @@ impl Server {
             // Without a thread the connection is closed, and its place is free: both are dropped.
             let _ = builder.spawn(move || {
                 let _counted = guard;
-                // Who does not listen is told nothing.
+                // The client is gone: there is nobody to answer.
                 let _ = converse(stream, &site);
             });
         }
@@ -90,22 +90,22 @@ impl Drop for Open {
 }
 
 fn converse(mut stream: TcpStream, site: &MetricsService) -> io::Result<()> {
-    let asked = hear(&mut stream)?;
-    let answer = match &asked {
-        Some(asked) => site.answer(asked),
+    let request = hear(&mut stream)?;
+    let answer = match &request {
+        Some(request) => site.answer(request),
         None => Answer::say(Status::BadRequest, "no request that could be read"),
     };
-    let end = Instant::now() + ANSWER_PATIENCE;
+    let end = Instant::now() + ANSWER_TIMEOUT;
     tell(&mut stream, answer.head().as_bytes(), end)?;
-    if asked.is_none_or(|asked| asked.method != "HEAD") {
+    if request.is_none_or(|request| request.method != "HEAD") {
         tell(&mut stream, &answer.body, end)?;
     }
     stream.shutdown(std::net::Shutdown::Write)
 }
 
 /// The request, if it is one and its head is not too long; an error where it does not come in time.
-fn hear(stream: &mut TcpStream) -> io::Result<Option<Asked>> {
-    let end = Instant::now() + PATIENCE;
+fn hear(stream: &mut TcpStream) -> io::Result<Option<HttpRequest>> {
+    let end = Instant::now() + TIMEOUT;
     let mut heard = Vec::new();
     let mut piece = [0; 1_024];
     loop {
@@ -113,8 +113,8 @@ fn hear(stream: &mut TcpStream) -> io::Result<Option<Asked>> {
         let length = stream.read(&mut piece)?;
         heard.extend_from_slice(piece.get(..length).unwrap_or_default());
         match Head::parse(&heard) {
-            Head::Whole(asked) => return Ok(Some(asked)),
-            Head::Part if length > 0 && heard.len() <= MOST_HEAD => {}
+            Head::Whole(request) => return Ok(Some(request)),
+            Head::Part if length > 0 && heard.len() <= MAX_HEAD => {}
             Head::Part | Head::Bad => return Ok(None),
         }
     }

@@ -1,8 +1,8 @@
-//! What is answered to whoever asks: metrics, health, readiness. Shared by who feeds the exporter and who serves it; speaks no
-//! HTTP itself.
+//! The answers to scrapes: metrics, health, readiness. Shared by the thread that feeds the exporter and those that serve it;
+//! speaks no HTTP itself.
 //!
-//! Who asks never waits for more than a burst of events, and costs no more however often he asks: what was written is told
-//! again for a while.
+//! A scrape never waits for more than a burst of events. Many scrapes cost no more than a few: an output is served again for a
+//! while.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use crate::exporter::{Exporter, ProcessUsage};
 use crate::format::Format;
-use crate::http::{Answer, Asked, Status};
+use crate::http::{Answer, HttpRequest, Status};
 
-/// What was written is told again for so long.
+/// How long one output is served again.
 const FRESH: Duration = Duration::from_millis(200);
-/// Whoever feeds it does so many times a second: who has been silent for so long has hung.
+/// Events are fed many times a second: without any for so long, the feeding thread hangs.
 const SILENT: Duration = Duration::from_secs(30);
 /// Who feeds lets those who ask go first, and looks this often whether they have been served.
 const GIVE_WAY: Duration = Duration::from_micros(100);
@@ -28,7 +28,7 @@ pub type Health = Result<(), String>;
 pub struct MetricsService {
     exporter: Mutex<Exporter>,
     own: Box<dyn Fn() -> ProcessUsage + Send + Sync>,
-    written: Mutex<Written>,
+    written: Mutex<Cache>,
     /// How many wait to be told.
     asking: AtomicUsize,
     fed: Mutex<Instant>,
@@ -36,7 +36,7 @@ pub struct MetricsService {
 }
 
 /// What was written last in each format, and when.
-type Written = [Option<(Instant, Arc<[u8]>)>; Format::ALL.len()];
+type Cache = [Option<(Instant, Arc<[u8]>)>; Format::ALL.len()];
 
 impl MetricsService {
     /// Of this exporter; `own` reads what the process takes.
@@ -51,9 +51,9 @@ impl MetricsService {
         }
     }
 
-    /// Has the exporter take what there is: not much at a time, because whoever asks meanwhile waits for it.
+    /// Has the exporter take what there is: not much at a time, because a scrape waits for it.
     pub fn feed<T>(&self, work: impl FnOnce(&mut Exporter) -> T) -> T {
-        // A mutex lets whoever comes back at once in again.
+        // A mutex is not fair: this thread would take it again before a scrape does.
         for _ in 0..100 {
             if self.asking.load(Ordering::Acquire) == 0 {
                 break;
@@ -65,17 +65,17 @@ impl MetricsService {
         done
     }
 
-    /// Says whether what is told is of use.
+    /// Sets whether the metrics are of use yet.
     pub fn set_ready(&self, ready: Health) {
         *lock(&self.ready) = ready;
     }
 
-    pub(crate) fn answer(&self, asked: &Asked) -> Answer {
-        if !["GET", "HEAD"].contains(&asked.method.as_str()) {
+    pub(crate) fn answer(&self, request: &HttpRequest) -> Answer {
+        if !["GET", "HEAD"].contains(&request.method.as_str()) {
             return Answer::say(Status::MethodNotAllowed, "only GET and HEAD");
         }
-        match asked.path.as_str() {
-            "/metrics" => self.metrics(Format::accepted(&asked.accept)),
+        match request.path.as_str() {
+            "/metrics" => self.metrics(Format::accepted(&request.accept)),
             "/healthz" => Self::say(&self.health()),
             "/readyz" => Self::say(&lock(&self.ready)),
             "/" => Answer::say(Status::Ok, INDEX),
@@ -96,7 +96,7 @@ impl MetricsService {
     }
 
     fn metrics(&self, format: Format) -> Answer {
-        // One writes, whoever else asks meanwhile is told the same.
+        // One scrape writes; others that come meanwhile get the same.
         let mut written = lock(&self.written);
         let known = written.get(format as usize).and_then(Option::as_ref);
         let fresh = known.filter(|(at, _)| at.elapsed() < FRESH).map(|(_, body)| Arc::clone(body));

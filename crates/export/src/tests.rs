@@ -1,4 +1,4 @@
-//! What made-up events add up to, as whoever scrapes reads it.
+//! What made-up events add up to, as a scraper reads it.
 
 mod broker;
 mod catalogue;
@@ -21,16 +21,16 @@ pub(crate) fn ms(n: i64) -> Nanos {
 }
 
 /// What a scrape says: each series, as it is written, with its value.
-pub(crate) struct Scraped(BTreeMap<String, f64>);
+pub(crate) struct Scrape(BTreeMap<String, f64>);
 
-impl Scraped {
+impl Scrape {
     pub(crate) fn of(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let mut series = BTreeMap::new();
         for line in lines {
             let (name, value) = line.rsplit_once(' ').unwrap();
             let twice = series.insert(name.to_owned(), value.parse().unwrap());
-            assert_eq!(twice, None, "{name} is told twice");
+            assert_eq!(twice, None, "{name} is there twice");
         }
         Self(series)
     }
@@ -69,12 +69,12 @@ pub(crate) fn exporter() -> Exporter {
     Exporter::new(Config::replay(ms(100)), about(), Classifiers { role_of, kind_of })
 }
 
-pub(crate) fn scrape(exporter: &mut Exporter) -> Scraped {
-    Scraped::of(&String::from_utf8(exporter.write(Format::Text, &ProcessUsage::default())).unwrap())
+pub(crate) fn scrape(exporter: &mut Exporter) -> Scrape {
+    Scrape::of(&String::from_utf8(exporter.write(Format::Text, &ProcessUsage::default())).unwrap())
 }
 
-/// What is told after these events, and no more.
-pub(crate) fn told(events: impl IntoIterator<Item = Event>) -> Scraped {
+/// A scrape after these events.
+pub(crate) fn told(events: impl IntoIterator<Item = Event>) -> Scrape {
     let mut exporter = exporter();
     for event in events {
         exporter.push(event);

@@ -1,7 +1,7 @@
 //! What the broker's threads do, by role: how many processors they use, how busy they are. Names no thread.
 //!
 //! The kernel counts a thread's time on a processor and in the queue for one. Held up in a call on a file, and waiting for a lock,
-//! a thread is busy too, as far as its request is concerned: intervals off the CPU are told within such calls, never while a
+//! a thread is busy too, as far as its request is concerned: intervals off the CPU are recorded within such calls, never while a
 //! thread waits for work.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const MAX_ROLES: usize = 64;
 /// Roles of so many threads are kept.
 const MAX_THREADS: usize = 8_192;
 
-/// Functions in which a thread waits for work, or for a lock that the JVM tells of: no call on a file has them.
+/// Functions in which a thread waits for work, or for a lock that the JVM reports: no call on a file has them.
 const IDLE: [&str; 2] = ["futex_wait", "ep_poll"];
 
 /// Threads by role.
@@ -36,7 +36,7 @@ pub(crate) struct Threads {
 struct Role {
     cpu: Option<f64>,
     run_queue: Option<f64>,
-    /// Since the last sample, in thread-seconds: in calls, and for locks by who told of them.
+    /// Since the last sample, in thread-seconds: in calls, and for locks by source.
     held_up: Nanos,
     locked: [Nanos; LockSource::ALL.len()],
 }

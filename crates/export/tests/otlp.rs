@@ -51,7 +51,7 @@ impl Collector {
                 if *answer == TAKEN {
                     keeps.lock().unwrap().push(body);
                 }
-                // Whoever has its answer may look at what was kept.
+                // With its answer, the client may look at what was kept.
                 connection.write_all(answer.as_bytes()).unwrap();
             }
         };
@@ -176,13 +176,13 @@ fn assert_requests(spans: &[Json], verdicts: &[Verdict]) {
     assert_eq!(told, causes);
 }
 
-/// What held requests up is told once, and every link leads there.
+/// What held requests up is sent once, and every link leads there.
 fn assert_evidence(spans: &[Json]) {
     let id = |span: &Json| {
         (span["traceId"].as_str().unwrap().to_owned(), span["spanId"].as_str().unwrap().to_owned())
     };
     let ids: BTreeSet<_> = spans.iter().map(id).collect();
-    assert_eq!(ids.len(), spans.len(), "no span is told twice");
+    assert_eq!(ids.len(), spans.len(), "no span is sent twice");
     let of_requests = spans.iter().filter(|span| span["kind"] == 2);
     let links: Vec<_> =
         of_requests.flat_map(|span| span["links"].as_array().into_iter().flatten()).map(id).collect();

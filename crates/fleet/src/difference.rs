@@ -14,10 +14,10 @@ const DEVIATIONS: f64 = 3.5;
 /// Makes a median absolute deviation comparable to a standard deviation of normally distributed numbers.
 const LIKE_STANDARD: f64 = 1.4826;
 /// The smallest deviation that counts, as a share of the median.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 /// A part that makes less of a difference is not told, and no more than so many are.
-const LEAST_REASON: f64 = 0.1;
-const MOST_REASONS: usize = 3;
+const MIN_REASON: f64 = 0.1;
+const MAX_REASONS: usize = 3;
 
 /// A broker that differs.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +116,7 @@ fn differing(figure: Figure, brokers: &[&Broker]) -> Vec<Difference> {
 
 /// What counts as one deviation.
 fn deviation(figure: Figure, spread: Spread) -> f64 {
-    (LIKE_STANDARD * spread.mad).max(LEAST_SHARE * spread.median.abs()).max(figure.floor())
+    (LIKE_STANDARD * spread.mad).max(MIN_SHARE * spread.median.abs()).max(figure.floor())
 }
 
 /// The parts that make most of a difference.
@@ -129,7 +129,7 @@ fn reasons(own: &FigureValue, difference: f64, all: &[(&BrokerName, &FigureValue
         let here = own.parts.get(part).unwrap_or(&none);
         let share = (here.value - median) / difference;
         let items = if here.value > median { here.items.clone() } else { Vec::new() };
-        (share >= LEAST_REASON).then(|| Reason {
+        (share >= MIN_REASON).then(|| Reason {
             kind: own.kind,
             part: Arc::clone(part),
             value: here.value,
@@ -140,7 +140,7 @@ fn reasons(own: &FigureValue, difference: f64, all: &[(&BrokerName, &FigureValue
     };
     let mut reasons = parts.into_iter().filter_map(reason).collect::<Vec<_>>();
     reasons.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.part.cmp(&b.part)));
-    reasons.truncate(MOST_REASONS);
+    reasons.truncate(MAX_REASONS);
     reasons
 }
 

@@ -8,9 +8,9 @@ use model::{FileKind, FileOp, FileOpKind};
 use crate::parts::Amounts;
 
 /// Files told apart; the others count with their kind only.
-const MOST_FILES: usize = 50_000;
+const MAX_FILES: usize = 50_000;
 /// A broker has a log dir or some dozens.
-const MOST_DEVICES: usize = 256;
+const MAX_DEVICES: usize = 256;
 
 /// Adds up operations on files.
 #[derive(Default)]
@@ -62,14 +62,14 @@ impl FileStats {
         self.kinds.entry(op.kind.as_str()).or_default().op(op);
         if let Some((_, moved)) = self.files.get_mut(&op.file) {
             moved.op(op);
-        } else if self.files.len() < MOST_FILES {
+        } else if self.files.len() < MAX_FILES {
             let (_, moved) = self.files.entry(Arc::clone(&op.file)).or_insert((op.kind, FileIo::default()));
             moved.op(op);
         }
         if op.op == FileOpKind::Write {
             self.write(op);
         }
-        if !self.devices.contains(&op.device.name) && self.devices.len() < MOST_DEVICES {
+        if !self.devices.contains(&op.device.name) && self.devices.len() < MAX_DEVICES {
             self.devices.insert(Arc::clone(&op.device.name));
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{HostSample, HostScope, Nanos};
 
 /// A stack of volumes, arrays and disks has a few dozen devices at most.
-const MOST_DEVICES: usize = 256;
+const MAX_DEVICES: usize = 256;
 /// Of the host's figures each sample has this one: it tells how long was sampled.
 const ALWAYS: &str = "cpu_count";
 const READS: &str = "reads_per_second";
@@ -42,7 +42,7 @@ impl HostStats {
             (HostScope::Device, WRITES) => 1,
             _ => return,
         };
-        let is_known = self.served.len() < MOST_DEVICES || self.served.contains_key(&sample.name);
+        let is_known = self.served.len() < MAX_DEVICES || self.served.contains_key(&sample.name);
         if !is_known || !sample.value.is_finite() || sample.value < 0.0 {
             return;
         }

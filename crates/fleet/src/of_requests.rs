@@ -8,7 +8,7 @@ use model::{Nanos, Partition, Request};
 use crate::parts::Amounts;
 
 /// Partitions told apart: more than any broker leads. The others are in the sums, and are not counted as led.
-const MOST_PARTITIONS: usize = 200_000;
+const MAX_PARTITIONS: usize = 200_000;
 /// Kafka's keys of APIs.
 const PRODUCE: i16 = 0;
 const FETCH: i16 = 1;
@@ -56,7 +56,7 @@ impl RequestStats {
         if let Some(known) = self.partitions.get_mut(&topic).and_then(|of| of.get_mut(&partition.partition)) {
             known.add(&carried);
             known.led |= carried.led;
-        } else if self.count < MOST_PARTITIONS {
+        } else if self.count < MAX_PARTITIONS {
             self.count += 1;
             self.partitions.entry(topic).or_default().insert(partition.partition, carried);
         }

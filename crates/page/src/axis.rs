@@ -5,7 +5,7 @@ use model::{Event, Nanos};
 use super::grid::Grid;
 use super::recent;
 
-/// An axis that begins at a known moment, or with the first that it is told.
+/// An axis that begins at a known moment, or with the first event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     origin: Option<Nanos>,

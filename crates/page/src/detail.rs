@@ -1,5 +1,5 @@
 //! One slow request with everything that its waterfall shows: its stages and evidence, what the threads of its story and
-//! others did meanwhile, the journal's commits and the device's requests. Does not choose which requests are told.
+//! others did meanwhile, the journal's commits and the device's requests. Does not choose the requests.
 
 mod around;
 mod pool;
@@ -12,14 +12,14 @@ use serde::Serialize;
 
 use super::devices::CommitData;
 use super::grid::Grid;
-use super::recent::{Recent, Seen};
+use super::recent::{Recent, RecentEvent};
 use around::Around;
 pub(super) use pool::Pool;
 pub(super) use spans::Span;
 
 /// Partitions told, and stretches of its course.
-const MOST_PARTITIONS: usize = 100;
-const MOST_STRETCHES: usize = 200;
+const MAX_PARTITIONS: usize = 100;
+const MAX_STRETCHES: usize = 200;
 
 /// A slow request. Times are nanoseconds after the page's origin; stretches are numbers of the recording's spans.
 #[derive(Clone, Debug, Serialize)]
@@ -66,7 +66,7 @@ pub struct Detail {
     pub confidence: &'static str,
     /// The partition that the time was lost on.
     pub partition: Option<String>,
-    /// What was seen that supports the verdict, in the order in which it is told.
+    /// What was seen that supports the verdict, in the order of the story.
     pub evidence: Vec<Proof>,
     /// What to change.
     pub advice: Vec<&'static str>,
@@ -131,7 +131,7 @@ pub struct Open {
     pub tells: String,
 }
 
-/// A slow request that may be told, with its surroundings; it is told once it is known to stay.
+/// A slow request that may be shown in detail, with its surroundings; its detail is made once it is known to stay.
 pub(super) struct Draft {
     verdict: Verdict,
     around: Around,
@@ -148,7 +148,7 @@ impl Draft {
     /// Tells it. What finds no room among the spans is left out and the request is marked as cut.
     pub(super) fn told(self, grid: &Grid, pool: &mut Pool) -> Detail {
         let Self { verdict, around, mut cut } = self;
-        let mut spans = |events: &[Arc<Seen>], concluded: (Tid, &[Evidence])| {
+        let mut spans = |events: &[Arc<RecentEvent>], concluded: (Tid, &[Evidence])| {
             let (waiter, waits) = concluded;
             let mut numbers: Vec<_> = waits.iter().filter_map(|wait| pool.wait(grid, waiter, wait)).collect();
             numbers.extend(events.iter().filter_map(|seen| pool.number(grid, seen)));
@@ -187,7 +187,7 @@ impl Detail {
             let topic = partition.topic.as_deref().unwrap_or("?");
             (format!("{topic}-{}", partition.partition), partition.bytes)
         });
-        let course = verdict.stage_spans.iter().take(MOST_STRETCHES);
+        let course = verdict.stage_spans.iter().take(MAX_STRETCHES);
         Self {
             id: format!("{}-{}", request.correlation_id, grid.since(request.arrival)),
             arrival_ns: grid.since(request.arrival),
@@ -202,7 +202,7 @@ impl Detail {
             broker: request.broker.to_string(),
             request_bytes: request.request_bytes,
             acks: request.acks,
-            partitions: partitions.take(MOST_PARTITIONS).collect(),
+            partitions: partitions.take(MAX_PARTITIONS).collect(),
             stages: verdict.stages.iter().map(|(_, length)| length.0).collect(),
             course: course
                 .map(|span| (span.stage as usize, grid.since(span.start), grid.since(span.end)))

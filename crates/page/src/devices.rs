@@ -9,9 +9,9 @@ use super::grid::{Cells, Grid, Merge, Sums, rows};
 use report::slowest::Slowest;
 
 /// Devices, figures of the host and commits told.
-const MOST_DEVICES: usize = 64;
-const MOST_FIGURES: usize = 600;
-const MOST_COMMITS: usize = 1_000;
+const MAX_DEVICES: usize = 64;
+const MAX_FIGURES: usize = 600;
+const MAX_COMMITS: usize = 1_000;
 
 /// What is beneath the broker.
 pub(super) struct Beneath {
@@ -75,12 +75,12 @@ pub struct CommitData {
 
 impl Beneath {
     pub(super) fn new() -> Self {
-        Self { devices: BTreeMap::new(), figures: BTreeMap::new(), commits: Slowest::new(MOST_COMMITS) }
+        Self { devices: BTreeMap::new(), figures: BTreeMap::new(), commits: Slowest::new(MAX_COMMITS) }
     }
 
     pub(super) fn block_io(&mut self, grid: &Grid, io: &BlockIo) {
         let device = io.device.to_string();
-        if self.devices.len() >= MOST_DEVICES && !self.devices.contains_key(&device) {
+        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(&device) {
             return;
         }
         let service = io.latency().at_least_zero().0;
@@ -100,7 +100,7 @@ impl Beneath {
 
     pub(super) fn sample(&mut self, grid: &Grid, sample: &HostSample) {
         let figure = (sample.scope.as_str(), sample.name.to_string(), sample.metric.to_string());
-        let full = self.figures.len() >= MOST_FIGURES && !self.figures.contains_key(&figure);
+        let full = self.figures.len() >= MAX_FIGURES && !self.figures.contains_key(&figure);
         if !full && sample.value.is_finite() {
             self.figures
                 .entry(figure)

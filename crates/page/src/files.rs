@@ -9,7 +9,7 @@ use super::grid::{COARSE, Cells, Grid, Merge, Sums, highest, rows, total};
 use report::bounded_map::BoundedMap;
 
 /// Files told apart, and those told.
-const MOST: usize = 5_000;
+const MAX: usize = 5_000;
 const TOLD: usize = 150;
 
 /// The files.
@@ -40,7 +40,7 @@ pub struct FileData {
 
 impl TopFiles {
     pub(super) fn new() -> Self {
-        Self { by_file: BoundedMap::new(MOST) }
+        Self { by_file: BoundedMap::new(MAX) }
     }
 
     pub(super) fn op(&mut self, grid: &Grid, op: &FileOp) {

@@ -1,5 +1,5 @@
 //! One axis of time for everything a page shows over time. Its buckets double in width as the input goes on, so that
-//! their number is bounded whatever its length. Does not know what is counted.
+//! their number is bounded for any length. Does not know what is counted.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use model::Nanos;
 /// The narrowest bucket. Widths are this times a power of two.
 const FINEST: i64 = 25_000_000;
 /// At most so many buckets.
-const MOST: i64 = 480;
+const MAX: i64 = 480;
 
 /// Buckets of the axis in one cell of what is summed up over the selected time and not drawn over it.
 pub(super) const COARSE: i64 = 4;
@@ -30,7 +30,7 @@ impl Grid {
     /// Makes room for this moment.
     pub(super) fn reach(&mut self, at: Nanos) {
         self.end = self.end.max(at);
-        while (at - self.origin).0 / self.width >= MOST {
+        while (at - self.origin).0 / self.width >= MAX {
             self.width = self.width.saturating_mul(2);
         }
     }
@@ -55,7 +55,7 @@ impl Grid {
 
     /// The bucket of a moment; what was earlier than the first one is in it.
     pub(super) fn bucket(&self, at: Nanos) -> u32 {
-        ((at - self.origin).0.max(0) / self.width).min(MOST - 1) as u32
+        ((at - self.origin).0.max(0) / self.width).min(MAX - 1) as u32
     }
 
     /// A moment as the page tells it: nanoseconds after the origin, which a JavaScript number holds exactly.
@@ -109,7 +109,7 @@ impl<const N: usize> Merge for Sums<N> {
 }
 
 impl<const N: usize> Sums<N> {
-    /// The bucket and its sums; those from this one on are times, which are told in microseconds.
+    /// The bucket and its sums; those from this one on are times, in microseconds.
     pub(super) fn numbers(&self, bucket: u32, times: usize) -> Vec<i64> {
         let sums = self.sums.iter().enumerate().map(|(at, sum)| if at < times { *sum } else { sum / 1_000 });
         [i64::from(bucket)].into_iter().chain(sums).collect()
@@ -131,7 +131,7 @@ pub(super) fn total<const N: usize>(cells: &BTreeMap<u32, Sums<N>>, which: usize
     cells.values().filter_map(|bucket| bucket.sums.get(which)).sum()
 }
 
-/// The data of those with the highest rank, as many as are told; of equals the first by name.
+/// The data of those with the highest rank, at most so many; of equals the first by name.
 pub(super) fn highest<R: Ord, T, N: Ord>(
     ranked: impl Iterator<Item = (R, T)>,
     name: impl Fn(&T) -> N,
@@ -187,7 +187,7 @@ impl<V: Merge> Cells<V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cells, FINEST, Grid, MOST};
+    use super::{Cells, FINEST, Grid, MAX};
     use model::Nanos;
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
             grid.reach(at);
             *cells.at(&grid, at) += 1;
         }
-        assert!(i64::from(grid.buckets()) <= MOST && grid.width() % FINEST == 0);
+        assert!(i64::from(grid.buckets()) <= MAX && grid.width() % FINEST == 0);
         let cells = cells.finish(&grid, 1);
         assert_eq!(cells.values().sum::<i64>(), 3_600);
         assert!(cells.keys().all(|&bucket| bucket < grid.buckets()));

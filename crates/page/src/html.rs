@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::Page;
 use report::json;
 
-/// Built from `web/` by `make web`; `make test` builds it anew and compares.
+/// Built from `web/` by `make web`; `make test` builds it again and compares.
 const TEMPLATE: &str = include_str!("../../../web/dist/page.html");
 /// Where the data goes, in the template: the text of a script element that is no script.
 const PLACE: &str = "@PAGE-DATA@";

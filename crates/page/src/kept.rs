@@ -1,4 +1,4 @@
-//! Which slow requests are told in detail: the slowest of all, and the slowest of each of the costliest roots, so that those
+//! Which slow requests are shown in detail: the slowest of all, and the slowest of each of the costliest roots, so that those
 //! have an example. Does not know what the detail is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -8,7 +8,7 @@ use model::{Nanos, Verdict};
 
 use super::detail::Draft;
 
-/// Told of all, and of each of so many roots; more roots are known meanwhile, since which cost most is known at the end.
+/// Requests in detail: of all, and of each of so many roots; more roots are known meanwhile, since which cost most is known at the end.
 const SLOWEST: usize = 120;
 const OF_A_ROOT: usize = 2;
 const ROOTS: usize = 60;

@@ -14,7 +14,7 @@ const PER_DECADE: f64 = 10.0;
 /// Levels: below 10 µs, seven decades from there, and 100 s and longer.
 const LEVELS: usize = 72;
 
-/// Requests by API. What waited as it had asked to is apart.
+/// Requests by API. Long polls are apart.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     apis: BTreeMap<(&'static str, bool), OfApi>,

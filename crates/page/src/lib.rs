@@ -120,7 +120,7 @@ pub struct RecordingData {
     pub advice: Option<AdviceData>,
     /// Some of them in detail, the slowest first.
     pub requests: Vec<Detail>,
-    /// Stretches of time that those tell of, each once: they name them by number.
+    /// Stretches of time in them, each once: requests name them by number.
     pub spans: Vec<Span>,
     /// Buckets in one cell of a partition or a file.
     pub coarse_buckets: i64,
@@ -169,7 +169,7 @@ pub struct LossData {
 
 /// Takes what was seen and concluded. Feed it each event before the engine, and each verdict when it is reached.
 ///
-/// Of a long recording its parts may be fed apart, each by a thread of its own: [`Collector::part`].
+/// Of a long recording its parts may be fed by one thread each: [`Collector::part`].
 pub struct Collector {
     traffic: Traffic,
     work: Work,
@@ -187,7 +187,7 @@ impl Collector {
     }
 
     /// Its parts: what takes all requests, what takes all other events that are not of the network, and what takes the events
-    /// around slow requests and the verdicts. Only of one that was told its origin.
+    /// around slow requests and the verdicts. Only of one that was made with an origin.
     pub fn part(self) -> (Traffic, Work, SlowRequests) {
         (self.traffic, self.work, self.cases)
     }

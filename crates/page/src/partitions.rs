@@ -9,7 +9,7 @@ use super::grid::{COARSE, Cells, Grid, Merge, Sums, highest, rows, total};
 use report::bounded_map::BoundedMap;
 
 /// Partitions told apart, and those told.
-const MOST: usize = 2_000;
+const MAX: usize = 2_000;
 const TOLD: usize = 300;
 
 /// The partitions.
@@ -32,7 +32,7 @@ pub struct PartitionData {
 
 impl Partitions {
     pub(super) fn new(slower_than: Nanos) -> Self {
-        Self { by_partition: BoundedMap::new(MOST), slower_than }
+        Self { by_partition: BoundedMap::new(MAX), slower_than }
     }
 
     pub(super) fn request(&mut self, grid: &Grid, request: &Request) {

@@ -57,8 +57,8 @@ fn tell(trace: &mut Trace, base: u32, recording: &RecordingData) {
         for proof in &detail.evidence {
             let found = evidence(detail, proof, recording);
             let to = match found {
-                Some(Found::Span(number)) => spans.get(&number),
-                Some(Found::Commit(start, end)) => commits.get(&(start, end)),
+                Some(EvidenceSlice::Span(number)) => spans.get(&number),
+                Some(EvidenceSlice::Commit(start, end)) => commits.get(&(start, end)),
                 None => None,
             };
             if let Some(to) = to {
@@ -68,7 +68,7 @@ fn tell(trace: &mut Trace, base: u32, recording: &RecordingData) {
     }
 }
 
-/// Each request on a row of its own as long as it lasts, with its stages beneath.
+/// Requests in rows without overlap, each with its stages beneath.
 fn requests(trace: &mut Trace, base: u32, recording: &RecordingData) -> Vec<Slice> {
     let of = |detail: &Detail| {
         let stages = &recording.slow.stages;
@@ -123,7 +123,7 @@ enum Whose<'a> {
     Other,
 }
 
-/// Whose each span is: many requests tell of the same one.
+/// Whose each span is: many requests show the same one.
 fn owners(recording: &RecordingData) -> BTreeMap<u32, Whose<'_>> {
     let mut owners = BTreeMap::new();
     // A thread has one name, the longest that any request knows.
@@ -166,18 +166,18 @@ fn commits(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<
 }
 
 /// What a piece of evidence is of, as far as it has a track.
-enum Found {
+enum EvidenceSlice {
     Span(u32),
     Commit(i64, i64),
 }
 
-/// The stretch that a piece of evidence tells of: of its kind and thread, a wait's of who waited, and at its time.
-fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option<Found> {
+/// The stretch that a piece of evidence is of: of its kind and thread, a wait's of who waited, and at its time.
+fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option<EvidenceSlice> {
     let commit = detail.commits.iter().find(|commit| {
         proof.kind == "kernel" && (commit.start_ns, commit.end_ns) == (proof.start_ns, proof.end_ns)
     });
     if let Some(commit) = commit {
-        return Some(Found::Commit(commit.start_ns, commit.end_ns));
+        return Some(EvidenceSlice::Commit(commit.start_ns, commit.end_ns));
     }
     let whose = proof.waiter_tid.or(proof.tid);
     let lanes = detail.threads.iter().filter(|lane| Some(lane.tid) == whose).flat_map(|lane| &lane.spans);
@@ -187,5 +187,7 @@ fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option
         (time > 0).then_some(time)
     };
     let all = lanes.chain(&detail.block_ios).chain(&detail.others);
-    all.filter(|number| in_common(number).is_some()).max_by_key(in_common).map(|&number| Found::Span(number))
+    all.filter(|number| in_common(number).is_some())
+        .max_by_key(in_common)
+        .map(|&number| EvidenceSlice::Span(number))
 }

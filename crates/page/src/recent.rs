@@ -14,21 +14,21 @@ const BRIEF_KEPT: Nanos = Nanos::from_millis(20_000);
 /// How much longer than the briefest that is kept an event is not brief any more.
 const NOT_BRIEF: i64 = 20;
 /// At most so many of either are kept; some 300 bytes each.
-const MOST: usize = 120_000;
+const MAX: usize = 120_000;
 /// Events come in the order of their times but for this much.
 const DISORDER: Nanos = Nanos::from_millis(2_000);
 
-/// An event that may surround a slow request, with a number of its own: many requests tell of the same.
+/// An event that may surround a slow request, with its number: many requests show the same.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct RecentEvent {
     pub(super) number: u64,
     pub(super) event: Event,
 }
 
 /// Events that took long enough to be seen beside a slow request.
 pub(super) struct Recent {
-    brief: VecDeque<Arc<Seen>>,
-    long: VecDeque<Arc<Seen>>,
+    brief: VecDeque<Arc<RecentEvent>>,
+    long: VecDeque<Arc<RecentEvent>>,
     least: Nanos,
     newest: Nanos,
     /// From when on nothing was let go of for its age.
@@ -69,20 +69,20 @@ impl Recent {
         self.numbered += 1;
         let is_brief = length.0 / NOT_BRIEF < self.least.0;
         let (events, kept) = if is_brief { (&mut self.brief, BRIEF_KEPT) } else { (&mut self.long, KEPT) };
-        events.push_back(Arc::new(Seen { number: self.numbered, event: event.clone() }));
+        events.push_back(Arc::new(RecentEvent { number: self.numbered, event: event.clone() }));
         while events.front().is_some_and(|oldest| oldest.event.time() < before - kept) {
             events.pop_front();
         }
-        if events.len() > MOST {
+        if events.len() > MAX {
             let oldest = events.pop_front();
             self.given_up = oldest.map_or(self.given_up, |oldest| self.given_up.max(oldest.event.time()));
         }
     }
 
     /// What shares time with this stretch.
-    pub(super) fn within(&self, from: Nanos, until: Nanos) -> impl Iterator<Item = &Arc<Seen>> {
+    pub(super) fn within(&self, from: Nanos, until: Nanos) -> impl Iterator<Item = &Arc<RecentEvent>> {
         let ended = from - DISORDER;
-        let shares = move |seen: &&Arc<Seen>| {
+        let shares = move |seen: &&Arc<RecentEvent>| {
             span(&seen.event).is_some_and(|(start, end)| start < until && end > from)
         };
         [&self.long, &self.brief].into_iter().flat_map(move |events| {

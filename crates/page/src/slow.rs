@@ -13,9 +13,9 @@ use super::names::Names;
 use report::slowest::Slowest;
 
 /// Rows told one by one: the slowest.
-const MOST_ROWS: usize = 20_000;
+const MAX_ROWS: usize = 20_000;
 /// Roots whose times are known, and those told.
-const MOST_ROOTS: usize = 10_000;
+const MAX_ROOTS: usize = 10_000;
 const TOLD_ROOTS: usize = 500;
 
 /// The slow requests.
@@ -125,7 +125,7 @@ impl Slow {
         Self {
             stages: Cells::default(),
             causes: Cells::default(),
-            rows: Slowest::new(MOST_ROWS),
+            rows: Slowest::new(MAX_ROWS),
             roots: HashMap::new(),
             advice: HashMap::new(),
         }
@@ -148,7 +148,7 @@ impl Slow {
         let (start, end) = (request.arrival, request.last_seen());
         if let Some(known) = self.roots.get_mut(&verdict.root) {
             *known = (known.0.min(start), known.1.max(end));
-        } else if self.roots.len() < MOST_ROOTS {
+        } else if self.roots.len() < MAX_ROOTS {
             self.roots.insert(Arc::clone(&verdict.root), (start, end));
         }
     }

@@ -11,7 +11,7 @@ use super::grid::{Cells, Grid, Merge};
 use super::names::Names;
 
 /// Stacks told apart in each state, and those told.
-const MOST: usize = 20_000;
+const MAX: usize = 20_000;
 const TOLD: usize = 1_500;
 /// Buckets of the axis in one of a flame graph's: it is filtered by brushing, not drawn over time.
 pub(super) const BUCKETS_EACH: i64 = 8;
@@ -77,7 +77,7 @@ impl OfState {
     fn add(&mut self, grid: &Grid, (thread, stack): (&Arc<str>, &Arc<str>), at: Nanos, length: Nanos) {
         let key = (Arc::clone(thread), Arc::clone(stack));
         let length = length.at_least_zero();
-        if self.stacks.len() >= MOST && !self.stacks.contains_key(&key) {
+        if self.stacks.len() >= MAX && !self.stacks.contains_key(&key) {
             self.left_out += length;
             return;
         }

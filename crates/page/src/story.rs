@@ -9,8 +9,8 @@ use super::slow::SlowData;
 use report::quantity::{format_count, format_count_of};
 
 /// Causes and roots named.
-const MOST_CAUSES: usize = 4;
-const MOST_ROOTS: usize = 3;
+const MAX_CAUSES: usize = 4;
+const MAX_ROOTS: usize = 3;
 
 /// The sentences.
 #[derive(Clone, Debug, Serialize)]
@@ -86,7 +86,7 @@ fn why(summary: &Summary) -> Vec<Why> {
         };
         Why { cause: total.cause.as_str(), root: None, text }
     };
-    summary.by_cause.iter().take(MOST_CAUSES).map(sentence).collect()
+    summary.by_cause.iter().take(MAX_CAUSES).map(sentence).collect()
 }
 
 fn roots(slow: &SlowData) -> Vec<Why> {
@@ -97,10 +97,10 @@ fn roots(slow: &SlowData) -> Vec<Why> {
         let text = format!("{} It slowed {requests}, the slowest took {slowest}.", sentence_of(&root.text));
         Why { cause: root.cause, root: Some(root.root.clone()), text }
     };
-    known.take(MOST_ROOTS).map(sentence).collect()
+    known.take(MAX_ROOTS).map(sentence).collect()
 }
 
-/// Evidence is told as part of a sentence. A name that it begins with stays as it is spelt.
+/// Evidence is worded as part of a sentence. A name that it begins with stays as it is spelt.
 fn sentence_of(text: &str) -> String {
     let text = text.strip_prefix("the ").map_or_else(|| text.to_owned(), |rest| format!("The {rest}"));
     if text.ends_with('.') { text } else { text + "." }

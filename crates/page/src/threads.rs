@@ -11,10 +11,10 @@ use report::bounded_map::BoundedMap;
 use report::thread_state::{StateTimes, ThreadState, ThreadStates, is_paused_with_jvm};
 
 /// Threads told apart, and those told.
-const MOST: usize = 1_000;
+const MAX: usize = 1_000;
 const TOLD: usize = 64;
 /// Processes whose stops are told apart.
-const MOST_PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 
 /// The threads.
 pub(super) struct Threads {
@@ -50,7 +50,7 @@ pub struct ThreadData {
 
 impl Threads {
     pub(super) fn new() -> Self {
-        Self { by_tid: BoundedMap::new(MOST), states: ThreadStates::default(), stops: HashMap::new() }
+        Self { by_tid: BoundedMap::new(MAX), states: ThreadStates::default(), stops: HashMap::new() }
     }
 
     pub(super) fn event(&mut self, grid: &Grid, event: &Event) {
@@ -72,7 +72,7 @@ impl Threads {
     }
 
     fn stop(&mut self, grid: &Grid, pause: &JvmPause) {
-        if self.stops.len() >= MOST_PROCESSES && !self.stops.contains_key(&pause.pid) {
+        if self.stops.len() >= MAX_PROCESSES && !self.stops.contains_key(&pause.pid) {
             return;
         }
         let (ended, cells) = self.stops.entry(pause.pid).or_insert((Nanos::MIN, Cells::default()));
@@ -90,7 +90,7 @@ impl Threads {
         let told = by_tid.into_groups().map(|(tid, (), of)| {
             let mut cells = of.cells.finish(grid, 1);
             if is_paused_with_jvm(&of.name) {
-                // A source that does not say which process tells of the only one.
+                // A source without a process reports the only one.
                 for (&bucket, &stopped) in [of.pid, 0].iter().filter_map(|pid| stops.get(pid)).flatten() {
                     cells.entry(bucket).or_default().add(ThreadState::Stopped, stopped);
                 }

@@ -9,7 +9,7 @@ use super::stacks::Stacks;
 use super::threads::Threads;
 
 /// Losses told one by one.
-const MOST_LOSSES: usize = 1_000;
+const MAX_LOSSES: usize = 1_000;
 
 /// Takes all events that are not of the network: neither requests nor what happened to sockets and connections.
 pub struct Work {
@@ -41,7 +41,7 @@ impl Work {
             Event::BlockIo(io) => self.beneath.block_io(grid, io),
             Event::JournalCommit(commit) => self.beneath.commit(commit),
             Event::HostSample(sample) => self.beneath.sample(grid, sample),
-            Event::Loss(loss) if self.losses.len() < MOST_LOSSES => self.losses.push(loss.clone()),
+            Event::Loss(loss) if self.losses.len() < MAX_LOSSES => self.losses.push(loss.clone()),
             _ => {}
         }
         self.threads.event(grid, event);

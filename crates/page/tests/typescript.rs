@@ -67,7 +67,7 @@ fn name(rust: &str) -> &str {
     rust.strip_suffix("Data").unwrap_or(rust)
 }
 
-/// A type as TypeScript has it. A tuple is a list of whatever is in it: that is what a reader of JSON infers.
+/// A type as TypeScript has it. A tuple is a list of any of its types: that is what a reader of JSON infers.
 fn typescript(rust: &Type, named: &mut BTreeSet<String>) -> String {
     let list =
         |element: String| if element.contains('|') { format!("({element})[]") } else { element + "[]" };

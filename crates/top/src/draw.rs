@@ -22,14 +22,14 @@ use crate::state::State;
 use crate::ui::{Mode, Ui};
 
 /// Smaller terminals show nothing worth reading.
-const LEAST: (u16, u16) = (40, 12);
+const MIN: (u16, u16) = (40, 12);
 
 /// Draws it.
 pub fn draw(frame: &mut Frame<'_>, state: &State, ui: &mut Ui, palette: Palette) {
     let area = frame.area();
     let canvas = &mut Canvas { buffer: frame.buffer_mut(), palette };
-    if area.width < LEAST.0 || area.height < LEAST.1 {
-        let needed = format!("needs {} × {}", LEAST.0, LEAST.1);
+    if area.width < MIN.0 || area.height < MIN.1 {
+        let needed = format!("needs {} × {}", MIN.0, MIN.1);
         canvas.line(area, 0, vec![(needed, Tone::Bad)]);
         return;
     }
@@ -79,7 +79,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// One tone for a whole line, beneath whatever stands there.
+    /// One tone for a whole line, beneath what stands there.
     fn ground(&mut self, area: Rect, down: u16, tone: Tone) {
         if down < area.height {
             let style = self.palette.style(tone);

@@ -51,7 +51,7 @@ pub(crate) enum RowKey {
     Cause(Cause),
     Operation(u64),
     FileOfOperations(Option<Arc<str>>),
-    Moved(GroupKey),
+    Traffic(GroupKey),
     Thread(Tid),
     Role(&'static str),
 }

@@ -39,7 +39,7 @@ pub enum Key {
     Interrupt,
     /// Ctrl-Z, likewise.
     Suspend,
-    /// Ctrl-L: draw everything anew.
+    /// Ctrl-L: draw everything again.
     Redraw,
     /// The terminal has another size now.
     Resized,

@@ -2,10 +2,10 @@
 //!
 //! Three parts that know of each other one way only: [`State`] is what is shown, a pure function of events and verdicts;
 //! [`Ui`] is what the user looks at of it, a function of keys; [`draw`] puts both on a screen of any size. [`Screen`]
-//! is the terminal, which it gives back as it was whatever happens. It does not know where events come from, and reads
+//! is the terminal, which it restores in every case. It does not know where events come from, and reads
 //! no clock: live and replay are the same to it.
 //!
-//! Whatever comes from outside is escaped before it is drawn; everything that is kept is bounded.
+//! Text from outside is escaped before it is drawn; everything that is kept is bounded.
 
 mod clip;
 mod draw;

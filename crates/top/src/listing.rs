@@ -8,7 +8,7 @@ use crate::state::State;
 use crate::view::{Items, Table, View};
 
 /// Rows that may be tagged.
-const MOST_TAGGED: usize = 1_000;
+const MAX_TAGGED: usize = 1_000;
 
 /// One view as the user left it.
 #[derive(Clone, Debug)]
@@ -146,7 +146,7 @@ impl Listing {
 
     /// Tags a row, or takes its tag.
     pub(crate) fn tag(&mut self, key: RowKey) {
-        if !self.tagged.remove(&key) && self.tagged.len() < MOST_TAGGED {
+        if !self.tagged.remove(&key) && self.tagged.len() < MAX_TAGGED {
             self.tagged.insert(key);
         }
     }

@@ -74,7 +74,7 @@ impl Screen {
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 
-    /// Has everything drawn anew.
+    /// Draws everything again the next time.
     ///
     /// # Errors
     /// Where the terminal is gone.

@@ -9,7 +9,7 @@ use crate::keys::Key;
 use crate::listing::Listing;
 use crate::state::State;
 use crate::view::View;
-use typing::Typed;
+use typing::Prompt;
 
 /// What the user looks at.
 pub struct Ui {
@@ -31,7 +31,7 @@ pub(crate) enum Mode {
     /// Looking at rows.
     Browse,
     /// Typing words.
-    Typing(Typed),
+    Typing(Prompt),
     /// Choosing the column to sort by.
     Sort { choice: usize },
     /// Reading what keys and letters mean, from this line on.
@@ -40,7 +40,7 @@ pub(crate) enum Mode {
     Chain { verdict: Box<Verdict>, top: usize },
 }
 
-/// What a key asks of whoever runs the screen.
+/// What a key asks of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing but to be drawn.
@@ -55,7 +55,7 @@ pub enum Outcome {
     Slower,
     /// To let the shell have the terminal.
     Suspend,
-    /// To draw everything anew.
+    /// To draw everything again.
     Redraw,
 }
 
@@ -143,9 +143,9 @@ impl Ui {
             Key::Char('+' | '=') => return Outcome::Faster,
             Key::Char('-') => return Outcome::Slower,
             Key::F(1) | Key::Char('h' | '?') => self.mode = Mode::Help { top: 0 },
-            Key::F(3) | Key::Char('/') => self.mode = Mode::Typing(Typed::search()),
+            Key::F(3) | Key::Char('/') => self.mode = Mode::Typing(Prompt::search()),
             Key::F(4) | Key::Char('\\') => {
-                self.mode = Mode::Typing(Typed::filter(self.listing().filter.clone()));
+                self.mode = Mode::Typing(Prompt::filter(self.listing().filter.clone()));
             }
             Key::F(5 | 6) | Key::Char('>' | '.' | '<' | ',') => {
                 self.mode = Mode::Sort { choice: self.listing().sorted_by };
@@ -232,12 +232,12 @@ impl Ui {
                     self.show(View::Writes, &file);
                 }
             }
-            RowKey::Moved(report::files::GroupKey::File { file, .. }) => self.show(View::Writes, &file),
-            RowKey::Moved(report::files::GroupKey::Kind(kind)) => {
+            RowKey::Traffic(report::files::GroupKey::File { file, .. }) => self.show(View::Writes, &file),
+            RowKey::Traffic(report::files::GroupKey::Kind(kind)) => {
                 self.listing_mut().group(false);
                 self.show(View::Files, kind);
             }
-            RowKey::Moved(_) => {}
+            RowKey::Traffic(_) => {}
             RowKey::Thread(tid) => self.show(View::Writes, &tid.to_string()),
             RowKey::Role(role) => {
                 self.listing_mut().group(false);
@@ -281,7 +281,7 @@ fn scrolled(key: Key, top: usize, page: usize) -> Option<usize> {
         Key::PageUp => top.saturating_sub(page),
         Key::PageDown | Key::Char(' ') => top + page,
         Key::Home | Key::Char('g') => 0,
-        // Whoever draws it knows where it ends.
+        // Drawing knows where it ends.
         Key::End | Key::Char('G') => usize::MAX / 2,
         _ => return None,
     })

@@ -6,7 +6,7 @@ use super::Error;
 
 /// What collectors listen on for OTLP/HTTP.
 const DEFAULT_PORT: u16 = 4318;
-/// Where they take traces, unless they are told otherwise.
+/// Where they take traces by default.
 const DEFAULT_PATH: &str = "/v1/traces";
 
 /// A collector's address.

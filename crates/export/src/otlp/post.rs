@@ -1,5 +1,4 @@
-//! One request to a collector and what it answers, over a connection of its own. Bounded in time and bytes, whatever the other end
-//! does. Does not try again.
+//! One request to a collector and what it answers, over one connection. Bounded in time and bytes against any collector. Does not try again.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -10,8 +9,8 @@ use serde_json::Value as Json;
 use super::Endpoint;
 
 /// An answer says little.
-const MOST_ANSWER_BYTES: u64 = 64 << 10;
-const MOST_HEADERS: usize = 64;
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+const MAX_HEADERS: usize = 64;
 
 /// What a collector said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ fn connect(endpoint: &Endpoint, end: Instant) -> io::Result<TcpStream> {
 fn read(connection: &TcpStream, end: Instant) -> io::Result<Vec<u8>> {
     let mut answer = Vec::new();
     let mut some = [0; 4_096];
-    let mut reader = connection.take(MOST_ANSWER_BYTES);
+    let mut reader = connection.take(MAX_ANSWER_BYTES);
     while !is_whole(&answer) {
         connection.set_read_timeout(Some(left(end)?))?;
         match reader.read(&mut some) {
@@ -77,7 +76,7 @@ fn is_whole(answer: &[u8]) -> bool {
     parse(answer).is_some_and(|parsed| parsed.length.is_some_and(|length| parsed.body.len() >= length))
 }
 
-struct Parsed<'a> {
+struct Response<'a> {
     status: u16,
     length: Option<usize>,
     retry_after: Option<Duration>,
@@ -85,15 +84,15 @@ struct Parsed<'a> {
 }
 
 /// The head of an answer, once it is complete.
-fn parse(answer: &[u8]) -> Option<Parsed<'_>> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+fn parse(answer: &[u8]) -> Option<Response<'_>> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(head) = response.parse(answer).ok()? else { return None };
     let number = |name: &str| -> Option<u64> {
         let header = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(header.value).ok()?.trim().parse().ok()
     };
-    Some(Parsed {
+    Some(Response {
         status: response.code?,
         length: number("content-length").and_then(|length| usize::try_from(length).ok()),
         // It may also be a date; then our own pace will do.

@@ -1,4 +1,4 @@
-//! Batches between whoever makes them and the thread that sends: bounded in bytes. The newest say most about now, so the oldest
+//! Batches between the thread that makes them and the one that sends: bounded in bytes. The newest say most about now, so the oldest
 //! give way. Does not encode and does not send.
 
 use std::collections::VecDeque;

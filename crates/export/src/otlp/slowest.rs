@@ -1,5 +1,4 @@
-//! The slowest requests of a stretch of time: as many as there is room for. Whoever is slower takes the place of the one that is
-//! the least slow.
+//! The slowest requests of a stretch of time: as many as there is room for. A slower one takes the place of the least slow one.
 
 use model::{Nanos, Verdict};
 
@@ -30,7 +29,7 @@ impl Slowest {
         false
     }
 
-    /// All, in the order of their arrival; begins anew.
+    /// Takes all, in the order of their arrival.
     pub(super) fn take(&mut self) -> Vec<Verdict> {
         let mut taken = std::mem::take(&mut self.kept);
         taken.sort_by_key(|verdict| verdict.request.arrival);

@@ -64,7 +64,7 @@ impl Traces {
         span
     }
 
-    /// The same for the same thing, whichever request tells of it.
+    /// The same id for the same evidence, whichever request links to it.
     fn evidence_id(&self, root: TraceId, evidence: &Evidence) -> SpanId {
         let Evidence { kind, start, end, tid, waiter, .. } = evidence;
         self.ids.span_of(&(root, kind, start, end, tid, waiter.as_ref().map(|waiter| waiter.tid)))

@@ -1,4 +1,4 @@
-//! Counters never go back, whatever comes in whatever order.
+//! Counters never go back, with any events in any order.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
-//! Who asks over HTTP is answered, whoever else is connected and whatever he sends.
+//! HTTP requests are answered, with any other clients connected that send anything.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use super::broker::{asked, produce};
-use super::{Scraped, exporter};
+use super::{Scrape, exporter};
 use crate::{MetricsService, ProcessUsage, Server};
 
 /// A site that is served until the process ends.
@@ -43,12 +43,12 @@ fn metrics_are_told_in_the_format_that_was_asked_for() {
     site.feed(|exporter| exporter.push(asked(produce(1, "orders", 1_000, 1_020))));
     let (head, body) = get(address, "/metrics", "text/plain");
     assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/plain; version=0.0.4"), "{head}");
-    let told = Scraped::of(&body);
+    let told = Scrape::of(&body);
     assert_eq!(told.of_series("requests_total{api=\"PRODUCE\"}"), 1.0);
     assert!(body.contains("\nprocess_resident_memory_bytes 7\n"), "{body}");
     let (head, body) = get(address, "/metrics?x=y", "application/openmetrics-text");
     assert!(head.contains("openmetrics-text; version=1.0.0") && body.ends_with("# EOF\n"), "{head}");
-    // Asked again at once, the same is told: it costs next to nothing.
+    // A second scrape at once gets the same: it costs next to nothing.
     let again = get(address, "/metrics", "text/plain").1;
     let scrapes = |body: &str| {
         body.lines().find(|line| line.starts_with("brokerscope_scrapes_total")).map(str::to_owned)

@@ -1,4 +1,4 @@
-//! The busiest topics have series of their own; how many, and that nothing goes back, holds whatever names come.
+//! The busiest topics have their own series; their number is bounded and nothing goes back, with any names.
 
 use super::broker::{asked, fetch, partition, produce};
 use super::{exporter, scrape, told};

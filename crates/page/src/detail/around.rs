@@ -1,5 +1,5 @@
 //! What shared time with a slow request: what its threads and others did, commits, requests to devices, stops. Chooses what
-//! is told of it; does not tell it.
+//! is shown of it; does not make the data.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,22 +8,22 @@ use std::sync::Arc;
 use model::{Event, Evidence, EvidenceKind, Nanos, Tid, Verdict, Waiter};
 
 use super::spans;
-use crate::recent::{Recent, Seen, span};
+use crate::recent::{Recent, RecentEvent, span};
 
 /// Threads told beside those of the evidence, stretches of each thread, and requests to devices: the longest.
 const MORE_THREADS: usize = 12;
-const MOST_SPANS: usize = 80;
-const MOST_BLOCK_IOS: usize = 200;
-const MOST_COMMITS: usize = 20;
+const MAX_SPANS: usize = 80;
+const MAX_BLOCK_IOS: usize = 200;
+const MAX_COMMITS: usize = 20;
 /// How much before and after the request is shown, as a share of its latency.
 const MARGIN: i64 = 20;
 
 /// The surroundings of a request.
 pub(super) struct Around {
     pub(super) threads: Vec<Thread>,
-    pub(super) commits: Vec<Arc<Seen>>,
-    pub(super) block_ios: Vec<Arc<Seen>>,
-    pub(super) others: Vec<Arc<Seen>>,
+    pub(super) commits: Vec<Arc<RecentEvent>>,
+    pub(super) block_ios: Vec<Arc<RecentEvent>>,
+    pub(super) others: Vec<Arc<RecentEvent>>,
 }
 
 /// What one thread did.
@@ -31,8 +31,8 @@ pub(super) struct Thread {
     pub(super) tid: Tid,
     pub(super) name: Arc<str>,
     pub(super) in_evidence: bool,
-    pub(super) events: Vec<Arc<Seen>>,
-    /// Waits of it that are evidence and that no event tells of.
+    pub(super) events: Vec<Arc<RecentEvent>>,
+    /// Waits of it that are evidence without an event.
     pub(super) concluded: Vec<Evidence>,
 }
 
@@ -57,12 +57,12 @@ impl Around {
             }
         }
         commits.sort_by_key(|seen| (Reverse(length(seen)), seen.number));
-        commits.truncate(MOST_COMMITS);
+        commits.truncate(MAX_COMMITS);
         Self {
             threads: told(threads, verdict),
             commits,
-            block_ios: longest(block_ios, MOST_BLOCK_IOS),
-            others: longest(others, MOST_SPANS),
+            block_ios: longest(block_ios, MAX_BLOCK_IOS),
+            others: longest(others, MAX_SPANS),
         }
     }
 }
@@ -77,7 +77,7 @@ impl Thread {
         if waiter.thread.len() > self.name.len() {
             self.name = Arc::clone(&waiter.thread);
         }
-        let is_it = |seen: &Arc<Seen>| matches!(&seen.event, Event::LockWait(own) if own.start < wait.end && own.end > wait.start);
+        let is_it = |seen: &Arc<RecentEvent>| matches!(&seen.event, Event::LockWait(own) if own.start < wait.end && own.end > wait.start);
         // Several may have held the lock in one wait.
         let is_known = |known: &Evidence| (known.start, known.end) == (wait.start, wait.end);
         if !self.events.iter().any(is_it) && !self.concluded.iter().any(is_known) {
@@ -85,7 +85,7 @@ impl Thread {
         }
     }
 
-    fn take(&mut self, name: Option<&Arc<str>>, seen: &Arc<Seen>) {
+    fn take(&mut self, name: Option<&Arc<str>>, seen: &Arc<RecentEvent>) {
         // The longest name is the one that was not cut.
         if let Some(name) = name.filter(|name| name.len() > self.name.len()) {
             self.name = Arc::clone(name);
@@ -114,7 +114,7 @@ fn told(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict) -> Vec<Thread> {
     rest.sort_by_key(|thread| (Reverse(thread.busy()), thread.tid));
     told.extend(rest.into_iter().take(MORE_THREADS));
     for thread in &mut told {
-        thread.events = longest(std::mem::take(&mut thread.events), MOST_SPANS);
+        thread.events = longest(std::mem::take(&mut thread.events), MAX_SPANS);
     }
     told
 }
@@ -124,12 +124,12 @@ fn waits(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, &Waiter)> {
     verdict.evidence.iter().filter_map(|seen| Some((seen, seen.waiter.as_ref()?)))
 }
 
-fn length(seen: &Arc<Seen>) -> i64 {
+fn length(seen: &Arc<RecentEvent>) -> i64 {
     span(&seen.event).map_or(0, |(start, end)| (end - start).0)
 }
 
 /// The longest, in the order of their starts.
-fn longest(mut events: Vec<Arc<Seen>>, most: usize) -> Vec<Arc<Seen>> {
+fn longest(mut events: Vec<Arc<RecentEvent>>, most: usize) -> Vec<Arc<RecentEvent>> {
     events.sort_by_key(|seen| (Reverse(length(seen)), seen.number));
     events.truncate(most);
     events.sort_by_key(|seen| (span(&seen.event), seen.number));

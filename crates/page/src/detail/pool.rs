@@ -7,10 +7,10 @@ use model::{Evidence, Nanos, Tid};
 
 use super::spans::{self, Span};
 use crate::grid::Grid;
-use crate::recent::Seen;
+use crate::recent::RecentEvent;
 
-/// At most so many are told; some 300 bytes each.
-const MOST: usize = 20_000;
+/// At most so many are kept; some 300 bytes each.
+const MAX: usize = 20_000;
 
 /// The stretches.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// The number of an event's stretch; none where there is no room for more.
-    pub(super) fn number(&mut self, grid: &Grid, seen: &Seen) -> Option<u32> {
+    pub(super) fn number(&mut self, grid: &Grid, seen: &RecentEvent) -> Option<u32> {
         if let Some(&number) = self.numbers.get(&seen.number) {
             return Some(number);
         }
@@ -32,7 +32,7 @@ impl Pool {
         Some(number)
     }
 
-    /// The number of a wait for a lock that was concluded, not seen: whose evidence it is tells of no event.
+    /// The number of a wait for a lock that was concluded, not seen: its evidence has no event.
     pub(super) fn wait(&mut self, grid: &Grid, waiter: Tid, wait: &Evidence) -> Option<u32> {
         let which = (waiter, wait.start, wait.end);
         if let Some(&number) = self.waits.get(&which) {
@@ -44,7 +44,7 @@ impl Pool {
     }
 
     fn told(&mut self, span: impl FnOnce() -> Option<Span>) -> Option<u32> {
-        if self.spans.len() >= MOST {
+        if self.spans.len() >= MAX {
             return None;
         }
         let number = self.spans.len() as u32;

@@ -26,7 +26,7 @@ pub struct Span {
     pub text: String,
 }
 
-/// The thread it is told with, unless it is told apart.
+/// The thread whose lane it is in, if any.
 pub(super) fn thread(event: &Event) -> Option<(Tid, Option<&Arc<str>>)> {
     match event {
         Event::FileOp(op) => Some((op.tid, Some(&op.thread))),

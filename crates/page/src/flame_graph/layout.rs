@@ -4,7 +4,7 @@
 use super::fold::Total;
 
 /// Frames kept of a panel: a browser draws some ten thousand without delay.
-const MOST_FRAMES: usize = 12_000;
+const MAX_FRAMES: usize = 12_000;
 /// Frames narrower than one of so many parts of their panel are left out in any case: a fifth of a pixel.
 const FINEST: i64 = 5_000;
 
@@ -64,7 +64,7 @@ fn thin_out(mut frames: Vec<Frame<'_>>) -> Layout<'_> {
     let all = frames.len();
     let mut widths: Vec<i64> = frames.iter().map(|frame| frame.total.time.0).collect();
     widths.sort_unstable_by(|one, other| other.cmp(one));
-    let crowd = widths.get(MOST_FRAMES).map_or(0, |width| width + 1);
+    let crowd = widths.get(MAX_FRAMES).map_or(0, |width| width + 1);
     let narrowest = crowd.max(total.time.0 / FINEST);
     frames.retain(|frame| frame.depth == 0 || frame.total.time.0 >= narrowest);
     frames.sort_by_key(|frame| (frame.start_ns, frame.depth));
@@ -74,7 +74,7 @@ fn thin_out(mut frames: Vec<Frame<'_>>) -> Layout<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_FRAMES, Total, lay_out};
+    use super::{MAX_FRAMES, Total, lay_out};
     use model::Nanos;
 
     fn total(ns: i64) -> Total {
@@ -111,12 +111,12 @@ mod tests {
 
     #[test]
     fn a_panel_stays_drawable() {
-        let names: Vec<String> = (0..3 * MOST_FRAMES).map(|i| format!("t;{i}")).collect();
+        let names: Vec<String> = (0..3 * MAX_FRAMES).map(|i| format!("t;{i}")).collect();
         let layout =
             lay_out("all", names.iter().enumerate().map(|(i, name)| (name.as_str(), total(i as i64))));
-        assert!(layout.frames.len() <= MOST_FRAMES + 1);
-        assert_eq!(layout.frames.len() + layout.left_out, 3 * MOST_FRAMES + 2);
-        assert_eq!(layout.total.count, 3 * MOST_FRAMES as u64);
+        assert!(layout.frames.len() <= MAX_FRAMES + 1);
+        assert_eq!(layout.frames.len() + layout.left_out, 3 * MAX_FRAMES + 2);
+        assert_eq!(layout.total.count, 3 * MAX_FRAMES as u64);
     }
 
     #[test]

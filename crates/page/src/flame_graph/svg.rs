@@ -1,5 +1,5 @@
 //! Draws a flame graph: a panel for each state, its frames from the bottom up. The style sheet and the script
-//! are files of their own beside this one.
+//! are files beside this one.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Text in XML. Names of threads and functions are whatever a process calls them.
+//! Text in XML. Names of threads and functions come from processes: they may be any text.
 
 use std::borrow::Cow;
 

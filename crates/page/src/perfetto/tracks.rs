@@ -20,8 +20,8 @@ pub(super) struct Slice {
     time: (i64, i64),
 }
 
-/// The times of a slice, its name and what else is told of it.
-pub(super) type Told = ((i64, i64), String, Value);
+/// The times of a slice, its name and further arguments.
+pub(super) type SliceData = ((i64, i64), String, Value);
 
 /// The trace.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Trace {
     }
 
     /// Adds slices, in rows where they share time; gives each in the order in which they came.
-    pub(super) fn slices(&mut self, track: &Track, told: Vec<Told>) -> Vec<Slice> {
+    pub(super) fn slices(&mut self, track: &Track, told: Vec<SliceData>) -> Vec<Slice> {
         let rows = rows(&told.iter().map(|(time, ..)| *time).collect::<Vec<_>>());
         let placed = told.into_iter().zip(rows).map(|((time, name, args), row)| {
             let slice = Slice { pid: track.pid, tid: self.tid(track, row), time };

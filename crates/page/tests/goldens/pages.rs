@@ -221,7 +221,7 @@ fn a_page_of_nothing_is_a_page() {
     assert!(!out.is_empty());
 }
 
-/// Times and sizes that no recording has, and more of everything than is told: it stays bounded and does not panic.
+/// Times and sizes that no recording has, and more of everything than is shown: it stays bounded and does not panic.
 #[test]
 fn a_page_is_bounded_whatever_comes() {
     let mut collector = Collector::new(Some(Nanos(0)), Nanos::from_millis(100));

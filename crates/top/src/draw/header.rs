@@ -23,7 +23,7 @@ const RIGHT: usize = 42;
 /// Columns of the longest broker's name on a small terminal.
 const BROKER: usize = 40;
 /// A latency under this is not worth a block in a line over time: a tenth of a millisecond.
-const LEAST_NS: f64 = 1e5;
+const MIN_NS: f64 = 1e5;
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &Ui) {
     canvas.ground(area, 0, Tone::Ground);
@@ -90,7 +90,7 @@ fn latencies(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let last = longest.last().copied().flatten();
     // Of what grows a thousandfold, each doubling counts the same.
     let values =
-        longest.iter().map(|latency| latency.map(|latency| (latency.0 as f64 / LEAST_NS).log2().max(0.0)));
+        longest.iter().map(|latency| latency.map(|latency| (latency.0 as f64 / MIN_NS).log2().max(0.0)));
     let blocks = sparkline(&values.collect::<Vec<_>>());
     let slow = |latency: &Option<Nanos>| latency.is_some_and(|latency| latency >= state.about.slower_than);
     let over_time = blocks

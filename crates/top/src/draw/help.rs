@@ -25,7 +25,7 @@ const KEYS: [(&str, &str); 17] = [
     ("U", "take all tags"),
     ("p Z", "stand still, or go on: a live watch goes on beneath"),
     ("+ -", "a replay twice, or half, as fast"),
-    ("Ctrl-L", "draw everything anew"),
+    ("Ctrl-L", "draw everything again"),
     ("Ctrl-Z", "back to the shell for now; fg comes back"),
     ("F1 h ?", "this"),
     ("F10 q Ctrl-C", "the end"),

@@ -197,7 +197,7 @@ fn colours_are_the_terminals_own_and_none_without() {
     let seen = screen(&state, &mut ui, (80, 24), true);
     assert!(colours(&seen).contains(&Color::Red));
     for cell in &seen.buffer().content {
-        // Ink that is as dark or as light as some terminals' grounds stands on a ground of its own.
+        // Ink that is as dark or as light as some terminals' grounds has its own background.
         let on_own_ground = cell.bg != Color::Reset;
         assert!(on_own_ground || !matches!(cell.fg, Color::Black | Color::White | Color::Gray), "{cell:?}");
         assert!(!matches!(cell.fg, Color::Rgb(..) | Color::Indexed(_)), "{cell:?}");

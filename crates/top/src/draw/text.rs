@@ -1,4 +1,4 @@
-//! Text that is longer than the screen: all that is known of a request, and whatever else is read line by line.
+//! Text that is longer than the screen: all that is known of a request, and other texts that are read line by line.
 
 use ratatui::layout::Rect;
 use report::Style;

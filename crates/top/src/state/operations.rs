@@ -8,9 +8,9 @@ use diagnose::{Reason, Reasons};
 use model::{Device, Event, FileOp, FileOpKind, Nanos, Tid};
 
 /// Operations kept.
-const MOST_KEPT: usize = 500;
+const MAX_KEPT: usize = 500;
 /// Files told apart; what comes after them is counted together.
-const MOST_FILES: usize = 5_000;
+const MAX_FILES: usize = 5_000;
 
 /// One that is kept.
 #[derive(Clone, Debug)]
@@ -75,14 +75,14 @@ impl Operations {
 
     fn file_op(&mut self, op: &FileOp) {
         self.count += 1;
-        // Asked of every operation: what is told of one is forgotten.
+        // Taken of every operation: reasons are forgotten once taken.
         let reasons = self.reasons.of(op);
         self.of_file(&op.file).add(op, &reasons);
         self.keep_if_slowest(op, reasons);
     }
 
     fn of_file(&mut self, file: &Arc<str>) -> &mut OfFile {
-        if self.by_file.len() >= MOST_FILES && !self.by_file.contains_key(file) {
+        if self.by_file.len() >= MAX_FILES && !self.by_file.contains_key(file) {
             return &mut self.others;
         }
         self.by_file.entry(Arc::clone(file)).or_default()
@@ -90,7 +90,7 @@ impl Operations {
 
     fn keep_if_slowest(&mut self, op: &FileOp, reasons: Vec<Reason>) {
         let latency = op.latency();
-        if self.slowest.len() >= MOST_KEPT {
+        if self.slowest.len() >= MAX_KEPT {
             if self.slowest.last().is_some_and(|quickest| quickest.latency >= latency) {
                 return;
             }
@@ -164,7 +164,7 @@ impl OfFile {
 mod tests {
     use model::{Event, Nanos};
 
-    use super::{MOST_FILES, MOST_KEPT, Operations};
+    use super::{MAX_FILES, MAX_KEPT, Operations};
     use crate::state::sample;
 
     #[test]
@@ -176,10 +176,10 @@ mod tests {
             operations.event(&Event::FileOp(Box::new(op)));
         }
         let kept = operations.slowest().map(|op| op.latency.0).collect::<Vec<_>>();
-        let expected = (6_000 - MOST_KEPT as i64..6_000).rev().collect::<Vec<_>>();
+        let expected = (6_000 - MAX_KEPT as i64..6_000).rev().collect::<Vec<_>>();
         assert_eq!(kept, expected);
         let files = operations.by_file().collect::<Vec<_>>();
-        assert_eq!(files.len(), MOST_FILES + 1);
+        assert_eq!(files.len(), MAX_FILES + 1);
         let others = files.iter().find(|(file, _)| file.is_none()).unwrap().1;
         assert_eq!((others.count, operations.count), (1_000, 6_000));
         assert_eq!(others.slowest, Nanos(5_999));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{Cause, Nanos, Verdict};
 
 /// Roots told apart. The one whose last victim is longest ago makes room for a new one.
-const MOST: usize = 2_000;
+const MAX: usize = 2_000;
 
 /// What several requests waited for.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl Roots {
     }
 
     fn make_room(&mut self) {
-        if self.by_id.len() < MOST {
+        if self.by_id.len() < MAX {
             return;
         }
         let oldest = self.by_id.values().min_by(|a, b| (a.toll.last, &a.id).cmp(&(b.toll.last, &b.id)));
@@ -112,7 +112,7 @@ impl Roots {
 mod tests {
     use model::{Cause, Nanos};
 
-    use super::{MOST, Roots};
+    use super::{MAX, Roots};
     use crate::state::sample;
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
             verdict.root = format!("journal-commit:loop0:{}", number / 2).into();
             roots.add(&verdict);
         }
-        assert_eq!(roots.iter().count(), MOST);
+        assert_eq!(roots.iter().count(), MAX);
         assert!(
             roots.iter().all(|root| root.toll.victims == 2 && root.toll.last >= Nanos::from_millis(1_000))
         );

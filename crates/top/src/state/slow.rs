@@ -6,10 +6,10 @@ use std::mem::size_of;
 use model::{Batch, Evidence, Nanos, Partition, Verdict};
 
 /// Verdicts kept because they are new, and because their requests were the slowest.
-const MOST_RECENT: usize = 900;
-const MOST_SLOWEST: usize = 100;
+const MAX_RECENT: usize = 900;
+const MAX_SLOWEST: usize = 100;
 /// Bytes that each of both may take: a request may name thousands of partitions.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// One that is kept.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Slow {
         let bytes = bytes_of(&verdict);
         self.recent_bytes += bytes;
         self.recent.push_back(SlowRequest { number: self.count, verdict, bytes });
-        while self.recent.len() > MOST_RECENT || self.recent_bytes > MOST_BYTES {
+        while self.recent.len() > MAX_RECENT || self.recent_bytes > MAX_BYTES {
             let Some(oldest) = self.recent.pop_front() else { return };
             self.recent_bytes -= oldest.bytes;
             self.keep_if_slowest(oldest);
@@ -55,7 +55,7 @@ impl Slow {
         let place = self.slowest.partition_point(|other| other.latency() >= told.latency());
         self.slowest_bytes += told.bytes;
         self.slowest.insert(place, told);
-        while self.slowest.len() > MOST_SLOWEST || self.slowest_bytes > MOST_BYTES {
+        while self.slowest.len() > MAX_SLOWEST || self.slowest_bytes > MAX_BYTES {
             let Some(quickest) = self.slowest.pop() else { return };
             self.slowest_bytes -= quickest.bytes;
         }
@@ -91,7 +91,7 @@ fn bytes_of(verdict: &Verdict) -> usize {
 mod tests {
     use model::Nanos;
 
-    use super::{MOST_BYTES, MOST_RECENT, MOST_SLOWEST, Slow};
+    use super::{MAX_BYTES, MAX_RECENT, MAX_SLOWEST, Slow};
     use crate::state::sample;
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         }
         let mut numbers = slow.iter().map(|told| told.number).collect::<Vec<_>>();
         numbers.sort_unstable();
-        let most = (MOST_RECENT as u64, MOST_SLOWEST as u64);
+        let most = (MAX_RECENT as u64, MAX_SLOWEST as u64);
         let expected = (1..=most.1).chain(3_001 - most.0..=3_000).collect::<Vec<_>>();
         assert_eq!((numbers, slow.count()), (expected, 3_000));
         assert!(slow.find(1).is_some() && slow.find(most.1 + 1).is_none());
@@ -118,6 +118,6 @@ mod tests {
             slow.add(large.clone());
         }
         let kept = slow.iter().count();
-        assert!(kept > 0 && kept * 10_000 * 100 < 2 * MOST_BYTES, "{kept}");
+        assert!(kept > 0 && kept * 10_000 * 100 < 2 * MAX_BYTES, "{kept}");
     }
 }

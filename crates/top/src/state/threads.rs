@@ -12,11 +12,11 @@ use super::seconds::Seconds;
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// Threads told apart: a broker has one or two hundred. One that was not heard of for longest makes room.
-const MOST: usize = 1_000;
+const MAX: usize = 1_000;
 /// Processes whose stops are told apart.
-const MOST_PROCESSES: usize = 16;
+const MAX_PROCESSES: usize = 16;
 /// The host's figures of groups of threads that are kept.
-const MOST_GROUPS: usize = 200;
+const MAX_GROUPS: usize = 200;
 
 /// The threads.
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ impl Threads {
     }
 
     fn stop(&mut self, pause: &JvmPause) {
-        if self.stops.len() >= MOST_PROCESSES && !self.stops.contains_key(&pause.pid) {
+        if self.stops.len() >= MAX_PROCESSES && !self.stops.contains_key(&pause.pid) {
             return;
         }
         let new = || (Nanos::MIN, Seconds::with_room_before(WINDOW + 1));
@@ -137,7 +137,7 @@ impl Threads {
 
     fn sample(&mut self, sample: &HostSample) {
         let wanted = sample.scope == HostScope::Threads && &*sample.metric == "cpu_ratio";
-        if wanted && (self.of_roles.len() < MOST_GROUPS || self.of_roles.contains_key(&sample.name)) {
+        if wanted && (self.of_roles.len() < MAX_GROUPS || self.of_roles.contains_key(&sample.name)) {
             self.of_roles.insert(Arc::clone(&sample.name), sample.value);
         }
     }
@@ -163,7 +163,7 @@ impl Threads {
         self.by_tid.iter().filter_map(|(&tid, of)| of.course(tid, self.now, window, &stops)).collect()
     }
 
-    /// How long the seconds are that are told: fewer when the watch has just begun.
+    /// How long the window is: shorter when the watch has just begun.
     fn window_ns(&self) -> i64 {
         let over = (self.now.0.div_euclid(SECOND_NS)).saturating_sub(self.first.0.div_euclid(SECOND_NS));
         over.clamp(1, WINDOW as i64).saturating_mul(SECOND_NS)
@@ -189,7 +189,7 @@ impl Threads {
 
 impl OfThread {
     fn known(by_tid: &mut HashMap<Tid, Self>, tid: Tid) -> &mut Self {
-        if by_tid.len() >= MOST && !by_tid.contains_key(&tid) {
+        if by_tid.len() >= MAX && !by_tid.contains_key(&tid) {
             let silent = by_tid.iter().min_by_key(|(tid, of)| (of.heard, **tid)).map(|(tid, _)| *tid);
             silent.map(|tid| by_tid.remove(&tid));
         }
@@ -211,7 +211,7 @@ impl OfThread {
         let mut seconds = self.seconds.clone();
         seconds.reach(now);
         let stopped = is_paused_with_jvm(&self.name);
-        // A source that does not say which process tells of the only one.
+        // A source without a process reports the only one.
         let stops = [self.pid, 0].into_iter().filter(|_| stopped).filter_map(|pid| stops.get(&pid));
         let stops = stops.map(|seconds| seconds.over(WINDOW).rev().copied().collect::<Vec<_>>());
         let stops = stops.collect::<Vec<_>>();
@@ -238,7 +238,7 @@ mod tests {
     use model::{Event, JvmPause, JvmPauseKind, Nanos};
     use report::thread_state::ThreadState;
 
-    use super::{MOST, Threads};
+    use super::{MAX, Threads};
     use crate::state::sample;
 
     fn ms(n: i64) -> Nanos {
@@ -285,6 +285,6 @@ mod tests {
         threads.reach(ms(2_000));
         let mut kept = threads.courses().iter().map(|course| course.tid).collect::<Vec<_>>();
         kept.sort_unstable();
-        assert_eq!(kept, (3_000 - MOST as u32..3_000).collect::<Vec<_>>());
+        assert_eq!(kept, (3_000 - MAX as u32..3_000).collect::<Vec<_>>());
     }
 }

@@ -7,15 +7,15 @@ use model::{Event, Nanos};
 use report::files::{Files, GroupBy, GroupKey, Sort, Traffic};
 
 /// Files told apart.
-const MOST_FILES: usize = 2_000;
-/// How often sums are taken anew.
+const MAX_FILES: usize = 2_000;
+/// How often sums are taken.
 const EVERY: Nanos = Nanos::from_millis(1_000);
 /// Rates are of at least so long.
 const RATES_OF: Nanos = Nanos::from_millis(5_000);
 
 /// What was moved of a file or a kind of files.
 #[derive(Clone, Debug)]
-pub(crate) struct Moved {
+pub(crate) struct TrafficRow {
     pub(crate) who: GroupKey,
     pub(crate) total: Traffic,
     pub(crate) rates: Rates,
@@ -44,7 +44,7 @@ struct Sums {
     by: GroupBy,
     files: Files,
     /// The sums when they were taken last.
-    moved: Vec<Moved>,
+    moved: Vec<TrafficRow>,
     /// Sums of before, that rates are the difference to, and those that will be.
     before: Snapshot,
     next: Snapshot,
@@ -71,7 +71,7 @@ impl FileTraffic {
         }
     }
 
-    /// Takes the sums anew, where that was some time ago.
+    /// Takes the sums again if the last ones are old.
     pub(crate) fn reach(&mut self, now: Nanos) {
         if now - self.taken < EVERY {
             return;
@@ -86,11 +86,11 @@ impl FileTraffic {
         Self { by_file: self.by_file.frozen(), by_kind: self.by_kind.frozen(), taken: self.taken }
     }
 
-    pub(crate) fn by_file(&self) -> &[Moved] {
+    pub(crate) fn by_file(&self) -> &[TrafficRow] {
         &self.by_file.moved
     }
 
-    pub(crate) fn by_kind(&self) -> &[Moved] {
+    pub(crate) fn by_kind(&self) -> &[TrafficRow] {
         &self.by_kind.moved
     }
 }
@@ -99,7 +99,7 @@ impl Sums {
     fn of(by: GroupBy) -> Self {
         Self {
             by,
-            files: Files::with_room_for(by, MOST_FILES),
+            files: Files::with_room_for(by, MAX_FILES),
             moved: Vec::new(),
             before: Snapshot::default(),
             next: Snapshot::default(),
@@ -119,7 +119,7 @@ impl Sums {
         let before = if self.before.at.is_some() { &self.before } else { &self.next };
         let moved = groups.into_iter().map(|(who, total)| {
             let rates = before.rates(&who, &total, now);
-            Moved { who, total, rates }
+            TrafficRow { who, total, rates }
         });
         self.moved = moved.collect();
     }
@@ -143,7 +143,7 @@ impl Snapshot {
     }
 }
 
-impl Moved {
+impl TrafficRow {
     /// Bytes read from the page cache since the start.
     pub(crate) fn cached_bytes(&self) -> u64 {
         self.total.read_bytes.saturating_sub(self.total.disk_bytes.unwrap_or(0))

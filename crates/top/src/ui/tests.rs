@@ -63,7 +63,7 @@ fn the_costliest_comes_first_and_the_row_that_is_looked_at_stays() {
     assert_eq!(requests(&ui, &state).1, Some(1));
     press(&mut ui, &state, &[Key::Down, Key::PageDown]);
     assert_eq!(requests(&ui, &state).1, Some(1));
-    // Whoever looks at the first row follows whatever comes first.
+    // The first row stays selected when another one becomes the first.
     press(&mut ui, &state, &[Key::Home]);
     state.verdict(sample::verdict(Nanos::from_millis(900)), None);
     assert_eq!(requests(&ui, &state).1, Some(8));

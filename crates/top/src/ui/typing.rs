@@ -5,10 +5,10 @@ use crate::keys::Key;
 use crate::state::State;
 
 /// Letters that may be typed.
-const MOST: usize = 100;
+const MAX: usize = 100;
 
 /// Words that are being typed.
-pub(crate) struct Typed {
+pub(crate) struct Prompt {
     pub(crate) purpose: Purpose,
     pub(crate) words: String,
     /// Whether nothing has them.
@@ -40,7 +40,7 @@ impl Purpose {
     }
 }
 
-impl Typed {
+impl Prompt {
     pub(super) fn search() -> Self {
         Self { purpose: Purpose::Search, words: String::new(), is_nowhere: false }
     }
@@ -55,7 +55,7 @@ impl Ui {
         let Mode::Typing(typed) = &mut self.mode else { return };
         let purpose = typed.purpose;
         match key {
-            Key::Char(c) if typed.words.chars().count() < MOST => typed.words.push(c),
+            Key::Char(c) if typed.words.chars().count() < MAX => typed.words.push(c),
             Key::Backspace => {
                 typed.words.pop();
             }
@@ -80,7 +80,7 @@ impl Ui {
     }
 
     fn search_typed(&mut self, state: &State, further: bool) {
-        let Mode::Typing(Typed { words, .. }) = &self.mode else { return };
+        let Mode::Typing(Prompt { words, .. }) = &self.mode else { return };
         let words = words.clone();
         self.search.clone_from(&words);
         let rows = self.listing().rows(state);
@@ -91,7 +91,7 @@ impl Ui {
     }
 
     fn filter_typed(&mut self) {
-        let Mode::Typing(Typed { words, .. }) = &self.mode else { return };
+        let Mode::Typing(Prompt { words, .. }) = &self.mode else { return };
         let words = words.clone();
         self.listing_mut().filter = words;
     }

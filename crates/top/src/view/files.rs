@@ -9,7 +9,7 @@ use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, cell, columns, dash, plain};
 use crate::palette::Tone;
 use crate::state::BrokerInfo;
-use crate::state::traffic::Moved;
+use crate::state::traffic::TrafficRow;
 
 pub(crate) const BY_FILE: Table = Table {
     grouping: Some("by file"),
@@ -25,8 +25,8 @@ pub(crate) const BY_KIND: Table = Table {
     items: |state| rows(state.traffic.by_kind().iter()),
 };
 
-columns! { COLUMNS for &Moved, |row, width, about| {
-    key: RowKey::Moved(row.who.clone()),
+columns! { COLUMNS for &TrafficRow, |row, width, about| {
+    key: RowKey::Traffic(row.who.clone()),
     words: format!("{} {} {}", row.name(), row.kind(), row.device()),
     Column::text("FILE", 20).growing(6, 70) =>
         row.name(), plain(clip_middle(row.name(), width));
@@ -67,7 +67,7 @@ const KIND_COLUMNS: [Column; 13] = {
     [Column::text("KIND", 20).growing(6, 70), b, c, d, e, f, g, h, i, j, k, l, m]
 };
 
-impl Moved {
+impl TrafficRow {
     fn name(&self) -> &str {
         match &self.who {
             GroupKey::File { file, .. } => file,
