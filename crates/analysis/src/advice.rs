@@ -107,7 +107,7 @@ impl WorkTotals {
     fn file_op(&mut self, op: &FileOp) {
         self.files.iter_mut().for_each(|files| files.file_op(op));
         self.file_ops += 1;
-        // The controllers' own log is no client's, and may be on a disk of its own.
+        // The controllers' own log is no client's, and may be on another disk.
         let Some(partition) =
             op.topic_partition.as_ref().filter(|partition| &*partition.topic != CONTROLLERS)
         else {

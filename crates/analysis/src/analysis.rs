@@ -9,6 +9,7 @@ use crate::source::Pause;
 use crate::{CrossCheck, Error, EventSource, Gaps, Step};
 
 /// What an analysis has next.
+#[expect(clippy::large_enum_variant, reason = "handed on at once, never kept")]
 pub enum Output<'e> {
     /// An event, before the engine gets it.
     Event(&'e Event),
@@ -86,7 +87,7 @@ impl<'a> Analysis<'a> {
         Ok(())
     }
 
-    /// The same; totals get every request and other event too, on threads of their own where the source was narrowed to a
+    /// The same; totals get every request and other event too, on other threads where the source was narrowed to a
     /// selection.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Totals of everything, read on threads of their own while verdicts are reached from a selection of a recording. Many
+//! Totals of everything, read on other threads while verdicts are reached from a selection of a recording. Many
 //! columns and whole tables are passed over. Makes no totals.
 
 use std::thread::ScopedJoinHandle;
@@ -41,7 +41,9 @@ pub(crate) fn read<E: From<Error>>(
         errors.extend(of_others.into_iter().flat_map(|thread| joined::<Vec<_>>(thread)));
         (read, errors)
     });
-    errors.iter().for_each(|error| source.note_damage(error));
+    for error in &errors {
+        source.note_damage(error);
+    }
     read
 }
 

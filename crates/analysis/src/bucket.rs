@@ -72,6 +72,7 @@ impl Bucket {
             )));
         }
         let (before, before_there) = self.fetched_bytes.get();
+        tracing::debug!("{shown}: {came} of {there} bytes fetched");
         self.fetched_bytes.set((before.saturating_add(came), before_there.saturating_add(there)));
         Ok(copy)
     }

@@ -78,7 +78,7 @@ pub(crate) const JVM: (&str, &str) = (
 /// What no recording holds.
 pub(crate) const QUEUES: (&str, &str) = (
     "when a request handler took a request out of the queue",
-    "nothing watches the queue itself; it is told from the work before by what the handler's thread is known to have done last",
+    "nothing watches the queue itself; it is inferred from the work before by what the handler's thread is known to have done last",
 );
 /// What no capture holds.
 pub(crate) const BROKER: (&str, &str) = (

@@ -9,7 +9,7 @@ pub mod processes;
 use recording::Manifest;
 use report::Zone;
 
-/// The manifest's setting that says why a recording ended before it was told to.
+/// The manifest's setting that says why a recording ended before it was asked to.
 const ENDED_BECAUSE: &str = "ended_because";
 
 /// What to know of how a recording was made.

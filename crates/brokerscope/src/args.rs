@@ -12,6 +12,7 @@ use report::{Style, Zone};
 
 use crate::output::{self, Pace};
 use crate::quantity;
+use crate::selection::{RequestConditions, Selection};
 
 /// Samples a second on each CPU, of what a broker's threads do between calls.
 #[cfg(feature = "live")]
@@ -92,7 +93,7 @@ pub(crate) struct Verbosity {
 /// What to look at.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Filter {
-    /// Show only the broker's port (repeatable); without it, whatever speaks Kafka.
+    /// Show only the broker's port (repeatable); without it, any that speaks Kafka.
     #[arg(id = "port", long, value_name = "PORT")]
     pub(crate) ports: Vec<u16>,
     /// Show only this topic (repeatable).
@@ -327,6 +328,92 @@ pub(crate) enum Format {
     Json,
     // Comma-separated values.
     Csv,
+}
+
+/// Where events come from, and what of them to show.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct View {
+    #[command(flatten)]
+    pub(crate) slow: Slow,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+impl View {
+    /// Whether a file operation is wanted.
+    pub(crate) fn admits(&self, op: &model::FileOp) -> bool {
+        op.latency() >= self.slow.slower_than && self.filter.admits(op)
+    }
+}
+
+/// Which requests to show, of packets or of anything that verdicts are reached from.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RequestView {
+    #[command(flatten)]
+    pub(crate) slow: Slow,
+    #[command(flatten)]
+    pub(crate) top: Top,
+    #[command(flatten)]
+    pub(crate) length: Duration,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+impl RequestView {
+    /// How files are read.
+    pub(crate) fn read_options(&self, jfr: &JfrFiles) -> ReadOptions {
+        read_options(&self.filter, &self.target, jfr, self.presentation.times)
+    }
+
+    /// The conditions on requests, with this threshold.
+    pub(crate) fn conditions(&self, slower_than: Nanos) -> RequestConditions<'_> {
+        RequestConditions::new(&self.filter, &self.selection, slower_than)
+    }
+}
+
+/// How a service watches a broker.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Service {
+    #[command(flatten)]
+    pub(crate) slow: Slow,
+    #[command(flatten)]
+    pub(crate) memory: MaxMemory,
+    #[command(flatten)]
+    pub(crate) length: Duration,
+    #[command(flatten)]
+    pub(crate) interface: Interface,
+    #[command(flatten)]
+    pub(crate) jvm: Jvm,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) presentation: Presentation,
+}
+
+#[cfg(feature = "live")]
+impl Service {
+    /// What to watch, within the memory that may be taken.
+    pub(crate) fn live_options(&self) -> analysis::source::LiveOptions {
+        analysis::source::LiveOptions {
+            interface: Some(self.interface.interface.clone()),
+            memory: watch::Memory::within(self.memory.max_memory),
+            ..live_options(&self.target, &self.filter, self.jvm)
+        }
+    }
 }
 
 /// How files are read, by the flags that say so.

@@ -112,22 +112,22 @@ impl Write for StandardError {
     }
 }
 
-static HELD: Mutex<Option<Held>> = Mutex::new(None);
+static HELD_LINES: Mutex<Option<HeldLines>> = Mutex::new(None);
 
-fn held() -> MutexGuard<'static, Option<Held>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+fn held() -> MutexGuard<'static, Option<HeldLines>> {
+    HELD_LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lines that were held back.
 #[derive(Default)]
-struct Held {
+struct HeldLines {
     lines: VecDeque<String>,
     /// How many of them nobody has asked for.
     fresh: usize,
     dropped: u64,
 }
 
-impl Held {
+impl HeldLines {
     fn push(&mut self, line: &str) {
         if self.lines.len() >= MAX_HELD_LINES {
             self.lines.pop_front();
@@ -150,14 +150,14 @@ pub(crate) struct HeldBack(());
 impl HeldBack {
     /// Holds lines back from now on.
     pub(crate) fn begin() -> Self {
-        *held() = Some(Held::default());
+        *held() = Some(HeldLines::default());
         Self(())
     }
 
     /// The lines since this was last asked.
     #[expect(clippy::unused_self, reason = "only the holder may ask")]
     pub(crate) fn fresh(&self) -> Vec<String> {
-        held().as_mut().map(Held::fresh).unwrap_or_default()
+        held().as_mut().map(HeldLines::fresh).unwrap_or_default()
     }
 }
 
@@ -176,11 +176,11 @@ impl Drop for HeldBack {
 
 #[cfg(test)]
 mod tests {
-    use super::{Held, MAX_HELD_LINES};
+    use super::{HeldLines, MAX_HELD_LINES};
 
     #[test]
     fn what_is_held_back_is_told_once_and_bounded() {
-        let mut held = Held::default();
+        let mut held = HeldLines::default();
         held.push("one\n");
         held.push("two\n");
         assert_eq!(held.fresh(), ["one", "two"]);

@@ -17,7 +17,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 /// Say why a Kafka request was slow, from a broker's network, kernel and disk.
 #[derive(Debug, Parser)]
-#[command(name = "brokerscope", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "brokerscope", version, max_term_width = 80, disable_help_subcommand = true)]
 struct Cli {
     #[command(flatten)]
     verbosity: args::Verbosity,

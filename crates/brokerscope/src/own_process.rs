@@ -129,7 +129,7 @@ impl OwnProcess {
     }
 }
 
-/// All programs this process ever had. Programs are descriptors, and the kernel tells of each in `fdinfo` without a call of
+/// All programs this process ever had. Programs are descriptors, and the kernel reports each in `fdinfo` without a call of
 /// bpf(2), which would hold programs up and takes a capability.
 fn sum(programs: &Mutex<BTreeMap<u32, Cost>>) -> Cost {
     let mut programs = programs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use analysis::recorder::plan;
-use analysis::source::{self, ReadOptions};
+use analysis::source::open_tables;
 use analysis::{EventSource, Step};
 use model::{Event, Nanos};
 use recording::Table;
 
-use crate::args::{Source, Target};
+use crate::args::{JfrFiles, View, read_options};
 use crate::output::Pace;
 
 /// What is known before the first event.
@@ -37,19 +37,20 @@ pub(crate) trait Reader {
 
 /// Reads the recording that the user named, or watches the broker until it is time to stop.
 pub(crate) fn read<R: Reader>(
-    source: &Source,
-    target: &Target,
-    options: &ReadOptions,
+    view: &View,
+    jfr: &JfrFiles,
     tables: &[Table],
     start: impl FnOnce(&Input) -> R,
 ) -> anyhow::Result<()> {
+    let View { source, target, .. } = view;
     let Some(directory) = source.recording()? else {
         #[cfg(feature = "live")]
         return live::read(source, target, tables.contains(&Table::LockWaits), start);
         #[cfg(not(feature = "live"))]
         return crate::args::cannot_watch();
     };
-    let mut recording = source::open_tables(directory, tables, options)?;
+    let options = read_options(&view.filter, target, jfr, view.presentation.times);
+    let mut recording = open_tables(directory, tables, &options)?;
     let mut reader = start(&Input {
         log_dirs: if target.log_dirs.is_empty() { recording.log_dirs() } else { target.log_dirs.clone() },
         off_cpu: recording.sees(plan::OFF_CPU),
@@ -85,8 +86,8 @@ mod live {
     use report::quantity::{format_count, format_count_of};
     use watch::{Jfr, WatchSummary};
 
-    use super::{Event, Input, Pace, Reader, Source, Target, drive, plan};
-    use crate::args::{Filter, live_options};
+    use super::{Event, Input, Pace, Reader, drive, plan};
+    use crate::args::{Filter, Source, Target, live_options};
 
     /// The longest wait for an event.
     const WAIT: Duration = Duration::from_millis(100);

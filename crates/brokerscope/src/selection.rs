@@ -29,13 +29,13 @@ pub(crate) struct Selection {
 
 /// Which requests are wanted: all conditions at once.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct RequestConditions<'a> {
     filter: RequestFilter,
     selection: &'a Selection,
     slower_than: Nanos,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> RequestConditions<'a> {
     /// What the flags of a command say.
     pub(crate) fn new(filter: &Filter, selection: &'a Selection, slower_than: Nanos) -> Self {
         Self { filter: filter.requests(), selection, slower_than }
@@ -189,7 +189,7 @@ mod tests {
 
     use model::{Nanos, Partition, Request};
 
-    use super::{Client, Place, Selection, Wanted};
+    use super::{Client, Place, RequestConditions, Selection};
     use crate::args::Filter;
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
     fn admitted(mut request: Request, topic: &str, errors: bool, no_waits: bool) -> Option<usize> {
         let filter = Filter { topics: vec![topic.to_owned()], ..Filter::default() };
         let selection = Selection { errors, no_waits, ..Selection::default() };
-        let admitted = Wanted::new(&filter, &selection, Nanos::ZERO).admit(&mut request);
+        let admitted = RequestConditions::new(&filter, &selection, Nanos::ZERO).admit(&mut request);
         admitted.then_some(request.partitions.len())
     }
 
@@ -290,7 +290,7 @@ mod tests {
         let admits = |no_waits, slower_than| {
             let selection = Selection { no_waits, ..Selection::default() };
             let slower_than = Nanos::from_millis(slower_than);
-            Wanted::new(&Filter::default(), &selection, slower_than).admit(&mut late.clone())
+            RequestConditions::new(&Filter::default(), &selection, slower_than).admit(&mut late.clone())
         };
         assert!(admits(false, 100));
         assert!(!admits(true, 100));

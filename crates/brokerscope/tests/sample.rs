@@ -121,7 +121,7 @@ fn requoted(text: &str) -> (String, Vec<String>) {
     while let Some((before, after)) = rest.split_once(BEGIN) {
         let (command, after) = after.split_once(BEGUN).unwrap();
         let (_, after) = after.split_once(END).unwrap();
-        let (arguments, lines) = command.split_once(HEAD).expect("how many lines are quoted");
+        let (arguments, lines) = command.split_once(HEAD).unwrap();
         let printed = brokerscope(&arguments.split(' ').collect::<Vec<_>>());
         let output = printed.lines().take(lines.parse().unwrap()).map(quoted_line).collect::<String>();
         blessed.extend([before, BEGIN, command, BEGUN, "\n", &output, "\n", END]);

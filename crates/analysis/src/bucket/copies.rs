@@ -1,4 +1,4 @@
-//! Copies of recordings on this disk: each in a directory of its own that nobody else may enter, gone when it is not read any
+//! Copies of recordings on this disk: each in a directory that nobody else may enter, gone when it is not read any
 //! more, also where the command fails, or SIGINT or SIGTERM ends it. (What others leave behind is called `brokerscope-copy-…`.)
 
 use std::borrow::Cow;

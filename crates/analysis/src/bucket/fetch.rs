@@ -31,7 +31,7 @@ pub enum Columns {
     All,
 }
 
-/// Fetches it into a directory of its own; how many bytes came, and how many the objects have that they are of.
+/// Fetches it into a new directory; how many bytes came, and how many the objects have that they are of.
 ///
 /// # Errors
 /// What the store says; there are too many objects; or it would take more than half of the room that there is.
@@ -67,7 +67,7 @@ fn objects(store: &Store, location: &Location, columns: Columns) -> Result<Vec<(
     Ok(objects)
 }
 
-/// Nothing else is given a name on this disk, whatever keys the bucket has.
+/// Nothing else is given a name on this disk, no matter what keys the bucket has.
 fn is_needed(place: &str, columns: Columns) -> bool {
     place == MANIFEST
         || folder_of(place).is_some_and(|folder| columns == Columns::All || has_summaries(folder))

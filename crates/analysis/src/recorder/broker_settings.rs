@@ -87,7 +87,7 @@ mod tests {
         assert_eq!((of_file.text("num.io.threads"), note(&manifest(broker(None)))), (Some("8"), None));
         let told = broker(Some(&[("num.io.threads", "16")]));
         let in_force = settings(&told);
-        // What it did not name has Kafka's default, whatever its file says.
+        // What it did not name has Kafka's default, no matter what its file says.
         assert_eq!(
             (in_force.text("num.io.threads"), in_force.text("num.network.threads")),
             (Some("16"), None)

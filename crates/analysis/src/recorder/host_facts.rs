@@ -1,8 +1,7 @@
-//! What a broker runs on as a recording keeps it: entries `runs_on.…` among the manifest's settings, one a value. What was not known
-//! is not there, and a value that cannot be read again is not known. Collects none of it.
+//! What a broker runs on, as a recording keeps it: entries `runs_on.…` among the manifest's settings, one a value. What was
+//! not known has no entry, and a value that cannot be read back is not known. Collects none of it.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use model::{Ext4, HostFacts, Interface, Known, Limits, Volume};
@@ -13,144 +12,191 @@ const PREFIX: &str = "runs_on.";
 /// What stands for a limit that there is not.
 const NONE: &str = "none";
 /// Volumes and interfaces of one broker at most.
-const MOST: usize = 64;
-/// Between the JVM's options, which may have blanks in them.
-const BETWEEN: char = '\n';
+const MAX_ITEMS: usize = 64;
 
-/// Notes what is known.
-#[cfg(feature = "live")]
-pub fn note(surroundings: &HostFacts, settings: &mut Settings) {
-    let mut put = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            settings.insert(format!("{PREFIX}{name}"), value);
+/// A value that is kept as text.
+trait Entry: Sized {
+    fn text(&self) -> String;
+    fn parse(text: &str) -> Option<Self>;
+}
+
+macro_rules! entries_by_from_str {
+    ($($type:ty),+) => {
+        $(impl Entry for $type {
+            fn text(&self) -> String {
+                self.to_string()
+            }
+            fn parse(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+        })+
+    };
+}
+
+entries_by_from_str!(u32, u64, usize, i64, f64, bool);
+
+impl Entry for Arc<str> {
+    fn text(&self) -> String {
+        self.to_string()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.into())
+    }
+}
+
+/// A limit.
+impl<T: Entry> Entry for Option<T> {
+    fn text(&self) -> String {
+        self.as_ref().map_or_else(|| NONE.to_owned(), T::text)
+    }
+    fn parse(text: &str) -> Option<Self> {
+        if text == NONE { Some(None) } else { T::parse(text).map(Some) }
+    }
+}
+
+/// Words, a line each: options of the JVM may have blanks in them.
+impl Entry for Vec<Arc<str>> {
+    fn text(&self) -> String {
+        self.join("\n")
+    }
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.split('\n').filter(|word| !word.is_empty()).map(Into::into).collect())
+    }
+}
+
+impl Entry for Limits {
+    fn text(&self) -> String {
+        self.open_files.text()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        Entry::parse(text).map(|open_files| Self { open_files })
+    }
+}
+
+impl Entry for Ext4 {
+    fn text(&self) -> String {
+        format!("{},{}", self.journal, self.fast_commit)
+    }
+    fn parse(text: &str) -> Option<Self> {
+        let (journal, fast_commit) = text.split_once(',')?;
+        Some(Self { journal: Entry::parse(journal)?, fast_commit: Entry::parse(fast_commit)? })
+    }
+}
+
+/// Declares the values that have one entry each.
+macro_rules! single_entries {
+    ($($name:literal => $field:ident,)+) => {
+        fn write_single(facts: &HostFacts, put: &mut dyn FnMut(&str, String)) {
+            $(if let Ok(value) = &facts.$field { put($name, value.text()); })+
+        }
+
+        fn read_single(entries: &Entries<'_>, facts: &mut HostFacts) {
+            $(facts.$field = entries.known($name);)+
         }
     };
-    let s = surroundings;
-    put("cpus", shown(&s.cpus));
-    put("cpu_quota", limit(&s.cpu_quota));
-    put("memory_bytes", shown(&s.memory_bytes));
-    put("memory_limit_bytes", limit(&s.memory_limit_bytes));
-    put("swap_bytes", shown(&s.swap_bytes));
-    put("huge_pages", shown(&s.huge_pages));
-    put("open_files_limit", limit(&s.limits.as_ref().map(|limits| limits.open_files)));
-    put("open_files", shown(&s.open_files));
-    put("mapped_areas", shown(&s.mapped_areas));
-    put("partitions", shown(&s.partitions));
-    put("jvm_options", s.jvm_arguments.as_ref().ok().map(|words| words.join(&*BETWEEN.to_string())));
-    for (name, value) in s.sysctls.iter().flatten() {
-        put(&format!("sysctl.{name}"), Some(value.to_string()));
+}
+
+single_entries! {
+    "cpus" => cpus,
+    "cpu_quota" => cpu_quota,
+    "memory_bytes" => memory_bytes,
+    "memory_limit_bytes" => memory_limit_bytes,
+    "swap_bytes" => swap_bytes,
+    "huge_pages" => huge_pages,
+    "open_files_limit" => limits,
+    "open_files" => open_files,
+    "mapped_areas" => mapped_areas,
+    "partitions" => partitions,
+    "jvm_options" => jvm_arguments,
+}
+
+/// Notes what is known.
+pub fn note(facts: &HostFacts, settings: &mut Settings) {
+    let mut put = |name: &str, value: String| {
+        settings.insert(format!("{PREFIX}{name}"), value);
+    };
+    write_single(facts, &mut put);
+    for (name, value) in facts.sysctls.iter().flatten() {
+        put(&format!("sysctl.{name}"), value.text());
     }
-    for (at, volume) in s.volumes.iter().flatten().take(MOST).enumerate() {
+    for (at, volume) in facts.volumes.iter().flatten().take(MAX_ITEMS).enumerate() {
         let mut put = |name: &str, value| put(&format!("volume.{at}.{name}"), value);
-        put("log_dir", Some(volume.log_dir.to_string()));
-        put("device", Some(volume.device.to_string()));
-        put("fs", Some(volume.fs.to_string()));
-        put("options", volume.options.as_ref().ok().map(|options| options.join(",")));
-        put("disks", shown(&volume.disks));
-        let ext4 = volume.ext4.as_ref().ok();
-        let features =
-            |ext4: &Option<Ext4>| ext4.map(|ext4| format!("{},{}", ext4.journal, ext4.fast_commit));
-        put("ext4", ext4.map(|ext4| features(ext4).unwrap_or_else(|| NONE.to_owned())));
+        put("log_dir", volume.log_dir.text());
+        put("device", volume.device.text());
+        put("fs", volume.fs.text());
+        volume.options.iter().for_each(|options| put("options", options.join(",")));
+        volume.disks.iter().for_each(|disks| put("disks", disks.text()));
+        volume.ext4.iter().for_each(|ext4| put("ext4", ext4.text()));
     }
-    for (at, interface) in s.interfaces.iter().flatten().take(MOST).enumerate() {
+    for (at, interface) in facts.interfaces.iter().flatten().take(MAX_ITEMS).enumerate() {
         let mut put = |name: &str, value| put(&format!("interface.{at}.{name}"), value);
-        put("name", Some(interface.name.to_string()));
-        put("mtu_bytes", Some(interface.mtu_bytes.to_string()));
-        put("speed_bits_per_second", interface.speed_bits_per_second.map(|speed| speed.to_string()));
+        put("name", interface.name.text());
+        put("mtu_bytes", interface.mtu_bytes.text());
+        interface.speed_bits_per_second.iter().for_each(|speed| put("speed_bits_per_second", speed.text()));
     }
-    put("interfaces", s.interfaces.as_ref().ok().map(|all| all.len().min(MOST).to_string()));
-}
-
-#[cfg(feature = "live")]
-fn shown<T: ToString>(known: &Known<T>) -> Option<String> {
-    known.as_ref().ok().map(ToString::to_string)
-}
-
-#[cfg(feature = "live")]
-fn limit<T: ToString, E>(known: &Result<Option<T>, E>) -> Option<String> {
-    let limit = known.as_ref().ok()?;
-    Some(limit.as_ref().map_or_else(|| NONE.to_owned(), ToString::to_string))
+    if let Ok(interfaces) = &facts.interfaces {
+        put("interfaces", interfaces.len().min(MAX_ITEMS).text());
+    }
 }
 
 /// What a recording's settings say; `why_not` says why the rest is not known.
 pub fn read(settings: &Settings, why_not: &str) -> HostFacts {
-    let kept = Kept { settings, why_not };
+    let entries = Entries { settings, why_not };
+    let mut facts = HostFacts::unknown(why_not);
+    read_single(&entries, &mut facts);
     let sysctls = settings.iter().filter_map(|(name, value)| {
-        Some((name.strip_prefix(PREFIX)?.strip_prefix("sysctl.")?.into(), value.parse().ok()?))
+        Some((name.strip_prefix(PREFIX)?.strip_prefix("sysctl.")?.into(), Entry::parse(value)?))
     });
     let sysctls: BTreeMap<Arc<str>, i64> = sysctls.collect();
-    let volumes: Vec<Volume> = (0..MOST).map_while(|at| kept.volume(at)).collect();
-    let interfaces: Known<usize> = kept.number("interfaces");
-    HostFacts {
-        kernel: Err(why_not.into()),
-        cpus: kept.number("cpus"),
-        cpu_quota: kept.limit("cpu_quota"),
-        memory_bytes: kept.number("memory_bytes"),
-        memory_limit_bytes: kept.limit("memory_limit_bytes"),
-        swap_bytes: kept.number("swap_bytes"),
-        sysctls: if sysctls.is_empty() { Err(why_not.into()) } else { Ok(sysctls) },
-        huge_pages: kept.text("huge_pages").map(Into::into),
-        volumes: if volumes.is_empty() { Err(why_not.into()) } else { Ok(volumes) },
-        interfaces: interfaces
-            .map(|count| (0..count.min(MOST)).filter_map(|at| kept.interface(at)).collect()),
-        limits: kept.limit("open_files_limit").map(|open_files| Limits { open_files }),
-        open_files: kept.number("open_files"),
-        mapped_areas: kept.number("mapped_areas"),
-        jvm_arguments: kept
-            .text("jvm_options")
-            .map(|words| words.split(BETWEEN).filter(|word| !word.is_empty()).map(Into::into).collect()),
-        partitions: kept.number("partitions"),
-    }
+    let volumes: Vec<Volume> = (0..MAX_ITEMS).map_while(|at| entries.volume(at)).collect();
+    let interfaces: Known<usize> = entries.known("interfaces");
+    facts.sysctls = if sysctls.is_empty() { facts.sysctls } else { Ok(sysctls) };
+    facts.volumes = if volumes.is_empty() { facts.volumes } else { Ok(volumes) };
+    facts.interfaces =
+        interfaces.map(|count| (0..count.min(MAX_ITEMS)).filter_map(|at| entries.interface(at)).collect());
+    facts
 }
 
 /// A recording's settings on their way back.
-struct Kept<'s> {
+struct Entries<'s> {
     settings: &'s Settings,
     why_not: &'s str,
 }
 
-impl<'s> Kept<'s> {
-    fn text(&self, name: &str) -> Known<&'s str> {
-        self.settings.get(&format!("{PREFIX}{name}")).map(String::as_str).ok_or_else(|| self.why_not.into())
+impl Entries<'_> {
+    fn get<T: Entry>(&self, name: &str) -> Option<T> {
+        T::parse(self.settings.get(&format!("{PREFIX}{name}"))?)
     }
 
-    fn number<T: FromStr>(&self, name: &str) -> Known<T> {
-        self.text(name)?.parse().map_err(|_| self.why_not.into())
-    }
-
-    fn limit<T: FromStr>(&self, name: &str) -> Known<Option<T>> {
-        if self.text(name)? == NONE { Ok(None) } else { self.number(name).map(Some) }
+    fn known<T: Entry>(&self, name: &str) -> Known<T> {
+        self.get(name).ok_or_else(|| self.why_not.into())
     }
 
     fn volume(&self, at: usize) -> Option<Volume> {
-        let of = |name: &str| self.text(&format!("volume.{at}.{name}"));
-        let ext4 = of("ext4").and_then(|text| match text.split_once(',') {
-            Some((journal, fast_commit)) => {
-                Ok(Some(Ext4 { journal: journal == "true", fast_commit: fast_commit == "true" }))
-            }
-            None if text == NONE => Ok(None),
-            None => Err(self.why_not.into()),
-        });
+        let of = |name: &str| format!("volume.{at}.{name}");
         Some(Volume {
-            log_dir: of("log_dir").ok()?.into(),
-            device: of("device").ok()?.into(),
-            fs: of("fs").ok()?.into(),
-            options: of("options").map(|options| options.split(',').map(Into::into).collect()),
-            disks: self.number(&format!("volume.{at}.disks")),
-            ext4,
+            log_dir: self.get(&of("log_dir"))?,
+            device: self.get(&of("device"))?,
+            fs: self.get(&of("fs"))?,
+            options: self
+                .known::<Arc<str>>(&of("options"))
+                .map(|options| options.split(',').map(Into::into).collect()),
+            disks: self.known(&of("disks")),
+            ext4: self.known(&of("ext4")),
         })
     }
 
     fn interface(&self, at: usize) -> Option<Interface> {
+        let of = |name: &str| format!("interface.{at}.{name}");
         Some(Interface {
-            name: self.text(&format!("interface.{at}.name")).ok()?.into(),
-            mtu_bytes: self.number(&format!("interface.{at}.mtu_bytes")).ok()?,
-            speed_bits_per_second: self.number(&format!("interface.{at}.speed_bits_per_second")).ok(),
+            name: self.get(&of("name"))?,
+            mtu_bytes: self.get(&of("mtu_bytes"))?,
+            speed_bits_per_second: self.get(&of("speed_bits_per_second")),
         })
     }
 }
 
-#[cfg(all(test, feature = "live"))]
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The processes that a broker had while it was recorded: kept in the manifest, told by whoever reads it.
+//! The processes that a broker had while it was recorded: kept in the manifest, reported by readers.
 
 use model::Nanos;
 use recording::{Broker, BrokerProcess};

@@ -17,7 +17,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A recorder writes the host's figures every second: after this silence it may be gone.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// What to know where the recording goes on.
-const STOPPED: &str = "stopped while the recording goes on: what was told last may lack what is written after it; explain it again then";
+const STOPPED: &str = "stopped while the recording goes on: the last verdicts may lack what is written after it; explain it again then";
 
 /// A recording that grows.
 pub struct GrowingRecording {

@@ -85,6 +85,10 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
             "broker {pid}: nothing can be seen of it: {reasons}; `brokerscope doctor` says more"
         )));
     }
+    for purpose in watch.plan() {
+        let (Outcome::Active(how) | Outcome::Missing(how)) = &purpose.outcome;
+        tracing::debug!("broker {}: {}: {how}", broker.pid, purpose.purpose);
+    }
     if options.cpu_samples_hz > 0 {
         watch.sample_cpu(broker.pid, options.cpu_samples_hz);
     }
@@ -125,7 +129,7 @@ pub struct Live {
 }
 
 enum State {
-    Watching(Watch),
+    Watching(Box<Watch>),
     /// The sources end; their last events come from a thread.
     Ending(Receiver<Event>, JoinHandle<WatchSummary>),
     Ended,
@@ -143,7 +147,7 @@ impl Live {
         Ok(Self {
             plan: watch.plan().to_vec(),
             sees_files: watch.sees_files(),
-            state: State::Watching(watch),
+            state: State::Watching(Box::new(watch)),
             broker,
             options,
             stop: stop.map(|stop| stop.within(duration)),

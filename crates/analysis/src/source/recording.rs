@@ -238,9 +238,10 @@ impl EventSource for Recording {
         if !self.flight_recordings.is_none() {
             return false;
         }
-        let Some(selected) = SelectiveRead::of(&self.reader, config) else { return false };
-        self.reading = Reading::Selected(selected);
-        true
+        let selected = SelectiveRead::of(&self.reader, config);
+        let how = if selected.is_some() { "what verdicts depend on" } else { "everything" };
+        tracing::debug!("{}: reading {how}", self.reader.dir().display());
+        selected.map(|selected| self.reading = Reading::Selected(selected)).is_some()
     }
 
     fn recording(&self) -> Option<&Reader> {

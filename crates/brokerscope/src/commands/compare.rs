@@ -22,7 +22,7 @@ use super::Run;
 use crate::args::{Filter, Flags, JfrFiles, Target, Times, read_options};
 use crate::output::{self, Pace};
 use crate::quantity;
-use configurations::Recorded;
+use configurations::RunPath;
 
 /// `compare`.
 #[derive(Debug, Args)]
@@ -106,7 +106,7 @@ impl Compare {
     fn read(
         &self,
         runs: &mut ComparisonRuns,
-        recorded: &Recorded,
+        recorded: &RunPath,
         whole: &mut anyhow::Result<()>,
     ) -> anyhow::Result<ComparedRun> {
         let options = read_options(&Filter::default(), &Target::default(), &JfrFiles::default(), self.times);

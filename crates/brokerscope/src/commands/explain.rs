@@ -19,11 +19,8 @@ use report::explanation::{
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{
-    Duration, Filter, Flags, Format, JfrFiles, Jvm, Presentation, Slow, Target, Top, read_options,
-};
+use crate::args::{Flags, Format, JfrFiles, Jvm, RequestView};
 use crate::output::{self, Pace};
-use crate::selection::{Selection, Wanted};
 
 /// How long verdicts may wait to be written with others.
 const MAX_WRITE_DELAY: StdDuration = StdDuration::from_millis(100);
@@ -67,23 +64,11 @@ pub(crate) struct Explain {
     #[arg(long)]
     why_not: bool,
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
-    top: Top,
-    #[command(flatten)]
-    length: Duration,
-    #[command(flatten)]
     jvm: Jvm,
     #[command(flatten)]
     jfr: JfrFiles,
     #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    selection: Selection,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    view: RequestView,
 }
 
 impl Run for Explain {
@@ -106,7 +91,7 @@ impl Run for Explain {
     };
 
     fn run(&self) -> anyhow::Result<()> {
-        self.filter.requests().check()?;
+        self.view.filter.requests().check()?;
         if let Some(interface) = self.live_interface() {
             if self.follow || self.save {
                 return Err(Usage("--follow and --save go with a recording".to_owned()).into());
@@ -117,7 +102,7 @@ impl Run for Explain {
             }
             return self.run_live(interface);
         }
-        if self.length.duration.is_some() && !self.follow {
+        if self.view.length.duration.is_some() && !self.follow {
             let why = "--for is for live input and --follow; a recording is read to its end";
             return Err(Usage(why.to_owned()).into());
         }
@@ -136,12 +121,12 @@ impl Explain {
     }
 
     fn run_files(&self) -> anyhow::Result<()> {
-        let options = read_options(&self.filter, &self.target, &self.jfr, self.presentation.times);
+        let options = self.view.read_options(&self.jfr);
         if self.save && self.inputs.iter().any(|input| input::url(input).is_some()) {
             return Err(Usage(ONLY_READ.to_owned()).into());
         }
         let (mut source, pace): (Box<dyn EventSource>, _) = if self.follow {
-            let stop = Stop::after(self.length.duration)?;
+            let stop = Stop::after(self.view.length.duration)?;
             (Box::new(source::follow(&self.inputs, &options, stop)?), Pace::AsTheyCome)
         } else {
             (source::open(&self.inputs, &options)?, Pace::AllThere)
@@ -154,7 +139,8 @@ impl Explain {
             Output::Verdict(verdict) => explanation.verdict(verdict),
             _ => Ok(()),
         })?;
-        explanation.finish(&analysis.finish(source.gaps(self.slow.slower_than), self.slow.slower_than))?;
+        explanation
+            .finish(&analysis.finish(source.gaps(self.view.slow.slower_than), self.view.slow.slower_than))?;
         Ok(source.check()?)
     }
 
@@ -163,11 +149,11 @@ impl Explain {
         use analysis::source::{Live, LiveOptions};
 
         let stop = Stop::after(None)?;
-        let options = crate::args::live_options(&self.target, &self.filter, self.jvm);
+        let options = crate::args::live_options(&self.view.target, &self.view.filter, self.jvm);
         let options = LiveOptions { interface: Some(interface.to_owned()), ..options };
-        let mut live = Live::start(options, Some(stop), self.length.duration)?;
-        let (pid, slow) = (live.broker().pid, self.slow.slower_than);
-        tracing::info!("explaining what takes broker {pid} {slow} or longer{}", self.length.until());
+        let mut live = Live::start(options, Some(stop), self.view.length.duration)?;
+        let (pid, slow) = (live.broker().pid, self.view.slow.slower_than);
+        tracing::info!("explaining what takes broker {pid} {slow} or longer{}", self.view.length.until());
         let mut analysis = self.analysis(&live)?;
         let mut timeliness = timeliness::Timeliness::new(analysis.config());
         let mut explanation = Explanation::new(self, Pace::HandedOn);
@@ -198,9 +184,9 @@ impl Explain {
     /// The analysis that was asked for: of one request, with doubts, with Kafka's request log.
     fn analysis(&self, source: &dyn EventSource) -> anyhow::Result<Analysis<'_>> {
         // The one that was asked for may be quick.
-        let slower_than = if self.request.is_some() { Nanos::ZERO } else { self.slow.slower_than };
-        let wanted = Wanted::new(&self.filter, &self.selection, slower_than);
-        let config = Config { only_request: self.request, ..source.config(self.slow.slower_than) };
+        let slower_than = if self.request.is_some() { Nanos::ZERO } else { self.view.slow.slower_than };
+        let wanted = self.view.conditions(slower_than);
+        let config = Config { only_request: self.request, ..source.config(self.view.slow.slower_than) };
         let analysis = Analysis::new(config)
             .only(move |request| wanted.wants(request))
             .with_cross_check(CrossCheck::read(&self.request_log)?);
@@ -210,7 +196,9 @@ impl Explain {
     /// The table of verdicts in the recording that they are about.
     fn create_table(&self, source: &dyn EventSource) -> anyhow::Result<VerdictWriter> {
         match source.recording() {
-            Some(recording) => VerdictWriter::create(recording, self.slow.slower_than).context(CANNOT_SAVE),
+            Some(recording) => {
+                VerdictWriter::create(recording, self.view.slow.slower_than).context(CANNOT_SAVE)
+            }
             None => {
                 let why = "--save goes with a recording: packets have no place for verdicts";
                 Err(Usage(why.to_owned()).into())
@@ -274,17 +262,17 @@ impl Explanation {
 
 fn report(args: &Explain, pace: Pace) -> Box<dyn ExplanationReport> {
     let out = output::stdout(pace);
-    let look = args.presentation.look(pace);
-    let all: Box<dyn ExplanationReport> = match (args.presentation.format, args.request) {
+    let look = args.view.presentation.look(pace);
+    let all: Box<dyn ExplanationReport> = match (args.view.presentation.format, args.request) {
         (Format::Table, Some(number)) => Box::new(RequestText::new(out, &look, number)),
-        (Format::Table, None) if pace != Pace::AllThere && args.top.top.is_none() => {
+        (Format::Table, None) if pace != Pace::AllThere && args.view.top.top.is_none() => {
             Box::new(ExplanationText::as_they_come(out, &look))
         }
         (Format::Table, None) => Box::new(ExplanationText::new(out, &look)),
         (Format::Json, _) => Box::new(ExplanationJson(out)),
         (Format::Csv, _) => Box::new(ExplanationCsv::new(out)),
     };
-    match args.top.top {
+    match args.view.top.top {
         Some(most) => Box::new(TopVerdicts::new(most as usize, all)),
         None => all,
     }

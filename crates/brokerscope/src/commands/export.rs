@@ -16,10 +16,7 @@ use export::{BrokerInfo, Classifiers, Exporter, MetricsService, Server};
 use model::FileKind;
 
 use super::Run;
-use crate::args::{
-    Duration, Filter, Flags, From, Interface, JfrFiles, Jvm, MaxMemory, Presentation, Slow, Speed, Target,
-    read_options,
-};
+use crate::args::{Flags, From, JfrFiles, Service, Speed, read_options};
 use crate::output;
 use crate::own_process::OwnProcess;
 
@@ -64,21 +61,7 @@ pub(crate) struct Export {
     #[command(flatten)]
     speed: Speed,
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
-    memory: MaxMemory,
-    #[command(flatten)]
-    length: Duration,
-    #[command(flatten)]
-    interface: Interface,
-    #[command(flatten)]
-    jvm: Jvm,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    service: Service,
 }
 
 impl Run for Export {
@@ -115,7 +98,7 @@ impl Run for Export {
         let server = Server::bind(self.listen)?;
         if !self.listen.ip().is_loopback() {
             tracing::warn!(
-                "{}: whoever reaches this address can read the names of topics and clients; it asks nobody who he is",
+                "{}: anyone who reaches this address can read the names of topics and clients: it asks for no password",
                 self.listen
             );
         }
@@ -132,8 +115,8 @@ impl Run for Export {
 impl Export {
     /// Exports a recording.
     fn replay(&self, directory: &Path, server: Server) -> anyhow::Result<()> {
-        let times = self.presentation.times;
-        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), times);
+        let times = self.service.presentation.times;
+        let options = read_options(&self.service.filter, &self.service.target, &JfrFiles::default(), times);
         replay::run(self, directory, server, &options)
     }
 
@@ -145,7 +128,7 @@ impl Export {
         };
         let otlp = self.otlp(&info)?;
         // As the engine is configured otherwise, within the memory that it may take.
-        let events = self.memory.max_memory.saturating_sub(FIXED_BYTES) / 2 / EVENT_BYTES;
+        let events = self.service.memory.max_memory.saturating_sub(FIXED_BYTES) / 2 / EVENT_BYTES;
         let config = Config { max_events: config.max_events.min(events as usize), ..config };
         let mut exporter = Exporter::new(config, info, Classifiers { role_of, kind_of });
         if let Some(otlp) = otlp {
@@ -216,10 +199,9 @@ mod live {
     use analysis::source::{Live, LiveOptions, Pause};
     use analysis::{EventSource as _, Step, Stop};
     use export::LogDir;
-    use watch::{Memory, Outcome};
+    use watch::Outcome;
 
     use super::{BrokerInfo, Export, Exporter, MetricsService, Server, StdDuration, finish_traces, serve};
-    use crate::args::live_options;
     use crate::commands::record::manifest;
 
     /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
@@ -231,22 +213,17 @@ mod live {
         // For as long as this is held, also for programs that are loaded after a restart. The right to ask for it is given
         // away when the watch has begun.
         let measuring = if args.measure_probes { probes::overhead::count_run_time() } else { None };
-        let options = LiveOptions {
-            interface: Some(args.interface.interface.clone()),
-            memory: Memory::within(args.memory.max_memory),
-            wait: StdDuration::ZERO,
-            ..live_options(&args.target, &args.filter, args.jvm)
-        };
-        let mut live = Live::start(options, Some(stop), args.length.duration)?;
+        let options = LiveOptions { wait: StdDuration::ZERO, ..args.service.live_options() };
+        let mut live = Live::start(options, Some(stop), args.service.length.duration)?;
         if args.measure_probes && measuring.is_none() {
             tracing::warn!(
                 "the kernel does not measure BPF programs: that takes CAP_SYS_ADMIN and Linux 5.8"
             );
         }
-        let exporter = args.exporter(live.config(args.slow.slower_than), info(&live))?;
+        let exporter = args.exporter(live.config(args.service.slow.slower_than), info(&live))?;
         let service = serve(server, exporter, measuring.is_some())?;
         let pid = live.broker().pid;
-        tracing::info!("exporting what is seen of broker {pid}{}", args.length.until());
+        tracing::info!("exporting what is seen of broker {pid}{}", args.service.length.until());
         // Where the kernel does not let it, it does as much.
         let _ = watch::set_sched_batch();
         let mut burst = Vec::new();
@@ -261,7 +238,7 @@ mod live {
         }
         service.feed(Exporter::finish);
         finish_traces(&service);
-        live.gaps(args.slow.slower_than).notes.iter().for_each(|note| tracing::warn!("{note}"));
+        live.gaps(args.service.slow.slower_than).notes.iter().for_each(|note| tracing::warn!("{note}"));
         Ok(())
     }
 

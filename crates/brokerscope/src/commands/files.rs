@@ -8,12 +8,12 @@ use report::files::{Files as FileTotals, GroupBy, Interval, Sort, Traffic};
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Filter, Flags, Format, JfrFiles, Presentation, Slow, Source, Target, Top, read_options};
+use crate::args::{Flags, Format, JfrFiles, Top, View};
 use crate::output::{self, Pace};
 use crate::quantity;
 use crate::reader::{self, Input, Reader};
 
-/// What traffic is told from, and what it is compared with.
+/// What traffic is found in, and what it is compared with.
 const TABLES: [Table; 4] = [Table::FileOps, Table::BlockIos, Table::SocketOps, Table::HostSamples];
 /// Rows of a table, unless more are asked for. Programs get all.
 const DEFAULT_ROWS: usize = 20;
@@ -39,17 +39,9 @@ pub(crate) struct Files {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rated_iops: Option<u64>,
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
     top: Top,
     #[command(flatten)]
-    source: Source,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    view: View,
 }
 
 impl Run for Files {
@@ -64,8 +56,7 @@ impl Run for Files {
     };
 
     fn run(&self) -> anyhow::Result<()> {
-        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), self.presentation.times);
-        reader::read(&self.source, &self.target, &options, &TABLES, |input| Totals::new(self, input))
+        reader::read(&self.view, &JfrFiles::default(), &TABLES, |input| Totals::new(self, input))
     }
 }
 
@@ -82,22 +73,18 @@ struct Totals<'a> {
 
 impl<'a> Totals<'a> {
     fn new(args: &'a Files, input: &Input) -> Self {
-        if args.source.is_endless() {
+        if args.view.source.is_endless() {
             tracing::info!("Ctrl-C shows what was found");
         }
         let interval = Interval {
-            span: input.span.or(args.source.length.duration),
+            span: input.span.or(args.view.source.length.duration),
             rated_iops: args.rated_iops,
-            partial: input.partial || args.slow.slower_than > Nanos::ZERO || !args.filter.topics.is_empty(),
+            partial: input.partial
+                || args.view.slow.slower_than > Nanos::ZERO
+                || !args.view.filter.topics.is_empty(),
         };
         let (first, last) = (Nanos::MAX, Nanos::MIN);
         Self { files: FileTotals::new(args.by), args, ops: 0, interval, first, last }
-    }
-}
-
-impl Totals<'_> {
-    fn wants(&self, op: &model::FileOp) -> bool {
-        op.latency() >= self.args.slow.slower_than && self.args.filter.admits(op)
     }
 }
 
@@ -105,7 +92,7 @@ impl Reader for Totals<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
         (self.first, self.last) = (self.first.min(event.time()), self.last.max(event.time()));
         match event {
-            Event::FileOp(op) if self.wants(&op) => {
+            Event::FileOp(op) if self.args.view.admits(&op) => {
                 self.ops += 1;
                 self.files.file_op(&op);
             }
@@ -121,16 +108,16 @@ impl Reader for Totals<'_> {
         let Self { files, args, ops, mut interval, first, last } = self;
         interval.span = interval.span.or((last > first).then(|| last - first));
         let mut totals = files.finish(args.sort).over(interval);
-        if !args.filter.topics.is_empty() {
+        if !args.view.filter.topics.is_empty() {
             // Among them are those of the topics left out.
             totals.unknown = Traffic::default();
         }
         let asked = args.top.top.map(|most| most as usize);
         let all = asked.unwrap_or(usize::MAX);
         let mut out = output::stdout(Pace::AllThere);
-        let written = match args.presentation.format {
+        let written = match args.view.presentation.format {
             Format::Table => {
-                let look = args.presentation.look(Pace::AllThere);
+                let look = args.view.presentation.look(Pace::AllThere);
                 totals.write_table(&mut out, &look, asked.unwrap_or(DEFAULT_ROWS))
             }
             Format::Json => totals.write_json(&mut out, all),

@@ -13,7 +13,7 @@ use report::quantity::format_count;
 
 use self::message_ids::MessageIds;
 use super::Run;
-use crate::args::{Filter, Flags, Format, JfrFiles, Presentation, Slow, Source, Target, Top, read_options};
+use crate::args::{Flags, Format, JfrFiles, Top, View};
 use crate::output::{self, Pace};
 use crate::quantity;
 use crate::reader::{self, Input, Reader};
@@ -44,25 +44,16 @@ pub(crate) struct Io {
     #[arg(long, conflicts_with = "top")]
     summary: bool,
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
     top: Top,
     #[command(flatten)]
-    source: Source,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    view: View,
 }
 
 impl Run for Io {
     const FLAGS: Flags = Flags { hidden: &["flight-recorder"], unused: &["port", "api"], ..Flags::NONE };
 
     fn run(&self) -> anyhow::Result<()> {
-        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), self.presentation.times);
-        reader::read(&self.source, &self.target, &options, &TABLES, |input| Operations::new(self, input))
+        reader::read(&self.view, &JfrFiles::default(), &TABLES, |input| Operations::new(self, input))
     }
 }
 
@@ -80,10 +71,10 @@ impl<'a> Operations<'a> {
     fn new(args: &'a Io, input: &Input) -> Self {
         let waits_for_end = args.summary || args.top.top.is_some();
         let pace = if waits_for_end { Pace::AllThere } else { input.pace };
-        if waits_for_end && args.source.is_endless() {
+        if waits_for_end && args.view.source.is_endless() {
             tracing::info!("Ctrl-C shows what was found");
         }
-        let ids = args.filter.message_id.as_deref().filter(|_| !args.summary);
+        let ids = args.view.filter.message_id.as_deref().filter(|_| !args.summary);
         Self {
             report: report(args, pace),
             message_ids: ids.map(|header| MessageIds::new(header, input.log_dirs.clone())),
@@ -109,9 +100,8 @@ impl<'a> Operations<'a> {
     }
 
     fn wants(&self, op: &FileOp) -> bool {
-        let Io { ops, kinds, filter, slow, .. } = self.args;
-        op.latency() >= slow.slower_than
-            && filter.admits(op)
+        let Io { ops, kinds, view, .. } = self.args;
+        view.admits(op)
             && (ops.is_empty() || ops.contains(&op.op))
             && (kinds.is_empty() || kinds.contains(&op.kind))
     }
@@ -140,17 +130,17 @@ impl Reader for Operations<'_> {
 
 fn report(args: &Io, pace: Pace) -> Box<dyn FileOpReport> {
     let out = output::stdout(pace);
-    let look = args.presentation.look(pace);
+    let look = args.view.presentation.look(pace);
     if args.summary {
-        let form = match args.presentation.format {
+        let form = match args.view.presentation.format {
             Format::Table => FileOpSummaryReport::Table(look),
             Format::Json => FileOpSummaryReport::Json,
             Format::Csv => FileOpSummaryReport::Csv,
         };
         return Box::new(FileOpSummary::new(out, form));
     }
-    let rows: Box<dyn FileOpReport> = match args.presentation.format {
-        Format::Table => Box::new(FileOpTable::new(out, &look, args.filter.message_id.is_some())),
+    let rows: Box<dyn FileOpReport> = match args.view.presentation.format {
+        Format::Table => Box::new(FileOpTable::new(out, &look, args.view.filter.message_id.is_some())),
         Format::Json => Box::new(FileOpJson(out)),
         Format::Csv => Box::new(FileOpCsv::new(out)),
     };

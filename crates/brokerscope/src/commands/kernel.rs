@@ -9,7 +9,7 @@ use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Filter, Flags, Format, JfrFiles, Presentation, Slow, Source, Target, read_options};
+use crate::args::{Flags, Format, JfrFiles, View};
 use crate::output::{self, Pace};
 use crate::reader::{self, Input, Reader};
 use crate::selection::FunctionName;
@@ -36,15 +36,7 @@ pub(crate) struct Kernel {
     #[arg(long = "device", value_name = "DEVICE")]
     devices: Vec<String>,
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
-    source: Source,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    view: View,
 }
 
 impl Run for Kernel {
@@ -55,8 +47,7 @@ impl Run for Kernel {
     };
 
     fn run(&self) -> anyhow::Result<()> {
-        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), self.presentation.times);
-        reader::read(&self.source, &self.target, &options, &TABLES, |input| Rows::new(self, input))
+        reader::read(&self.view, &JfrFiles::default(), &TABLES, |input| Rows::new(self, input))
     }
 }
 
@@ -72,14 +63,14 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(args: &'a Kernel, input: &Input) -> Self {
         let out = output::stdout(input.pace);
-        let report: Box<dyn KernelReport> = match args.presentation.format {
-            Format::Table => Box::new(KernelTable::new(out, &args.presentation.look(input.pace))),
+        let report: Box<dyn KernelReport> = match args.view.presentation.format {
+            Format::Table => Box::new(KernelTable::new(out, &args.view.presentation.look(input.pace))),
             Format::Json => Box::new(KernelJson(out)),
             Format::Csv => Box::new(KernelCsv::new(out)),
         };
         let held_for = if input.pace == Pace::AllThere { REPLAY_REORDER_WINDOW } else { LIVE_REORDER_WINDOW };
         Self {
-            calls: Calls::new(args.slow.slower_than, held_for),
+            calls: Calls::new(args.view.slow.slower_than, held_for),
             report,
             args,
             count: 0,

@@ -18,9 +18,7 @@ use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
 use report::quantity::{format_count, format_count_of};
 
 use super::Run;
-use crate::args::{
-    DumpFiles, Filter, Flags, Format, JfrFiles, Presentation, Slow, Source, Target, read_options,
-};
+use crate::args::{DumpFiles, Flags, Format, JfrFiles, View};
 use crate::output::{self, Pace};
 use crate::reader::{self, Input, Reader};
 
@@ -74,15 +72,7 @@ pub(crate) struct Locks {
     #[command(flatten)]
     dump: DumpFiles,
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
-    source: Source,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    view: View,
 }
 
 impl Run for Locks {
@@ -110,11 +100,10 @@ impl Run for Locks {
         }
         output::check_places(self.flame.as_deref())?;
         let files = !self.jfr.jfr.is_empty() || !self.gc_log.is_empty();
-        if files && self.source.recording()?.is_none() {
+        if files && self.view.source.recording()?.is_none() {
             return self.read_files();
         }
-        let options = read_options(&self.filter, &self.target, &self.jfr, self.presentation.times);
-        reader::read(&self.source, &self.target, &options, &TABLES, |input| Rows::new(self, input))
+        reader::read(&self.view, &self.jfr, &TABLES, |input| Rows::new(self, input))
     }
 }
 
@@ -128,7 +117,7 @@ impl Locks {
         let mut notes = Vec::new();
         for path in &self.jfr.jfr {
             let mut taken = Ok(());
-            notes.extend(read_flight_recording(path, self.target.pid, &mut |event| {
+            notes.extend(read_flight_recording(path, self.view.target.pid, &mut |event| {
                 if taken.is_ok() {
                     taken = rows.event(event);
                 }
@@ -145,7 +134,7 @@ impl Locks {
     }
 
     fn refuse_duration(&self) -> Result<(), Usage> {
-        match self.source.length.duration {
+        match self.view.source.length.duration {
             Some(_) => Err(Usage("--for is for live input; a file is read to its end".to_owned())),
             None => Ok(()),
         }
@@ -188,14 +177,14 @@ impl Count {
 impl<'a> Rows<'a> {
     fn new(args: &'a Locks, input: &Input) -> Self {
         let pace = if args.summary { Pace::AllThere } else { input.pace };
-        if args.summary && args.source.is_endless() {
+        if args.summary && args.view.source.is_endless() {
             tracing::info!("Ctrl-C shows what was found");
         }
         // A live watch tells each stop once.
         let (config, apart) = match input.pace {
-            Pace::AllThere => (Config::replay(args.slow.slower_than), MAX_PAUSE_SKEW),
+            Pace::AllThere => (Config::replay(args.view.slow.slower_than), MAX_PAUSE_SKEW),
             Pace::AsTheyCome | Pace::HandedOn => {
-                (Config::live(args.slow.slower_than).with_jvm(), Nanos::ZERO)
+                (Config::live(args.view.slow.slower_than).with_jvm(), Nanos::ZERO)
             }
         };
         Self {
@@ -233,7 +222,7 @@ impl<'a> Rows<'a> {
     }
 
     fn pause(&mut self, pause: &JvmPause) -> anyhow::Result<()> {
-        let wanted = pause.length() >= self.args.slow.slower_than;
+        let wanted = pause.length() >= self.args.view.slow.slower_than;
         self.pauses.add(pause.length(), wanted);
         match &mut self.to {
             To::Pauses(report) if wanted => report.pause(pause).context(output::CANNOT_WRITE),
@@ -243,8 +232,8 @@ impl<'a> Rows<'a> {
 
     fn wants(&self, row: &LockRow) -> bool {
         // A dump shows a moment: how long its waits were it does not know.
-        let long = row.latency() >= self.args.slow.slower_than || row.latency() == Nanos::ZERO;
-        long && self.args.filter.admits_topic(row.partition.as_ref())
+        let long = row.latency() >= self.args.view.slow.slower_than || row.latency() == Nanos::ZERO;
+        long && self.args.view.filter.admits_topic(row.partition.as_ref())
     }
 
     fn say(&self) {
@@ -296,8 +285,8 @@ impl Reader for Rows<'_> {
 
 fn to(args: &Locks, pace: Pace) -> To {
     let out = output::stdout(pace);
-    let look = args.presentation.look(pace);
-    let format = args.presentation.format;
+    let look = args.view.presentation.look(pace);
+    let format = args.view.presentation.format;
     if args.pauses || !args.gc_log.is_empty() {
         return To::Pauses(match format {
             Format::Table => Box::new(PauseTable::new(out, &look)),

@@ -189,7 +189,7 @@ fn read_one(input: impl Read, scan: &mut LogScanner, path: &Path, rows: &mut Row
 }
 
 /// A log that is followed, and how far it was read.
-struct Followed {
+struct OpenLog {
     file: String,
     log: LogFollower,
     scan: LogScanner,
@@ -197,7 +197,7 @@ struct Followed {
 
 /// Goes on with what is added to the logs until it is time to stop.
 fn follow(args: &Logs, scan: &LogScanner, mut rows: Rows<'_>) -> anyhow::Result<()> {
-    let mut logs = args.files.iter().map(|path| Followed::open(path, scan)).collect::<Result<Vec<_>, _>>()?;
+    let mut logs = args.files.iter().map(|path| OpenLog::open(path, scan)).collect::<Result<Vec<_>, _>>()?;
     let stop = Stop::after(args.length.duration)?;
     while !stop.asked() {
         let mut any = false;
@@ -209,14 +209,14 @@ fn follow(args: &Logs, scan: &LogScanner, mut rows: Rows<'_>) -> anyhow::Result<
         }
     }
     for mut log in logs {
-        let Followed { file, scan, .. } = &mut log;
+        let OpenLog { file, scan, .. } = &mut log;
         scan.finish(&mut |item| rows.add(item, file))?;
         rows.count(scan.counts());
     }
     rows.finish()
 }
 
-impl Followed {
+impl OpenLog {
     fn open(path: &Path, scan: &LogScanner) -> anyhow::Result<Self> {
         open_file(path)?;
         let log = LogFollower::open(path).with_context(|| path.display().to_string())?;

@@ -13,9 +13,7 @@ use clap::Args;
 use model::Nanos;
 
 use super::Run;
-use crate::args::{
-    Duration, Filter, Flags, Interface, Jvm, MIN_LOCK_WAIT, MaxMemory, Presentation, Slow, Target,
-};
+use crate::args::{Flags, MIN_LOCK_WAIT, Service};
 use crate::quantity;
 
 /// `record`.
@@ -39,21 +37,7 @@ pub(crate) struct Record {
     #[arg(long, value_name = "TIME", default_value_t = MIN_LOCK_WAIT, value_parser = quantity::time)]
     lock_waits: Nanos,
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
-    memory: MaxMemory,
-    #[command(flatten)]
-    length: Duration,
-    #[command(flatten)]
-    interface: Interface,
-    #[command(flatten)]
-    jvm: Jvm,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    service: Service,
 }
 
 impl Run for Record {
@@ -96,6 +80,6 @@ impl Record {
     /// From where on something is slow, if only what is near it is kept.
     #[cfg(feature = "live")]
     fn keep_near(&self) -> Option<Nanos> {
-        Some(self.slow.slower_than).filter(|slower_than| *slower_than > Nanos::ZERO)
+        Some(self.service.slow.slower_than).filter(|slower_than| *slower_than > Nanos::ZERO)
     }
 }

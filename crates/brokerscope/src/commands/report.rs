@@ -81,7 +81,7 @@ impl Run for Report {
         unused_why: " (the page itself can be searched)",
         help: &[
             ("slower-than", "Explain requests that took at least this long"),
-            ("port", "The broker's port in a capture (repeatable); without it, whatever speaks Kafka"),
+            ("port", "The broker's port in a capture (repeatable); without it, any that speaks Kafka"),
             ("pid", "Take topic names from this broker's log dirs; without it, from any that runs here"),
             ("log-dir", "Take topic names from this log dir (repeatable)"),
             ("message-id", "Show this record header as message id (captures; `record` takes it too)"),
@@ -92,7 +92,7 @@ impl Run for Report {
 
     fn run(&self) -> anyhow::Result<()> {
         if !self.jfr.jfr.is_empty() && self.inputs.len() > 1 {
-            let why = "--jfr goes with one recording: it tells of one broker at one time";
+            let why = "--jfr goes with one recording: it is of one broker at one time";
             return Err(Usage(why.to_owned()).into());
         }
         output::check_places([self.output.as_path()])?;

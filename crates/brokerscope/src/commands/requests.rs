@@ -12,10 +12,10 @@ use report::requests::overview::{Overview, OverviewCsv, OverviewJson, OverviewTa
 use report::requests::{RequestCsv, RequestJson, RequestReport, RequestSummary, RequestTable, TopRequests};
 
 use super::Run;
-use crate::args::{Duration, Filter, Flags, Format, JfrFiles, Presentation, Slow, Target, Top, read_options};
+use crate::args::{Flags, Format, JfrFiles, RequestView};
 use crate::output::{self, Pace};
 use crate::quantity;
-use crate::selection::{Selection, Wanted};
+use crate::selection::RequestConditions;
 
 /// `requests`.
 #[derive(Debug, Args)]
@@ -42,19 +42,7 @@ pub(crate) struct Requests {
     #[arg(long, conflicts_with = "top")]
     summary: bool,
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
-    top: Top,
-    #[command(flatten)]
-    length: Duration,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    selection: Selection,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    view: RequestView,
 }
 
 impl Run for Requests {
@@ -70,15 +58,14 @@ impl Run for Requests {
 
     fn run(&self) -> anyhow::Result<()> {
         let input = Packets::of(&self.inputs)?;
-        if self.length.duration.is_some() && matches!(input, Packets::Files(_)) {
+        if self.view.length.duration.is_some() && matches!(input, Packets::Files(_)) {
             let why = "--for is for live input and `-`; a file is read to its end";
             return Err(Usage(why.to_owned()).into());
         }
         self.check_snaplen(&input)?;
-        self.filter.requests().check()?;
-        let stop = Stop::after(self.length.duration)?;
-        let times = self.presentation.times;
-        let options = read_options(&self.filter, &self.target, &JfrFiles::default(), times);
+        self.view.filter.requests().check()?;
+        let stop = Stop::after(self.view.length.duration)?;
+        let options = self.view.read_options(&JfrFiles::default());
         // Files are opened before anything is written: one that cannot be read leaves no headings behind.
         let (captures, pace) = match input {
             Packets::Files(paths) => (input::open_files(&paths)?, Pace::AllThere),
@@ -117,7 +104,7 @@ impl Requests {
             (Some(_), Packets::Files(_) | Packets::Pipe(_) | Packets::Stdin) => {
                 refuse("is for live input; what tcpdump keeps of a packet, tcpdump's own -s says")
             }
-            (Some(_), Packets::Live(_)) if self.filter.message_id.is_some() => {
+            (Some(_), Packets::Live(_)) if self.view.filter.message_id.is_some() => {
                 refuse("cuts off the records in which --message-id looks; leave one of them out")
             }
             _ => Ok(()),
@@ -129,7 +116,7 @@ impl Requests {
 struct Rows<'a> {
     form: Form,
     args: &'a Requests,
-    wanted: Wanted<'a>,
+    wanted: RequestConditions<'a>,
     pace: Pace,
     count: u64,
 }
@@ -143,18 +130,18 @@ enum Form {
 impl<'a> Rows<'a> {
     /// What the flags say. Only rows are shown as they come: the rest is shown when the input has ended.
     fn new(args: &'a Requests, pace: Pace) -> Self {
-        let form = match args.top.top {
+        let form = match args.view.top.top {
             _ if args.summary => Form::Overview(Box::default()),
             Some(most) => {
                 let top = TopRequests::new(most as usize, rows(args, Pace::AllThere));
-                Form::Top(top.less_waits(args.selection.no_waits))
+                Form::Top(top.less_waits(args.view.selection.no_waits))
             }
             None => Form::Rows(rows(args, pace)),
         };
-        if pace == Pace::AsTheyCome && !matches!(form, Form::Rows(_)) && args.length.duration.is_none() {
+        if pace == Pace::AsTheyCome && !matches!(form, Form::Rows(_)) && args.view.length.duration.is_none() {
             tracing::info!("Ctrl-C ends it and shows what was found");
         }
-        let wanted = Wanted::new(&args.filter, &args.selection, args.slow.slower_than);
+        let wanted = args.view.conditions(args.view.slow.slower_than);
         Self { form, args, wanted, pace, count: 0 }
     }
 
@@ -193,7 +180,7 @@ impl<'a> Rows<'a> {
             }
             Form::Overview(overview) => write(args, pace, *overview, &summary)?,
         }
-        if args.presentation.format != Format::Json {
+        if args.view.presentation.format != Format::Json {
             for sentence in summary.sentences() {
                 tracing::info!("{sentence}");
             }
@@ -204,9 +191,9 @@ impl<'a> Rows<'a> {
 
 fn rows(args: &Requests, pace: Pace) -> Box<dyn RequestReport> {
     let out = output::stdout(pace);
-    match args.presentation.format {
+    match args.view.presentation.format {
         Format::Table => {
-            Box::new(RequestTable::with(out, &args.presentation.look(pace), &extra_columns(args)))
+            Box::new(RequestTable::with(out, &args.view.presentation.look(pace), &extra_columns(args)))
         }
         Format::Json => Box::new(RequestJson(out)),
         Format::Csv => Box::new(RequestCsv::new(out)),
@@ -216,13 +203,13 @@ fn rows(args: &Requests, pace: Pace) -> Box<dyn RequestReport> {
 /// Columns that answer the question of a flag. Who waited behind another is a victim, not the culprit.
 fn extra_columns(args: &Requests) -> Vec<&'static str> {
     let mut headings = Vec::new();
-    if args.top.top.is_some() || args.selection.errors {
+    if args.view.top.top.is_some() || args.view.selection.errors {
         headings.push("API");
     }
-    if args.top.top.is_some() {
+    if args.view.top.top.is_some() {
         headings.push("HEAD_OF_LINE(ms)");
     }
-    if args.selection.errors {
+    if args.view.selection.errors {
         headings.extend(["ERROR_CODE", "ERROR_NAME", "ERROR"]);
     }
     headings
@@ -231,8 +218,8 @@ fn extra_columns(args: &Requests) -> Vec<&'static str> {
 fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSummary) -> anyhow::Result<()> {
     let groups = overview.finish();
     let out = output::stdout(Pace::AllThere);
-    let written = match args.presentation.format {
-        Format::Table => OverviewTable::new(out, &args.presentation.look(pace)).write(&groups),
+    let written = match args.view.presentation.format {
+        Format::Table => OverviewTable::new(out, &args.view.presentation.look(pace)).write(&groups),
         Format::Json => OverviewJson(out).write(&groups, summary),
         Format::Csv => OverviewCsv(out).write(&groups),
     };

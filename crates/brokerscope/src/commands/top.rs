@@ -16,11 +16,11 @@ use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTSTP};
 use top::{Outcome, Palette, Screen, State, Ui, draw};
 
 use super::Run;
-use crate::args::{Filter, Flags, Interface, Presentation, Slow, Source, Speed, Target};
+use crate::args::{Filter, Flags, Interface, Speed, View};
 use crate::log::HeldBack;
 use crate::output::Pace;
 use crate::own_process::OverheadMeter;
-use crate::selection::{Selection, Wanted};
+use crate::selection::{RequestConditions, Selection};
 
 /// What is drawn changes no more often than this, unless a key was pressed.
 const FRAME: Duration = Duration::from_millis(200);
@@ -38,21 +38,13 @@ const NO_TERMINAL: &str = "cannot draw on the terminal";
 Keys are those of htop; F1 lists them.")]
 pub(crate) struct Top {
     #[command(flatten)]
-    slow: Slow,
-    #[command(flatten)]
     speed: Speed,
     #[command(flatten)]
     interface: Interface,
     #[command(flatten)]
-    source: Source,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    presentation: Presentation,
+    view: View,
 }
 
 impl Run for Top {
@@ -75,8 +67,8 @@ impl Run for Top {
     };
 
     fn run(&self) -> anyhow::Result<()> {
-        self.filter.requests().check()?;
-        let recording = self.source.recording()?;
+        self.view.filter.requests().check()?;
+        let recording = self.view.source.recording()?;
         check_terminal()?;
         if let Some(directory) = recording {
             return replay::run(self, directory);
@@ -92,13 +84,13 @@ impl Run for Top {
 #[derive(Clone, Debug)]
 struct ScreenFilter<'a> {
     filter: &'a Filter,
-    wanted: Wanted<'a>,
+    wanted: RequestConditions<'a>,
 }
 
 impl<'a> ScreenFilter<'a> {
     fn new(args: &'a Top) -> Self {
-        let wanted = Wanted::new(&args.filter, &args.selection, Nanos::ZERO);
-        Self { filter: &args.filter, wanted }
+        let wanted = RequestConditions::new(&args.view.filter, &args.selection, Nanos::ZERO);
+        Self { filter: &args.view.filter, wanted }
     }
 
     /// Whether an event is counted and listed.
@@ -149,7 +141,7 @@ fn stop() -> anyhow::Result<Stop> {
 
 /// Shows what is fed until the user has seen enough, and gives the terminal back.
 fn show(args: &Top, feed: &mut impl Feed, state: &mut State, stop: &Stop) -> anyhow::Result<()> {
-    let colour = args.presentation.look(Pace::AllThere).colour;
+    let colour = args.view.presentation.look(Pace::AllThere).colour;
     // What is said meanwhile is said when the terminal is back: this is dropped after the screen.
     let said = HeldBack::begin();
     let screen = Screen::take().context(NO_TERMINAL)?;

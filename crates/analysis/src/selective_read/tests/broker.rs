@@ -293,7 +293,7 @@ impl Broker {
                 base_offset: offset,
                 bytes: 400,
                 magic: 2,
-                // Now and then the broker wrote it anew, or the same bytes again.
+                // Now and then the broker wrote it again, or the same bytes again.
                 crc: if number % 50 == 0 { 7 } else { number },
                 producer_id: -1,
                 base_sequence: -1,

@@ -51,7 +51,7 @@ pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
     Ok(Findings::new(inputs, format!("broker {pid}"), notes))
 }
 
-/// The broker's process: command lines are open to everybody, whatever else is not.
+/// The broker's process: command lines are open to everybody, even if nothing else is.
 fn pid(args: &Advise) -> Result<Pid, Error> {
     if let Some(pid) = args.target.pid {
         return Ok(pid);

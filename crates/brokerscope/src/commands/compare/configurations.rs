@@ -24,12 +24,12 @@ const MANIFEST: &str = "manifest.json";
 pub(super) struct Configuration {
     pub(super) name: String,
     pub(super) note: Option<String>,
-    pub(super) runs: Vec<Recorded>,
+    pub(super) runs: Vec<RunPath>,
 }
 
 /// A recording, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Recorded {
+pub(super) struct RunPath {
     pub(super) path: PathBuf,
     pub(super) part: Part,
     /// The part as it was written.
@@ -43,7 +43,7 @@ struct About {
     note: Option<String>,
 }
 
-impl Recorded {
+impl RunPath {
     /// As it was named.
     pub(super) fn name(&self) -> String {
         format!("{}{}", self.path.display(), self.suffix)
@@ -105,13 +105,13 @@ fn split(text: &str) -> (Option<String>, Vec<&str>) {
 }
 
 /// What stands behind the last @ is a part, unless the path is there.
-fn recorded(place: &str, skip: Nanos) -> anyhow::Result<Recorded> {
+fn recorded(place: &str, skip: Nanos) -> anyhow::Result<RunPath> {
     let whole = Part { from: skip, ..Part::WHOLE };
     if let (false, Some((path, span))) = (Path::new(place).exists(), place.rsplit_once('@')) {
         let part = part(span).map_err(Usage)?;
-        return Ok(Recorded { path: path.into(), part, suffix: format!("@{span}") });
+        return Ok(RunPath { path: path.into(), part, suffix: format!("@{span}") });
     }
-    Ok(Recorded { path: place.into(), part: whole, suffix: String::new() })
+    Ok(RunPath { path: place.into(), part: whole, suffix: String::new() })
 }
 
 fn part(span: &str) -> Result<Part, String> {
@@ -123,7 +123,7 @@ fn part(span: &str) -> Result<Part, String> {
 }
 
 /// The recording itself, or those in a directory that is none, by name.
-fn repetitions(recorded: Recorded) -> anyhow::Result<Vec<Recorded>> {
+fn repetitions(recorded: RunPath) -> anyhow::Result<Vec<RunPath>> {
     let path = &recorded.path;
     let there = std::fs::metadata(path).map_err(|error| file_error(path, &error))?;
     if !there.is_dir() || path.join(MANIFEST).exists() {
@@ -136,11 +136,11 @@ fn repetitions(recorded: Recorded) -> anyhow::Result<Vec<Recorded>> {
     if inside.is_empty() {
         anyhow::bail!("{}: it is not a recording, and holds none: it has no {MANIFEST}", path.display());
     }
-    Ok(inside.into_iter().map(|path| Recorded { path, ..recorded.clone() }).collect())
+    Ok(inside.into_iter().map(|path| RunPath { path, ..recorded.clone() }).collect())
 }
 
 /// The directory's name, and the part.
-fn own_name(recorded: &Recorded) -> String {
+fn own_name(recorded: &RunPath) -> String {
     let path = std::fs::canonicalize(&recorded.path).unwrap_or_else(|_| recorded.path.clone());
     let name =
         path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());

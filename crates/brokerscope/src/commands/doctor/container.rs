@@ -16,10 +16,10 @@ pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
         facts.push(fact("pid namespace", format!("one below this one: it is pid {inside} there")));
     }
     if !watch::network::shares_network(broker.pid) {
-        facts.push(fact("network", "a namespace of its own: its packets are captured there"));
+        facts.push(fact("network", "another namespace: its packets are captured there"));
     }
     if broker.log_dirs.iter().any(|dir| dir.starts_with(format!("/proc/{}/root", broker.pid))) {
-        facts.push(fact("files", "mounts of its own: its files are read below its root"));
+        facts.push(fact("files", "other mounts: its files are read below its root"));
     }
     facts
 }

@@ -61,9 +61,9 @@ fn facts_shown(facts: &Facts) -> Vec<Fact> {
 fn pid_namespace(namespace: &PidNamespace) -> String {
     match namespace {
         PidNamespace::Root => "the host's".to_owned(),
-        PidNamespace::Below(1) => "one of its own, 1 level below the host's; ids are its own".to_owned(),
+        PidNamespace::Below(1) => "1 level below the host's; ids are those of this namespace".to_owned(),
         PidNamespace::Below(level) => {
-            format!("one of its own, {level} levels below the host's; ids are its own")
+            format!("{level} levels below the host's; ids are those of this namespace")
         }
         PidNamespace::Unknown(why) => format!("unknown: {why}"),
     }

@@ -28,13 +28,13 @@ pub(super) fn run(
     server: Server,
     options: &ReadOptions,
 ) -> anyhow::Result<()> {
-    let stop = Stop::after(args.length.duration)?;
+    let stop = Stop::after(args.service.length.duration)?;
     let mut source = source::open(&[directory.to_owned()], options)?;
     let Some(recording) = source.recording() else {
         return Err(Usage("--from is for a recording: packets alone tell too little".to_owned()).into());
     };
     let info = info(recording.manifest());
-    let exporter = args.exporter(source.config(args.slow.slower_than), info)?;
+    let exporter = args.exporter(source.config(args.service.slow.slower_than), info)?;
     let service = serve(server, exporter, false)?;
     service.set_ready(Err(READING.to_owned()));
     let pace = args.speed.speed.map(Pace::new);
@@ -44,7 +44,7 @@ pub(super) fn run(
     }
     service.feed(Exporter::finish);
     service.set_ready(Ok(()));
-    output::say_each(&source.gaps(args.slow.slower_than).notes);
+    output::say_each(&source.gaps(args.service.slow.slower_than).notes);
     tracing::info!("{}: read to its end; Ctrl-C ends this", directory.display());
     while !stop.asked() {
         sleep(LOOK_INTERVAL);

@@ -24,9 +24,9 @@ const MAX_LOCKS: usize = 100;
 pub(super) fn show(args: &Locks) -> anyhow::Result<()> {
     args.refuse_duration()?;
     let given = [
-        ("--slower-than", args.slow.slower_than > Nanos::ZERO),
-        ("--topic", !args.filter.topics.is_empty()),
-        ("--pid", args.target.pid.is_some()),
+        ("--slower-than", args.view.slow.slower_than > Nanos::ZERO),
+        ("--topic", !args.view.filter.topics.is_empty()),
+        ("--pid", args.view.target.pid.is_some()),
     ];
     for (flag, _) in given.iter().filter(|(_, given)| *given) {
         tracing::info!("{flag} means nothing to locks --dump");
@@ -90,8 +90,8 @@ pub(crate) fn read(files: &[PathBuf], notes: &mut Vec<String>) -> anyhow::Result
 
 fn write(args: &Locks, rows: &[BlockedRow]) -> std::io::Result<()> {
     let out = output::stdout(Pace::AllThere);
-    match args.presentation.format {
-        Format::Table => blocked::write_table(out, &args.presentation.look(Pace::AllThere), rows),
+    match args.view.presentation.format {
+        Format::Table => blocked::write_table(out, &args.view.presentation.look(Pace::AllThere), rows),
         Format::Json => blocked::write_json(out, rows),
         Format::Csv => blocked::write_csv(out, rows),
     }
@@ -151,8 +151,7 @@ fn summary(blocked: &LockContention, rows: &[BlockedRow]) -> String {
 /// What to do where a dump does not say who has a lock.
 fn about_owners(rows: &[BlockedRow]) -> Option<String> {
     let unknown = rows.iter().any(|row| row.lock.kind == LockKind::Park && row.owners.is_empty());
-    let advice =
-        "who has a lock of java.util.concurrent is told by jstack -l and jcmd PID Thread.print -l only";
+    let advice = "only jstack -l and jcmd PID Thread.print -l show who has a lock of java.util.concurrent";
     unknown.then(|| advice.to_owned())
 }
 

@@ -20,11 +20,11 @@ const DEFAULT_TOP: usize = 10;
 
 /// What comes of the logs.
 pub(super) struct Rows<'a> {
-    wanted: Wanted<'a>,
+    wanted: LineConditions<'a>,
     report: Box<dyn LogReport>,
     summary: LogSummary,
     read: LogStats,
-    /// Wanted entries without a time.
+    /// LineConditions entries without a time.
     untimed: u64,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Rows<'a> {
     /// What the flags say.
     pub(super) fn new(args: &'a Logs, zone: &Zone) -> Result<Self, Usage> {
         let summary = LogSummary::new(args.top.top.map_or(DEFAULT_TOP, |top| top as usize));
-        let wanted = Wanted::new(args, zone)?;
+        let wanted = LineConditions::new(args, zone)?;
         Ok(Self { wanted, report: report(args), summary, read: LogStats::default(), untimed: 0 })
     }
 
@@ -121,14 +121,14 @@ fn slow(request: &LoggedRequest<'_>) -> LogEntry {
 }
 
 /// All conditions at once.
-struct Wanted<'a> {
+struct LineConditions<'a> {
     args: &'a Logs,
     since: Nanos,
     until: Nanos,
     timed: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> LineConditions<'a> {
     /// What the flags say.
     fn new(args: &'a Logs, zone: &Zone) -> Result<Self, Usage> {
         let at = |flag: &str, text: &Option<String>| {

@@ -18,7 +18,7 @@ struct Inner {
     flight: Option<FlightRecorder>,
     slower_than: Nanos,
     counts: Counts,
-    kept: Kept,
+    kept: ManifestNotes,
 }
 
 /// What was seen.
@@ -32,7 +32,7 @@ pub(super) struct Counts {
 
 /// What the manifest says of events that are recorded.
 #[derive(Default)]
-struct Kept {
+struct ManifestNotes {
     /// By kind.
     losses: BTreeMap<String, u64>,
     /// Not noted yet.
@@ -56,7 +56,7 @@ impl EventSink for Intake {
 impl Intake {
     /// An intake of these rows. `slower_than`: from where on a request counts as slow.
     pub(super) fn new(rows: recording::Intake, flight: Option<FlightRecorder>, slower_than: Nanos) -> Self {
-        let (counts, kept) = (Counts::default(), Kept::default());
+        let (counts, kept) = (Counts::default(), ManifestNotes::default());
         Self(Arc::new(Mutex::new(Inner { rows, flight, slower_than, counts, kept })))
     }
 
@@ -85,7 +85,7 @@ impl Intake {
     }
 }
 
-impl Kept {
+impl ManifestNotes {
     fn keep(&mut self, event: &Event, rows: &mut IntakeGuard<'_>, refuse: &mut dyn FnMut(&Event)) {
         match event {
             Event::Loss(loss) => {
@@ -143,7 +143,7 @@ mod tests {
         let events = vec![Event::BrokerChange(change()), loss(2)];
         intake.take(events, &mut |event| panic!("there is room for {event:?}"));
         assert_eq!(intake.changes(), [change()]);
-        assert!(intake.changes().is_empty(), "it is told once");
+        assert!(intake.changes().is_empty(), "it is reported once");
         let mut refused = Vec::new();
         intake.take(vec![loss(3), Event::BrokerChange(change())], &mut |event| refused.push(event.clone()));
         assert_eq!(refused, [Event::BrokerChange(change())]);

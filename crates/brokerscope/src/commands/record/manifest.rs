@@ -95,8 +95,8 @@ fn public(broker: &Broker) -> BTreeMap<String, String> {
 
 fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([
-        ("max_memory_bytes".to_owned(), args.memory.max_memory.to_string()),
-        ("interface".to_owned(), args.interface.interface.clone()),
+        ("max_memory_bytes".to_owned(), args.service.memory.max_memory.to_string()),
+        ("interface".to_owned(), args.service.interface.interface.clone()),
     ]);
     host_facts::note(&read_host_facts(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
     // Whose numbers all ids of processes and threads are.
@@ -107,7 +107,7 @@ fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
         settings.insert("slower_than_ns".to_owned(), slower_than.0.to_string());
         settings.insert(PARTIAL.to_owned(), slower_than.0.to_string());
     }
-    if let Some(header) = &args.filter.message_id {
+    if let Some(header) = &args.service.filter.message_id {
         settings.insert("message_id".to_owned(), header.clone());
     }
     settings

@@ -16,7 +16,6 @@ use watch::{EventSink as _, Memory, Watch, WatchSummary};
 
 use super::intake::{Counts, Intake};
 use super::{Record, manifest};
-use crate::args::live_options;
 
 /// Between two looks at whether anything is to be written.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -29,19 +28,17 @@ const DEFAULT_SLOW: Nanos = Nanos::from_millis(100);
 
 /// Records until it is time to stop.
 pub(super) fn run(args: &Record) -> anyhow::Result<()> {
-    let stop = Stop::after(args.length.duration)?;
-    let broker = source::broker(args.target.pid)?;
+    let stop = Stop::after(args.service.length.duration)?;
+    let broker = source::broker(args.service.target.pid)?;
     // Before anything is watched: what is asked here is not recorded.
     let asked = watch::admin::settings(&broker);
-    let memory = Memory::within(args.memory.max_memory);
+    let memory = Memory::within(args.service.memory.max_memory);
     let watch = source::start_watch(
         &broker,
         &LiveOptions {
-            interface: Some(args.interface.interface.clone()),
             min_lock_wait: Some(args.lock_waits),
             cpu_samples_hz: args.cpu_samples,
-            memory,
-            ..live_options(&args.target, &args.filter, args.jvm)
+            ..args.service.live_options()
         },
     )?;
     let manifest = manifest::at_start(args, &broker, asked, &watch);
@@ -53,7 +50,12 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     for line in not_seen(&plan::missing(&manifest.plan)) {
         tracing::warn!("{line}");
     }
-    tracing::info!("recording broker {} into {}{}", broker.pid, args.output.display(), args.length.until());
+    tracing::info!(
+        "recording broker {} into {}{}",
+        broker.pid,
+        args.output.display(),
+        args.service.length.until()
+    );
     let flight = args.keep_near().map(|slower_than| partial::flight(slower_than, memory));
     let intake = Intake::new(writer.intake(memory.waiting_bytes()), flight, slow_from(args));
     watch.set_sink(Box::new(intake.clone()));

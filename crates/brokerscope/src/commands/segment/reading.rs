@@ -1,4 +1,4 @@
-//! Reads a segment in a thread of its own, so that checking and unpacking batches and writing them down go
+//! Reads a segment in another thread, so that checking and unpacking batches and writing them down go
 //! side by side. Never more than a few pieces are on their way, and a piece holds a bounded number of records,
 //! however many a batch has. Does not write.
 

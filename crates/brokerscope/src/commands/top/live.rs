@@ -21,19 +21,19 @@ pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     let options = LiveOptions {
         interface: Some(args.interface.interface.clone()),
         wait: WAIT,
-        ..live_options(&args.target, &args.filter, args.source.jvm)
+        ..live_options(&args.view.target, &args.view.filter, args.view.source.jvm)
     };
     let source = Source::start(options, None, None)?;
-    let stop = stop.within(args.source.length.duration);
+    let stop = stop.within(args.view.source.length.duration);
     let mut state = State::new(info(args, &source));
-    let analysis = Analysis::new(source.config(args.slow.slower_than));
+    let analysis = Analysis::new(source.config(args.view.slow.slower_than));
     let mut live = Live { begun: Instant::now(), source, analysis, filter: ScreenFilter::new(args) };
     let shown = show(args, &mut live, &mut state, &stop);
     // From here on a second signal ends it at once.
     stop.asked();
     live.source.end();
     while !matches!(live.source.next(), Step::End) {}
-    output::say_each(&live.source.gaps(args.slow.slower_than).notes);
+    output::say_each(&live.source.gaps(args.view.slow.slower_than).notes);
     shown
 }
 
@@ -42,8 +42,8 @@ fn info(args: &Top, source: &Source) -> BrokerInfo {
     BrokerInfo {
         broker: id
             .map_or_else(|| format!("broker, process {pid}"), |id| format!("broker {id}, process {pid}")),
-        slower_than: args.slow.slower_than,
-        zone: args.presentation.times.zone(),
+        slower_than: args.view.slow.slower_than,
+        zone: args.view.presentation.times.zone(),
         off_cpu: source.sees(plan::OFF_CPU),
         unobservable: missing(source.plan()),
     }

@@ -26,13 +26,14 @@ const MAX_SPEED: f64 = 1e6;
 /// Shows it until the user has seen enough.
 pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
     let stop = stop()?;
-    let target = &args.target;
-    let options = read_options(&Filter::default(), target, &JfrFiles::default(), args.presentation.times);
+    let target = &args.view.target;
+    let options =
+        read_options(&Filter::default(), target, &JfrFiles::default(), args.view.presentation.times);
     let mut source = source::open_recording(dir, &options)?;
     let manifest = source.manifest();
     let mut state = State::new(info(args, manifest));
     let end = Nanos(manifest.ended_ns.unwrap_or(0));
-    let verdicts = Verdicts::of(args.slow.slower_than, source.dir(), &options)?;
+    let verdicts = Verdicts::of(args.view.slow.slower_than, source.dir(), &options)?;
     source.reader_notes().into_iter().for_each(|note| state.note(note));
     let mut replay = Replay {
         source: &mut source,
@@ -55,8 +56,8 @@ fn info(args: &Top, manifest: &Manifest) -> BrokerInfo {
     let planned = manifest.plan.iter().any(|(what, _)| what == plan::OFF_CPU);
     BrokerInfo {
         broker: format!("{broker} on {}", manifest.host.name),
-        slower_than: args.slow.slower_than,
-        zone: args.presentation.times.zone(),
+        slower_than: args.view.slow.slower_than,
+        zone: args.view.presentation.times.zone(),
         off_cpu: planned && !unobservable.iter().any(|missing| missing.what == plan::OFF_CPU),
         unobservable,
     }

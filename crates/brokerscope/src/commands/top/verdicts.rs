@@ -36,7 +36,7 @@ impl Verdicts {
         let (sender, messages) = sync_channel(MAX_AHEAD);
         let (dir, options) = (dir.to_owned(), options.clone());
         let run = move || {
-            if let Err(Stopped::Failed(error)) = analyse(&dir, &options, slower_than, &sender) {
+            if let Err(Interruption::Failed(error)) = analyse(&dir, &options, slower_than, &sender) {
                 // Where the screen is gone, nobody wants to know.
                 let _ = sender.send(Message::Failed(error));
             }
@@ -70,14 +70,14 @@ impl Verdicts {
 }
 
 /// Why the thread ends early.
-enum Stopped {
+enum Interruption {
     /// The screen is gone.
     Gone,
     /// Totals cannot be read.
     Failed(analysis::Error),
 }
 
-impl From<analysis::Error> for Stopped {
+impl From<analysis::Error> for Interruption {
     fn from(error: analysis::Error) -> Self {
         Self::Failed(error)
     }
@@ -89,7 +89,7 @@ fn analyse(
     options: &ReadOptions,
     slower_than: Nanos,
     messages: &SyncSender<Message>,
-) -> Result<(), Stopped> {
+) -> Result<(), Interruption> {
     let mut source = source::open_recording(dir, options)?;
     let mut analysis = Analysis::new(source.config(slower_than));
     source.select(analysis.config());
@@ -109,6 +109,6 @@ fn analyse(
             }
             Output::Pause(_) => return Ok(()),
         };
-        messages.send(message).map_err(|_| Stopped::Gone)
+        messages.send(message).map_err(|_| Interruption::Gone)
     })
 }
