@@ -2,7 +2,7 @@
 //! implementation of the protocol writes them, captures of them, and a capture of a real client and broker. Which
 //! of them are worth keeping is libFuzzer's to say (`fuzz/run corpus`).
 
-// A program for whoever works on this project: it stops where something is amiss.
+// A program for those who work on this project: it stops where something is amiss.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "seeds/captures.rs"]

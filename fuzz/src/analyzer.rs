@@ -1,7 +1,7 @@
 //! The whole way from packets to requests, with bounds small enough to be met.
 //!
 //! Input: a mode, then either a capture file (bit 0), compressed or not, or segments: flags, connection, how far away (a byte each),
-//! payload length, payload. Bits of the mode: 1 ports are told, 2 message ids are wanted, 3 every packet is seen
+//! payload length, payload. Bits of the mode: 1 ports are given, 2 message ids are wanted, 3 every packet is seen
 //! twice.
 
 mod segments;

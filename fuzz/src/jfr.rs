@@ -9,7 +9,7 @@ use crate::Target;
 /// The target. The window that a file is read through takes 256 KiB, and each text is held once.
 pub const TARGET: Target = Target { name: "jfr", check, spare_bytes: 2 << 20 };
 
-/// The longest stack that is told, as the crate says, and a name that is added before it is full.
+/// The longest stack that is kept, as the crate says, and a name that is added before it is full.
 const MAX_STACK_BYTES: usize = 16 << 10;
 
 fn check(data: &[u8]) {

@@ -5,7 +5,7 @@ use capture::{Error, LinkType, PacketFile};
 use crate::chunks::{Cuts, Trickle};
 
 /// A packet: time, link, length on the link, bytes.
-pub(crate) type Captured = (i64, LinkType, u32, Vec<u8>);
+pub(crate) type PacketCopy = (i64, LinkType, u32, Vec<u8>);
 
 /// What is read of a capture at most: a compressed one may hold any amount.
 const MAX_BYTES: usize = 256 << 10;
@@ -15,7 +15,7 @@ const AROUND_KEPT_BYTES: usize = 64;
 /// Everything that came out of a capture.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Packets {
-    pub(crate) all: Vec<Captured>,
+    pub(crate) all: Vec<PacketCopy>,
     /// How it ended.
     end: End,
     damaged_records: u64,

@@ -38,7 +38,7 @@ type Key = (SocketAddr, SocketAddr, i32);
 pub struct RequestLog {
     /// None where two have the same key: a port was used again, and no one can say which is which.
     requests: HashMap<Key, Option<(i16, KafkaTimes)>>,
-    /// Lines that tell of a request and could not be read, or that there was no room for.
+    /// Lines about a request that could not be read or did not fit.
     left_out: u64,
 }
 
@@ -61,17 +61,17 @@ impl RequestLog {
         }
     }
 
-    /// How many requests it tells of.
+    /// How many requests it has.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether it tells of none.
+    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// How many lines tell of a request and could not be read.
+    /// How many lines about a request could not be read.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -1,4 +1,4 @@
-//! A segment: the record batches in it, or in a range of it, whatever state it is in. Does not read
+//! A segment: the record batches in it, or in a range of it, damaged or not. Does not read
 //! indexes and never changes anything.
 //!
 //! A segment is nothing but batches one after another. Where the bytes are no batch (damage, a range that

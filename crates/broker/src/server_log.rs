@@ -2,7 +2,7 @@
 //!
 //! A log is searched for a few texts that such lines have (`messages`); only a line that has one is
 //! taken apart, so that all others cost no more than being looked through. Nothing here reads files but [`read`] and
-//! [`LogFollower`], and nothing adds up what is told.
+//! [`LogFollower`], and nothing adds up the entries.
 
 mod input;
 mod line;
@@ -19,7 +19,7 @@ pub use request::LoggedRequest;
 pub use time::{Zone, parse_instant};
 
 use input::Lines;
-use line::Decoded;
+use line::LogLine;
 use messages::Finder;
 use time::Clock;
 
@@ -48,7 +48,7 @@ pub struct Counts {
     pub unreadable_requests: u64,
 }
 
-/// One log on its way through. What is told does not depend on the pieces in which it comes.
+/// One log on its way through. The entries do not depend on the pieces in which it comes.
 #[derive(Clone, Debug)]
 pub struct LogScanner {
     lines: Lines,
@@ -77,7 +77,7 @@ impl LogScanner {
         lines.feed(piece, &mut |block, counts| reader.block(block, counts, told))
     }
 
-    /// The log is over, or goes on anew: what was left of the last line is all of it.
+    /// The log is over, or starts over: what was left of the last line is all of it.
     ///
     /// # Errors
     /// The first of `told`'s.
@@ -139,7 +139,7 @@ impl LineReader {
     }
 
     fn line<E>(&mut self, line: &[u8], told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>) -> Result<(), E> {
-        let decoded = Decoded::of(line);
+        let decoded = LogLine::of(line);
         let text = decoded.text();
         if let Some(found) = self.patterns.find(text) {
             told(LogItem::Entry(self.entry(&decoded, found)))?;
@@ -165,7 +165,7 @@ impl LineReader {
         Ok(())
     }
 
-    fn entry(&mut self, decoded: &Decoded<'_>, message: messages::Message<'_>) -> LogEntry {
+    fn entry(&mut self, decoded: &LogLine<'_>, message: messages::Message<'_>) -> LogEntry {
         let header = line::Header::of(decoded.text());
         LogEntry {
             at: self.clock.at(&header, decoded.outer()),

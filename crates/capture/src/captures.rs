@@ -1,4 +1,4 @@
-//! Several capture files as one: their packets in the order of their times, whatever the files are called.
+//! Several capture files as one: their packets in the order of their times, regardless of their names.
 //! Does not look inside packets.
 //!
 //! A ring (`tcpdump -C -W`) is read file after file, beginning with the oldest; files that overlap, as of two

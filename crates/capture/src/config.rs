@@ -1,4 +1,4 @@
-//! What an analysis is told beforehand: ports, wishes and bounds. Does nothing itself.
+//! Configuration of an analysis: ports, wishes and bounds. Does nothing itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;

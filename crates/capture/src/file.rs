@@ -31,7 +31,7 @@ pub struct PacketFile {
     format: Format,
     notes: Notes,
     /// The next packet, if it was looked at already.
-    ahead: Option<Found>,
+    ahead: Option<PacketPlace>,
 }
 
 enum Format {
@@ -54,7 +54,7 @@ pub struct Notes {
 }
 
 /// Where one record's packet lies in the bytes the source has just handed over.
-struct Found {
+struct PacketPlace {
     time_ns: i64,
     link: LinkType,
     original_len: u32,
@@ -68,7 +68,7 @@ struct Found {
 
 /// What the next record turned out to be.
 enum Record {
-    Packet(Found),
+    Packet(PacketPlace),
     /// Nothing to hand over; so many bytes to pass over.
     Skip(usize),
     /// The capture ended where a record would begin.
@@ -80,7 +80,7 @@ enum Record {
 }
 
 impl PacketFile {
-    /// Opens a capture file, or whatever else the path names (a named pipe, `/dev/stdin`).
+    /// Opens a capture file, or another file that the path names (a named pipe, `/dev/stdin`).
     ///
     /// # Errors
     /// [`Error::Read`] if it cannot be opened, [`Error::NotACapture`] if it is something else,
@@ -178,7 +178,7 @@ impl PacketFile {
                 }
             },
         };
-        let Found { time_ns, link, original_len, record_len, at, len } = found;
+        let PacketPlace { time_ns, link, original_len, record_len, at, len } = found;
         let place = self.source.position();
         let record = match self.source.take(record_len) {
             Ok(record) => record,

@@ -1,7 +1,7 @@
 //! Packets from a network interface as they pass: an `AF_PACKET` ring (`TPACKET_V3`) that the kernel fills
 //! with what a filter on the ports lets through, walked in place.
 //!
-//! Packets begin at their IP header, whatever the interface, so that `any` mixes all kinds; the kernel
+//! Packets begin at their IP header on every interface, so that `any` mixes all kinds; the kernel
 //! has taken VLAN tags off. On a loopback interface every packet passes twice, on its way out and in:
 //! only the second is seen. Linux only; needs `CAP_NET_RAW`.
 

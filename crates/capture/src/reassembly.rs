@@ -91,7 +91,7 @@ impl Reassembly {
         Self::default()
     }
 
-    /// A direction whose first byte has this sequence number: its SYN was seen, or told of.
+    /// A direction whose first byte has this sequence number: its SYN was seen or acknowledged.
     pub fn starting_at(first_seq: u32) -> Self {
         Self { synchronized: true, from_start: true, next_seq: first_seq, ..Self::default() }
     }
@@ -227,7 +227,7 @@ impl Reassembly {
         i64::from(seq.wrapping_sub(self.next_seq) as i32)
     }
 
-    /// Takes up the stream at an implausible sequence number: whatever lies between was not captured.
+    /// Takes up the stream at an implausible sequence number: what lies between was not captured.
     fn jump(&mut self, seq: u32, at: Nanos, sink: &mut impl Sink) {
         self.finish(at, sink);
         let distance = u64::from(seq.wrapping_sub(self.next_seq));

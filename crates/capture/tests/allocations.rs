@@ -17,7 +17,7 @@ const MEASURED: i32 = 200;
 const MOST_A_REQUEST: u64 = 12;
 
 /// A packet, and whether it brings nothing but records, or no bytes at all.
-struct Sent {
+struct TestSegment {
     bytes: Vec<u8>,
     is_bulk: bool,
 }
@@ -84,20 +84,20 @@ fn response(correlation_id: i32) -> Vec<u8> {
 }
 
 /// All packets of one request and its answer, every fourth one acknowledged.
-fn exchange(correlation_id: i32, client: &mut End, broker: &mut End) -> Vec<Sent> {
+fn exchange(correlation_id: i32, client: &mut End, broker: &mut End) -> Vec<TestSegment> {
     let (bytes, records) = request(correlation_id);
     let mut sent = Vec::new();
     for (number, payload) in bytes.chunks(SEGMENT_BYTES).enumerate() {
         let (from, to) = (number * SEGMENT_BYTES, number * SEGMENT_BYTES + payload.len());
         // The byte behind is still the same batch's: what ends in this packet may make a row.
         let is_bulk = records.iter().any(|records| records.start <= from && to < records.end);
-        sent.push(Sent { bytes: packet(client, broker, payload), is_bulk });
+        sent.push(TestSegment { bytes: packet(client, broker, payload), is_bulk });
         if number % 4 == 3 {
-            sent.push(Sent { bytes: packet(broker, client, &[]), is_bulk: true });
+            sent.push(TestSegment { bytes: packet(broker, client, &[]), is_bulk: true });
         }
     }
-    sent.push(Sent { bytes: packet(broker, client, &response(correlation_id)), is_bulk: false });
-    sent.push(Sent { bytes: packet(client, broker, &[]), is_bulk: true });
+    sent.push(TestSegment { bytes: packet(broker, client, &response(correlation_id)), is_bulk: false });
+    sent.push(TestSegment { bytes: packet(client, broker, &[]), is_bulk: true });
     sent
 }
 

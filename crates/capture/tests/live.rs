@@ -21,7 +21,7 @@ const MESSAGES: [(&[u8], &[u8]); 3] =
     [(b"one", b"ONE"), (b"twenty-two", b"TWENTY-TWO"), (&[7; 40_000], b"x")];
 
 /// A payload packet: who sent it, its sequence number, its bytes.
-type Seen = (SocketAddr, u32, Vec<u8>);
+type PacketCopy = (SocketAddr, u32, Vec<u8>);
 
 fn is_enabled() -> bool {
     let enabled = std::env::var(ENABLE).as_deref() == Ok("1");
@@ -32,7 +32,7 @@ fn is_enabled() -> bool {
 }
 
 /// Asks and answers over one connection; returns the client's address. Every message waits for its
-/// answer, so that each is a packet of its own.
+/// answer, so that each is a separate packet.
 fn talk(listener: &TcpListener) -> SocketAddr {
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (server, address) = listener.accept().unwrap();
@@ -49,7 +49,7 @@ fn talk(listener: &TcpListener) -> SocketAddr {
 }
 
 /// Captures until both sides' FIN were seen.
-fn capture_all(live: &mut Live) -> Vec<Seen> {
+fn capture_all(live: &mut Live) -> Vec<PacketCopy> {
     let mut seen = Vec::new();
     let mut fins = 0;
     let deadline = Instant::now() + Duration::from_secs(120);

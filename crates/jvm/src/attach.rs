@@ -110,8 +110,8 @@ fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> 
         Err(source) => return Err(system(machine, "connect to its socket")(source)),
     };
     exchange(stream, &request, bounds, Instant::now()).map_err(|error| match error {
-        Broken::System(source) => system(machine, "talk to it")(source),
-        Broken::Unintelligible => Error::Unintelligible { pid: machine.pid },
+        ExchangeError::System(source) => system(machine, "talk to it")(source),
+        ExchangeError::Unintelligible => Error::Unintelligible { pid: machine.pid },
     })
 }
 
@@ -135,7 +135,7 @@ fn system(machine: &Machine, what: &'static str) -> impl FnOnce(io::Error) -> Er
 }
 
 // Tells a JVM that does not listen to begin: a file that says so, and SIGQUIT (`AttachListener::is_init_trigger`). The
-// signal kills whatever does not handle it, so it goes to a `HotSpot` that is seen to, and to nothing else.
+// signal kills a process that does not handle it, so it goes to a `HotSpot` that is seen to, and to nothing else.
 
 /// How often to look whether it listens.
 const LOOK: Duration = Duration::from_millis(20);
@@ -143,8 +143,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Has the JVM listen, and gives what `open` gives once that succeeds.
 fn wake<T>(machine: &Machine, patience: Duration, open: impl Fn() -> io::Result<T>) -> Result<T, Error> {
     let process = Handler::of(machine)?;
-    let _file =
-        Trigger::put(machine).map_err(system(machine, "write the file by which it is told to listen"))?;
+    let _file = Trigger::put(machine).map_err(system(machine, "write its attach trigger file"))?;
     process.signal().map_err(system(machine, "send it SIGQUIT"))?;
     let told = Instant::now();
     loop {
@@ -162,7 +161,7 @@ fn wake<T>(machine: &Machine, patience: Duration, open: impl Fn() -> io::Result<
 struct Handler(OwnedFd);
 
 impl Handler {
-    /// Looks at the process through a handle opened before: whatever gets its id once it has ended is not what the
+    /// Looks at the process through a handle opened before: a process that gets its id once it has ended is not what the
     /// handle means.
     fn of(machine: &Machine) -> Result<Self, Error> {
         let handle = handle(machine.pid).map_err(system(machine, "get hold of its process"))?;
@@ -225,12 +224,12 @@ const MOST_STATUS_BYTES: usize = 12;
 
 /// What went wrong on the way.
 #[derive(Debug)]
-enum Broken {
+enum ExchangeError {
     System(io::Error),
     Unintelligible,
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for ExchangeError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
@@ -255,7 +254,7 @@ fn exchange(
     request: &[u8],
     bounds: Bounds,
     begun: Instant,
-) -> Result<Answer, Broken> {
+) -> Result<Answer, ExchangeError> {
     stream.set_write_timeout(Some(bounds.time))?;
     stream.write_all(request)?;
     let mut bytes = Vec::new();
@@ -284,11 +283,11 @@ fn late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time")
 }
 
-fn parse(bytes: &[u8], most: usize) -> Result<Answer, Broken> {
+fn parse(bytes: &[u8], most: usize) -> Result<Answer, ExchangeError> {
     let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
     let status = parts.next().and_then(|status| std::str::from_utf8(status).ok()?.trim().parse().ok());
     let text = parts.next().map(|text| text.get(..most).unwrap_or(text));
-    let (Some(status), Some(text)) = (status, text) else { return Err(Broken::Unintelligible) };
+    let (Some(status), Some(text)) = (status, text) else { return Err(ExchangeError::Unintelligible) };
     Ok(Answer { status, text: String::from_utf8_lossy(text).into_owned() })
 }
 
@@ -302,13 +301,13 @@ mod wire_tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use super::{Broken, exchange, request};
+    use super::{ExchangeError, exchange, request};
     use crate::attach::{Answer, Bounds};
 
     const BOUNDS: Bounds = Bounds { bytes: 10, time: Duration::from_secs(5) };
 
     /// What is made of an answer that comes in pieces.
-    fn answered(pieces: &'static [&'static [u8]], bounds: Bounds) -> Result<Answer, Broken> {
+    fn answered(pieces: &'static [&'static [u8]], bounds: Bounds) -> Result<Answer, ExchangeError> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let machine = thread::spawn(move || {
             let mut asked = [0; 7];
@@ -355,7 +354,7 @@ mod wire_tests {
         const ANSWERS: &[&[&[u8]]] =
             &[&[], &[b"0"], &[b"\n"], &[b"one\n"], &[b"99999999999999\n"], &[b"0123456789 nor is this"]];
         for pieces in ANSWERS {
-            assert!(matches!(answered(pieces, BOUNDS), Err(Broken::Unintelligible)), "{pieces:?}");
+            assert!(matches!(answered(pieces, BOUNDS), Err(ExchangeError::Unintelligible)), "{pieces:?}");
         }
     }
 
@@ -363,7 +362,9 @@ mod wire_tests {
     fn a_machine_that_stays_silent_is_not_waited_for() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let bounds = Bounds { time: Duration::from_millis(50), ..BOUNDS };
-        let Err(Broken::System(error)) = exchange(ours, b"request", bounds, Instant::now()) else { panic!() };
+        let Err(ExchangeError::System(error)) = exchange(ours, b"request", bounds, Instant::now()) else {
+            panic!()
+        };
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         drop(theirs);
     }

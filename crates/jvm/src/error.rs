@@ -25,7 +25,7 @@ pub enum Error {
         /// The process.
         pid: Pid,
     },
-    /// An `OpenJ9`, which has a protocol of its own.
+    /// An `OpenJ9`, which has another protocol.
     #[error(
         "process {pid} runs OpenJ9, which is not asked while it runs; its javacores can be read (`kill -QUIT` writes one)"
     )]
@@ -33,7 +33,7 @@ pub enum Error {
         /// The process.
         pid: Pid,
     },
-    /// It was told not to answer.
+    /// Its options forbid attaching.
     #[error("JVM {pid} does not answer: it was started with -XX:+DisableAttachMechanism")]
     Disabled {
         /// The process.
@@ -45,7 +45,7 @@ pub enum Error {
         /// The process.
         pid: Pid,
     },
-    /// It was told to listen and did not.
+    /// It did not begin to listen after the signal.
     #[error("JVM {pid} did not begin to listen within {} s of SIGQUIT; it may be stopped or be told not to", waited.as_secs())]
     Silent {
         /// The process.
@@ -53,7 +53,7 @@ pub enum Error {
         /// How long it was waited for.
         waited: Duration,
     },
-    /// Whatever the system refused.
+    /// The system refused a step.
     #[error("JVM {pid}: cannot {what}: {source}")]
     System {
         /// The process.
@@ -101,7 +101,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A refusal, of which one line is told.
+    /// A refusal, with one line of the answer.
     pub(crate) fn refused(pid: Pid, command: &str, answer: &str) -> Self {
         let said = answer.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word");
         let said = said.chars().filter(|c| !c.is_control()).take(200).collect();

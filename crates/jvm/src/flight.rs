@@ -56,7 +56,7 @@ fn costs_of(machine: &Machine, number: Option<u32>) -> Option<String> {
     (!cheap).then(|| {
         format!(
             "starting Flight Recorder in {which} stops the broker for 25 ms or more, once, and has all its code \
-             compiled anew; --flight-recorder always does it"
+             compiled again; --flight-recorder always does it"
         )
     })
 }

@@ -1,7 +1,7 @@
 //! The collector's log: when the JVM stopped its threads, for what, and how long it waited until they stood still.
 //!
 //! Unified logging (`-Xlog:gc*` as Kafka's start script has it, `-Xlog:safepoint`, JDK 9 and later, every collector),
-//! and of JDK 8's logs the line of `-XX:+PrintGCApplicationStoppedTime`. A collection is a pause of its own, within the
+//! and of JDK 8's logs the line of `-XX:+PrintGCApplicationStoppedTime`. A collection is a separate pause, within the
 //! safepoint that its log may tell as well. It does not say what a collection did.
 
 use std::io::BufRead;
@@ -46,7 +46,7 @@ pub struct GcLog<R> {
     lines: Lines<R>,
     /// When the JVM started, from a line that has both kinds of time, or as told.
     start: Option<Nanos>,
-    /// The operation of the safepoint that threads now are in (JDK 9 to 12 name it on a line of its own).
+    /// The operation of the safepoint that threads now are in (JDK 9 to 12 name it on a separate line).
     operation: String,
     any: bool,
     is_over: bool,
@@ -65,8 +65,8 @@ impl<R: BufRead> GcLog<R> {
             self.any = true;
             self.start = stamp.start().or(self.start);
             match told(message) {
-                Some(Told::Operation(operation)) => operation.clone_into(&mut self.operation),
-                Some(Told::Pause(mut pause)) => {
+                Some(Message::Operation(operation)) => operation.clone_into(&mut self.operation),
+                Some(Message::Pause(mut pause)) => {
                     let end = at(&stamp, self.start).ok_or(Error::Undated { line: line.number })?;
                     if pause.is_unnamed_safepoint() {
                         pause.operation = std::mem::take(&mut self.operation);
@@ -117,16 +117,16 @@ const LONGEST: Nanos = Nanos(86_400_000_000_000);
 
 /// What a message tells.
 #[derive(Debug)]
-enum Told<'a> {
+enum Message<'a> {
     /// A pause that is over.
-    Pause(Over),
+    Pause(FinishedPause),
     /// The operation of the safepoint that begins.
     Operation(&'a str),
 }
 
 /// A pause that is over when its line is written.
 #[derive(Debug)]
-struct Over {
+struct FinishedPause {
     kind: JvmPauseKind,
     operation: String,
     cause: String,
@@ -135,7 +135,7 @@ struct Over {
     time_to_safepoint: Option<Nanos>,
 }
 
-impl Over {
+impl FinishedPause {
     /// Whether the line does not say which operation it was for.
     fn is_unnamed_safepoint(&self) -> bool {
         self.kind == JvmPauseKind::Safepoint && self.operation.is_empty()
@@ -161,18 +161,18 @@ fn name(text: &str) -> Arc<str> {
 }
 
 /// What this message tells, if anything.
-fn told(message: &str) -> Option<Told<'_>> {
+fn told(message: &str) -> Option<Message<'_>> {
     if let Some(operation) = message.strip_prefix("Entering safepoint region: ") {
-        return Some(Told::Operation(operation));
+        return Some(Message::Operation(operation));
     }
     let over = collection(message).or_else(|| safepoint(message)).or_else(|| stopped(message))?;
-    (over.length <= LONGEST).then_some(Told::Pause(over))
+    (over.length <= LONGEST).then_some(Message::Pause(over))
 }
 
 /// Which of a message's pieces are the operation and which the cause: a generation's name before it (ZGC) is of
 /// the former, and what stands in brackets is a cause where the heap's sizes follow; of a young collection of G1 the
 /// first such is its kind.
-fn collection(message: &str) -> Option<Over> {
+fn collection(message: &str) -> Option<FinishedPause> {
     let (id, rest) = message.strip_prefix("GC(")?.split_once(") ")?;
     let (text, length) = rest.strip_suffix("ms")?.rsplit_once(' ')?;
     let length = Nanos(decimal(length, 6)?);
@@ -185,7 +185,7 @@ fn collection(message: &str) -> Option<Over> {
         Some((named, _)) => split_cause(named.trim()),
         None => (text, ""),
     };
-    Some(Over {
+    Some(FinishedPause {
         kind: JvmPauseKind::Gc,
         operation: operation.to_owned(),
         cause: unbracketed(cause).to_owned(),
@@ -209,13 +209,13 @@ fn unbracketed(cause: &str) -> &str {
     inner.filter(|inner| !inner.contains(") (")).unwrap_or(cause)
 }
 
-fn safepoint(message: &str) -> Option<Over> {
+fn safepoint(message: &str) -> Option<FinishedPause> {
     let (operation, rest) = message.strip_prefix("Safepoint \"")?.split_once("\", ")?;
     let part = |mark: &str| {
         let found = rest.split(", ").find_map(|part| part.strip_prefix(mark))?;
         decimal(found.strip_suffix(" ns")?, 0).map(Nanos)
     };
-    Some(Over {
+    Some(FinishedPause {
         kind: JvmPauseKind::Safepoint,
         operation: operation.to_owned(),
         cause: String::new(),
@@ -225,11 +225,11 @@ fn safepoint(message: &str) -> Option<Over> {
     })
 }
 
-fn stopped(message: &str) -> Option<Over> {
+fn stopped(message: &str) -> Option<FinishedPause> {
     let rest = message.strip_prefix("Total time for which application threads were stopped: ")?;
     let (length, rest) = rest.split_once(" seconds")?;
     let reach = rest.strip_prefix(", Stopping threads took: ").and_then(|rest| rest.strip_suffix(" seconds"));
-    Some(Over {
+    Some(FinishedPause {
         kind: JvmPauseKind::Safepoint,
         operation: String::new(),
         cause: String::new(),

@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 /// reason for a line of a gigabyte.
 const MAX_BYTES: usize = 96 << 10;
 
-/// Why a text could not be read on, whatever it says.
+/// Why a text could not be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     /// Reading failed.

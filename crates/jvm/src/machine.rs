@@ -50,7 +50,7 @@ pub struct Owner {
 /// The JVMs that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `OpenJDK`'s, whoever built it.
+    /// `OpenJDK`'s, of any vendor.
     HotSpot,
     /// Eclipse's, IBM's.
     OpenJ9,
@@ -216,10 +216,10 @@ pub(crate) fn own_tids(dir: &Path) -> Vec<(model::Tid, model::Tid)> {
 // Acting as the user whose process is asked. Credentials are a thread's own on Linux, so only the calling thread
 // changes.
 
-/// Makes the calling thread the JVM's own user for whatever it does from now on, with no capability but the one to look
+/// Makes the calling thread the JVM's user from now on, with no capability but the one to look
 /// into other namespaces' processes (`/proc/PID/root`), and no way back to another.
 ///
-/// A JVM answers those of its own effective user and group (`HotSpot`'s `attachListener_posix.cpp`), and its files are
+/// A JVM answers those of the same effective user and group (`HotSpot`'s `attachListener_posix.cpp`), and its files are
 /// closed to others; and what a thread cannot do, an error in it cannot do either. Real and saved user stay, so that
 /// the broker's user may not signal this process.
 ///

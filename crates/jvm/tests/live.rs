@@ -1,5 +1,5 @@
 //! Asks real JVMs, of every JDK below `/usr/lib/jvm` that is 17 or newer. Needs root and `BROKERSCOPE_LIVE_TESTS=1`;
-//! without the variable it says loudly that it did not run, and with it whatever is missing is a failure.
+//! without the variable it says loudly that it did not run, and with it anything missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -20,7 +20,7 @@ fn live(test: &str) -> bool {
     asked
 }
 
-/// As its own user, in a thread of its own: this one stays root.
+/// As its own user, in a separate thread: this one stays root.
 fn as_owner<T: Send + 'static>(machine: Machine, ask: impl FnOnce(&Machine) -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(move || {
         act_as(&machine).unwrap();

@@ -19,7 +19,7 @@ const BROKER: i8 = 4;
 /// The length of a null array.
 const NULL: i32 = -1;
 
-/// A whole frame, its length included, that asks a broker for all of its own settings.
+/// A whole frame, its length included, that asks a broker for all its settings.
 pub fn broker_request(node_id: i32, correlation_id: i32, client_id: &str) -> Vec<u8> {
     let mut frame = vec![0; 4];
     frame.extend(ApiKey::DESCRIBE_CONFIGS.0.to_be_bytes());
@@ -94,7 +94,7 @@ impl<'a> DescribeConfigsResponse<'a> {
     /// Reads and checks a whole body that answers [`broker_request`].
     ///
     /// # Errors
-    /// Whatever is wrong with the body; it tells of exactly one resource.
+    /// What is wrong with the body, which has exactly one resource.
     pub fn parse(body: &'a [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(body);
         let _throttle_ms = reader.i32()?;

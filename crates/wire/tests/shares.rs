@@ -1,4 +1,4 @@
-//! What share groups are answered (KIP-932), against another implementation of the protocol, in whatever pieces.
+//! What share groups are answered (KIP-932), against another implementation of the protocol, in pieces of any size.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Both directions of a connection, in whatever chunks the bytes come, with losses and with garbage.
+//! Both directions of a connection, in chunks of any size, with losses and with garbage.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 

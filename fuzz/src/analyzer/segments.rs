@@ -4,7 +4,7 @@
 use capture::LinkType;
 use capture::link::Flags;
 
-use crate::packets::Captured;
+use crate::packets::PacketCopy;
 
 /// The port of every connection's broker.
 pub(super) const BROKER_PORT: u16 = 9092;
@@ -13,21 +13,21 @@ const HEAD_BYTES: usize = 40;
 
 /// Bits of a description's first byte; the lowest three are SYN, FIN and RST as in TCP.
 const NO_ACK: u8 = 0x08;
-/// Sent again: so many bytes back.
+/// TestSegment again: so many bytes back.
 const BACK: u8 = 0x10;
 /// So many bytes before it are not captured.
 const AHEAD: u8 = 0x20;
 /// Only so many of its bytes are captured.
 const CUT: u8 = 0x40;
-/// Captured after the next one.
+/// PacketCopy after the next one.
 const LATE: u8 = 0x80;
 /// A bit of the second byte: the broker sends.
 const FROM_BROKER: u8 = 1;
 
 /// The packets described.
-pub(super) fn packets(mut bytes: &[u8]) -> Vec<Captured> {
+pub(super) fn packets(mut bytes: &[u8]) -> Vec<PacketCopy> {
     let mut next_seq = [[u32::MAX - 300, 5_000]; CONNECTIONS];
-    let mut packets: Vec<Captured> = Vec::new();
+    let mut packets: Vec<PacketCopy> = Vec::new();
     let mut late = None;
     while let Some((&[flags, place, away, len], rest)) = bytes.split_first_chunk::<4>() {
         let (payload, rest) = rest.split_at(usize::from(len).min(rest.len()));
@@ -35,7 +35,7 @@ pub(super) fn packets(mut bytes: &[u8]) -> Vec<Captured> {
         let connection = usize::from(place >> 1) % CONNECTIONS;
         let from = usize::from(place & FROM_BROKER);
         let time_ns = packets.len() as i64 * 1_000_000 + i64::from(place >> 4) * 10_000_000_000;
-        let sent = Sent { connection, from, flags, away, payload };
+        let sent = TestSegment { connection, from, flags, away, payload };
         let packet =
             (time_ns, LinkType::RawIp, HEAD_BYTES as u32 + payload.len() as u32, sent.packet(&mut next_seq));
         let before = if flags & LATE == 0 { late.take() } else { late.replace(packet.clone()) };
@@ -48,7 +48,7 @@ pub(super) fn packets(mut bytes: &[u8]) -> Vec<Captured> {
     packets
 }
 
-struct Sent<'a> {
+struct TestSegment<'a> {
     connection: usize,
     from: usize,
     flags: u8,
@@ -56,7 +56,7 @@ struct Sent<'a> {
     payload: &'a [u8],
 }
 
-impl Sent<'_> {
+impl TestSegment<'_> {
     /// The packet as far as it is captured; its sender's number moves on.
     fn packet(&self, next_seq: &mut [[u32; 2]; CONNECTIONS]) -> Vec<u8> {
         let numbers = &mut next_seq[self.connection];

@@ -113,7 +113,7 @@ impl Lines {
 
     fn carry(&mut self, part: &[u8]) {
         self.open |= !part.is_empty();
-        // A byte more than is kept: whoever gets the line sees that it was longer.
+        // A byte more than is kept shows that the line was longer.
         let room = (LONGEST_LINE + 1).saturating_sub(self.carried.len());
         self.carried.extend_from_slice(part.get(..room).unwrap_or(part));
     }
@@ -394,7 +394,7 @@ mod follow_tests {
     use super::{LogFollower, Piece};
     use crate::server_log::ReadError;
 
-    /// What comes of a log, with `|` where it begins anew.
+    /// What comes of a log, with `|` where it starts over.
     fn comes(log: &mut LogFollower) -> String {
         let mut text = String::new();
         let mut take = |piece: Piece<'_>| {
@@ -423,7 +423,7 @@ mod follow_tests {
         add(&path, "tw");
         add(&path, "o\n");
         assert_eq!(comes(&mut log), "two\n");
-        // Rotated, and the old file written to once more: whoever has it open may.
+        // Rotated, and the old file written to once more by a process that has it open.
         let old = dir.path().join("server.log.1");
         fs::rename(&path, &old).unwrap();
         add(&old, "three\n");

@@ -23,7 +23,7 @@ const LEVEL_FIELDS: [&str; 4] = ["level", "log.level", "severity", "levelname"];
 
 /// When a line was written, by what it is wrapped in or by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outer {
+pub(super) enum OuterTime {
     /// In UTC.
     Instant(Nanos),
     /// As text, perhaps with a zone.
@@ -32,13 +32,13 @@ pub(super) enum Outer {
 
 /// A line's text, and what is known beside it.
 #[derive(Debug)]
-pub(super) struct Decoded<'a> {
+pub(super) struct LogLine<'a> {
     text: Cow<'a, str>,
-    outer: Option<Outer>,
+    outer: Option<OuterTime>,
     level: Option<&'static str>,
 }
 
-impl<'a> Decoded<'a> {
+impl<'a> LogLine<'a> {
     pub(super) fn of(line: &'a [u8]) -> Self {
         if let Some(unwrapped) = json_in(line).and_then(unwrapped) {
             return unwrapped;
@@ -53,7 +53,7 @@ impl<'a> Decoded<'a> {
         &self.text
     }
 
-    pub(super) fn outer(&self) -> Option<Outer> {
+    pub(super) fn outer(&self) -> Option<OuterTime> {
         self.outer
     }
 
@@ -72,12 +72,12 @@ fn json_in(line: &[u8]) -> Option<&[u8]> {
     line.get(at..).filter(|_| follows_blank)
 }
 
-fn unwrapped(json: &[u8]) -> Option<Decoded<'static>> {
+fn unwrapped(json: &[u8]) -> Option<LogLine<'static>> {
     let value: Value = serde_json::from_slice(json).ok()?;
     let text = MESSAGES.iter().find_map(|name| value.get(name)?.as_str())?;
     let nested = || value.pointer("/log/level");
     let level = LEVEL_FIELDS.iter().find_map(|name| value.get(name)).or_else(nested).and_then(Value::as_str);
-    Some(Decoded {
+    Some(LogLine {
         text: Cow::Owned(if text.contains('\x1b') { uncoloured(text) } else { text.to_owned() }),
         outer: instant(&value).or_else(|| TIMES.iter().find_map(|name| time(value.get(name)?))),
         level: level.and_then(|level| level_named(&level.to_ascii_uppercase())),
@@ -85,18 +85,18 @@ fn unwrapped(json: &[u8]) -> Option<Decoded<'static>> {
 }
 
 /// `"instant":{"epochSecond":1716131087,"nanoOfSecond":458000000}`.
-fn instant(value: &Value) -> Option<Outer> {
+fn instant(value: &Value) -> Option<OuterTime> {
     let seconds = value.pointer("/instant/epochSecond")?.as_i64()?;
     let nanos = value.pointer("/instant/nanoOfSecond").and_then(Value::as_i64).unwrap_or(0);
     let at = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
-    Some(Outer::Instant(Nanos(at)))
+    Some(OuterTime::Instant(Nanos(at)))
 }
 
 /// A date as text, or a time since 1970 in whichever unit gives a date of our time.
-fn time(value: &Value) -> Option<Outer> {
+fn time(value: &Value) -> Option<OuterTime> {
     let number = match value {
         Value::String(text) => match Stamp::read(text.as_bytes()) {
-            Some(stamp) => return Some(Outer::Stamp(stamp)),
+            Some(stamp) => return Some(OuterTime::Stamp(stamp)),
             None => text.parse().ok()?,
         },
         _ => value.as_f64()?,
@@ -104,7 +104,7 @@ fn time(value: &Value) -> Option<Outer> {
     let ns =
         [1e9, 1e6, 1e3, 1.0].into_iter().map(|unit| number * unit).find(|ns| (1e17..1e19).contains(ns))?;
     // A float holds microseconds of our time.
-    (ns < i64::MAX as f64).then(|| Outer::Instant(Nanos((ns / 1e3).round() as i64 * 1_000)))
+    (ns < i64::MAX as f64).then(|| OuterTime::Instant(Nanos((ns / 1e3).round() as i64 * 1_000)))
 }
 
 /// Without escape sequences (ECMA-48: `ESC [`, parameters, one letter) and other controls of the cursor.
@@ -226,7 +226,7 @@ pub(super) fn is_continuation(line: &str) -> bool {
 mod tests {
     use model::Nanos;
 
-    use super::{Decoded, Outer};
+    use super::{LogLine, OuterTime};
 
     const AT: i64 = 1_716_131_087_458_000_000;
 
@@ -241,11 +241,11 @@ mod tests {
             r#"2024-05-19T15:04:47.4Z stdout F {"ts":1716131087458,"severity":"INFO","msg":"x y"}"#,
             r#"{"__REALTIME_TIMESTAMP":"1716131087458000","MESSAGE":"x y","level":"INFO"}"#,
         ] {
-            let decoded = Decoded::of(line.as_bytes());
+            let decoded = LogLine::of(line.as_bytes());
             assert_eq!((decoded.text(), decoded.level()), ("x y", Some("INFO")), "{line}");
             match decoded.outer() {
-                Some(Outer::Instant(at)) => assert_eq!(at, Nanos(AT), "{line}"),
-                Some(Outer::Stamp(stamp)) => {
+                Some(OuterTime::Instant(at)) => assert_eq!(at, Nanos(AT), "{line}"),
+                Some(OuterTime::Stamp(stamp)) => {
                     assert_eq!((stamp.time.nanos, stamp.east_seconds), (458_000_000, Some(0)));
                 }
                 None => panic!("no time: {line}"),
@@ -264,9 +264,9 @@ mod tests {
             "}",
             "",
         ] {
-            assert_eq!(Decoded::of(line.as_bytes()).text(), line);
+            assert_eq!(LogLine::of(line.as_bytes()).text(), line);
         }
-        assert_eq!(Decoded::of(b"a\xff").text(), "a\u{fffd}");
+        assert_eq!(LogLine::of(b"a\xff").text(), "a\u{fffd}");
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
             ("a\x1b", "a"),
             ("{\"message\":\"\\u001b[1mx\\u001b[0m\"}", "x"),
         ] {
-            assert_eq!(Decoded::of(line.as_bytes()).text(), text);
+            assert_eq!(LogLine::of(line.as_bytes()).text(), text);
         }
     }
 }

@@ -53,12 +53,12 @@ const AFTER_BYTES: usize = 4 * TEXT_BYTES;
 /// A text that a kind of line has, and how such a line is read.
 pub(super) struct Needle {
     pub(super) text: &'static str,
-    rule: fn(Around<'_>) -> Option<Message<'_>>,
+    rule: fn(SplitLine<'_>) -> Option<Message<'_>>,
 }
 
 /// A line, by the needle in it.
 #[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
+pub(super) struct SplitLine<'a> {
     pub(super) before: &'a str,
     pub(super) after: &'a str,
 }
@@ -127,7 +127,7 @@ pub(super) fn read<'a>(line: &'a str, finder: &Finder) -> Option<Read<'a>> {
         if needle.text == REQUEST {
             return Some(Read::Request(after));
         }
-        if let Some(message) = (needle.rule)(Around { before, after: head(after) }) {
+        if let Some(message) = (needle.rule)(SplitLine { before, after: head(after) }) {
             return Some(Read::Message(message));
         }
         from = found.start + 1;
@@ -141,7 +141,7 @@ fn head(text: &str) -> &str {
 }
 
 /// A message of this kind, about the partition that its line names.
-fn of(kind: LogKind, line: Around<'_>) -> Message<'_> {
+fn of(kind: LogKind, line: SplitLine<'_>) -> Message<'_> {
     Message { partition: named(line.before).or_else(|| fields(line.after)), ..Message::new(kind) }
 }
 
@@ -188,7 +188,7 @@ fn fields(text: &str) -> Option<(&str, u64)> {
     (!topic.is_empty()).then_some((topic, number))
 }
 
-fn roll(line: Around<'_>) -> Option<Message<'_>> {
+fn roll(line: SplitLine<'_>) -> Option<Message<'_>> {
     let length = length_after(line.after, " in ")?;
     let offset = offset(line.after, " at offset ");
     Some(Message { length: Some(length), offset, ..of(LogKind::SegmentRoll, line) })
@@ -198,7 +198,7 @@ fn offset(text: &str, mark: &str) -> Option<i64> {
     i64::try_from(number_after(text, mark)?).ok()
 }
 
-fn snapshot(line: Around<'_>) -> Option<Message<'_>> {
+fn snapshot(line: SplitLine<'_>) -> Option<Message<'_>> {
     let wrote = line.before.ends_with("Wrote ");
     (wrote || line.before.ends_with("Writing ")).then_some(())?;
     let (offset, rest) = number(line.after)?;
@@ -211,7 +211,7 @@ fn snapshot(line: Around<'_>) -> Option<Message<'_>> {
 }
 
 /// Both lines of tiered storage end alike.
-fn tier(line: Around<'_>) -> Option<Message<'_>> {
+fn tier(line: SplitLine<'_>) -> Option<Message<'_>> {
     let (before_bytes, rest) = number(line.after)?;
     let (after_bytes, _) = number(rest.strip_prefix(" to ")?)?;
     let (about, id) = line.before.rsplit_once("topicIdPartition ")?;
@@ -231,7 +231,7 @@ fn tier(line: Around<'_>) -> Option<Message<'_>> {
     })
 }
 
-fn isr(kind: LogKind, line: Around<'_>) -> Option<Message<'_>> {
+fn isr(kind: LogKind, line: SplitLine<'_>) -> Option<Message<'_>> {
     let (from, rest) = line.after.split_once(" to ")?;
     let replicas = |list: &str| list.split(',').filter(|id| number(id.trim()).is_some()).count();
     let to = rest.split(['.', ' ']).next()?;
@@ -239,7 +239,7 @@ fn isr(kind: LogKind, line: Around<'_>) -> Option<Message<'_>> {
     Some(Message { count: Some(changed), ..of(kind, line) })
 }
 
-fn load(line: Around<'_>) -> Option<Message<'_>> {
+fn load(line: SplitLine<'_>) -> Option<Message<'_>> {
     let length = length_after(line.after, " in ")?;
     let whose = line.after.strip_prefix("log ").and_then(|rest| partition(rest.split(' ').next()?));
     let message = of(LogKind::LogLoad, line);
@@ -252,7 +252,7 @@ fn load(line: Around<'_>) -> Option<Message<'_>> {
 }
 
 /// `Loaded 50 logs in 123ms.`
-fn loads(line: Around<'_>) -> Option<Message<'_>> {
+fn loads(line: SplitLine<'_>) -> Option<Message<'_>> {
     let mut words = line.before.trim_end().rsplit(' ');
     let (count, verb) = (words.next()?.parse().ok()?, words.next()?);
     verb.ends_with("Loaded").then_some(())?;
@@ -260,11 +260,11 @@ fn loads(line: Around<'_>) -> Option<Message<'_>> {
 }
 
 /// `Logs loading complete in 123 ms.`
-fn loads_until_2_4(line: Around<'_>) -> Option<Message<'_>> {
+fn loads_until_2_4(line: SplitLine<'_>) -> Option<Message<'_>> {
     Some(Message { length: Some(length(line.after)?), ..Message::new(LogKind::LogsLoad) })
 }
 
-fn segment_recovery(line: Around<'_>) -> Option<Message<'_>> {
+fn segment_recovery(line: SplitLine<'_>) -> Option<Message<'_>> {
     let (offset, rest) = number(line.after)?;
     let whose = rest.split_once(" recovered for ").and_then(|(_, name)| {
         let name = name.split(' ').next()?;
@@ -275,39 +275,39 @@ fn segment_recovery(line: Around<'_>) -> Option<Message<'_>> {
 }
 
 /// That the stop was clean is no news.
-fn recovery(line: Around<'_>) -> Option<Message<'_>> {
+fn recovery(line: SplitLine<'_>) -> Option<Message<'_>> {
     line.before.ends_with("no ").then(|| Message::new(LogKind::Recovery))
 }
 
-fn producer_state(line: Around<'_>) -> Option<Message<'_>> {
+fn producer_state(line: SplitLine<'_>) -> Option<Message<'_>> {
     let load = length(line.after)?;
     let segments = length_after(line.after, " and ").unwrap_or(Nanos::ZERO);
     let offset = offset(line.after, " offset ");
     Some(Message { length: Some(load + segments), offset, ..of(LogKind::ProducerState, line) })
 }
 
-fn controlled_shutdown(line: Around<'_>) -> Option<Message<'_>> {
+fn controlled_shutdown(line: SplitLine<'_>) -> Option<Message<'_>> {
     line.before.ends_with(['C', 'c']).then_some(())?;
     let length = length_after(line.after, " after ");
     Some(Message { length, ..Message::new(LogKind::ControlledShutdown) })
 }
 
 /// Its parts say the same of themselves, one after the other; the broker itself begins and ends.
-fn stopping(line: Around<'_>) -> Option<Message<'_>> {
+fn stopping(line: SplitLine<'_>) -> Option<Message<'_>> {
     let (_, who) = line.before.rsplit_once('[')?;
     let is_broker = who.starts_with("BrokerServer ") || who.starts_with("KafkaServer ");
     is_broker.then(|| Message::new(LogKind::Shutdown))
 }
 
 /// Who leads which partition from now on: the name stands right before, perhaps with the topic's id.
-fn election(line: Around<'_>) -> Option<Message<'_>> {
+fn election(line: SplitLine<'_>) -> Option<Message<'_>> {
     let before = line.before.trim_end();
     let before = before.rsplit_once(" with topic id ").map_or(before, |(name, _)| name);
     let whose = partition(before.rsplit(' ').next()?)?;
     Some(Message { partition: Some(whose), ..Message::new(LogKind::LeaderElection) })
 }
 
-fn coordinator(line: Around<'_>) -> Option<Message<'_>> {
+fn coordinator(line: SplitLine<'_>) -> Option<Message<'_>> {
     let length = length_after(line.after, " in ")?;
     let from = line.after.split_once(" from ")?.1;
     Some(Message {
@@ -317,7 +317,7 @@ fn coordinator(line: Around<'_>) -> Option<Message<'_>> {
     })
 }
 
-fn leader_and_isr(line: Around<'_>) -> Option<Message<'_>> {
+fn leader_and_isr(line: SplitLine<'_>) -> Option<Message<'_>> {
     Some(Message {
         length: Some(length(line.after)?),
         count: number_after(line.after, " for "),
@@ -325,13 +325,13 @@ fn leader_and_isr(line: Around<'_>) -> Option<Message<'_>> {
     })
 }
 
-fn cancelled(line: Around<'_>) -> Option<Message<'_>> {
+fn cancelled(line: SplitLine<'_>) -> Option<Message<'_>> {
     let length = length_after(line.after, "since creation: ")?;
     Some(Message { length: Some(length), ..Message::new(LogKind::RequestTimeout) })
 }
 
-/// Whatever says how long it took.
-fn took(line: Around<'_>) -> Option<Message<'_>> {
+/// Any other line that says how long it took.
+fn took(line: SplitLine<'_>) -> Option<Message<'_>> {
     let length = length(line.after)?;
     Some(Message { length: Some(length), ..of(synced(line.before), line) })
 }
@@ -348,7 +348,7 @@ fn synced(before: &str) -> LogKind {
 // long they took; what else such a log says, `jvm::gc_log` reads.
 
 /// `[…][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms`: gc/shared/gcTraceTime.cpp.
-pub(super) fn collection(line: Around<'_>) -> Option<Message<'_>> {
+pub(super) fn collection(line: SplitLine<'_>) -> Option<Message<'_>> {
     let word = line.before.rsplit(' ').find(|word| !word.is_empty() && !word.ends_with(':'))?;
     (word.contains("GC(") && word.ends_with(')')).then_some(())?;
     let length = length(line.after.trim_end().rsplit(' ').next()?)?;
@@ -356,13 +356,13 @@ pub(super) fn collection(line: Around<'_>) -> Option<Message<'_>> {
 }
 
 /// `Safepoint "G1PauseRemark", …, Total: 32660156 ns`: runtime/safepoint.cpp, JDK 13 on.
-pub(super) fn safepoint(line: Around<'_>) -> Option<Message<'_>> {
+pub(super) fn safepoint(line: SplitLine<'_>) -> Option<Message<'_>> {
     let length = length_after(line.after, "Total: ")?;
     Some(Message { length: Some(length), ..Message::new(LogKind::Safepoint) })
 }
 
 /// `Total time for which application threads were stopped: 0.0123 seconds, …`: up to JDK 12.
-pub(super) fn stopped(line: Around<'_>) -> Option<Message<'_>> {
+pub(super) fn stopped(line: SplitLine<'_>) -> Option<Message<'_>> {
     line.before.ends_with("Total time for which ").then_some(())?;
     Some(Message { length: Some(length(line.after)?), ..Message::new(LogKind::Safepoint) })
 }
@@ -378,7 +378,7 @@ pub(super) struct Finder {
 
 /// Where a text was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Match {
     /// Its place in the list of texts.
     pub(super) nth: usize,
     pub(super) start: usize,
@@ -396,13 +396,13 @@ impl Finder {
     }
 
     /// The first text that begins at `from` or later.
-    pub(super) fn find(&self, block: &[u8], from: usize) -> Option<Found> {
+    pub(super) fn find(&self, block: &[u8], from: usize) -> Option<Match> {
         let range = Range { start: from.min(block.len()), end: block.len() };
         let found = match (&self.vectors, &self.automaton) {
             (Some(vectors), _) => vectors.find_in(block, range),
             (None, Some(automaton)) => automaton.find(Input::new(block).span(range)),
             (None, None) => None,
         }?;
-        Some(Found { nth: found.pattern().as_usize(), start: found.start(), end: found.end() })
+        Some(Match { nth: found.pattern().as_usize(), start: found.start(), end: found.end() })
     }
 }

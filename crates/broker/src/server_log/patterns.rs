@@ -86,7 +86,7 @@ struct Pattern {
     expression: Regex,
 }
 
-/// Patterns, of which the first that fits a line tells of it.
+/// Patterns, of which the first that fits a line counts.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     patterns: Vec<Pattern>,

@@ -83,7 +83,7 @@ fn is_name(api: &str) -> bool {
     (1..=64).contains(&api.len()) && api.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
-/// Milliseconds with a fraction, up to whatever follows.
+/// Milliseconds with a fraction, up to the next separator.
 fn ms(text: &str) -> Option<Nanos> {
     request_log::nanos(text.split([',', ' ', ';']).next()?.parse().ok()?)
 }

@@ -10,7 +10,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use model::Nanos;
 
-use super::line::{Header, Outer};
+use super::line::{Header, OuterTime};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const HALF_A_DAY_S: i32 = 43_200;
@@ -58,7 +58,7 @@ pub fn parse_instant(text: &str, zone: &Zone) -> Option<Nanos> {
         _ => text.to_owned(),
     };
     let stamp = Stamp::read(whole.as_bytes())?;
-    exact(Outer::Stamp(stamp)).or_else(|| local(stamp, &zone.0))
+    exact(OuterTime::Stamp(stamp)).or_else(|| local(stamp, &zone.0))
 }
 
 /// The clock of one log.
@@ -80,14 +80,14 @@ impl Clock {
     }
 
     /// When a line was written, by its own time and by that of what carries it.
-    pub(super) fn at(&mut self, header: &Header<'_>, outer: Option<Outer>) -> Option<Nanos> {
+    pub(super) fn at(&mut self, header: &Header<'_>, outer: Option<OuterTime>) -> Option<Nanos> {
         let (first, last) = header.stamps.unzip();
-        let carried = outer.or(first.map(Outer::Stamp)).and_then(exact);
-        let Some(last) = last.map(Outer::Stamp).or(outer) else { return self.on_its_day(header.time?) };
+        let carried = outer.or(first.map(OuterTime::Stamp)).and_then(exact);
+        let Some(last) = last.map(OuterTime::Stamp).or(outer) else { return self.on_its_day(header.time?) };
         match (last, exact(last), carried) {
-            (_, Some(at), _) | (Outer::Instant(at), ..) => Some(at),
-            (Outer::Stamp(stamp), None, Some(carried)) => Some(beside(stamp, carried)),
-            (Outer::Stamp(stamp), None, None) => self.local(stamp),
+            (_, Some(at), _) | (OuterTime::Instant(at), ..) => Some(at),
+            (OuterTime::Stamp(stamp), None, Some(carried)) => Some(beside(stamp, carried)),
+            (OuterTime::Stamp(stamp), None, None) => self.local(stamp),
         }
     }
 
@@ -128,10 +128,10 @@ fn local(stamp: Stamp, zone: &TimeZone) -> Option<Nanos> {
 }
 
 /// The instant of a time that has a zone.
-fn exact(time: Outer) -> Option<Nanos> {
+fn exact(time: OuterTime) -> Option<Nanos> {
     match time {
-        Outer::Instant(at) => Some(at),
-        Outer::Stamp(stamp) => {
+        OuterTime::Instant(at) => Some(at),
+        OuterTime::Stamp(stamp) => {
             let east_ns = i64::from(stamp.east_seconds?) * SECOND_NS;
             local(stamp, &TimeZone::UTC).map(|utc| utc - Nanos(east_ns))
         }
@@ -319,12 +319,12 @@ pub(super) fn number_after(text: &str, mark: &str) -> Option<u64> {
 mod tests {
     use model::Nanos;
 
-    use super::{Clock, Outer, Zone, parse_instant};
+    use super::{Clock, OuterTime, Zone, parse_instant};
     use crate::server_log::line::Header;
 
     const AT: i64 = 1_716_131_087_458_000_000;
 
-    fn at(zone: &str, text: &str, outer: Option<Outer>) -> Option<i64> {
+    fn at(zone: &str, text: &str, outer: Option<OuterTime>) -> Option<i64> {
         let mut clock = Clock::new(Zone::parse(zone).unwrap(), None);
         clock.at(&Header::of(text), outer).map(|at| at.0)
     }
@@ -348,7 +348,7 @@ mod tests {
         ] {
             assert_eq!(at(zone, text, None), expected, "{zone} {text}");
         }
-        let outer = Some(Outer::Instant(Nanos(AT + 5_000_000)));
+        let outer = Some(OuterTime::Instant(Nanos(AT + 5_000_000)));
         assert_eq!(at("+05:00", "[2024-05-19 17:04:47,458] INFO x", outer), Some(AT));
         assert_eq!(at("UTC", "no time", outer), Some(AT + 5_000_000));
     }

@@ -136,7 +136,7 @@ fn a_range_that_starts_within_a_batch_says_so_and_goes_on_at_the_next() {
         let items = read_in(&whole, position, whole.len() as u64);
         assert_eq!(shape(&items), (vec![2, 3], vec![(position, first - position)]), "{position}");
     }
-    // No batch starts in the rest of the range, whatever comes after it.
+    // No batch starts in the rest of the range, no matter what comes after it.
     assert_eq!(shape(&read_in(&whole, 5, 10)), (vec![], vec![(5, 10)]));
     let items = read_in(&whole, first + 1, second - 1);
     assert_eq!(shape(&items), (vec![], vec![(first + 1, second - 1)]));
@@ -240,7 +240,7 @@ fn what_cannot_be_opened_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever is in the file, reading it ends, covers it once, and finds batches only where they are.
+    /// Of any bytes in the file, reading it ends, covers it once, and finds batches only where they are.
     #[test]
     fn any_change_is_survived(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::tests::pcap;
 
 /// Milliseconds since 1970 and a packet's one byte.
-type Seen = (i64, u8);
+type PacketCopy = (i64, u8);
 
 struct Dir(TempDir);
 
@@ -24,17 +24,17 @@ impl Dir {
         path
     }
 
-    fn capture(&self, name: &str, packets: &[Seen]) -> PathBuf {
+    fn capture(&self, name: &str, packets: &[PacketCopy]) -> PathBuf {
         self.write(name, &file(packets))
     }
 }
 
-fn file(packets: &[Seen]) -> Vec<u8> {
+fn file(packets: &[PacketCopy]) -> Vec<u8> {
     let packets: Vec<_> = packets.iter().map(|&(ms, byte)| (ms * 1_000_000, vec![byte])).collect();
     pcap(1, &packets)
 }
 
-fn read(captures: &mut Captures) -> Vec<Seen> {
+fn read(captures: &mut Captures) -> Vec<PacketCopy> {
     let mut seen = Vec::new();
     while let Some(packet) = captures.next() {
         seen.push((packet.time_ns / 1_000_000, packet.bytes[0]));
@@ -49,7 +49,7 @@ fn opened(paths: &[PathBuf]) -> Captures {
 #[test]
 fn a_ring_is_read_from_its_oldest_file_whatever_the_names() {
     let dir = Dir::new();
-    // As `tcpdump -C 1 -W 3 -w x.pcap` leaves it: x.pcap0 was written again, and has just been begun anew.
+    // As `tcpdump -C 1 -W 3 -w x.pcap` leaves it: x.pcap0 was written again, and has just been started over.
     let ring = [
         dir.capture("x.pcap0", &[(50, 5), (51, 6)]),
         dir.capture("x.pcap1", &[(10, 1), (20, 2)]),

@@ -85,18 +85,18 @@ pub(super) fn explain(error: &io::Error) -> String {
 /// Reads frames to the end of what holds them.
 pub(super) struct Lz4Frames {
     /// None only while it is replaced.
-    frame: Option<FrameDecoder<Watched>>,
+    frame: Option<FrameDecoder<EndWatcher>>,
     /// Nothing was read since a frame ended.
     between_frames: bool,
 }
 
 /// Remembers whether its end was met.
-struct Watched {
+struct EndWatcher {
     packed: BufReader<Box<dyn Read + Send>>,
     ended: bool,
 }
 
-impl Read for Watched {
+impl Read for EndWatcher {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.packed.read(into)?;
         self.ended |= read == 0 && !into.is_empty();
@@ -106,11 +106,11 @@ impl Read for Watched {
 
 impl Lz4Frames {
     pub(super) fn new(packed: Box<dyn Read + Send>) -> Self {
-        let watched = Watched { packed: BufReader::new(packed), ended: false };
+        let watched = EndWatcher { packed: BufReader::new(packed), ended: false };
         Self { frame: Some(FrameDecoder::new(watched)), between_frames: false }
     }
 
-    /// Goes on to the next frame, with a decoder of its own: the library's asserts that all frames it meets
+    /// Goes on to the next frame, with a new decoder: the library's asserts that all frames it meets
     /// have blocks of one size.
     fn next_frame(&mut self) {
         self.frame = self.frame.take().map(|frame| FrameDecoder::new(frame.into_inner()));

@@ -9,7 +9,7 @@
 use std::io;
 
 use super::source::Source;
-use super::{Found, RECORD_LIMIT, Record};
+use super::{PacketPlace, RECORD_LIMIT, Record};
 use crate::packet::LinkType;
 
 pub(super) const HEADER_BYTES: usize = 24;
@@ -57,7 +57,7 @@ impl Layout {
         if source.peek(record_len)?.len() < record_len {
             return Ok(Record::Cut);
         }
-        Ok(Record::Packet(Found {
+        Ok(Record::Packet(PacketPlace {
             time_ns: i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.fraction_ns,
             link: self.link,
             original_len,

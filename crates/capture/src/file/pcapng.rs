@@ -14,7 +14,7 @@
 use std::io;
 
 use super::source::Source;
-use super::{Found, Notes, RECORD_LIMIT, Record};
+use super::{Notes, PacketPlace, RECORD_LIMIT, Record};
 use crate::packet::LinkType;
 
 /// The type of a section header block: the same in both byte orders.
@@ -35,7 +35,7 @@ const INTERFACES_LIMIT: usize = 65_536;
 pub(super) struct Section {
     big_endian: bool,
     interfaces: Vec<Interface>,
-    /// Simple packets have no time of their own: they take the last packet's.
+    /// Simple packets have no time: they take the last packet's.
     last_ns: i64,
 }
 
@@ -104,7 +104,7 @@ impl Section {
 
     /// An enhanced or obsolete packet block: both have the same fields at the same places but for the
     /// width of the interface.
-    fn timed_packet(&mut self, block: &[u8], interface: Option<usize>) -> Option<Found> {
+    fn timed_packet(&mut self, block: &[u8], interface: Option<usize>) -> Option<PacketPlace> {
         let interface = *self.interfaces.get(interface?)?;
         let time = (u64::from(self.u32(block, BODY + 4)?) << 32) | u64::from(self.u32(block, BODY + 8)?);
         let len = self.u32(block, BODY + 12)? as usize;
@@ -116,17 +116,17 @@ impl Section {
         let time_ns =
             interface.resolution.nanos(time).saturating_add(interface.offset_s.saturating_mul(1_000_000_000));
         self.last_ns = time_ns;
-        Some(Found { time_ns, link: interface.link, original_len, record_len: block.len(), at, len })
+        Some(PacketPlace { time_ns, link: interface.link, original_len, record_len: block.len(), at, len })
     }
 
-    fn simple_packet(&self, block: &[u8]) -> Option<Found> {
+    fn simple_packet(&self, block: &[u8]) -> Option<PacketPlace> {
         let interface = self.interfaces.first()?;
         let original_len = self.u32(block, BODY)?;
         let at = BODY + 4;
         let snapped =
             if interface.snap_length == 0 { original_len } else { original_len.min(interface.snap_length) };
         let len = (snapped as usize).min(block.len().checked_sub(at + 4)?);
-        Some(Found {
+        Some(PacketPlace {
             time_ns: self.last_ns,
             link: interface.link,
             original_len,

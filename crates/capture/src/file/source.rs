@@ -6,17 +6,17 @@ use std::io::{self, Cursor, Read};
 
 use memmap2::{Mmap, MmapOptions};
 
-/// Bytes mapped at once: bounds the resident memory of a reader, whatever the file's size.
+/// Bytes mapped at once: bounds the resident memory of a reader for files of any size.
 const WINDOW_BYTES: usize = 8 << 20;
 /// Bytes asked of a stream at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
 pub(super) enum Source {
-    Mapped(Mapped),
-    Streamed(Streamed),
+    Mapped(MappedFile),
+    Streamed(StreamBuffer),
 }
 
-pub(super) struct Mapped {
+pub(super) struct MappedFile {
     file: File,
     file_len: u64,
     window: Option<Mmap>,
@@ -24,7 +24,7 @@ pub(super) struct Mapped {
     at: u64,
 }
 
-pub(super) struct Streamed {
+pub(super) struct StreamBuffer {
     reader: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     start: usize,
@@ -37,11 +37,11 @@ pub(super) struct Streamed {
 
 impl Source {
     pub(super) fn mapped(file: File, file_len: u64) -> Self {
-        Self::Mapped(Mapped { file, file_len, window: None, window_start: 0, at: 0 })
+        Self::Mapped(MappedFile { file, file_len, window: None, window_start: 0, at: 0 })
     }
 
     pub(super) fn streamed(reader: Box<dyn Read + Send>) -> Self {
-        Self::Streamed(Streamed {
+        Self::Streamed(StreamBuffer {
             reader,
             buffer: Vec::new(),
             start: 0,
@@ -57,7 +57,7 @@ impl Source {
         match self {
             // The file's own position never moved: maps have none.
             Self::Mapped(mapped) => Box::new(mapped.file),
-            Self::Streamed(Streamed { mut buffer, start, end, reader, .. }) => {
+            Self::Streamed(StreamBuffer { mut buffer, start, end, reader, .. }) => {
                 buffer.truncate(end);
                 buffer.drain(..start);
                 Box::new(Cursor::new(buffer).chain(reader))
@@ -75,7 +75,7 @@ impl Source {
 
     /// Whether what was unpacked ended before its own end.
     pub(super) fn is_cut(&self) -> bool {
-        matches!(self, Self::Streamed(Streamed { cut: true, .. }))
+        matches!(self, Self::Streamed(StreamBuffer { cut: true, .. }))
     }
 
     /// The next `n` bytes without passing over them; fewer only where the source ends. The caller
@@ -117,7 +117,7 @@ impl Source {
     }
 }
 
-impl Mapped {
+impl MappedFile {
     fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         let left = self.file_len - self.at;
         let n = usize::try_from(left).unwrap_or(usize::MAX).min(n);
@@ -145,11 +145,11 @@ impl Mapped {
     }
 
     /// A page behind a file's end must not be touched: one that was cut after it was opened, as a ring's
-    /// oldest file is when it is written anew, is not read on.
+    /// oldest file is when it is overwritten, is not read on.
     fn check_length(&self) -> io::Result<()> {
         if self.file.metadata()?.len() < self.file_len {
             return Err(io::Error::other(
-                "it became shorter while it was read, as a file of a ring that is written anew; copy it first",
+                "it became shorter while it was read, as a file of a ring that is overwritten; copy it first",
             ));
         }
         Ok(())
@@ -164,7 +164,7 @@ impl Mapped {
     }
 }
 
-impl Streamed {
+impl StreamBuffer {
     fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         while self.end - self.start < n && !self.ended {
             self.fill(n)?;

@@ -10,9 +10,9 @@ use crate::tests::{block, pcap, pcap_of};
 mod blocks;
 mod packed;
 
-type Seen = (i64, LinkType, u32, Vec<u8>);
+type PacketCopy = (i64, LinkType, u32, Vec<u8>);
 
-fn read(file: &mut PacketFile) -> Vec<Seen> {
+fn read(file: &mut PacketFile) -> Vec<PacketCopy> {
     let mut seen = Vec::new();
     while let Some(packet) = file.next().unwrap() {
         seen.push((packet.time_ns, packet.link, packet.original_len, packet.bytes.to_vec()));
@@ -41,7 +41,7 @@ fn both_resolutions_and_both_byte_orders_read_alike() {
     for order in [u32::to_le_bytes, u32::to_be_bytes] {
         for (magic, unit_ns) in [(0xa1b2_c3d4, 1_000), (0xa1b2_3c4d, 1)] {
             let bytes = pcap_of(magic, unit_ns, order, 1, &packets());
-            let expected: Vec<Seen> = packets()
+            let expected: Vec<PacketCopy> = packets()
                 .into_iter()
                 .map(|(time, data)| (time / unit_ns * unit_ns, LinkType::Ethernet, data.len() as u32, data))
                 .collect();

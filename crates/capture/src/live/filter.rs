@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::tests::TestSegment;
 
-    struct Seen<'a> {
+    struct TestPacket<'a> {
         bytes: &'a [u8],
         protocol: u32,
         packet_type: u32,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     /// What the kernel's interpreter does with these instructions; a load past the end drops the packet.
-    fn run(program: &[Instruction], seen: &Seen<'_>) -> u32 {
+    fn run(program: &[Instruction], seen: &TestPacket<'_>) -> u32 {
         let (mut at, mut a, mut x) = (0, 0u32, 0usize);
         loop {
             let Instruction { code, if_true, if_false, k } = program[at];
@@ -166,7 +166,7 @@ mod tests {
 
     fn passes(ports: &[u16], packet: &[u8], is_v4: bool) -> bool {
         let protocol = if is_v4 { PROTOCOL_IPV4 } else { PROTOCOL_IPV6 };
-        let seen = Seen { bytes: packet, protocol, packet_type: 0, device_type: 1 };
+        let seen = TestPacket { bytes: packet, protocol, packet_type: 0, device_type: 1 };
         let kept = run(&program(ports, 1234), &seen);
         assert!(kept == 0 || kept == 1234);
         kept != 0
@@ -208,7 +208,7 @@ mod tests {
         assert!(!passes(&[9092], &udp, true));
         assert!(!passes(&[9092], &fragment, true));
         assert!(!passes(&[9092], &whole[..10], true));
-        let arp = Seen { bytes: &whole, protocol: 0x0806, packet_type: 0, device_type: 1 };
+        let arp = TestPacket { bytes: &whole, protocol: 0x0806, packet_type: 0, device_type: 1 };
         assert_eq!(run(&program(&[9092], 1), &arp), 0);
     }
 
@@ -231,7 +231,7 @@ mod tests {
             (1, PACKET_OUTGOING, 9),
             (1, 0, 9),
         ] {
-            let seen = Seen { bytes: &bytes, protocol: PROTOCOL_IPV4, packet_type, device_type };
+            let seen = TestPacket { bytes: &bytes, protocol: PROTOCOL_IPV4, packet_type, device_type };
             assert_eq!(run(&program(&[9092], 9), &seen), expected);
         }
     }

@@ -23,7 +23,7 @@ const BLOCKS_AT_LEAST: usize = 4;
 /// V3 uses it only to check the sizes.
 const FRAME_BYTES: usize = 2_048;
 /// After so long, at most twice, a block is handed over although it is not full (`prb_retire_rx_blk_timer_expired` in
-/// `net/packet/af_packet.c`): seldom, for each time costs its reader a wake-up; but whoever stops reads for
+/// `net/packet/af_packet.c`): seldom, for each time costs its reader a wake-up; but a reader that stops reads for
 /// 100 ms more, and wants what passed before.
 const BLOCK_TIMEOUT_MS: u32 = 40;
 /// Where a block's status word is: behind its version and the offset of its private area.
@@ -36,7 +36,7 @@ pub(super) struct Ring {
     blocks: usize,
 }
 
-// SAFETY: the mapping is owned by this value alone and stays valid on whatever thread it is used; no part
+// SAFETY: the mapping is owned by this value alone and stays valid on any thread that uses it; no part
 // of it depends on the thread that made it.
 unsafe impl Send for Ring {}
 

@@ -218,15 +218,15 @@ fn a_segment_split_by_many_that_are_held_stays_within_the_bound() {
 /// A segment of the model's stream: where it begins, how long it is, whether the capture has it, and how
 /// many bytes a snap length left of it.
 #[derive(Clone, Debug)]
-struct Sent {
+struct TestSegment {
     start: usize,
     len: usize,
     kept: usize,
 }
 
-fn sent(total: usize) -> impl Strategy<Value = Sent> {
+fn sent(total: usize) -> impl Strategy<Value = TestSegment> {
     (0..total, 1..40usize, prop_oneof![4 => Just(usize::MAX), 1 => 0..40usize])
-        .prop_map(move |(start, len, kept)| Sent { start, len: len.min(total - start), kept })
+        .prop_map(move |(start, len, kept)| TestSegment { start, len: len.min(total - start), kept })
 }
 
 /// Bytes that are sent between two acknowledgements.
@@ -248,7 +248,7 @@ fn round() -> impl Strategy<Value = Round> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever is sent in whatever order, what comes out is the model's stream with its unseen bytes
+    /// For any segments in any order, what comes out is the model's stream with its unseen bytes
     /// missing, each captured byte from its first copy. Bytes that came after their place was given up
     /// cannot occur without acknowledgements and with room enough.
     #[test]

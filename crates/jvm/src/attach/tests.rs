@@ -72,7 +72,7 @@ fn old_and_new_machines_are_asked_as_they_understand() {
     }
 }
 
-/// A process that SIGQUIT kills, whatever this one was started with: what a shell runs in the background ignores it.
+/// A process that SIGQUIT kills, however this one was started: what a shell runs in the background ignores it.
 fn sleeping() -> Child {
     let process = Command::new("env").args(["--default-signal=QUIT", "sleep", "600"]).spawn().unwrap();
     let comm = format!("/proc/{}/comm", process.id());

@@ -108,7 +108,7 @@ fn key(row: &BlockedLock) -> (&str, &str, u64) {
     (&row.lock.class, &row.method, row.lock.address)
 }
 
-/// Counts a dump once, whatever it shows several times.
+/// Counts a dump once, even if it shows the same several times.
 fn count((last, dumps): &mut (u64, u64), dump: u64) {
     *dumps += u64::from(*last != dump);
     *last = dump;

@@ -35,7 +35,7 @@ enum Place {
     Outside,
     Stack,
     Synchronizers,
-    /// Past the last thread, where deadlocks are told with their threads' stacks once more.
+    /// Past the last thread, where deadlocks are listed with their threads' stacks once more.
     Done,
 }
 

@@ -167,15 +167,15 @@ fn number_after(text: &str, mark: &str) -> Option<u32> {
 // A javacore's section on monitors: who has each, who waits to enter it. Does not read stacks.
 
 /// A thread as the section names it: by name and by its `J9VMThread`, 0 where that is missing.
-type Named = (Arc<str>, u64);
+type MonitorUser = (Arc<str>, u64);
 
 #[derive(Debug)]
 struct Monitor {
     class: Arc<str>,
     address: u64,
-    owner: Option<Named>,
+    owner: Option<MonitorUser>,
     /// Those that wait to enter.
-    waiters: Vec<Named>,
+    waiters: Vec<MonitorUser>,
 }
 
 /// The object monitors of a javacore.
@@ -273,7 +273,7 @@ impl Index {
     }
 
     /// The thread's place, a new one where the section on threads does not have it.
-    fn find(&mut self, (name, vm_thread): &Named, threads: &mut Vec<Thread>) -> usize {
+    fn find(&mut self, (name, vm_thread): &MonitorUser, threads: &mut Vec<Thread>) -> usize {
         let known = self.by_vm_thread.get(vm_thread).or_else(|| self.by_name.get(name));
         if let Some(&at) = known {
             return at;
@@ -298,7 +298,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     Some((rest.get(..close)?, rest.get(close + 1..)?))
 }
 
-fn named(text: &str, texts: &mut TextPool) -> Result<Option<Named>, DefectKind> {
+fn named(text: &str, texts: &mut TextPool) -> Result<Option<MonitorUser>, DefectKind> {
     let Some((name, rest)) = quoted(text) else { return Ok(None) };
     let name = texts.text(name).ok_or(DefectKind::TooLarge)?;
     Ok(Some((name, vm_thread(rest).unwrap_or(0))))

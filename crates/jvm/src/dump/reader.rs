@@ -1,4 +1,4 @@
-//! Finds the dumps in a text, whatever wrote them and whatever stands between, and hands over one at a time. Does
+//! Finds the dumps of both formats in a text, with anything between them, and hands over one at a time. Does
 //! not know what their lines mean.
 
 use std::collections::HashMap;
@@ -142,7 +142,7 @@ fn begins(line: &Line<'_>, text: &str, open: Option<&Open>) -> Option<DumpFormat
 
 // A dump while it is read, in whichever format, and what went wrong meanwhile. Does not find where dumps begin.
 
-/// Defects told of one dump.
+/// Defects reported of one dump.
 const MAX_DEFECTS: usize = 8;
 
 /// A dump being read.
@@ -248,7 +248,7 @@ impl Open {
     }
 }
 
-/// A last line that means its dump is whole, even without a line end of its own.
+/// A last line that means its dump is whole, even without a line end.
 fn is_end(text: &str) -> bool {
     text.starts_with("JNI global ref") || text.starts_with("NULL ") && text.contains("END OF DUMP")
 }

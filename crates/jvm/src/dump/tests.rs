@@ -318,8 +318,8 @@ fn two_owners_of_one_lock_are_none() {
     assert_eq!(dump.threads[0].wait.as_ref().unwrap().owner, None);
 }
 
-struct Broken;
-impl std::io::Read for Broken {
+struct BrokenReader;
+impl std::io::Read for BrokenReader {
     fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
         Err(std::io::Error::other("disk is gone"))
     }
@@ -339,7 +339,7 @@ fn what_is_no_dump_is_refused_with_a_line() {
         let error = all(text).unwrap_err().to_string();
         assert!(error.starts_with(said), "{error}");
     }
-    let mut dumps = Dumps::new(BufReader::new(Broken), Zone::utc());
+    let mut dumps = Dumps::new(BufReader::new(BrokenReader), Zone::utc());
     assert_eq!(dumps.next().unwrap().unwrap_err().to_string(), "line 1: cannot read on: disk is gone");
     assert!(dumps.next().is_none());
 }

@@ -223,7 +223,7 @@ pub(super) fn alone(line: &str) -> Option<DateTime> {
     (line.len() == 19 && line.bytes().enumerate().all(shape)).then(|| parse(line)).flatten()
 }
 
-/// Year, month, day, hour, minute, second and, where they follow, milliseconds, whatever is between the numbers.
+/// Year, month, day, hour, minute, second and, where they follow, milliseconds, with any separators.
 pub(super) fn parse(text: &str) -> Option<DateTime> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let mut next = || numbers.next()?.parse::<i16>().ok();

@@ -202,7 +202,7 @@ impl Source for [u8] {
 }
 
 /// An event's place and bytes.
-pub(super) struct Framed<'a> {
+pub(super) struct EventFrame<'a> {
     /// Its type's number.
     pub(super) type_id: u64,
     /// Where the next event begins.
@@ -230,7 +230,7 @@ impl Window {
         source: &S,
         at: u64,
         end: u64,
-    ) -> Result<Framed<'_>, Error> {
+    ) -> Result<EventFrame<'_>, Error> {
         let mut head =
             Bytes::new(self.bytes(source, at, MAX_HEAD_BYTES.min(end.saturating_sub(at)), end)?, at);
         let size = head.varint()?;
@@ -244,11 +244,11 @@ impl Window {
             return Err(Error::new(ErrorKind::UnexpectedEnd, end));
         }
         if size > MAX_EVENT_BYTES {
-            return Ok(Framed { type_id, next, body: None });
+            return Ok(EventFrame { type_id, next, body: None });
         }
         let mut body = Bytes::new(self.bytes(source, at, size, end)?, at);
         body.take(head_bytes as usize)?;
-        Ok(Framed { type_id, next, body: Some(body) })
+        Ok(EventFrame { type_id, next, body: Some(body) })
     }
 
     /// `length` bytes from byte `at`, fewer where the source ends before; what is read beside ends by `end`.

@@ -86,13 +86,13 @@ pub(super) struct Chunk {
     done: u64,
     metadata_at: u64,
     constants: Constants,
-    wanted: HashMap<u64, Wanted>,
+    wanted: HashMap<u64, Decoder>,
     lost: u64,
     /// When the newest checkpoint was written.
     flushed_ticks: u64,
 }
 
-enum Wanted {
+enum Decoder {
     Wait(Waits),
     Stop(Stops),
 }
@@ -220,8 +220,8 @@ impl Chunk {
             let Some(wanted) = self.wanted.get(&event.type_id) else { continue };
             let constants = &mut self.constants;
             let read = sized(event.body, at).and_then(|body| match wanted {
-                Wanted::Wait(fields) => fields.read(body, constants, clock, *pid),
-                Wanted::Stop(fields) => pauses.read(fields, body, constants, clock).map(|()| None),
+                Decoder::Wait(fields) => fields.read(body, constants, clock, *pid),
+                Decoder::Stop(fields) => pauses.read(fields, body, constants, clock).map(|()| None),
             });
             match read {
                 Ok(Some(wait)) => tell(JfrEvent::LockWait(wait)),
@@ -237,10 +237,10 @@ fn sized(body: Option<Bytes<'_>>, at: u64) -> Result<Bytes<'_>, Error> {
     body.ok_or(Error::new(ErrorKind::TooLarge { limit: MAX_EVENT_BYTES }, at))
 }
 
-fn wanted(types: &Types) -> HashMap<u64, Wanted> {
+fn wanted(types: &Types) -> HashMap<u64, Decoder> {
     let waits = [Waits::monitors(types), Waits::parks(types)];
-    let waits = waits.into_iter().flatten().map(|(id, fields)| (id, Wanted::Wait(fields)));
-    let stops = Stops::all(types).map(|(id, fields)| (id, Wanted::Stop(fields)));
+    let waits = waits.into_iter().flatten().map(|(id, fields)| (id, Decoder::Wait(fields)));
+    let stops = Stops::all(types).map(|(id, fields)| (id, Decoder::Stop(fields)));
     waits.chain(stops).collect()
 }
 
@@ -255,9 +255,9 @@ fn wanted(types: &Types) -> HashMap<u64, Wanted> {
 // `$FairSync`, `ReentrantReadWriteLock$…` likewise, `StampedLock` itself. Who awaits a condition, and so takes from a
 // queue, says `AbstractQueuedSynchronizer$ConditionObject`; latches, semaphores, futures and fork-join pools say
 // themselves; a park on nothing has no class. None of those is a lock wait. A thread that is woken and finds the lock
-// taken by another parks anew: that is two waits, one after the other.
+// taken by another parks again: that is two waits, one after the other.
 
-/// Where the fields of an event are that tells of a wait.
+/// Where the fields of a wait's event are.
 pub(super) struct Waits {
     kind: LockKind,
     fields: Selection<7>,
@@ -280,7 +280,7 @@ impl Waits {
         Some((event.id, Self { kind, fields: Selection::of(event, names) }))
     }
 
-    /// The wait that an event tells of; nothing where it was not for a lock.
+    /// The wait of an event; nothing where it was not for a lock.
     pub(super) fn read(
         &self,
         mut event: Bytes<'_>,

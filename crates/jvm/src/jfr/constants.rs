@@ -13,13 +13,13 @@ use super::metadata::{Selection, Shape, Types, Value};
 /// Names longer than this are cut.
 const MAX_NAME_BYTES: usize = 1024;
 
-/// Of a deeper stack the innermost frames are told. A JVM records 64 if not asked for more.
+/// Of a deeper stack the innermost frames are kept. A JVM records 64 if not asked for more.
 const MAX_FRAMES: usize = 128;
 
-/// Of a longer stack the innermost frames that fit are told.
+/// Of a longer stack the innermost frames that fit are kept.
 const MAX_STACK_BYTES: usize = 16 << 10;
 
-/// What the texts of a chunk may take before they are put together anew.
+/// What the texts of a chunk may take before they are put together again.
 const MAX_CACHED_BYTES: usize = 16 << 20;
 
 /// A name in a pool in a name in a pool: no JVM goes deeper.
@@ -40,7 +40,7 @@ pub(super) struct Constants {
     pub(super) types: Types,
     pub(super) pools: Pools,
     select: Option<Select>,
-    cached: Cached,
+    cached: Cache,
 }
 
 /// Where the fields of types that are looked up are.
@@ -53,7 +53,7 @@ struct Select {
 }
 
 #[derive(Default)]
-struct Cached {
+struct Cache {
     names: HashMap<(u64, u64), Arc<str>>,
     threads: HashMap<u64, Thread>,
     methods: HashMap<u64, Arc<str>>,
@@ -66,13 +66,13 @@ impl Constants {
     pub(super) fn set_types(&mut self, types: Types) {
         self.select = Select::of(&types);
         self.types = types;
-        self.cached = Cached::default();
+        self.cached = Cache::default();
     }
 
     /// Reads a checkpoint, from after its type.
     pub(super) fn add(&mut self, event: Bytes<'_>) -> Result<(), Error> {
         if self.pools.add(&self.types, event)? {
-            self.cached = Cached::default();
+            self.cached = Cache::default();
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ impl Select {
     }
 }
 
-impl Cached {
+impl Cache {
     /// Counts a text that is about to be held.
     fn make_room(&mut self, bytes: usize) {
         const ENTRY_BYTES: usize = 96;

@@ -75,7 +75,7 @@ impl fmt::Display for ErrorKind {
             Self::NotAChunk => f.write_str("no flight recording begins here (it begins with FLR)"),
             Self::UnknownVersion { major } => write!(
                 f,
-                "version {major} of the format is not known; write it anew with JDK 11 or later, or async-profiler"
+                "version {major} of the format is not known; write it again with JDK 11 or later, or async-profiler"
             ),
             Self::Uncompressed => f.write_str("its integers are not compressed, as no JDK writes them"),
             Self::UnexpectedEnd => f.write_str("the recording ends too early: copy it again when it is finished"),

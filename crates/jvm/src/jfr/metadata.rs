@@ -1,4 +1,4 @@
-//! The chunk's description of its own events and values: classes and their fields. Does not read values.
+//! The chunk's description of events and values: classes and their fields. Does not read values.
 //!
 //! The metadata event is its size, type 0, start, duration and number, then a table of strings, then a tree of
 //! elements, every name in it being an index of a string: name, attributes as pairs, children
@@ -125,9 +125,9 @@ impl Tree {
             return Err(event.error(ErrorKind::TooDeep));
         }
         let is = match self.string(event)? {
-            "class" => Is::Class,
-            "field" => Is::Field,
-            _ => Is::Other,
+            "class" => ElementKind::Class,
+            "field" => ElementKind::Field,
+            _ => ElementKind::Other,
         };
         self.attributes(event, is)?;
         for _child in 0..event.count()? {
@@ -136,8 +136,8 @@ impl Tree {
         Ok(())
     }
 
-    fn attributes(&mut self, event: &mut Bytes<'_>, is: Is) -> Result<(), Error> {
-        let mut said = Said::default();
+    fn attributes(&mut self, event: &mut Bytes<'_>, is: ElementKind) -> Result<(), Error> {
+        let mut said = Attributes::default();
         for _attribute in 0..event.count()? {
             let key = self.string(event)?;
             let at = event.at();
@@ -152,13 +152,13 @@ impl Tree {
             }
         }
         match is {
-            Is::Class => self.class(said, event),
-            Is::Field => self.field(said, event),
-            Is::Other => Ok(()),
+            ElementKind::Class => self.class(said, event),
+            ElementKind::Field => self.field(said, event),
+            ElementKind::Other => Ok(()),
         }
     }
 
-    fn class(&mut self, said: Said, event: &Bytes<'_>) -> Result<(), Error> {
+    fn class(&mut self, said: Attributes, event: &Bytes<'_>) -> Result<(), Error> {
         let id = said.id.ok_or(event.error(ErrorKind::BadMetadata))?;
         if self.classes.len() >= MAX_CLASSES {
             return Err(event.error(ErrorKind::BadMetadata));
@@ -176,7 +176,7 @@ impl Tree {
         Ok(())
     }
 
-    fn field(&mut self, said: Said, event: &Bytes<'_>) -> Result<(), Error> {
+    fn field(&mut self, said: Attributes, event: &Bytes<'_>) -> Result<(), Error> {
         let bad = event.error(ErrorKind::BadMetadata);
         let class = self.classes.last_mut().ok_or(bad)?;
         let type_id = said.class.ok_or(bad)?;
@@ -186,7 +186,7 @@ impl Tree {
 }
 
 #[derive(Clone, Copy)]
-enum Is {
+enum ElementKind {
     Class,
     Field,
     Other,
@@ -194,7 +194,7 @@ enum Is {
 
 /// The attributes of an element.
 #[derive(Default)]
-struct Said {
+struct Attributes {
     name: Arc<str>,
     id: Option<u64>,
     class: Option<u64>,

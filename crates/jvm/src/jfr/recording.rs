@@ -128,7 +128,7 @@ struct Current {
 
 impl Tail {
     /// Follows the folder of a process (on this machine; a container's by `/proc/PID/root`), on the clock of a recording
-    /// that has this offset. Of chunks that were begun before `since` only what ended later is told.
+    /// that has this offset. Of chunks that were begun before `since` only what ended later is handed over.
     pub fn of(folder: &Path, pid: Pid, offset: ClockOffset, since: Nanos) -> Self {
         Self {
             folder: folder.to_owned(),

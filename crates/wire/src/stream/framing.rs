@@ -1,4 +1,4 @@
-//! Cuts a direction's bytes into frames, whatever chunks they come in. Knows neither headers nor bodies: a
+//! Cuts a direction's bytes into frames, however they are chunked. Knows neither headers nor bodies: a
 //! [`Direction`] reads those. How bodies are handed to it is in `framing/body.rs`, how the next frame is
 //! found out of step in `framing/hunt.rs`, what missing bytes do in `framing/loss.rs`, what stands between
 //! frames in `framing/tokens.rs`, what is known by `framing/tls.rs` to be none.

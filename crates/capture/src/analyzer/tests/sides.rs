@@ -257,7 +257,7 @@ fn a_produce_request_cut_in_its_header_is_the_first_seen_of_a_known_client() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever an earlier connection's segments say, where neither of their numbers fits.
+    /// Segments of an earlier connection, where neither of their numbers fits.
     #[test]
     fn no_stray_segment_makes_a_row(
         strays in prop::collection::vec((any::<bool>(), 0x2000_0000..0xd000_0000u32, 0x2000_0000..0xd000_0000u32), 1..20),

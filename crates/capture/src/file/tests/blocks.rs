@@ -40,14 +40,14 @@ const OTHERS: &[u8] = b"\x05\0\0\0\x18\0\0\0\0\0\0\0\x01\0\0\0\x05\0\0\0\x18\0\0
     \x0a\0\0\0\x14\0\0\0KSLT\0\0\0\0\x14\0\0\0\xad\x0b\0\0\x10\0\0\0\x01\0\0\0\x10\0\0\0\xff\0\0\0\x0c\0\0\0\x0c\0\0\0";
 
 /// A packet's time, link, original length and bytes.
-type Expected<'a> = (i64, LinkType, u32, &'a [u8]);
+type ExpectedRecords<'a> = (i64, LinkType, u32, &'a [u8]);
 
 const TWO_TO_THE_32_AND_5_US: i64 = 4_294_967_301_000;
 
 #[test]
 fn every_block_is_read_as_its_bytes_say() {
-    let enhanced: Expected = (TWO_TO_THE_32_AND_5_US, LinkType::Ethernet, 60, &[0xaa]);
-    let cases: [(&[&[u8]], &[Expected]); 9] = [
+    let enhanced: ExpectedRecords = (TWO_TO_THE_32_AND_5_US, LinkType::Ethernet, 60, &[0xaa]);
+    let cases: [(&[&[u8]], &[ExpectedRecords]); 9] = [
         (&[LITTLE, ETHERNET, ENHANCED], &[enhanced]),
         (&[LITTLE, ETHERNET, OTHERS, ENHANCED, OTHERS], &[enhanced]),
         (
@@ -59,7 +59,7 @@ fn every_block_is_read_as_its_bytes_say() {
             &[(2_187_500_000, LinkType::RawIp, 9, &[0xbb, 0xcc]), enhanced],
         ),
         (&[BIG, AN_HOUR_BEFORE, OBSOLETE_BIG], &[(-3_599_999_999_993, LinkType::Ethernet, 1, &[0xee])]),
-        // Without a time of its own a packet has that of the one before it.
+        // A packet without a time has that of the one before it.
         (&[LITTLE, ETHERNET, SIMPLE], &[(0, LinkType::Ethernet, 6, &[1, 2, 3, 4, 5, 6])]),
         (
             &[LITTLE, ETHERNET, ENHANCED, SIMPLE],
