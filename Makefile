@@ -61,7 +61,7 @@ quick:
 # Live tests that take long and whose subject rarely changes: brokers and clients of old versions, following advice, object
 # stores, SQL engines. The rest of the list is of the same kind: the build without Linux, more inputs for each fuzz target, one
 # kernel more.
-LIVE_LONG := old_versions stores tuning
+LIVE_LONG := fleet_sql old_versions stores tuning
 TEST_LONG := offline fuzz-long live-long vmtest
 test-long: setup-test
 	@echo "test-long: $(TEST_LONG); live tests: $(LIVE_LONG); kernels: $(KERNELS)"

@@ -31,7 +31,7 @@ const SEGMENTS: usize = 12;
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// What a broker left.
-struct Left {
+struct Remains {
     server_log: PathBuf,
     request_log: PathBuf,
     partition: PathBuf,
@@ -86,7 +86,7 @@ fn logs(arguments: &[&str]) -> String {
 }
 
 /// A broker that rolls small segments under load and is stopped; its collector's log goes where its own does.
-fn left(version: &str) -> Left {
+fn left(version: &str) -> Remains {
     let directory = directory(&format!("logs-{version}"));
     let kafka = Kafka::prepare(version, Steps::aloud()).unwrap_or_else(|error| panic!("{error}"));
     let mut options = BrokerOptions::new(directory.join("broker"));
@@ -114,7 +114,7 @@ fn left(version: &str) -> Left {
     let (server_log, request_log) = (broker.server_log.clone(), broker.request_log.clone().unwrap());
     broker.stop();
     let entries = objects(&logs(&[server_log.to_str().unwrap()]), "log-entry").len();
-    Left { followed: following.stop(entries), server_log, request_log, partition }
+    Remains { followed: following.stop(entries), server_log, request_log, partition }
 }
 
 /// The base offsets of a partition's segments.
@@ -133,7 +133,7 @@ fn of_kind<'a>(entries: &'a [Value], kind: &str) -> Vec<&'a Value> {
     entries.iter().filter(|entry| entry["kind"] == kind).collect()
 }
 
-fn agree(left: &Left) {
+fn agree(left: &Remains) {
     let log = String::from_utf8_lossy(&fs::read(&left.server_log).unwrap()).into_owned();
     let output = logs(&[left.server_log.to_str().unwrap()]);
     let entries = objects(&output, "log-entry");
@@ -178,7 +178,7 @@ fn stopped(entries: &[Value]) {
 }
 
 /// Percentiles of the request log against all of its times, read by another reader.
-fn requests_agree(left: &Left) {
+fn requests_agree(left: &Remains) {
     let log = String::from_utf8_lossy(&fs::read(&left.request_log).unwrap()).into_owned();
     let mut expected: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for line in log.lines() {
@@ -198,7 +198,7 @@ fn requests_agree(left: &Left) {
         assert_eq!(api["count"], times.len(), "{api}");
         let ms = |name: &str| api["total"][name].as_f64().unwrap() / 1e6;
         assert!((ms("max_ns") - times.last().unwrap()).abs() < 1e-6, "{api}");
-        // Told apart to one part in 200; the middle of an even number may be either.
+        // LogReport apart to one part in 200; the middle of an even number may be either.
         let middle = [times[(times.len() - 1) / 2], times[times.len() / 2]];
         let near =
             |median: f64| middle.iter().any(|middle| (median - middle).abs() <= middle / 150.0 + 0.001);
@@ -208,7 +208,7 @@ fn requests_agree(left: &Left) {
 }
 
 /// Kafka 4.1's producers name a topic by its id only.
-fn of_a_topic(left: &Left, log: &str) {
+fn of_a_topic(left: &Remains, log: &str) {
     let metadata = fs::read_to_string(left.partition.join("partition.metadata")).unwrap();
     let id = metadata.lines().find_map(|line| line.strip_prefix("topic_id: ")).unwrap();
     let names = [format!("\"{TOPIC}\""), format!("\"{id}\"")];

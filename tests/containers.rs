@@ -227,19 +227,19 @@ fn properties(path: &Path, log_dirs: &str) -> PathBuf {
 }
 
 /// A broker in a container; gone with it when dropped.
-struct Contained {
+struct ContainerProcess {
     child: Child,
     pid: u32,
 }
 
-impl Drop for Contained {
+impl Drop for ContainerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn start_inside(image: &Image, kafka: &Kafka, properties: &Path, directory: &Path) -> Contained {
+fn start_inside(image: &Image, kafka: &Kafka, properties: &Path, directory: &Path) -> ContainerProcess {
     let said = File::create(directory.join("broker.txt")).unwrap();
     let server = kafka.command(&["-Xmx512m".to_owned(), "-XX:+UseG1GC".to_owned()], "kafka.Kafka");
     let child = image
@@ -252,7 +252,7 @@ fn start_inside(image: &Image, kafka: &Kafka, properties: &Path, directory: &Pat
         .stderr(said)
         .spawn()
         .unwrap();
-    let mut contained = Contained { child, pid: 0 };
+    let mut contained = ContainerProcess { child, pid: 0 };
     contained.pid = first_process(&contained.child, "kafka.Kafka");
     contained
 }

@@ -20,7 +20,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use e2e::dashboard::{Asked, Dashboard, with};
+use e2e::dashboard::{Dashboard, PanelQuery, with};
 use e2e::export::Export;
 use e2e::prometheus::{Prometheus, Target};
 use e2e::workload::Workload;
@@ -136,7 +136,7 @@ struct Question {
 fn asked(targets: &[Target]) -> Vec<Question> {
     let mut questions = Vec::new();
     for dashboard in dashboards() {
-        for Asked { panel, query } in dashboard.queries() {
+        for PanelQuery { panel, query } in dashboard.queries() {
             let forms = targets.iter().map(|target| filled(&query, target)).collect::<BTreeSet<_>>();
             let of = format!("{}: {panel}", dashboard.name());
             questions.push(Question { of, forms: forms.into_iter().collect() });

@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use e2e::brokerscope::{self, Finished};
+use e2e::brokerscope::{self, CommandOutput};
 use e2e::gate;
 use e2e::traffic::directory;
 use e2e::views;
@@ -20,7 +20,7 @@ use serde_json::Value;
 /// Long enough for two commits: ext4 commits every five seconds.
 const SECONDS: &str = "16";
 
-fn demo(keep: &Path, more: &[&str]) -> Finished {
+fn demo(keep: &Path, more: &[&str]) -> CommandOutput {
     let keep = keep.to_str().unwrap();
     brokerscope::run_lab([&["demo", "--seconds", SECONDS, "--seed", "7", "--keep", keep], more].concat())
         .done()

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use e2e::agreement::{self, few, none};
 use e2e::bench::Bench;
-use e2e::brokerscope::{self, Finished};
+use e2e::brokerscope::{self, CommandOutput};
 use e2e::capture_file::CaptureFile;
 use e2e::clients::{CLIENTS, EVERY};
 use e2e::comparison::{latency_excess, quantile, with_log, with_sizes, with_whole};
@@ -29,14 +29,14 @@ use e2e::frames;
 use e2e::gate;
 use e2e::intact::Whole;
 use e2e::kafka_log;
-use e2e::random::Random;
 use e2e::recorder::{Recorder, now_ns};
 use e2e::recording::{Recording, appends_of};
 use e2e::row::{self, Output};
-use e2e::spoken::Spoken;
+use e2e::spoken::VersionTable;
 use e2e::tcpdump::Tcpdump;
 use e2e::traffic::{directory, traffic};
 use e2e::views;
+use fastrand::Rng;
 use lab::kafka::DEFAULT_VERSION;
 
 /// Seeds of all damage; printed where a test fails, by its message.
@@ -68,7 +68,7 @@ fn the_sample_out_of_order_is_still_the_sample() {
         (frames::sizes(&sample, "127.0.0.1:29092"), kafka_log::read(&data.join("sample-request.log")));
     let path = directory("shuffled-sample").join("sample.pcap");
     for seed in 0..50 {
-        fs::write(&path, damage::shuffled(&sample, &mut Random::new(seed)).bytes()).unwrap();
+        fs::write(&path, damage::shuffled(&sample, &mut Rng::with_seed(seed)).bytes()).unwrap();
         let output = brokerscope::requests(&path, 29092);
         assert_eq!(few(with_log(&output, &log, &sizes)), none(), "seed {seed}: {}", output.summary);
         assert_eq!(few(with_sizes(&output, &sizes)), none(), "seed {seed}: {}", output.summary);
@@ -86,7 +86,7 @@ fn requests_agree_with_kafkas_own_log() {
 fn the_run_has_everything_it_is_meant_to_have() {
     let Some(_alone) = gate::live("the variety of the run") else { return };
     agreement::has_variety(traffic());
-    let spoken = Spoken::of(&traffic().log, &[&CLIENTS[..], &EVERY[..]].concat());
+    let spoken = VersionTable::of(&traffic().log, &[&CLIENTS[..], &EVERY[..]].concat());
     println!("{}", spoken.table());
     assert_eq!(spoken.lacks("PRODUCE", &(3..=13).collect::<Vec<_>>()), Vec::<i64>::new());
     assert_eq!(
@@ -196,7 +196,7 @@ fn missing_packets_cost_their_requests_only() {
     for most in [usize::MAX, 1_448] {
         let whole = Whole::new(damage::segmented(&capture, most), &broker, &traffic().output);
         for seed in SEEDS {
-            let left = damage::thinned(whole.packets(), 10, &mut Random::new(seed));
+            let left = damage::thinned(whole.packets(), 10, &mut Rng::with_seed(seed));
             let output = read_damaged(&format!("thinned-{seed}"), &whole.left(&left));
             assert!(output.count("gaps") > 0 && output.count("gap_bytes") > 0, "{}", output.summary);
             let share = whole.judge(&left, &output);
@@ -220,7 +220,7 @@ fn missing_packets_of_the_sample_cost_their_requests_only() {
         let capture = damage::segmented(&CaptureFile::read(&data.join("sample.pcap")), most);
         let whole = Whole::new(capture, "127.0.0.1:29092", &output);
         for seed in 0..30 {
-            let left = damage::thinned(whole.packets(), 10, &mut Random::new(seed));
+            let left = damage::thinned(whole.packets(), 10, &mut Rng::with_seed(seed));
             fs::write(&path, whole.left(&left).bytes()).unwrap();
             let damaged = brokerscope::requests(&path, 29092);
             assert_eq!(few(with_whole(&damaged, &output).altered), none(), "seed {seed}, {most} bytes");
@@ -240,7 +240,7 @@ fn packets_out_of_order_and_repeated_cost_nothing() {
     let (capture, all) = whole();
     for seed in SEEDS {
         let path = directory("damaged").join("shuffled.pcap");
-        fs::write(&path, damage::shuffled(&capture, &mut Random::new(seed)).bytes()).unwrap();
+        fs::write(&path, damage::shuffled(&capture, &mut Rng::with_seed(seed)).bytes()).unwrap();
         let output = brokerscope::requests(&path, traffic().port);
         // Where the machine stalls, places close together are further apart in time than a segment is waited for.
         assert!(output.rows.len() <= all, "seed {seed}: {}", output.summary);
@@ -274,8 +274,8 @@ fn a_file_cut_anywhere_gives_the_rows_before() {
     let bytes = fs::read(&traffic().capture).unwrap();
     let path = directory("damaged").join("cut.pcap");
     for seed in SEEDS {
-        let mut random = Random::new(seed);
-        for at in [24, 24 + random.below(40), random.below(bytes.len() as u64), bytes.len() as u64 - 1] {
+        let mut rng = Rng::with_seed(seed);
+        for at in [24, 24 + rng.u64(..40), rng.u64(..bytes.len() as u64), bytes.len() as u64 - 1] {
             fs::write(&path, &bytes[..(at as usize).max(24)]).unwrap();
             let output = brokerscope::requests(&path, traffic().port);
             let deviations = with_whole(&output, &traffic().output);
@@ -290,16 +290,16 @@ fn strangers_on_the_port_are_counted_and_cost_nothing() {
     let Some(_alone) = gate::live("strangers on the port") else { return };
     let (capture, all) = whole();
     for seed in SEEDS {
-        let mut random = Random::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let strangers = [
-            damage::client_hello(&mut random),
+            damage::client_hello(&mut rng),
             b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n".repeat(50),
-            random.bytes(70_000),
-            random.bytes(3),
+            damage::bytes(70_000, &mut rng),
+            damage::bytes(3, &mut rng),
             vec![0; 5_000],
             vec![0xff; 5_000],
             // The frame of the greatest length, of no API.
-            [&[0x06, 0x40, 0, 0][..], &random.bytes(10_000)].concat(),
+            [&[0x06, 0x40, 0, 0][..], &damage::bytes(10_000, &mut rng)].concat(),
         ];
         let damaged = damage::with_strangers(&capture, traffic().port, &strangers);
         let output = read_damaged(&format!("strangers-{seed}"), &damaged);
@@ -315,14 +315,14 @@ fn bits_flipped_anywhere_end_nothing() {
     let bytes = fs::read(&traffic().capture).unwrap();
     let path = directory("damaged").join("flipped.pcap");
     for seed in SEEDS {
-        let mut random = Random::new(seed);
+        let mut rng = Rng::with_seed(seed);
         let mut flipped = bytes.clone();
         for _ in 0..bytes.len() / 20_000 {
-            let at = 24 + random.below(bytes.len() as u64 - 24) as usize;
-            flipped[at] ^= 1 << random.below(8);
+            let at = 24 + rng.u64(..bytes.len() as u64 - 24) as usize;
+            flipped[at] ^= 1 << rng.u64(..8);
         }
         fs::write(&path, &flipped).unwrap();
-        let Finished { status, stderr, stdout } =
+        let CommandOutput { status, stderr, stdout } =
             brokerscope::run(["requests", "--format", "json", "--message-id", "mid", path.to_str().unwrap()]);
         // A flipped length may make the rest of the file unreadable as a capture; never a panic.
         assert!(matches!(status, Some(0 | 1)) && !stderr.contains("panicked"), "seed {seed}: {stderr}");
@@ -367,7 +367,7 @@ fn a_killed_recorder_leaves_all_but_its_last_second() {
         let begun_ns = now_ns();
         // Some of the load is older than a second when it is killed.
         come_to_work(&capture);
-        sleep(Duration::from_millis(1_000 + Random::new(seed).below(4_000)));
+        sleep(Duration::from_millis(1_000 + Rng::with_seed(seed).u64(..4_000)));
         killed.push((recording, begun_ns, recorder.kill()));
     }
     // The load serves the live views too: a broker takes long to start.

@@ -36,12 +36,12 @@ struct Step {
     order: String,
     /// As strace calls it.
     call: &'static str,
-    expected: Option<Expected>,
+    expected: Option<Expectation>,
 }
 
 /// What must be said of one operation.
 #[derive(Clone, Debug, PartialEq)]
-struct Expected {
+struct Expectation {
     op: &'static str,
     file: String,
     bytes: Option<i64>,
@@ -50,12 +50,12 @@ struct Expected {
     failed: bool,
 }
 
-fn step(order: impl Into<String>, call: &'static str, expected: impl Into<Option<Expected>>) -> Step {
+fn step(order: impl Into<String>, call: &'static str, expected: impl Into<Option<Expectation>>) -> Step {
     Step { order: order.into(), call, expected: expected.into() }
 }
 
-fn seen(op: &'static str, file: &str, bytes: i64, offset: u64) -> Expected {
-    Expected { op, file: file.to_owned(), bytes: Some(bytes), offset, renamed_to: None, failed: false }
+fn seen(op: &'static str, file: &str, bytes: i64, offset: u64) -> Expectation {
+    Expectation { op, file: file.to_owned(), bytes: Some(bytes), offset, renamed_to: None, failed: false }
 }
 
 /// Every kind of operation there is, in an order in which each leaves its own trace.
@@ -84,7 +84,7 @@ fn script() -> Vec<Step> {
         step("allocate a 8192 65536", "fallocate", seen("allocate", ROLLED, 0, 8192)),
         step("truncate a 5000", "ftruncate", seen("truncate", ROLLED, 0, 5000)),
         step(format!("open r {ROLLED} read"), "openat", seen("open", ROLLED, 0, 0)),
-        step("write r 10", "write", Expected { failed: true, bytes: None, ..seen("write", ROLLED, 0, 0) }),
+        step("write r 10", "write", Expectation { failed: true, bytes: None, ..seen("write", ROLLED, 0, 0) }),
         step(format!("open d {DEEP} create"), "openat", seen("open", DEEP, 0, 0)),
         step("truncate d 10485760", "ftruncate", seen("truncate", DEEP, 0, 10_485_760)),
         step("map d 10485760", "mmap", None),
@@ -93,7 +93,7 @@ fn script() -> Vec<Step> {
         step("pwrite d 1048576 12", "pwrite64", seen("write", DEEP, 12, 1_048_576)),
     ];
     let deleted_file = format!("{SEGMENT}.deleted");
-    let moved = Expected { renamed_to: Some(deleted_file.clone()), ..seen("rename", SEGMENT, 0, 0) };
+    let moved = Expectation { renamed_to: Some(deleted_file.clone()), ..seen("rename", SEGMENT, 0, 0) };
     steps.extend([
         step(format!("rename {SEGMENT} {deleted_file}"), "rename", moved),
         step("pwrite s 0 5", "pwrite64", seen("write", &deleted_file, 5, 0)),
@@ -101,7 +101,7 @@ fn script() -> Vec<Step> {
     // The directory moves, and with it every file in it that is open.
     let (old, new) = ("topicA-0", DELETED);
     let (gone, kept) = (deleted_file.replace(old, new), ROLLED.replace(old, new));
-    let moved = Expected { renamed_to: Some(new.to_owned()), ..seen("rename", old, 0, 0) };
+    let moved = Expectation { renamed_to: Some(new.to_owned()), ..seen("rename", old, 0, 0) };
     steps.extend([
         step(format!("rename {old} {new}"), "rename", moved),
         step("pwrite s 7 6", "pwrite64", seen("write", &gone, 6, 7)),
@@ -150,8 +150,8 @@ fn every_operation_is_told_once_with_its_file_and_agrees_with_strace() {
 }
 
 fn compare(steps: &[Step], told: &[Operation]) {
-    let expected: Vec<Expected> = steps.iter().filter_map(|step| step.expected.clone()).collect();
-    let said: Vec<Expected> = told.iter().map(expected_of).collect();
+    let expected: Vec<Expectation> = steps.iter().filter_map(|step| step.expected.clone()).collect();
+    let said: Vec<Expectation> = told.iter().map(expected_of).collect();
     let mut wrong = Vec::new();
     for at in 0..expected.len().max(said.len()) {
         let (wanted, found) = (expected.get(at), said.get(at));
@@ -162,8 +162,8 @@ fn compare(steps: &[Step], told: &[Operation]) {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), expected.len(), wrong.join("\n"));
 }
 
-fn expected_of(told: &Operation) -> Expected {
-    Expected {
+fn expected_of(told: &Operation) -> Expectation {
+    Expectation {
         op: Box::leak(told.op.clone().into_boxed_str()),
         file: told.file.clone(),
         bytes: told.bytes,

@@ -18,7 +18,7 @@ use e2e::bench::Bench;
 use e2e::brokerscope;
 use e2e::clients::{CLIENTS, Share};
 use e2e::comparison::{Excess, latency_excess, quantile};
-use e2e::kafka_log::{self, Logged};
+use e2e::kafka_log::{self, LoggedRequest};
 use e2e::row::{self, Output};
 use e2e::spoken::client;
 use e2e::tcpdump::Tcpdump;
@@ -83,16 +83,16 @@ fn measure(version: &str) -> Vec<Excess> {
 
 /// Leaves out what was logged before the capture began: of those with the same client's end and number (a port may be
 /// used again), the last are those that have rows.
-fn captured(log: Vec<Logged>, output: &Output) -> Vec<Logged> {
+fn captured(log: Vec<LoggedRequest>, output: &Output) -> Vec<LoggedRequest> {
     let mut rows: HashMap<(String, i64), usize> = HashMap::new();
     for row in &output.rows {
         *rows.entry((row::client(row), row::correlation_id(row))).or_default() += 1;
     }
-    let mut has_row = |logged: &Logged| {
+    let mut has_row = |logged: &LoggedRequest| {
         let left = rows.get_mut(&(logged.client.clone(), logged.correlation_id)).filter(|left| **left > 0);
         left.map(|left| *left -= 1).is_some()
     };
-    let mut log: Vec<Logged> = log.into_iter().rev().filter(|logged| has_row(logged)).collect();
+    let mut log: Vec<LoggedRequest> = log.into_iter().rev().filter(|logged| has_row(logged)).collect();
     log.reverse();
     log
 }

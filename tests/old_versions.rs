@@ -4,7 +4,7 @@
 use e2e::agreement;
 use e2e::clients::{CLIENTS, EVERY, PINNED};
 use e2e::gate;
-use e2e::spoken::Spoken;
+use e2e::spoken::VersionTable;
 use e2e::traffic::old_traffic;
 
 /// The first and the last version of those that must have been spoken, of the other APIs.
@@ -37,7 +37,7 @@ fn requests_agree_with_kafkas_own_log() {
 fn every_old_version_was_spoken() {
     let Some(_alone) = gate::live("the variety of the old versions") else { return };
     agreement::has_variety(old_traffic());
-    let spoken = Spoken::of(&old_traffic().log, &[&CLIENTS[..], &PINNED[..], &EVERY[..]].concat());
+    let spoken = VersionTable::of(&old_traffic().log, &[&CLIENTS[..], &PINNED[..], &EVERY[..]].concat());
     println!("{}", spoken.table());
     assert_eq!(agreement::formats(old_traffic()).into_iter().collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(spoken.lacks("PRODUCE", &(0..=11).collect::<Vec<_>>()), Vec::<i64>::new());

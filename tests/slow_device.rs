@@ -32,13 +32,13 @@ const NS_PER_MS: f64 = 1e6;
 const ROOM: f64 = 0.1;
 
 /// What a recording has of one device.
-struct Told {
+struct DeviceReport {
     operations: Vec<Operation>,
     requests: Vec<Row>,
     samples: Vec<Row>,
 }
 
-fn recorded(ground: &mut Ground, play: impl FnOnce(&mut Ground, &mut Workload)) -> Told {
+fn recorded(ground: &mut Ground, play: impl FnOnce(&mut Ground, &mut Workload)) -> DeviceReport {
     let log_dir = ground.path().join("kafka");
     std::fs::create_dir_all(log_dir.join("topicA-0")).unwrap();
     let mut workload = Workload::start_by(&log_dir, &FIRST);
@@ -57,7 +57,7 @@ fn recorded(ground: &mut Ground, play: impl FnOnce(&mut Ground, &mut Workload)) 
         let device = device.clone();
         move |row: &Row| row.text(column) == device
     };
-    Told {
+    DeviceReport {
         operations: operations(&recording, &device),
         requests: rows(&recording, "block_ios").into_iter().filter(of_device("device")).collect(),
         samples: rows(&recording, "host_samples").into_iter().filter(of_device("name")).collect(),

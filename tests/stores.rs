@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use e2e::brokerscope::{self, Finished};
+use e2e::brokerscope::{self, CommandOutput};
 use e2e::clients;
 use e2e::gate;
 use e2e::traffic::directory;
@@ -74,7 +74,7 @@ impl Bucket {
     }
 
     /// Runs it with a key and a secret. It leaves nothing behind.
-    fn run_as(&self, id: &str, secret: &str, arguments: &[&str]) -> Finished {
+    fn run_as(&self, id: &str, secret: &str, arguments: &[&str]) -> CommandOutput {
         let mut command = brokerscope::command();
         self.settings(&mut command, id, secret);
         command.env("TMPDIR", &self.copies);
@@ -84,7 +84,7 @@ impl Bucket {
         finished
     }
 
-    fn run(&self, arguments: &[&str]) -> Finished {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.run_as(self.key("reader", "id"), self.key("reader", "secret"), arguments)
     }
 }
@@ -102,10 +102,10 @@ impl Drop for Bucket {
     }
 }
 
-fn finished(command: &mut Command) -> Finished {
+fn finished(command: &mut Command) -> CommandOutput {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Finished { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    CommandOutput { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 /// Who runs the tests may have their own settings.

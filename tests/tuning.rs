@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::Path;
 
-use e2e::brokerscope::{self, Finished};
+use e2e::brokerscope::{self, CommandOutput};
 use e2e::gate;
 use e2e::traffic::directory;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use serde_json::Value;
 /// The producers tell their rate every five seconds, and the window that measuring begins in does not count.
 const SECONDS: &str = "11";
 
-fn follow(keep: &Path) -> Finished {
+fn follow(keep: &Path) -> CommandOutput {
     let short = ["--steps", "1", "--search", "0", "--repetitions", "1", "--seconds", SECONDS];
     let keep = ["--keep", keep.to_str().unwrap()];
     brokerscope::run_lab([&["tune", "--follow-advice"], &short[..], &keep[..]].concat()).done()

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::explain::Made;
+use crate::explain::SyntheticData;
 use crate::run::run;
 use crate::stop;
 use crate::target::Target;
@@ -21,7 +21,7 @@ const MOST_MIB: f64 = 1_024.0;
 
 /// Makes the recording, compares it with itself, and says what was reached.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
-    let made = Made::seldom_slow(directory, REQUESTS)?;
+    let made = SyntheticData::seldom_slow(directory, REQUESTS)?;
     let path = made.directory.to_string_lossy().into_owned();
     // The whole of it, written in two ways.
     let sides = [format!("first={path}@0s-"), format!("second={path}@-100000s")];

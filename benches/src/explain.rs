@@ -38,12 +38,12 @@ const FIRST_ROUNDS: usize = 7;
 /// Makes the recordings, has them explained, prints a table, and says what was reached.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let mut targets =
-        first_verdicts(brokerscope, &Made::new(directory, SHORT_SECONDS * RATE, Incidents::Often)?)?;
+        first_verdicts(brokerscope, &SyntheticData::new(directory, SHORT_SECONDS * RATE, Incidents::Often)?)?;
     // What grows is looked at where something is slow.
     for (incidents, sizes) in [(Incidents::Seldom, &SIZES[..]), (Incidents::None, &[10 * MILLION])] {
         let mut measured = Vec::new();
         for &requests in sizes {
-            let made = Made::new(directory, requests, incidents)?;
+            let made = SyntheticData::new(directory, requests, incidents)?;
             let costs = explained(brokerscope, &made)?;
             measured.push((made.contents.clone(), costs));
         }
@@ -57,12 +57,12 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
 }
 
 /// A recording that was made up; it goes when this does.
-pub(crate) struct Made {
+pub(crate) struct SyntheticData {
     pub(crate) directory: PathBuf,
     contents: Contents,
 }
 
-impl Made {
+impl SyntheticData {
     fn new(directory: &Path, requests: u64, incidents: Incidents) -> anyhow::Result<Self> {
         Self::of(directory, requests, incidents, false)
     }
@@ -100,7 +100,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for SyntheticData {
     fn drop(&mut self) {
         remove(&self.directory);
     }
@@ -112,14 +112,14 @@ fn remove(directory: &Path) {
 }
 
 /// How long it took to explain a recording; that the answer is the right one is checked first.
-fn explained(brokerscope: &Path, made: &Made) -> anyhow::Result<Vec<Cost>> {
+fn explained(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<Vec<Cost>> {
     check(brokerscope, made)?;
     let (brokerscope, directory) = (brokerscope.to_string_lossy(), made.directory.to_string_lossy());
     (0..ROUNDS).map(|_| run(&brokerscope, &["explain", &directory, "--format", "json"])).collect()
 }
 
 /// A fast answer must be the right one as well: every request, every write of it, every slow one and why.
-fn check(brokerscope: &Path, made: &Made) -> anyhow::Result<()> {
+fn check(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<()> {
     let mut explain = explain(brokerscope, made)?;
     let output = BufReader::new(explain.stdout.take().context("no pipe")?);
     let (mut verdicts, mut right, mut summary) = (0, 0, Value::Null);
@@ -144,7 +144,7 @@ fn check(brokerscope: &Path, made: &Made) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn explain(brokerscope: &Path, made: &Made) -> anyhow::Result<std::process::Child> {
+fn explain(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<std::process::Child> {
     Ok(Command::new(brokerscope)
         .arg("explain")
         .arg(&made.directory)
@@ -155,7 +155,7 @@ fn explain(brokerscope: &Path, made: &Made) -> anyhow::Result<std::process::Chil
 }
 
 /// How soon the first verdict is there, and how soon all of them are.
-fn first_verdicts(brokerscope: &Path, made: &Made) -> anyhow::Result<Vec<Target>> {
+fn first_verdicts(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<Vec<Target>> {
     check(brokerscope, made)?;
     let (mut first, mut all) = (Vec::new(), Vec::new());
     for _ in 0..FIRST_ROUNDS {

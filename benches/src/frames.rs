@@ -1,8 +1,8 @@
 //! Produce requests of version 11 and their responses, as the Java client and a broker write them
 //! (ProduceRequest.json, ProduceResponse.json: flexible since version 9), with uncompressed batches.
 
-use crate::random::Random;
 use crate::records::{self, Deltas, Head, UNCOMPRESSED, record, uvarint};
+use fastrand::Rng;
 
 /// The record header that carries message ids.
 pub(crate) const MESSAGE_ID_HEADER: &str = "message-id";
@@ -21,9 +21,9 @@ pub(crate) struct Produce {
 
 impl Produce {
     /// A request to four to eight partitions of one topic, some 100 KB; `first_id` counts message ids.
-    pub(crate) fn new(correlation_id: i32, client_id: &str, first_id: u64, random: &mut Random) -> Self {
-        let topic = TOPICS.get(random.below(3) as usize).copied().unwrap_or("orders");
-        let partitions: Vec<i32> = (0..4 + random.below(5) as i32).collect();
+    pub(crate) fn new(correlation_id: i32, client_id: &str, first_id: u64, rng: &mut Rng) -> Self {
+        let topic = TOPICS.get(rng.u64(..3) as usize).copied().unwrap_or("orders");
+        let partitions: Vec<i32> = (0..4 + rng.u64(..5) as i32).collect();
         let mut bytes = vec![0; 4];
         bytes.extend(0i16.to_be_bytes());
         bytes.extend(11i16.to_be_bytes());
@@ -40,8 +40,8 @@ impl Produce {
         let mut records = 0;
         for partition in &partitions {
             bytes.extend(partition.to_be_bytes());
-            let count = RECORDS_PER_BATCH - random.below(4);
-            let batch = batch(count, first_id + records, random);
+            let count = RECORDS_PER_BATCH - rng.u64(..4);
+            let batch = batch(count, first_id + records, rng);
             uvarint(&mut bytes, batch.len() as u64 + 1);
             bytes.extend(batch);
             bytes.push(0);
@@ -77,11 +77,11 @@ impl Produce {
 }
 
 /// A batch of records of about 1 KB, each with an eight-byte key and a message id.
-fn batch(count: u64, first_id: u64, random: &mut Random) -> Vec<u8> {
+fn batch(count: u64, first_id: u64, rng: &mut Rng) -> Vec<u8> {
     let mut written = Vec::with_capacity(20_000);
     for number in 0..count {
         let id = first_id + number;
-        let value = vec![(id % 251) as u8; 900 + random.below(200) as usize];
+        let value = vec![(id % 251) as u8; 900 + rng.u64(..200) as usize];
         let deltas = Deltas { offset: number as i64, timestamp_ms: number as i64 / 4 };
         let message_id = format!("{:09}", 371_000_000 + id);
         let header = (MESSAGE_ID_HEADER, message_id.as_str());

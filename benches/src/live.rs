@@ -49,7 +49,7 @@ struct Watch {
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let capture = Capture::make(directory, CAPTURE_TIMES)?;
     let namespace = Namespace::make()?;
-    let stage = Stage { namespace, capture: &capture, kept: Kept(directory.join("live.out")) };
+    let stage = Stage { namespace, capture: &capture, kept: CaptureOutput(directory.join("live.out")) };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         ours.push(stage.requests(brokerscope)?);
@@ -67,13 +67,13 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
 struct Stage<'a> {
     namespace: Namespace,
     capture: &'a Capture,
-    kept: Kept,
+    kept: CaptureOutput,
 }
 
 /// What a watcher prints; goes when dropped.
-struct Kept(PathBuf);
+struct CaptureOutput(PathBuf);
 
-impl Drop for Kept {
+impl Drop for CaptureOutput {
     fn drop(&mut self) {
         for file in [&self.0, &errors_of(&self.0)] {
             // It may never have been written.

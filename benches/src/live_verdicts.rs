@@ -58,7 +58,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     // What it has to read once is read.
     measure(&stage, Kind::Brokerscope, WARM_UP, &[])?;
     let (per_second, percent) = load(&mut stage, explaining.child.id())?;
-    let Said { mut lags_ms, requests, lost, lag } = explaining.stop()?;
+    let VerdictLags { mut lags_ms, requests, lost, lag } = explaining.stop()?;
     lags_ms.sort_by(f64::total_cmp);
     ensure!(lags_ms.len() >= LEAST_VERDICTS, "only {} requests were slow", lags_ms.len());
     let at = |share: usize| {
@@ -131,12 +131,12 @@ fn loaded(stage: &Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
 /// `explain live`, whose verdicts are read as they come; killed when dropped.
 struct Explaining {
     child: Child,
-    reader: Option<JoinHandle<anyhow::Result<Said>>>,
+    reader: Option<JoinHandle<anyhow::Result<VerdictLags>>>,
 }
 
 /// What it said.
 #[derive(Default)]
-struct Said {
+struct VerdictLags {
     /// From a request's end to its verdict's line, in milliseconds.
     lags_ms: Vec<f64>,
     requests: u64,
@@ -150,14 +150,14 @@ struct Said {
 struct Line<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
-    request: Option<Ended>,
+    request: Option<EndState>,
     requests: Option<u64>,
     losses: Option<Value>,
     lag: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct EndState {
     end_ns: i64,
 }
 
@@ -195,7 +195,7 @@ impl Explaining {
     }
 
     /// Ends it as Ctrl-C does.
-    fn stop(&mut self) -> anyhow::Result<Said> {
+    fn stop(&mut self) -> anyhow::Result<VerdictLags> {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT)?;
         let reader = self.reader.take().context("it was stopped before")?;
         let end = Instant::now() + PATIENCE;
@@ -217,14 +217,14 @@ impl Drop for Explaining {
     }
 }
 
-fn read(output: ChildStdout) -> anyhow::Result<Said> {
-    let mut said = Said::default();
+fn read(output: ChildStdout) -> anyhow::Result<VerdictLags> {
+    let mut said = VerdictLags::default();
     for line in BufReader::new(output).lines() {
         let (line, now_ns) = (line?, now_ns());
         let told: Line = serde_json::from_str(&line)?;
         match told.kind {
             "verdict" => {
-                let Ended { end_ns } = told.request.context("a verdict without a request")?;
+                let EndState { end_ns } = told.request.context("a verdict without a request")?;
                 said.lags_ms.push((now_ns - end_ns) as f64 / 1e6);
             }
             "summary" => {

@@ -22,7 +22,6 @@ mod logs;
 mod memory;
 mod packets;
 mod page;
-mod random;
 mod records;
 mod rows;
 mod run;

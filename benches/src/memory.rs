@@ -14,7 +14,7 @@ const PEAK_MIB: f64 = 64.0;
 /// Time per byte of the largest capture over that of the smallest.
 const LINEAR: f64 = 1.25;
 
-struct Measured {
+struct MemoryUse {
     size: u64,
     bytes: u64,
     plain: Vec<Cost>,
@@ -27,17 +27,17 @@ pub(crate) fn compare(brokerscope: &Path, directory: &Path) -> anyhow::Result<Ve
     let mut measured = Vec::new();
     for size in SIZES {
         let capture = Capture::make(directory, size)?;
-        measured.push(Measured::of(brokerscope, size, &capture)?);
+        measured.push(MemoryUse::of(brokerscope, size, &capture)?);
     }
     println!();
     table::print(
         &["size", "MB", "requests", "per GB", "peak MiB", "--message-id", "per GB", "peak MiB"],
-        measured.iter().map(Measured::row),
+        measured.iter().map(MemoryUse::row),
     );
     Ok(targets(&measured))
 }
 
-impl Measured {
+impl MemoryUse {
     fn of(brokerscope: &str, size: u64, capture: &Capture) -> anyhow::Result<Self> {
         let arguments = ["requests", "--format", "json", capture.name(), "--message-id", MESSAGE_ID_HEADER];
         let (plain, with_ids) = (arguments.get(..4).unwrap_or_default(), &arguments[..]);
@@ -69,10 +69,10 @@ fn peak_mib(costs: &[Cost]) -> f64 {
     costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) as f64 / 1024.0
 }
 
-fn targets(measured: &[Measured]) -> Vec<Target> {
+fn targets(measured: &[MemoryUse]) -> Vec<Target> {
     let mut targets = Vec::new();
     for (what, costs) in [
-        ("requests", (|one: &Measured| &one.plain) as fn(&Measured) -> &Vec<Cost>),
+        ("requests", (|one: &MemoryUse| &one.plain) as fn(&MemoryUse) -> &Vec<Cost>),
         ("requests --message-id", |one| &one.with_ids),
     ] {
         let peak = measured.iter().map(|one| peak_mib(costs(one))).fold(0.0, f64::max);

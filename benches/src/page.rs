@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-use crate::explain::{Made, RATE};
+use crate::explain::{RATE, SyntheticData};
 use crate::run::{Cost, run};
 use crate::stop;
 use crate::target::{Bound, Target};
@@ -22,7 +22,7 @@ const MIB: f64 = 1_048_576.0;
 
 /// Makes the recording and its page, opens that, and says what was reached.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
-    let made = Made::with_host(directory, SECONDS * RATE)?;
+    let made = SyntheticData::with_host(directory, SECONDS * RATE)?;
     let page = Page(directory.join("page.html"));
     let costs = (0..ROUNDS).map(|_| reported(brokerscope, &made, &page.0)).collect::<Result<Vec<_>, _>>()?;
     let bytes = std::fs::metadata(&page.0).context("no page")?.len();
@@ -51,7 +51,7 @@ impl Drop for Page {
     }
 }
 
-fn reported(brokerscope: &Path, made: &Made, page: &Path) -> anyhow::Result<Cost> {
+fn reported(brokerscope: &Path, made: &SyntheticData, page: &Path) -> anyhow::Result<Cost> {
     let (brokerscope, page) = (brokerscope.to_string_lossy(), page.to_string_lossy());
     run(&brokerscope, &["report", &made.directory.to_string_lossy(), "--quiet", "-o", &page])
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::frames::Produce;
 use crate::packets::{End, PacketWriter, SEGMENT_BYTES, SYN};
-use crate::random::Random;
+use fastrand::Rng;
 
 pub(crate) const PORT: u16 = 9092;
 const CONNECTIONS: u16 = 8;
@@ -30,24 +30,24 @@ pub(crate) struct Contents {
 /// Writes a capture of at least so many bytes, every request in it whole and answered.
 pub(crate) fn write(path: &Path, bytes: u64) -> io::Result<Contents> {
     let mut writer = PacketWriter::new(BufWriter::with_capacity(1 << 20, File::create(path)?))?;
-    let mut random = Random::new(42);
+    let mut rng = Rng::with_seed(42);
     let mut connections: Vec<Connection> = (0..CONNECTIONS).map(Connection::new).collect();
     let (mut requests, mut records) = (0, 0);
     for connection in &mut connections {
         connection.open(&mut writer)?;
     }
     while writer.bytes < bytes {
-        let chosen = random.below(u64::from(CONNECTIONS)) as usize;
+        let chosen = rng.u64(..u64::from(CONNECTIONS)) as usize;
         let Some(connection) = connections.get_mut(chosen) else { break };
         if connection.unsent.is_empty() {
-            records += connection.ask(requests as i32, records, &mut random);
+            records += connection.ask(requests as i32, records, &mut rng);
             requests += 1;
         }
-        connection.send_burst(4 + random.below(40) as usize, &mut writer)?;
-        if connection.in_flight.len() as u64 > random.below(IN_FLIGHT) {
+        connection.send_burst(4 + rng.u64(..40) as usize, &mut writer)?;
+        if connection.in_flight.len() as u64 > rng.u64(..IN_FLIGHT) {
             connection.answer(&mut writer)?;
         }
-        writer.wait(random.below(20_000));
+        writer.wait(rng.u64(..20_000));
     }
     for connection in &mut connections {
         connection.finish(&mut writer)?;
@@ -92,8 +92,8 @@ impl Connection {
     }
 
     /// The client has another request; returns how many records it has.
-    fn ask(&mut self, correlation_id: i32, first_id: u64, random: &mut Random) -> u64 {
-        let mut request = Produce::new(correlation_id, &self.client_id, first_id, random);
+    fn ask(&mut self, correlation_id: i32, first_id: u64, rng: &mut Rng) -> u64 {
+        let mut request = Produce::new(correlation_id, &self.client_id, first_id, rng);
         let records = request.records;
         let bytes = std::mem::take(&mut request.bytes);
         self.unsent.extend(bytes.chunks(SEGMENT_BYTES).map(<[u8]>::to_vec));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::clients::CLIENTS;
 use crate::comparison::{unlogged, with_log, with_sizes};
-use crate::kafka_log::{Logged, Partition};
+use crate::kafka_log::{LoggedRequest, Partition};
 use crate::row;
 use crate::traffic::Traffic;
 
@@ -51,8 +51,8 @@ pub fn with_kafkas_log(traffic: &Traffic) {
 /// # Panics
 /// Where something is missing.
 pub fn has_variety(traffic: &Traffic) {
-    let sent = |id: &str, fits: fn(&Logged) -> bool| {
-        let of = |request: &&Logged| request.client_id.as_deref() == Some(id) && fits(request);
+    let sent = |id: &str, fits: fn(&LoggedRequest) -> bool| {
+        let of = |request: &&LoggedRequest| request.client_id.as_deref() == Some(id) && fits(request);
         assert!(produced(traffic).any(|request| of(&request)), "no such produce request of {id}");
     };
     // kafkajs has other names and codecs.
@@ -64,14 +64,15 @@ pub fn has_variety(traffic: &Traffic) {
         }
         // segmentio's client has no transactions.
         if client != "segmentio" {
-            let transactional = |request: &Logged| request.transactional_id.is_some();
+            let transactional = |request: &LoggedRequest| request.transactional_id.is_some();
             sent(&format!("{client}-transactional"), transactional);
         }
     }
     let refused = |p: &Partition| p.result.is_some_and(|result| result.error_code != 0);
     assert!(partitions(traffic).any(refused), "nothing was refused");
     assert!(partitions(traffic).any(|p| p.bytes > 800_000), "no big batch");
-    let bytes = |r: &Logged| r.produce.as_ref().unwrap().partitions.iter().map(|p| p.bytes).sum::<i64>();
+    let bytes =
+        |r: &LoggedRequest| r.produce.as_ref().unwrap().partitions.iter().map(|p| p.bytes).sum::<i64>();
     let biggest = produced(traffic).map(bytes).max().unwrap();
     assert!(biggest > 4_000_000, "the biggest request has {biggest} bytes");
 }
@@ -167,7 +168,7 @@ pub fn on_joins(traffic: &Traffic) {
 /// Whether the broker makes another batch of it: it stamps it with its own time; the request carries message sets
 /// (Produce before version 3), which it converts; or it is Sarama's, which leaves the head's largest timestamp empty,
 /// and the broker fills it in (`LogValidator.java`, `setMaxTimestamp`).
-fn is_rewritten(request: &Logged, partition: &Partition) -> bool {
+fn is_rewritten(request: &LoggedRequest, partition: &Partition) -> bool {
     request.api_version < 3
         || partition.topic.as_deref() == Some("stamped")
         || request.client_id.as_ref().is_some_and(|id| id.contains("sarama"))
@@ -206,7 +207,7 @@ fn produced_by_key(rows: &[Value]) -> HashMap<row::Key, &Value> {
     row::by_key(rows.iter().filter(|row| row["api"] == "PRODUCE" && !row["end_ns"].is_null()))
 }
 
-fn produced(traffic: &Traffic) -> impl Iterator<Item = &Logged> {
+fn produced(traffic: &Traffic) -> impl Iterator<Item = &LoggedRequest> {
     traffic.log.iter().filter(|request| request.produce.is_some())
 }
 

@@ -11,7 +11,7 @@ use crate::row::Output;
 
 /// What a finished call left.
 #[derive(Debug)]
-pub struct Finished {
+pub struct CommandOutput {
     /// The exit status; none where a signal ended it.
     pub status: Option<i32>,
     /// All of stdout.
@@ -45,7 +45,7 @@ pub fn lab() -> Command {
 ///
 /// # Panics
 /// Where it cannot be started or prints no UTF-8.
-pub fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Finished {
+pub fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> CommandOutput {
     finish(command().args(arguments))
 }
 
@@ -53,21 +53,21 @@ pub fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Finished {
 ///
 /// # Panics
 /// Where it cannot be started or prints no UTF-8.
-pub fn run_lab(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Finished {
+pub fn run_lab(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> CommandOutput {
     finish(lab().args(arguments))
 }
 
-fn finish(command: &mut Command) -> Finished {
+fn finish(command: &mut Command) -> CommandOutput {
     let ProcessOutput { status, stdout, stderr } =
         command.stdin(Stdio::null()).output().expect("the program starts");
-    Finished {
+    CommandOutput {
         status: status.code(),
         stdout: String::from_utf8(stdout).expect("stdout is UTF-8"),
         stderr: String::from_utf8_lossy(&stderr).into_owned(),
     }
 }
 
-impl Finished {
+impl CommandOutput {
     /// This, if it ended with status 0.
     ///
     /// # Panics

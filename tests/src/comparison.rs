@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Value, json};
 
 use crate::frames::Sizes;
-use crate::kafka_log::{Asked, Fetched, Logged, Partition};
+use crate::kafka_log::{FetchPartition, FetchedPartition, LoggedRequest, Partition};
 use crate::row::{Key, Numbering, Output};
 
 /// Every difference between the rows and the log; empty where they agree.
 ///
 /// Kafka logs a request also where its client was gone before the response could be sent: whether there
 /// was one is taken from `sizes`.
-pub fn with_log(output: &Output, log: &[Logged], sizes: &BTreeMap<Key, Sizes>) -> Vec<String> {
+pub fn with_log(output: &Output, log: &[LoggedRequest], sizes: &BTreeMap<Key, Sizes>) -> Vec<String> {
     let rows = output.by_key();
     let mut differences = Vec::new();
     let mut numbers = Numbering::default();
@@ -44,7 +44,7 @@ fn unserved(row: &Value, sizes: Option<&Sizes>) -> bool {
 }
 
 /// How many rows are of requests that Kafka never read, and so did not log.
-pub fn unlogged(output: &Output, log: &[Logged]) -> usize {
+pub fn unlogged(output: &Output, log: &[LoggedRequest]) -> usize {
     output.rows.len().saturating_sub(log.len())
 }
 
@@ -63,7 +63,7 @@ pub fn with_sizes(output: &Output, sizes: &BTreeMap<Key, Sizes>) -> Vec<String> 
     differences
 }
 
-fn compare(row: &Value, logged: &Logged, sizes: Option<&Sizes>, differences: &mut Vec<String>) {
+fn compare(row: &Value, logged: &LoggedRequest, sizes: Option<&Sizes>, differences: &mut Vec<String>) {
     let begun = sizes.is_some_and(|sizes| sizes.response.is_some());
     let answered = sizes.is_some_and(|sizes| sizes.whole);
     for (field, expected) in [
@@ -112,32 +112,32 @@ fn compare(row: &Value, logged: &Logged, sizes: Option<&Sizes>, differences: &mu
 }
 
 /// What a row says was asked for: it also lists the partitions answered that an earlier request named.
-fn asked_of(row: &Value) -> Vec<Asked> {
+fn asked_of(row: &Value) -> Vec<FetchPartition> {
     let asked = row["partitions"].as_array().into_iter().flatten();
     let asked = asked.filter_map(|partition| {
-        Some(Asked {
+        Some(FetchPartition {
             topic: partition["topic_id"].as_str().or_else(|| partition["topic"].as_str())?.to_owned(),
             partition: partition["partition"].as_i64()?,
             fetch_offset: partition["fetch_offset"].as_i64()?,
         })
     });
-    let mut asked: Vec<Asked> = asked.collect();
+    let mut asked: Vec<FetchPartition> = asked.collect();
     asked.sort();
     asked
 }
 
 /// What a row says was answered: it also lists the partitions asked for of which nothing was said.
-fn fetched_of(row: &Value) -> Vec<Fetched> {
+fn fetched_of(row: &Value) -> Vec<FetchedPartition> {
     let answered = row["partitions"].as_array().into_iter().flatten();
     let answered = answered.filter_map(|partition| {
-        Some(Fetched {
+        Some(FetchedPartition {
             topic: partition["topic_id"].as_str().or_else(|| partition["topic"].as_str())?.to_owned(),
             partition: partition["partition"].as_i64()?,
             bytes: partition["bytes"].as_i64()?,
             error_code: partition["error_code"].as_i64()?,
         })
     });
-    let mut answered: Vec<Fetched> = answered.collect();
+    let mut answered: Vec<FetchedPartition> = answered.collect();
     answered.sort();
     answered
 }
@@ -258,7 +258,7 @@ pub struct Excess {
 }
 
 /// Of every answered request in the log that has a row.
-pub fn latency_excess(output: &Output, log: &[Logged]) -> Vec<Excess> {
+pub fn latency_excess(output: &Output, log: &[LoggedRequest]) -> Vec<Excess> {
     let rows = output.by_key();
     let mut numbers = Numbering::default();
     let excess = log.iter().filter_map(|logged| {
@@ -288,7 +288,7 @@ mod tests {
     use super::{quantile, with_sizes, with_whole};
     use crate::capture_file::CaptureFile;
     use crate::frames;
-    use crate::kafka_log::{self, Asked, Fetched, Logged};
+    use crate::kafka_log::{self, FetchPartition, FetchedPartition, LoggedRequest};
     use crate::row::Output;
     use serde_json::{Value, json};
     use std::path::{Path, PathBuf};
@@ -297,17 +297,17 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
     }
 
-    fn log() -> Vec<Logged> {
+    fn log() -> Vec<LoggedRequest> {
         kafka_log::read(&data("sample-request.log"))
     }
 
-    fn with_log(output: &Output, log: &[Logged]) -> Vec<String> {
+    fn with_log(output: &Output, log: &[LoggedRequest]) -> Vec<String> {
         let sizes = frames::sizes(&CaptureFile::read(&data("sample.pcap")), "127.0.0.1:29092");
         super::with_log(output, log, &sizes)
     }
 
     /// The rows an infallible brokerscope would print.
-    fn rows(log: &[Logged]) -> Output {
+    fn rows(log: &[LoggedRequest]) -> Output {
         let rows = log.iter().enumerate().map(|(i, logged)| {
             let partitions = logged.produce.iter().flat_map(|produce| &produce.partitions);
             let partitions: Vec<Value> = partitions
@@ -380,9 +380,9 @@ mod tests {
     fn a_changed_fetch_is_a_difference() {
         let mut log = log();
         let at = log.iter().position(|logged| logged.produce.is_none()).unwrap();
-        let fetched = Fetched { topic: "t".to_owned(), partition: 2, bytes: 99, error_code: 0 };
+        let fetched = FetchedPartition { topic: "t".to_owned(), partition: 2, bytes: 99, error_code: 0 };
         log[at].fetched = Some(vec![fetched]);
-        log[at].asked = Some(vec![Asked { topic: "t".to_owned(), partition: 2, fetch_offset: 7 }]);
+        log[at].asked = Some(vec![FetchPartition { topic: "t".to_owned(), partition: 2, fetch_offset: 7 }]);
         let whole = rows(&log);
         assert_eq!(with_log(&whole, &log), Vec::<String>::new());
         for (field, differences) in

@@ -1,7 +1,7 @@
 //! Damage to a capture: packets missing, cut or foreign. Every kind follows from a seed alone.
 
 use crate::capture_file::{CaptureFile, Packet};
-use crate::random::Random;
+use fastrand::Rng;
 
 /// How far [`shuffled`] packets come from their places.
 const APART: u64 = 5;
@@ -15,8 +15,8 @@ pub fn begun_late(capture: &CaptureFile, share: f64) -> CaptureFile {
 }
 
 /// Which of so many packets are left after `per_mille` of them went missing.
-pub fn thinned(packets: usize, per_mille: u64, random: &mut Random) -> Vec<bool> {
-    (0..packets).map(|_| random.below(1000) >= per_mille).collect()
+pub fn thinned(packets: usize, per_mille: u64, rng: &mut Rng) -> Vec<bool> {
+    (0..packets).map(|_| rng.u64(..1000) >= per_mille).collect()
 }
 
 /// The capture as a network with a smaller MTU carries it: at most so many bytes of data a packet.
@@ -37,14 +37,14 @@ pub fn cut(capture: &CaptureFile, snaplen: usize) -> CaptureFile {
 /// The capture with packets of both directions and all connections up to `APART` places from where they
 /// were, as networks and captures on several processors write them, and some repeated. None crosses a
 /// pause: no processor holds a packet that long.
-pub fn shuffled(capture: &CaptureFile, random: &mut Random) -> CaptureFile {
+pub fn shuffled(capture: &CaptureFile, rng: &mut Rng) -> CaptureFile {
     let mut runs = 0;
     let mut last = 0;
     let places = capture.packets.iter().enumerate().map(|(at, packet)| {
         let time = packet.time_ns();
         runs += usize::from(time - last > PAUSE_NS);
         last = time;
-        (runs, at as u64 + random.below(APART), at)
+        (runs, at as u64 + rng.u64(..APART), at)
     });
     let mut order: Vec<_> = places.collect();
     order.sort_unstable();
@@ -54,7 +54,7 @@ pub fn shuffled(capture: &CaptureFile, random: &mut Random) -> CaptureFile {
         Packet { time: before.time, ..packet }
     });
     let repeated = packets.flat_map(|packet| {
-        let times = if random.below(50) == 0 { 2 } else { 1 };
+        let times = if rng.u64(..50) == 0 { 2 } else { 1 };
         std::iter::repeat_n(packet, times)
     });
     capture.with(repeated.collect())
@@ -78,12 +78,12 @@ pub fn with_strangers(capture: &CaptureFile, port: u16, strangers: &[Vec<u8>]) -
     capture.with(packets)
 }
 
-/// A TLS 1.3 client's first record: `ClientHello` (RFC 8446, 4.1.2) with a made-up random.
-pub fn client_hello(random: &mut Random) -> Vec<u8> {
+/// A TLS 1.3 client's first record: `ClientHello` (RFC 8446, 4.1.2) with a made-up rng.
+pub fn client_hello(rng: &mut Rng) -> Vec<u8> {
     let mut hello = vec![3, 3];
-    hello.extend(random.bytes(32));
+    hello.extend(bytes(32, rng));
     hello.push(32);
-    hello.extend(random.bytes(32));
+    hello.extend(bytes(32, rng));
     // Cipher suites, null compression, extensions: supported_versions and server_name "kafka".
     hello.extend([0, 4, 0x13, 0x01, 0x13, 0x02, 1, 0]);
     let extensions =
@@ -99,12 +99,17 @@ pub fn client_hello(random: &mut Random) -> Vec<u8> {
     record
 }
 
+/// Draws so many bytes.
+pub fn bytes(count: usize, rng: &mut Rng) -> Vec<u8> {
+    std::iter::repeat_with(|| rng.u8(..)).take(count).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{client_hello, cut, segmented, shuffled, thinned, with_strangers};
     use crate::capture_file::{CaptureFile, Packet};
     use crate::frames::sizes;
-    use crate::random::Random;
+    use fastrand::Rng;
     use std::collections::HashSet;
     use std::path::Path;
 
@@ -118,7 +123,7 @@ mod tests {
 
     #[test]
     fn shuffling_loses_nothing_and_changes_the_order() {
-        let (sample, shuffled) = (sample(), shuffled(&sample(), &mut Random::new(1)));
+        let (sample, shuffled) = (sample(), shuffled(&sample(), &mut Rng::with_seed(1)));
         assert_eq!(contents(&sample), contents(&shuffled));
         assert!(shuffled.packets.len() > sample.packets.len());
         let firsts = sample.packets.iter().zip(&shuffled.packets);
@@ -128,7 +133,7 @@ mod tests {
 
     #[test]
     fn thinning_and_cutting_lose_what_they_say() {
-        let left = thinned(100, 200, &mut Random::new(1)).iter().filter(|left| **left).count();
+        let left = thinned(100, 200, &mut Rng::with_seed(1)).iter().filter(|left| **left).count();
         assert!((60..95).contains(&left), "{left}");
         let cut = cut(&sample(), 60);
         assert!(cut.packets.iter().all(|packet| packet.bytes.len() <= 60));
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn strangers_come_before_the_rest() {
-        let hello = client_hello(&mut Random::new(1));
+        let hello = client_hello(&mut Rng::with_seed(1));
         let length = u16::from_be_bytes([hello[3], hello[4]]);
         assert_eq!(usize::from(length), hello.len() - 5, "the record's length");
         let damaged = with_strangers(&sample(), 29092, &[hello.clone(), vec![7; 3_000]]);

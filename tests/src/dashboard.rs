@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// What one panel asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct PanelQuery {
     /// The panel's title.
     pub panel: String,
     /// The query, with Grafana's variables in it.
@@ -45,13 +45,16 @@ impl Dashboard {
     ///
     /// # Panics
     /// Where a panel that is no row asks nothing.
-    pub fn queries(&self) -> Vec<Asked> {
+    pub fn queries(&self) -> Vec<PanelQuery> {
         let shown = self.panels().filter(|panel| panel["type"] != "row");
-        let of_panel = |panel: &Value| -> Vec<Asked> {
+        let of_panel = |panel: &Value| -> Vec<PanelQuery> {
             let title = panel["title"].as_str().unwrap();
             let targets = panel["targets"].as_array().unwrap_or_else(|| panic!("{title} asks nothing"));
             let query = |target: &Value| target["expr"].as_str().unwrap().to_owned();
-            targets.iter().map(|target| Asked { panel: title.to_owned(), query: query(target) }).collect()
+            targets
+                .iter()
+                .map(|target| PanelQuery { panel: title.to_owned(), query: query(target) })
+                .collect()
         };
         shown.flat_map(of_panel).collect()
     }
@@ -95,7 +98,7 @@ impl Dashboard {
         }
         let known = self.json["templating"]["list"].as_array().unwrap().iter();
         let known: BTreeSet<&str> = known.map(|variable| variable["name"].as_str().unwrap()).collect();
-        for Asked { panel, query } in self.queries() {
+        for PanelQuery { panel, query } in self.queries() {
             for used in variables_of(&query) {
                 assert!(known.contains(used) || used == "__rate_interval", "{}: {panel}: ${used}", self.name);
             }

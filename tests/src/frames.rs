@@ -23,7 +23,7 @@ pub struct Sizes {
 
 /// One request of a capture and where its bytes are.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct CapturedRequest {
     /// What names it.
     pub key: Key,
     /// Sender, receiver, the how-manieth connection of these two.
@@ -36,7 +36,7 @@ pub struct Asked {
     pub whole: bool,
 }
 
-impl Asked {
+impl CapturedRequest {
     /// The stream of its response.
     pub fn stream_back(&self) -> StreamKey {
         let (client, broker, nth) = &self.stream;
@@ -49,7 +49,7 @@ impl Asked {
 /// # Panics
 /// Where the capture lacks bytes.
 pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
-    let sizes = |asked: Asked| Sizes {
+    let sizes = |asked: CapturedRequest| Sizes {
         request: asked.request.len() as u64 - 4,
         response: asked.response.map(|response| response.len() as u64 - 4),
         whole: asked.whole,
@@ -61,7 +61,7 @@ pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
 ///
 /// # Panics
 /// Where the capture lacks bytes.
-pub fn requests(capture: &CaptureFile, broker: &str) -> Vec<Asked> {
+pub fn requests(capture: &CaptureFile, broker: &str) -> Vec<CapturedRequest> {
     let mut requests = Vec::new();
     let streams = streams(capture);
     let mut numbers = Numbering::default();
@@ -78,7 +78,7 @@ pub fn requests(capture: &CaptureFile, broker: &str) -> Vec<Asked> {
             let response = responses.remove(&id);
             let (response, whole) = response.map_or((None, false), |(range, whole)| (Some(range), whole));
             let key = numbers.key(source, id);
-            requests.push(Asked { key, stream: stream.clone(), request, response, whole });
+            requests.push(CapturedRequest { key, stream: stream.clone(), request, response, whole });
         }
         assert!(responses.is_empty(), "responses to nothing from {source}: {responses:?}");
     }

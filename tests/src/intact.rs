@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::capture_file::CaptureFile;
 use crate::comparison::{Same, says_no_other};
-use crate::frames::{self, Asked, StreamKey};
+use crate::frames::{self, CapturedRequest, StreamKey};
 use crate::row::{self, Key, Output};
 
 /// A capture of which packets can be taken away.
 #[derive(Debug)]
 pub struct Whole {
     capture: CaptureFile,
-    requests: Vec<Asked>,
+    requests: Vec<CapturedRequest>,
     rows: BTreeMap<Key, Value>,
 }
 
@@ -37,7 +37,7 @@ impl Share {
 }
 
 /// Bytes of the streams that packets carry: ranges that do not touch, by stream.
-type Carried = BTreeMap<StreamKey, Vec<Range<usize>>>;
+type CapturedRanges = BTreeMap<StreamKey, Vec<Range<usize>>>;
 
 impl Whole {
     /// A capture that lacks nothing, and what `requests` printed for it.
@@ -79,7 +79,7 @@ impl Whole {
         share
     }
 
-    fn carried(&self, is_left: &[bool]) -> Carried {
+    fn carried(&self, is_left: &[bool]) -> CapturedRanges {
         let mut pieces: BTreeMap<StreamKey, Vec<Range<usize>>> = BTreeMap::new();
         let places = frames::places(&self.capture).into_iter().zip(is_left);
         for (key, at, data) in places.filter(|(_, is_left)| **is_left).filter_map(|(place, _)| place) {
@@ -102,7 +102,7 @@ fn joined(mut pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-fn is_intact(asked: &Asked, carried: &Carried) -> bool {
+fn is_intact(asked: &CapturedRequest, carried: &CapturedRanges) -> bool {
     let has = |stream: &StreamKey, wanted: &Range<usize>| {
         let ranges = carried.get(stream).map_or(&[][..], Vec::as_slice);
         let before = ranges.partition_point(|range| range.start <= wanted.start);
@@ -155,7 +155,7 @@ mod tests {
         CaptureFile::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample.pcap"))
     }
 
-    fn output(of: impl Iterator<Item = frames::Asked>) -> Output {
+    fn output(of: impl Iterator<Item = frames::CapturedRequest>) -> Output {
         let rows = of.enumerate().map(|(i, asked)| {
             let (client, id, _) = asked.key;
             json!({"type": "request", "client": client, "correlation_id": id, "arrival_ns": i, "error": null,

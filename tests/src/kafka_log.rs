@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// One request as Kafka logged it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Logged {
+pub struct LoggedRequest {
     /// The listener's end of the connection, `127.0.0.1:9092`.
     pub broker: String,
     /// The client's end.
@@ -40,9 +40,9 @@ pub struct Logged {
     /// Produce requests: what they asked and got.
     pub produce: Option<Produce>,
     /// Fetch requests: from where they asked.
-    pub asked: Option<Vec<Asked>>,
+    pub asked: Option<Vec<FetchPartition>>,
     /// Fetch requests: what they got.
-    pub fetched: Option<Vec<Fetched>>,
+    pub fetched: Option<Vec<FetchedPartition>>,
     /// From the request having been read to the response having been written.
     pub total_ms: f64,
     /// The part of it in which the response was being written.
@@ -70,12 +70,12 @@ pub struct Partition {
     /// Bytes of records.
     pub bytes: i64,
     /// What the broker answered, where there was a response.
-    pub result: Option<Written>,
+    pub result: Option<ProducedPartition>,
 }
 
 /// One partition's part of a fetch request; none are those that an earlier request of the session named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Asked {
+pub struct FetchPartition {
     /// The topic's id where the wire carried it, else its name.
     pub topic: String,
     /// The partition's number.
@@ -86,7 +86,7 @@ pub struct Asked {
 
 /// One partition's part of a fetch response.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fetched {
+pub struct FetchedPartition {
     /// The topic's id where the wire carried it, else its name.
     pub topic: String,
     /// The partition's number.
@@ -99,7 +99,7 @@ pub struct Fetched {
 
 /// One partition's part of a produce response.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Written {
+pub struct ProducedPartition {
     /// The offset of the first record; none where the broker took none, which the wire shows as -1.
     pub base_offset: Option<i64>,
     /// Kafka's error code, 0 for none.
@@ -110,7 +110,7 @@ pub struct Written {
 ///
 /// # Panics
 /// Where a line is not as Kafka writes it.
-pub fn read(path: &Path) -> Vec<Logged> {
+pub fn read(path: &Path) -> Vec<LoggedRequest> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines: Vec<Value> = complete.lines().filter_map(json_of).collect();
@@ -119,7 +119,7 @@ pub fn read(path: &Path) -> Vec<Logged> {
 }
 
 /// The requests that came in by the listener at `broker` (`address:port`).
-pub fn read_listener(path: &Path, broker: &str) -> Vec<Logged> {
+pub fn read_listener(path: &Path, broker: &str) -> Vec<LoggedRequest> {
     read(path).into_iter().filter(|request| request.broker == broker).collect()
 }
 
@@ -140,11 +140,11 @@ fn topic_names(lines: &[Value]) -> HashMap<String, String> {
     names
 }
 
-fn logged(line: &Value, names: &HashMap<String, String>) -> Logged {
+fn logged(line: &Value, names: &HashMap<String, String>) -> LoggedRequest {
     let header = &line["requestHeader"];
     let (broker, client) = ends(text(&line["connection"]));
     let api_key = number(&header["requestApiKey"]);
-    Logged {
+    LoggedRequest {
         broker,
         client,
         api_key,
@@ -220,12 +220,12 @@ fn produce(request: &Value, response: &Value, names: &HashMap<String, String>) -
 }
 
 /// In the order of topics and partitions.
-fn asked(request: &Value) -> Vec<Asked> {
+fn asked(request: &Value) -> Vec<FetchPartition> {
     let mut asked = Vec::new();
     for topic in array(&request["topics"]) {
         let name = topic["topicId"].as_str().or_else(|| topic["topic"].as_str());
         for partition in array(&topic["partitions"]) {
-            asked.push(Asked {
+            asked.push(FetchPartition {
                 topic: name.expect("a topic has a name or an id").to_owned(),
                 partition: number(&partition["partition"]),
                 fetch_offset: number(&partition["fetchOffset"]),
@@ -237,12 +237,12 @@ fn asked(request: &Value) -> Vec<Asked> {
 }
 
 /// In the order of topics and partitions.
-fn fetched(response: &Value) -> Vec<Fetched> {
+fn fetched(response: &Value) -> Vec<FetchedPartition> {
     let mut fetched = Vec::new();
     for topic in response["responses"].as_array().into_iter().flatten() {
         let name = topic["topicId"].as_str().or_else(|| topic["topic"].as_str());
         for partition in array(&topic["partitions"]) {
-            fetched.push(Fetched {
+            fetched.push(FetchedPartition {
                 topic: name.expect("a topic has a name or an id").to_owned(),
                 partition: number(&partition["partitionIndex"]),
                 bytes: number(&partition["recordsSizeInBytes"]),
@@ -255,12 +255,12 @@ fn fetched(response: &Value) -> Vec<Fetched> {
 }
 
 /// (topic, partition) → what was answered. Kafka logs `""` where there was no response.
-fn results(response: &Value) -> HashMap<(String, i64), Written> {
+fn results(response: &Value) -> HashMap<(String, i64), ProducedPartition> {
     let mut results = HashMap::new();
     for topic in response["responses"].as_array().into_iter().flatten() {
         for partition in array(&topic["partitionResponses"]) {
             let base_offset = Some(number(&partition["baseOffset"])).filter(|offset| *offset >= 0);
-            let result = Written { base_offset, error_code: number(&partition["errorCode"]) };
+            let result = ProducedPartition { base_offset, error_code: number(&partition["errorCode"]) };
             results.insert((key_of(topic), number(&partition["index"])), result);
         }
     }
@@ -293,13 +293,13 @@ fn text(value: &Value) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Logged, Written, read, read_listener};
+    use super::{LoggedRequest, ProducedPartition, read, read_listener};
     use std::path::Path;
 
     /// `MESSAGE_TOO_LARGE`.
-    const REFUSED: Written = Written { base_offset: None, error_code: 10 };
+    const REFUSED: ProducedPartition = ProducedPartition { base_offset: None, error_code: 10 };
 
-    fn sample() -> Vec<Logged> {
+    fn sample() -> Vec<LoggedRequest> {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log"))
     }
 

@@ -30,7 +30,6 @@ pub mod intact;
 pub mod kafka_log;
 pub mod operations;
 pub mod prometheus;
-pub mod random;
 pub mod recorder;
 pub mod recording;
 pub mod row;

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::kafka_log::Logged;
+use crate::kafka_log::LoggedRequest;
 
 /// API → version → the clients that spoke it.
 #[derive(Debug, Default)]
-pub struct Spoken(BTreeMap<String, BTreeMap<i64, BTreeSet<String>>>);
+pub struct VersionTable(BTreeMap<String, BTreeMap<i64, BTreeSet<String>>>);
 
-impl Spoken {
+impl VersionTable {
     /// What the log says; a client is known by its name at the beginning of what it calls itself.
-    pub fn of(log: &[Logged], names: &[&str]) -> Self {
+    pub fn of(log: &[LoggedRequest], names: &[&str]) -> Self {
         let mut spoken = Self::default();
         for request in log {
             let client = client(request.client_id.as_deref().unwrap_or_default(), names);
@@ -50,14 +50,14 @@ pub fn client<'n>(client_id: &str, names: &[&'n str]) -> &'n str {
 
 #[cfg(test)]
 mod tests {
-    use super::Spoken;
+    use super::VersionTable;
     use crate::kafka_log;
     use std::path::Path;
 
     #[test]
     fn the_sample_s_clients_are_told_apart() {
         let log = kafka_log::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log"));
-        let spoken = Spoken::of(&log, &["kafka-python", "kafka"]);
+        let spoken = VersionTable::of(&log, &["kafka-python", "kafka"]);
         let produce = log.iter().find(|logged| logged.api == "PRODUCE").unwrap().api_version;
         assert_eq!(spoken.lacks("PRODUCE", &[produce, 99]), [99_i64]);
         assert_eq!(spoken.lacks("NOTHING", &[0, 1]), [0_i64, 1]);

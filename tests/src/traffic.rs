@@ -16,7 +16,7 @@ use crate::brokerscope;
 use crate::capture_file::CaptureFile;
 use crate::clients::{CLIENTS, EVERY, PINNED, Report, Share};
 use crate::frames::{self, Sizes};
-use crate::kafka_log::{self, Logged};
+use crate::kafka_log::{self, LoggedRequest};
 use crate::recorder::Recorder;
 use crate::recording::Recording;
 use crate::row::{Key, Output};
@@ -32,7 +32,7 @@ pub struct Traffic {
     /// The sizes of its frames.
     pub sizes: BTreeMap<Key, Sizes>,
     /// The requests that Kafka logged while the capture ran.
-    pub log: Vec<Logged>,
+    pub log: Vec<LoggedRequest>,
     /// What `requests` printed for the capture.
     pub output: Output,
     /// What the recording says.
@@ -107,9 +107,10 @@ impl Traffic {
 /// Leaves out the requests before the first that was captured: those by which the broker's start was
 /// noticed. Every later one must be in the capture. A client may have got the port of one of those: they are
 /// told apart by their numbers too.
-fn since_capture(log: Vec<Logged>, sizes: &BTreeMap<Key, Sizes>) -> Vec<Logged> {
+fn since_capture(log: Vec<LoggedRequest>, sizes: &BTreeMap<Key, Sizes>) -> Vec<LoggedRequest> {
     let captured: HashSet<_> = sizes.keys().map(|(client, id, _)| (client.as_str(), *id)).collect();
-    let before = |request: &Logged| !captured.contains(&(request.client.as_str(), request.correlation_id));
+    let before =
+        |request: &LoggedRequest| !captured.contains(&(request.client.as_str(), request.correlation_id));
     log.into_iter().skip_while(before).collect()
 }
 

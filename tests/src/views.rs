@@ -59,9 +59,9 @@ pub fn assert_commits_beside_their_victims(arguments: &[&str]) {
 /// # Panics
 /// Where it has not.
 pub fn assert_files_add_up(arguments: &[&str]) {
-    type Written = HashMap<(String, String), (u64, u64)>;
+    type WriteCounts = HashMap<(String, String), (u64, u64)>;
     let key = |row: &Value| ["file", "device"].map(|field| row[field].as_str().unwrap().to_owned()).into();
-    let mut written = Written::new();
+    let mut written = WriteCounts::new();
     for op in operations(arguments).iter().filter(|op| op["op"] == "write") {
         let file = written.entry(key(op)).or_default();
         *file = (file.0 + 1, file.1 + op["bytes"].as_u64().unwrap_or(0));
@@ -69,5 +69,5 @@ pub fn assert_files_add_up(arguments: &[&str]) {
     let writes = |file: &Value| (file["writes"].as_u64().unwrap(), file["written_bytes"].as_u64().unwrap());
     let files = rows("files", arguments);
     let told = files.iter().map(|file| (key(file), writes(file))).filter(|(_, writes)| writes.0 > 0);
-    assert_eq!(told.collect::<Written>(), written);
+    assert_eq!(told.collect::<WriteCounts>(), written);
 }

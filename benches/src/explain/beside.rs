@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{CpuSample, Event, HostSample, HostScope, Nanos};
 
 use super::simulation::{MILLI, SECOND};
-use crate::random::Random;
+use fastrand::Rng;
 
 const SEED: u64 = 7;
 /// A host of some devices and interfaces has as many.
@@ -19,7 +19,7 @@ const SAMPLES: i64 = SECOND / 49;
 
 /// Makes them as time goes on.
 pub(super) struct Beside {
-    random: Random,
+    rng: Rng,
     pid: u32,
     second: i64,
     sample: i64,
@@ -39,7 +39,7 @@ impl Beside {
             Arc::from(frames.collect::<Vec<_>>().join(";"))
         };
         Self {
-            random: Random::new(SEED),
+            rng: Rng::with_seed(SEED),
             pid,
             second: now,
             sample: now,
@@ -61,7 +61,7 @@ impl Beside {
                     scope: HostScope::Host,
                     name: "".into(),
                     metric: Arc::clone(figure),
-                    value: self.random.below(1_000_000) as f64 / 1_000.0,
+                    value: self.rng.u64(..1_000_000) as f64 / 1_000.0,
                 })));
             }
         }
@@ -73,8 +73,8 @@ impl Beside {
     }
 
     fn sampled(&mut self, later: i64) -> Event {
-        let thread = self.random.below(THREADS);
-        let stack = self.random.below(STACKS) as usize;
+        let thread = self.rng.u64(..THREADS);
+        let stack = self.rng.u64(..STACKS) as usize;
         Event::CpuSample(Box::new(CpuSample {
             at: Nanos(self.sample - later),
             period: Nanos(SAMPLES),

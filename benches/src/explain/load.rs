@@ -20,8 +20,8 @@ use serde_json::Value;
 
 use super::beside::Beside;
 use super::simulation::{
-    Append, CONNECTIONS, HANDLERS, Incident, Incidents, MICRO, MILLI, NETWORK_THREADS, PARTITIONS, Served,
-    Simulation, Stretch,
+    Append, CONNECTIONS, HANDLERS, Incident, Incidents, MICRO, MILLI, NETWORK_THREADS, PARTITIONS,
+    ServedRequest, Simulation, Stretch,
 };
 use crate::stop;
 
@@ -67,8 +67,12 @@ pub(super) fn write(
 ) -> anyhow::Result<Contents> {
     let mut manifest = Manifest { started_ns: BEGIN, ..Manifest::default() };
     let writer = Writer::create(directory, &manifest, WriterOptions::default())?;
-    let mut load =
-        Load { writer, told: Told::default(), waiting: BinaryHeap::new(), contents: Contents::default() };
+    let mut load = Load {
+        writer,
+        told: ReportedLoad::default(),
+        waiting: BinaryHeap::new(),
+        contents: Contents::default(),
+    };
     let mut simulation = Simulation::new(SEED, BEGIN, requests, incidents);
     let mut beside = with_host.then(|| Beside::new(PID, BEGIN));
     while let Some((served, incidents)) = simulation.next() {
@@ -105,13 +109,13 @@ fn size(directory: &Path) -> std::io::Result<u64> {
 /// The writer, and what comes later than what was made after it.
 struct Load {
     writer: Writer,
-    told: Told,
+    told: ReportedLoad,
     waiting: BinaryHeap<Reverse<Waiting>>,
     contents: Contents,
 }
 
 /// Names that are reported again and again.
-struct Told {
+struct ReportedLoad {
     handlers: Vec<Arc<str>>,
     network_threads: Vec<Arc<str>>,
     clients: Vec<(Arc<str>, SocketAddr)>,
@@ -122,7 +126,7 @@ struct Told {
     journal: Arc<str>,
 }
 
-impl Default for Told {
+impl Default for ReportedLoad {
     fn default() -> Self {
         let named = |what: &str, count: usize| {
             (0..count).map(|i| Arc::from(format!("data-plane-kafka-{what}-{i}"))).collect::<Vec<Arc<str>>>()
@@ -159,7 +163,7 @@ impl Load {
         }
     }
 
-    fn served(&mut self, served: &Served) {
+    fn served(&mut self, served: &ServedRequest) {
         self.contents.requests += 1;
         self.contents.slow += u64::from(served.end - served.arrival.start >= SLOW);
         let mut partitions = Vec::with_capacity(served.appends.len());
@@ -201,7 +205,7 @@ impl Load {
     }
 }
 
-impl Told {
+impl ReportedLoad {
     fn incident(&self, incident: Incident) -> (Event, Option<Event>) {
         match incident {
             Incident::Commit(transaction, Stretch { start, end }) => {
@@ -240,7 +244,7 @@ impl Told {
     }
 
     /// An append as the kernel saw it, and as the wire did.
-    fn append(&self, served: &Served, append: &Append) -> (FileOp, Partition) {
+    fn append(&self, served: &ServedRequest, append: &Append) -> (FileOp, Partition) {
         let offset = append.place * i64::from(RECORDS);
         let crc = (served.number as u32).wrapping_mul(0x9e37_79b1) ^ append.partition as u32;
         let ((named, file), base_sequence) = (self.partition(append.partition), served.number as i32);
@@ -297,7 +301,7 @@ impl Told {
     }
 
     /// The handler waits for the journal inside the write.
-    fn held_up(&self, served: &Served, append: &Append) -> Event {
+    fn held_up(&self, served: &ServedRequest, append: &Append) -> Event {
         let end = append.time.end - 5 * MICRO;
         Event::OffCpu(Box::new(OffCpu {
             start: Nanos(append.time.start + 10 * MICRO),
@@ -315,7 +319,7 @@ impl Told {
     /// A call that moved a part of a request or response of so many bytes, its length included.
     fn socket_op(
         &self,
-        served: &Served,
+        served: &ServedRequest,
         op: SocketOpKind,
         time: Stretch,
         (of_bytes, part): (u32, Range<u32>),
@@ -339,7 +343,7 @@ impl Told {
         }))
     }
 
-    fn request(&self, served: &Served, partitions: Vec<Partition>) -> Event {
+    fn request(&self, served: &ServedRequest, partitions: Vec<Partition>) -> Event {
         let (client_id, client) = self.client(served.connection);
         Event::Request(Box::new(Request {
             arrival: Nanos(served.arrival.start),

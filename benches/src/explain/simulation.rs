@@ -11,7 +11,7 @@ mod trouble;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use crate::random::Random;
+use fastrand::Rng;
 use trouble::Trouble;
 pub(super) use trouble::{Incident, Incidents};
 
@@ -48,7 +48,7 @@ pub(super) struct Append {
 
 /// One request as it was served.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Served {
+pub(super) struct ServedRequest {
     pub(super) number: u64,
     pub(super) connection: usize,
     pub(super) handler: usize,
@@ -61,7 +61,7 @@ pub(super) struct Served {
     pub(super) end: i64,
 }
 
-impl Served {
+impl ServedRequest {
     pub(super) fn network_thread(&self) -> usize {
         self.connection % NETWORK_THREADS
     }
@@ -84,7 +84,7 @@ enum Step {
 
 /// A request on its way.
 struct UnderWay {
-    served: Served,
+    served: ServedRequest,
     /// Those that it has not appended to yet.
     partitions: VecDeque<usize>,
 }
@@ -107,7 +107,7 @@ struct Log {
 }
 
 pub(super) struct Simulation {
-    random: Random,
+    rng: Rng,
     now: i64,
     /// Requests that have arrived, and that are still to arrive.
     arrived: u64,
@@ -128,11 +128,11 @@ pub(super) struct Simulation {
 impl Simulation {
     /// One of so many requests, from a moment on.
     pub(super) fn new(seed: u64, now: i64, requests: u64, incidents: Incidents) -> Self {
-        let mut random = Random::new(seed);
-        let trouble = Trouble::new(incidents, now, &mut random);
+        let mut rng = Rng::with_seed(seed);
+        let trouble = Trouble::new(incidents, now, &mut rng);
         let connection = || Connection { requests: VecDeque::new(), arrived: now, answered: now };
         let mut simulation = Self {
-            random,
+            rng,
             now,
             arrived: 0,
             to_arrive: requests,
@@ -161,12 +161,12 @@ impl Simulation {
     }
 
     /// The next request that was answered, and what happened to the broker meanwhile; none after the last.
-    pub(super) fn next(&mut self) -> Option<(Served, Vec<Incident>)> {
+    pub(super) fn next(&mut self) -> Option<(ServedRequest, Vec<Incident>)> {
         let mut incidents = Vec::new();
         loop {
             let Reverse((at, _, step)) = self.calendar.pop()?;
             self.now = at;
-            incidents.extend(self.trouble.over(at, &mut self.random));
+            incidents.extend(self.trouble.over(at, &mut self.rng));
             // While the collector works nothing but packets moves.
             let awake = self.trouble.awake(at);
             if awake > at && step != Step::Arrival {
@@ -177,7 +177,7 @@ impl Simulation {
         }
     }
 
-    fn take(&mut self, step: Step) -> Option<Served> {
+    fn take(&mut self, step: Step) -> Option<ServedRequest> {
         match step {
             Step::Arrival => self.arrival(),
             Step::Read(number) => self.read(number),
@@ -216,7 +216,7 @@ impl Simulation {
             connection.requests.push_back(number);
             let is_first = connection.requests.len() == 1;
             let arrival = Stretch { start, end: start + took };
-            let served = Served { number, connection: at, arrival, ..Served::default() };
+            let served = ServedRequest { number, connection: at, arrival, ..ServedRequest::default() };
             self.under_way.insert(number, UnderWay { served, partitions });
             if is_first {
                 self.notice(at);
@@ -322,7 +322,7 @@ impl Simulation {
         self.due(start + 10 * MICRO, Step::Answered(number));
     }
 
-    fn answered(&mut self, number: u64) -> Option<Served> {
+    fn answered(&mut self, number: u64) -> Option<ServedRequest> {
         let served = self.under_way.remove(&number)?.served;
         let connection = self.connections.get_mut(served.connection)?;
         connection.answered = served.end;
@@ -337,7 +337,7 @@ impl Simulation {
     }
 
     fn below(&mut self, limit: i64) -> i64 {
-        self.random.below(limit.unsigned_abs()) as i64
+        self.rng.u64(..limit.unsigned_abs()) as i64
     }
 }
 
@@ -350,7 +350,7 @@ mod tests {
     /// From one who had a log or a handler to the next, with what the next does first.
     const HANDED_ON: i64 = 100 * MICRO;
 
-    fn stalls() -> (Vec<Served>, Vec<Stretch>) {
+    fn stalls() -> (Vec<ServedRequest>, Vec<Stretch>) {
         let (mut all, mut collections) = (Vec::new(), Vec::new());
         let mut simulation = Simulation::new(6, 0, 30 * RATE, Incidents::Often);
         let mut told_until = simulation.told_until();
@@ -367,7 +367,10 @@ mod tests {
     }
 
     /// The requests' appends by what `of` says of them, in the order of time.
-    fn by(all: &[Served], of: impl Fn(&Served, &Append) -> usize) -> Vec<Vec<(&Served, &Append)>> {
+    fn by(
+        all: &[ServedRequest],
+        of: impl Fn(&ServedRequest, &Append) -> usize,
+    ) -> Vec<Vec<(&ServedRequest, &Append)>> {
         let mut lists = vec![Vec::new(); HANDLERS.max(PARTITIONS)];
         for served in all {
             for append in &served.appends {
@@ -404,7 +407,7 @@ mod tests {
         let (all, collections) = stalls();
         let logs = by(&all, |_, append| append.partition);
         let handlers = by(&all, |served, _| served.handler);
-        let right_before = |list: &[(&Served, &Append)], time: i64| {
+        let right_before = |list: &[(&ServedRequest, &Append)], time: i64| {
             let before = list.partition_point(|(_, append)| append.time.end <= time);
             before.checked_sub(1).is_some_and(|last| time - list[last].1.time.end <= HANDED_ON)
         };

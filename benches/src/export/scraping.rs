@@ -15,7 +15,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 
 /// What scrapes showed.
 #[derive(Debug, Default)]
-pub(super) struct Scraped {
+pub(super) struct ScrapeStats {
     /// From the connection to the last byte.
     pub(super) times_ms: Vec<f64>,
     /// As the last one told.
@@ -29,7 +29,7 @@ pub(super) struct Scraped {
 /// Somebody who scrapes.
 pub(super) struct Scraping {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<anyhow::Result<Scraped>>,
+    thread: JoinHandle<anyhow::Result<ScrapeStats>>,
 }
 
 impl Scraping {
@@ -37,7 +37,7 @@ impl Scraping {
         let over = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&over);
         let thread = spawn(move || {
-            let mut scraped = Scraped::default();
+            let mut scraped = ScrapeStats::default();
             loop {
                 let begun = Instant::now();
                 let text = get(address, "/metrics")?.1;
@@ -55,13 +55,13 @@ impl Scraping {
     }
 
     /// What was reported, once more at the end.
-    pub(super) fn stop(self) -> anyhow::Result<Scraped> {
+    pub(super) fn stop(self) -> anyhow::Result<ScrapeStats> {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow::anyhow!("who scrapes died"))?
     }
 }
 
-impl Scraped {
+impl ScrapeStats {
     fn note(&mut self, text: &str) {
         let series = || text.lines().filter(|line| !line.starts_with('#'));
         let sum = |name: &str| -> f64 {

@@ -20,9 +20,9 @@ use recording::{Manifest, Writer, WriterOptions};
 use super::scraping::{self, Scraping};
 use super::{EVERY, MEMORY_MIB, SCRAPE_MS};
 use crate::kernel::accounts::peak_memory;
-use crate::random::Random;
 use crate::target::{Bound, Target};
 use crate::{stop, table};
+use fastrand::Rng;
 
 /// A day, in seconds, and requests in each: as many events as can be read in some minutes.
 const SECONDS: i64 = 24 * 3_600;
@@ -161,7 +161,7 @@ fn write(directory: &Path) -> anyhow::Result<u64> {
 
 /// What is reported again and again.
 struct Day {
-    random: Random,
+    rng: Rng,
     partitions: Vec<(TopicPartition, Arc<str>)>,
     clients: Vec<Arc<str>>,
     thread: Arc<str>,
@@ -172,7 +172,7 @@ struct Day {
 }
 
 /// One request's times.
-struct Served {
+struct ServedRequest {
     number: u64,
     arrival: i64,
     append: i64,
@@ -190,7 +190,7 @@ impl Day {
             (TopicPartition { topic: topic.into(), partition }, file.into())
         };
         Self {
-            random: Random::new(8),
+            rng: Rng::with_seed(8),
             partitions: (0..TOPICS * PARTITIONS).map(named).collect(),
             clients: (0..200).map(|number| format!("producer-{number}").into()).collect(),
             thread: "data-plane-kafka-request-handler-0".into(),
@@ -208,11 +208,17 @@ impl Day {
         let mut events = Vec::new();
         for request in 0..RATE {
             let stalled = stalls && request == 3;
-            let arrival = from + request * (SECOND / RATE) + self.random.below(1_000_000) as i64;
+            let arrival = from + request * (SECOND / RATE) + self.rng.u64(..1_000_000) as i64;
             let append = arrival + 300_000;
             let appended = append + if stalled { STALL } else { 40_000 };
-            let served =
-                Served { number: self.number, arrival, append, appended, end: appended + 200_000, stalled };
+            let served = ServedRequest {
+                number: self.number,
+                arrival,
+                append,
+                appended,
+                end: appended + 200_000,
+                stalled,
+            };
             self.number += 1;
             events.extend(self.request(&served));
         }
@@ -221,8 +227,8 @@ impl Day {
         events
     }
 
-    fn request(&mut self, served: &Served) -> Vec<Event> {
-        let at = self.random.below(TOPICS * PARTITIONS) as usize;
+    fn request(&mut self, served: &ServedRequest) -> Vec<Event> {
+        let at = self.rng.u64(..TOPICS * PARTITIONS) as usize;
         let nothing = || (TopicPartition { topic: "".into(), partition: 0 }, Arc::<str>::from(""));
         let (named, file) = self.partitions.get(at).cloned().unwrap_or_else(nothing);
         let crc = (served.number as u32).wrapping_mul(0x9e37_79b1);
@@ -254,7 +260,7 @@ impl Day {
 
     fn append(
         &self,
-        served: &Served,
+        served: &ServedRequest,
         named: &TopicPartition,
         file: Arc<str>,
         batch: Batch,
@@ -293,7 +299,7 @@ impl Day {
     }
 
     /// The thread that wrote waits for a commit.
-    fn stall(&self, served: &Served) -> [Event; 2] {
+    fn stall(&self, served: &ServedRequest) -> [Event; 2] {
         let off_cpu = OffCpu {
             start: Nanos(served.append + 10_000),
             end: Nanos(served.appended - 10_000),
@@ -315,7 +321,7 @@ impl Day {
         [Event::OffCpu(Box::new(off_cpu)), Event::JournalCommit(Box::new(commit))]
     }
 
-    fn socket_op(&self, served: &Served, op: SocketOpKind, at: i64) -> Event {
+    fn socket_op(&self, served: &ServedRequest, op: SocketOpKind, at: i64) -> Event {
         let bytes = if op == SocketOpKind::Read { REQUEST_BYTES } else { RESPONSE_BYTES } + 4;
         let sequence = (served.number as u32).wrapping_mul(bytes);
         let (local, remote) = ends(served.number);
@@ -336,7 +342,7 @@ impl Day {
         }))
     }
 
-    fn asked(&self, served: &Served, partition: Partition) -> Event {
+    fn asked(&self, served: &ServedRequest, partition: Partition) -> Event {
         let (broker, client) = ends(served.number);
         let client_id = self.clients.get(served.number as usize % self.clients.len()).cloned();
         Event::Request(Box::new(Request {

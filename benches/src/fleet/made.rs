@@ -60,7 +60,7 @@ pub(crate) struct Size {
 pub(crate) fn write(directory: &Path, size: Size) -> anyhow::Result<u64> {
     let mut events = 0;
     for number in 1..=size.brokers {
-        events += Made::new(number).write(&folder(directory, number), size)?;
+        events += SyntheticData::new(number).write(&folder(directory, number), size)?;
     }
     Ok(events)
 }
@@ -71,7 +71,7 @@ pub(crate) fn folder(directory: &Path, number: usize) -> PathBuf {
 }
 
 /// One broker.
-struct Made {
+struct SyntheticData {
     number: usize,
     random: u64,
     offset: i64,
@@ -91,7 +91,7 @@ struct Names {
     none: Arc<str>,
 }
 
-impl Made {
+impl SyntheticData {
     fn new(number: usize) -> Self {
         let led = if number == LEADS_MORE { 2 * LED } else { LED };
         let partition = |i: i32| {

@@ -3,7 +3,7 @@
 //! is the kernel's price of hooks on this machine; what the recorder of the broker itself costs beside it is ours.
 
 use super::judgement::{differences, of_kind, p99, p99_against_nobody, throughput};
-use super::latencies::Seen;
+use super::latencies::LatencyStats;
 use super::run::Run;
 use super::watcher::Kind;
 use crate::table;
@@ -48,7 +48,7 @@ pub(super) fn print_against_nobody(runs: &[Run], kinds: &[Kind]) {
             "watchers",
         ],
         kinds.iter().map(|&kind| {
-            let p99 = Seen::p99_of_all(of_kind(runs, kind).map(|run| &run.seen));
+            let p99 = LatencyStats::p99_of_all(of_kind(runs, kind).map(|run| &run.seen));
             let watchers =
                 of_kind(runs, kind).map(|run| of_request(run.watchers.as_nanos() as f64, run) / 1e3);
             let broker = of_kind(runs, kind).map(Run::broker_nanos).collect();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::accounts::Ran;
-use super::latencies::Seen;
-use super::recorded::Recorded;
+use super::latencies::LatencyStats;
+use super::recorded::RecordingStats;
 use super::run::Run;
 use super::watcher::Kind;
 use crate::table;
@@ -31,7 +31,7 @@ pub(super) fn saturated(runs: &[Run]) -> Vec<Target> {
     targets.push(completeness(
         "appends neither recorded nor counted as lost",
         runs.iter(),
-        Recorded::unaccounted,
+        RecordingStats::unaccounted,
     ));
     targets
 }
@@ -43,8 +43,8 @@ pub(super) fn paced(runs: &[Run], counted: &[Run]) -> Vec<Target> {
     targets.extend(cost(counted));
     let cheaper = differences(counted, Kind::Brokerscope, Kind::Tools, share);
     targets.push(percent("processor time against tcpdump + bpftrace", &cheaper, Bound::AtMost(0.0)));
-    targets.push(completeness("appends not recorded once", all(), Recorded::wrong));
-    targets.push(completeness("events lost", all(), Recorded::all_lost));
+    targets.push(completeness("appends not recorded once", all(), RecordingStats::wrong));
+    targets.push(completeness("events lost", all(), RecordingStats::all_lost));
     targets
 }
 
@@ -63,7 +63,7 @@ pub(super) fn differences(runs: &[Run], one: Kind, other: Kind, of: impl Fn(&Run
 pub(super) fn p99_against_nobody(runs: &[Run], kind: Kind, left_out: Option<usize>) -> f64 {
     let p99 = |kind| {
         let kept = of_kind(runs, kind).enumerate().filter(|(round, _)| Some(*round) != left_out);
-        Seen::p99_of_all(kept.map(|(_, run)| &run.seen))
+        LatencyStats::p99_of_all(kept.map(|(_, run)| &run.seen))
     };
     percent_more(p99(kind), p99(Kind::Nobody))
 }
@@ -153,7 +153,7 @@ fn against_tools(runs: &[Run]) -> [Target; 2] {
 fn completeness<'a>(
     what: &str,
     runs: impl Iterator<Item = &'a Run>,
-    of: impl Fn(&Recorded) -> u64,
+    of: impl Fn(&RecordingStats) -> u64,
 ) -> Target {
     let runs: Vec<f64> = runs.filter_map(|run| Some(of(run.recorded.as_ref()?) as f64)).collect();
     let measured = runs.iter().copied().fold(0.0, f64::max);

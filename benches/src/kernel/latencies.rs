@@ -13,7 +13,7 @@ const SLOWEST_SHARE: f64 = 0.1;
 
 /// What a producer saw of its load.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct LatencyStats {
     /// All requests ever answered, those before and after what was measured too.
     pub(crate) answered: u64,
     pub(crate) requests: u64,
@@ -31,7 +31,7 @@ impl Latencies {
         self.0.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// What [`Seen::parse`] reads.
+    /// What [`LatencyStats::parse`] reads.
     pub(crate) fn line(mut self, within: Duration) -> String {
         self.0.sort_unstable();
         let at = |share: f64| {
@@ -45,7 +45,7 @@ impl Latencies {
     }
 }
 
-impl Seen {
+impl LatencyStats {
     /// Reads how many were answered, and what [`Latencies::line`] says.
     pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
         let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();

@@ -13,7 +13,7 @@ use super::TOPIC;
 
 /// What was recorded of a run.
 #[derive(Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordingStats {
     /// Operations on files and on connections.
     pub(crate) operations: u64,
     /// Writes of the topic's records.
@@ -26,7 +26,7 @@ pub(crate) struct Recorded {
     pub(crate) said: String,
 }
 
-impl Recorded {
+impl RecordingStats {
     /// Reads a recording as a user does; `appended` is how many batches the broker took.
     pub(crate) fn read(
         brokerscope: &Path,

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::accounts::{self, Ran};
-use super::latencies::Seen;
-use super::recorded::Recorded;
+use super::latencies::LatencyStats;
+use super::recorded::RecordingStats;
 use super::stage::Stage;
 use super::stand_in::StandIn;
 use super::watcher::{Kind, Watcher};
@@ -22,7 +22,7 @@ use crate::stop;
 /// What one run showed.
 pub(crate) struct Run {
     pub(crate) kind: Kind,
-    pub(crate) seen: Seen,
+    pub(crate) seen: LatencyStats,
     /// The broker's processor time, with what hooks took of it.
     pub(crate) broker: Duration,
     /// That of the processes that watched.
@@ -30,7 +30,7 @@ pub(crate) struct Run {
     /// What their BPF programs ran in others' time; without times unless the kernel counts them.
     pub(crate) programs: BTreeMap<String, Ran>,
     /// What was recorded, where it was.
-    pub(crate) recorded: Option<Recorded>,
+    pub(crate) recorded: Option<RecordingStats>,
 }
 
 impl Run {
@@ -57,7 +57,7 @@ impl Run {
             said = watcher.stop()?;
         }
         if kind == Kind::Brokerscope {
-            run.recorded = Some(Recorded::read(brokerscope, &recording, run.seen.answered, said)?);
+            run.recorded = Some(RecordingStats::read(brokerscope, &recording, run.seen.answered, said)?);
         }
         Ok(run)
     }
@@ -120,7 +120,7 @@ pub(crate) fn measure(stage: &Stage, kind: Kind, load: Load, watchers: &[Watcher
     };
     Ok(Run {
         kind,
-        seen: Seen::parse(&last)?,
+        seen: LatencyStats::parse(&last)?,
         broker: after.broker.saturating_sub(before.broker),
         watchers: after.watchers.saturating_sub(before.watchers),
         programs: after.programs.iter().map(ran).collect(),

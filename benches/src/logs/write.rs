@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::random::Random;
+use fastrand::Rng;
 
 /// Lines that say nothing of the kind, from Kafka's sources as those that do.
 const DULL: [&str; 8] = [
@@ -67,12 +67,12 @@ pub(super) fn texts(directory: &Path) -> io::Result<PathBuf> {
 
 /// How many bytes and lines that tell something.
 pub(super) fn server_log(path: &Path, bytes: u64) -> io::Result<(u64, u64)> {
-    write(path, bytes, |random, line| {
-        let tells = random.below(100) == 0;
+    write(path, bytes, |rng, line| {
+        let tells = rng.u64(..100) == 0;
         let messages: &[&str] = if tells { &TELLING } else { &DULL };
-        let message = messages.get(random.below(messages.len() as u64) as usize).copied().unwrap_or_default();
-        let partition = format!("topic-{}-{}", random.below(50), random.below(20));
-        let text = message.replace("TP", &partition).replace('N', &random.below(10_000_000).to_string());
+        let message = messages.get(rng.u64(..messages.len() as u64) as usize).copied().unwrap_or_default();
+        let partition = format!("topic-{}-{}", rng.u64(..50), rng.u64(..20));
+        let text = message.replace("TP", &partition).replace('N', &rng.u64(..10_000_000).to_string());
         line.push_str("INFO ");
         line.push_str(&text);
         tells
@@ -81,14 +81,14 @@ pub(super) fn server_log(path: &Path, bytes: u64) -> io::Result<(u64, u64)> {
 
 /// How many bytes and requests.
 pub(super) fn request_log(path: &Path, bytes: u64) -> io::Result<(u64, u64)> {
-    write(path, bytes, |random, line| {
-        let local = random.below(9_000) as f64 / 1_000.0;
-        let topic = random.below(50);
+    write(path, bytes, |rng, line| {
+        let local = rng.u64(..9_000) as f64 / 1_000.0;
+        let topic = rng.u64(..50);
         // Writing into a string cannot fail.
         let _ = write!(
             line,
             r#"DEBUG Completed request:{{"isForwarded":false,"requestHeader":{{"requestApiKey":0,"requestApiVersion":12,"correlationId":{},"clientId":"orders-producer-1","requestApiKeyName":"PRODUCE"}},"request":{{"transactionalId":null,"acks":-1,"timeoutMs":30000,"topicData":[{{"name":"topic-{topic}","partitionData":[{{"index":3,"recordsSizeInBytes":16384}},{{"index":7,"recordsSizeInBytes":9210}}]}}]}},"response":{{"responses":[{{"name":"topic-{topic}","partitionResponses":[{{"index":3,"errorCode":0,"baseOffset":88847331,"logAppendTimeMs":-1,"logStartOffset":0,"recordErrors":[],"errorMessage":null}},{{"index":7,"errorCode":0,"baseOffset":7331,"logAppendTimeMs":-1,"logStartOffset":0,"recordErrors":[],"errorMessage":null}}]}}],"throttleTimeMs":0}},"connection":"10.0.0.1:9092-10.0.0.7:60670-0-1","totalTimeMs":{},"requestQueueTimeMs":0.062,"localTimeMs":{local},"remoteTimeMs":1.5,"throttleTimeMs":0,"responseQueueTimeMs":0.031,"sendTimeMs":0.12,"securityProtocol":"PLAINTEXT","principal":"User:ANONYMOUS","listener":"PLAINTEXT","clientInformation":{{"softwareName":"apache-kafka-java","softwareVersion":"3.9.0"}}}} (kafka.request.logger)"#,
-            random.below(1 << 30),
+            rng.u64(..1 << 30),
             local + 1.713,
         );
         true
@@ -99,10 +99,10 @@ pub(super) fn request_log(path: &Path, bytes: u64) -> io::Result<(u64, u64)> {
 fn write(
     path: &Path,
     bytes: u64,
-    mut message: impl FnMut(&mut Random, &mut String) -> bool,
+    mut message: impl FnMut(&mut Rng, &mut String) -> bool,
 ) -> io::Result<(u64, u64)> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut random = Random::new(4_711);
+    let mut rng = Rng::with_seed(4_711);
     let (mut written, mut telling, mut ms) = (0, 0, 0_u64);
     let mut line = String::new();
     while written < bytes {
@@ -110,7 +110,7 @@ fn write(
         ms += 1;
         let (hour, minute, second) = (ms / 3_600_000 % 24, ms / 60_000 % 60, ms / 1_000 % 60);
         let _ = write!(line, "[2024-05-19 {hour:02}:{minute:02}:{second:02},{:03}] ", ms % 1_000);
-        telling += u64::from(message(&mut random, &mut line));
+        telling += u64::from(message(&mut rng, &mut line));
         line.push('\n');
         out.write_all(line.as_bytes())?;
         written += line.len() as u64;

@@ -11,7 +11,7 @@ type Record = [i64; 4];
 
 /// What a tool says of a segment.
 #[derive(Default)]
-struct Said {
+struct DumpedBatch {
     batches: u64,
     records: Vec<Record>,
 }
@@ -21,8 +21,8 @@ struct Said {
 /// # Errors
 /// Where they differ, where a CRC is not right, or where they do not find so many batches and records.
 pub(crate) fn check(ours: Command, theirs: Command, batches: u64, records: u64) -> anyhow::Result<()> {
-    let ours = lines(ours, Said::json)?;
-    let theirs = lines(theirs, Said::dump)?;
+    let ours = lines(ours, DumpedBatch::json)?;
+    let theirs = lines(theirs, DumpedBatch::dump)?;
     for (name, said) in [("brokerscope", &ours), ("DumpLogSegments", &theirs)] {
         let found = (said.batches, said.records.len() as u64);
         ensure!(
@@ -36,10 +36,13 @@ pub(crate) fn check(ours: Command, theirs: Command, batches: u64, records: u64) 
     Ok(())
 }
 
-fn lines(mut command: Command, take: fn(&mut Said, &str) -> anyhow::Result<()>) -> anyhow::Result<Said> {
+fn lines(
+    mut command: Command,
+    take: fn(&mut DumpedBatch, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<DumpedBatch> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let output = child.stdout.take().context("a pipe")?;
-    let mut said = Said::default();
+    let mut said = DumpedBatch::default();
     for line in BufReader::with_capacity(1 << 16, output).lines() {
         let line = line?;
         take(&mut said, &line).with_context(|| line.clone())?;
@@ -49,7 +52,7 @@ fn lines(mut command: Command, take: fn(&mut Said, &str) -> anyhow::Result<()>) 
     Ok(said)
 }
 
-impl Said {
+impl DumpedBatch {
     /// A line of ours.
     fn json(&mut self, line: &str) -> anyhow::Result<()> {
         let row: Value = serde_json::from_str(line)?;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use lz4_flex::frame::FrameEncoder;
 
-use crate::random::Random;
 use crate::records::{self, Deltas, Head, LZ4, UNCOMPRESSED, record};
+use fastrand::Rng;
 
 const RECORDS_PER_BATCH: u64 = 100;
 const FIRST_TIMESTAMP_MS: i64 = 1_760_000_000_000;
@@ -28,18 +28,18 @@ pub(crate) struct Contents {
 /// Writes batches until they have `plain_bytes` before compression.
 pub(crate) fn write(path: &Path, plain_bytes: u64, is_compressed: bool) -> io::Result<Contents> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut random = Random::new(7);
-    let text = text(&mut random);
+    let mut rng = Rng::with_seed(7);
+    let text = text(&mut rng);
     let mut contents = Contents { bytes: 0, plain_bytes: 0, batches: 0, records: 0 };
     let mut plain = Vec::new();
     while contents.plain_bytes < plain_bytes {
-        let count = RECORDS_PER_BATCH - random.below(20);
+        let count = RECORDS_PER_BATCH - rng.u64(..20);
         let base = contents.records as i64;
         plain.clear();
         for number in 0..count as i64 {
             let timestamp_ms = (base + number) / RECORDS_PER_MS - base / RECORDS_PER_MS;
             let deltas = Deltas { offset: number, timestamp_ms };
-            let value = cut(&text, 120 + random.below(40) as usize, &mut random);
+            let value = cut(&text, 120 + rng.u64(..40) as usize, &mut rng);
             record(&mut plain, deltas, &(base + number).to_be_bytes(), value, None);
         }
         let head = head(base, count, is_compressed);
@@ -74,17 +74,17 @@ fn lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Words and numbers, as events have them: they shrink to some two thirds.
-fn text(random: &mut Random) -> Vec<u8> {
+fn text(rng: &mut Rng) -> Vec<u8> {
     const WORDS: [&str; 8] = ["order", "customer", "eu-west", "amount", "paid", "item", "status", "trace"];
     let mut text = Vec::with_capacity(TEXT_BYTES + 64);
     while text.len() < TEXT_BYTES {
-        let word = WORDS.get(random.below(8) as usize).copied().unwrap_or("order");
-        text.extend(format!("\"{word}\":{:08x},", random.below(u64::from(u32::MAX))).into_bytes());
+        let word = WORDS.get(rng.u64(..8) as usize).copied().unwrap_or("order");
+        text.extend(format!("\"{word}\":{:08x},", rng.u64(..u64::from(u32::MAX))).into_bytes());
     }
     text
 }
 
-fn cut<'t>(text: &'t [u8], bytes: usize, random: &mut Random) -> &'t [u8] {
-    let from = random.below((TEXT_BYTES - bytes) as u64) as usize;
+fn cut<'t>(text: &'t [u8], bytes: usize, rng: &mut Rng) -> &'t [u8] {
+    let from = rng.u64(..(TEXT_BYTES - bytes) as u64) as usize;
     text.get(from..from + bytes).unwrap_or_default()
 }

@@ -4,11 +4,10 @@ mod config;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -200,7 +199,7 @@ impl Broker {
             limit: options.patience,
             hint: format!("; its log says:\n{}", process::tail(log)),
         };
-        options.interrupt.wait(options.patience, ready, late)
+        options.interrupt.wait_or(options.patience, ready, late)
     }
 }
 
@@ -220,14 +219,12 @@ fn server_command(
     let mut arguments: Vec<String> = JVM_ARGUMENTS.iter().map(|&argument| argument.to_owned()).collect();
     arguments.push(format!("-Dlog4j2.configurationFile={}", logging.display()));
     arguments.extend(options.jvm_arguments.iter().cloned());
-    let output = File::create(server_log).map_err(Error::io("write", server_log))?;
-    let errors = output.try_clone().map_err(Error::io("write", server_log))?;
     let mut command = kafka.command(&arguments, "kafka.Kafka");
     command.arg(properties);
     let launcher: Vec<String> =
         options.place.entering().into_iter().chain(options.launcher.clone()).collect();
     command = launched_by(&launcher, command);
-    command.stdin(Stdio::null()).stdout(output).stderr(errors);
+    process::logged(&mut command, server_log)?;
     if let Some(directory) = properties.parent() {
         command.current_dir(directory);
     }

@@ -32,12 +32,7 @@ impl CpuHogs {
             hogs.processes.push(Process::spawn(&mut command, Some(site))?);
         }
         let all_halted = || Ok(hogs.processes.iter().all(|process| is_halted(process.pid())).then_some(()));
-        let late = || Error::TooSlow {
-            what: "the busy processes' start".to_owned(),
-            limit: START_TIMEOUT,
-            hint: String::new(),
-        };
-        Interrupt::never().wait(START_TIMEOUT, all_halted, late)?;
+        Interrupt::never().wait(START_TIMEOUT, "the busy processes' start", all_halted)?;
         Ok(hogs)
     }
 

@@ -190,7 +190,10 @@ impl Lab {
                 make_empty(&place)?;
                 fs::rename(&recording, &place).map_err(Error::io("make", &place))?;
                 let bottleneck = self.bottleneck(&place, &unfinished)?;
-                self.keep(asked, repetition, *seen, bottleneck, started.elapsed());
+                let RunData { start_ns, measured, journal } = *seen;
+                let (asked, took_s) = (asked.clone(), started.elapsed().as_secs_f64());
+                let run = FinishedRun { asked, repetition, start_ns, took_s, measured, journal, bottleneck };
+                self.run_log.runs.push(run);
             }
         }
         remove(&unfinished)?;
@@ -201,46 +204,32 @@ impl Lab {
     fn bottleneck(&self, recording: &Path, scratch: &Path) -> Result<Option<String>, Error> {
         let Some(slower_than_ms) = self.explained_ms else { return Ok(None) };
         let verdicts = scratch.join("verdicts.jsonl");
-        self.observer.explain(recording, slower_than_ms, &verdicts)?;
-        let said = fs::read_to_string(&verdicts).map_err(Error::io("read", &verdicts))?;
+        let said = self.observer.explain(recording, slower_than_ms, &verdicts)?;
         Ok(summary::told(said.lines().last().unwrap_or_default(), slower_than_ms))
-    }
-
-    fn keep(
-        &mut self,
-        asked: &RunSpec,
-        repetition: u32,
-        seen: RunData,
-        bottleneck: Option<String>,
-        took: Duration,
-    ) {
-        let RunData { start_ns, measured, journal } = seen;
-        let (asked, took_s) = (asked.clone(), took.as_secs_f64());
-        self.run_log.runs.push(FinishedRun {
-            asked,
-            repetition,
-            start_ns,
-            took_s,
-            measured,
-            journal,
-            bottleneck,
-        });
     }
 
     /// Says what came out of it, as far as it has been run.
     fn conclude(&self, arguments: &ExperimentArguments) -> Result<(), Error> {
         let setups: Vec<Setup> = self.asked.iter().map(|asked| asked.setup.clone()).collect();
-        let about = format!("{}\n\n", self.about());
         let table = summary::table(&self.run_log, &setups, arguments.slo);
-        let path = self.directory.join("summary.txt");
-        fs::write(&path, format!("{about}{table}")).map_err(Error::io("write", &path))?;
-        print(&format!("{about}{table}\n"))?;
         let measured = setups.iter().filter(|setup| !self.run_log.of(&setup.id).is_empty());
         let directories: Result<Vec<PathBuf>, Error> = measured.map(|setup| self.describe(setup)).collect();
-        match directories?.as_slice() {
-            [] => Err(Error::Unusable(
-                "no run was measured to its end; what was said above tells why".to_owned(),
-            )),
+        self.finish(&table, &directories?, arguments)
+    }
+
+    /// Prints the results, keeps them beside the runs, and compares configurations.
+    fn finish(
+        &self,
+        results: &str,
+        directories: &[PathBuf],
+        arguments: &ExperimentArguments,
+    ) -> Result<(), Error> {
+        let text = format!("{}\n\n{results}", self.about());
+        let path = self.directory.join("summary.txt");
+        fs::write(&path, &text).map_err(Error::io("write", &path))?;
+        print(&format!("{text}\n"))?;
+        match directories {
+            [] => Err(Error::Unusable("no run was measured to its end; the lines above say why".to_owned())),
             [_] => {
                 self.steps.say("there is nothing to compare: one configuration was measured");
                 Ok(())

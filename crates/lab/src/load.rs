@@ -2,9 +2,8 @@
 //! so that several request handlers meet at one partition's lock.
 
 use std::fs;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::process::Signal;
 
@@ -74,13 +73,11 @@ impl Load {
         fs::create_dir_all(directory).map_err(Error::io("make", directory))?;
         let start = |producer: &Producer| {
             let log = directory.join(format!("{}.log", producer.client_id));
-            let output = File::create(&log).map_err(Error::io("write", &log))?;
-            let errors = output.try_clone().map_err(Error::io("write", &log))?;
             let mut command = command(kafka, producer);
             command.args(arguments(producer, &broker.bootstrap()));
             let mut command = launched_by(&place.entering(), command);
-            command.stdin(Stdio::null()).stdout(output).stderr(errors);
-            Ok(Running { process: Process::spawn(&mut command, site)?, log, before: 0 })
+            let process = Process::spawn(process::logged(&mut command, &log)?, site)?;
+            Ok(Running { process, log, before: 0 })
         };
         let producers: Result<Vec<_>, Error> = producers.iter().map(start).collect();
         Ok(Self { producers: producers? })

@@ -92,12 +92,7 @@ impl Namespace {
             }
             None => Ok(namespace_of(&holder.pid().to_string()).ok().filter(|made| *made != own).map(drop)),
         };
-        let late = || Error::TooSlow {
-            what: "a network namespace".to_owned(),
-            limit: NAMESPACE_TIMEOUT,
-            hint: String::new(),
-        };
-        Interrupt::never().wait(NAMESPACE_TIMEOUT, ready, late)?;
+        Interrupt::never().wait(NAMESPACE_TIMEOUT, "a network namespace", ready)?;
         let namespace = Self { holder };
         namespace.ip(&["link", "set", "dev", "lo", "up"])?;
         Ok(namespace)

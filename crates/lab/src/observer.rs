@@ -41,57 +41,52 @@ impl Observer {
     }
 
     /// Records the broker `pid` into `recording`; it records when this returns.
-    pub(crate) fn record(
-        &self,
-        recording: &Path,
-        pid: u32,
-        site: &Path,
-        further: &[&str],
-    ) -> Result<Recorder<'_>, Error> {
+    pub(crate) fn record(&self, recording: &Path, pid: u32, site: &Path) -> Result<Recorder<'_>, Error> {
         let log = recording.with_extension("log");
-        let output = File::create(&log).map_err(Error::io("write", &log))?;
-        let errors = output.try_clone().map_err(Error::io("write", &log))?;
         let mut command = Command::new(&self.exe);
-        command.arg("record").arg("-o").arg(recording).args(["--pid", &pid.to_string()]).args(further);
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let process = Process::spawn(&mut command, Some(site))?;
-        let mut recorder = Recorder { process, log, observer: self };
+        command.arg("record").arg("-o").arg(recording).args(["--pid", &pid.to_string()]);
+        let mut process = Process::spawn(process::logged(&mut command, &log)?, Some(site))?;
         // The manifest is written when everything is attached.
         let manifest = recording.join("manifest.json");
-        recorder.wait("the recorder's start", |_| manifest.exists())?;
-        Ok(recorder)
+        let attached = || match process.ended()? {
+            Some(_) => Err(failed("record", &log)),
+            None => Ok(manifest.exists().then_some(())),
+        };
+        self.interrupt.wait(RECORDER_TIMEOUT, "the recorder's start", attached)?;
+        Ok(Recorder { process, log, observer: self })
     }
 
-    /// Explains a recording: verdicts of what took at least `slower_than_ms`, as JSON lines into `verdicts`.
+    /// Explains a recording: verdicts of what took at least `slower_than_ms`, as JSON lines, which are kept in the file `said`.
     pub(crate) fn explain(
         &self,
         recording: &Path,
         slower_than_ms: u64,
-        verdicts: &Path,
-    ) -> Result<(), Error> {
-        let slower_than = format!("{slower_than_ms}ms");
-        let further = ["--format", "json", "--slower-than", &slower_than];
-        self.have_said("explain", |command| command.arg(recording).args(further), verdicts)
+        said: &Path,
+    ) -> Result<String, Error> {
+        self.judge("explain", recording, slower_than_ms, said)
     }
 
-    /// What to change by a recording, judging what took at least `slower_than_ms`: JSON lines, which are kept in the file `said`.
+    /// What to change by a recording, judging what took at least `slower_than_ms`: JSON lines, kept in the file `said`.
     pub(crate) fn advise(&self, recording: &Path, slower_than_ms: u64, said: &Path) -> Result<String, Error> {
-        let slower_than = format!("{slower_than_ms}ms");
-        let further = ["--format", "json", "--slower-than", &slower_than];
-        self.have_said("advise", |command| command.arg(recording).args(further), said)?;
-        fs::read_to_string(said).map_err(Error::io("read", said))
+        self.judge("advise", recording, slower_than_ms, said)
+    }
+
+    fn judge(&self, command: &str, recording: &Path, ms: u64, said: &Path) -> Result<String, Error> {
+        let slower_than = format!("{ms}ms");
+        let further = ["--format", "json", "--slower-than", &slower_than].map(OsStr::new);
+        self.ask(command, &[&[recording.as_os_str()], &further[..]].concat(), said)
     }
 
     /// Compares configurations, each a directory of repeated recordings, the first with all others; `further` are
-    /// arguments that say how. Returns what it says, which is kept in the file `said`.
+    /// arguments that say how.
     pub(crate) fn compare(
         &self,
         configurations: &[PathBuf],
         further: &[&OsStr],
         said: &Path,
     ) -> Result<String, Error> {
-        self.have_said("compare", |command| command.args(configurations).args(further), said)?;
-        fs::read_to_string(said).map_err(Error::io("read", said))
+        let configurations: Vec<&OsStr> = configurations.iter().map(|path| path.as_os_str()).collect();
+        self.ask("compare", &[&configurations, further].concat(), said)
     }
 
     /// Runs a command to its end on the lab's own terminal; `meanwhile` is asked while it runs.
@@ -108,8 +103,7 @@ impl Observer {
         command.arg(subcommand).args(arguments).stdin(Stdio::null()).stdout(stdout);
         let mut process = Process::spawn(&mut command, Some(site))?;
         let ended = || meanwhile().and_then(|()| process.ended());
-        let late = || Error::TooSlow { what: what.clone(), limit, hint: String::new() };
-        let status = self.interrupt.wait(limit, ended, late);
+        let status = self.interrupt.wait(limit, &what, ended);
         if status.is_err() {
             process.signal(Signal::INT);
         }
@@ -119,23 +113,20 @@ impl Observer {
         }
     }
 
-    /// Runs a command to its end; what it says goes into `said`, and its complaints into the log beside that.
-    pub(crate) fn have_said(
-        &self,
-        subcommand: &str,
-        arguments: impl FnOnce(&mut Command) -> &mut Command,
-        said: &Path,
-    ) -> Result<(), Error> {
-        let what = format!("brokerscope {subcommand}");
+    /// Runs a command to its end and returns what it says, which is kept in the file `said`; its complaints go into the log
+    /// beside that.
+    pub(crate) fn ask(&self, subcommand: &str, arguments: &[&OsStr], said: &Path) -> Result<String, Error> {
         let log = said.with_extension("log");
         let output = File::create(said).map_err(Error::io("write", said))?;
-        let errors = File::create(&log).map_err(Error::io("write", &log))?;
         let mut command = Command::new(&self.exe);
-        arguments(command.arg(subcommand)).stdin(Stdio::null()).stdout(output).stderr(errors);
+        process::logged(command.arg(subcommand).args(arguments), &log)?.stdout(output);
         let mut process = Process::spawn(&mut command, None)?;
-        let late = || Error::TooSlow { what: what.clone(), limit: COMMAND_TIMEOUT, hint: String::new() };
-        let status = self.interrupt.wait(COMMAND_TIMEOUT, || process.ended(), late)?;
-        if status.success() { Ok(()) } else { Err(Error::Tool { tool: what, said: process::tail(&log) }) }
+        let what = format!("brokerscope {subcommand}");
+        let status = self.interrupt.wait(COMMAND_TIMEOUT, &what, || process.ended())?;
+        if !status.success() {
+            return Err(failed(subcommand, &log));
+        }
+        fs::read_to_string(said).map_err(Error::io("read", said))
     }
 }
 
@@ -143,26 +134,12 @@ impl Recorder<'_> {
     /// Ends it as Ctrl-C does, and waits until its files are whole.
     pub(crate) fn stop(mut self) -> Result<(), Error> {
         self.process.signal(Signal::INT);
-        let late = || Error::TooSlow {
-            what: "the recorder's end".to_owned(),
-            limit: RECORDER_TIMEOUT,
-            hint: String::new(),
-        };
-        let status = self.observer.interrupt.wait(RECORDER_TIMEOUT, || self.process.ended(), late)?;
-        if status.success() { Ok(()) } else { Err(self.failed()) }
+        let ended = || self.process.ended();
+        let status = self.observer.interrupt.wait(RECORDER_TIMEOUT, "the recorder's end", ended)?;
+        if status.success() { Ok(()) } else { Err(failed("record", &self.log)) }
     }
+}
 
-    fn wait(&mut self, what: &str, ready: impl Fn(&Path) -> bool) -> Result<(), Error> {
-        let Self { process, log, observer } = self;
-        let seen = || match process.ended()? {
-            Some(_) => Err(Error::Tool { tool: "brokerscope record".to_owned(), said: process::tail(log) }),
-            None => Ok(ready(log).then_some(())),
-        };
-        let late = || Error::TooSlow { what: what.to_owned(), limit: RECORDER_TIMEOUT, hint: String::new() };
-        observer.interrupt.wait(RECORDER_TIMEOUT, seen, late)
-    }
-
-    fn failed(&self) -> Error {
-        Error::Tool { tool: "brokerscope record".to_owned(), said: process::tail(&self.log) }
-    }
+fn failed(subcommand: &str, log: &Path) -> Error {
+    Error::Tool { tool: format!("brokerscope {subcommand}"), said: process::tail(log) }
 }

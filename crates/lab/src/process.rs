@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -122,6 +122,13 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     let start = said.len().saturating_sub(TAIL_BYTES as usize);
     let tail = said.char_indices().find(|(at, _)| *at >= start).and_then(|(at, _)| said.get(at..));
     Err(Error::Tool { tool, said: tail.unwrap_or_default().trim().to_owned() })
+}
+
+/// Has `command` read nothing and write both its outputs into `log`.
+pub(crate) fn logged<'c>(command: &'c mut Command, log: &Path) -> Result<&'c mut Command, Error> {
+    let output = File::create(log).map_err(Error::io("write", log))?;
+    let errors = output.try_clone().map_err(Error::io("write", log))?;
+    Ok(command.stdin(Stdio::null()).stdout(output).stderr(errors))
 }
 
 /// Turns a failed start of `tool` into an error that says what to install.

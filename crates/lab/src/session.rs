@@ -72,7 +72,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// What `ready` fails with; [`Error::Interrupted`]; `late()` once `limit` has passed.
-    pub(crate) fn wait<T>(
+    pub(crate) fn wait_or<T>(
         &self,
         limit: Duration,
         mut ready: impl FnMut() -> Result<Option<T>, Error>,
@@ -89,6 +89,20 @@ impl Interrupt {
             }
             thread::sleep(POLL_INTERVAL);
         }
+    }
+
+    /// Asks `ready` until it has an answer; `what` is waited for.
+    ///
+    /// # Errors
+    /// What `ready` fails with; [`Error::Interrupted`]; [`Error::TooSlow`] once `limit` has passed.
+    pub(crate) fn wait<T>(
+        &self,
+        limit: Duration,
+        what: &str,
+        ready: impl FnMut() -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        let late = || Error::TooSlow { what: what.to_owned(), limit, hint: String::new() };
+        self.wait_or(limit, ready, late)
     }
 
     /// Sleeps for `time` unless interrupted.
@@ -141,7 +155,7 @@ mod interrupt_tests {
     fn a_raised_flag_ends_a_wait_before_its_limit() {
         let interrupt = Interrupt::never();
         interrupt.0.store(true, Ordering::Relaxed);
-        let waited = interrupt.wait(
+        let waited = interrupt.wait_or(
             Duration::from_secs(3600),
             || Ok(None::<()>),
             || Error::Unusable("not reached".to_owned()),
@@ -154,7 +168,7 @@ mod interrupt_tests {
     fn an_answer_counts_even_when_interrupted() {
         let interrupt = Interrupt::never();
         interrupt.0.store(true, Ordering::Relaxed);
-        let answer = interrupt.wait(Duration::ZERO, || Ok(Some(7)), || Error::Interrupted);
+        let answer = interrupt.wait_or(Duration::ZERO, || Ok(Some(7)), || Error::Interrupted);
         assert_eq!(answer.unwrap(), 7);
     }
 }

@@ -2,7 +2,7 @@
 //! collection, which stops everybody. Does not know who is served.
 
 use super::{MILLI, SECOND, Stretch};
-use crate::random::Random;
+use fastrand::Rng;
 
 /// What happens to the broker as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -35,15 +35,15 @@ impl Incidents {
     }
 
     /// When the next of a kind begins after `now`, of which there were so many since `begun`, and for how long; where it is
-    /// seldom, nothing of it is random.
-    fn next(self, kind: &Kind, before: u32, begun: i64, now: i64, random: &mut Random) -> Stretch {
+    /// seldom, nothing of it is rng.
+    fn next(self, kind: &Kind, before: u32, begun: i64, now: i64, rng: &mut Rng) -> Stretch {
         let (start, length) = match self {
             // Longer than any recording.
             Self::None => (now + 1_000_000 * SECOND, kind.least),
             Self::Seldom => (begun + kind.first + i64::from(before) * APART, kind.of_two(before)),
             Self::Often => {
-                let start = now + 10 * SECOND + below(random, 4 * SECOND);
-                (start, kind.least + below(random, kind.more))
+                let start = now + 10 * SECOND + below(rng, 4 * SECOND);
+                (start, kind.least + below(rng, kind.more))
             }
         };
         Stretch { start, end: start + length }
@@ -86,7 +86,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    pub(super) fn new(incidents: Incidents, now: i64, random: &mut Random) -> Self {
+    pub(super) fn new(incidents: Incidents, now: i64, rng: &mut Rng) -> Self {
         let none = Stretch { start: now, end: now };
         let mut trouble = Self {
             incidents,
@@ -97,21 +97,21 @@ impl Trouble {
             collection: none,
             collections: 0,
         };
-        trouble.next_commit(now, random);
-        trouble.next_collection(now, random);
+        trouble.next_commit(now, rng);
+        trouble.next_collection(now, rng);
         trouble
     }
 
     /// A commit or a collection that is over; the next of its kind is some way off.
-    pub(super) fn over(&mut self, now: i64, random: &mut Random) -> Option<Incident> {
+    pub(super) fn over(&mut self, now: i64, rng: &mut Rng) -> Option<Incident> {
         if now > self.commit.end {
             let over = Incident::Commit(self.commits, self.commit);
-            self.next_commit(now, random);
+            self.next_commit(now, rng);
             return Some(over);
         }
         if now > self.collection.end {
             let over = Incident::Collection(self.collections, self.collection);
-            self.next_collection(now, random);
+            self.next_collection(now, rng);
             return Some(over);
         }
         None
@@ -131,20 +131,20 @@ impl Trouble {
         if (start..end).contains(&at) { end } else { at }
     }
 
-    fn next_commit(&mut self, now: i64, random: &mut Random) {
-        self.commit = self.incidents.next(&COMMITS, self.commits, self.begun, now, random);
+    fn next_commit(&mut self, now: i64, rng: &mut Rng) {
+        self.commit = self.incidents.next(&COMMITS, self.commits, self.begun, now, rng);
         self.commits += 1;
         self.holds = false;
     }
 
-    fn next_collection(&mut self, now: i64, random: &mut Random) {
-        self.collection = self.incidents.next(&COLLECTIONS, self.collections, self.begun, now, random);
+    fn next_collection(&mut self, now: i64, rng: &mut Rng) {
+        self.collection = self.incidents.next(&COLLECTIONS, self.collections, self.begun, now, rng);
         self.collections += 1;
     }
 }
 
-fn below(random: &mut Random, limit: i64) -> i64 {
-    random.below(limit.unsigned_abs()) as i64
+fn below(rng: &mut Rng, limit: i64) -> i64 {
+    rng.u64(..limit.unsigned_abs()) as i64
 }
 
 #[cfg(test)]
@@ -156,10 +156,10 @@ mod tests {
 
     /// The incidents of so many seconds, by when they were and how long.
     fn of(incidents: Incidents, seconds: i64) -> Vec<(bool, i64, i64)> {
-        let mut random = Random::new(6);
-        let mut trouble = Trouble::new(incidents, 0, &mut random);
+        let mut rng = Rng::with_seed(6);
+        let mut trouble = Trouble::new(incidents, 0, &mut rng);
         let at = (0..seconds * SECOND).step_by((5 * MILLI) as usize);
-        let all = at.filter_map(|now| trouble.over(now, &mut random));
+        let all = at.filter_map(|now| trouble.over(now, &mut rng));
         all.map(|incident| match incident {
             Incident::Commit(_, Stretch { start, end }) => (true, start, end - start),
             Incident::Collection(_, Stretch { start, end }) => (false, start, end - start),

@@ -30,12 +30,12 @@ pub(super) struct Load {
 }
 
 /// What one run was.
-pub(super) struct Waited {
+pub(super) struct WaitTime {
     pub(super) waits: u64,
     nanos: u64,
 }
 
-impl Waited {
+impl WaitTime {
     /// Processor time that a wait took, with all that lies between two: where its threads have one processor, all of the
     /// time from one wait to the next.
     pub(super) fn nanos_each(&self) -> f64 {
@@ -78,11 +78,11 @@ impl Contender {
     }
 
     /// Has its threads contend for so long.
-    pub(super) fn run(&mut self, load: Load) -> anyhow::Result<Waited> {
+    pub(super) fn run(&mut self, load: Load) -> anyhow::Result<WaitTime> {
         let before = self.ran()?;
         writeln!(self.orders, "{} {}", load.millis, load.kib)?;
         let waits = self.answer()?.parse().context("Contended.java")?;
-        Ok(Waited { waits, nanos: self.ran()?.saturating_sub(before) })
+        Ok(WaitTime { waits, nanos: self.ran()?.saturating_sub(before) })
     }
 
     fn answer(&mut self) -> anyhow::Result<String> {

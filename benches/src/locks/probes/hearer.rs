@@ -33,12 +33,12 @@ pub(super) enum Deed {
 /// A thread that hears.
 pub(super) struct Hearer {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<anyhow::Result<Heard>>>,
+    thread: Option<JoinHandle<anyhow::Result<WaitEvents>>>,
 }
 
 /// What it heard.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct WaitEvents {
     pub(super) told: u64,
     /// Of those, with who held the monitor.
     pub(super) with_holder: u64,
@@ -73,11 +73,11 @@ impl Hearer {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    pub(super) fn end(mut self) -> anyhow::Result<Heard> {
+    pub(super) fn end(mut self) -> anyhow::Result<WaitEvents> {
         self.join().context("ended before")?
     }
 
-    fn join(&mut self) -> Option<anyhow::Result<Heard>> {
+    fn join(&mut self) -> Option<anyhow::Result<WaitEvents>> {
         self.stop.store(true, Ordering::Relaxed);
         let joined = self.thread.take()?.join();
         Some(joined.unwrap_or_else(|_| Err(anyhow!("the thread that reads the JVM's probes panicked"))))
@@ -91,7 +91,7 @@ impl Drop for Hearer {
     }
 }
 
-fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<Heard> {
+fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<WaitEvents> {
     let (mut told, mut with_holder) = (0, 0);
     loop {
         let stopping = stop.load(Ordering::Relaxed);
@@ -109,7 +109,7 @@ fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<Heard> {
         times: cost.run_count,
         nanos_a_wait: cost.run_time_ns as f64 / told as f64,
     });
-    Ok(Heard {
+    Ok(WaitEvents {
         told,
         with_holder,
         counted: probes.short_waits().count,

@@ -8,7 +8,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::contender::{Contender, Load};
-use super::hearer::{Deed, Heard, Hearer, Ran};
+use super::hearer::{Deed, Hearer, Ran, WaitEvents};
 use crate::stop;
 
 /// What a thread goes through between two waits: nothing, so that what a wait takes is in the nearest caches; and as
@@ -90,7 +90,7 @@ impl Subjects {
     }
 
     /// Once more where the reader of the programs' records came too late, which says nothing of what they cost.
-    fn measure(&mut self, who: Who) -> anyhow::Result<([f64; LOADS.len()], Heard)> {
+    fn measure(&mut self, who: Who) -> anyhow::Result<([f64; LOADS.len()], WaitEvents)> {
         let mut measured = self.measure_once(who);
         for _ in 1..TRIES {
             if measured.is_ok() {
@@ -102,7 +102,7 @@ impl Subjects {
         measured
     }
 
-    fn measure_once(&mut self, who: Who) -> anyhow::Result<([f64; LOADS.len()], Heard)> {
+    fn measure_once(&mut self, who: Who) -> anyhow::Result<([f64; LOADS.len()], WaitEvents)> {
         let (contender, deed) = match who {
             Who::WithoutFlag => (&mut self.without_flag, None),
             Who::WithFlag(deed) => (&mut self.with_flag, deed),
@@ -124,7 +124,7 @@ impl Subjects {
 }
 
 /// A hearer that misses waits would cost less than one that hears them.
-fn check(deed: Option<Deed>, heard: &Heard, waits: u64) -> anyhow::Result<()> {
+fn check(deed: Option<Deed>, heard: &WaitEvents, waits: u64) -> anyhow::Result<()> {
     let heard_of = match deed {
         Some(Deed::Count) => heard.counted,
         Some(Deed::Tell | Deed::TellCounted) => heard.told,

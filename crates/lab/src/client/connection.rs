@@ -138,12 +138,11 @@ pub(crate) fn create_topic(
     }
     for partition in 0..topic.partitions {
         let what = format!("the broker's becoming leader of {name}-{partition}");
-        let late = || Error::TooSlow { what, limit: TOPIC_TIMEOUT, hint: String::new() };
         let is_led = || {
             let body = connection.call(&Request::fetch(name, partition, 0, 1, 0))?;
             Ok(fetched(body).filter(|brought| brought.error == 0).map(drop))
         };
-        interrupt.wait(TOPIC_TIMEOUT, is_led, late)?;
+        interrupt.wait(TOPIC_TIMEOUT, &what, is_led)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::run_log::RunSpec;
 use super::schedule::{Estimate, roughly};
 use super::setup::Setup;
-use super::{ExperimentArguments, Lab, print, run_log};
+use super::{ExperimentArguments, Lab, run_log};
 use crate::error::Error;
 
 /// An experiment in the middle.
@@ -122,23 +122,13 @@ impl Adaptive {
     /// Says what came of it all, keeps that beside the runs, and compares configurations, each with a name and a sentence.
     pub(crate) fn conclude(
         &self,
-        told: &str,
+        results: &str,
         configurations: &[(String, String, Option<String>)],
         arguments: &ExperimentArguments,
     ) -> Result<(), Error> {
-        let text = format!("{}\n\n{told}", self.lab.about());
-        let path = self.lab.directory.join("summary.txt");
-        fs::write(&path, &text).map_err(Error::io("write", &path))?;
-        print(&format!("{text}\n"))?;
         let named: Result<Vec<PathBuf>, Error> =
             configurations.iter().map(|(id, name, note)| self.name(id, name, note.as_deref())).collect();
-        match named?.as_slice() {
-            [] | [_] => {
-                self.say("there is nothing to compare: one configuration was measured");
-                Ok(())
-            }
-            directories => self.lab.compare(directories, arguments),
-        }
+        self.lab.finish(results, &named?, arguments)
     }
 
     fn name(&self, id: &str, name: &str, note: Option<&str>) -> Result<PathBuf, Error> {

@@ -139,7 +139,7 @@ impl TestBed {
             Clients { place: &self.clients(), broker: &self.broker, kafka: context.kafka, site: &self.site };
         let mut driving = Driving::start(asked, &from)?;
         context.interrupt.sleep(Duration::from_secs(asked.setup.warm_up_s))?;
-        let recorder = context.observer.record(recording, self.broker.pid, self.site.path(), &[])?;
+        let recorder = context.observer.record(recording, self.broker.pid, self.site.path())?;
         driving.measure();
         let start_ns = now_ns();
         let seconds = Duration::from_secs(asked.seconds);

@@ -85,8 +85,7 @@ impl FaultResult {
     pub(super) fn explained_again(mut self, directory: &Path, observer: &Observer) -> Result<Self, Error> {
         let verdicts = directory.join(VERDICTS);
         let lowest = self.windows.iter().map(|window| window.threshold_ms).min();
-        observer.explain(&directory.join(RECORDING), lowest.unwrap_or(LOWEST_MS), &verdicts)?;
-        let said = fs::read_to_string(&verdicts).map_err(Error::io("read", &verdicts))?;
+        let said = observer.explain(&directory.join(RECORDING), lowest.unwrap_or(LOWEST_MS), &verdicts)?;
         self.score = Some(score(&said, &self)?);
         self.write(directory)?;
         Ok(self)

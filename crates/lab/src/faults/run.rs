@@ -164,7 +164,7 @@ fn inject_all(
         fault.prepare(bed, rng)?;
         bed.warm_up(&(fault.declaration().load)(rng), rng)?;
     }
-    let recorder = observer.record(recording, bed.broker.pid, bed.site.path(), &[])?;
+    let recorder = observer.record(recording, bed.broker.pid, bed.site.path())?;
     let reads_stats = run.is_noisy || faults.iter().any(|fault| fault.declaration().is_quiet());
     let device = bed.volume().ok().map(|volume| volume.device_number()).transpose()?;
     let stats = reads_stats.then(|| KernelStats::of(bed.broker.pid, device)).transpose()?;

@@ -151,7 +151,7 @@ impl Replay<'_> {
         }
         member.load.pause(false);
         interrupt.sleep(RUN_UP)?;
-        let recorder = self.observer.record(recording, member.broker.pid, self.context.site.path(), &[])?;
+        let recorder = self.observer.record(recording, member.broker.pid, self.context.site.path())?;
         interrupt.sleep(Duration::from_secs(self.arguments.seconds))?;
         recorder.stop()?;
         member.load.pause(true);

@@ -117,12 +117,11 @@ impl TierState {
             Ok(why) => Err(Error::Tool { tool: "the agent in the broker".to_owned(), said: why }),
             Err(_) => Ok(done.exists().then_some(())),
         };
-        let late = || Error::TooSlow {
-            what: format!("the broker's work on its tier state (until it is {said})"),
-            limit: AGENT_TIMEOUT,
-            hint: String::new(),
-        };
-        interrupt.wait(AGENT_TIMEOUT, ready, late)
+        interrupt.wait(
+            AGENT_TIMEOUT,
+            &format!("the broker's work on its tier state (until it is {said})"),
+            ready,
+        )
     }
 }
 
