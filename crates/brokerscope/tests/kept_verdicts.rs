@@ -79,7 +79,7 @@ fn what_is_kept_is_what_is_told() {
         for name in ["cause", "chain", "root", "confidence", "partition", "evidence", "advice", "losses"] {
             assert_eq!(row[name], verdict[name], "{name}");
         }
-        assert_eq!(row["stage_spans"], verdict["course"]);
+        assert_eq!(row["stage_spans"], verdict["stage_spans"]);
         for (stage, length) in verdict["stages"].as_object().unwrap() {
             assert_eq!(&row[format!("stage_{stage}_ns")], length, "{stage}");
         }

@@ -41,7 +41,7 @@ use grid::Grid;
 use latency::LatencyData;
 use partitions::PartitionData;
 use report::advice::{AdviceData, AdviceReport};
-use report::comparison::page::ComparisonData;
+use report::comparison::ComparisonData;
 use report::explanation::{Conclusion, Unobservable};
 use report::thread_state::ThreadState;
 use slow::SlowData;

@@ -1,16 +1,22 @@
 //! What to change about a broker: what rules advise, ranked by what it cost and grouped by layer; what they do not know; and the
-//! reasoning of one rule. Does not reach any of it.
+//! reasoning of one rule. Does not evaluate rules.
 
-pub mod explained;
-mod given;
-pub mod json;
-pub mod text;
+mod data;
 mod views;
 
-use advise::{Advice, Cost, Layer, Rule};
-use model::Nanos;
+use std::io::{self, Write};
 
-pub use given::{
+use advise::{Advice, Change, Cost, FiredRule, Layer, NoAdvice, Rule, RuleResult};
+use model::Nanos;
+use serde::Serialize;
+
+use crate::escape::escape;
+use crate::paint::{Role, paint};
+use crate::quantity::format_count_of;
+use crate::wrap::wrap;
+use crate::{Style, json};
+
+pub use data::{
     AdviceData, ChangeData, LayerData, QuietRuleData, RecommendationData, TargetData, UnknownInputData,
 };
 pub use views::Views;
@@ -54,4 +60,183 @@ impl AdviceReport {
     fn verify(&self, rule: &Rule) -> String {
         format!("{} (look at {})", self.comparison, rule.look_at)
     }
+}
+
+/// Where the text behind a label begins.
+const TEXT_AT: usize = 14;
+
+/// Writes it for people.
+pub fn write_text(mut out: impl Write, look: &Style, advised: &AdviceReport) -> io::Result<()> {
+    let heading = |text: &str| paint(look.colour, Role::Heading, text);
+    writeln!(out, "{}", heading(&escape(&title(advised))))?;
+    if advised.advice.given.is_empty() {
+        writeln!(out, "\nNothing that is known calls for a change")?;
+    }
+    for (layer, given) in advised.by_layer() {
+        writeln!(out, "\n{}", heading(&capital(layer.as_str())))?;
+        for (rank, given) in given {
+            one(&mut out, look, advised, rank, given)?;
+        }
+    }
+    views::write_text(&mut out, look, &advised.views)?;
+    missing(&mut out, &heading("\nNot known"), advised)?;
+    if advised.all {
+        silent(&mut out, &heading("\nRules that have nothing to advise"), advised)?;
+    }
+    out.flush()
+}
+
+fn title(advised: &AdviceReport) -> String {
+    let watched = match &advised.watched {
+        Some((window, slow)) => {
+            let requests = format_count_of(slow.requests, "request");
+            format!("{window} watched, {requests} of {} or longer took {}", advised.slower_than, slow.time)
+        }
+        None => "no requests were watched, so no cost is known".to_owned(),
+    };
+    format!("What to change: {} ({watched})", advised.subject)
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn one(
+    out: &mut impl Write,
+    look: &Style,
+    advised: &AdviceReport,
+    rank: usize,
+    given: &FiredRule,
+) -> io::Result<()> {
+    let finding = &given.recommendation;
+    let cost =
+        finding.cost.map_or_else(|| "no cost measured".to_owned(), |cost| format!("cost {}", cost.time));
+    let role = if finding.cost.is_some() { Role::Bad } else { Role::Faint };
+    writeln!(out, "{rank:>3}. {}  {}", given.rule.name, paint(look.colour, role, &cost))?;
+    labelled(out, "because", &finding.evidence)?;
+    for (at, change) in finding.changes.iter().enumerate() {
+        let label = match at {
+            0 => "change",
+            _ if change.together => "and",
+            _ => "or, and",
+        };
+        labelled(out, label, &told(change))?;
+    }
+    labelled(out, "expect", &finding.effect)?;
+    labelled(out, "risk", finding.risk)?;
+    labelled(out, "verify", &advised.verify(given.rule))
+}
+
+fn told(change: &Change) -> String {
+    format!("{}: {} -> {}", change.setting, change.old, change.new)
+}
+
+/// A label, and text that goes on below itself.
+fn labelled(out: &mut impl Write, label: &str, text: &str) -> io::Result<()> {
+    let lines = wrap(&escape(text), TEXT_AT, TEXT_AT);
+    writeln!(out, "     {label:<width$}{}", lines.join(&format!("\n{:TEXT_AT$}", "")), width = TEXT_AT - 5)
+}
+
+fn missing(out: &mut impl Write, heading: &str, advised: &AdviceReport) -> io::Result<()> {
+    if advised.advice.missing.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{heading}")?;
+    for missing in &advised.advice.missing {
+        let rules = missing.rules.len() as u64;
+        let who = if advised.all { missing.rules.join(", ") } else { format_count_of(rules, "rule") };
+        bullet(out, &format!("{}: {} ({who} cannot tell)", missing.input, missing.why))?;
+    }
+    Ok(())
+}
+
+fn silent(out: &mut impl Write, heading: &str, advised: &AdviceReport) -> io::Result<()> {
+    writeln!(out, "{heading}")?;
+    for silent in &advised.advice.silent {
+        bullet(out, &format!("{}: {}", silent.rule.name, silent.why))?;
+    }
+    Ok(())
+}
+
+fn bullet(out: &mut impl Write, text: &str) -> io::Result<()> {
+    writeln!(out, "{}", crate::wrap::bullet(&escape(text), 2))
+}
+
+/// Writes the reasoning of one rule: its condition, its source and, where it was evaluated, its result.
+pub fn explain_rule(
+    mut out: impl Write,
+    look: &Style,
+    rule: &Rule,
+    judged: Option<&RuleResult>,
+) -> io::Result<()> {
+    writeln!(out, "{}", paint(look.colour, Role::Heading, &format!("{} ({})", rule.name, rule.layer)))?;
+    labelled(&mut out, "when", rule.condition)?;
+    labelled(&mut out, "source", rule.source)?;
+    labelled(&mut out, "look at", rule.look_at)?;
+    match judged {
+        Some(Ok(finding)) => {
+            labelled(&mut out, "here", &finding.evidence)?;
+            for change in &finding.changes {
+                labelled(&mut out, "change", &told(change))?;
+            }
+            labelled(&mut out, "expect", &finding.effect)?;
+            labelled(&mut out, "risk", finding.risk)?;
+        }
+        Some(Err(NoAdvice::Silent(why))) => labelled(&mut out, "here", &format!("nothing to advise: {why}"))?,
+        Some(Err(NoAdvice::NotKnown { input, why })) => {
+            labelled(&mut out, "here", &format!("cannot tell: {input} is not known: {why}"))?;
+        }
+        None => {}
+    }
+    out.flush()
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum Line<'a> {
+    Advice(RecommendationData),
+    Missing(UnknownInputData),
+    Silent(QuietRuleData),
+    Summary {
+        subject: &'a str,
+        window_ns: Option<i64>,
+        slower_than_ns: i64,
+        slow_requests: Option<u64>,
+        slow_ns: Option<i64>,
+        given: usize,
+        silent: usize,
+        not_decided: usize,
+        notes: &'a [String],
+    },
+}
+
+/// Writes it as JSON, one object a line: `advice` by rank, `blocked`, `function` and `work` of what thread dumps and
+/// samples show, `missing`, with all `silent`, and a `summary`.
+pub fn write_json(mut out: impl Write, report: &AdviceReport) -> io::Result<()> {
+    let advice = &report.advice;
+    for (rank, fired) in (1..).zip(&advice.given) {
+        json::write_line(&mut out, &Line::Advice(RecommendationData::of(report, rank, fired)))?;
+    }
+    views::write_json(&mut out, &report.views)?;
+    for missing in &advice.missing {
+        json::write_line(&mut out, &Line::Missing(UnknownInputData::of(missing)))?;
+    }
+    for silent in advice.silent.iter().filter(|_| report.all) {
+        json::write_line(&mut out, &Line::Silent(QuietRuleData::of(silent)))?;
+    }
+    let watched = report.watched.as_ref();
+    let summary = Line::Summary {
+        subject: &report.subject,
+        window_ns: watched.map(|(window, _)| window.0),
+        slower_than_ns: report.slower_than.0,
+        slow_requests: watched.map(|(_, slow)| slow.requests),
+        slow_ns: watched.map(|(_, slow)| slow.time.0),
+        given: advice.given.len(),
+        silent: advice.silent.len(),
+        not_decided: advice.missing.iter().map(|missing| missing.rules.len()).sum(),
+        notes: &report.notes,
+    };
+    json::write_line(&mut out, &summary)?;
+    out.flush()
 }

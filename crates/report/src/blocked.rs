@@ -1,29 +1,14 @@
 //! Locks that threads were blocked on in thread dumps: one row a lock and method. Does not read dumps.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use model::{Lock, LockHolder};
 use serde_json::{Value, json};
 
-use crate::Style;
-use crate::escape::escape;
-use crate::fields::Fields;
-use crate::quantity::{NONE, or_dash};
-use crate::table::{Column, Table};
+use crate::rows::{Cell, Column, Report};
 
 /// Numbers of threads of one name that a cell lists.
-const MOST_NUMBERS: usize = 32;
-
-const COLUMNS: [Column; 6] = [
-    Column::text("LOCK", 18),
-    Column::text("CLASS", 16),
-    Column::text("OWNER", 24),
-    Column::text("BLOCKED THREADS", 24),
-    Column::text("METHOD", 24),
-    Column::text("IN DUMPS", 0),
-];
-const WIDE: [Column; 2] = [Column::number("WAITS", 0), Column::text("OWNERS' TIDS", 0)];
+const MAX_NUMBERS: usize = 32;
 
 /// A lock that threads were blocked on.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +29,7 @@ pub struct BlockedRow {
     pub waits: u64,
 }
 
-/// A thread, and in how many dumps it was seen so.
+/// A thread, and in how many dumps it waited for the lock or had it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadDumpCount {
     /// The thread.
@@ -53,94 +38,55 @@ pub struct ThreadDumpCount {
     pub dumps: u64,
 }
 
-/// Writes them as a table.
-///
-/// # Errors
-/// What the output says.
-pub fn write_table<W: Write>(out: W, look: &Style, rows: &[BlockedRow]) -> io::Result<()> {
-    let columns = COLUMNS.into_iter().chain(WIDE.into_iter().filter(|_| look.wide)).collect();
-    let mut table = Table::new(out, columns, look.lookahead).coloured(look.colour);
-    for row in rows {
-        table.row(cells(row, look.wide))?;
+/// Locks that threads were blocked on, one row each.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockedThreads;
+
+type Col = Column<BlockedThreads>;
+
+impl Report for BlockedThreads {
+    type Row<'a> = BlockedRow;
+    const TYPE: &'static str = "blocked";
+
+    fn columns(&self) -> Vec<Col> {
+        let address = |row: &BlockedRow| Some(row.lock.address).filter(|&address| address != 0);
+        vec![
+            Col::text("LOCK", 18, "", move |row| {
+                address(row).map(|at| format!("{} {at:#x}", row.lock.kind)).into()
+            }),
+            Col::data("lock.kind", |row| row.lock.kind.as_str().into()),
+            Col::text("CLASS", 16, "", |row| Cell::known(&row.lock.class)),
+            Col::data("lock.class", |row| (&*row.lock.class).into()),
+            Col::data("lock.address", move |row| address(row).into()),
+            Col::text("OWNER", 24, "", |row| names(&row.owners)),
+            Col::data("owners", |row| counts(&row.owners)),
+            Col::text("BLOCKED THREADS", 24, "", |row| names(&row.threads)),
+            Col::data("threads", |row| counts(&row.threads)),
+            Col::text("METHOD", 24, "method", |row| Cell::known(&row.method)),
+            Col::text("IN DUMPS", 0, "", |row| format!("{} of {}", row.dumps, row.of_dumps).into()),
+            Col::data("dumps", |row| row.dumps.into()),
+            Col::data("of_dumps", |row| row.of_dumps.into()),
+            Col::number("WAITS", 0, "waits", |row| row.waits.into()).wide(),
+            Col::text("OWNERS' TIDS", 0, "", |row| {
+                let tids = row.owners.iter().filter_map(|owner| owner.thread.tid).take(MAX_NUMBERS);
+                known(tids.map(|tid| tid.to_string()).collect::<Vec<_>>().join(" "))
+            })
+            .wide(),
+        ]
     }
-    table.finish()
 }
 
-/// Writes them as JSON lines.
-///
-/// # Errors
-/// What the output says.
-pub fn write_json<W: Write>(mut out: W, rows: &[BlockedRow]) -> io::Result<()> {
-    let address = |lock: &Lock| (lock.address != 0).then_some(lock.address);
-    for row in rows {
-        let lock = json!({
-            "kind": row.lock.kind.as_str(),
-            "class": &*row.lock.class,
-            "address": address(&row.lock),
-        });
-        let mut fields = vec![("type", "blocked".into()), ("lock", lock)];
-        fields.extend(rest(row));
-        Fields(fields).write_json(&mut out)?;
-    }
-    out.flush()
+fn known<'a>(text: String) -> Cell<'a> {
+    if text.is_empty() { Cell::None } else { text.into() }
 }
 
-/// Writes them as CSV: nothing is inside another.
-///
-/// # Errors
-/// What the output says.
-pub fn write_csv<W: Write>(mut out: W, rows: &[BlockedRow]) -> io::Result<()> {
-    let flat = |row: &BlockedRow| {
-        let mut fields = vec![
-            ("lock_kind", row.lock.kind.as_str().into()),
-            ("lock_class", (*row.lock.class).into()),
-            ("lock_address", (row.lock.address != 0).then_some(row.lock.address).into()),
-        ];
-        fields.extend(rest(row));
-        Fields(fields)
-    };
-    flat(&none()).write_csv_names(&mut out)?;
-    rows.iter().try_for_each(|row| flat(row).write_csv(&mut out))?;
-    out.flush()
+fn counts<'a>(threads: &[ThreadDumpCount]) -> Cell<'a> {
+    let count = |seen: &ThreadDumpCount| json!({ "thread": &*seen.thread.thread, "tid": seen.thread.tid, "dumps": seen.dumps });
+    Cell::Value(threads.iter().map(count).collect::<Value>())
 }
 
-fn rest(row: &BlockedRow) -> [(&'static str, Value); 6] {
-    let threads = |threads: &[ThreadDumpCount]| -> Value {
-        let thread = |seen: &ThreadDumpCount| json!({ "thread": &*seen.thread.thread, "tid": seen.thread.tid, "dumps": seen.dumps });
-        threads.iter().map(thread).collect()
-    };
-    [
-        ("owners", threads(&row.owners)),
-        ("threads", threads(&row.threads)),
-        ("method", (!row.method.is_empty()).then_some(&*row.method).into()),
-        ("dumps", row.dumps.into()),
-        ("of_dumps", row.of_dumps.into()),
-        ("waits", row.waits.into()),
-    ]
-}
-
-fn cells(row: &BlockedRow, wide: bool) -> Vec<String> {
-    let address = Some(row.lock.address).filter(|&address| address != 0);
-    let lock = or_dash(address.map(|address| format!("{} {address:#x}", row.lock.kind)));
-    let named = |text: &str| if text.is_empty() { NONE.to_owned() } else { escape(text).into_owned() };
-    let mut cells = vec![
-        lock,
-        named(&row.lock.class),
-        named(&names(&row.owners)),
-        named(&names(&row.threads)),
-        named(&row.method),
-        format!("{} of {}", row.dumps, row.of_dumps),
-    ];
-    if wide {
-        let tids = row.owners.iter().filter_map(|owner| owner.thread.tid);
-        let tids = tids.take(MOST_NUMBERS).map(|tid| tid.to_string()).collect::<Vec<_>>().join(" ");
-        cells.extend([row.waits.to_string(), named(&tids)]);
-    }
-    cells
-}
-
-/// Names, those that differ in their numbers as one: `data-plane-kafka-request-handler-{0,2,3}`. Not escaped.
-fn names(threads: &[ThreadDumpCount]) -> String {
+/// Names, those that differ in their numbers as one: `data-plane-kafka-request-handler-{0,2,3}`.
+fn names<'a>(threads: &[ThreadDumpCount]) -> Cell<'a> {
     let mut stems: Vec<(&str, Vec<&str>)> = Vec::new();
     for seen in threads {
         let name = &*seen.thread.thread;
@@ -151,29 +97,16 @@ fn names(threads: &[ThreadDumpCount]) -> String {
             None => stems.push((stem, vec![number])),
         }
     }
-    stems.iter().map(|(stem, numbers)| together(stem, numbers)).collect::<Vec<_>>().join(", ")
+    known(stems.iter().map(|(stem, numbers)| join(stem, numbers)).collect::<Vec<_>>().join(", "))
 }
 
-fn together(stem: &str, numbers: &[&str]) -> String {
+fn join(stem: &str, numbers: &[&str]) -> String {
     match numbers {
         [one] => format!("{stem}{one}"),
-        _ if numbers.len() > MOST_NUMBERS => {
-            let some = numbers.iter().take(MOST_NUMBERS).copied().collect::<Vec<_>>().join(",");
-            format!("{stem}{{{some},…}}")
+        _ => {
+            let more = if numbers.len() > MAX_NUMBERS { ",…" } else { "" };
+            let some = numbers.iter().take(MAX_NUMBERS).copied().collect::<Vec<_>>().join(",");
+            format!("{stem}{{{some}{more}}}")
         }
-        _ => format!("{stem}{{{}}}", numbers.join(",")),
-    }
-}
-
-/// A row about nothing, for the names of its fields.
-fn none() -> BlockedRow {
-    BlockedRow {
-        lock: Lock { kind: model::LockKind::Monitor, class: "".into(), address: 0 },
-        method: "".into(),
-        owners: Vec::new(),
-        threads: Vec::new(),
-        dumps: 0,
-        of_dumps: 0,
-        waits: 0,
     }
 }

@@ -1,15 +1,16 @@
-//! Configurations side by side: did the change help? One small file an output. Computes nothing.
+//! Configurations side by side: did the change help? Computes nothing.
 
-pub mod csv;
+mod figures;
 mod heat;
-pub mod json;
-pub mod markdown;
-pub mod page;
-mod shown;
-pub mod text;
-mod view;
+mod markdown;
+mod rows;
+mod text;
 
 use compare::Comparison;
+
+pub use markdown::write_markdown;
+pub use rows::{ComparisonData, write_csv, write_json};
+pub use text::write_text;
 
 /// What was compared, and what is to be known beside it.
 #[derive(Clone, Debug)]

@@ -1,6 +1,5 @@
 //! Comma-separated values (RFC 4180, lines end in LF). Does not know the columns.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 use crate::escape::escape;
@@ -11,23 +10,22 @@ pub fn write_line<'a, W: Write>(out: &mut W, fields: impl IntoIterator<Item = &'
         if i > 0 {
             out.write_all(b",")?;
         }
-        out.write_all(field(text).as_bytes())?;
+        write_field(out, text)?;
     }
     out.write_all(b"\n")
 }
 
-/// A number or nothing: what is not known is an empty field.
-pub fn known<T: ToString>(value: Option<T>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
-}
-
-fn field(text: &str) -> Cow<'_, str> {
+/// Writes one field, in quotes only where it must be.
+pub fn write_field<W: Write>(out: &mut W, text: &str) -> io::Result<()> {
     // Nearly every field is plain, and telling so takes no look at its characters.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b',' | b'"')) {
-        return Cow::Borrowed(text);
+        return out.write_all(text.as_bytes());
     }
     let safe = escape(text);
-    if safe.contains([',', '"']) { Cow::Owned(format!("\"{}\"", safe.replace('"', "\"\""))) } else { safe }
+    if safe.contains([',', '"']) {
+        return write!(out, "\"{}\"", safe.replace('"', "\"\""));
+    }
+    out.write_all(safe.as_bytes())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! of values in some KiB; a few values are held as they are. Does not know what the values mean.
 
 use hdrhistogram::Histogram;
+use model::Nanos;
 
 /// Higher values are counted as this: a day of nanoseconds.
 const HIGHEST: u64 = 86_400 * 1_000_000_000;
@@ -58,6 +59,21 @@ impl Distribution {
             }
             Values::Many(histogram) => histogram.iter_mut().for_each(|histogram| record(histogram, value)),
         }
+    }
+
+    /// Counts a length of time; less than nothing counts as nothing.
+    pub fn add_length(&mut self, length: Nanos) {
+        self.add(u64::try_from(length.0).unwrap_or(0));
+    }
+
+    /// All lengths of time together.
+    pub fn total(&self) -> Nanos {
+        Nanos(i64::try_from(self.sum).unwrap_or(i64::MAX))
+    }
+
+    /// The length of time that this share of all does not exceed; none of no values.
+    pub fn length_at(&self, share: f64) -> Option<Nanos> {
+        self.quantile(share).map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)))
     }
 
     /// How many values.

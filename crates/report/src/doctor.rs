@@ -1,14 +1,13 @@
 //! What can be seen on this host and what is missing. Does not look: the caller did.
 
-pub mod json;
-pub mod text;
-
-use std::io;
+use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub use json::DoctorJson;
-pub use text::DoctorText;
+use crate::escape::escape;
+use crate::paint::{Role, paint};
+use crate::wrap::wrap;
+use crate::{Style, json};
 
 /// One examination of a host.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -70,8 +69,153 @@ pub struct Remedy {
     pub action: String,
 }
 
-/// An output of an examination.
-pub trait DoctorReport {
-    /// Writes it.
-    fn examination(&mut self, examination: &Examination) -> io::Result<()>;
+/// Columns before a purpose's name: indentation, mark and gap.
+const BEFORE: usize = 7;
+/// How far what belongs to a heading is to its right.
+const INDENT: usize = 2;
+
+/// Writes an examination as one JSON object.
+pub fn write_json(mut out: impl Write, examination: &Examination) -> io::Result<()> {
+    json::write_line(&mut out, examination)?;
+    out.flush()
+}
+
+/// Writes an examination for people, in lines that fit a terminal.
+pub fn write_text(out: impl Write, style: &Style, examination: &Examination) -> io::Result<()> {
+    let mut text = Text { out, colour: style.colour };
+    text.heading("This host")?;
+    text.pairs(INDENT, pairs(&examination.facts))?;
+    if !examination.hooks.is_empty() {
+        text.hooks(&examination.hooks)?;
+    }
+    text.brokers(&examination.brokers)?;
+    text.remedies(&examination.remedies)?;
+    text.out.flush()
+}
+
+fn pairs(facts: &[Fact]) -> impl Iterator<Item = (&str, &str)> + Clone {
+    facts.iter().map(|fact| (fact.name.as_str(), fact.value.as_str()))
+}
+
+struct Text<W> {
+    out: W,
+    colour: bool,
+}
+
+impl<W: Write> Text<W> {
+    fn heading(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", paint(self.colour, Role::Heading, text))
+    }
+
+    /// Text that begins in the line's `column` and goes on below itself.
+    fn hanging(&mut self, column: usize, text: &str, role: Option<Role>) -> io::Result<()> {
+        for (at, line) in wrap(text, column, column).iter().enumerate() {
+            let blanks = if at == 0 { 0 } else { column };
+            let line = role.map_or_else(|| line.clone(), |role| paint(self.colour, role, line));
+            writeln!(self.out, "{:blanks$}{line}", "")?;
+        }
+        Ok(())
+    }
+
+    fn pairs<'a>(
+        &mut self,
+        indent: usize,
+        pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    ) -> io::Result<()> {
+        let width = pairs.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (name, value) in pairs {
+            write!(self.out, "{:indent$}{:width$}  ", "", escape(name))?;
+            self.hanging(indent + width + 2, &escape(value), None)?;
+        }
+        Ok(())
+    }
+
+    fn hooks(&mut self, hooks: &[Hook]) -> io::Result<()> {
+        let missing = hooks.iter().filter(|hook| hook.missing.is_some()).count();
+        let count =
+            if missing == 0 { String::new() } else { format!(" ({missing} of {} cannot be)", hooks.len()) };
+        self.heading(&format!("\nWhat will be watched{count}"))?;
+        let width = hooks.iter().map(|hook| hook.purpose.chars().count()).max().unwrap_or(0);
+        let mut before = None;
+        for hook in ordered(hooks) {
+            let (mark, role) = if hook.missing.is_none() { ("yes", Role::Good) } else { ("no ", Role::Bad) };
+            let mark = paint(self.colour, role, mark);
+            write!(self.out, "  {mark}  {:width$}  ", escape(&hook.purpose))?;
+            let means = match &hook.missing {
+                None => short(&hook.mechanism),
+                Some(why) if before == Some(why) => "likewise".to_owned(),
+                Some(why) => why.clone(),
+            };
+            self.hanging(BEFORE + width + 2, &escape(&means), None)?;
+            before = hook.missing.as_ref();
+        }
+        Ok(())
+    }
+
+    fn brokers(&mut self, brokers: &[BrokerFacts]) -> io::Result<()> {
+        self.heading("\nBrokers")?;
+        if brokers.is_empty() {
+            return writeln!(self.out, "  none found running");
+        }
+        brokers.iter().try_for_each(|broker| self.broker(broker))
+    }
+
+    fn broker(&mut self, broker: &BrokerFacts) -> io::Result<()> {
+        let node = broker.node_id.as_deref().map(|id| format!(", node {id}")).unwrap_or_default();
+        writeln!(self.out, "  pid {}{}", broker.pid, escape(&node))?;
+        let (listeners, log_dirs) = (listed(&broker.listeners), listed(&broker.log_dirs));
+        let known = [("listens on", listeners.as_str()), ("log dirs", log_dirs.as_str())];
+        self.pairs(INDENT + 2, known.into_iter().chain(pairs(&broker.facts)))
+    }
+
+    fn remedies(&mut self, remedies: &[Remedy]) -> io::Result<()> {
+        if remedies.is_empty() {
+            return self.heading("\nNothing is missing");
+        }
+        self.heading("\nWhat is missing, and what to do")?;
+        for remedy in remedies {
+            write!(self.out, "  - ")?;
+            self.hanging(INDENT + 2, &escape(&remedy.problem), None)?;
+            for action in remedy.action.split("; ") {
+                write!(self.out, "      ")?;
+                self.hanging(INDENT + 4, &escape(action), Some(Role::Good))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn listed(items: &[String]) -> String {
+    if items.is_empty() { "(unknown)".to_owned() } else { items.join(" ") }
+}
+
+/// What cannot be watched follows what can.
+fn ordered(hooks: &[Hook]) -> impl Iterator<Item = &Hook> {
+    let missing = hooks.iter().filter(|hook| hook.missing.is_some());
+    hooks.iter().filter(|hook| hook.missing.is_none()).chain(missing)
+}
+
+/// Both ends of a system call are one word here.
+fn short(mechanism: &str) -> String {
+    let enters = |word: &str| word.strip_prefix("syscalls/sys_enter_").map(str::to_owned);
+    let mut calls: Vec<String> = mechanism.split(' ').filter_map(enters).collect();
+    let rest = mechanism.split(' ').filter(|word| !word.starts_with("syscalls/")).map(str::to_owned);
+    if calls.is_empty() {
+        return mechanism.to_owned();
+    }
+    calls.insert(0, "system calls".to_owned());
+    calls.extend(rest);
+    calls.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn both_ends_of_a_call_are_one_word() {
+        let both = "syscalls/sys_enter_fsync syscalls/sys_exit_fsync filemap/x";
+        assert_eq!(short(both), "system calls fsync filemap/x");
+        assert_eq!(short("jbd2/a jbd2/b"), "jbd2/a jbd2/b");
+    }
 }

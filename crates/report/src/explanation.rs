@@ -1,14 +1,11 @@
 //! Why requests were slow: verdicts, then what they add up to. Does not reach verdicts.
 
-pub mod csv;
-pub mod json;
-pub mod text;
-pub mod top;
-
-mod group;
-mod lag;
-mod way;
-mod why_not;
+mod chain;
+mod groups;
+mod rows;
+mod story;
+mod text;
+mod timeline;
 
 use std::io;
 
@@ -17,13 +14,13 @@ use diagnose::request_log_check::Agreement;
 use model::{Nanos, Verdict};
 use serde::Serialize;
 
-pub use csv::ExplanationCsv;
-pub use json::ExplanationJson;
-pub use lag::{Lag, Lags};
+use crate::distribution::Distribution;
+use crate::slowest::Slowest;
+
+pub use chain::describe_chain;
+pub use rows::{VerdictLines, Verdicts};
 pub use text::ExplanationText;
-pub use text::timeline::{RequestText, write_request};
-pub use top::TopVerdicts;
-pub use way::brief;
+pub use timeline::{RequestText, write_request};
 
 /// What all verdicts add up to, and what they were reached from.
 #[derive(Clone, Debug, Default)]
@@ -63,4 +60,81 @@ pub trait ExplanationReport {
 
     /// Ends the output.
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()>;
+}
+
+/// Hands on the verdicts of the slowest requests when the input has ended.
+pub struct TopVerdicts<'a> {
+    to: Box<dyn ExplanationReport + 'a>,
+    slowest: Slowest<Verdict>,
+}
+
+impl<'a> TopVerdicts<'a> {
+    /// The slowest `max`, to be handed to this output.
+    pub fn new(max: usize, to: Box<dyn ExplanationReport + 'a>) -> Self {
+        Self { to, slowest: Slowest::new(max) }
+    }
+}
+
+impl ExplanationReport for TopVerdicts<'_> {
+    fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
+        self.slowest.offer(verdict.request.latency().unwrap_or_default(), || verdict);
+        Ok(())
+    }
+
+    fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
+        self.slowest.take().try_for_each(|verdict| self.to.verdict(verdict))?;
+        self.to.finish(conclusion)
+    }
+}
+
+/// How long after their requests' ends verdicts were told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lag {
+    /// Half of them sooner.
+    pub median: Nanos,
+    /// 99 of a hundred sooner.
+    pub p99: Nanos,
+    /// The last.
+    pub longest: Nanos,
+}
+
+/// Collects a [`Lag`] of any number of verdicts, in bounded memory.
+#[derive(Clone, Debug)]
+pub struct Lags(Distribution);
+
+impl Default for Lags {
+    fn default() -> Self {
+        Self(Distribution::of_latencies())
+    }
+}
+
+impl Lags {
+    /// Counts a verdict that was told so long after its request's end.
+    pub fn add(&mut self, lag: Nanos) {
+        self.0.add_length(lag);
+    }
+
+    /// What they come to; none without verdicts.
+    pub fn conclude(&self) -> Option<Lag> {
+        let at = |share| self.0.length_at(share);
+        Some(Lag { median: at(0.5)?, p99: at(0.99)?, longest: at(1.0)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Nanos;
+
+    use super::{Lag, Lags};
+
+    #[test]
+    fn the_longest_is_exact_and_none_is_less_than_nothing() {
+        let mut lags = Lags::default();
+        assert_eq!(lags.conclude(), None);
+        lags.add(Nanos(-5));
+        lags.add(Nanos::from_millis(1_400));
+        lags.add(Nanos::from_millis(1_900));
+        let (median, longest) = (Nanos::from_millis(1_400), Nanos::from_millis(1_900));
+        assert_eq!(lags.conclude(), Some(Lag { median, p99: longest, longest }));
+    }
 }

@@ -1,34 +1,30 @@
 //! What was read and written of each file, or of each kind of file, topic or partition; what devices did meanwhile, and what
 //! the broker sent. Holds a bounded number of each. Does not print.
 
-mod choice;
-mod device;
+mod device_load;
 pub(crate) mod egress;
-mod group;
-mod heading;
-mod table;
-mod view;
+mod output;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Write};
 use std::sync::Arc;
 
-use model::{BlockIo, FileKind, FileOp, HostSample, Nanos, SocketOp, SocketOpKind, TopicPartition};
+use model::{
+    BlockIo, Direction, FileKind, FileOp, FileOpKind, HostSample, Nanos, SocketOp, SocketOpKind,
+    TopicPartition,
+};
 
-pub use choice::{GroupBy, Sort};
-pub use device::Load;
+pub use device_load::DeviceLoad;
 pub use egress::ReadsWithoutEgress;
-pub use group::Traffic;
+pub use output::write;
 
-use crate::Style;
 use crate::bounded_map::BoundedMap;
-use device::Loads;
+use device_load::DeviceLoads;
 
 /// Files (kinds, topics, partitions) told apart; what comes after them is with the others. A group takes some 300
 /// bytes.
-const MOST_GROUPS: usize = 50_000;
+const MAX_GROUPS: usize = 50_000;
 /// Files whose inodes are known, to tell whose a block request is.
-const MOST_INODES: usize = 100_000;
+const MAX_INODES: usize = 100_000;
 
 /// Who a group is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,7 +74,7 @@ pub struct Files {
     unknown: Traffic,
     /// The same operations and requests by kind of file, whatever else is told apart.
     kinds: BTreeMap<&'static str, Traffic>,
-    loads: Loads,
+    loads: DeviceLoads,
     /// What the broker wrote to connections; none where no operation on them was seen.
     sent_bytes: Option<u64>,
 }
@@ -106,7 +102,7 @@ pub struct FileTotals {
     /// By kind of file.
     pub kinds: BTreeMap<&'static str, Traffic>,
     /// What devices did, the busiest first.
-    pub loads: Vec<Load>,
+    pub loads: Vec<DeviceLoad>,
     /// What the broker wrote to connections; none where no operation on them was seen.
     pub sent_bytes: Option<u64>,
     /// Over what it was counted.
@@ -116,11 +112,11 @@ pub struct FileTotals {
 impl Files {
     /// Tells these apart.
     pub fn new(by: GroupBy) -> Self {
-        Self::with_room_for(by, MOST_GROUPS)
+        Self::with_capacity(by, MAX_GROUPS)
     }
 
     /// The same, with room for so many.
-    pub fn with_room_for(by: GroupBy, most: usize) -> Self {
+    pub fn with_capacity(by: GroupBy, most: usize) -> Self {
         Self {
             by,
             groups: BoundedMap::new(most),
@@ -128,7 +124,7 @@ impl Files {
             unnamed: HashMap::new(),
             unknown: Traffic::default(),
             kinds: BTreeMap::new(),
-            loads: Loads::default(),
+            loads: DeviceLoads::default(),
             sent_bytes: None,
         }
     }
@@ -150,7 +146,7 @@ impl Files {
             traffic.add_blocks(&blocks);
             of_kind.add_blocks(&blocks);
         }
-        if self.inodes.len() < MOST_INODES || self.inodes.contains_key(&inode) {
+        if self.inodes.len() < MAX_INODES || self.inodes.contains_key(&inode) {
             self.inodes.insert(inode, known);
         }
     }
@@ -165,7 +161,7 @@ impl Files {
         if let Some(known) = self.inodes.get(&inode) {
             self.groups.of(known.who(self.by), ()).block_io(io);
             self.kinds.entry(known.kind.as_str()).or_default().block_io(io);
-        } else if self.unnamed.len() < MOST_INODES || self.unnamed.contains_key(&inode) {
+        } else if self.unnamed.len() < MAX_INODES || self.unnamed.contains_key(&inode) {
             self.unnamed.entry(inode).or_default().block_io(io);
         } else {
             self.unknown.block_io(io);
@@ -230,25 +226,176 @@ impl FileTotals {
     fn rated(&self) -> Option<f64> {
         Some(self.interval.rated_iops? as f64 * self.seconds()?)
     }
+}
 
-    /// Writes a table for people, with at most so many rows.
-    pub fn write_table(&self, out: &mut impl Write, look: &Style, most: usize) -> io::Result<()> {
-        table::write(out, look, self, most)
+/// Operations and block requests added up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Reads: `read` and its like, and `sendfile`.
+    pub reads: u64,
+    /// Bytes that they read.
+    pub read_bytes: u64,
+    /// Reads that had the device bring something, also what was read ahead.
+    pub disk_reads: u64,
+    /// Bytes of reads that were in the page cache; none where no operation told.
+    pub cached_bytes: Option<u64>,
+    /// Bytes that `sendfile` sent to connections.
+    pub sent_bytes: u64,
+    /// Bytes of reads, and of faults on mapped pages, that came from the device; none where no operation told.
+    pub disk_bytes: Option<u64>,
+    /// Bytes read ahead beyond what was asked for.
+    pub readahead_bytes: u64,
+    /// Faults on mapped pages that had to be read.
+    pub faults: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes that they wrote.
+    pub written_bytes: u64,
+    /// `fsync`, `fdatasync` and `msync`.
+    pub fsyncs: u64,
+    /// Operations of any other kind.
+    pub others: u64,
+    /// Operations that failed, of whatever kind.
+    pub errors: u64,
+    /// Block requests that read.
+    pub block_reads: u64,
+    /// Bytes that they read.
+    pub block_read_bytes: u64,
+    /// Block requests that wrote.
+    pub block_writes: u64,
+    /// Bytes that they wrote.
+    pub block_written_bytes: u64,
+    /// How long the operations took together.
+    pub time: Nanos,
+}
+
+impl Traffic {
+    fn op(&mut self, op: &FileOp) {
+        let bytes = op.bytes.unwrap_or(0);
+        match op.op {
+            FileOpKind::Read | FileOpKind::Sendfile => {
+                self.read(op, bytes);
+            }
+            FileOpKind::Write => {
+                self.writes += 1;
+                self.written_bytes = self.written_bytes.saturating_add(bytes);
+            }
+            FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync => self.fsyncs += 1,
+            FileOpKind::MmapFault => self.faults += 1,
+            FileOpKind::Splice
+            | FileOpKind::Copy
+            | FileOpKind::Truncate
+            | FileOpKind::Allocate
+            | FileOpKind::Rename
+            | FileOpKind::Unlink
+            | FileOpKind::Open => self.others += 1,
+        }
+        if let Some(bytes) = op.disk_bytes {
+            self.disk_bytes = Some(self.disk_bytes.unwrap_or(0).saturating_add(bytes));
+        }
+        self.readahead_bytes = self.readahead_bytes.saturating_add(op.readahead_bytes.unwrap_or(0));
+        self.errors += u64::from(op.errno.is_some());
+        self.time += op.latency().at_least_zero();
     }
 
-    /// Writes one JSON object a group, at most so many, and a last one with the sums of all.
-    pub fn write_json(&self, out: &mut impl Write, most: usize) -> io::Result<()> {
-        let mut groups = self.groups.iter().take(most);
-        groups.try_for_each(|(who, traffic)| view::fields(self, who, traffic).write_json(out))?;
-        view::summary(self).write_json(out)?;
-        out.flush()
+    fn read(&mut self, op: &FileOp, bytes: u64) {
+        self.reads += 1;
+        self.read_bytes = self.read_bytes.saturating_add(bytes);
+        if op.op == FileOpKind::Sendfile {
+            self.sent_bytes = self.sent_bytes.saturating_add(bytes);
+        }
+        let Some(disk_bytes) = op.disk_bytes else { return };
+        self.disk_reads += u64::from(disk_bytes > 0 || op.readahead_bytes.is_some_and(|bytes| bytes > 0));
+        let cached = self.cached_bytes.unwrap_or(0).saturating_add(bytes.saturating_sub(disk_bytes));
+        self.cached_bytes = Some(cached);
     }
 
-    /// Writes a line of CSV a group, at most so many.
-    pub fn write_csv(&self, out: &mut impl Write, most: usize) -> io::Result<()> {
-        view::fields(self, &GroupKey::Others, &Traffic::default()).write_csv_names(out)?;
-        let mut groups = self.groups.iter().take(most);
-        groups.try_for_each(|(who, traffic)| view::fields(self, who, traffic).write_csv(out))?;
-        out.flush()
+    /// What the device had to bring for it, what was read ahead included: as the operations tell, else by block requests.
+    pub fn from_device(&self) -> u64 {
+        self.disk_bytes.map_or(self.block_read_bytes, |bytes| bytes.saturating_add(self.readahead_bytes))
+    }
+
+    /// Requests to devices.
+    pub fn block_requests(&self) -> u64 {
+        self.block_reads + self.block_writes
+    }
+
+    fn block_io(&mut self, io: &BlockIo) {
+        match io.direction {
+            Direction::Read => {
+                self.block_reads += 1;
+                self.block_read_bytes += u64::from(io.bytes);
+            }
+            Direction::Write => {
+                self.block_writes += 1;
+                self.block_written_bytes += u64::from(io.bytes);
+            }
+            Direction::Other => {}
+        }
+    }
+
+    /// Adds the block requests of another.
+    fn add_blocks(&mut self, other: &Self) {
+        self.block_reads += other.block_reads;
+        self.block_read_bytes += other.block_read_bytes;
+        self.block_writes += other.block_writes;
+        self.block_written_bytes += other.block_written_bytes;
+    }
+}
+
+model::named! {
+    /// What to tell apart.
+    pub enum GroupBy {
+        /// Files, on each device.
+        File = "file",
+        /// Kinds of files.
+        Kind = "kind",
+        /// Topics.
+        Topic = "topic",
+        /// Partitions.
+        Partition = "partition",
+    }
+}
+
+model::named! {
+    /// What to put first.
+    pub enum Sort {
+        /// What moved the most bytes to and from devices: read from disk and written.
+        Bytes = "bytes",
+        /// The most read operations.
+        Reads = "reads",
+        /// The most bytes read.
+        Read = "read",
+        /// The most bytes read from disk.
+        Disk = "disk",
+        /// The most reads that had to wait for the disk.
+        DiskReads = "disk-reads",
+        /// The most write operations.
+        Writes = "writes",
+        /// The most bytes written.
+        Written = "written",
+        /// The most fsyncs.
+        Fsyncs = "fsyncs",
+        /// The most block requests.
+        Block = "block",
+        /// The longest time.
+        Time = "time",
+    }
+}
+
+impl Sort {
+    fn key(self, traffic: &Traffic) -> u64 {
+        match self {
+            Self::Bytes => traffic.disk_bytes.unwrap_or(0).saturating_add(traffic.written_bytes),
+            Self::Reads => traffic.reads,
+            Self::Read => traffic.read_bytes,
+            Self::Disk => traffic.disk_bytes.unwrap_or(0),
+            Self::DiskReads => traffic.disk_reads,
+            Self::Writes => traffic.writes,
+            Self::Written => traffic.written_bytes,
+            Self::Fsyncs => traffic.fsyncs,
+            Self::Block => traffic.block_reads + traffic.block_writes,
+            Self::Time => u64::try_from(traffic.time.0).unwrap_or(0),
+        }
     }
 }

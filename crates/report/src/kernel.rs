@@ -1,66 +1,52 @@
 //! Calls of kernel functions side by side in time. Does not put them in order: `diagnose::Calls` does.
 
-mod table;
-mod view;
-
-use std::io::{self, Write};
-
 use diagnose::{Call, Detail};
-use model::CommitPhases;
-use model::{JournalCommit, Nanos};
+use model::{CommitPhases, JournalCommit, Nanos};
 
-pub use table::KernelTable;
-
-use crate::fields::CsvRows;
 use crate::quantity::format_count_of;
+use crate::rows::{Cell, Column, Report};
 
-/// An output of calls, one after the other.
-pub trait KernelReport {
-    /// Writes one call.
-    fn call(&mut self, call: &Call) -> io::Result<()>;
+/// Calls of kernel functions, one row each. The fields of a journal commit are null for other calls.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCalls;
 
-    /// Ends the output.
-    fn finish(&mut self) -> io::Result<()>;
-}
+type Col = Column<KernelCalls>;
 
-/// Calls as JSON lines.
-pub struct KernelJson<W>(pub W);
+impl Report for KernelCalls {
+    type Row<'a> = Call;
+    const TYPE: &'static str = "kernel";
 
-impl<W: Write> KernelReport for KernelJson<W> {
-    fn call(&mut self, call: &Call) -> io::Result<()> {
-        view::fields(call).write_json(&mut self.0)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-/// Calls as CSV.
-pub struct KernelCsv<W>(CsvRows<W>);
-
-impl<W: Write> KernelCsv<W> {
-    /// CSV to this output.
-    pub fn new(out: W) -> Self {
-        Self(CsvRows::new(out, view::names))
+    fn columns(&self) -> Vec<Col> {
+        vec![
+            Col::text("START TIME", 12, "start_ns", |call| Cell::Time(call.start)),
+            Col::text("END TIME", 12, "end_ns", |call| Cell::Time(call.end)),
+            Col::text("LATENCY", 7, "latency_ns", |call| Cell::WholeMillis(call.latency())),
+            Col::text("FUNCTION", 31, "function", |call| (&*call.function).into()),
+            Col::text("DEVICE", 0, "device", |call| call.device.as_ref().map(Cell::display).into()).wide(),
+            Col::text("THREAD", 15, "thread", |call| call.thread.as_ref().map(|(_, name)| &**name).into())
+                .wide(),
+            Col::text("TID", 6, "tid", |call| call.thread.as_ref().map(|(tid, _)| *tid).into()).wide(),
+            Col::text("FILE", 32, "file", |call| call.file.as_deref().into()).wide(),
+            Col::text("SEEN_BY", 11, "seen_by", |call| call.seen_by.as_str().into()).wide(),
+            Col::text("DETAIL", 0, "detail", |call| describe(&call.detail).into()).wide(),
+            Col::data("transaction", |call| commit(call).map(|commit| commit.transaction).into()),
+            Col::row(|call| commit(call)?.phases.as_ref()),
+        ]
     }
 }
 
-impl<W: Write> KernelReport for KernelCsv<W> {
-    fn call(&mut self, call: &Call) -> io::Result<()> {
-        self.0.row(&view::fields(call))
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.0.finish()
+fn commit(call: &Call) -> Option<&JournalCommit> {
+    match &call.detail {
+        Detail::Commit(commit) => Some(commit),
+        _ => None,
     }
 }
 
-/// What else is known of a call, in words. Not escaped.
-fn told(detail: &Detail) -> Option<String> {
+/// What else is known of a call, in words.
+fn describe(detail: &Detail) -> Option<String> {
     Some(match detail {
         Detail::Nothing => return None,
-        Detail::Commit(commit) => commit_told(commit),
+        Detail::Commit(commit) => describe_commit(commit),
         Detail::Wait(name, function) if function.is_empty() => (*name).to_owned(),
         Detail::Wait(name, function) => format!("{name} in {function}"),
         Detail::Reclaim { pages, memcg } => {
@@ -70,18 +56,14 @@ fn told(detail: &Detail) -> Option<String> {
     })
 }
 
-fn commit_told(commit: &JournalCommit) -> String {
-    let mut told = vec![format!("transaction {}", commit.transaction)];
-    if let Some(phases) = commit.phases {
-        let spent = spent(phases).into_iter().filter(|&(_, length)| length > Nanos::ZERO);
-        told.extend(spent.map(|(name, length)| format!("{name} {length}")));
-        told.push(format!("{} logged", format_count_of(phases.blocks_logged.into(), "block")));
-        told.push(format_count_of(phases.handles.into(), "handle"));
+fn describe_commit(commit: &JournalCommit) -> String {
+    let mut words = vec![format!("transaction {}", commit.transaction)];
+    if let Some(CommitPhases { locked, flushing, logging, blocks_logged, handles, .. }) = commit.phases {
+        let phases = [("locked", locked), ("flushing", flushing), ("logging", logging)];
+        let spent = phases.into_iter().filter(|&(_, length)| length > Nanos::ZERO);
+        words.extend(spent.map(|(name, length)| format!("{name} {length}")));
+        words.push(format!("{} logged", format_count_of(blocks_logged.into(), "block")));
+        words.push(format_count_of(handles.into(), "handle"));
     }
-    told.join(", ")
-}
-
-/// The phases that a commit itself consists of, in their order.
-fn spent(phases: CommitPhases) -> [(&'static str, Nanos); 3] {
-    [("locked", phases.locked), ("flushing", phases.flushing), ("logging", phases.logging)]
+    words.join(", ")
 }

@@ -16,7 +16,6 @@ pub mod errno;
 pub mod error_code;
 pub mod escape;
 pub mod explanation;
-mod fields;
 pub mod file_ops;
 pub mod files;
 pub mod fleet;
@@ -28,6 +27,7 @@ pub mod paint;
 pub mod pauses;
 pub mod quantity;
 pub mod requests;
+pub mod rows;
 pub mod segments;
 pub mod slowest;
 pub mod table;
@@ -35,6 +35,7 @@ pub mod thread_state;
 pub mod time_of_day;
 pub mod wrap;
 
+pub use rows::{Format, Sink, Writer};
 pub use time_of_day::Zone;
 
 /// How the outputs for people look.
@@ -54,6 +55,12 @@ impl Style {
     /// A heading in its colour.
     pub(crate) fn heading(&self, text: &str) -> String {
         paint::paint(self.colour, paint::Role::Heading, text)
+    }
+
+    /// The same, for rows that are all there: the columns of a table fit every row.
+    #[must_use]
+    pub(crate) fn aligned(&self) -> Self {
+        Self { lookahead: usize::MAX, ..self.clone() }
     }
 
     /// The flag that shows all of what was left out.

@@ -1,32 +1,27 @@
-//! What broker logs tell: entry by entry, or added up. Does not read logs.
+//! What broker logs say: entry by entry, or summed up. Does not read logs.
 
-mod digest;
-mod isr;
-mod json;
 mod overview;
-mod requests;
-mod table;
+mod summary;
 mod tier;
-mod view;
 
 use std::io::{self, Write};
 
 use model::LogEntry;
 
-use crate::fields::CsvRows;
+use crate::file_ops::{partition, topic};
+use crate::rows::{Cell, Column, Format, Report, Writer};
 
-pub use digest::{Group, LogSummary};
-pub use isr::IsrChanges;
-pub use json::LogJson;
-pub use overview::LogOverview;
-pub use requests::ApiTimes;
-pub use table::LogTable;
+pub use overview::{LogOverview, write_json};
+pub use summary::{ApiTimes, Group, IsrChanges, LogSummary};
 pub use tier::{Cleanup, Migration, Migrations};
+
+/// Characters of a message in tables that are not wide.
+const MESSAGE_CHARS: usize = 100;
 
 /// An entry, and the log that it stands in.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRow<'a> {
-    /// What a line tells.
+    /// What a line says.
     pub entry: &'a LogEntry,
     /// The log, as the user named it. Not escaped.
     pub file: &'a str,
@@ -41,37 +36,94 @@ pub struct LogStats {
     pub bytes: u64,
     /// Lines.
     pub lines: u64,
-    /// Lines that were longer than what is kept of one, and told something or might have.
+    /// Lines that matter, or may, and were longer than what is kept of one.
     pub cut_lines: u64,
     /// Lines about a request that could not be read.
     pub unreadable_requests: u64,
 }
 
-/// An output of what logs tell.
-pub trait LogReport {
+/// Entries, one row each. There are no types in CSV, so sums are not in it.
+#[derive(Clone, Copy, Debug)]
+pub struct LogEntries {
+    /// Whether messages are whole.
+    pub wide: bool,
+}
+
+type Col = Column<LogEntries>;
+
+impl Report for LogEntries {
+    type Row<'a> = LogRow<'a>;
+    const TYPE: &'static str = "log-entry";
+
+    fn columns(&self) -> Vec<Col> {
+        let wide = self.wide;
+        vec![
+            Col::text("TIME", 23, "at_ns", |row| row.entry.at.map(Cell::DateTime).into()),
+            Col::number("TOOK", 7, "", |row| row.entry.length.map(Cell::Length).into()),
+            Col::text("WHAT", 17, "", |row| row.entry.name().into()),
+            Col::data("kind", |row| row.entry.kind.as_str().into()),
+            Col::data("pattern", |row| row.entry.pattern.as_deref().into()),
+            Col::data("duration_ns", |row| row.entry.length.map(Cell::Length).into()),
+            Col::text("TOPIC", 16, "topic", |row| topic(row.entry.topic_partition.as_ref())),
+            Col::text("PARTITION", 0, "partition", |row| partition(row.entry.topic_partition.as_ref())),
+            Col::text("LEVEL", 5, "level", |row| row.entry.level.into()).wide(),
+            Col::number("COUNT", 0, "count", |row| row.entry.count.into()).wide(),
+            Col::number("OFFSET", 0, "offset", |row| row.entry.offset.into()).wide(),
+            Col::number("BEFORE_BYTES", 0, "before_bytes", |row| row.entry.before_bytes.into()).wide(),
+            Col::number("AFTER_BYTES", 0, "after_bytes", |row| row.entry.after_bytes.into()).wide(),
+            Col::data("message", |row| (&*row.entry.text).into()),
+            Col::text("FILE", 0, "file", |row| row.file.into()).wide(),
+            Col::text("MESSAGE", 0, "", move |row| Cell::Escaped(message(row.entry, wide))).place(u8::MAX),
+        ]
+    }
+}
+
+/// The message; unless all is wanted, the beginning of it, without the partition before it that has columns.
+fn message(entry: &LogEntry, wide: bool) -> String {
+    let named = entry.topic_partition.is_some() && entry.text.starts_with('[');
+    let short = entry.text.split_once("] ").filter(|_| named && !wide).map_or(&*entry.text, |(_, rest)| rest);
+    let text = crate::escape::escape(short);
+    match text.char_indices().nth(MESSAGE_CHARS) {
+        Some((end, _)) if !wide => format!("{}…", text.get(..end).unwrap_or_default()),
+        _ => text.into_owned(),
+    }
+}
+
+/// Log entries in any format, in JSON followed by what they come to.
+pub struct LogWriter<W: Write> {
+    writer: Writer<LogEntries, W>,
+    is_json: bool,
+}
+
+impl<W: Write> LogWriter<W> {
+    /// A writer to this output.
+    pub fn new(out: W, format: &Format) -> Self {
+        let wide = matches!(format, Format::Table(style) if style.wide);
+        Self {
+            writer: Writer::new(out, &LogEntries { wide }, format),
+            is_json: matches!(format, Format::Json),
+        }
+    }
+}
+
+/// An output of what logs say.
+pub trait LogSink {
     /// Takes one entry that is wanted.
     fn entry(&mut self, row: LogRow<'_>) -> io::Result<()>;
 
     /// Ends the output with what the wanted entries and requests come to.
-    fn finish(&mut self, digest: &LogSummary, read: &LogStats) -> io::Result<()>;
+    fn finish(&mut self, summary: &LogSummary, stats: &LogStats) -> io::Result<()>;
 }
 
-/// Entries as CSV. There are no types in CSV, so sums are not in it.
-pub struct LogCsv<W>(CsvRows<W>);
-
-impl<W: Write> LogCsv<W> {
-    /// CSV to this output.
-    pub fn new(out: W) -> Self {
-        Self(CsvRows::new(out, view::names))
-    }
-}
-
-impl<W: Write> LogReport for LogCsv<W> {
+impl<W: Write> LogSink for LogWriter<W> {
     fn entry(&mut self, row: LogRow<'_>) -> io::Result<()> {
-        self.0.row(&view::entry(row))
+        self.writer.row(&row)
     }
 
-    fn finish(&mut self, _: &LogSummary, _: &LogStats) -> io::Result<()> {
-        self.0.finish()
+    fn finish(&mut self, summary: &LogSummary, stats: &LogStats) -> io::Result<()> {
+        if self.is_json {
+            write_json(self.writer.output(), summary, stats)?;
+        }
+        self.writer.finish()
     }
 }

@@ -1,18 +1,11 @@
 //! What is in a segment: its batches, or its records. Does not read segments and never sees a payload.
 
-pub mod csv;
-pub mod json;
-pub mod table;
-
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
-use model::TopicPartition;
-use serde::Serialize;
+use model::{Nanos, TopicPartition};
 
-pub use csv::SegmentCsv;
-pub use json::SegmentJson;
-pub use table::SegmentTable;
+use crate::rows::{Cell, Column, Format, Report, Writer};
 
 /// The segment that is shown.
 #[derive(Clone, Debug)]
@@ -24,8 +17,7 @@ pub struct SegmentFile {
 }
 
 /// One batch of a segment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "type", rename = "batch")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BatchRow {
     /// Offset of its first record.
     pub base_offset: i64,
@@ -56,8 +48,7 @@ pub struct BatchRow {
 }
 
 /// One record of a segment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "type", rename = "record")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RecordRow {
     /// Its offset.
     pub offset: i64,
@@ -71,14 +62,130 @@ pub struct RecordRow {
     pub message_id: Option<String>,
 }
 
-/// An output of a segment's content.
-pub trait SegmentReport {
+/// A batch and those of its message ids that the row is about.
+struct BatchLine<'a> {
+    batch: &'a BatchRow,
+    message_ids: &'a [String],
+}
+
+/// Batches, one row each or, in tables, one a message id where those were asked for.
+struct Batches(SegmentFile);
+
+impl Report for Batches {
+    type Row<'a> = BatchLine<'a>;
+    const TYPE: &'static str = "batch";
+
+    fn columns(&self) -> Vec<Column<Self>> {
+        type Col = Column<Batches>;
+        let SegmentFile { file, topic_partition } = self.0.clone();
+        let of = topic_partition.clone();
+        vec![
+            Col::text("MESSAGE_ID", 0, "", |row| row.message_ids.first().map(|id| &**id).into()),
+            Col::text("FILE", 24, "", move |_| Cell::display(&file)),
+            Col::text("TOPIC", 8, "", move |_| {
+                topic_partition.as_ref().map(|of| of.topic.to_string()).into()
+            }),
+            Col::text("PARTITION", 0, "", move |_| of.as_ref().map(|of| of.partition).into()),
+            Col::number("BASE_OFFSET", 0, "base_offset", |row| row.batch.base_offset.into()).place(1),
+            Col::number("LAST_OFFSET", 0, "last_offset", |row| row.batch.last_offset.into()).place(1),
+            Col::text("BYTES", 7, "bytes", |row| row.batch.bytes.into()),
+            Col::text("OFF_KB", 7, "", |row| (row.batch.position / 1024).into()),
+            Col::number("POSITION", 10, "position", |row| row.batch.position.into()),
+            Col::number("MAGIC", 0, "magic", |row| row.batch.magic.into()).wide(),
+            Col::text("CRC", 10, "crc", |row| Cell::Hex(row.batch.crc.into())).place(3),
+            Col::text("CRC_OK", 0, "crc_ok", |row| row.batch.crc_ok.into()).place(3),
+            Col::text("CODEC", 6, "codec", |row| row.batch.codec.into()).place(2),
+            Col::number("PRODUCER_ID", 0, "producer_id", |row| row.batch.producer_id.into()).wide(),
+            Col::number("RECORDS", 0, "records", |row| row.batch.records.into()).place(1),
+            Col::text("TIMESTAMP", 12, "", |row| timestamp(row.batch.timestamp_ms)).place(1),
+            Col::data("timestamp_ms", |row| row.batch.timestamp_ms.into()),
+            Col::text("CONTROL", 0, "control", |row| row.batch.control.into()).wide(),
+            Col::data("message_ids", |row| Cell::List(row.message_ids.iter().map(|id| id.into()).collect())),
+        ]
+    }
+}
+
+/// Records, one row each.
+struct Records;
+
+impl Report for Records {
+    type Row<'a> = RecordRow;
+    const TYPE: &'static str = "record";
+
+    fn columns(&self) -> Vec<Column<Self>> {
+        type Col = Column<Records>;
+        vec![
+            Col::number("OFFSET", 10, "offset", |row| row.offset.into()),
+            Col::text("TIMESTAMP", 12, "", |row| timestamp(row.timestamp_ms)),
+            Col::data("timestamp_ms", |row| row.timestamp_ms.into()),
+            Col::number("KEY_BYTES", 0, "key_bytes", |row| row.key_bytes.into()),
+            Col::number("VALUE_BYTES", 0, "value_bytes", |row| row.value_bytes.into()),
+            Col::text("MESSAGE_ID", 0, "message_id", |row| row.message_id.as_deref().into()),
+        ]
+    }
+}
+
+/// Kafka writes -1 for "no timestamp".
+fn timestamp<'a>(ms: i64) -> Cell<'a> {
+    (ms >= 0).then(|| Cell::Time(Nanos::from_millis(ms))).into()
+}
+
+/// A segment's content in any format: its batches, or its records; in JSON batches, each followed by its records.
+pub struct SegmentWriter<W: Write> {
+    form: Form<W>,
+    splits_messages: bool,
+}
+
+enum Form<W: Write> {
+    Batches(Writer<Batches, W>),
+    Records(Writer<Records, W>),
+    /// Records are written down before they join the batches.
+    Both(Writer<Batches, W>, Writer<Records, Vec<u8>>),
+}
+
+impl<W: Write> SegmentWriter<W> {
+    /// A writer to this output; `records` for a row a record instead of one a batch.
+    pub fn new(out: W, segment: SegmentFile, records: bool, format: &Format) -> Self {
+        let form = match format {
+            Format::Json => Form::Both(
+                Writer::new(out, &Batches(segment), format),
+                Writer::new(Vec::new(), &Records, format),
+            ),
+            _ if records => Form::Records(Writer::new(out, &Records, format)),
+            _ => Form::Batches(Writer::new(out, &Batches(segment), format)),
+        };
+        Self { form, splits_messages: matches!(format, Format::Table(_)) }
+    }
+
     /// Writes one batch.
-    fn batch(&mut self, batch: &BatchRow) -> io::Result<()>;
+    pub fn batch(&mut self, batch: &BatchRow) -> io::Result<()> {
+        let (Form::Batches(writer) | Form::Both(writer, _)) = &mut self.form else { return Ok(()) };
+        if !self.splits_messages || batch.message_ids.is_empty() {
+            return writer.row(&BatchLine { batch, message_ids: &batch.message_ids });
+        }
+        batch.message_ids.chunks(1).try_for_each(|message_ids| writer.row(&BatchLine { batch, message_ids }))
+    }
 
     /// Writes one record of the batch before.
-    fn record(&mut self, record: &RecordRow) -> io::Result<()>;
+    pub fn record(&mut self, record: &RecordRow) -> io::Result<()> {
+        match &mut self.form {
+            Form::Batches(_) => Ok(()),
+            Form::Records(writer) => writer.row(record),
+            Form::Both(batches, records) => {
+                records.row(record)?;
+                let line = records.output();
+                batches.output().write_all(line)?;
+                line.clear();
+                Ok(())
+            }
+        }
+    }
 
     /// Ends the output.
-    fn finish(&mut self) -> io::Result<()>;
+    pub fn finish(&mut self) -> io::Result<()> {
+        match &mut self.form {
+            Form::Batches(writer) | Form::Both(writer, _) => writer.finish(),
+            Form::Records(writer) => writer.finish(),
+        }
+    }
 }

@@ -51,6 +51,12 @@ impl<T> Slowest<T> {
         ranked.iter().map(|Reverse(ranked)| &ranked.item).collect()
     }
 
+    /// Those held, slowest first; none stay.
+    pub fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let held = std::mem::take(&mut self.held);
+        held.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item)
+    }
+
     /// Those held, slowest first.
     pub fn into_sorted(self) -> impl Iterator<Item = T> {
         self.held.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item)

@@ -19,35 +19,31 @@ pub enum Align {
     Right,
 }
 
-/// One column.
+/// What stands above a column, and how the column is laid out.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
-    heading: &'static str,
+pub struct Heading {
+    /// Its text.
+    pub text: &'static str,
     align: Align,
     width: usize,
 }
 
-impl Column {
-    /// A column of text, at least `width` wide.
-    pub const fn text(heading: &'static str, width: usize) -> Self {
-        Self { heading, align: Align::Left, width }
+impl Heading {
+    /// Above a column of text, at least `width` wide.
+    pub const fn text(text: &'static str, width: usize) -> Self {
+        Self { text, align: Align::Left, width }
     }
 
-    /// A column of numbers, at least `width` wide.
-    pub const fn number(heading: &'static str, width: usize) -> Self {
-        Self { heading, align: Align::Right, width }
-    }
-
-    /// What stands above it.
-    pub const fn heading(&self) -> &'static str {
-        self.heading
+    /// Above a column of numbers, at least `width` wide.
+    pub const fn number(text: &'static str, width: usize) -> Self {
+        Self { text, align: Align::Right, width }
     }
 }
 
 /// A table that writes its rows as they come.
 pub struct Table<W> {
     out: W,
-    columns: Vec<Column>,
+    columns: Vec<Heading>,
     held: Vec<Vec<String>>,
     lookahead: usize,
     indent: usize,
@@ -59,10 +55,10 @@ pub struct Table<W> {
 
 impl<W: Write> Table<W> {
     /// A table of these columns that holds back `lookahead` rows to learn their widths.
-    pub fn new(out: W, columns: Vec<Column>, lookahead: usize) -> Self {
+    pub fn new(out: W, columns: Vec<Heading>, lookahead: usize) -> Self {
         let columns = columns
             .into_iter()
-            .map(|column| Column { width: column.width.max(column.heading.chars().count()), ..column })
+            .map(|column| Heading { width: column.width.max(column.text.chars().count()), ..column })
             .collect();
         Self {
             out,
@@ -97,24 +93,14 @@ impl<W: Write> Table<W> {
         }
     }
 
-    /// Adds a row: one cell a column, in order.
-    pub fn row(&mut self, cells: Vec<String>) -> io::Result<()> {
-        self.measure(&cells);
-        if !self.headed && self.held.len() < self.lookahead {
-            self.held.push(cells);
-            return Ok(());
-        }
-        self.release()?;
-        self.print(&cells)
-    }
-
-    /// As [`Self::row`], for tables of very many rows: allocates nothing once the first are out.
-    pub fn row_of(&mut self, cells: &[&str]) -> io::Result<()> {
-        if !self.headed && self.held.len() < self.lookahead {
-            return self.row(cells.iter().map(|&cell| cell.to_owned()).collect());
-        }
+    /// Adds a row: one cell a column, in order. Allocates nothing once the first rows are out.
+    pub fn row(&mut self, cells: &[impl AsRef<str>]) -> io::Result<()> {
         if !self.headed {
             self.measure(cells);
+            if self.held.len() < self.lookahead {
+                self.held.push(cells.iter().map(|cell| cell.as_ref().to_owned()).collect());
+                return Ok(());
+            }
             self.release()?;
         }
         self.print(cells)
@@ -124,7 +110,7 @@ impl<W: Write> Table<W> {
     pub fn release(&mut self) -> io::Result<()> {
         if !self.headed {
             self.headed = true;
-            let headings = self.columns.iter().map(|column| column.heading.to_owned()).collect::<Vec<_>>();
+            let headings = self.columns.iter().map(|column| column.text).collect::<Vec<_>>();
             self.lay_out(&headings);
             let headings = String::from_utf8_lossy(&self.line);
             writeln!(self.out, "{}", paint(self.colour, Role::Heading, &headings))?;
@@ -147,6 +133,11 @@ impl<W: Write> Table<W> {
         self.out.flush()
     }
 
+    /// Where rows go.
+    pub(crate) fn output(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     fn print(&mut self, cells: &[impl AsRef<str>]) -> io::Result<()> {
         self.lay_out(cells);
         self.line.push(b'\n');
@@ -167,7 +158,7 @@ impl<W: Write> Table<W> {
     /// Rows of nothing but ASCII that fit as the columns are: blanks, and the cells put over them. False for
     /// any other row.
     fn lay_out_narrow(&mut self, cells: &[impl AsRef<str>]) -> bool {
-        let fits = |(column, cell): (&Column, &str)| cell.len() <= column.width && cell.is_ascii();
+        let fits = |(column, cell): (&Heading, &str)| cell.len() <= column.width && cell.is_ascii();
         if !self.columns.iter().zip(cells.iter().map(AsRef::as_ref)).all(fits) {
             return false;
         }
@@ -221,14 +212,14 @@ fn pad(line: &mut Vec<u8>, blanks: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Column, Table};
+    use super::{Heading, Table};
 
     fn shown(lookahead: usize) -> String {
         let mut out = Vec::new();
         let mut table =
-            Table::new(&mut out, vec![Column::text("NAME", 0), Column::number("N", 2)], lookahead);
+            Table::new(&mut out, vec![Heading::text("NAME", 0), Heading::number("N", 2)], lookahead);
         for (name, n) in [("a", "1"), ("longer", "100"), ("b", "2")] {
-            table.row(vec![name.to_owned(), n.to_owned()]).unwrap();
+            table.row(&[name, n]).unwrap();
         }
         table.finish().unwrap();
         String::from_utf8(out).unwrap()
@@ -247,9 +238,9 @@ mod tests {
     #[test]
     fn an_odd_cell_stays_in_its_row() {
         let mut out = Vec::new();
-        let mut table = Table::new(&mut out, vec![Column::text("A", 1), Column::text("B", 1)], 9);
-        table.row(vec!["x".repeat(5_000), "y".to_owned()]).unwrap();
-        table.row(vec!["x".to_owned(), "y".to_owned()]).unwrap();
+        let mut table = Table::new(&mut out, vec![Heading::text("A", 1), Heading::text("B", 1)], 9);
+        table.row(&["x".repeat(5_000), "y".to_owned()]).unwrap();
+        table.row(&["x", "y"]).unwrap();
         table.finish().unwrap();
         let last = String::from_utf8(out).unwrap().lines().last().unwrap().len();
         assert_eq!(last, super::WIDEST + 3);

@@ -61,6 +61,11 @@ impl TimesOfDay {
         Self { zone, second: None, text: String::new() }
     }
 
+    /// The zone of the times.
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
     /// As [`Zone::time_of_day`].
     pub fn text(&mut self, at: Nanos) -> &str {
         let second = at.0.div_euclid(SECOND_NS);

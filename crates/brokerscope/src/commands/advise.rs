@@ -15,7 +15,7 @@ use analysis::{Analysis, Output, Usage, file_error, open_file, source};
 use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use report::advice::{AdviceReport, Views, explained, json, text};
+use report::advice::{self, AdviceReport, Views};
 use report::blocked::BlockedRow;
 
 use super::{Run, locks};
@@ -132,8 +132,8 @@ impl Run for Advise {
         };
         let out = output::stdout(Pace::AllThere);
         let written = match self.presentation.format {
-            Format::Table => text::write(out, &self.presentation.look(Pace::AllThere), &report),
-            Format::Json | Format::Csv => json::write(out, &report),
+            Format::Table => advice::write_text(out, &self.presentation.look(Pace::AllThere), &report),
+            Format::Json | Format::Csv => advice::write_json(out, &report),
         };
         written.context(output::CANNOT_WRITE)?;
         output::say_each(&report.notes);
@@ -153,7 +153,7 @@ impl Advise {
         let evaluated = findings.as_ref().map(|findings| rule.evaluate(&findings.inputs));
         let look = self.presentation.look(Pace::AllThere);
         let out = output::stdout(Pace::AllThere);
-        explained::write(out, &look, rule, evaluated.as_ref()).context(output::CANNOT_WRITE)?;
+        advice::explain_rule(out, &look, rule, evaluated.as_ref()).context(output::CANNOT_WRITE)?;
         findings.map_or(Ok(()), |findings| findings.whole)
     }
 

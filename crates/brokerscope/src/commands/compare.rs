@@ -14,8 +14,9 @@ use clap::{Args, ValueEnum};
 use compare::{Run as ComparedRun, Setup};
 use model::Nanos;
 use page::{Page, html};
-use report::comparison::page::ComparisonData;
-use report::comparison::{ComparisonReport, csv, json, markdown, text};
+use report::comparison::{
+    ComparisonData, ComparisonReport, write_csv, write_json, write_markdown, write_text,
+};
 use report::quantity::{format_bytes, format_count_of};
 
 use super::Run;
@@ -135,10 +136,10 @@ impl Compare {
 
     fn write(&self, compared: &ComparisonReport) -> anyhow::Result<()> {
         if let Some(path) = &self.md {
-            output::write(path, |out| markdown::write(out, compared))?;
+            output::write(path, |out| write_markdown(out, compared))?;
         }
         if let Some(path) = self.output.as_deref() {
-            output::write(path, |out| html::write(out, &Page::comparing(ComparisonData::of(compared))))?;
+            output::write(path, |out| html::write(out, &Page::comparing(ComparisonData::from(compared))))?;
             if path == Path::new("-") {
                 return Ok(());
             }
@@ -149,10 +150,10 @@ impl Compare {
         let mut out = output::stdout(Pace::AllThere);
         let look = output::look(self.times.zone(), self.wide, Pace::AllThere);
         let written = match self.format {
-            ComparisonFormat::Table => text::write(&mut out, &look, compared),
-            ComparisonFormat::Json => json::write(&mut out, compared),
-            ComparisonFormat::Csv => csv::write(&mut out, compared),
-            ComparisonFormat::Md => markdown::write(&mut out, compared),
+            ComparisonFormat::Table => write_text(&mut out, &look, compared),
+            ComparisonFormat::Json => write_json(&mut out, compared),
+            ComparisonFormat::Csv => write_csv(&mut out, compared),
+            ComparisonFormat::Md => write_markdown(&mut out, compared),
         };
         written.context(output::CANNOT_WRITE)
     }

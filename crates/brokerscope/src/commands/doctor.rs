@@ -11,7 +11,7 @@ use analysis::Usage;
 use anyhow::Context as _;
 use broker::{Broker, Processes};
 use clap::Args;
-use report::doctor::{BrokerFacts, DoctorJson, DoctorReport, DoctorText, Examination, Remedy};
+use report::doctor::{self, BrokerFacts, Examination, Remedy};
 
 use super::Run;
 use crate::args::{Flags, Format, Presentation, Target};
@@ -36,13 +36,16 @@ impl Run for Doctor {
     };
 
     fn run(&self) -> anyhow::Result<()> {
+        if self.presentation.format == Format::Csv {
+            return Err(Usage("doctor has no csv; use --format json".to_owned()).into());
+        }
+        let examination = examine(self.target.pid)?;
         let out = output::stdout(Pace::AllThere);
-        let mut report: Box<dyn DoctorReport> = match self.presentation.format {
-            Format::Table => Box::new(DoctorText::new(out, self.presentation.look(Pace::AllThere).colour)),
-            Format::Json => Box::new(DoctorJson(out)),
-            Format::Csv => return Err(Usage("doctor has no csv; use --format json".to_owned()).into()),
+        let written = match self.presentation.form(Pace::AllThere) {
+            report::Format::Table(style) => doctor::write_text(out, &style, &examination),
+            report::Format::Json | report::Format::Csv => doctor::write_json(out, &examination),
         };
-        report.examination(&examine(self.target.pid)?).context(output::CANNOT_WRITE)
+        written.context(output::CANNOT_WRITE)
     }
 }
 

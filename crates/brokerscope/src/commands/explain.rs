@@ -14,12 +14,12 @@ use diagnose::Config;
 use model::{Nanos, Verdict};
 use recording::VerdictWriter;
 use report::explanation::{
-    Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText, TopVerdicts,
+    Conclusion, ExplanationReport, ExplanationText, RequestText, TopVerdicts, VerdictLines,
 };
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Flags, Format, JfrFiles, Jvm, RequestView};
+use crate::args::{Flags, JfrFiles, Jvm, RequestView};
 use crate::output::{self, Pace};
 
 /// How long verdicts may wait to be written with others.
@@ -262,15 +262,13 @@ impl Explanation {
 
 fn report(args: &Explain, pace: Pace) -> Box<dyn ExplanationReport> {
     let out = output::stdout(pace);
-    let look = args.view.presentation.look(pace);
-    let all: Box<dyn ExplanationReport> = match (args.view.presentation.format, args.request) {
-        (Format::Table, Some(number)) => Box::new(RequestText::new(out, &look, number)),
-        (Format::Table, None) if pace != Pace::AllThere && args.view.top.top.is_none() => {
-            Box::new(ExplanationText::as_they_come(out, &look))
+    let all: Box<dyn ExplanationReport> = match (args.view.presentation.form(pace), args.request) {
+        (report::Format::Table(style), Some(number)) => Box::new(RequestText::new(out, &style, number)),
+        (report::Format::Table(style), None) if pace != Pace::AllThere && args.view.top.top.is_none() => {
+            Box::new(ExplanationText::as_they_come(out, &style))
         }
-        (Format::Table, None) => Box::new(ExplanationText::new(out, &look)),
-        (Format::Json, _) => Box::new(ExplanationJson(out)),
-        (Format::Csv, _) => Box::new(ExplanationCsv::new(out)),
+        (report::Format::Table(style), None) => Box::new(ExplanationText::new(out, &style)),
+        (form, _) => Box::new(VerdictLines::new(out, &form)),
     };
     match args.view.top.top {
         Some(most) => Box::new(TopVerdicts::new(most as usize, all)),

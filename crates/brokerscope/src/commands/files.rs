@@ -112,17 +112,10 @@ impl Reader for Totals<'_> {
             // Among them are those of the topics left out.
             totals.unknown = Traffic::default();
         }
-        let asked = args.top.top.map(|most| most as usize);
-        let all = asked.unwrap_or(usize::MAX);
-        let mut out = output::stdout(Pace::AllThere);
-        let written = match args.view.presentation.format {
-            Format::Table => {
-                let look = args.view.presentation.look(Pace::AllThere);
-                totals.write_table(&mut out, &look, asked.unwrap_or(DEFAULT_ROWS))
-            }
-            Format::Json => totals.write_json(&mut out, all),
-            Format::Csv => totals.write_csv(&mut out, all),
-        };
+        let all = if args.view.presentation.format == Format::Table { DEFAULT_ROWS } else { usize::MAX };
+        let max = args.top.top.map_or(all, |max| max as usize);
+        let form = args.view.presentation.form(Pace::AllThere);
+        let written = report::files::write(output::stdout(Pace::AllThere), &form, &totals, max);
         written.context(output::CANNOT_WRITE)?;
         tracing::info!("{} counted", format_count_of(ops, "file operation"));
         output::say_each(notes);

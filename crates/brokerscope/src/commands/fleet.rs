@@ -16,7 +16,7 @@ use fleet::{
 };
 use model::{Cause, Nanos};
 use recording::{Manifest, Recording, Summaries};
-use report::fleet::{Differences, Figures};
+use report::fleet::{write_differences, write_figures};
 use report::quantity::format_count_of;
 
 use super::Run;
@@ -88,17 +88,13 @@ impl Run for Fleet {
 
 impl Fleet {
     fn show(&self, fleet: &Brokers) -> anyhow::Result<()> {
-        let mut out = output::stdout(Pace::AllThere);
-        let look = self.presentation.look(Pace::AllThere);
-        let asked = self.top.top.map(|most| most as usize);
-        let (differences, figures) = (Differences(fleet), Figures(&fleet.brokers));
-        let written = match (self.presentation.format, self.figures) {
-            (Format::Table, false) => differences.write_table(&mut out, &look, asked.unwrap_or(DEFAULT_ROWS)),
-            (Format::Json, false) => differences.write_json(&mut out, asked.unwrap_or(usize::MAX)),
-            (Format::Csv, false) => differences.write_csv(&mut out, asked.unwrap_or(usize::MAX)),
-            (Format::Table, true) => figures.write_table(&mut out, &look),
-            (Format::Json, true) => figures.write_json(&mut out),
-            (Format::Csv, true) => figures.write_csv(&mut out),
+        let out = output::stdout(Pace::AllThere);
+        let form = self.presentation.form(Pace::AllThere);
+        let all = if self.presentation.format == Format::Table { DEFAULT_ROWS } else { usize::MAX };
+        let written = if self.figures {
+            write_figures(out, &form, &fleet.brokers)
+        } else {
+            write_differences(out, &form, fleet, self.top.top.map_or(all, |max| max as usize))
         };
         written.context(output::CANNOT_WRITE)
     }

@@ -5,15 +5,13 @@ use clap::Args;
 use diagnose::Reasons;
 use model::{Event, FileKind, FileOp, FileOpKind};
 use recording::Table;
-use report::file_ops::{
-    FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
-    TopFileOps,
-};
+use report::Sink;
+use report::file_ops::{FileOpRow, FileOpSummary, FileOpWriter, FileOps, TopFileOps};
 use report::quantity::format_count;
 
 use self::message_ids::MessageIds;
 use super::Run;
-use crate::args::{Flags, Format, JfrFiles, Top, View};
+use crate::args::{Flags, JfrFiles, Top, View};
 use crate::output::{self, Pace};
 use crate::quantity;
 use crate::reader::{self, Input, Reader};
@@ -59,7 +57,7 @@ impl Run for Io {
 
 /// The output, and how many operations went to it.
 struct Operations<'a> {
-    report: Box<dyn FileOpReport>,
+    report: Box<dyn Sink<FileOps>>,
     message_ids: Option<MessageIds>,
     reasons: Reasons,
     args: &'a Io,
@@ -96,7 +94,7 @@ impl<'a> Operations<'a> {
         let ids = self.message_ids.as_mut().filter(|_| op.op == FileOpKind::Write);
         let message_ids = ids.map(|ids| ids.written_by(op)).unwrap_or_default();
         let row = FileOpRow { op, reasons: &reasons, message_ids: &message_ids };
-        self.report.file_op(&row).context(output::CANNOT_WRITE)
+        self.report.row(&row).context(output::CANNOT_WRITE)
     }
 
     fn wants(&self, op: &FileOp) -> bool {
@@ -128,22 +126,13 @@ impl Reader for Operations<'_> {
     }
 }
 
-fn report(args: &Io, pace: Pace) -> Box<dyn FileOpReport> {
+fn report(args: &Io, pace: Pace) -> Box<dyn Sink<FileOps>> {
     let out = output::stdout(pace);
-    let look = args.view.presentation.look(pace);
+    let form = args.view.presentation.form(pace);
     if args.summary {
-        let form = match args.view.presentation.format {
-            Format::Table => FileOpSummaryReport::Table(look),
-            Format::Json => FileOpSummaryReport::Json,
-            Format::Csv => FileOpSummaryReport::Csv,
-        };
         return Box::new(FileOpSummary::new(out, form));
     }
-    let rows: Box<dyn FileOpReport> = match args.view.presentation.format {
-        Format::Table => Box::new(FileOpTable::new(out, &look, args.view.filter.message_id.is_some())),
-        Format::Json => Box::new(FileOpJson(out)),
-        Format::Csv => Box::new(FileOpCsv::new(out)),
-    };
+    let rows = Box::new(FileOpWriter::new(out, args.view.filter.message_id.is_some(), &form));
     match args.top.top {
         Some(most) => Box::new(TopFileOps::new(most as usize, rows)),
         None => rows,

@@ -5,12 +5,13 @@ use clap::Args;
 use diagnose::{Call, Calls};
 use model::{Event, Nanos};
 use recording::Table;
-use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
+use report::Writer;
+use report::kernel::KernelCalls;
 use report::quantity::format_count_of;
 
 use super::Run;
-use crate::args::{Flags, Format, JfrFiles, View};
-use crate::output::{self, Pace};
+use crate::args::{Flags, JfrFiles, View};
+use crate::output::{self, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 use crate::selection::FunctionName;
 
@@ -53,7 +54,7 @@ impl Run for Kernel {
 
 struct Rows<'a> {
     calls: Calls,
-    report: Box<dyn KernelReport>,
+    report: Writer<KernelCalls, Stdout>,
     args: &'a Kernel,
     count: u64,
     /// Whether threads off the CPU were watched.
@@ -63,11 +64,7 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(args: &'a Kernel, input: &Input) -> Self {
         let out = output::stdout(input.pace);
-        let report: Box<dyn KernelReport> = match args.view.presentation.format {
-            Format::Table => Box::new(KernelTable::new(out, &args.view.presentation.look(input.pace))),
-            Format::Json => Box::new(KernelJson(out)),
-            Format::Csv => Box::new(KernelCsv::new(out)),
-        };
+        let report = Writer::new(out, &KernelCalls, &args.view.presentation.form(input.pace));
         let held_for = if input.pace == Pace::AllThere { REPLAY_REORDER_WINDOW } else { LIVE_REORDER_WINDOW };
         Self {
             calls: Calls::new(args.view.slow.slower_than, held_for),
@@ -82,7 +79,7 @@ impl<'a> Rows<'a> {
         while let Some(call) = self.calls.take(all) {
             if self.wants(&call) {
                 self.count += 1;
-                self.report.call(&call).context(output::CANNOT_WRITE)?;
+                self.report.row(&call).context(output::CANNOT_WRITE)?;
             }
         }
         Ok(())

@@ -13,13 +13,14 @@ use jvm::gc_log::GcLog;
 use model::{CpuState, Event, JvmPause, Nanos};
 use page::flame_graph::{self, FoldedStacks, Header};
 use recording::Table;
-use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable, stack_time};
-use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
+use report::locks::{LockSummary, LockWaits, stack_time};
+use report::pauses::Pauses;
 use report::quantity::{format_count, format_count_of};
+use report::{Sink, Writer};
 
 use super::Run;
-use crate::args::{DumpFiles, Flags, Format, JfrFiles, View};
-use crate::output::{self, Pace};
+use crate::args::{DumpFiles, Flags, JfrFiles, View};
+use crate::output::{self, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 
 /// What waits, their holders and what those were doing are found in.
@@ -154,8 +155,8 @@ struct Rows<'a> {
 
 /// Where rows go: waits or stops.
 enum To {
-    Waits(Box<dyn LockReport>),
-    Pauses(Box<dyn PauseReport>),
+    Waits(Box<dyn Sink<LockWaits>>),
+    Pauses(Writer<Pauses, Stdout>),
 }
 
 /// How many there were, how many of them were shown, and the longest.
@@ -216,7 +217,7 @@ impl<'a> Rows<'a> {
         }
         self.flame.iter_mut().for_each(|flame| flame.add(row));
         match &mut self.to {
-            To::Waits(report) => report.wait(row).context(output::CANNOT_WRITE),
+            To::Waits(report) => report.row(row).context(output::CANNOT_WRITE),
             To::Pauses(_) => Ok(()),
         }
     }
@@ -225,7 +226,7 @@ impl<'a> Rows<'a> {
         let wanted = pause.length() >= self.args.view.slow.slower_than;
         self.pauses.add(pause.length(), wanted);
         match &mut self.to {
-            To::Pauses(report) if wanted => report.pause(pause).context(output::CANNOT_WRITE),
+            To::Pauses(report) if wanted => report.row(pause).context(output::CANNOT_WRITE),
             _ => Ok(()),
         }
     }
@@ -285,22 +286,14 @@ impl Reader for Rows<'_> {
 
 fn to(args: &Locks, pace: Pace) -> To {
     let out = output::stdout(pace);
-    let look = args.view.presentation.look(pace);
-    let format = args.view.presentation.format;
+    let form = args.view.presentation.form(pace);
     if args.pauses || !args.gc_log.is_empty() {
-        return To::Pauses(match format {
-            Format::Table => Box::new(PauseTable::new(out, &look)),
-            Format::Json => Box::new(PauseJson(out)),
-            Format::Csv => Box::new(PauseCsv::new(out)),
-        });
+        return To::Pauses(Writer::new(out, &Pauses, &form));
     }
-    To::Waits(match (args.summary, format) {
-        (true, Format::Table) => Box::new(LockSummary::new(out, LockSummaryReport::Table(look))),
-        (true, Format::Json) => Box::new(LockSummary::new(out, LockSummaryReport::Json)),
-        (true, Format::Csv) => Box::new(LockSummary::new(out, LockSummaryReport::Csv)),
-        (false, Format::Table) => Box::new(LockTable::new(out, &look)),
-        (false, Format::Json) => Box::new(LockJson(out)),
-        (false, Format::Csv) => Box::new(LockCsv::new(out)),
+    To::Waits(if args.summary {
+        Box::new(LockSummary::new(out, form))
+    } else {
+        Box::new(Writer::new(out, &LockWaits, &form))
     })
 }
 

@@ -16,7 +16,7 @@ use compare::{Part, Setup};
 use model::{Event, Nanos, Request, Verdict};
 use page::{Collector, Page, RecordingData, RecordingInfo, html, markdown, perfetto};
 use report::advice::{AdviceReport, Views};
-use report::comparison::page::ComparisonData;
+use report::comparison::ComparisonData;
 use report::explanation::Conclusion;
 use report::quantity::{format_bytes, format_count_of};
 
@@ -151,7 +151,7 @@ impl Report {
         let page = Page::of(recordings);
         let several =
             setups.len() > 1 && setups.iter().flat_map(|setup| &setup.runs).any(|run| !run.is_empty());
-        let comparison = several.then(|| ComparisonData::of(&runs.compare(setups)));
+        let comparison = several.then(|| ComparisonData::from(&runs.compare(setups)));
         Ok(Page { comparison, ..page })
     }
 

@@ -8,12 +8,12 @@ use capture::Counters;
 use clap::Args;
 use model::{IntendedWait, Request};
 use report::quantity::format_count_of;
-use report::requests::overview::{Overview, OverviewCsv, OverviewJson, OverviewTable};
-use report::requests::{RequestCsv, RequestJson, RequestReport, RequestSummary, RequestTable, TopRequests};
+use report::requests::overview::{self, Overview};
+use report::requests::{RequestSummary, RequestWriter, TopRequests};
 
 use super::Run;
 use crate::args::{Flags, Format, JfrFiles, RequestView};
-use crate::output::{self, Pace};
+use crate::output::{self, Pace, Stdout};
 use crate::quantity;
 use crate::selection::RequestConditions;
 
@@ -122,8 +122,8 @@ struct Rows<'a> {
 }
 
 enum Form {
-    Rows(Box<dyn RequestReport>),
-    Top(TopRequests),
+    Rows(RequestWriter<Stdout>),
+    Top(TopRequests<Stdout>),
     Overview(Box<Overview>),
 }
 
@@ -189,15 +189,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn rows(args: &Requests, pace: Pace) -> Box<dyn RequestReport> {
-    let out = output::stdout(pace);
-    match args.view.presentation.format {
-        Format::Table => {
-            Box::new(RequestTable::with(out, &args.view.presentation.look(pace), &extra_columns(args)))
-        }
-        Format::Json => Box::new(RequestJson(out)),
-        Format::Csv => Box::new(RequestCsv::new(out)),
-    }
+fn rows(args: &Requests, pace: Pace) -> RequestWriter<Stdout> {
+    RequestWriter::new(output::stdout(pace), extra_columns(args), &args.view.presentation.form(pace))
 }
 
 /// Columns that answer the question of a flag. Who waited behind another is a victim, not the culprit.
@@ -216,13 +209,8 @@ fn extra_columns(args: &Requests) -> Vec<&'static str> {
 }
 
 fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSummary) -> anyhow::Result<()> {
-    let groups = overview.finish();
     let out = output::stdout(Pace::AllThere);
-    let written = match args.view.presentation.format {
-        Format::Table => OverviewTable::new(out, &args.view.presentation.look(pace)).write(&groups),
-        Format::Json => OverviewJson(out).write(&groups, summary),
-        Format::Csv => OverviewCsv(out).write(&groups),
-    };
+    let written = overview::write(out, &args.view.presentation.form(pace), &overview.finish(), summary);
     written.context(output::CANNOT_WRITE)
 }
 

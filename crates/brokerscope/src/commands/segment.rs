@@ -10,11 +10,11 @@ use analysis::file_error;
 use anyhow::Context as _;
 use clap::Args;
 use report::quantity::{format_count, format_count_of};
-use report::segments::{SegmentCsv, SegmentFile, SegmentJson, SegmentReport, SegmentTable};
+use report::segments::{SegmentFile, SegmentWriter};
 
 use super::Run;
-use crate::args::{Format, Presentation};
-use crate::output::{self, Pace};
+use crate::args::Presentation;
+use crate::output::{self, Pace, Stdout};
 use crate::quantity;
 use reading::{BatchStart, Piece, Reading};
 
@@ -64,7 +64,7 @@ impl Run for Segment {
 }
 
 struct Rows<'a> {
-    report: Box<dyn SegmentReport>,
+    report: SegmentWriter<Stdout>,
     args: &'a Segment,
     batches: u64,
     records: u64,
@@ -76,12 +76,8 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(args: &'a Segment) -> Self {
         let out = output::stdout(Pace::AllThere);
-        let look = args.presentation.look(Pace::AllThere);
-        let report: Box<dyn SegmentReport> = match args.presentation.format {
-            Format::Table => Box::new(SegmentTable::new(out, &look, segment_file(args), args.records)),
-            Format::Json => Box::new(SegmentJson::new(out)),
-            Format::Csv => Box::new(SegmentCsv::new(out, args.records)),
-        };
+        let form = args.presentation.form(Pace::AllThere);
+        let report = SegmentWriter::new(out, segment_file(args), args.records, &form);
         Self { report, args, batches: 0, records: 0, damaged: 0, notes: Vec::new(), more_notes: 0 }
     }
 

@@ -5,26 +5,18 @@ use std::io::{self, Write};
 
 use advise::{Function, Profile};
 use model::StackTime;
-use serde::Serialize;
+use serde_json::json;
 
-use crate::blocked::{self, BlockedRow};
-use crate::escape::escape;
+use crate::blocked::{BlockedRow, BlockedThreads};
 use crate::paint::{Role, paint};
-use crate::quantity::{format_count, format_count_of};
-use crate::table::{Column, Table};
+use crate::quantity::format_count_of;
+use crate::rows::{Cell, Column, Format, Report, Writer};
 use crate::{Style, json};
 
 /// Functions told.
-const FUNCTIONS: usize = 15;
+const MAX_FUNCTIONS: usize = 15;
 /// Locks told.
-const LOCKS: usize = 10;
-
-const COLUMNS: [Column; 4] = [
-    Column::number("SHARE", 6),
-    Column::number("SEEN", 6),
-    Column::text("FUNCTION", 40),
-    Column::text("WHAT IT IS, OR IS DONE FOR", 0),
-];
+const MAX_LOCKS: usize = 10;
 
 /// What there is to look at beside advice.
 #[derive(Clone, Debug, Default)]
@@ -37,29 +29,37 @@ pub struct Views {
     pub on_cpu: Option<Profile>,
 }
 
-/// One function, as JSON.
-#[derive(Serialize)]
-struct FunctionView<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
+/// Functions that ran, those seen most often first.
+struct Functions;
+
+struct FunctionRow<'a> {
     /// `cpu`: samples of processors; `dumps`: threads of thread dumps.
     source: &'static str,
     rank: usize,
-    function: &'a str,
-    work: Option<&'a str>,
-    seen: u64,
-    share: f64,
+    function: &'a Function,
+    profile: &'a Profile,
 }
 
-/// A kind of work, as JSON.
-#[derive(Serialize)]
-struct WorkView<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    source: &'static str,
-    work: &'a str,
-    seen: u64,
-    share: f64,
+impl Report for Functions {
+    type Row<'a> = FunctionRow<'a>;
+    const TYPE: &'static str = "function";
+
+    fn columns(&self) -> Vec<Column<Self>> {
+        type Col = Column<Functions>;
+        vec![
+            Col::data("source", |row| row.source.into()),
+            Col::data("rank", |row| row.rank.into()),
+            Col::number("SHARE", 6, "", |row| percent(row.profile, row.function.seen).into()),
+            Col::number("SEEN", 6, "seen", |row| Cell::Count(row.function.seen)),
+            Col::text("FUNCTION", 40, "", |row| mark(&row.function.name).into()),
+            Col::data("function", |row| (&*row.function.name).into()),
+            Col::text("WORK", 0, "", |row| {
+                row.function.work.map_or_else(String::new, |work| work.to_string()).into()
+            }),
+            Col::data("work", |row| row.function.work.map(advise::Work::as_str).into()),
+            Col::data("share", |row| row.profile.share(row.function.seen).into()),
+        ]
+    }
 }
 
 impl Views {
@@ -84,16 +84,16 @@ impl Views {
 pub(super) fn write_text(out: &mut impl Write, look: &Style, views: &Views) -> io::Result<()> {
     let heading = |text: &str| paint(look.colour, Role::Heading, text);
     let dumps = views.in_dumps.as_ref().map_or(0, |(dumps, _)| *dumps);
-    if let Some(locks) = views.blocked.get(..views.blocked.len().min(LOCKS)).filter(|locks| !locks.is_empty())
+    if let Some(locks) =
+        views.blocked.get(..views.blocked.len().min(MAX_LOCKS)).filter(|locks| !locks.is_empty())
     {
         writeln!(out, "\n{}", heading(&format!("Blocked on ({})", format_count_of(dumps, "thread dump"))))?;
-        blocked::write_table(&mut *out, look, locks)?;
+        Writer::new(&mut *out, &BlockedThreads, &Format::Table(look.clone())).write_all(locks)?;
     }
-    for (_, title, profile) in views.profiles() {
+    for (source, title, profile) in views.profiles() {
+        let top = profile.top(MAX_FUNCTIONS);
         writeln!(out, "\n{}", heading(&title))?;
-        let mut table = Table::new(&mut *out, COLUMNS.to_vec(), usize::MAX).coloured(look.colour);
-        profile.top(FUNCTIONS).iter().try_for_each(|function| table.row(cells(profile, function)))?;
-        table.finish()?;
+        Writer::table(&mut *out, &Functions, &look.aligned(), 0).write_all(&rows(source, profile, &top))?;
         if let Some(works) = works(profile) {
             writeln!(out, "{}", crate::wrap::bullet(&works, 0))?;
         }
@@ -101,23 +101,18 @@ pub(super) fn write_text(out: &mut impl Write, look: &Style, views: &Views) -> i
     Ok(())
 }
 
-fn cells(profile: &Profile, function: &Function) -> Vec<String> {
-    vec![
-        percent(profile, function.seen),
-        format_count(function.seen),
-        escape(&shown(&function.name)).into_owned(),
-        function.work.map_or_else(String::new, |work| work.to_string()),
-    ]
+fn rows<'a>(source: &'static str, profile: &'a Profile, top: &'a [Function]) -> Vec<FunctionRow<'a>> {
+    (1..).zip(top).map(|(rank, function)| FunctionRow { source, rank, function, profile }).collect()
 }
 
-/// `by what they do: memory copying 21 %, file write 12 %`.
+/// `by work: memory copying 21 %, file write 12 %`.
 fn works(profile: &Profile) -> Option<String> {
     let told = profile
         .by_work()
         .iter()
         .map(|(work, seen)| format!("{work} {}", percent(profile, *seen)))
         .collect::<Vec<_>>();
-    (!told.is_empty()).then(|| format!("by what it is, or is done for: {}", told.join(", ")))
+    (!told.is_empty()).then(|| format!("by work: {}", told.join(", ")))
 }
 
 fn percent(profile: &Profile, seen: u64) -> String {
@@ -125,7 +120,7 @@ fn percent(profile: &Profile, seen: u64) -> String {
 }
 
 /// A function as people read it: the kernel's are marked, compiled ones are not.
-fn shown(name: &str) -> String {
+fn mark(name: &str) -> String {
     match name.strip_suffix(StackTime::KERNEL) {
         Some(kernel) => format!("{kernel} (kernel)"),
         None => name.strip_suffix(StackTime::COMPILED).unwrap_or(name).to_owned(),
@@ -134,26 +129,14 @@ fn shown(name: &str) -> String {
 
 /// Writes them as JSON lines.
 pub(super) fn write_json(out: &mut impl Write, views: &Views) -> io::Result<()> {
-    blocked::write_json(&mut *out, &views.blocked)?;
+    Writer::new(&mut *out, &BlockedThreads, &Format::Json).write_all(&views.blocked)?;
     for (source, _, profile) in views.profiles() {
-        for (at, function) in profile.top(FUNCTIONS).iter().enumerate() {
-            let view = FunctionView {
-                kind: "function",
-                source,
-                rank: at + 1,
-                function: &function.name,
-                work: function.work.map(advise::Work::as_str),
-                seen: function.seen,
-                share: profile.share(function.seen),
-            };
-            json::write_line(&mut *out, &view)?;
-        }
+        let top = profile.top(MAX_FUNCTIONS);
+        Writer::new(&mut *out, &Functions, &Format::Json).write_all(&rows(source, profile, &top))?;
         for (work, seen) in profile.by_work() {
-            let share = profile.share(seen);
-            json::write_line(
-                &mut *out,
-                &WorkView { kind: "work", source, work: work.as_str(), seen, share },
-            )?;
+            let (work, share) = (work.as_str(), profile.share(seen));
+            let line = json!({"type": "work", "source": source, "work": work, "seen": seen, "share": share});
+            json::write_line(&mut *out, &line)?;
         }
     }
     Ok(())

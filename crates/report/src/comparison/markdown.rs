@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use compare::Figure;
 
-use super::{ComparisonReport, shown};
+use super::{ComparisonReport, figures};
 use crate::escape::escape;
 use crate::quantity::format_count;
 
@@ -13,10 +13,7 @@ use crate::quantity::format_count;
 const CAUSES: usize = 3;
 
 /// Writes all of it.
-///
-/// # Errors
-/// Those of `out`.
-pub fn write(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
+pub fn write_markdown(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
     let comparison = &compared.comparison;
     writeln!(out, "# Did the change help?\n")?;
     writeln!(
@@ -31,10 +28,10 @@ pub fn write(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()>
         writeln!(out, "\n## {} against {}\n", code(&of.name), code(compared.base()))?;
         writeln!(out, "| figure | base | here | change | 95 % interval | |\n|---|--:|--:|--:|---|---|")?;
         for of in comparison.differences_of(at) {
-            let (base, value) = (shown::value(of.figure, of.base), shown::value(of.figure, of.value));
+            let (base, value) = (figures::value(of.figure, of.base), figures::value(of.figure, of.value));
             let (change, interval) =
-                (shown::change(of.figure, of.change), shown::interval(of.figure, of.interval));
-            let (title, outcome) = (of.figure.title(), shown::outcome(of));
+                (figures::change(of.figure, of.change), figures::interval(of.figure, of.interval));
+            let (title, outcome) = (of.figure.title(), figures::outcome(of));
             writeln!(out, "| {title} | {base} | {value} | {change} | {interval} | {outcome} |")?;
         }
     }
@@ -54,7 +51,7 @@ fn figures(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
     for of in &compared.comparison.configurations {
         write!(out, "| {} | {} | {} |", cell(&of.name), of.runs.len(), format_count(of.requests))?;
         for figure in Figure::ALL.into_iter().filter(|figure| *figure != Figure::BytesPerSecond) {
-            write!(out, " {} |", shown::value(figure, of.figures.of(figure)))?;
+            write!(out, " {} |", figures::value(figure, of.figures.of(figure)))?;
         }
         writeln!(out)?;
     }
@@ -67,7 +64,7 @@ fn causes(out: &mut dyn Write, compared: &ComparisonReport) -> io::Result<()> {
     for of in &compared.comparison.configurations {
         for total in of.causes.iter().take(CAUSES) {
             let (requests, a_minute) =
-                (format_count(total.requests), shown::a_minute(total.time, of.seconds));
+                (format_count(total.requests), figures::a_minute(total.time, of.seconds));
             writeln!(
                 out,
                 "| {} | {} | {requests} | {} | {a_minute} |",

@@ -6,12 +6,12 @@ use compare::{Configuration, Figure};
 use model::Nanos;
 
 use super::heat::Scale;
-use super::{ComparisonReport, shown};
+use super::{ComparisonReport, figures};
 use crate::Style;
 use crate::escape::escape;
 use crate::paint::{Role, paint};
 use crate::quantity::{format_count, format_count_of};
-use crate::table::{Column, Table};
+use crate::table::{Heading, Table};
 
 /// The columns that a terminal has at least.
 const WIDTH: usize = 80;
@@ -24,10 +24,7 @@ const CAUSES: usize = 5;
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// Writes all of it.
-///
-/// # Errors
-/// Those of `out`.
-pub fn write(out: &mut dyn Write, look: &Style, compared: &ComparisonReport) -> io::Result<()> {
+pub fn write_text(out: &mut dyn Write, look: &Style, compared: &ComparisonReport) -> io::Result<()> {
     let mut text = Text { out, look, compared };
     text.lead()?;
     text.load()?;
@@ -52,7 +49,7 @@ impl Text<'_> {
     }
 
     fn name(&self, of: &Configuration) -> String {
-        shown::name(&of.name, self.look.wide)
+        figures::name(&of.name, self.look.wide)
     }
 
     fn lead(&mut self) -> io::Result<()> {
@@ -71,24 +68,24 @@ impl Text<'_> {
         writeln!(self.out, "\n{}", paint(self.look.colour, Role::Heading, text))
     }
 
-    fn table(&mut self, columns: Vec<Column>, rows: Vec<Vec<String>>) -> io::Result<()> {
+    fn table(&mut self, columns: Vec<Heading>, rows: Vec<Vec<String>>) -> io::Result<()> {
         let mut table = Table::new(&mut *self.out, columns, rows.len()).coloured(self.look.colour);
         for row in rows {
-            table.row(row)?;
+            table.row(&row)?;
         }
         table.release()
     }
 
     fn load(&mut self) -> io::Result<()> {
         let columns = vec![
-            Column::text("CONFIGURATION", shown::NAME),
-            Column::number("RUNS", 0),
-            Column::number("TIME", 0),
-            Column::number("REQUESTS", 0),
-            Column::number("A SECOND", 0),
-            Column::number("RECORDS", 0),
-            Column::number("MISSED", 0),
-            Column::number("SHARE", 0),
+            Heading::text("CONFIGURATION", figures::NAME),
+            Heading::number("RUNS", 0),
+            Heading::number("TIME", 0),
+            Heading::number("REQUESTS", 0),
+            Heading::number("REQ/S", 0),
+            Heading::number("RECORDS", 0),
+            Heading::number("MISSED", 0),
+            Heading::number("SHARE", 0),
         ];
         let row = |of: &Configuration| {
             vec![
@@ -96,10 +93,10 @@ impl Text<'_> {
                 of.runs.len().to_string(),
                 seconds(of.seconds),
                 format_count(of.requests),
-                shown::value(Figure::RequestsPerSecond, of.figures.of(Figure::RequestsPerSecond)),
-                shown::value(Figure::BytesPerSecond, of.figures.of(Figure::BytesPerSecond)),
+                figures::value(Figure::RequestsPerSecond, of.figures.of(Figure::RequestsPerSecond)),
+                figures::value(Figure::BytesPerSecond, of.figures.of(Figure::BytesPerSecond)),
                 format_count(of.slo_misses),
-                shown::value(Figure::SloMisses, of.figures.of(Figure::SloMisses)),
+                figures::value(Figure::SloMisses, of.figures.of(Figure::SloMisses)),
             ]
         };
         let rows = self.configurations().iter().map(row).collect();
@@ -109,10 +106,10 @@ impl Text<'_> {
 
     fn latencies(&mut self) -> io::Result<()> {
         let figures = [Figure::P50, Figure::P90, Figure::P99, Figure::P999, Figure::Max];
-        let mut columns = vec![Column::text("LATENCY", shown::NAME)];
-        columns.extend(["P50", "P90", "P99", "P99.9", "MAX"].map(|heading| Column::number(heading, 9)));
+        let mut columns = vec![Heading::text("LATENCY", figures::NAME)];
+        columns.extend(["P50", "P90", "P99", "P99.9", "MAX"].map(|heading| Heading::number(heading, 9)));
         let row = |of: &Configuration| {
-            let values = figures.iter().map(|&figure| shown::value(figure, of.figures.of(figure)));
+            let values = figures.iter().map(|&figure| figures::value(figure, of.figures.of(figure)));
             std::iter::once(self.name(of)).chain(values).collect()
         };
         let rows = self.configurations().iter().map(row).collect();
@@ -128,23 +125,23 @@ impl Text<'_> {
             let base = escape(self.compared.base()).into_owned();
             self.heading(&format!("{name} against {base}"))?;
             let columns = vec![
-                Column::text("FIGURE", 10),
-                Column::number("BASE", 9),
-                Column::number("HERE", 9),
-                Column::number("CHANGE", 9),
-                Column::text("95 % INTERVAL", 14),
-                Column::text("", 0),
+                Heading::text("FIGURE", 10),
+                Heading::number("BASE", 9),
+                Heading::number("HERE", 9),
+                Heading::number("CHANGE", 9),
+                Heading::text("95 % INTERVAL", 14),
+                Heading::text("", 0),
             ];
             let colour = self.look.colour;
             let row = |of: &compare::Difference| {
                 vec![
                     of.figure.title().to_owned(),
-                    shown::value(of.figure, of.base),
-                    shown::value(of.figure, of.value),
-                    shown::change(of.figure, of.change),
-                    shown::interval(of.figure, of.interval),
+                    figures::value(of.figure, of.base),
+                    figures::value(of.figure, of.value),
+                    figures::change(of.figure, of.change),
+                    figures::interval(of.figure, of.interval),
                     // The last column: what colours add to its length moves nothing.
-                    paint(colour, shown::role(of), &shown::outcome(of)),
+                    paint(colour, figures::role(of), &figures::outcome(of)),
                 ]
             };
             let rows = self.compared.comparison.differences_of(at).map(row).collect();
@@ -155,11 +152,11 @@ impl Text<'_> {
 
     fn causes(&mut self) -> io::Result<()> {
         let columns = vec![
-            Column::text("SLOW BECAUSE OF", shown::NAME),
-            Column::text("CAUSE", 26),
-            Column::number("REQUESTS", 0),
-            Column::number("TIME", 8),
-            Column::number("A MINUTE", 0),
+            Heading::text("SLOW BECAUSE OF", figures::NAME),
+            Heading::text("CAUSE", 26),
+            Heading::number("REQUESTS", 0),
+            Heading::number("TIME", 8),
+            Heading::number("PER MINUTE", 0),
         ];
         let most = if self.look.wide { usize::MAX } else { CAUSES };
         let rows = self.configurations().iter().flat_map(|of| {
@@ -170,7 +167,7 @@ impl Text<'_> {
                     total.cause.as_str().to_owned(),
                     format_count(total.requests),
                     total.time.to_string(),
-                    shown::a_minute(total.time, of.seconds),
+                    figures::a_minute(total.time, of.seconds),
                 ]
             });
             let nothing = vec![self.name(of), "nothing was slow".to_owned()];
@@ -187,9 +184,9 @@ impl Text<'_> {
         let cell = Nanos(over_time.bucket.0);
         self.heading(&format!("p99.9 over the time of the run, a cell is {}", seconds(cell.0 as f64 / 1e9)))?;
         for (of, row) in self.compared.comparison.configurations.iter().zip(&over_time.rows) {
-            let name = shown::name(&of.name, false);
+            let name = figures::name(&of.name, false);
             let cells: String = row.iter().map(|&cell| scale.cell(cell)).collect();
-            writeln!(self.out, "{name:<width$}  {}", cells.trim_end(), width = shown::NAME)?;
+            writeln!(self.out, "{name:<width$}  {}", cells.trim_end(), width = figures::NAME)?;
         }
         let cells = over_time.rows.first().map_or(0, Vec::len);
         let end = seconds(cells as f64 * cell.0 as f64 / 1e9);
@@ -197,10 +194,10 @@ impl Text<'_> {
             self.out,
             "{:width$}  0 s{end:>rest$}",
             "",
-            width = shown::NAME,
+            width = figures::NAME,
             rest = cells.saturating_sub(3)
         )?;
-        writeln!(self.out, "{:width$}  {} and more", "", scale.legend().join("  "), width = shown::NAME)
+        writeln!(self.out, "{:width$}  {} and more", "", scale.legend().join("  "), width = figures::NAME)
     }
 
     fn bars(&mut self) -> io::Result<()> {
@@ -218,12 +215,12 @@ impl Text<'_> {
         self.heading(heading)?;
         for of in &self.compared.comparison.configurations {
             let rate = of.figures.of(figure).unwrap_or(0.0);
-            let (name, bar) = (shown::name(&of.name, false), bar(rate / most));
-            let told = shown::value(figure, of.figures.of(figure));
-            writeln!(self.out, "{name:<width$}  {bar} {told}", width = shown::NAME)?;
-            for line in of.note.iter().flat_map(|note| fill_from(&escape(note), shown::NAME + 2)) {
+            let (name, bar) = (figures::name(&of.name, false), bar(rate / most));
+            let told = figures::value(figure, of.figures.of(figure));
+            writeln!(self.out, "{name:<width$}  {bar} {told}", width = figures::NAME)?;
+            for line in of.note.iter().flat_map(|note| fill_from(&escape(note), figures::NAME + 2)) {
                 let line = paint(self.look.colour, Role::Faint, &line);
-                writeln!(self.out, "{:width$}  {line}", "", width = shown::NAME)?;
+                writeln!(self.out, "{:width$}  {line}", "", width = figures::NAME)?;
             }
         }
         Ok(())

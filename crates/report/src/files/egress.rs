@@ -10,11 +10,11 @@ use model::{Cause, FileKind};
 use super::{FileTotals, GroupBy, GroupKey, Traffic};
 
 /// Less than so much a minute is nobody's trouble.
-const LEAST_BYTES_A_MINUTE: f64 = 10e6;
+const MIN_BYTES_A_MINUTE: f64 = 10e6;
 /// Where at least so much of what is read is sent, somebody reads the disk for consumers.
-const MOST_SENT: f64 = 0.5;
+const MAX_SENT_SHARE: f64 = 0.5;
 /// Over less time there is no rate.
-const LEAST_SECONDS: f64 = 1.0;
+const MIN_SECONDS: f64 = 1.0;
 
 /// What is read from devices and sent to nobody.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,19 +34,19 @@ pub struct ReadsWithoutEgress {
 impl ReadsWithoutEgress {
     /// What to change about it, where that is known of such files.
     pub fn advice(&self) -> &'static [&'static str] {
-        of_kind(self.kind)
+        advice_of_kind(self.kind)
     }
 }
 
 /// What to change where files of this kind are read for nobody.
-pub(crate) fn of_kind(kind: &str) -> &'static [&'static str] {
+pub(crate) fn advice_of_kind(kind: &str) -> &'static [&'static str] {
     if kind == FileKind::TierState.as_str() { causes::spec(Cause::TierStateIo).advice } else { &[] }
 }
 
 impl FileTotals {
     /// How long was counted, in seconds.
     pub(super) fn seconds(&self) -> Option<f64> {
-        self.interval.span.map(|span| span.0 as f64 / 1e9).filter(|seconds| *seconds >= LEAST_SECONDS)
+        self.interval.span.map(|span| span.0 as f64 / 1e9).filter(|seconds| *seconds >= MIN_SECONDS)
     }
 
     /// Bytes a minute.
@@ -64,13 +64,14 @@ impl FileTotals {
         let read_bytes = kinds.iter().map(|(_, traffic, _)| traffic.from_device()).sum::<u64>();
         let sent_bytes = kinds.iter().map(|(_, _, sent)| sent).sum::<u64>();
         let unsent = read_bytes.saturating_sub(sent_bytes);
-        if self.a_minute(unsent)? < LEAST_BYTES_A_MINUTE || sent_bytes as f64 >= MOST_SENT * read_bytes as f64
+        if self.a_minute(unsent)? < MIN_BYTES_A_MINUTE
+            || sent_bytes as f64 >= MAX_SENT_SHARE * read_bytes as f64
         {
             return None;
         }
-        let of_kind = |(_, traffic, sent): &(_, &Traffic, u64)| traffic.from_device().saturating_sub(*sent);
-        let most = kinds.iter().max_by_key(|kind| of_kind(kind))?;
-        let share = of_kind(most) as f64 / unsent as f64;
+        let unsent_of = |(_, traffic, sent): &(_, &Traffic, u64)| traffic.from_device().saturating_sub(*sent);
+        let most = kinds.iter().max_by_key(|kind| unsent_of(kind))?;
+        let share = unsent_of(most) as f64 / unsent as f64;
         Some(ReadsWithoutEgress { read_bytes, sent_bytes, kind: most.0, share, file: self.most_read(most.0) })
     }
 

@@ -1,245 +1,472 @@
-//! What logs come to, for people: what happened how often and how long it took, the slowest, and tables of their own for
-//! what tiered storage, replicas and requests did. Shows no single entry but those.
+//! What logs come to: what happened how often and how long it took, what tiered storage, replicas and requests did, and
+//! the slowest entries. Each list is declared once, for the tables of people and the JSON lines of programs.
 
-mod tier;
-
+use std::cmp::Reverse;
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use model::{LogEntry, Nanos};
+use model::{LogEntry, LogKind, Nanos, TopicPartition};
+use serde_json::{Value, json};
 
-use super::table::{cells, message};
-use super::view::total_ns;
-use super::{LogReport, LogRow, LogStats, LogSummary};
+use super::summary::{ApiTimes, Group, IsrChanges};
+use super::tier::{Cleanup, Migration, Queue, change, percent};
+use super::{LogEntries, LogRow, LogSink, LogStats, LogSummary};
 use crate::distribution::Distribution;
-use crate::escape::escape;
-use crate::paint::{Role, paint};
-use crate::quantity::{format_count, format_count_of, or_dash};
-use crate::table::{Column, Table};
+use crate::json;
+use crate::quantity::{NONE, format_bytes, format_count, format_count_of};
+use crate::rows::{Cell, Column, Format, Report, Writer};
 use crate::{Style, Zone};
 
-/// Rows of a table that are shown, unless all are.
-const SHOWN: usize = 20;
+/// Rows of a table, unless it is wide.
+const MAX_ROWS: usize = 20;
 const INDENT: usize = 2;
+/// How wide a line of time is.
+const TIMELINE: usize = 40;
 
-/// Tables for people.
+/// When the first and the last were.
+type Span = Option<(Nanos, Nanos)>;
+
+/// Columns of a first and a last time.
+fn span_columns<R: Report>(of: impl for<'a> Fn(&'a R::Row<'a>) -> Span + Copy + 'static) -> [Column<R>; 2] {
+    [
+        Column::text("FIRST", 23, "first_ns", move |row| {
+            of(row).map(|(first, _)| Cell::DateTime(first)).into()
+        }),
+        Column::text("LAST", 23, "last_ns", move |row| of(row).map(|(_, last)| Cell::DateTime(last)).into()),
+    ]
+}
+
+/// Entries by kind, or by pattern of the user.
+struct Kinds;
+
+impl Report for Kinds {
+    type Row<'a> = ((LogKind, Option<Arc<str>>), Group);
+    const TYPE: &'static str = "log-kind";
+
+    fn columns(&self) -> Vec<Column<Self>> {
+        type Col = Column<Kinds>;
+        let percentile = |heading, field, share| {
+            Col::number(heading, 7, field, move |(_, group)| {
+                group.lengths.length_at(share).map(Cell::Length).into()
+            })
+        };
+        let mut columns = vec![
+            Col::text("WHAT", 17, "", |((kind, pattern), _)| {
+                pattern.as_deref().unwrap_or(kind.as_str()).into()
+            }),
+            Col::data("kind", |((kind, _), _)| kind.as_str().into()),
+            Col::data("pattern", |((_, pattern), _)| pattern.as_deref().into()),
+            Col::number("COUNT", 0, "count", |(_, group)| Cell::Count(group.count)),
+            Col::number("TIMED", 0, "timed", |(_, group)| Cell::Count(group.lengths.count())),
+            percentile("MEDIAN", "median_ns", 0.5),
+            percentile("P99", "p99_ns", 0.99),
+            percentile("MAX", "max_ns", 1.0),
+            Col::number("TOTAL", 7, "", |(_, group)| {
+                (group.lengths.count() > 0).then(|| Cell::Length(group.lengths.total())).into()
+            }),
+            Col::data("total_ns", |(_, group)| Cell::Length(group.lengths.total())),
+        ];
+        columns.extend(span_columns(|(_, group): &((LogKind, Option<Arc<str>>), Group)| group.span));
+        columns
+    }
+}
+
+/// What tiered storage's cleanups did, by partition; without one, of all.
+struct Cleanups;
+
+impl Report for Cleanups {
+    type Row<'a> = (Option<TopicPartition>, Cleanup);
+    const TYPE: &'static str = "tier-cleanup";
+
+    fn columns(&self) -> Vec<Column<Self>> {
+        type Col = Column<Cleanups>;
+        vec![
+            Col::text("TOPIC", 16, "topic", |(of, _)| of.as_ref().map_or("total", |of| &of.topic).into()),
+            Col::text("PARTITION", 0, "", |(of, _)| {
+                of.as_ref().map_or_else(|| Cell::from(""), |of| of.partition.into())
+            }),
+            Col::data("partition", |(of, _)| of.as_ref().map(|of| of.partition).into()),
+            Col::number("CLEANUPS", 0, "cleanups", |(_, cleanup)| Cell::Count(cleanup.cleanups)),
+            Col::number("SEGMENTS", 0, "segments", |(_, cleanup)| Cell::Count(cleanup.segments)),
+            Col::number("BEFORE", 0, "before_bytes", |(_, cleanup)| Cell::Count(cleanup.before_bytes)),
+            Col::number("AFTER", 0, "after_bytes", |(_, cleanup)| Cell::Count(cleanup.after_bytes)),
+            Col::number("CHANGE", 0, "", |(_, cleanup)| {
+                let change = cleanup.change_bytes();
+                let sign = if change < 0 { "-" } else { "" };
+                format!("{sign}{}", format_count(change.unsigned_abs())).into()
+            }),
+            Col::data("change_bytes", |(_, cleanup)| cleanup.change_bytes().into()),
+            Col::number("CHANGE(%)", 0, "", |(_, cleanup)| format_percent(cleanup.change_percent()).into()),
+            Col::data("change_percent", |(_, cleanup)| cleanup.change_percent().into()),
+        ]
+    }
+}
+
+/// Migrations of tiered storage's state, each with the time since the one before.
+struct MigrationRows;
+
+struct MigrationRow<'a> {
+    queue: &'a Queue,
+    nth: usize,
+    migration: &'a Migration,
+    gap: Option<Nanos>,
+}
+
+impl Report for MigrationRows {
+    type Row<'a> = MigrationRow<'a>;
+    const TYPE: &'static str = "tier-migration";
+
+    fn columns(&self) -> Vec<Column<Self>> {
+        type Col = Column<MigrationRows>;
+        fn of<'a>(row: &MigrationRow<'a>) -> Option<&'a TopicPartition> {
+            row.migration.topic_partition.as_ref()
+        }
+        let change_percent =
+            |row: &MigrationRow<'_>| percent(row.migration.before_bytes, row.migration.after_bytes);
+        vec![
+            Col::data("queue", |row| row.nth.into()),
+            Col::text("END TIME", 23, "end_ns", |row| Cell::DateTime(row.migration.end)),
+            Col::number("SINCE BEFORE", 0, "since_before_ns", |row| row.gap.map(Cell::Length).into()),
+            Col::text("TOPIC", 16, "topic", |row| of(row).map(|of| &*of.topic).into()),
+            Col::text("PARTITION", 0, "partition", |row| of(row).map(|of| of.partition).into()),
+            Col::number("BEFORE", 0, "before_bytes", |row| Cell::Count(row.migration.before_bytes)),
+            Col::number("AFTER", 0, "after_bytes", |row| Cell::Count(row.migration.after_bytes)),
+            Col::data("change_bytes", |row| {
+                change(row.migration.before_bytes, row.migration.after_bytes).into()
+            }),
+            Col::number("CHANGE(%)", 0, "", move |row| format_percent(change_percent(row)).into()),
+            Col::data("change_percent", move |row| change_percent(row).into()),
+            Col::text("WHEN", TIMELINE + 2, "", |row| {
+                line(row.queue.span(), row.migration.end, row.gap).into()
+            }),
+        ]
+    }
+}
+
+/// Changes of in-sync replicas, by partition.
+struct Isr;
+
+impl Report for Isr {
+    type Row<'a> = (TopicPartition, IsrChanges);
+    const TYPE: &'static str = "isr";
+
+    fn columns(&self) -> Vec<Column<Self>> {
+        type Col = Column<Isr>;
+        let mut columns = vec![
+            Col::text("TOPIC", 16, "topic", |(of, _)| (&*of.topic).into()),
+            Col::number("PARTITION", 0, "partition", |(of, _)| of.partition.into()),
+            Col::number("SHRINKS", 0, "shrinks", |(_, changes)| Cell::Count(changes.shrinks)),
+            Col::number("EXPANSIONS", 0, "expansions", |(_, changes)| Cell::Count(changes.expansions)),
+            Col::number("CHANGES", 0, "changes", |(_, changes)| Cell::Count(changes.changes)),
+        ];
+        columns.extend(span_columns(|(_, changes): &(TopicPartition, IsrChanges)| changes.span));
+        columns
+    }
+}
+
+/// Requests of Kafka's request log, by API.
+struct Apis;
+
+impl Report for Apis {
+    type Row<'a> = (Arc<str>, ApiTimes);
+    const TYPE: &'static str = "log-requests";
+
+    fn columns(&self) -> Vec<Column<Self>> {
+        type Col = Column<Apis>;
+        let cell = |times: &Distribution, share| times.length_at(share).map(Cell::Length).into();
+        let total =
+            |heading, share| Col::number(heading, 7, "", move |(_, times)| cell(times.total(), share));
+        let mut columns = vec![
+            Col::text("API", 16, "api", |(name, _)| (&**name).into()),
+            Col::number("COUNT", 0, "count", |(_, times)| Cell::Count(times.total().count())),
+            total("MEDIAN", 0.5),
+            total("P99", 0.99),
+            total("P99.9", 0.999),
+            total("MAX", 1.0),
+        ];
+        let headings = ["", "QUEUE", "LOCAL", "REMOTE", "RESPONSE_QUEUE", "SEND", "THROTTLE"];
+        for (nth, (heading, name)) in headings.into_iter().zip(ApiTimes::NAMES).enumerate() {
+            let time = move |times: &ApiTimes| times.times.get(nth).cloned();
+            columns.push(Col::number(heading, 7, "", move |(_, times)| {
+                time(times).and_then(|times| times.length_at(0.99)).map(Cell::Length).into()
+            }));
+            columns
+                .push(Col::data(name, move |(_, times)| time(times).map(|times| percentiles(&times)).into()));
+        }
+        columns
+    }
+}
+
+fn percentiles(times: &Distribution) -> Value {
+    json!({
+        "median_ns": times.quantile(0.5),
+        "p99_ns": times.quantile(0.99),
+        "p999_ns": times.quantile(0.999),
+        "max_ns": times.max(),
+        "total_ns": times.total().0,
+    })
+}
+
+/// Writes what logs come to as JSON lines.
+pub fn write_json(out: &mut impl Write, summary: &LogSummary, stats: &LogStats) -> io::Result<()> {
+    let format = &Format::Json;
+    Writer::new(&mut *out, &Kinds, format).write_all(&summary.kinds())?;
+    Writer::new(&mut *out, &Cleanups, format).write_all(&summary.cleanups())?;
+    let queues = summary.migrations.queues();
+    for (nth, queue) in queues.iter().enumerate() {
+        Writer::new(&mut *out, &MigrationRows, format).write_all(&rows(nth, queue))?;
+    }
+    Writer::new(&mut *out, &Isr, format).write_all(&summary.isr_changes())?;
+    Writer::new(&mut *out, &Apis, format).write_all(&summary.api_times())?;
+    json::write_line(out, &total(summary, stats, &queues))
+}
+
+fn rows(nth: usize, queue: &Queue) -> Vec<MigrationRow<'_>> {
+    queue.with_gaps().map(|(migration, gap)| MigrationRow { queue, nth, migration, gap }).collect()
+}
+
+/// What all of it comes to.
+fn total(summary: &LogSummary, stats: &LogStats, queues: &[Queue]) -> Value {
+    let cleanups = &summary.all_cleanups;
+    let queue = |queue: &Queue| {
+        json!({
+            "files": queue.migrations.len(),
+            "first_end_ns": queue.span().map(|(first, _)| first.0),
+            "last_end_ns": queue.span().map(|(_, last)| last.0),
+            "one_after_the_other": queue.is_serial(),
+            "rank_correlation": queue.correlation(),
+        })
+    };
+    json!({
+        "type": "summary",
+        "files": stats.files,
+        "bytes": stats.bytes,
+        "lines": stats.lines,
+        "cut_lines": stats.cut_lines,
+        "unreadable_requests": stats.unreadable_requests,
+        "told": summary.count(),
+        "first_ns": summary.span.map(|(first, _)| first.0),
+        "last_ns": summary.span.map(|(_, last)| last.0),
+        "tier_cleanup": {
+            "cleanups": cleanups.cleanups,
+            "segments": cleanups.segments,
+            "before_bytes": cleanups.before_bytes,
+            "after_bytes": cleanups.after_bytes,
+            "change_bytes": cleanups.change_bytes(),
+            "change_percent": cleanups.change_percent(),
+            "partitions": summary.cleanups.len(),
+        },
+        "tier_migration": queues.iter().map(queue).collect::<Vec<_>>(),
+        "without_room": summary.without_room,
+    })
+}
+
+/// Tables for people; no single entry but the slowest and what the broker itself did.
 pub struct LogOverview<W> {
     out: W,
-    look: Style,
+    style: Style,
 }
 
 impl<W: Write> LogOverview<W> {
     /// Tables that look like this.
-    pub fn new(out: W, look: &Style) -> Self {
-        Self { out, look: look.clone() }
+    pub fn new(out: W, style: &Style) -> Self {
+        Self { out, style: style.aligned() }
     }
 
-    fn kinds(&mut self, digest: &LogSummary) -> io::Result<()> {
-        let columns = [
-            Column::text("WHAT", 17),
-            Column::number("COUNT", 0),
-            Column::number("TIMED", 0),
-            Column::number("MEDIAN", 7),
-            Column::number("P99", 7),
-            Column::number("MAX", 7),
-            Column::number("TOTAL", 7),
-            Column::text("FIRST", 23),
-            Column::text("LAST", 23),
-        ];
-        let zone = self.look.zone.clone();
-        let mut table = self.table(columns.to_vec());
-        for ((kind, pattern), group) in &digest.groups {
-            let lengths = &group.lengths;
-            let [median, p99, max] = quantiles(lengths, [0.5, 0.99, 1.0]);
-            let total = (lengths.count() > 0).then(|| nanos(total_ns(lengths)));
-            table.row(vec![
-                escape(pattern.as_deref().unwrap_or(kind.as_str())).into_owned(),
-                format_count(group.count),
-                format_count(lengths.count()),
-                median,
-                p99,
-                max,
-                or_dash(total),
-                or_dash(group.span.map(|(first, _)| zone.date_and_time(first))),
-                or_dash(group.span.map(|(_, last)| zone.date_and_time(last))),
-            ])?;
-        }
-        table.finish()
+    /// A table of these rows, at most so many, and how many more there are.
+    fn table<'r, R: Report>(
+        &mut self,
+        report: &R,
+        rows: impl Iterator<Item = &'r R::Row<'r>>,
+        of: usize,
+    ) -> io::Result<()>
+    where
+        R::Row<'r>: 'r,
+    {
+        let max = self.max_rows();
+        Writer::table(&mut self.out, report, &self.style, INDENT).write_all(rows.take(max))?;
+        self.rest(of)
     }
 
-    fn in_sync(&mut self, digest: &LogSummary) -> io::Result<()> {
-        let mut changes: Vec<_> = digest.in_sync.iter().collect();
-        if changes.is_empty() {
-            return Ok(());
-        }
-        changes.sort_by_key(|(_, change)| {
-            std::cmp::Reverse((change.shrinks, change.expansions, change.changes))
-        });
-        let shrinks = changes.iter().map(|(_, change)| change.shrinks).sum();
-        let partitions = format_count_of(changes.len() as u64, "partition");
-        self.heading(&format!("In-sync replicas: of {partitions}, {}", format_count_of(shrinks, "shrink")))?;
-        let columns = [
-            Column::text("TOPIC", 16),
-            Column::number("PARTITION", 0),
-            Column::number("SHRINKS", 0),
-            Column::number("EXPANSIONS", 0),
-            Column::number("CHANGES", 0),
-            Column::text("FIRST", 23),
-            Column::text("LAST", 23),
-        ];
-        let (zone, shown) = (self.look.zone.clone(), self.shown());
-        let mut table = self.table(columns.to_vec());
-        for (of, change) in changes.iter().take(shown) {
-            table.row(vec![
-                escape(&of.topic).into_owned(),
-                of.partition.to_string(),
-                format_count(change.shrinks),
-                format_count(change.expansions),
-                format_count(change.changes),
-                or_dash(change.span.map(|(first, _)| zone.date_and_time(first))),
-                or_dash(change.span.map(|(_, last)| zone.date_and_time(last))),
-            ])?;
-        }
-        table.finish()?;
-        self.rest(changes.len())
-    }
-
-    fn requests(&mut self, digest: &LogSummary) -> io::Result<()> {
-        if digest.apis.is_empty() {
-            return Ok(());
-        }
-        let mut apis: Vec<_> = digest.apis.iter().collect();
-        apis.sort_by_key(|(_, times)| std::cmp::Reverse(times.total().sum()));
-        self.heading("Requests, as Kafka's request log has them (the last columns are each time's own 99th percentile)")?;
-        let columns = [
-            Column::text("API", 16),
-            Column::number("COUNT", 0),
-            Column::number("MEDIAN", 7),
-            Column::number("P99", 7),
-            Column::number("P99.9", 7),
-            Column::number("MAX", 7),
-            Column::number("QUEUE", 7),
-            Column::number("LOCAL", 7),
-            Column::number("REMOTE", 7),
-            Column::number("RESPONSE_QUEUE", 7),
-            Column::number("SEND", 7),
-            Column::number("THROTTLE", 7),
-        ];
-        let mut table = self.table(columns.to_vec());
-        for (name, times) in apis {
-            let mut row = vec![escape(name).into_owned(), format_count(times.total().count())];
-            row.extend(quantiles(times.total(), [0.5, 0.99, 0.999, 1.0]));
-            row.extend(times.times.iter().skip(1).flat_map(|(_, spread)| quantiles(spread, [0.99])));
-            table.row(row)?;
-        }
-        table.finish()
-    }
-
-    fn broker(&mut self, digest: &LogSummary) -> io::Result<()> {
-        if digest.events.is_empty() {
-            return Ok(());
-        }
-        self.heading("The broker")?;
-        let mut events: Vec<&LogEntry> = digest.events.iter().collect();
-        events.sort_by_key(|event| event.at);
-        let shown = self.shown();
-        self.entries(events.iter().copied().take(shown))?;
-        self.rest(events.len() + usize::try_from(digest.more_events).unwrap_or(usize::MAX))
-    }
-
-    fn slowest(&mut self, digest: &LogSummary) -> io::Result<()> {
-        let slowest = digest.slowest();
-        if slowest.is_empty() {
-            return Ok(());
-        }
-        self.heading("The slowest")?;
-        self.entries(slowest.into_iter())
-    }
-
-    fn entries<'a>(&mut self, entries: impl Iterator<Item = &'a LogEntry>) -> io::Result<()> {
-        let columns = [
-            Column::text("TIME", 23),
-            Column::number("TOOK", 7),
-            Column::text("WHAT", 17),
-            Column::text("TOPIC", 0),
-            Column::text("PARTITION", 0),
-            Column::text("MESSAGE", 0),
-        ];
-        let (zone, wide) = (self.look.zone.clone(), self.look.wide);
-        let mut table = self.table(columns.to_vec());
-        for entry in entries {
-            table.row([&cells(entry, &zone)[..], &[message(entry, wide)]].concat())?;
-        }
-        table.finish()
-    }
-
-    fn heading(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "\n{}", paint(self.look.colour, Role::Heading, text))
-    }
-
-    fn table(&mut self, columns: Vec<Column>) -> Table<&mut W> {
-        Table::new(&mut self.out, columns, usize::MAX).coloured(self.look.colour).indented(INDENT)
-    }
-
-    fn shown(&self) -> usize {
-        if self.look.wide { usize::MAX } else { SHOWN }
+    fn max_rows(&self) -> usize {
+        if self.style.wide { usize::MAX } else { MAX_ROWS }
     }
 
     /// Says that there are more rows.
     fn rest(&mut self, rows: usize) -> io::Result<()> {
-        match rows.saturating_sub(self.shown()) {
+        match rows.saturating_sub(self.max_rows()) {
             0 => Ok(()),
             more => {
-                writeln!(
-                    self.out,
-                    "{:INDENT$}… and {} more (--wide tells all)",
-                    "",
-                    format_count(more as u64)
-                )
+                let (more, how) = (format_count(more as u64), self.style.how_to_see_all());
+                writeln!(self.out, "{:INDENT$}… and {more} more{how}", "")
             }
         }
     }
+
+    fn heading(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "\n{}", self.style.heading(text))
+    }
+
+    /// One row a partition, that which shrank most first, and all of them together.
+    fn cleanups(&mut self, summary: &LogSummary) -> io::Result<()> {
+        let all = &summary.all_cleanups;
+        if all.cleanups == 0 {
+            return Ok(());
+        }
+        self.heading(&format!(
+            "Tier state cleanup: {} removed from the state of {}, {} → {} ({} %)",
+            format_count_of(all.segments, "segment"),
+            format_count_of(summary.cleanups.len() as u64, "partition"),
+            format_bytes(all.before_bytes),
+            format_bytes(all.after_bytes),
+            format_percent(all.change_percent()),
+        ))?;
+        let mut rows = summary.cleanups();
+        rows.sort_by_key(|(_, cleanup)| cleanup.change_bytes());
+        let count = rows.len();
+        rows.truncate(self.max_rows());
+        rows.push((None, *all));
+        Writer::table(&mut self.out, &Cleanups, &self.style, INDENT).write_all(&rows)?;
+        self.rest(count)
+    }
+
+    /// Each file with the time since the one before, on the line of time of its queue.
+    fn migrations(&mut self, summary: &LogSummary) -> io::Result<()> {
+        for queue in summary.migrations.queues() {
+            self.heading(&describe_queue(&queue))?;
+            // Those that held up the rest are what one wants to see.
+            let mut rows = rows(0, &queue);
+            let (count, max) = (rows.len(), self.max_rows());
+            if count > max {
+                rows.sort_by_key(|row| Reverse(row.gap));
+                rows.truncate(max);
+                rows.sort_by_key(|row| row.migration.end);
+            }
+            self.table(&MigrationRows, rows.iter(), count)?;
+        }
+        if summary.migrations.more > 0 {
+            let more = format_count_of(summary.migrations.more, "migration");
+            writeln!(self.out, "\n{more} without a time, or beyond the limit")?;
+        }
+        Ok(())
+    }
+
+    fn isr(&mut self, summary: &LogSummary) -> io::Result<()> {
+        let mut rows = summary.isr_changes();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        rows.sort_by_key(|(_, changes)| Reverse((changes.shrinks, changes.expansions, changes.changes)));
+        let shrinks = rows.iter().map(|(_, changes)| changes.shrinks).sum();
+        let partitions = format_count_of(rows.len() as u64, "partition");
+        self.heading(&format!("In-sync replicas: of {partitions}, {}", format_count_of(shrinks, "shrink")))?;
+        self.table(&Isr, rows.iter(), rows.len())
+    }
+
+    fn requests(&mut self, summary: &LogSummary) -> io::Result<()> {
+        let mut rows = summary.api_times();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        rows.sort_by_key(|(_, times)| Reverse(times.total().sum()));
+        self.heading("Requests, as Kafka's request log has them (the last columns are each time's own 99th percentile)")?;
+        Writer::table(&mut self.out, &Apis, &self.style, INDENT).write_all(&rows)
+    }
+
+    fn broker(&mut self, summary: &LogSummary) -> io::Result<()> {
+        if summary.events.is_empty() {
+            return Ok(());
+        }
+        self.heading("The broker")?;
+        let mut events: Vec<&LogEntry> = summary.events.iter().collect();
+        events.sort_by_key(|event| event.at);
+        let count = events.len() + usize::try_from(summary.more_events).unwrap_or(usize::MAX);
+        events.truncate(self.max_rows());
+        self.entries(&events)?;
+        self.rest(count)
+    }
+
+    fn slowest(&mut self, summary: &LogSummary) -> io::Result<()> {
+        let slowest = summary.slowest();
+        if slowest.is_empty() {
+            return Ok(());
+        }
+        self.heading("The slowest")?;
+        self.entries(&slowest)
+    }
+
+    /// Entries without the columns of wide tables: those are for lists.
+    fn entries(&mut self, entries: &[&LogEntry]) -> io::Result<()> {
+        let style = Style { wide: false, ..self.style.clone() };
+        let mut table = Writer::table(&mut self.out, &LogEntries { wide: self.style.wide }, &style, INDENT);
+        entries.iter().try_for_each(|entry| table.row(&LogRow { entry, file: "" }))?;
+        table.finish()
+    }
 }
 
-impl<W: Write> LogReport for LogOverview<W> {
+impl<W: Write> LogSink for LogOverview<W> {
     fn entry(&mut self, _: LogRow<'_>) -> io::Result<()> {
         Ok(())
     }
 
-    fn finish(&mut self, digest: &LogSummary, read: &LogStats) -> io::Result<()> {
-        writeln!(self.out, "{}", lead(digest, read, &self.look.zone))?;
-        if digest.count() > 0 {
-            self.kinds(digest)?;
-            self.cleanups(digest)?;
-            self.migrations(digest)?;
-            self.in_sync(digest)?;
-            self.requests(digest)?;
-            self.broker(digest)?;
-            self.slowest(digest)?;
+    fn finish(&mut self, summary: &LogSummary, stats: &LogStats) -> io::Result<()> {
+        writeln!(self.out, "{}", lead(summary, stats, &self.style.zone))?;
+        if summary.count() > 0 {
+            Writer::table(&mut self.out, &Kinds, &self.style, INDENT).write_all(&summary.kinds())?;
+            self.cleanups(summary)?;
+            self.migrations(summary)?;
+            self.isr(summary)?;
+            self.requests(summary)?;
+            self.broker(summary)?;
+            self.slowest(summary)?;
         }
-        if digest.without_room > 0 {
-            let count = format_count_of(digest.without_room, "line");
-            writeln!(
-                self.out,
-                "\n{count} of partitions or APIs that there was no room for, or that name none"
-            )?;
+        if summary.without_room > 0 {
+            let count = format_count_of(summary.without_room, "line");
+            writeln!(self.out, "\n{count} of partitions or APIs beyond the limit, or that name none")?;
         }
         self.out.flush()
     }
 }
 
-/// What was read and from when to when it tells.
-fn lead(digest: &LogSummary, read: &LogStats, zone: &Zone) -> String {
-    let (told, lines) = (format_count_of(digest.count(), "thing"), format_count_of(read.lines, "line"));
-    let span = digest.span.map_or_else(String::new, |(first, last)| {
+/// How much was read, and the span of its times.
+fn lead(summary: &LogSummary, stats: &LogStats, zone: &Zone) -> String {
+    let (events, lines) = (format_count_of(summary.count(), "event"), format_count_of(stats.lines, "line"));
+    let span = summary.span.map_or_else(String::new, |(first, last)| {
         format!(", {} to {}", zone.date_and_time(first), zone.date_and_time(last))
     });
-    format!("{told} in {lines} of {}{span}", format_count_of(read.files, "log"))
+    format!("{events} in {lines} of {}{span}", format_count_of(stats.files, "log"))
 }
 
-fn quantiles<const N: usize>(lengths: &Distribution, shares: [f64; N]) -> [String; N] {
-    shares.map(|share| or_dash(lengths.quantile(share).map(nanos)))
+fn format_percent(percent: Option<f64>) -> String {
+    percent.map_or_else(|| NONE.to_owned(), |percent| format!("{percent:+.2}"))
 }
 
-fn nanos(length: u64) -> Nanos {
-    Nanos(i64::try_from(length).unwrap_or(i64::MAX))
+/// How many in which time, and whether one after the other.
+fn describe_queue(queue: &Queue) -> String {
+    let files = format_count_of(queue.migrations.len() as u64, "file");
+    let Some((first, last)) = queue.span().filter(|(first, last)| first < last) else {
+        return format!("Tier state migration: {files}");
+    };
+    let longest = queue.with_gaps().filter_map(|(_, gap)| gap).max().unwrap_or(Nanos::ZERO);
+    let order = match queue.correlation() {
+        Some(_) if queue.is_serial() == Some(true) => {
+            "one after the other: the larger the file, the longer since the one before"
+        }
+        Some(_) => "whether one after the other, their ends do not say",
+        None => "too few to say whether one after the other",
+    };
+    format!(
+        "Tier state migration: {files} in {}, up to {longest} since the one before; {order}",
+        last - first
+    )
+}
+
+/// From the end of the one before to this one's, as a bar.
+fn line(span: Span, end: Nanos, gap: Option<Nanos>) -> String {
+    let Some((first, last)) = span.filter(|(first, last)| first < last) else { return NONE.to_owned() };
+    let whole = (last - first).0 as f64;
+    let place = |at: Nanos| (((at - first).0 as f64 / whole * TIMELINE as f64) as usize).min(TIMELINE);
+    let from = place(end - gap.unwrap_or(Nanos::ZERO)).min(TIMELINE - 1);
+    let to = place(end).max(from + 1);
+    format!("|{}{}{}|", " ".repeat(from), "█".repeat(to - from), " ".repeat(TIMELINE - to))
 }

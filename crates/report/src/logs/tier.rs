@@ -7,13 +7,13 @@
 use model::{LogEntry, Nanos, TopicPartition};
 
 /// Migrations kept.
-const MOST_MIGRATIONS: usize = 100_000;
+const MAX_MIGRATIONS: usize = 100_000;
 /// A longer time between two ends is no work on one file: half a gigabyte took 26 s.
 const QUEUE_GAP: Nanos = Nanos::from_millis(900_000);
 /// From so few nothing is concluded.
-const FEWEST: usize = 5;
+const MIN_FILES: usize = 5;
 /// Ranks that go together as much as this are no chance.
-const TOGETHER: f64 = 0.6;
+const MIN_CORRELATION: f64 = 0.6;
 
 /// The cleanups of one partition, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub(super) struct Queue {
 
 impl Migrations {
     pub(super) fn add(&mut self, entry: &LogEntry) {
-        let Some(end) = entry.at.filter(|_| self.kept.len() < MOST_MIGRATIONS) else {
+        let Some(end) = entry.at.filter(|_| self.kept.len() < MAX_MIGRATIONS) else {
             self.more += 1;
             return;
         };
@@ -137,7 +137,7 @@ impl Queue {
             .with_gaps()
             .filter_map(|(migration, gap)| Some((migration.before_bytes as f64, gap?.0 as f64)))
             .unzip();
-        if sizes.len() < FEWEST {
+        if sizes.len() < MIN_FILES {
             return None;
         }
         pearson(&ranks(&sizes), &ranks(&gaps))
@@ -145,7 +145,7 @@ impl Queue {
 
     /// Whether they ran one after the other; none where that cannot be told.
     pub(super) fn is_serial(&self) -> Option<bool> {
-        self.correlation().filter(|correlation| *correlation >= TOGETHER).map(|_| true)
+        self.correlation().filter(|correlation| *correlation >= MIN_CORRELATION).map(|_| true)
     }
 }
 

@@ -1,36 +1,22 @@
 //! One view of a whole input instead of its rows: how long requests took, by API, topic, client and
-//! connection, and how full producers' batches are. Holds a bounded number of groups. Does not print.
+//! connection, and how full producers' batches are. Holds a bounded number of groups.
 
-mod batch_fill;
-mod csv;
-mod group;
-mod json;
-mod kinds;
-mod table;
-mod view;
+mod output;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use model::api_key::PRODUCE;
 use model::{IntendedWait, Nanos, Partition, Request, TopicId};
 
-pub use batch_fill::BatchFill;
-pub use csv::OverviewCsv;
-pub use group::Group;
-pub use json::OverviewJson;
-pub use kinds::{GroupBy, GroupKey, Kind, Producer};
-pub use table::OverviewTable;
-
 use crate::bounded_map::BoundedMap;
 pub use crate::distribution::Distribution;
-use group::Share;
-use kinds::Client;
+pub use output::write;
 
 /// Groups held of one API's topics, clients and connections each, and of producers; of all APIs together twice
 /// as many. What comes after them is counted with the others. A busy group takes about 10 KiB.
-const MOST_GROUPS: usize = 500;
+const MAX_GROUPS: usize = 500;
 
 /// Counts requests into groups.
 pub struct Overview {
@@ -78,7 +64,7 @@ pub struct Groups {
 
 impl Default for Overview {
     fn default() -> Self {
-        Self::new(MOST_GROUPS)
+        Self::new(MAX_GROUPS)
     }
 }
 
@@ -114,7 +100,7 @@ impl Overview {
         self.connections.of(connection, kind).add(request, share);
         self.topics_of(request, kind);
         if request.api_key == PRODUCE && share.record_bytes > 0 {
-            let producer_id = batch_fill::producer_id(&request.partitions);
+            let producer_id = producer_id(&request.partitions);
             self.producers.of((client, producer_id), ()).add(request);
         }
     }
@@ -191,4 +177,235 @@ impl GroupKey {
             None => Self::Others(GroupBy::Topic),
         }
     }
+}
+
+model::named! {
+    /// What groups are formed by.
+    pub enum GroupBy {
+        /// The API alone.
+        Api = "api",
+        /// Topic and API.
+        Topic = "topic",
+        /// Client id, host and API.
+        Client = "client",
+        /// Connection and API.
+        Connection = "connection",
+    }
+}
+
+/// An API, and whether the broker kept its requests on purpose: those are told apart everywhere, because
+/// how long they took says nothing of the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind {
+    /// Kafka's name of the API.
+    pub api: &'static str,
+    /// Why the broker kept them, if it did.
+    pub hold: Option<IntendedWait>,
+}
+
+/// A client: what it calls itself, and its host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Client {
+    /// What it calls itself; may hold anything.
+    pub id: Option<Arc<str>>,
+    /// Its address.
+    pub host: IpAddr,
+}
+
+/// Whose requests a group holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupKey {
+    /// Everybody's.
+    All,
+    /// A topic's, by name or by the id that nothing resolved.
+    Topic(Option<Arc<str>>, Option<TopicId>),
+    /// A client's.
+    Client(Client),
+    /// A connection's: the client, its port, and the broker's end.
+    Connection(Client, u16, SocketAddr),
+    /// Of those for whom there was no room.
+    Others(GroupBy),
+}
+
+impl GroupKey {
+    /// What the group was formed by.
+    pub fn by(&self) -> GroupBy {
+        match self {
+            Self::All => GroupBy::Api,
+            Self::Topic(..) => GroupBy::Topic,
+            Self::Client(_) => GroupBy::Client,
+            Self::Connection(..) => GroupBy::Connection,
+            Self::Others(by) => *by,
+        }
+    }
+
+    pub(super) fn client(client: Option<Client>) -> Self {
+        client.map_or(Self::Others(GroupBy::Client), Self::Client)
+    }
+
+    pub(super) fn connection(connection: Option<(Client, u16, SocketAddr)>) -> Self {
+        connection.map_or(Self::Others(GroupBy::Connection), |(client, port, broker)| {
+            Self::Connection(client, port, broker)
+        })
+    }
+}
+
+/// A producer: a client and the id that the broker gave it, if it is idempotent; none for the others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Producer {
+    /// The client; none for those for whom there was no room.
+    pub client: Option<Client>,
+    /// The idempotent producer's id.
+    pub producer_id: Option<i64>,
+}
+
+impl Producer {
+    pub(super) fn new(producer: Option<(Client, Option<i64>)>) -> Self {
+        let (client, producer_id) = producer.unzip();
+        Self { client, producer_id: producer_id.flatten() }
+    }
+}
+
+/// The requests of one group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Requests.
+    pub requests: u64,
+    /// Those that failed: an error code, something unreadable, or no answer.
+    pub errors: u64,
+    /// Those that were not answered though an answer was due; among `errors`.
+    pub unanswered: u64,
+    /// Bytes of the requests' frames.
+    pub request_bytes: u64,
+    /// Bytes of the responses' frames.
+    pub response_bytes: u64,
+    /// Bytes of records, produced or fetched.
+    pub record_bytes: u64,
+    /// Partitions named, over all requests.
+    pub partitions: u64,
+    latency: Distribution,
+    /// Made once a request has waited behind another: until then both are the same.
+    less_head_of_line: Option<Distribution>,
+}
+
+/// What one request adds, beside its latency: all of it, or one topic's share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    pub(super) failed: bool,
+    pub(super) record_bytes: u64,
+    pub(super) partitions: u64,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self {
+            requests: 0,
+            errors: 0,
+            unanswered: 0,
+            request_bytes: 0,
+            response_bytes: 0,
+            record_bytes: 0,
+            partitions: 0,
+            latency: Distribution::of_latencies(),
+            less_head_of_line: None,
+        }
+    }
+}
+
+impl Group {
+    /// Latencies on the wire, in nanoseconds: first byte of the request to last byte of the response, without the
+    /// time in which a fetch waited for data that it brought.
+    pub fn latency(&self) -> &Distribution {
+        &self.latency
+    }
+
+    /// The same without the time behind an earlier request of the connection.
+    pub fn less_head_of_line(&self) -> &Distribution {
+        self.less_head_of_line.as_ref().unwrap_or(&self.latency)
+    }
+
+    /// Whether any request waited behind another.
+    pub fn waited_in_line(&self) -> bool {
+        self.less_head_of_line.is_some()
+    }
+
+    pub(super) fn add(&mut self, request: &Request, share: Share) {
+        self.requests += 1;
+        self.errors += u64::from(share.failed);
+        self.unanswered += u64::from(request.is_unanswered());
+        self.request_bytes += u64::from(request.request_bytes);
+        self.response_bytes += u64::from(request.response_bytes.unwrap_or(0));
+        self.record_bytes += share.record_bytes;
+        self.partitions += share.partitions;
+        let (Some(latency), Some(less)) = (request.latency_less_wait(), request.latency_less_head_of_line())
+        else {
+            return;
+        };
+        let less = less - request.waited_for_data();
+        if less != latency && self.less_head_of_line.is_none() {
+            self.less_head_of_line = Some(self.latency.clone());
+        }
+        self.latency.add(ns(latency));
+        if let Some(spread) = &mut self.less_head_of_line {
+            spread.add(ns(less));
+        }
+    }
+}
+
+fn ns(length: Nanos) -> u64 {
+    u64::try_from(length.0).unwrap_or(0)
+}
+
+impl From<&Request> for Share {
+    fn from(request: &Request) -> Self {
+        Self {
+            failed: request.failed(),
+            record_bytes: request.partitions.iter().map(|partition| u64::from(partition.bytes)).sum(),
+            partitions: request.partitions.len() as u64,
+        }
+    }
+}
+
+/// What one producer sent. A batch here is what one partition got in one request: with magic 2 that is one
+/// record batch (the broker refuses more); before, it is one message set.
+#[derive(Clone, Debug)]
+pub struct BatchFill {
+    /// Produce requests with any record.
+    pub requests: u64,
+    /// Records in a batch, where the headers could be read.
+    pub records: Distribution,
+    /// Bytes of a batch.
+    pub bytes: Distribution,
+    /// Partitions in a request.
+    pub partitions: Distribution,
+}
+
+impl Default for BatchFill {
+    fn default() -> Self {
+        Self {
+            requests: 0,
+            records: Distribution::of_sizes(),
+            bytes: Distribution::of_sizes(),
+            partitions: Distribution::of_sizes(),
+        }
+    }
+}
+
+impl BatchFill {
+    pub(super) fn add(&mut self, request: &Request) {
+        self.requests += 1;
+        self.partitions.add(request.partitions.len() as u64);
+        for batch in request.partitions.iter().filter(|batch| batch.bytes > 0) {
+            self.bytes.add(u64::from(batch.bytes));
+            if let Some(records) = batch.records {
+                self.records.add(u64::from(records));
+            }
+        }
+    }
+}
+
+/// The idempotent producer's id (KIP-98); none where no batch carries one.
+pub(super) fn producer_id(partitions: &[Partition]) -> Option<i64> {
+    let mut batches = partitions.iter().flat_map(|partition| &partition.batches);
+    batches.next().map(|batch| batch.producer_id).filter(|&id| id >= 0)
 }

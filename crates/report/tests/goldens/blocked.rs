@@ -1,9 +1,10 @@
 //! Locks of thread dumps against their golden files.
 
 use model::{Lock, LockHolder, LockKind};
-use report::blocked::{BlockedRow, ThreadDumpCount, write_csv, write_json, write_table};
+use report::Writer;
+use report::blocked::{BlockedRow, BlockedThreads, ThreadDumpCount};
 
-use crate::{golden, look};
+use crate::{CSV, JSON, golden, table};
 
 fn seen(name: &str, tid: Option<u32>, dumps: u64) -> ThreadDumpCount {
     ThreadDumpCount { thread: LockHolder { tid, thread: name.into() }, dumps }
@@ -50,9 +51,15 @@ fn rows() -> [BlockedRow; 3] {
 
 #[test]
 fn locks_of_thread_dumps_in_every_form() {
-    golden("blocked.txt", |out| write_table(out, &look(false), &rows()).unwrap());
-    golden("blocked-wide.txt", |out| write_table(out, &look(true), &rows()).unwrap());
-    golden("blocked-nothing.txt", |out| write_table(out, &look(false), &[]).unwrap());
-    golden("blocked.jsonl", |out| write_json(out, &rows()).unwrap());
-    golden("blocked.csv", |out| write_csv(out, &rows()).unwrap());
+    for (name, format) in [
+        ("blocked.txt", table(false)),
+        ("blocked-wide.txt", table(true)),
+        ("blocked.jsonl", JSON),
+        ("blocked.csv", CSV),
+    ] {
+        golden(name, |out| Writer::new(out, &BlockedThreads, &format).write_all(&rows()).unwrap());
+    }
+    golden("blocked-nothing.txt", |out| {
+        Writer::new(out, &BlockedThreads, &table(false)).write_all(&[]).unwrap()
+    });
 }

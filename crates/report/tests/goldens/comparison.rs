@@ -4,8 +4,9 @@ use compare::{Comparison, Part, Run, Setup};
 use model::{Cause, Nanos};
 use page::{Page, html};
 use report::Style;
-use report::comparison::page::ComparisonData;
-use report::comparison::{ComparisonReport, csv, json, markdown, text};
+use report::comparison::{
+    ComparisonData, ComparisonReport, write_csv, write_json, write_markdown, write_text,
+};
 
 use crate::{golden, json_lines, look, sample};
 
@@ -68,12 +69,12 @@ fn compared() -> ComparisonReport {
 #[test]
 fn a_comparison_in_every_form() {
     let compared = compared();
-    golden("compare.txt", |out| text::write(out, &look(false), &compared).unwrap());
-    golden("compare.jsonl", |out| json::write(out, &compared).unwrap());
-    golden("compare.csv", |out| csv::write(out, &compared).unwrap());
-    golden("compare.md", |out| markdown::write(out, &compared).unwrap());
+    golden("compare.txt", |out| write_text(out, &look(false), &compared).unwrap());
+    golden("compare.jsonl", |out| write_json(out, &compared).unwrap());
+    golden("compare.csv", |out| write_csv(out, &compared).unwrap());
+    golden("compare.md", |out| write_markdown(out, &compared).unwrap());
     golden("compare-page.json", |out| {
-        html::write_json(out, &Page::comparing(ComparisonData::of(&compared))).unwrap();
+        html::write_json(out, &Page::comparing(ComparisonData::from(&compared))).unwrap();
     });
 }
 
@@ -82,7 +83,7 @@ fn a_comparison_fits_a_terminal_and_colours_only_where_they_are_allowed() {
     let compared = compared();
     let shown = |colour: bool| {
         let mut out = Vec::new();
-        text::write(&mut out, &Style { colour, ..look(false) }, &compared).unwrap();
+        write_text(&mut out, &Style { colour, ..look(false) }, &compared).unwrap();
         String::from_utf8(out).unwrap()
     };
     for line in shown(false).lines() {
@@ -95,7 +96,7 @@ fn a_comparison_fits_a_terminal_and_colours_only_where_they_are_allowed() {
 #[test]
 fn a_comparison_says_what_differs_and_what_does_not() {
     let mut out = Vec::new();
-    json::write(&mut out, &compared()).unwrap();
+    write_json(&mut out, &compared()).unwrap();
     let lines = json_lines(&out);
     let outcome = |configuration: &str, figure: &str| {
         let of = lines.iter().find(|line| {

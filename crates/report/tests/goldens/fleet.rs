@@ -2,9 +2,9 @@
 //! terminal.
 
 use ::fleet::{Broker, BrokerName, Figure, FigureValue, Fleet, Item, Part, PartKind};
-use report::fleet::{Differences, Figures};
+use report::fleet::{write_differences, write_figures};
 
-use super::{golden, look};
+use super::{CSV, JSON, golden, table};
 
 /// A figure of segments and state files.
 fn reads(segments: f64, states: f64) -> FigureValue {
@@ -43,20 +43,20 @@ fn fleet() -> Fleet {
 #[test]
 fn differences_between_brokers_in_every_form() {
     let fleet = fleet();
-    golden("fleet.txt", |out| Differences(&fleet).write_table(out, &look(false), 1).unwrap());
-    golden("fleet-wide.txt", |out| Differences(&fleet).write_table(out, &look(true), 9).unwrap());
-    golden("fleet.jsonl", |out| Differences(&fleet).write_json(out, 9).unwrap());
-    golden("fleet.csv", |out| Differences(&fleet).write_csv(out, 9).unwrap());
+    golden("fleet.txt", |out| write_differences(out, &table(false), &fleet, 1).unwrap());
+    golden("fleet-wide.txt", |out| write_differences(out, &table(true), &fleet, 9).unwrap());
+    golden("fleet.jsonl", |out| write_differences(out, &JSON, &fleet, 9).unwrap());
+    golden("fleet.csv", |out| write_differences(out, &CSV, &fleet, 9).unwrap());
     golden("fleet-alike.txt", |out| {
         let alike = Fleet::of((1..=3).chain(5..=6).map(|number| broker(number, "prod")).collect());
-        Differences(&alike).write_table(out, &look(false), 9).unwrap();
+        write_differences(out, &table(false), &alike, 9).unwrap();
     });
 }
 
 #[test]
 fn figures_of_every_broker_in_every_form() {
     let fleet = fleet();
-    golden("fleet-figures.txt", |out| Figures(&fleet.brokers).write_table(out, &look(false)).unwrap());
-    golden("fleet-figures.jsonl", |out| Figures(&fleet.brokers).write_json(out).unwrap());
-    golden("fleet-figures.csv", |out| Figures(&fleet.brokers).write_csv(out).unwrap());
+    golden("fleet-figures.txt", |out| write_figures(out, &table(false), &fleet.brokers).unwrap());
+    golden("fleet-figures.jsonl", |out| write_figures(out, &JSON, &fleet.brokers).unwrap());
+    golden("fleet-figures.csv", |out| write_figures(out, &CSV, &fleet.brokers).unwrap());
 }

@@ -7,10 +7,11 @@ use model::{
     LockWait, Nanos, OffCpu, TopicPartition,
 };
 use page::flame_graph::FoldedStacks;
-use report::locks::{LockCsv, LockJson, LockReport, LockSummary, LockSummaryReport, LockTable, stack_time};
-use report::pauses::{PauseCsv, PauseJson, PauseReport, PauseTable};
+use report::locks::{LockSummary, LockWaits, stack_time};
+use report::pauses::Pauses;
+use report::{Format, Sink, Writer};
 
-use super::{golden, json_lines, look, sample};
+use super::{CSV, JSON, golden, json_lines, sample, table};
 
 const APPEND: &str = "kafka.server.KafkaRequestHandler.run;kafka.server.KafkaApis.handleProduceRequest;\
                       kafka.log.UnifiedLog.append;kafka.log.UnifiedLog.$anonfun$append$2";
@@ -91,14 +92,15 @@ fn rows() -> Vec<LockRow> {
     std::iter::from_fn(|| locks.take(true)).collect()
 }
 
-fn waits(mut to: impl LockReport) {
+fn waits(mut to: impl Sink<LockWaits>) {
     for row in rows() {
-        to.wait(&row).unwrap();
+        to.row(&row).unwrap();
     }
     to.finish().unwrap();
 }
 
-fn pauses(mut to: impl PauseReport) {
+fn pauses(out: impl std::io::Write, format: &Format) {
+    let mut to = Writer::new(out, &Pauses, format);
     let collection = JvmPause {
         start: after(0),
         end: after(45_300),
@@ -119,16 +121,16 @@ fn pauses(mut to: impl PauseReport) {
         time_to_safepoint: Some(Nanos::from_millis(300)),
         ..collection.clone()
     };
-    to.pause(&collection).unwrap();
-    to.pause(&safepoint).unwrap();
+    to.row(&collection).unwrap();
+    to.row(&safepoint).unwrap();
     to.finish().unwrap();
 }
 
 #[test]
 fn the_four_requests_of_the_case_can_be_read_off_the_table() {
-    golden("locks.txt", |out| waits(LockTable::new(out, &look(false))));
+    golden("locks.txt", |out| waits(Writer::new(out, &LockWaits, &table(false))));
     let mut out = Vec::new();
-    waits(LockTable::new(&mut out, &look(false)));
+    waits(Writer::new(&mut out, &LockWaits, &table(false)));
     let shown = String::from_utf8(out).unwrap();
     for (tid, waited) in WAITERS {
         let row = shown.lines().find(|line| line.contains(&format!("  {tid} "))).unwrap();
@@ -146,12 +148,12 @@ fn the_four_requests_of_the_case_can_be_read_off_the_table() {
 
 #[test]
 fn waits_and_stops_in_every_form() {
-    golden("locks-wide.txt", |out| waits(LockTable::new(out, &look(true))));
-    golden("locks.jsonl", |out| waits(LockJson(out)));
-    golden("locks.csv", |out| waits(LockCsv::new(out)));
-    golden("locks-summary.txt", |out| waits(LockSummary::new(out, LockSummaryReport::Table(look(false)))));
-    golden("locks-summary.jsonl", |out| waits(LockSummary::new(out, LockSummaryReport::Json)));
-    golden("locks-summary.csv", |out| waits(LockSummary::new(out, LockSummaryReport::Csv)));
+    golden("locks-wide.txt", |out| waits(Writer::new(out, &LockWaits, &table(true))));
+    golden("locks.jsonl", |out| waits(Writer::new(out, &LockWaits, &JSON)));
+    golden("locks.csv", |out| waits(Writer::new(out, &LockWaits, &CSV)));
+    golden("locks-summary.txt", |out| waits(LockSummary::new(out, table(false))));
+    golden("locks-summary.jsonl", |out| waits(LockSummary::new(out, JSON)));
+    golden("locks-summary.csv", |out| waits(LockSummary::new(out, CSV)));
     golden("locks.folded", |out| {
         let mut fold = FoldedStacks::default();
         for row in rows() {
@@ -159,16 +161,16 @@ fn waits_and_stops_in_every_form() {
         }
         fold.write_folded(out, &[CpuState::Off]).unwrap();
     });
-    golden("pauses.txt", |out| pauses(PauseTable::new(out, &look(false))));
-    golden("pauses-wide.txt", |out| pauses(PauseTable::new(out, &look(true))));
-    golden("pauses.jsonl", |out| pauses(PauseJson(out)));
-    golden("pauses.csv", |out| pauses(PauseCsv::new(out)));
+    golden("pauses.txt", |out| pauses(out, &table(false)));
+    golden("pauses-wide.txt", |out| pauses(out, &table(true)));
+    golden("pauses.jsonl", |out| pauses(out, &JSON));
+    golden("pauses.csv", |out| pauses(out, &CSV));
 }
 
 #[test]
 fn a_wait_object_has_every_field_of_the_contract() {
     let mut out = Vec::new();
-    waits(LockJson(&mut out));
+    waits(Writer::new(&mut out, &LockWaits, &JSON));
     for line in json_lines(&out) {
         assert_eq!(line["type"], "lock-wait");
         for field in [

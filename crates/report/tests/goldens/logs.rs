@@ -1,9 +1,9 @@
 //! What logs tell against its golden files.
 
 use model::{KafkaTimes, LogEntry, LogKind, Nanos, TopicPartition};
-use report::logs::{LogCsv, LogJson, LogOverview, LogReport, LogRow, LogStats, LogSummary, LogTable};
+use report::logs::{LogOverview, LogRow, LogSink, LogStats, LogSummary, LogWriter};
 
-use crate::{golden, json_lines, look};
+use crate::{CSV, JSON, golden, json_lines, look, table};
 
 const START: Nanos = Nanos(1_716_131_087_458_000_000);
 
@@ -88,7 +88,7 @@ fn entries() -> Vec<LogEntry> {
     entries
 }
 
-fn shown(mut to: impl LogReport) {
+fn shown(mut to: impl LogSink) {
     let mut digest = LogSummary::new(4);
     for entry in &entries() {
         digest.entry(entry);
@@ -107,10 +107,10 @@ fn shown(mut to: impl LogReport) {
 fn what_logs_tell_in_every_form() {
     golden("logs.txt", |out| shown(LogOverview::new(out, &look(false))));
     golden("logs-wide.txt", |out| shown(LogOverview::new(out, &look(true))));
-    golden("logs-list.txt", |out| shown(LogTable::new(out, &look(false))));
-    golden("logs-list-wide.txt", |out| shown(LogTable::new(out, &look(true))));
-    golden("logs.jsonl", |out| shown(LogJson(out)));
-    golden("logs.csv", |out| shown(LogCsv::new(out)));
+    golden("logs-list.txt", |out| shown(LogWriter::new(out, &table(false))));
+    golden("logs-list-wide.txt", |out| shown(LogWriter::new(out, &table(true))));
+    golden("logs.jsonl", |out| shown(LogWriter::new(out, &JSON)));
+    golden("logs.csv", |out| shown(LogWriter::new(out, &CSV)));
     golden("logs-nothing.txt", |out| {
         LogOverview::new(out, &look(false)).finish(&LogSummary::new(4), &LogStats::default()).unwrap();
     });
@@ -119,7 +119,7 @@ fn what_logs_tell_in_every_form() {
 #[test]
 fn sums_are_those_of_the_entries() {
     let mut out = Vec::new();
-    shown(LogJson(&mut out));
+    shown(LogWriter::new(&mut out, &JSON));
     let lines = json_lines(&out);
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).cloned().collect::<Vec<_>>();
     assert_eq!(of("log-entry").len(), entries().len());
@@ -150,6 +150,6 @@ fn figures_that_no_broker_has_do_no_harm() {
         }
         let read = LogStats { files: u64::MAX, lines: u64::MAX, ..LogStats::default() };
         LogOverview::new(Vec::new(), &look).finish(&digest, &read).unwrap();
-        LogJson(Vec::new()).finish(&digest, &read).unwrap();
+        LogWriter::new(Vec::new(), &JSON).finish(&digest, &read).unwrap();
     }
 }

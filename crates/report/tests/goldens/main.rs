@@ -17,22 +17,24 @@ use std::path::Path;
 use std::rc::Rc;
 
 use model::{FileKind, FileOp, FileOpKind, LossKind, Nanos, Request};
-use report::doctor::{DoctorJson, DoctorReport, DoctorText};
+use report::doctor::{self, Examination};
 use report::explanation::{
-    Conclusion, ExplanationCsv, ExplanationJson, ExplanationReport, ExplanationText, RequestText, TopVerdicts,
+    Conclusion, ExplanationReport, ExplanationText, RequestText, TopVerdicts, VerdictLines,
 };
-use report::file_ops::{
-    FileOpCsv, FileOpJson, FileOpReport, FileOpRow, FileOpSummary, FileOpSummaryReport, FileOpTable,
-    TopFileOps,
-};
+use report::file_ops::{FileOpRow, FileOpSummary, FileOpWriter, FileOps, TopFileOps};
 use report::files::{FileTotals, Files, GroupBy as FilesBy, Interval, Sort, Traffic};
-use report::kernel::{KernelCsv, KernelJson, KernelReport, KernelTable};
-use report::requests::overview::{
-    Group, GroupBy, GroupKey, Groups, Kind, Overview, OverviewCsv, OverviewJson, OverviewTable,
-};
-use report::requests::{RequestCsv, RequestJson, RequestReport, RequestTable, TopRequests};
-use report::segments::{SegmentCsv, SegmentJson, SegmentReport, SegmentTable};
-use report::{Style, Zone, escape};
+use report::kernel::KernelCalls;
+use report::requests::overview::{self, Group, GroupBy, GroupKey, Groups, Kind, Overview};
+use report::requests::{RequestWriter, TopRequests};
+use report::segments::SegmentWriter;
+use report::{Format, Sink, Style, Writer, Zone, escape, files};
+
+const JSON: Format = Format::Json;
+const CSV: Format = Format::Csv;
+
+fn table(wide: bool) -> Format {
+    Format::Table(look(wide))
+}
 
 fn look(wide: bool) -> Style {
     Style { zone: Zone::utc(), wide, colour: false, lookahead: 100 }
@@ -62,7 +64,8 @@ fn json_lines(out: &[u8]) -> Vec<serde_json::Value> {
         .collect()
 }
 
-fn requests(mut to: impl RequestReport) {
+fn requests(out: impl Write, format: &Format) {
+    let mut to = RequestWriter::new(out, Vec::new(), format);
     for request in sample::requests() {
         to.request(&request).unwrap();
     }
@@ -71,10 +74,10 @@ fn requests(mut to: impl RequestReport) {
 
 #[test]
 fn requests_in_every_form() {
-    golden("requests.txt", |out| requests(RequestTable::new(out, &look(false))));
-    golden("requests-wide.txt", |out| requests(RequestTable::new(out, &look(true))));
-    golden("requests.jsonl", |out| requests(RequestJson(out)));
-    golden("requests.csv", |out| requests(RequestCsv::new(out)));
+    golden("requests.txt", |out| requests(out, &table(false)));
+    golden("requests-wide.txt", |out| requests(out, &table(true)));
+    golden("requests.jsonl", |out| requests(out, &JSON));
+    golden("requests.csv", |out| requests(out, &CSV));
     golden("requests-summary.txt", |out| {
         let sentences = sample::request_summary().sentences();
         out.extend(sentences.iter().flat_map(|sentence| format!("{sentence}\n").into_bytes()));
@@ -84,7 +87,7 @@ fn requests_in_every_form() {
 #[test]
 fn a_request_object_has_every_field_of_the_contract() {
     let mut out = Vec::new();
-    requests(RequestJson(&mut out));
+    requests(&mut out, &JSON);
     let lines = json_lines(&out);
     for line in &lines[..lines.len() - 1] {
         for field in [
@@ -148,20 +151,29 @@ fn overview(most: usize, requests: &[Request]) -> Groups {
 #[test]
 fn an_overview_in_every_form() {
     let groups = overview(100, &sample::traffic());
-    golden("overview.txt", |out| OverviewTable::new(out, &look(false)).write(&groups).unwrap());
-    golden("overview-wide.txt", |out| OverviewTable::new(out, &look(true)).write(&groups).unwrap());
-    golden("overview.jsonl", |out| OverviewJson(out).write(&groups, &sample::request_summary()).unwrap());
-    golden("overview.csv", |out| OverviewCsv(out).write(&groups).unwrap());
+    golden("overview.txt", |out| {
+        overview::write(out, &table(false), &groups, &sample::request_summary()).unwrap()
+    });
+    golden("overview-wide.txt", |out| {
+        overview::write(out, &table(true), &groups, &sample::request_summary()).unwrap()
+    });
+    golden("overview.jsonl", |out| overview::write(out, &JSON, &groups, &sample::request_summary()).unwrap());
+    golden("overview.csv", |out| overview::write(out, &CSV, &groups, &sample::request_summary()).unwrap());
     let crowded = overview(1, &sample::traffic());
-    golden("overview-crowded.txt", |out| OverviewTable::new(out, &look(false)).write(&crowded).unwrap());
+    golden("overview-crowded.txt", |out| {
+        overview::write(out, &table(false), &crowded, &sample::request_summary()).unwrap()
+    });
     let nothing = overview(1, &[]);
-    golden("overview-nothing.txt", |out| OverviewTable::new(out, &look(false)).write(&nothing).unwrap());
+    golden("overview-nothing.txt", |out| {
+        overview::write(out, &table(false), &nothing, &sample::request_summary()).unwrap()
+    });
 }
 
 #[test]
 fn an_overview_fits_a_terminal_unless_all_is_asked_for() {
     let mut out = Vec::new();
-    OverviewTable::new(&mut out, &look(false)).write(&overview(100, &sample::traffic())).unwrap();
+    overview::write(&mut out, &table(false), &overview(100, &sample::traffic()), &sample::request_summary())
+        .unwrap();
     for line in String::from_utf8(out).unwrap().lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
@@ -189,7 +201,7 @@ fn the_slowest_come_first_and_no_more_than_were_asked_for() {
     for most in [1, 7, 10_000] {
         let mut out = Vec::new();
         let shared = Shared::default();
-        let mut top = TopRequests::new(most, Box::new(RequestJson(shared.clone())));
+        let mut top = TopRequests::new(most, RequestWriter::new(shared.clone(), Vec::new(), &JSON));
         for request in &traffic {
             top.request(request);
         }
@@ -224,11 +236,11 @@ impl Write for Shared {
     }
 }
 
-fn file_ops(mut to: impl FileOpReport) {
+fn file_ops(mut to: impl Sink<FileOps>) {
     let ids = ["839584818".into(), "839584819".into()];
     for (op, reasons) in sample::file_ops() {
         let slow = op.latency() > Nanos::from_millis(100);
-        to.file_op(&FileOpRow { op: &op, reasons: &reasons, message_ids: if slow { &ids } else { &[] } })
+        to.row(&FileOpRow { op: &op, reasons: &reasons, message_ids: if slow { &ids } else { &[] } })
             .unwrap();
     }
     to.finish().unwrap();
@@ -236,28 +248,28 @@ fn file_ops(mut to: impl FileOpReport) {
 
 #[test]
 fn file_operations_in_every_form() {
-    golden("io.txt", |out| file_ops(FileOpTable::new(out, &look(false), false)));
-    golden("io-wide.txt", |out| file_ops(FileOpTable::new(out, &look(true), false)));
-    golden("io-message-ids.txt", |out| file_ops(FileOpTable::new(out, &look(false), true)));
-    golden("io.jsonl", |out| file_ops(FileOpJson(out)));
-    golden("io.csv", |out| file_ops(FileOpCsv::new(out)));
+    golden("io.txt", |out| file_ops(FileOpWriter::new(out, false, &table(false))));
+    golden("io-wide.txt", |out| file_ops(FileOpWriter::new(out, false, &table(true))));
+    golden("io-message-ids.txt", |out| file_ops(FileOpWriter::new(out, true, &table(false))));
+    golden("io.jsonl", |out| file_ops(FileOpWriter::new(out, false, &JSON)));
+    golden("io.csv", |out| file_ops(FileOpWriter::new(out, false, &CSV)));
 }
 
 #[test]
 fn a_summary_of_file_operations_in_every_form() {
-    fn summary(form: FileOpSummaryReport, out: &mut Vec<u8>) {
+    fn summary(form: Format, out: &mut Vec<u8>) {
         file_ops(FileOpSummary::new(out, form));
     }
-    golden("io-summary.txt", |out| summary(FileOpSummaryReport::Table(look(false)), out));
-    golden("io-summary-wide.txt", |out| summary(FileOpSummaryReport::Table(look(true)), out));
-    golden("io-summary.jsonl", |out| summary(FileOpSummaryReport::Json, out));
-    golden("io-summary.csv", |out| summary(FileOpSummaryReport::Csv, out));
+    golden("io-summary.txt", |out| summary(table(false), out));
+    golden("io-summary-wide.txt", |out| summary(table(true), out));
+    golden("io-summary.jsonl", |out| summary(JSON, out));
+    golden("io-summary.csv", |out| summary(CSV, out));
 }
 
 #[test]
 fn a_file_operation_has_every_field_of_the_contract_and_its_reasons_add_up() {
     let mut out = Vec::new();
-    file_ops(FileOpJson(&mut out));
+    file_ops(FileOpWriter::new(&mut out, false, &JSON));
     for line in json_lines(&out) {
         for field in [
             "start_ns",
@@ -289,7 +301,7 @@ fn a_file_operation_has_every_field_of_the_contract_and_its_reasons_add_up() {
 #[test]
 fn the_slowest_operations_come_first() {
     let shared = Shared::default();
-    file_ops(TopFileOps::new(2, Box::new(FileOpJson(shared.clone()))));
+    file_ops(TopFileOps::new(2, Box::new(FileOpWriter::new(shared.clone(), false, &JSON))));
     let rows = json_lines(&shared.0.borrow());
     let found = rows.iter().map(|row| row["latency_ns"].as_i64().unwrap()).collect::<Vec<_>>();
     let mut all = sample::file_ops().iter().map(|(op, _)| op.latency().0).collect::<Vec<_>>();
@@ -297,23 +309,24 @@ fn the_slowest_operations_come_first() {
     assert_eq!(found, all[..2]);
 }
 
-fn calls(mut to: impl KernelReport) {
+fn calls(out: impl Write, format: &Format) {
+    let mut to = Writer::new(out, &KernelCalls, format);
     for call in sample::calls() {
-        to.call(&call).unwrap();
+        to.row(&call).unwrap();
     }
     to.finish().unwrap();
 }
 
 #[test]
 fn calls_of_kernel_functions_in_every_form() {
-    golden("kernel.txt", |out| calls(KernelTable::new(out, &look(false))));
-    golden("kernel-wide.txt", |out| calls(KernelTable::new(out, &look(true))));
-    golden("kernel.jsonl", |out| calls(KernelJson(out)));
-    golden("kernel.csv", |out| calls(KernelCsv::new(out)));
+    golden("kernel.txt", |out| calls(out, &table(false)));
+    golden("kernel-wide.txt", |out| calls(out, &table(true)));
+    golden("kernel.jsonl", |out| calls(out, &JSON));
+    golden("kernel.csv", |out| calls(out, &CSV));
 }
 
-fn files(by: FilesBy, sort: Sort, room: usize) -> FileTotals {
-    let mut files = Files::with_room_for(by, room);
+fn totals(by: FilesBy, sort: Sort, room: usize) -> FileTotals {
+    let mut files = Files::with_capacity(by, room);
     // Block requests before anybody named their inodes, and after.
     let (early, late) = sample::block_ios();
     for io in &early {
@@ -330,19 +343,19 @@ fn files(by: FilesBy, sort: Sort, room: usize) -> FileTotals {
 
 #[test]
 fn files_in_every_form() {
-    let all = || files(FilesBy::File, Sort::Bytes, 100);
-    golden("files.txt", |out| all().write_table(out, &look(false), 2).unwrap());
-    golden("files-wide.txt", |out| all().write_table(out, &look(true), 100).unwrap());
-    golden("files.jsonl", |out| all().write_json(out, 100).unwrap());
-    golden("files.csv", |out| all().write_csv(out, 100).unwrap());
+    let all = || totals(FilesBy::File, Sort::Bytes, 100);
+    golden("files.txt", |out| files::write(out, &table(false), &all(), 2).unwrap());
+    golden("files-wide.txt", |out| files::write(out, &table(true), &all(), 100).unwrap());
+    golden("files.jsonl", |out| files::write(out, &JSON, &all(), 100).unwrap());
+    golden("files.csv", |out| files::write(out, &CSV, &all(), 100).unwrap());
     golden("files-crowded.txt", |out| {
-        files(FilesBy::File, Sort::Reads, 1).write_table(out, &look(false), 9).unwrap();
+        files::write(out, &table(false), &totals(FilesBy::File, Sort::Reads, 1), 9).unwrap();
     });
     golden("files-by-kind.txt", |out| {
-        files(FilesBy::Kind, Sort::Time, 9).write_table(out, &look(false), 9).unwrap();
+        files::write(out, &table(false), &totals(FilesBy::Kind, Sort::Time, 9), 9).unwrap();
     });
     golden("files-by-topic.txt", |out| {
-        files(FilesBy::Topic, Sort::Time, 9).write_table(out, &look(false), 9).unwrap();
+        files::write(out, &table(false), &totals(FilesBy::Topic, Sort::Time, 9), 9).unwrap();
     });
 }
 
@@ -377,8 +390,10 @@ fn reads_that_nobody_is_sent_are_said_first() {
     };
     let span = Some(Nanos(60_000_000_000));
     let over = Interval { span, rated_iops: Some(40_000), partial: false };
-    golden("files-unsent.txt", |out| told(720_000_000).over(over).write_table(out, &look(false), 9).unwrap());
-    golden("files-unsent.jsonl", |out| told(720_000_000).over(over).write_json(out, 9).unwrap());
+    golden("files-unsent.txt", |out| {
+        files::write(out, &table(false), &told(720_000_000).over(over), 9).unwrap()
+    });
+    golden("files-unsent.jsonl", |out| files::write(out, &JSON, &told(720_000_000).over(over), 9).unwrap());
     // Too little to matter; sent; not all of it counted; for nobody knows how long.
     assert!(told(1_000_000).over(over).unsent().is_none());
     assert!(told(720_000_000).over(Interval { partial: true, ..over }).unsent().is_none());
@@ -404,12 +419,12 @@ fn figures_that_no_broker_has_do_no_harm() {
         ..op
     };
     let mut files = Files::new(FilesBy::File);
-    let mut summary = FileOpSummary::new(Vec::new(), FileOpSummaryReport::Json);
+    let mut summary = FileOpSummary::new(Vec::new(), JSON);
     for op in [&huge, &huge, &FileOp { end: Nanos::MIN, start: Nanos::MAX, ..huge.clone() }] {
         files.file_op(op);
-        summary.file_op(&FileOpRow { op, reasons: &[], message_ids: &[] }).unwrap();
+        summary.row(&FileOpRow { op, reasons: &[], message_ids: &[] }).unwrap();
     }
-    files.finish(Sort::Bytes).write_table(&mut Vec::new(), &look(true), 9).unwrap();
+    files::write(&mut Vec::new(), &table(true), &files.finish(Sort::Bytes), 9).unwrap();
     summary.finish().unwrap();
 }
 
@@ -419,7 +434,7 @@ fn no_traffic_is_lost_between_files() {
     let (early, late) = sample::block_ios();
     for by in FilesBy::ALL {
         for room in [1, 2, 100] {
-            let totals = files(by, Sort::Block, room);
+            let totals = totals(by, Sort::Block, room);
             let sum =
                 |of: fn(&Traffic) -> u64| totals.groups.iter().map(|(_, traffic)| of(traffic)).sum::<u64>();
             let counted = sum(|traffic| {
@@ -433,7 +448,8 @@ fn no_traffic_is_lost_between_files() {
     }
 }
 
-fn segment(mut to: impl SegmentReport, records: bool) {
+fn segment(out: impl Write, format: &Format, records: bool) {
+    let mut to = SegmentWriter::new(out, sample::segment_file(), records, format);
     for (batch, inside) in sample::segment() {
         to.batch(&batch).unwrap();
         for record in inside.iter().filter(|_| records) {
@@ -443,18 +459,14 @@ fn segment(mut to: impl SegmentReport, records: bool) {
     to.finish().unwrap();
 }
 
-fn segment_table(out: &mut Vec<u8>, wide: bool, records: bool) -> SegmentTable<&mut Vec<u8>> {
-    SegmentTable::new(out, &look(wide), sample::segment_file(), records)
-}
-
 #[test]
 fn a_segment_in_every_form() {
-    golden("segment.txt", |out| segment(segment_table(out, false, false), false));
-    golden("segment-wide.txt", |out| segment(segment_table(out, true, false), false));
-    golden("segment-records.txt", |out| segment(segment_table(out, false, true), true));
-    golden("segment.jsonl", |out| segment(SegmentJson::new(out), true));
-    golden("segment.csv", |out| segment(SegmentCsv::new(out, false), false));
-    golden("segment-records.csv", |out| segment(SegmentCsv::new(out, true), true));
+    golden("segment.txt", |out| segment(out, &table(false), false));
+    golden("segment-wide.txt", |out| segment(out, &table(true), false));
+    golden("segment-records.txt", |out| segment(out, &table(false), true));
+    golden("segment.jsonl", |out| segment(out, &JSON, true));
+    golden("segment.csv", |out| segment(out, &CSV, false));
+    golden("segment-records.csv", |out| segment(out, &CSV, true));
 }
 
 fn explanation(mut to: impl ExplanationReport) {
@@ -468,14 +480,14 @@ fn explanation(mut to: impl ExplanationReport) {
 fn an_explanation_in_every_form() {
     golden("explain.txt", |out| explanation(ExplanationText::new(out, &look(false))));
     golden("explain-wide.txt", |out| explanation(ExplanationText::new(out, &look(true))));
-    golden("explain.jsonl", |out| explanation(ExplanationJson(out)));
+    golden("explain.jsonl", |out| explanation(VerdictLines::new(out, &JSON)));
     golden("explain-request.txt", |out| explanation(RequestText::new(out, &look(false), 9)));
     golden("explain-live.txt", |out| explanation(ExplanationText::as_they_come(out, &look(false))));
     golden("explain-top.txt", |out| {
         let all = ExplanationText::new(out, &look(false));
         explanation(TopVerdicts::new(2, Box::new(all)));
     });
-    golden("explain.csv", |out| explanation(ExplanationCsv::new(out)));
+    golden("explain.csv", |out| explanation(VerdictLines::new(out, &CSV)));
     golden("explain-quiet.txt", |out| {
         let mut quiet = ExplanationText::new(out, &look(false));
         quiet.finish(&Conclusion { slower_than: Nanos::from_millis(100), ..Conclusion::default() }).unwrap();
@@ -485,7 +497,7 @@ fn an_explanation_in_every_form() {
 #[test]
 fn a_verdict_object_has_every_field_of_the_contract() {
     let mut out = Vec::new();
-    explanation(ExplanationJson(&mut out));
+    explanation(VerdictLines::new(&mut out, &JSON));
     let lines = json_lines(&out);
     let verdict = &lines[0];
     for field in ["request", "stages", "cause", "root", "confidence", "partition", "evidence", "advice"] {
@@ -555,17 +567,17 @@ fn a_loss_says_so_and_none_says_so_too() {
 #[test]
 fn an_examination_in_every_form() {
     let found = sample::examination();
-    golden("doctor.txt", |out| DoctorText::new(out, false).examination(&found).unwrap());
-    golden("doctor.json", |out| DoctorJson(out).examination(&found).unwrap());
+    golden("doctor.txt", |out| doctor::write_text(out, &look(false), &found).unwrap());
+    golden("doctor.json", |out| doctor::write_json(out, &found).unwrap());
     golden("doctor-nothing-missing.txt", |out| {
-        let well = report::doctor::Examination { hooks: Vec::new(), remedies: Vec::new(), ..found.clone() };
-        DoctorText::new(out, false).examination(&well).unwrap();
+        let well = Examination { hooks: Vec::new(), remedies: Vec::new(), ..found.clone() };
+        doctor::write_text(out, &look(false), &well).unwrap();
     });
 }
 
 #[test]
 fn colour_is_used_only_where_it_is_allowed() {
     let mut out = Vec::new();
-    requests(RequestTable::new(&mut out, &Style { colour: true, ..look(false) }));
+    requests(&mut out, &Format::Table(Style { colour: true, ..look(false) }));
     assert!(out.starts_with(b"\x1b[1m"));
 }

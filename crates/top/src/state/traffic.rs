@@ -99,7 +99,7 @@ impl Sums {
     fn of(by: GroupBy) -> Self {
         Self {
             by,
-            files: Files::with_room_for(by, MAX_FILES),
+            files: Files::with_capacity(by, MAX_FILES),
             moved: Vec::new(),
             before: Snapshot::default(),
             next: Snapshot::default(),

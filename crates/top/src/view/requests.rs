@@ -1,7 +1,7 @@
 //! Slow requests, each with its cause and where its time went.
 
 use model::{Cause, Confidence, Nanos, Stage, Verdict};
-use report::explanation::brief;
+use report::explanation::describe_chain;
 use report::quantity::{NONE, format_bytes, or_dash};
 
 use super::{Table, rows};
@@ -38,7 +38,7 @@ columns! { COLUMNS for &SlowRequest, |row, width, about| {
     Column::text("API", 8).growing(1, 18).spare(1) =>
         row.verdict.request.api, plain(clip(row.verdict.request.api, width));
     Column::text("WAITED FOR", 24).growing(4, 60).spare(2) =>
-        brief(&row.verdict), plain(clip(&waited_for(&row.verdict), width));
+        describe_chain(&row.verdict), plain(clip(&waited_for(&row.verdict), width));
     Column::text("SURE", 6).spare(3) =>
         row.verdict.confidence as i64, cell(row.verdict.confidence.to_string(), confidence_tone(row.verdict.confidence));
     Column::text("ADDRESS", 21).spare(4) =>
@@ -64,7 +64,11 @@ fn client(verdict: &Verdict) -> String {
 }
 
 fn waited_for(verdict: &Verdict) -> String {
-    if verdict.cause == Cause::Unobserved { "nothing that was seen".to_owned() } else { brief(verdict) }
+    if verdict.cause == Cause::Unobserved {
+        "nothing that was seen".to_owned()
+    } else {
+        describe_chain(verdict)
+    }
 }
 
 pub(crate) fn cause_tone(cause: Cause) -> Tone {

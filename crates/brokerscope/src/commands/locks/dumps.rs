@@ -8,11 +8,11 @@ use analysis::open_file;
 use anyhow::Context as _;
 use jvm::dump::{BlockedLock, Dump, Dumps, LockContention, ThreadCount, ThreadState, Zone};
 use model::{LockKind, Nanos};
-use report::blocked::{self, BlockedRow, ThreadDumpCount};
+use report::Writer;
+use report::blocked::{BlockedRow, BlockedThreads, ThreadDumpCount};
 use report::quantity::{format_count, format_count_of};
 
 use super::Locks;
-use crate::args::Format;
 use crate::output::{self, Pace};
 
 /// Sentences about damaged dumps at most.
@@ -89,12 +89,8 @@ pub(crate) fn read(files: &[PathBuf], notes: &mut Vec<String>) -> anyhow::Result
 }
 
 fn write(args: &Locks, rows: &[BlockedRow]) -> std::io::Result<()> {
-    let out = output::stdout(Pace::AllThere);
-    match args.view.presentation.format {
-        Format::Table => blocked::write_table(out, &args.view.presentation.look(Pace::AllThere), rows),
-        Format::Json => blocked::write_json(out, rows),
-        Format::Csv => blocked::write_csv(out, rows),
-    }
+    let form = args.view.presentation.form(Pace::AllThere);
+    Writer::new(output::stdout(Pace::AllThere), &BlockedThreads, &form).write_all(rows)
 }
 
 /// A lock for people to read.

@@ -7,11 +7,10 @@ use analysis::filter::same_api;
 use anyhow::Context as _;
 use broker::server_log::{Counts, LogItem, LoggedRequest, Zone, parse_instant};
 use model::{LogEntry, LogKind, Nanos};
-use report::logs::{LogCsv, LogJson, LogOverview, LogReport, LogRow, LogStats, LogSummary, LogTable};
+use report::logs::{LogOverview, LogRow, LogSink, LogStats, LogSummary, LogWriter};
 use report::quantity::{format_count, format_count_of};
 
 use super::Logs;
-use crate::args::Format;
 use crate::output::{self, Pace};
 use crate::quantity;
 
@@ -21,7 +20,7 @@ const DEFAULT_TOP: usize = 10;
 /// What comes of the logs.
 pub(super) struct Rows<'a> {
     wanted: LineConditions<'a>,
-    report: Box<dyn LogReport>,
+    report: Box<dyn LogSink>,
     summary: LogSummary,
     read: LogStats,
     /// LineConditions entries without a time.
@@ -87,14 +86,12 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn report(args: &Logs) -> Box<dyn LogReport> {
+fn report(args: &Logs) -> Box<dyn LogSink> {
     let pace = if args.follow { Pace::AsTheyCome } else { Pace::AllThere };
-    let (out, look) = (output::stdout(pace), args.presentation.look(pace));
-    match args.presentation.format {
-        Format::Table if args.list || args.follow => Box::new(LogTable::new(out, &look)),
-        Format::Table => Box::new(LogOverview::new(out, &look)),
-        Format::Json => Box::new(LogJson(out)),
-        Format::Csv => Box::new(LogCsv::new(out)),
+    let out = output::stdout(pace);
+    match args.presentation.form(pace) {
+        report::Format::Table(style) if !args.list && !args.follow => Box::new(LogOverview::new(out, &style)),
+        form => Box::new(LogWriter::new(out, &form)),
     }
 }
 

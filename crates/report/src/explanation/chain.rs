@@ -1,0 +1,68 @@
+//! The chain of causes from a request to its root, as its shape and in plain words.
+
+use model::{Cause, EvidenceKind, Verdict};
+
+/// The way without saying how many requests were ahead: what makes one request's story unlike another's.
+pub(crate) fn shape(verdict: &Verdict) -> Vec<Cause> {
+    let mut shape = verdict.chain.clone();
+    shape.dedup_by(|next, kept| next == kept && *kept == Cause::HeadOfLine);
+    shape
+}
+
+/// The way in plain words, nearest first, with the write that held the lock.
+pub(crate) fn describe_chain_and_holder(verdict: &Verdict) -> String {
+    let chain = describe_chain(verdict);
+    match holder(verdict) {
+        Some(holder) if verdict.chain.first() == Some(&Cause::LogLock) => format!("{chain} ← {holder}"),
+        _ => chain,
+    }
+}
+
+/// The way in as few words as it takes.
+pub fn describe_chain(verdict: &Verdict) -> String {
+    let ahead = verdict.chain.iter().take_while(|&&cause| cause == Cause::HeadOfLine).count();
+    let rest = verdict.chain.get(ahead..).unwrap_or_default();
+    let mut words = Vec::new();
+    if ahead > 0 {
+        words.push(format!("{ahead} ahead on its connection"));
+    }
+    let mut locked = false;
+    let mut in_file = false;
+    for cause in rest {
+        match cause {
+            Cause::LogLock => {
+                words.push("log lock".to_owned());
+                locked = true;
+            }
+            Cause::GcPause => words.push("garbage collection".to_owned()),
+            Cause::Safepoint => words.push("safepoint".to_owned()),
+            // What the requests ahead of it waited for is told with them.
+            Cause::JournalCommit | Cause::FastCommit | Cause::SlowDevice | Cause::DirtyThrottling
+                if locked => {}
+            // What an fsync or a page waited for is told of the root.
+            Cause::JournalCommit | Cause::SlowDevice | Cause::FastCommit if in_file => {}
+            Cause::JournalCommit | Cause::FastCommit | Cause::SlowDevice | Cause::DirtyThrottling => {
+                words.push(if ahead > 0 { "its write" } else { "own write" }.to_owned());
+            }
+            Cause::RollFsync | Cause::IndexPageFault if locked => words.push(cause.to_string()),
+            Cause::RollFsync => words.push(if ahead > 0 { "its fsync" } else { "own fsync" }.to_owned()),
+            Cause::IndexPageFault => words.push("index page".to_owned()),
+            Cause::PageLock => words.push("page lock".to_owned()),
+            Cause::SlowClient => words.push("its own bytes".to_owned()),
+            Cause::HeadOfLine => words.push("requests ahead".to_owned()),
+            Cause::MemoryReclaim => words.push("freeing memory".to_owned()),
+            Cause::CpuThrottled => words.push("CPU quota".to_owned()),
+            Cause::RunQueue => words.push("no CPU".to_owned()),
+            Cause::Unobserved => words.push("nothing seen".to_owned()),
+            _ => words.push(cause.to_string()),
+        }
+        in_file |= matches!(cause, Cause::RollFsync | Cause::IndexPageFault | Cause::PageLock);
+    }
+    if words.is_empty() { verdict.cause.to_string() } else { words.join(" ← ") }
+}
+
+/// The write during which the lock was held.
+fn holder(verdict: &Verdict) -> Option<String> {
+    let write = verdict.evidence.iter().find(|evidence| evidence.kind == EvidenceKind::FileOp)?;
+    write.tid.map(|tid| format!("write of thread {tid}"))
+}

@@ -1,0 +1,195 @@
+//! Verdicts as JSON lines, the last one a summary, and as CSV: one line a slow request, one column a stage. Evidence
+//! stays with JSON.
+
+use std::io::{self, Write};
+
+use diagnose::request_log_check::{Agreement, Differences, TimesComparison};
+use model::{KafkaTimes, Stage, Verdict};
+use serde_json::{Map, Value, json};
+
+use super::{Conclusion, ExplanationReport};
+use crate::json;
+use crate::requests::{RequestRow, Requests};
+use crate::rows::{Cell, Column, Format, Report, Writer, to_json};
+
+/// Verdicts, one row each.
+#[derive(Clone, Copy, Debug)]
+pub struct Verdicts;
+
+type Col = Column<Verdicts>;
+
+impl Report for Verdicts {
+    type Row<'a> = Verdict;
+    const TYPE: &'static str = "verdict";
+
+    fn columns(&self) -> Vec<Col> {
+        let csv = |field: &'static str, cell: for<'a> fn(&'a Verdict) -> Cell<'a>| {
+            Col::data(field, cell).not_in_json()
+        };
+        let json = |field: &'static str, cell: for<'a> fn(&'a Verdict) -> Cell<'a>| {
+            Col::data(field, cell).not_in_csv()
+        };
+        let mut columns = vec![
+            csv("arrival_ns", |verdict| Cell::Time(verdict.request.arrival)),
+            csv("end_ns", |verdict| verdict.request.end.map(Cell::Time).into()),
+            csv("latency_ns", |verdict| verdict.request.latency().map(Cell::Length).into()),
+            csv("api", |verdict| verdict.request.api.into()),
+            csv("correlation_id", |verdict| verdict.request.correlation_id.into()),
+            csv("client", |verdict| Cell::display(verdict.request.client)),
+            csv("broker", |verdict| Cell::display(verdict.request.broker)),
+            csv("topic_partitions", |verdict| {
+                let name = |of: &model::Partition| {
+                    format!("{}-{}", of.topic.as_deref().unwrap_or_default(), of.partition)
+                };
+                Cell::List(verdict.request.partitions.iter().map(|of| name(of).into()).collect())
+            }),
+            json("request", |verdict| {
+                Cell::Json(to_json(&Requests::default(), &RequestRow::of(&verdict.request)))
+            }),
+            json("stages", |verdict| {
+                let stages =
+                    verdict.stages.iter().map(|(stage, length)| (stage.as_str().into(), length.0.into()));
+                Cell::Pairs(stages.collect())
+            }),
+            json("stage_spans", |verdict| Cell::Rows(&verdict.stage_spans)),
+            Col::data("cause", |verdict| verdict.cause.as_str().into()),
+            Col::data("chain", |verdict| {
+                Cell::List(verdict.chain.iter().map(|cause| cause.as_str().into()).collect())
+            }),
+            Col::data("root", |verdict| (&*verdict.root).into()),
+            Col::data("confidence", |verdict| verdict.confidence.as_str().into()),
+            json("partition", |verdict| verdict.partition.as_ref().map(Cell::display).into()),
+            json("evidence", |verdict| Cell::Rows(&verdict.evidence)),
+            json("advice", |verdict| {
+                Cell::List(verdict.advice.iter().map(|advice| (*advice).into()).collect())
+            }),
+            json("losses", |verdict| {
+                Cell::List(verdict.losses.iter().map(|loss| (&**loss).into()).collect())
+            }),
+            json("kafka", |verdict| kafka(verdict).map_or(Cell::Absent, Cell::Value)),
+            json("why_not", |verdict| {
+                if verdict.doubts.is_empty() { Cell::Absent } else { Cell::Rows(&verdict.doubts) }
+            }),
+        ];
+        columns.extend(Stage::ALL.map(|stage| {
+            let length = move |verdict: &Verdict| verdict.stages.of(stage);
+            Col::data(format!("{}_ns", stage.as_str()), move |verdict| Cell::Length(length(verdict)))
+                .not_in_json()
+        }));
+        columns
+    }
+}
+
+/// Kafka's own times of the request, by the names of its request log.
+fn kafka(verdict: &Verdict) -> Option<Value> {
+    let KafkaTimes { queue, local, remote, throttle, response_queue, send, total } = verdict.kafka?;
+    Some(json!({
+        "queue_ns": queue.0,
+        "local_ns": local.0,
+        "remote_ns": remote.0,
+        "throttle_ns": throttle.0,
+        "response_queue_ns": response_queue.0,
+        "send_ns": send.0,
+        "total_ns": total.0,
+        // By more than is tolerated.
+        "disagrees": TimesComparison::of(verdict).is_some_and(|comparison| comparison.disagrees()),
+    }))
+}
+
+/// Verdicts as JSON lines or CSV, as they come.
+pub struct VerdictLines<W: Write> {
+    writer: Writer<Verdicts, W>,
+    is_json: bool,
+}
+
+impl<W: Write> VerdictLines<W> {
+    /// A writer to this output.
+    pub fn new(out: W, format: &Format) -> Self {
+        Self { writer: Writer::new(out, &Verdicts, format), is_json: matches!(format, Format::Json) }
+    }
+}
+
+impl<W: Write> ExplanationReport for VerdictLines<W> {
+    fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
+        self.writer.row(&verdict)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.output().flush()
+    }
+
+    fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
+        if self.is_json {
+            json::write_line(self.writer.output(), &summary(conclusion))?;
+        }
+        self.writer.finish()
+    }
+}
+
+/// What all verdicts come to.
+fn summary(conclusion: &Conclusion) -> Value {
+    let Conclusion { summary, agreement, lag, .. } = conclusion;
+    let by_cause = summary.by_cause.iter().map(|total| {
+        (total.cause.as_str().to_owned(), json!({"requests": total.requests, "time_ns": total.time.0}))
+    });
+    let by_root = summary.by_root.iter().map(|total| {
+        json!({
+            "root": &*total.root,
+            "cause": total.cause.as_str(),
+            "text": total.text,
+            "requests": total.requests,
+            "time_ns": total.time.0,
+            "slowest_ns": total.slowest.0,
+        })
+    });
+    let counts = |counts: &mut dyn Iterator<Item = (&'static str, u64)>| {
+        Value::Object(counts.map(|(name, count)| (name.to_owned(), count.into())).collect())
+    };
+    let joins = &summary.joins;
+    let mut value = json!({
+        "type": "summary",
+        "requests": summary.requests,
+        "slow": summary.slow,
+        "slower_than_ns": conclusion.slower_than.0,
+        "by_cause": by_cause.collect::<Map<_, _>>(),
+        "by_root": by_root.collect::<Vec<_>>(),
+        "joins": {
+            "by_crc": joins.by_crc,
+            "by_base_offset": joins.by_base_offset,
+            "unjoined": joins.unjoined,
+            "not_written": joins.not_written,
+        },
+        "losses": counts(&mut summary.losses.iter().map(|&(kind, count)| (kind.as_str(), count))),
+        "not_judged": counts(&mut summary.not_judged.iter().copied()),
+        "unobservable": conclusion.unobservable,
+        "notes": conclusion.notes,
+    });
+    if let Some(object) = value.as_object_mut() {
+        object.extend(
+            agreement.as_ref().map(|agreement| ("request_log".to_owned(), agreement_value(agreement))),
+        );
+        object.extend(lag.map(|lag| {
+            let lag = json!({"median_ns": lag.median.0, "p99_ns": lag.p99.0, "max_ns": lag.longest.0});
+            ("lag".to_owned(), lag)
+        }));
+    }
+    value
+}
+
+/// How far Kafka's request log agrees: `local` is queue, handler, lock and append less its queue and local time, `after`
+/// remote and respond less its remote, response-queue and send time.
+fn agreement_value(agreement: &Agreement) -> Value {
+    let differences = |differences: &Differences| {
+        let at = |share| differences.quantile(share).map(|difference| difference.0);
+        // The share within the tolerance, 0 to 1.
+        json!({"within": differences.within(), "median_ns": at(0.5), "p01_ns": at(0.01), "p99_ns": at(0.99)})
+    };
+    json!({
+        "compared": agreement.compared,
+        "not_in_log": agreement.not_in_log,
+        "partly_seen": agreement.partly_seen,
+        "disagreeing": agreement.disagreeing,
+        "local": differences(&agreement.local),
+        "after": differences(&agreement.after),
+    })
+}

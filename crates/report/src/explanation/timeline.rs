@@ -1,0 +1,307 @@
+//! One request in full: its stages on one axis of time, and beneath them what was seen of their cause, on the same axis.
+//! Does not choose the request: of several with the same number the slowest is told and the others are named.
+
+use std::io::{self, Write};
+
+use model::{Cause, EvidenceKind, Nanos, Verdict};
+
+use super::{story, text};
+use crate::Style;
+use crate::escape::escape;
+use crate::explanation::{Conclusion, ExplanationReport};
+use crate::paint::{Role, paint};
+use crate::quantity::{format_count, format_count_of};
+use crate::requests::topic_shown;
+use crate::slowest::Slowest;
+use crate::wrap::{WIDTH, bullet_to, wrap_to};
+
+/// Requests with the same number that are kept, and that are named.
+const MAX_REQUESTS: usize = 10;
+/// Columns of what a row is, of its start and its length.
+const LABEL: usize = 22;
+const TIME: usize = 10;
+/// The blanks before and between them and the bar, which has the rest of the line.
+const BLANKS: usize = 8;
+/// A bar of fewer columns says nothing.
+const MIN_BAR: usize = 10;
+/// Stretches that are shown of one request.
+const MAX_SPANS: usize = 40;
+/// What is beneath something is shown so much further right, up to so deep.
+const MAX_DEPTH: usize = 5;
+
+/// Requests with one correlation id, as text.
+pub struct RequestText<W> {
+    out: W,
+    style: Style,
+    number: i32,
+    slowest: Slowest<Verdict>,
+    found: u64,
+}
+
+impl<W: Write> RequestText<W> {
+    /// Text about requests with this number that looks like this.
+    pub fn new(out: W, look: &Style, number: i32) -> Self {
+        Self { out, style: look.clone(), number, slowest: Slowest::new(MAX_REQUESTS), found: 0 }
+    }
+
+    fn others(&mut self, others: &[Verdict]) -> io::Result<()> {
+        if others.is_empty() {
+            return Ok(());
+        }
+        let found = format_count_of(self.found, "request");
+        let rest = format!(
+            "{found} have this number, one a connection. The others; --client ADDRESS:PORT shows one:"
+        );
+        writeln!(self.out, "\n{}", self.style.heading(&rest))?;
+        for Verdict { request, .. } in others {
+            let at = self.style.zone.time_of_day(request.arrival);
+            let latency = latency(request).to_string();
+            writeln!(
+                self.out,
+                "  --client {:<22} {:<10} {at}  {latency}",
+                request.client,
+                escape(request.api)
+            )?;
+        }
+        let told = others.len() as u64 + 1;
+        if self.found > told {
+            writeln!(self.out, "  … and {} more", format_count(self.found - told))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl<W: Write> ExplanationReport for RequestText<W> {
+    fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
+        self.found += 1;
+        let latency = latency(&verdict.request);
+        self.slowest.offer(latency, || verdict);
+        Ok(())
+    }
+
+    fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()> {
+        let verdicts = self.slowest.take().collect::<Vec<_>>();
+        match verdicts.split_first() {
+            Some((slowest, others)) => {
+                tell(&mut self.out, &self.style, WIDTH, slowest)?;
+                self.others(others)?;
+            }
+            None => writeln!(
+                self.out,
+                "no answered request of {} has the number {} here",
+                format_count(conclusion.summary.requests),
+                self.number
+            )?,
+        }
+        text::basis(&mut self.out, &self.style, conclusion)?;
+        self.out.flush()
+    }
+}
+
+fn latency(request: &model::Request) -> Nanos {
+    request.latency().unwrap_or_default()
+}
+
+/// Writes all that is known of one request, in lines of at most so many columns.
+pub fn write_request<W: Write>(out: &mut W, look: &Style, width: usize, verdict: &Verdict) -> io::Result<()> {
+    tell(out, look, width, verdict)
+}
+
+/// Tells one request.
+fn tell<W: Write>(out: &mut W, style: &Style, width: usize, verdict: &Verdict) -> io::Result<()> {
+    let request = &verdict.request;
+    let heading =
+        format!("{} {}: {}, {}", request.api, request.correlation_id, latency(request), why(verdict));
+    for line in wrap_to(width, &escape(&heading), 0, 2) {
+        writeln!(out, "{}", style.heading(&line))?;
+    }
+    for line in wrap_to(width, &escape(&about(style, verdict)), 2, 2) {
+        writeln!(out, "  {line}")?;
+    }
+    let axis = Axis::new(width, request.arrival, request.last_seen());
+    writeln!(out)?;
+    axis.head(out, style, "WHERE ITS TIME WENT")?;
+    for span in verdict.stage_spans.iter().take(MAX_SPANS) {
+        let role = if span.stage == verdict.stages.longest() { Role::Bad } else { Role::Good };
+        axis.row(out, style, &story::stage_name(span.stage), (span.start, span.end), role)?;
+    }
+    let more = verdict.stage_spans.len().saturating_sub(MAX_SPANS) as u64;
+    if more > 0 {
+        writeln!(out, "  … and {}", format_count_of(more, "more stretch"))?;
+    }
+    beneath(out, style, width, verdict, &axis)?;
+    doubts(out, width, verdict)?;
+    if !verdict.advice.is_empty() {
+        writeln!(out, "\n{}", style.heading(&format!("What to change about {}", verdict.cause)))?;
+    }
+    verdict.advice.iter().try_for_each(|advice| writeln!(out, "{}", bullet_to(width, advice, 2)))
+}
+
+fn why(verdict: &Verdict) -> String {
+    match verdict.cause {
+        Cause::Unobserved => "and nothing that was seen explains most of it".to_owned(),
+        cause => format!("because of {cause} ({}), root {}", verdict.confidence, verdict.root),
+    }
+}
+
+/// Who asked for what, and when.
+fn about(style: &Style, verdict: &Verdict) -> String {
+    let request = &verdict.request;
+    let client = request.client_id.as_deref().map(|id| format!("{id} at ")).unwrap_or_default();
+    let at = |time| style.zone.time_of_day(time);
+    let answered =
+        request.end.map_or_else(|| "not answered".to_owned(), |end| format!("answered {}", at(end)));
+    let shown = request.partitions.iter().take(3).map(|partition| {
+        format!(
+            "{}-{} ({} bytes)",
+            topic_shown(Some(partition)),
+            partition.partition,
+            format_count(u64::from(partition.bytes))
+        )
+    });
+    let mut partitions = shown.collect::<Vec<_>>();
+    if request.partitions.len() > 3 {
+        partitions.push(format!("{} more", request.partitions.len() - 3));
+    }
+    let partitions = partitions.join(", ");
+    let of = if partitions.is_empty() { String::new() } else { format!("; {partitions}") };
+    format!("from {client}{}, arrived {}, {answered}{of}", request.client, at(request.arrival))
+}
+
+/// What was seen, nearest first, each beneath what it explains.
+fn beneath<W: Write>(
+    out: &mut W,
+    style: &Style,
+    width: usize,
+    verdict: &Verdict,
+    axis: &Axis,
+) -> io::Result<()> {
+    if verdict.evidence.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    axis.head(out, style, "WHAT WAS SEEN OF IT")?;
+    for (depth, seen) in verdict.evidence.iter().enumerate() {
+        let depth = depth.min(MAX_DEPTH);
+        let label = format!("{}{}", "  ".repeat(depth), what(seen.kind));
+        axis.row(out, style, &label, (seen.start, seen.end), Role::Bad)?;
+        let indent = 4 + 2 * depth;
+        for line in wrap_to(width, &escape(&story::told(seen)), indent, indent) {
+            writeln!(out, "{:indent$}{}", "", paint(style.colour, Role::Faint, &line))?;
+        }
+    }
+    Ok(())
+}
+
+fn what(kind: EvidenceKind) -> &'static str {
+    match kind {
+        EvidenceKind::FileOp => "file",
+        EvidenceKind::LockWait => "lock",
+        EvidenceKind::Kernel => "kernel",
+        EvidenceKind::OffCpu => "off CPU",
+        EvidenceKind::BlockIo => "device",
+        EvidenceKind::Request => "request",
+        other => other.as_str(),
+    }
+}
+
+/// What makes the verdict less certain.
+fn doubts<W: Write>(out: &mut W, width: usize, verdict: &Verdict) -> io::Result<()> {
+    let losses = verdict.losses.iter().map(|loss| format!("near a loss: {loss}"));
+    let errors = verdict.request.error.iter().map(|error| format!("unreadable: {error}"));
+    let doubts = losses.chain(errors).collect::<Vec<_>>();
+    if !doubts.is_empty() {
+        writeln!(out)?;
+    }
+    doubts.iter().try_for_each(|doubt| writeln!(out, "{}", bullet_to(width, &escape(doubt), 2)))
+}
+
+/// A request's time, from its first byte to the last of its response.
+struct Axis {
+    start: Nanos,
+    end: Nanos,
+    /// Columns of its bars.
+    bar: usize,
+}
+
+impl Axis {
+    /// On lines of so many columns.
+    fn new(width: usize, start: Nanos, end: Nanos) -> Self {
+        Self { start, end, bar: width.saturating_sub(LABEL + 2 * TIME + BLANKS).max(MIN_BAR) }
+    }
+
+    fn head<W: Write>(&self, out: &mut W, style: &Style, what: &str) -> io::Result<()> {
+        let length = (self.end - self.start).to_string();
+        let scale = format!("0{length:>width$}", width = self.bar - 1);
+        let head = format!("{what:<LABEL$}  {:>TIME$}  {:>TIME$}  {scale}", "START", "LENGTH");
+        writeln!(out, "  {}", style.heading(&head))
+    }
+
+    fn row<W: Write>(
+        &self,
+        out: &mut W,
+        style: &Style,
+        what: &str,
+        (start, end): (Nanos, Nanos),
+        role: Role,
+    ) -> io::Result<()> {
+        let since = (start - self.start).to_string();
+        let length = (end - start).to_string();
+        let bar = self.bar(start, end);
+        let blank = bar.chars().take_while(|&c| c == ' ').count();
+        let (before, drawn) = bar.split_at(blank);
+        let drawn = paint(style.colour, role, drawn);
+        writeln!(out, "  {what:<LABEL$}  {since:>TIME$}  {length:>TIME$}  {before}{drawn}")
+    }
+
+    /// The stretch among the bar's columns: what lies outside of the axis is cut, with an arrow.
+    fn bar(&self, start: Nanos, end: Nanos) -> String {
+        let whole = (self.end - self.start).0.max(1);
+        let column = |at: Nanos| {
+            let within = (at - self.start).0.clamp(0, whole);
+            (i128::from(within) * self.bar as i128, i128::from(whole))
+        };
+        let ((from, whole), (to, _)) = (column(start), column(end));
+        let first = ((from / whole) as usize).min(self.bar - 1);
+        let last = (((to + whole - 1) / whole) as usize).clamp(first + 1, self.bar);
+        let mut bar = " ".repeat(first);
+        let is_thin = last - first == 1 && (to - from) * 2 < whole;
+        for at in first..last {
+            bar.push(match () {
+                () if start < self.start && at == first => '◂',
+                () if end > self.end && at + 1 == last => '▸',
+                () if is_thin => '▏',
+                () => '█',
+            });
+        }
+        bar
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Axis;
+    use crate::wrap::WIDTH;
+    use model::Nanos;
+
+    const BAR: usize = 50;
+
+    #[test]
+    fn a_bar_is_where_its_time_is_and_never_nothing() {
+        let axis = Axis::new(WIDTH, Nanos(1_000), Nanos(2_000));
+        assert_eq!(axis.bar, BAR);
+        let drawn = |start, end| {
+            let bar = axis.bar(Nanos(start), Nanos(end));
+            (bar.chars().take_while(|&c| c == ' ').count(), bar.trim_start().to_owned())
+        };
+        assert_eq!(drawn(1_000, 2_000), (0, "█".repeat(BAR)));
+        assert_eq!(drawn(1_500, 2_000), (BAR / 2, "█".repeat(BAR / 2)));
+        assert_eq!(drawn(1_500, 1_501), (BAR / 2, "▏".to_owned()));
+        assert_eq!(drawn(2_000, 2_000), (BAR - 1, "▏".to_owned()));
+        assert_eq!(drawn(0, 3_000), (0, format!("◂{}▸", "█".repeat(BAR - 2))));
+        assert_eq!(drawn(i64::MIN, i64::MAX).1.chars().count(), BAR);
+        let instant = Axis::new(WIDTH, Nanos(5), Nanos(5));
+        assert_eq!(instant.bar(Nanos(5), Nanos(5)), "▏");
+    }
+}
